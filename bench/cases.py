@@ -89,7 +89,7 @@ def start(folder: Path, repeats: int) -> list[Figure]:
         for _ in range(repeats):
             helped.append(run([*_GAGE, "--help"], folder).wall_s)
             inline.append(_ours(folder, path).wall_s)
-        from gage_eval import server
+        from gage_eval.local import server
 
         running, _ = server.start(folder / "prefect")
         env = {"PREFECT_API_URL": running.api_url, "PREFECT_HOME": str(folder / "prefect")}

@@ -16,16 +16,16 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 import pyarrow as pa
 
-from gage_eval.errors import InputError, closest
+from gage_eval.base.errors import InputError, closest
 from gage_eval.report.summary import Summary
-from gage_eval.runs.export import EXPORTED, sample_tables
 from gage_eval.runs.options import Locations, RunOptions
 from gage_eval.runs.options_dict import RunOptionsDict
-from gage_eval.runs.outcomes import Outcome, RowFilter, needs_scores
-from gage_eval.runs.reading import RunReader
-from gage_eval.runs.rejects import Reject, rejects_of
-from gage_eval.runs.rows import SampleRow
-from gage_eval.runs.stored import StoredRun
+from gage_eval.runs.results.export import EXPORTED, sample_tables
+from gage_eval.runs.results.outcomes import Outcome, RowFilter, needs_scores
+from gage_eval.runs.results.reading import RunReader
+from gage_eval.runs.results.rejects import Reject, rejects_of
+from gage_eval.runs.results.rows import SampleRow
+from gage_eval.runs.results.stored import StoredRun
 from gage_eval.store import Store
 
 if TYPE_CHECKING:
@@ -211,7 +211,7 @@ def run(
     known = RunOptionsDict.__annotations__
     for name in options.keys() - known.keys():
         raise InputError(f"gage_eval.run has no option '{name}'. Options: {', '.join(known)}.{closest(name, known)}")
-    from gage_eval.launch import launch_run
+    from gage_eval.local.launch import launch_run
 
     outcome = launch_run(RunOptions.of({**options, **_source(config)}), inline=inline, quiet=not progress)
     # A block may have named the store.
@@ -234,7 +234,7 @@ def list_runs(*, store: str | None = None, output_dir: str | None = None) -> "pd
     """All runs, newest first: run, name, status, started, tasks and the headline score."""
     import pandas as pd
 
-    from gage_eval.runs.listing import run_rows
+    from gage_eval.runs.results.listing import run_rows
 
     return pd.DataFrame(run_rows(Locations.at(store, output_dir)))
 
@@ -251,7 +251,7 @@ def sql(query: str, *, runs: Sequence[str] = (), store: str | None = None, outpu
     Raises:
         InputError: there is no such run, or DuckDB refuses the query.
     """
-    from gage_eval.runs.sql import Database
+    from gage_eval.runs.results.sql import Database
 
     with Database(Locations.at(store, output_dir), runs) as database:
         return database.query(query)
@@ -302,7 +302,7 @@ def _source(config: str | Path | Mapping[str, Any]) -> dict[str, str]:
         return {"config": str(config)}
     import yaml
 
-    from gage_eval.canonical import normalise
+    from gage_eval.base.canonical import normalise
 
     try:
         text = yaml.safe_dump(normalise(config), sort_keys=False, allow_unicode=True)

@@ -8,8 +8,8 @@ from typing import Annotated, Any, TypeAlias
 
 import typer
 
-from gage_eval.errors import InputError
-from gage_eval.files import is_folder
+from gage_eval.base.errors import InputError
+from gage_eval.base.files import is_folder
 from gage_eval.runs.options_dict import LEAST, TEXTS, TYPES
 
 # Options with another name than their field.

@@ -29,9 +29,8 @@ def start(
     ] = None,
 ) -> None:
     """Start the server in the background, with a worker, a deployment per suite and the viewer."""
-    from gage_eval import launch, server
-    from gage_eval.deployments import AUTOMATION, POOL
-    from gage_eval.viewer import service
+    from gage_eval.local import launch, server, viewer_service
+    from gage_eval.local.deployments import AUTOMATION, POOL
 
     running, fresh = server.start(port=port)
     state = "started" if fresh else "already running"
@@ -42,7 +41,7 @@ def start(
         state = "started" if server.start_worker(running, POOL) else "already running"
         print(f"Worker {state}: it runs the {len(deployed)} deployments of the UI in this folder.")
     if not no_viewer:
-        viewer, fresh = service.start(server.HOME, viewer_port)
+        viewer, fresh = viewer_service.start(server.HOME, viewer_port)
         print(f"Viewer {'started' if fresh else 'already running'}: {viewer.link(server.HOME)}", flush=True)
     print("Stop it: gage server stop")
 
@@ -50,7 +49,7 @@ def start(
 @server_app.command("stop")
 def stop() -> None:
     """Stop the server, its worker and the viewer. Runs of the worker stop too; `gage resume` continues them."""
-    from gage_eval import server
+    from gage_eval.local import server
 
     print("Prefect server stopped." if server.stop() else "No Prefect server is running for this folder.")
 
@@ -58,9 +57,9 @@ def stop() -> None:
 @server_app.command("status")
 def status(json: AsJson = False) -> None:
     """Show whether the server, its worker and the viewer are running."""
-    from gage_eval import server
     from gage_eval.cli.output import print_json
-    from gage_eval.viewer.service import VIEWER
+    from gage_eval.local import server
+    from gage_eval.local.viewer_service import VIEWER
 
     running, worker, viewer = server.find(), server.WORKER.find(server.HOME), VIEWER.find(server.HOME)
     if json:

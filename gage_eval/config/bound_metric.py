@@ -2,14 +2,14 @@
 
 from collections.abc import Sequence
 
-from gage_eval import registry
+from gage_eval.base.errors import InputError
 from gage_eval.config.models import MetricConfig, ParseFieldConfig
 from gage_eval.config.problems import ConfigProblem
-from gage_eval.errors import InputError
-from gage_eval.foreign import PluginError
-from gage_eval.metrics import BoundMetric, bind
-from gage_eval.metrics.normalization import NormalizationConfig
-from gage_eval.metrics.parse_schema import ParseField, ParseSchema
+from gage_eval.extend import registry
+from gage_eval.extend.loading import PluginError
+from gage_eval.scoring.metrics import BoundMetric, bind
+from gage_eval.scoring.metrics.normalization import NormalizationConfig
+from gage_eval.scoring.metrics.parse_schema import ParseField, ParseSchema
 
 
 def bound(

@@ -1,14 +1,14 @@
-"""Files that pin the origins of data (`gage_eval.datasets.origins`)."""
+"""Files that pin the origins of data (`gage_eval.data.datasets.origins`)."""
 
 from functools import cache
 from pathlib import Path
 
+from gage_eval.base.errors import InputError, closest
+from gage_eval.base.packaged import configs_dir
 from gage_eval.config.files import read_beside
 from gage_eval.config.model_of import model_of
-from gage_eval.config.yaml_lines import parse
-from gage_eval.datasets.origins import DataOrigin
-from gage_eval.errors import InputError, closest
-from gage_eval.packaged import configs_dir
+from gage_eval.config.yaml.lines import parse
+from gage_eval.data.datasets.origins import DataOrigin
 
 _FOLDER = "origins"
 

@@ -3,9 +3,9 @@
 import os
 from pathlib import Path
 
-from gage_eval.config import yaml_lines
-from gage_eval.errors import InputError
-from gage_eval.files import closest_file
+from gage_eval.base.errors import InputError
+from gage_eval.base.files import closest_file
+from gage_eval.config.yaml import lines
 
 _SUFFIXES = (".yaml", ".yml", ".json")
 _OF_DATA = (".jsonl", ".csv", ".tsv", ".parquet")
@@ -46,14 +46,14 @@ def _read(file: Path, name: str, what: str) -> str:
             raise InputError(f"'{name}' is a folder; name a {what} file in it.")
         if file.suffix in _OF_DATA and file.exists():
             raise InputError(f"'{name}' is data, not a {what}. To write a config for it: gage new --data {name}")
-        too_large = file.stat().st_size > yaml_lines.MAX_BYTES
+        too_large = file.stat().st_size > lines.MAX_BYTES
         if not too_large:
             with file.open(encoding="utf-8-sig") as stream:
-                text = stream.read(yaml_lines.MAX_BYTES + 1)
+                text = stream.read(lines.MAX_BYTES + 1)
             # A device may have a size of 0 and no end.
-            too_large = len(text) > yaml_lines.MAX_BYTES
+            too_large = len(text) > lines.MAX_BYTES
         if too_large:
-            raise InputError(f"'{name}' is larger than {yaml_lines.MAX_BYTES // 2**20} MiB; that is not a {what}.")
+            raise InputError(f"'{name}' is larger than {lines.MAX_BYTES // 2**20} MiB; that is not a {what}.")
         return text
     except FileNotFoundError as error:
         raise InputError(f"no {what} file '{name}'.{closest_file(file, _SUFFIXES)}") from error

@@ -7,7 +7,7 @@ from gage_eval.config.bound_metric import try_bound
 from gage_eval.config.models import MetricConfig, ParseFieldConfig, PipelineConfig
 from gage_eval.config.problems import ConfigProblem, Loc
 from gage_eval.config.resolve import ResolvedTask
-from gage_eval.metrics import BoundMetric
+from gage_eval.scoring.metrics import BoundMetric
 
 
 @dataclass

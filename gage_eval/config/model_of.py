@@ -7,8 +7,8 @@ from pydantic import BaseModel, ValidationError
 
 from gage_eval.config.document import Document
 from gage_eval.config.interpolate import fill
-from gage_eval.config.plain_words import plain_words
-from gage_eval.config.yaml_lines import Node
+from gage_eval.config.validation_messages import plain_words
+from gage_eval.config.yaml.lines import Node
 
 M = TypeVar("M", bound=BaseModel)
 

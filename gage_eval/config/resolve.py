@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
-from gage_eval.backends.placement import Placement
+from gage_eval.base.errors import ConfigError, InputError
 from gage_eval.config.models import (
     BackendEntry,
     ConfigModel,
@@ -29,7 +29,7 @@ from gage_eval.config.resources import placement_of, with_gpus, with_pool
 from gage_eval.config.rules import ADAPTER_KEY, ROLE_OF_STEP
 from gage_eval.config.scoring_profiles import ScoringProfile, load_profile
 from gage_eval.config.task_metrics import metrics_of
-from gage_eval.errors import ConfigError, InputError
+from gage_eval.models.backends.placement import Placement
 
 S = TypeVar("S", bound=ConfigModel)
 

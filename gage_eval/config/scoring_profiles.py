@@ -6,17 +6,17 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from gage_eval.base.errors import InputError, closest
+from gage_eval.base.packaged import configs_dir
 from gage_eval.config.bound_metric import try_bound
 from gage_eval.config.files import read_beside
 from gage_eval.config.model_of import model_of
 from gage_eval.config.models import MetricConfig
 from gage_eval.config.problems import ConfigProblem
-from gage_eval.config.yaml_lines import parse
-from gage_eval.errors import InputError, closest
-from gage_eval.metrics.normalization import NormalizationConfig
-from gage_eval.packaged import configs_dir
-from gage_eval.scorecards.answer import ANSWER_TYPES
-from gage_eval.scorecards.card import Preset
+from gage_eval.config.yaml.lines import parse
+from gage_eval.scoring.metrics.normalization import NormalizationConfig
+from gage_eval.scoring.scorecards.answer import ANSWER_TYPES
+from gage_eval.scoring.scorecards.card import Preset
 
 _DEFAULT = "default"
 _SUFFIXES = (".yaml", ".yml")

@@ -11,8 +11,8 @@ import warnings
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from gage_eval.errors import InputError
-from gage_eval.python_syntax import expression_tree
+from gage_eval.base.errors import InputError
+from gage_eval.base.python_syntax import expression_tree
 
 _MAX_SUGAR = 4096
 
@@ -124,8 +124,8 @@ def _flat(data: Mapping[str, Any], fields: Collection[str]) -> dict[str, Any]:
 
 
 def _takes_name(implementation: Any) -> bool:
-    from gage_eval import registry
-    from gage_eval.metrics.base import define
+    from gage_eval.extend import registry
+    from gage_eval.scoring.metrics.base import define
 
     if implementation not in registry.metrics.names():
         return False

@@ -1,10 +1,10 @@
 """The metrics of a task: its own, the config's, and those of its answer type's preset."""
 
-from gage_eval import registry
+from gage_eval.base.errors import closest
 from gage_eval.config.models import MetricConfig, PipelineConfig, TaskConfig
 from gage_eval.config.problems import Loc
 from gage_eval.config.scoring_profiles import ScoringProfile
-from gage_eval.errors import closest
+from gage_eval.extend import registry
 
 Warned = list[tuple[Loc, str]]
 
@@ -52,5 +52,5 @@ def _of_preset(metric: MetricConfig, task: TaskConfig) -> MetricConfig:
 
 
 def _compares(implementation: str) -> bool:
-    """Whether a metric compares an answer with a reference by a plain rule (`gage_eval.metrics.metric`)."""
+    """Whether a metric compares an answer with a reference by a plain rule (`gage_eval.scoring.metrics.metric`)."""
     return bool(registry.metrics.get(implementation).info.get("normalized"))

@@ -1,19 +1,19 @@
-"""Asking: one call to the model for each different request of a step, logged before its slot is freed."""
+"""Asking: one call to the model for each different request of a step, logged before its permit is freed."""
 
 import asyncio
 from collections.abc import Awaitable
 from functools import partial
 
-from gage_eval.canonical import encode
-from gage_eval.client.limiter import CombinedLimiter
-from gage_eval.client.types import Request, RequestRefused, Response
-from gage_eval.client.watch import watch_retries
+from gage_eval.base.canonical import encode
+from gage_eval.base.statuses import UNANSWERED
 from gage_eval.engine.episodes import EPISODES, Outcome, response_key
 from gage_eval.engine.job import Item, Job, Tally
 from gage_eval.engine.known import KnownAnswers
 from gage_eval.engine.refusals import Refusals
 from gage_eval.engine.wal import LogWriter
-from gage_eval.statuses import UNANSWERED
+from gage_eval.models.client.limiter import CombinedLimiter
+from gage_eval.models.client.types import Request, RequestRefused, Response
+from gage_eval.models.client.watch import watch_retries
 
 
 class Asker:
@@ -26,7 +26,7 @@ class Asker:
         self._known = known
         self._tally = tally
         limiter = job.backend.limiter
-        self._slot = limiter if job.pool is None else CombinedLimiter(job.pool, limiter)
+        self._limiter = limiter if job.pool is None else CombinedLimiter(job.pool, limiter)
         self._run = job.answers.run
 
     def answer(self, item: Item) -> Awaitable[Outcome]:
@@ -80,13 +80,13 @@ class Asker:
                 waited_for.set_result(None)
 
     async def _send(self, request: Request, body: bytes, key: str) -> Response:
-        """Send the request. The answer is in the log before its slot is freed.
+        """Send the request. The answer is in the log before its permit is freed.
 
         A refusal that concerns only this row becomes the row's error.
         """
-        job, tally, refusals, slot = self._job, self._tally, self._refusals, self._slot
-        if not slot.take():
-            await slot.turn()
+        job, tally, refusals, limiter = self._job, self._tally, self._refusals, self._limiter
+        if not limiter.take():
+            await limiter.turn()
         try:
             if job.budget.limited:
                 await job.budget.admit()
@@ -105,7 +105,7 @@ class Asker:
                 tally.in_flight -= 1
             job.budget.spend(response, job.price)
         finally:
-            slot.release()
+            limiter.release()
         attempts = response.attempts
         tally.sent += attempts
         if attempts > 1:

@@ -8,10 +8,10 @@ from typing import TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from gage_eval.base.tables import RESPONSE_TELEMETRY, RESPONSES
 from gage_eval.engine.job import Chunk, Job, WorkGone
 from gage_eval.engine.rows import chunk_tables
 from gage_eval.store import parquet_bytes
-from gage_eval.tables import RESPONSE_TELEMETRY, RESPONSES
 
 Tables: TypeAlias = tuple[int, dict[str, pa.Table]]
 

@@ -8,13 +8,13 @@ from typing import Protocol, TypeAlias
 
 import pyarrow as pa
 
-from gage_eval.backends.base import Backend
-from gage_eval.client.budget import Budget, Price
-from gage_eval.client.limiter import Limiter
-from gage_eval.client.types import Request
-from gage_eval.client.watch import Retry
 from gage_eval.engine.answers import StepAnswers
 from gage_eval.engine.episodes import Outcome
+from gage_eval.models.backends.base import Backend
+from gage_eval.models.client.budget import Budget, Price
+from gage_eval.models.client.limiter import Limiter
+from gage_eval.models.client.types import Request
+from gage_eval.models.client.watch import Retry
 from gage_eval.store import Artifact, ArtifactWriter, Claims, Store
 from gage_eval.store.wip import Wip
 

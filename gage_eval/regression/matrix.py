@@ -11,15 +11,15 @@ from typing import Any, ClassVar, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from gage_eval.backends.base import Blocks
+from gage_eval.base.errors import ConfigError, GageError, InputError, Problem
 from gage_eval.config.model_of import model_of
-from gage_eval.config.yaml_lines import MAX_BYTES, parse
+from gage_eval.config.yaml.lines import MAX_BYTES, parse
 from gage_eval.engine.host import EngineHost
-from gage_eval.errors import ConfigError, GageError, InputError, Problem
+from gage_eval.models.backends.base import Blocks
 from gage_eval.regression.compare import ScoredTask, TaskComparison
-from gage_eval.runs.in_turn import run_in_turn
 from gage_eval.runs.options import SUITE_PREFIX, Locations, RunOptions
-from gage_eval.runs.reading import RunReader
+from gage_eval.runs.results.reading import RunReader
+from gage_eval.runs.sequence import run_in_turn
 from gage_eval.stats.multiple import holm
 
 _ALPHA = 0.05

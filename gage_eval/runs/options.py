@@ -11,19 +11,19 @@ from annotated_types import Ge
 from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
 from pydantic_core import PydanticCustomError
 
-from gage_eval.backends.placement import Placement
-from gage_eval.errors import InputError, closest
-from gage_eval.files import local_path
-from gage_eval.marks import STAGES, Stage, identity, scheduling, semantic
+from gage_eval.base.errors import InputError, closest
+from gage_eval.base.files import local_path
+from gage_eval.base.marks import STAGES, Stage, identity, scheduling, semantic
+from gage_eval.models.backends.placement import Placement
 from gage_eval.runs.fetching import data_cache
 from gage_eval.runs.options_dict import LEAST, TEXTS
 from gage_eval.runs.stored_pins import stored_pins
 from gage_eval.runs.unpacked import unpacked
 
 if TYPE_CHECKING:
-    from gage_eval.backends.base import BackendContext
     from gage_eval.config.load import LoadedConfig
     from gage_eval.config.model_choice import ModelChoice
+    from gage_eval.models.backends.base import BackendContext
 
 SUITE_PREFIX = "suite:"
 # What a store starts with that a Prefect block names.
@@ -122,8 +122,8 @@ class RunOptions(ModelOptions):
         try:
             return cls.model_validate(given)
         except ValidationError as error:
-            from gage_eval.config.plain_words import plain_words
             from gage_eval.config.problems import path_text
+            from gage_eval.config.validation_messages import plain_words
 
             wrong = plain_words(error, given, cls)[0]
             raise InputError(f"{path_text(wrong.loc)}: {wrong.message}") from error
@@ -170,7 +170,7 @@ class RunOptions(ModelOptions):
         if (bundle := bundle_of(self.config)) is not None:
             return unpacked(Locations.at(self.store).store, bundle)
         if self.config.startswith(SUITE_PREFIX):
-            from gage_eval.config.template_places import suite_file
+            from gage_eval.config.suites.template_places import suite_file
 
             return suite_file(*suite_of(self.config))
         return Path(self.config)
@@ -190,7 +190,7 @@ class Locations:
         Raises:
             InputError: the store's URL cannot name a store.
         """
-        from gage_eval.settings import load_settings
+        from gage_eval.config.settings import load_settings
         from gage_eval.store import check_url
 
         settings = load_settings()
@@ -238,8 +238,8 @@ def load(options: RunOptions, source: str | None = None, context: "BackendContex
     """
     from gage_eval.config.files import read_config
     from gage_eval.config.load import Changes, load_config, parse_config
-    from gage_eval.config.templates import load_suite
-    from gage_eval.settings import load_settings, unknown_variables
+    from gage_eval.config.settings import load_settings, unknown_variables
+    from gage_eval.config.suites.templates import load_suite
 
     changes: Changes = {
         "overrides": options.overrides,

@@ -12,7 +12,7 @@ from gage_eval.store import Store
 _LONG_SHARE, _LONG_S, _MANY = 0.2, 10.0, 8
 
 if TYPE_CHECKING:
-    from gage_eval.metrics.processes import ScoringProcesses
+    from gage_eval.scoring.metrics.processes import ScoringProcesses
 
 
 @contextmanager
@@ -21,7 +21,7 @@ def scoring_processes(store: Store, count: int | None) -> Iterator["ScoringProce
     if count is None or count < 2:
         yield None
         return
-    from gage_eval.metrics.processes import ScoringProcesses
+    from gage_eval.scoring.metrics.processes import ScoringProcesses
 
     processes = ScoringProcesses(store.url, count)
     try:

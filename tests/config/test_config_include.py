@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 import yaml
 
+from gage_eval.base.errors import ConfigError
 from gage_eval.config import load_config, parse_config
 from gage_eval.config.environment import Given
-from gage_eval.errors import ConfigError
 
 BASE = """\
 datasets: [{dataset_id: mine, params: {path: mine.jsonl, limit: 5}}]

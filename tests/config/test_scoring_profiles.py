@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 import yaml
 
+from gage_eval.base.errors import ConfigError, InputError, Problem
 from gage_eval.config.load import parse_config
 from gage_eval.config.models import MetricConfig
 from gage_eval.config.scoring_profiles import load_profile, parse_profile
-from gage_eval.errors import ConfigError, InputError, Problem
-from gage_eval.metrics.normalization import NormalizationConfig
-from gage_eval.scorecards import ANSWER_TYPES
+from gage_eval.scoring.metrics.normalization import NormalizationConfig
+from gage_eval.scoring.scorecards import ANSWER_TYPES
 from tests.support.workspace import config
 
 

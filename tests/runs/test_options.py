@@ -17,10 +17,10 @@ import gage_eval
 from flows.evaluate import evaluate
 from flows.forms import FORMS, Engine, Form, options_of, parameters_of, suite_config
 from flows.suite import suite
-from gage_eval import registry
+from gage_eval.base.errors import InputError
+from gage_eval.base.marks import Stage
 from gage_eval.cli.main import app, main
-from gage_eval.errors import InputError
-from gage_eval.marks import Stage
+from gage_eval.extend import registry
 from gage_eval.runs.options import ModelOptions, RunOptions
 from gage_eval.runs.options_dict import TEXTS, TYPES, RunOptionsDict
 

@@ -15,7 +15,7 @@ from urllib.error import HTTPError
 from urllib.request import ProxyHandler, Request, build_opener
 from uuid import UUID
 
-from gage_eval import server
+from gage_eval.local import server
 from support.waiting import PATIENCE_S, wait_for
 
 ROOT = Path(__file__).parents[2]

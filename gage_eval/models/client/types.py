@@ -1,0 +1,161 @@
+"""Requests to a backend and its responses."""
+
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+
+from gage_eval.base.errors import EndpointFailed
+
+_SURROGATES = re.compile("[\ud800-\udfff]")
+
+
+@dataclass(frozen=True, slots=True)
+class Unasked:
+    """Why a request cannot be made: its prompt or a plug-in failed on its sample.
+
+    Attributes:
+        kind: the error kind of its row: ``prompt_failed``, ``hook_failed`` or ``plugin``.
+        message: what failed, one sentence.
+    """
+
+    kind: str
+    message: str
+
+
+@dataclass(slots=True)
+class Request:
+    """One call of a model, with all parameters merged. It is never changed; `dataclasses.replace` makes another one.
+
+    It is not frozen, because a frozen class takes five times as long to make, and there is one for every ask.
+
+    Attributes:
+        kind: ``chat`` (`messages` is set), ``completion`` (`prompt` is set), or ``likelihood`` (`choices` is set, and
+            `prompt`; where that is None, `messages` through the model's chat template are the context).
+        messages: in OpenAI form; text-only content is a plain string, media is ``media://`` until sent.
+        prompt: text to complete.
+        params: sampling parameters by canonical name (max_new_tokens, temperature, top_p, stop, seed, …); a
+            backend passes keys it does not know through.
+        tools: tool definitions in OpenAI form.
+        tool_choice: ``auto``, ``none``, ``required`` or a named choice.
+        sample_id: the sample's id.
+        row_index: the sample's row in the dataset.
+        replicate: index of the sample's repetition (epoch), from 0.
+        draw: which draw of the model's answers this asks for, from 0; equal requests of one draw get one answer.
+        tool_outputs: prepared results of tool calls, ``{name, arguments, content}`` each, for the kind ``tools``.
+        tool_rounds: how many rounds of tool calls are answered.
+        lookup: value of the sample field by which a replay finds its answer; None where the backend needs none.
+        choices: continuations of the prompt whose likelihood is asked for, delimiter included.
+        unconditioned: the text whose likelihood is compared with the one after the prompt; None where it is not used.
+        embed: send media as data, also to a backend that could read files.
+        unasked: why it cannot be sent; its row is then an error.
+    """
+
+    kind: str
+    messages: list[dict[str, Any]] | None = None
+    prompt: str | None = None
+    params: dict[str, Any] = field(default_factory=dict)
+    tools: list[Any] | None = None
+    tool_choice: Any = None
+    sample_id: str = ""
+    row_index: int = 0
+    replicate: int = 0
+    draw: int = 0
+    lookup: str | None = None
+    tool_outputs: list[dict[str, Any]] | None = None
+    tool_rounds: int = 0
+    choices: list[str] | None = None
+    unconditioned: str | None = None
+    embed: bool = False
+    unasked: Unasked | None = None
+
+
+@dataclass(slots=True)
+class Response:
+    """The result of one call, retries included. New fields go at the end: the log stores values by position.
+
+    Attributes:
+        status: ok, truncated, refused, error or skipped.
+        answer: the model's text; None when there is none.
+        reasoning: the thinking text that the endpoint returns separately from the answer.
+        tool_calls: JSON text of the calls the model asks for.
+        finish_reason: as the endpoint gives it.
+        logprobs: JSON text of the endpoint's log probabilities; of a likelihood request
+            ``{"choices": [{"ll", "is_greedy", "tokens", "truncated"}, …], "unconditioned": [like choices]}``.
+        prompt_tokens: tokens of the prompt, as counted by the endpoint.
+        completion_tokens: tokens of the answer, as counted by the endpoint.
+        error_kind: why the status is error or skipped, one word (``http_400``, ``timeout``, …).
+        latency_ms: wall time of the attempt that gave the answer.
+        ttft_ms: time to the first token, where the backend streams.
+        attempts: requests sent; 0 when none was needed.
+        errors: one line for each failed attempt.
+        model_fingerprint: the model as the endpoint names it.
+    """
+
+    status: str
+    answer: str | None = None
+    reasoning: str | None = None
+    tool_calls: str | None = None
+    finish_reason: str | None = None
+    logprobs: str | None = None
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    error_kind: str | None = None
+    latency_ms: float | None = None
+    ttft_ms: float | None = None
+    attempts: int = 0
+    errors: list[str] = field(default_factory=list)
+    model_fingerprint: str | None = None
+
+    def to_bytes(self) -> bytes:
+        """The payload of a log record: the fields' values in order, as a JSON array."""
+        return orjson.dumps(
+            [
+                self.status, self.answer, self.reasoning, self.tool_calls, self.finish_reason, self.logprobs,
+                self.prompt_tokens, self.completion_tokens, self.error_kind, self.latency_ms, self.ttft_ms,
+                self.attempts, self.errors, self.model_fingerprint,
+            ]
+        )  # fmt: skip
+
+    @classmethod
+    def from_bytes(cls, payload: bytes) -> "Response":
+        """The response of a log record; a shorter record of an older version gets defaults.
+
+        Raises:
+            ValueError: the payload is not a response.
+        """
+        values = orjson.loads(payload)
+        if not isinstance(values, list) or not 1 <= len(values) <= len(cls.__slots__):
+            raise ValueError("the log record holds no response")
+        return cls(*values)
+
+
+class RequestRefused(EndpointFailed):
+    """The endpoint refused a request for a reason that usually affects every request: the key, the model, a redirect.
+
+    Where other requests succeed it affects this one alone, for example when a firewall or a moderation filter answers.
+
+    Attributes:
+        response: the row's response in that case, with status ``error``.
+    """
+
+    def __init__(self, message: str, response: Response) -> None:
+        super().__init__(message)
+        self.response = response
+
+
+def without_surrogates(value: Any) -> Any:
+    """A JSON value with each lone surrogate replaced by U+FFFD; logs and tables cannot hold surrogates."""
+    if isinstance(value, str):
+        return _SURROGATES.sub("\ufffd", value)
+    if isinstance(value, dict):
+        return {without_surrogates(key): without_surrogates(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [without_surrogates(item) for item in value]
+    return value
+
+
+def token_count(value: Any) -> int | None:
+    """A plausible count of tokens; None for anything else."""
+    return value if type(value) is int and 0 <= value < 2**53 else None
