@@ -54,7 +54,7 @@ def evaluated(options: RunOptions | None = None) -> State[Any]:
         assert options is not None, "a flow of a worker has a form"
         own = OwnRun(_of_worker(options))
     record = own.flow_run or _flow_run(own.options)
-    page = FlowRunPage(record, own.observers)
+    page = own.page = FlowRunPage(record, own.observers)
     with (
         page.shown(),
         RunSession(own.options, page.observers, blocks=PrefectBlocks(), flow_run=record, host=own.host) as session,
@@ -64,7 +64,6 @@ def evaluated(options: RunOptions | None = None) -> State[Any]:
         launchers = pool_launchers(UUID(record.flow_run_id), None, session.folder.engines)
         own.outcome = carry_out(session, TaskRuns(session), launchers)
         page.publish(own.outcome)
-    own.is_silent = page.is_silent
     return completed(own.outcome)
 
 

@@ -31,8 +31,11 @@ def start(
     """Start the server in the background, with a worker, a deployment per suite and the viewer."""
     from gage_eval.local import launch, server, viewer_service
     from gage_eval.local.deployments import AUTOMATION, POOL
+    from gage_eval.runs.options import Locations
 
     running, fresh = server.start(port=port)
+    # Runs whose server was gone at their end, or whose process was killed, have not been reported yet.
+    launch.settle_newest(Locations.at())
     state = "started" if fresh else "already running"
     print(f"Prefect server {state}: {running.url}", flush=True)
     print(f"The UI asks for this login once: {server.login()}", flush=True)

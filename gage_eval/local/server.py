@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gage_eval.base.errors import InputError
+from gage_eval.base.liveness import HEARTBEAT_S
 from gage_eval.base.ports import LOOPBACK, chosen_port
 from gage_eval.extend import allowed_code
 from gage_eval.local import restart_on_error
@@ -167,6 +168,7 @@ def _environment(home: Path, port: int) -> dict[str, str]:
         "PREFECT_SERVER_CORS_ALLOWED_ORIGINS": f"http://{LOOPBACK}:{port}",
         "PREFECT_UI_API_URL": "/api",
         "PREFECT_WORKER_QUERY_SECONDS": str(_QUERY_S),
+        "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": str(HEARTBEAT_S),
         "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
         "PREFECT_SERVER_EPHEMERAL_ENABLED": "false",
         "DO_NOT_TRACK": "1",

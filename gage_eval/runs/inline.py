@@ -60,13 +60,14 @@ def carry_out(session: RunSession, executor: Executor | None = None, launchers: 
     if any(task.placed for task in tasks):
         _in_waves(session, launchers or local_launchers(session.folder.engines))
         return publish(session)
-    at_once = session.tasks_at_once if executor is not None or len(tasks) > 1 else 1
-    runs_nodes = executor or Threads(stage_call(session), at_once)
-    run = partial(run_graph, tasks, runs_nodes, session.observer, at_once)
-    if executor is None and at_once == 1:
-        run()
+    observer, at_once = session.observer, session.tasks_at_once
+    if executor is not None:
+        _apart(session, partial(run_graph, tasks, executor, observer, at_once))
+    elif len(tasks) == 1 or at_once == 1:
+        run_graph(tasks, Threads(stage_call(session), 1), observer, 1)
     else:
-        _apart(session, run)
+        with Threads(stage_call(session), at_once) as threads:
+            _apart(session, partial(run_graph, tasks, threads, observer, at_once))
     return publish(session)
 
 

@@ -117,6 +117,7 @@ def test_no_more_nodes_run_at_once_than_allowed() -> None:
         return stage
 
     recorder = Recorder()
-    run_graph([task(name) for name in "abcde"], Threads(call, 2), recorder, 2)
+    with Threads(call, 2) as threads:
+        run_graph([task(name) for name in "abcde"], threads, recorder, 2)
     assert most == 2
     assert sum(isinstance(event, TaskFinished) for event in recorder.events) == 5
