@@ -1,6 +1,7 @@
-"""Requests to a backend and its responses."""
+"""Requests to a backend and its responses, and the kinds of requests there are."""
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,17 +25,31 @@ class Unasked:
     message: str
 
 
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A program that a box runs.
+
+    Attributes:
+        code: its text.
+        files: texts by path below the folder in which it runs.
+        limits: amounts by name, such as ``cpu_s`` or ``memory_mb``.
+    """
+
+    code: str
+    files: Mapping[str, str] = field(default_factory=dict)
+    limits: Mapping[str, float] = field(default_factory=dict)
+
+
 @dataclass(slots=True)
 class Request:
-    """One call of a model, with all parameters merged. It is never changed; `dataclasses.replace` makes another one.
+    """One call of a model or a box, with all parameters merged. `dataclasses.replace` makes another; none is changed.
 
     It is not frozen, because a frozen class takes five times as long to make, and there is one for every ask.
 
     Attributes:
-        kind: ``chat`` (`messages` is set), ``completion`` (`prompt` is set), or ``likelihood`` (`choices` is set, and
-            `prompt`; where that is None, `messages` through the model's chat template are the context).
+        kind: of `KINDS`, or of an episode (`gage_eval.engine.episodes`).
         messages: in OpenAI form; text-only content is a plain string, media is ``media://`` until sent.
-        prompt: text to complete.
+        prompt: text to complete, to embed, or before the choices.
         params: sampling parameters by canonical name (max_new_tokens, temperature, top_p, stop, seed, …); a
             backend passes keys it does not know through.
         tools: tool definitions in OpenAI form.
@@ -50,6 +65,7 @@ class Request:
         unconditioned: the text whose likelihood is compared with the one after the prompt; None where it is not used.
         embed: send media as data, also to a backend that could read files.
         unasked: why it cannot be sent; its row is then an error.
+        program: what a box runs.
     """
 
     kind: str
@@ -69,6 +85,37 @@ class Request:
     unconditioned: str | None = None
     embed: bool = False
     unasked: Unasked | None = None
+    program: Program | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of request.
+
+    Attributes:
+        needs: the field of a request that says what is asked. A request without it asks nothing.
+        may_be_blank: whether a blank text in this field is asked too.
+        returns: the field of the response that holds the result.
+        operation: its name in the conventions of OpenTelemetry.
+    """
+
+    needs: str
+    may_be_blank: bool
+    returns: str
+    operation: str
+
+
+KINDS: Mapping[str, Kind] = {
+    "chat": Kind("messages", may_be_blank=False, returns="answer", operation="chat"),
+    "completion": Kind("prompt", may_be_blank=False, returns="answer", operation="text_completion"),
+    # The context is `prompt`, or `messages` through the model's chat template where that is None.
+    "likelihood": Kind("choices", may_be_blank=True, returns="logprobs", operation="text_completion"),
+    # The answer is the vector as JSON text.
+    "embed": Kind("prompt", may_be_blank=True, returns="answer", operation="embeddings"),
+    # The answer is what the box reports, as JSON text.
+    "run": Kind("program", may_be_blank=True, returns="answer", operation="execute_tool"),
+}
+"""The kinds of requests by name. A backend serves those among its capabilities."""
 
 
 @dataclass(slots=True)
