@@ -1,12 +1,13 @@
 """Requests to a backend and its responses, and the kinds of requests there are."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol, TypeAlias
 
 import orjson
 
+from gage_eval.canonical import JsonValue
 from gage_eval.errors import EndpointFailed
 
 _SURROGATES = re.compile("[\ud800-\udfff]")
@@ -23,6 +24,21 @@ class Unasked:
 
     kind: str
     message: str
+
+
+Tool: TypeAlias = Callable[[str], Awaitable[str]]
+"""Takes a call's arguments as JSON text and returns the content of the tool's message."""
+
+
+class Tools(Protocol):
+    """The tools that an episode may run."""
+
+    @property
+    def identity(self) -> JsonValue:
+        """What determines their outputs; part of the episode's key."""
+
+    def get(self, name: str) -> Tool | None:
+        """A tool by its name; None if there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +74,7 @@ class Request:
         row_index: the sample's row in the dataset.
         replicate: index of the sample's repetition (epoch), from 0.
         draw: which draw of the model's answers this asks for, from 0; equal requests of one draw get one answer.
-        tool_outputs: prepared results of tool calls, ``{name, arguments, content}`` each, for the kind ``tools``.
+        tool_set: what answers the model's tool calls, for the kind ``tools``.
         tool_rounds: how many rounds of tool calls are answered.
         lookup: value of the sample field by which a replay finds its answer; None where the backend needs none.
         choices: continuations of the prompt whose likelihood is asked for, delimiter included.
@@ -79,7 +95,7 @@ class Request:
     replicate: int = 0
     draw: int = 0
     lookup: str | None = None
-    tool_outputs: list[dict[str, Any]] | None = None
+    tool_set: Tools | None = None
     tool_rounds: int = 0
     choices: list[str] | None = None
     unconditioned: str | None = None

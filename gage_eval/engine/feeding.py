@@ -6,7 +6,7 @@ from gage_eval.backends.base import check_served
 from gage_eval.canonical import encode
 from gage_eval.client.types import Response, Unasked
 from gage_eval.engine.assembly import Assembly
-from gage_eval.engine.episodes import Outcome, as_call, episode_name, response_key, with_body
+from gage_eval.engine.episodes import EPISODES, Outcome, episode_name, response_key, with_body
 from gage_eval.engine.job import Chunk, Item, Job, PartSource, Tally, WorkGone, chunks_of
 from gage_eval.engine.known import KnownAnswers
 from gage_eval.engine.ready import ReadyQueue
@@ -101,7 +101,8 @@ class Feeder:
         """Render a chunk and fill in known answers. Returns the items that must be asked."""
         job = self._job
         requests = source.render(chunk.start, chunk.stop)
-        check_served(job.backend, {as_call(request).kind for request in requests})
+        kinds = {request.kind for request in requests}
+        check_served(job.backend, {"chat" if kind in EPISODES else kind for kind in kinds})
         made = [with_body(job.backend.body, request) for request in requests]
         chunk.requests, bodies = [request for request, _ in made], [encode(body) for _, body in made]
         self._check_asked(chunk)
