@@ -65,8 +65,8 @@ format: install-dev ## put the code into the one style
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-lock: install-dev ## record the code hashes after a deliberate change of results (raise the version first)
-	$(BIN)/python -m tools.codelock $(ARGS)
+lock: install-dev ## record the results of plug-ins and stages after a change of them (raise the version first)
+	$(BIN)/python -m tools.lock
 
 pages: install-dev ## write the generated pages of docs/ and deployments/ again
 	for page in config commands suites metrics preprocessors environment events; do \
@@ -96,7 +96,7 @@ bench-prompts: install-dev install-lm-eval ## compare the suites' prompts with t
 	$(BIN)/python -m bench.prompts $(ARGS)
 
 test-inspect: install-dev install-inspect ## open our exports with Inspect's own reader
-	$(BIN)/python -m pytest tests/runs/test_inspect_export.py $(ARGS)
+	$(BIN)/python -m pytest tests/runs/results/test_inspect_export.py $(ARGS)
 
 clean: ## remove caches and build output; .venv and .gage stay
 	rm -rf build dist bench/out .mypy_cache .ruff_cache .pytest_cache .hypothesis *.egg-info

@@ -6,13 +6,14 @@ from typing import Any
 
 from prefect.blocks.core import Block
 from prefect.blocks.system import Secret
-from prefect.settings import PREFECT_API_URL, temporary_settings
+from prefect.settings import temporary_settings
 
+from blocks.api import settings_at
 from blocks.artifact_store import ArtifactStore
 from blocks.described import BackendBlock
 from blocks.model_endpoint import ModelEndpoint
 from blocks.vllm_engine import VLLMEngine
-from gage_eval.errors import InputError
+from gage_eval.base.errors import InputError
 from gage_eval.runs.options import BLOCK_PREFIX
 
 _BACKENDS: tuple[type[BackendBlock], ...] = (ModelEndpoint, VLLMEngine)
@@ -26,7 +27,7 @@ class PrefectBlocks:
     """
 
     def __init__(self, api_url: str | None = None) -> None:
-        self._settings = {PREFECT_API_URL: api_url} if api_url is not None else {}
+        self._settings = settings_at(api_url) if api_url is not None else {}
 
     def secret(self, name: str) -> str:
         """The value of a Secret block, or the key of ``model-endpoint/NAME``.

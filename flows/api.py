@@ -3,12 +3,14 @@
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from http import HTTPStatus
 from typing import Any
 
 from prefect.client.orchestration import SyncPrefectClient, get_client
 from prefect.exceptions import PrefectException, PrefectHTTPStatusError
-from prefect.settings import PREFECT_API_URL, PREFECT_CLIENT_MAX_RETRIES, temporary_settings
+from prefect.settings import PREFECT_CLIENT_MAX_RETRIES, temporary_settings
 
+from blocks import settings_at
 from gage_eval.config.secrets import scrub
 
 # An API that is silent is asked for its health this often, and for so long in all. A server stalls where its database
@@ -31,7 +33,7 @@ def api_client(url: str | None = None, *, timeout_s: float, retries: int) -> Ite
     """
     changed: dict[Any, Any] = {PREFECT_CLIENT_MAX_RETRIES: retries}
     if url is not None:
-        changed[PREFECT_API_URL] = url
+        changed |= settings_at(url)
     with (
         temporary_settings(changed),
         get_client(sync_client=True, httpx_settings={"timeout": timeout_s}) as client,
@@ -66,6 +68,11 @@ def _wait_for_answer(url: str, tell: Callable[[str], None]) -> None:
             if asked == began:
                 tell(f"the Prefect API at {scrub(url)} is silent; waiting up to {_PATIENCE_S:.0f} s for its answer.")
             asked = now
+
+
+def lacks_login(error: Exception) -> bool:
+    """Whether the API refused a request because it has no login, or a wrong one."""
+    return isinstance(error, PrefectHTTPStatusError) and error.response.status_code == HTTPStatus.UNAUTHORIZED
 
 
 def is_unanswered(error: Exception) -> bool:

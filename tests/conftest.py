@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-from gage_eval import registry
+from gage_eval.extend import registry
 
 # A shell that starts the tests in the background has them ignore Ctrl-C, and with them every program they start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -29,7 +29,10 @@ BUCKET = "evals"
 # The longest tests start first, so that no process ends long after the other.
 LONGEST = ("tests/e2e/", "tests/sessions/", "tests/crash/", "tests/bad_input/")
 FOREIGN_PREFIXES = ("GAGE_EVAL_", "VLLM_NATIVE_")
-FOREIGN_NAMES = ("PREFECT_API_URL", "PREFECT_API_KEY", "PREFECT_PROFILE", "OPENAI_API_KEY", "OPENAI_BASE_URL")
+FOREIGN_NAMES = (
+    *("PREFECT_API_URL", "PREFECT_API_KEY", "PREFECT_API_AUTH_STRING", "PREFECT_PROFILE"),
+    *("OPENAI_API_KEY", "OPENAI_BASE_URL"),
+)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -71,7 +74,7 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 def commands_leave_the_collector_alone() -> Iterator[None]:
     """``gage`` freezes what its process holds. In this process, that would keep the garbage of all earlier tests."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("gage_eval.lean.gc", SimpleNamespace(freeze=lambda: None, set_threshold=lambda *_: None))
+        patch.setattr("gage_eval.extend.lean.gc", SimpleNamespace(freeze=lambda: None, set_threshold=lambda *_: None))
         yield
 
 

@@ -1,7 +1,8 @@
 """How well rules read choices: precision and recall on recorded answers and on the vectors, for docs/choices.md.
 
 python -m tools.choice_reading DATA                    the table; DATA is the folder that LOCAL_DATASETS_ROOT names
-python -m tools.choice_reading DATA --against FILE      compare with another version of gage_eval/metrics/choices.py
+python -m tools.choice_reading DATA --against FILE      compare with another version of
+gage_eval/scoring/metrics/choices.py
 
 Precision is the share of the readings that are right, recall the share of the answers that choose an option and are
 read rightly.
@@ -16,8 +17,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TypeAlias
 
-from gage_eval.metrics.choices import choose
-from gage_eval.metrics.mmmu_rules import read_choice, read_pro_choice
+from gage_eval.scoring.metrics.choices import choose
+from gage_eval.scoring.metrics.mmmu_rules import read_choice, read_pro_choice
 
 Rule: TypeAlias = Callable[[str, Mapping[str, str]], str | None]
 Answer: TypeAlias = tuple[str, Mapping[str, str], str | None]
@@ -128,7 +129,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Print the table."""
     parser = argparse.ArgumentParser(prog="python -m tools.choice_reading")
     parser.add_argument("data", type=Path, help="the folder that LOCAL_DATASETS_ROOT names")
-    parser.add_argument("--against", help="another version of gage_eval/metrics/choices.py")
+    parser.add_argument("--against", help="another choices.py")
     options = parser.parse_args(arguments)
     rules: dict[str, Rule] = {"against": _other(options.against)} if options.against else {}
     rules |= {"multi_choice_accuracy": choose, "mmmu_accuracy": read_choice, "mmmu_pro_accuracy": read_pro_choice}

@@ -1,4 +1,4 @@
-"""gage_eval/metrics/ifeval/common_words.py from the texts of permissively licensed data sets.
+"""gage_eval/scoring/metrics/ifeval/common_words.py from the texts of permissively licensed data sets.
 
 python -m tools.sentence_words DATA     DATA holds gsm8k, piqa, mmlu and truthfulqa as published
 """
@@ -13,9 +13,9 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-MODULE = Path(__file__).resolve().parents[1] / "gage_eval" / "metrics" / "ifeval" / "common_words.py"
+MODULE = Path(__file__).resolve().parents[1] / "gage_eval" / "scoring" / "metrics" / "ifeval" / "common_words.py"
 
-_HEAD = '''"""Common English words by the case in which they are written, for `gage_eval.metrics.ifeval.sentences`.
+_HEAD = '''"""Common English words by the case in which they are written, for `sentences`.
 
 Made by `python -m tools.sentence_words`: words that at least two of GSM8K (MIT), PIQA (AFL-3.0), MMLU (MIT) and
 TruthfulQA (Apache-2.0) write in lower case, at least three times altogether.

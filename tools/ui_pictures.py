@@ -14,14 +14,15 @@ import subprocess
 import sys
 import tempfile
 import time
+from base64 import b64encode
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.request import ProxyHandler, Request, build_opener
 
-from gage_eval import server
-from gage_eval.ports import free_port
+from gage_eval.base.ports import free_port
+from gage_eval.local import server
 from tools.chromium import chromium
 
 if TYPE_CHECKING:
@@ -57,6 +58,9 @@ def main() -> None:
 
 def take_pictures(page: "Page", running: server.Running) -> None:
     """Run the suite from its form and save a picture of each page."""
+    login = server.login_at(running.api_url)
+    assert login is not None
+    log_in(page, running.ui_url, login)
     open_form(page, running.ui_url, SUITE)
     fill_field(page, "At most this many rows", SAMPLES)
     fill_field(page, "Name of the run", NAME)
@@ -81,6 +85,14 @@ def take_pictures(page: "Page", running: server.Running) -> None:
     assert report, "the page names the report"
     page.goto(f"file://{report[1]}")
     _save_beside("run", under_way, _picture(page, height=_BESIDE))
+
+
+def log_in(page: "Page", ui_url: str, login: str) -> None:
+    """Log in to the UI, as it asks once per browser."""
+    page.goto(f"{ui_url}/login")
+    page.locator("input[type=password]").fill(login)
+    page.get_by_role("button", name="Login").click()
+    page.wait_for_url(lambda url: "/login" not in url)
 
 
 def open_form(page: "Page", ui_url: str, deployment: str) -> None:
@@ -131,7 +143,9 @@ def started_server() -> Iterator[server.Running]:
 def _flow_run(running: server.Running) -> str:
     """The id of the flow run that was just submitted."""
     body = json.dumps({"sort": "EXPECTED_START_TIME_DESC", "limit": 1}).encode()
-    request = Request(f"{running.api_url}/flow_runs/filter", body, {"Content-Type": "application/json"})  # noqa: S310 - loopback
+    login = (server.login_at(running.api_url) or "").encode()
+    headers = {"Content-Type": "application/json", "Authorization": f"Basic {b64encode(login).decode()}"}
+    request = Request(f"{running.api_url}/flow_runs/filter", body, headers)  # noqa: S310 - loopback
     deadline = time.monotonic() + 60.0
     while time.monotonic() < deadline:
         with build_opener(ProxyHandler({})).open(request, timeout=30) as answer:

@@ -2,6 +2,7 @@
 #
 #   docker build -f deployments/docker/orchestrator.Dockerfile -t gage-eval:0.1.0 .
 #   docker run --rm gage-eval:0.1.0 gage doctor
+#   docker run --env PREFECT_SERVER_API_AUTH_STRING=user:password … gage-eval:0.1.0
 
 FROM python:3.11-slim-bookworm AS wheel
 WORKDIR /source
@@ -39,4 +40,5 @@ ENV GAGE_EVAL_STORE=/store \
 USER 10001:10001
 WORKDIR /home/gage
 ENTRYPOINT ["tini", "--"]
-CMD ["prefect", "server", "start", "--host", "0.0.0.0"]
+# Whoever reaches a server without a login can run code on its workers.
+CMD ["sh", "-c", ": \"${PREFECT_SERVER_API_AUTH_STRING:?set it to user:password, the login of the server}\" && exec prefect server start --host 0.0.0.0"]

@@ -29,27 +29,30 @@ def start(
     ] = None,
 ) -> None:
     """Start the server in the background, with a worker, a deployment per suite and the viewer."""
-    from gage_eval import launch, server
-    from gage_eval.deployments import AUTOMATION, POOL
-    from gage_eval.viewer import service
+    from gage_eval.local import launch, server, viewer_service
+    from gage_eval.local.deployments import AUTOMATION, POOL
 
     running, fresh = server.start(port=port)
     state = "started" if fresh else "already running"
     print(f"Prefect server {state}: {running.ui_url}", flush=True)
+    print(f"The UI asks for this login once: {server.login()}", flush=True)
     if not no_worker:
         deployed = [one for one in launch.deploy(running.api_url) if one.pool != AUTOMATION]
         state = "started" if server.start_worker(running, POOL) else "already running"
         print(f"Worker {state}: it runs the {len(deployed)} deployments of the UI in this folder.")
     if not no_viewer:
-        serving, fresh = service.start(server.HOME, viewer_port)
-        print(f"Viewer {'started' if fresh else 'already running'}: {service.link(server.HOME, serving)}", flush=True)
+        serving, fresh = viewer_service.start(server.HOME, viewer_port)
+        print(
+            f"Viewer {'started' if fresh else 'already running'}: {viewer_service.link(server.HOME, serving)}",
+            flush=True,
+        )
     print("Stop it: gage server stop")
 
 
 @server_app.command("stop")
 def stop() -> None:
     """Stop the server, its worker and the viewer. Runs of the worker stop too; `gage resume` continues them."""
-    from gage_eval import server
+    from gage_eval.local import server
 
     print("Prefect server stopped." if server.stop() else "No Prefect server is running for this folder.")
 
@@ -57,11 +60,10 @@ def stop() -> None:
 @server_app.command("status")
 def status(json: AsJson = False) -> None:
     """Show whether the server, its worker and the viewer are running."""
-    from gage_eval import server
     from gage_eval.cli.output import print_json
-    from gage_eval.viewer import service
+    from gage_eval.local import server, viewer_service
 
-    running, worker, serving = server.find(), server.find_worker(), service.find(server.HOME)
+    running, worker, serving = server.find(), server.find_worker(), viewer_service.find(server.HOME)
     if json:
         viewer = serving.url if serving else None
         url = running.ui_url if running else None
@@ -69,6 +71,7 @@ def status(json: AsJson = False) -> None:
         return
     if running:
         print(f"Prefect server is running: {running.ui_url} (process {running.pid}).")
+        print(f"The login that its UI asks for once is in {server.login_file()}.")
         if worker is not None:
             print(f"Its worker is running (process {worker.pid}).")
         else:
@@ -76,6 +79,6 @@ def status(json: AsJson = False) -> None:
     else:
         print("No Prefect server is running for this folder. Start one: gage server start")
     if serving:
-        print(f"The viewer is running: {service.link(server.HOME, serving)} (process {serving.pid}).")
+        print(f"The viewer is running: {viewer_service.link(server.HOME, serving)} (process {serving.pid}).")
     elif running:
         print("It has no viewer. Start one: gage server start")

@@ -5,16 +5,16 @@ import json
 from collections.abc import Awaitable
 from functools import partial
 
-from gage_eval.canonical import encode
-from gage_eval.client.limiter import CombinedLimiter
-from gage_eval.client.types import Request, RequestRefused, Response, Tool, Tools
-from gage_eval.client.watch import watch_retries
+from gage_eval.base.canonical import encode
+from gage_eval.base.statuses import UNANSWERED
 from gage_eval.engine.episodes import EPISODES, Outcome, response_key, tool_key
 from gage_eval.engine.job import Item, Job, Tally
 from gage_eval.engine.known import KnownAnswers
 from gage_eval.engine.refusals import Refusals
 from gage_eval.engine.wal import LogWriter
-from gage_eval.statuses import UNANSWERED
+from gage_eval.models.client.limiter import CombinedLimiter
+from gage_eval.models.client.types import Request, RequestRefused, Response, Tool, Tools
+from gage_eval.models.client.watch import watch_retries
 
 
 class Asker:

@@ -11,10 +11,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeAlias, TypeVar
 
-from gage_eval.canonical import JsonValue, decode, digest
-from gage_eval.client.types import Request, Response, Unasked
-from gage_eval.foreign import PluginError
-from gage_eval.statuses import UNANSWERED
+from gage_eval.base.canonical import JsonValue, decode, digest
+from gage_eval.base.statuses import UNANSWERED
+from gage_eval.extend.loading import PluginError
+from gage_eval.models.client.types import Request, Response, Unasked
 
 N = TypeVar("N", int, float)
 

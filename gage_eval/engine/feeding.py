@@ -2,16 +2,16 @@
 
 import asyncio
 
-from gage_eval.backends.base import check_served
-from gage_eval.canonical import encode
-from gage_eval.client.types import Response, Unasked
+from gage_eval.base.canonical import encode
+from gage_eval.base.errors import InputError
 from gage_eval.engine.assembly import Assembly
 from gage_eval.engine.episodes import EPISODES, Outcome, episode_name, response_key, with_body
 from gage_eval.engine.job import Chunk, Item, Job, PartSource, Tally, WorkGone, chunks_of
 from gage_eval.engine.known import KnownAnswers
 from gage_eval.engine.ready import ReadyQueue
 from gage_eval.engine.refusals import Refusals
-from gage_eval.errors import InputError
+from gage_eval.models.backends.base import check_served
+from gage_eval.models.client.types import Response, Unasked
 from gage_eval.store import Claims
 
 

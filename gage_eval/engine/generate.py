@@ -16,6 +16,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 
+from gage_eval.base.errors import BudgetSpent, GageError
 from gage_eval.engine.asking import Asker
 from gage_eval.engine.assembly import Assembly
 from gage_eval.engine.episodes import Outcome
@@ -26,7 +27,6 @@ from gage_eval.engine.ready import MAX_OPEN_CHUNKS, ReadyQueue
 from gage_eval.engine.refusals import Refusals
 from gage_eval.engine.shared_log import SharedLog
 from gage_eval.engine.wal import LogWriter
-from gage_eval.errors import BudgetSpent, GageError
 
 # The next chunk is rendered when fewer requests are ready: as many as a fast endpoint answers during rendering.
 READY_REQUESTS = 1024

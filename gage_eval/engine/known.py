@@ -1,12 +1,12 @@
 """Known answers: from finished chunks, logs, an earlier result and other runs."""
 
-from gage_eval.canonical import decode
-from gage_eval.client.types import Response
+from gage_eval.base.canonical import decode
 from gage_eval.engine.episodes import Outcome
 from gage_eval.engine.job import Job
 from gage_eval.engine.neighbours import NeighbourLogs
 from gage_eval.engine.rows import outcomes_in, outcomes_of
 from gage_eval.engine.wal import index_logs
+from gage_eval.models.client.types import Response
 
 
 class KnownAnswers:

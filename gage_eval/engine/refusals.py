@@ -2,7 +2,7 @@
 
 import asyncio
 
-from gage_eval.client.types import RequestRefused, Response
+from gage_eval.models.client.types import RequestRefused, Response
 
 # This many consecutive refusals end a run that had answers before.
 MOST_IN_A_ROW = 20

@@ -9,10 +9,10 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 
-from gage_eval.canonical import JsonValue, digest
+from gage_eval.base.canonical import JsonValue, digest
+from gage_eval.base.errors import StoreError
+from gage_eval.base.periodic import Periodic
 from gage_eval.engine.quota import Amounts, Holder, Quota
-from gage_eval.errors import StoreError
-from gage_eval.periodic import Periodic
 from gage_eval.store.gc import LIMITS
 from gage_eval.store.heartbeats import RENEW_S
 from gage_eval.store.objects import Objects

@@ -22,7 +22,7 @@ from pathlib import Path
 
 import numpy as np
 
-from gage_eval.errors import StoreError
+from gage_eval.base.errors import StoreError
 
 _log = logging.getLogger(__name__)
 

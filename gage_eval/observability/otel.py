@@ -16,9 +16,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from gage_eval import __version__
-from gage_eval.client.types import KINDS
-from gage_eval.extras import missing
+from gage_eval.base.version import __version__
+from gage_eval.extend.extras import missing
+from gage_eval.models.client.types import KINDS
 from gage_eval.observability.events import (
     Event,
     MetricReported,

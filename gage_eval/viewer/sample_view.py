@@ -4,15 +4,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from gage_eval.canonical import decode
-from gage_eval.field_paths import reference_texts
+from gage_eval.base.canonical import decode
+from gage_eval.base.field_paths import reference_texts
 from gage_eval.report.summary import format_value
-from gage_eval.runs.asked import shown_calls
-from gage_eval.runs.calls import ModelCall
-from gage_eval.runs.explain import ExplainedAnswer, explain
-from gage_eval.runs.outcomes import Measure
-from gage_eval.runs.reading import TaskReader
-from gage_eval.runs.rows import SampleRow, verdict_name
+from gage_eval.runs.results.calls import ModelCall
+from gage_eval.runs.results.explain import ExplainedAnswer, explain
+from gage_eval.runs.results.outcomes import Measure
+from gage_eval.runs.results.reading import TaskReader
+from gage_eval.runs.results.rows import SampleRow, verdict_name
+from gage_eval.runs.results.sent_requests import shown_calls
 from gage_eval.viewer.messages import (
     Candidate,
     ShownMessage,

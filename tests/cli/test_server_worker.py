@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from gage_eval import server
-from gage_eval.errors import GageError
-from gage_eval.processes import alive
+from gage_eval.base.errors import GageError
+from gage_eval.base.processes import alive
+from gage_eval.local import server
 
 RUNNING = server.Running(pid=1, born=1, port=4200)
 

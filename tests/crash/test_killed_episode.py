@@ -13,7 +13,7 @@ from crash.turns import KEY, ask, executed_by
 from support.endpoint import mock_endpoint
 from support.logs import read_logs
 
-from gage_eval.canonical import decode
+from gage_eval.base.canonical import decode
 from gage_eval.store import Store
 
 ROWS = 12

@@ -3,14 +3,14 @@
 import sys
 from pathlib import Path
 
-from gage_eval.backends.base import BackendContext
-from gage_eval.canonical import canonical_text, digest
-from gage_eval.client.types import Request, Tool
+from gage_eval.base.canonical import canonical_text, digest
+from gage_eval.base.tables import RESPONSE_TELEMETRY, RESPONSES
 from gage_eval.engine.generate import Generate
 from gage_eval.engine.job import Job, Tally
 from gage_eval.engine.runtime import Runtime
+from gage_eval.models.backends.base import BackendContext
+from gage_eval.models.client.types import Request, Tool
 from gage_eval.store import Artifact, Store
-from gage_eval.tables import RESPONSE_TELEMETRY, RESPONSES
 
 KEY = digest("turns")
 

@@ -18,8 +18,8 @@ from support.prefect import Prefect
 from support.runs import gage, write_config
 from support.waiting import PATIENCE_S, Stopwatch, wait_for
 
-from gage_eval.deployments import AUTOMATION, all_deployments
-from gage_eval.ports import free_port
+from gage_eval.base.ports import free_port
+from gage_eval.local.deployments import AUTOMATION, all_deployments
 
 pytestmark = pytest.mark.server
 

@@ -7,7 +7,7 @@ import pytest
 from support.prefect import Prefect
 from support.runs import gage
 
-from gage_eval.liveness import LOST_AFTER_S
+from gage_eval.base.liveness import LOST_AFTER_S
 
 pytestmark = pytest.mark.server
 

@@ -14,10 +14,10 @@ from support.endpoint import MockEndpoint, mock_endpoint
 from support.runs import write_config
 from support.waiting import Stopwatch, wait_for
 
-from gage_eval.deployments import all_deployments
+from gage_eval.local.deployments import all_deployments
 from gage_eval.store import Store
 from tools.chromium import chromium, program
-from tools.ui_pictures import fill_field, open_form
+from tools.ui_pictures import fill_field, log_in, open_form
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
 
@@ -121,6 +121,8 @@ def test_a_newcomer_runs_a_suite_with_the_browser(cluster: Cluster, gsm8k: Path,
     with chromium() as browser:
         page = browser.new_page(viewport={"width": 1400, "height": 1400})
         page.set_default_timeout(120_000)
+        assert cluster.login is not None
+        log_in(page, ui, cluster.login)
         open_form(page, ui, "gsm8k")
         fill_field(page, "Run Name", "by-hand")
         fill_field(page, "Name (Optional)", "mock")

@@ -11,13 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.logs import read_logs
 
-from gage_eval.canonical import digest
-from gage_eval.client.types import Request, Response
+from gage_eval.base.canonical import digest
+from gage_eval.base.errors import ArtifactDamaged, EndpointFailed, InputError
 from gage_eval.engine.job import MIN_CHUNK_ASKS, WorkGone, chunk_size
 from gage_eval.engine.ready import MAX_OPEN_CHUNKS
 from gage_eval.engine.rows import index_answers
 from gage_eval.engine.wal import LogWriter
-from gage_eval.errors import ArtifactDamaged, EndpointFailed, InputError
+from gage_eval.models.client.types import Request, Response
 from gage_eval.store import Store
 from gage_eval.store.wip import Chunk as FinishedChunk
 

@@ -9,11 +9,11 @@ import pytest
 from engine.asking import Prompts, Scripted, echo, step_of
 from support.http_server import Exchange, served
 
-from gage_eval import registry
-from gage_eval.backends.base import BackendContext, BaseBackend, is_empty
-from gage_eval.backends.build import build_backend
-from gage_eval.client.types import KINDS, Program, Request, Response
-from gage_eval.errors import InputError
+from gage_eval.base.errors import InputError
+from gage_eval.extend import registry
+from gage_eval.models.backends.base import BackendContext, BaseBackend, is_empty
+from gage_eval.models.backends.build import build_backend
+from gage_eval.models.client.types import KINDS, Program, Request, Response
 from gage_eval.store import Store
 
 VECTOR = [0.25, -1.0, 3e-05]

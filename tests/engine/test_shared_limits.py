@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from gage_eval.backends.base import BackendContext
-from gage_eval.client.limiter import Limiter
-from gage_eval.client.pace import Rates
 from gage_eval.engine.runtime import Runtime
 from gage_eval.engine.shared_limits import SharedLimits
+from gage_eval.models.backends.base import BackendContext
+from gage_eval.models.client.limiter import Limiter
+from gage_eval.models.client.pace import Rates
 from gage_eval.store import Store
 from gage_eval.store.objects import Objects
 

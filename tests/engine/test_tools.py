@@ -9,12 +9,12 @@ import pytest
 from engine.asking import KEY, Prompts, Scripted, generate, step_of
 from support.logs import read_logs
 
-from gage_eval.canonical import decode
-from gage_eval.client.types import Request, Response, Tool
+from gage_eval.base.canonical import decode
+from gage_eval.base.errors import EndpointFailed
 from gage_eval.engine.episodes import episode_name, tool_key
 from gage_eval.engine.runtime import Runtime
-from gage_eval.errors import EndpointFailed
-from gage_eval.planning.tool_outputs import RecordedTools
+from gage_eval.models.client.types import Request, Response, Tool
+from gage_eval.pipeline.tool_outputs import RecordedTools
 from gage_eval.store import Store
 
 ROUNDS = 3

@@ -10,14 +10,14 @@ import pyarrow as pa
 import pytest
 
 import gage_eval
-from gage_eval.errors import InputError
-from gage_eval.planning.asks import AskTable
-from gage_eval.planning.generate_spec import Binding
-from gage_eval.planning.judge_spec import JudgeSpec
+from gage_eval.base.errors import InputError
+from gage_eval.base.tables import ASKS
+from gage_eval.pipeline.asks import AskTable
+from gage_eval.pipeline.generate_spec import Binding
+from gage_eval.pipeline.judge_spec import JudgeSpec
 from gage_eval.report.details import SampleCard
-from gage_eval.runs.report_details import task_details
+from gage_eval.runs.results.report_details import task_details
 from gage_eval.store import Artifact, Store
-from gage_eval.tables import ASKS
 from gage_eval.viewer.sample_view import sample_view
 from tests.support.workspace import ROWS, write_config
 
@@ -41,7 +41,7 @@ CONFIG: dict[str, Any] = {
     "metrics": [{"metric_id": "spread", "implementation": "panel.py:spread"}],
 }
 METRIC = """
-from gage_eval.metrics import metric
+from gage_eval.scoring.metrics import metric
 
 @metric("spread", value="score", bounds=(0, 100),
         fields={"scores": "verdicts.score", "judges": "verdicts.judge", "draws": "verdicts.draw"})

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.request import ProxyHandler, build_opener
 
-from gage_eval.ports import free_port
-from gage_eval.processes import alive, born
+from gage_eval.base.ports import free_port
+from gage_eval.base.processes import alive, born
 from support.prefect import ROOT, Prefect
 from support.runs import gage
 from support.waiting import PATIENCE_S, wait_for
@@ -23,6 +23,8 @@ POOLS = ("local", "h100")
 _START_S = 240.0
 _STOP_S = 60.0
 _VERSIONED = Path("/usr/lib/postgresql")
+# Login of the server, as its team would choose it.
+_LOGIN = "team:correct-horse"
 
 
 @dataclass
@@ -189,6 +191,10 @@ class Cluster(Prefect):
     workers: dict[str, Service]
     store: Path
 
+    @property
+    def login(self) -> str | None:
+        return _LOGIN
+
     def gage(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
         """``gage`` as a client of the server."""
         return gage(self.folder, *arguments, env=self.env)
@@ -268,7 +274,9 @@ def _server(folder: Path, database_url: str) -> tuple[Service, str]:
         **_clean_environment(),
         "PREFECT_HOME": str(_made(folder / "home")),
         "PREFECT_SERVER_DATABASE_CONNECTION_URL": database_url,
-        "PREFECT_UI_API_URL": api_url,
+        "PREFECT_SERVER_API_AUTH_STRING": _LOGIN,
+        "PREFECT_SERVER_CORS_ALLOWED_ORIGINS": api_url.removesuffix("/api"),
+        "PREFECT_UI_API_URL": "/api",
         "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
     }
     command = [sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", str(port)]

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import time
+from base64 import b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -14,6 +15,7 @@ from urllib.error import HTTPError
 from urllib.request import ProxyHandler, Request, build_opener
 from uuid import UUID
 
+from gage_eval.local import server
 from support.waiting import PATIENCE_S, wait_for
 
 ROOT = Path(__file__).parents[2]
@@ -36,12 +38,25 @@ class Prefect:
     home: Path
 
     @property
+    def login(self) -> str | None:
+        """``user:password`` of the server, if it has a login."""
+        file = server.login_file(self.home)
+        return file.read_text() if file.exists() else None
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """What a request to the API carries."""
+        login = self.login
+        return {} if login is None else {"Authorization": f"Basic {b64encode(login.encode()).decode()}"}
+
+    @property
     def env(self) -> dict[str, str]:
         return {
             **os.environ,
             "PREFECT_API_URL": self.api_url,
             "PREFECT_HOME": str(self.home / "client"),
             "DO_NOT_TRACK": "1",
+            **({} if self.login is None else {"PREFECT_API_AUTH_STRING": self.login}),
         }
 
     def script(self, code: str, *arguments: str) -> Any:
@@ -65,7 +80,9 @@ class Prefect:
             urllib.error.HTTPError: the server refuses it; a note has the reason.
         """
         data = None if body is None else json.dumps(body).encode()
-        request = Request(self.api_url + path, data, {"Content-Type": "application/json"}, method=method)
+        request = Request(
+            self.api_url + path, data, {"Content-Type": "application/json", **self.headers}, method=method
+        )
         for left in range(_TRIES, 0, -1):
             try:
                 with build_opener(ProxyHandler({})).open(request, timeout=PATIENCE_S) as reply:

@@ -1,0 +1,70 @@
+"""The local server answers only who has its login: no other origin, no rebound name, no other user of the machine."""
+
+import stat
+from http import HTTPStatus
+from pathlib import Path
+from urllib.error import HTTPError
+from urllib.request import ProxyHandler, Request, build_opener
+
+import pytest
+from support.prefect import Prefect
+from support.runs import gage
+
+from gage_eval.local import server
+
+pytestmark = pytest.mark.server
+
+ELSEWHERE = "http://evil.example"
+START = "/deployments/name/evaluate/evaluate"
+
+
+def status(prefect: Prefect, path: str, method: str = "POST", **headers: str) -> tuple[int, dict[str, str]]:
+    """The status of an answer, and its headers."""
+    body = b"{}" if method == "POST" else None
+    request = Request(prefect.api_url + path, body, {"Content-Type": "application/json", **headers}, method=method)
+    try:
+        with build_opener(ProxyHandler({})).open(request, timeout=60) as reply:
+            return reply.status, dict(reply.headers)
+    except HTTPError as error:
+        return error.code, dict(error.headers)
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        pytest.param({}, id="another user"),
+        pytest.param({"Origin": ELSEWHERE}, id="another origin"),
+        pytest.param({"Host": "evil.example"}, id="a rebound name"),
+        pytest.param({"Authorization": "Basic Z2FnZTpndWVzcw=="}, id="a guess"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [("POST", "/flow_runs/filter"), ("POST", "/deployments/filter"), ("GET", START), ("POST", "/flow_runs/")],
+)
+def test_without_the_login_nothing_is_read_or_started(
+    prefect: Prefect, method: str, path: str, headers: dict[str, str]
+) -> None:
+    code, answered = status(prefect, path, method, **headers)
+    assert code == HTTPStatus.UNAUTHORIZED
+    assert answered.get("access-control-allow-origin") is None
+
+
+def test_a_browser_does_not_let_a_page_of_another_origin_send_the_login(prefect: Prefect) -> None:
+    asks = {"Origin": ELSEWHERE, "Access-Control-Request-Method": "POST"}
+    code, answered = status(prefect, "/flow_runs/filter", "OPTIONS", **asks)
+    assert code == HTTPStatus.BAD_REQUEST
+    assert answered.get("access-control-allow-origin") is None
+
+
+def test_the_login_opens_and_only_its_owner_can_read_it(prefect: Prefect) -> None:
+    assert status(prefect, "/flow_runs/filter", **prefect.headers)[0] == HTTPStatus.OK
+    assert stat.S_IMODE(server.login_file(prefect.home).stat().st_mode) == 0o600
+
+
+def test_doctor_tells_a_missing_login_from_a_server_that_is_gone(prefect: Prefect, tmp_path: Path) -> None:
+    ours = gage(prefect.folder, "doctor").stdout
+    assert f"{prefect.api_url} answers" in ours
+    elsewhere = gage(tmp_path, "doctor", env={"PREFECT_API_URL": prefect.api_url}, check=False).stdout
+    assert "401" in elsewhere
+    assert "PREFECT_API_AUTH_STRING" in elsewhere
