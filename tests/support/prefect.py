@@ -165,6 +165,8 @@ class Prefect:
     def states(self, flow_run: str) -> dict[str, tuple[str, str]]:
         """(state type, state name) by name of the task runs of a flow run: of an id, or the newest of a name.
 
+        Of the task runs of several attempts the newest counts.
+
         The server takes in what happened to task runs after the flow run has ended. So this waits until nothing more
         comes: for a moment where all have ended, for longer where one is open.
         """
@@ -186,7 +188,9 @@ class Prefect:
     def _task_runs(self, flow_run: str) -> list[dict[str, Any]]:
         id_ = flow_run if _is_id(flow_run) else self.flow_run(flow_run)["id"]
         found: list[dict[str, Any]] = self.api(
-            "POST", "/task_runs/filter", {"flow_runs": {"id": {"any_": [id_]}}, "limit": 200}
+            "POST",
+            "/task_runs/filter",
+            {"flow_runs": {"id": {"any_": [id_]}}, "limit": 200, "sort": "EXPECTED_START_TIME_ASC"},
         )
         return found
 
