@@ -187,9 +187,10 @@ def test_cancel_in_the_ui_ends_a_run_of_the_worker(prefect: Prefect, tmp_path: P
 
 
 SUSPEND = """
+from uuid import UUID
 import sys
 from prefect.flow_runs import suspend_flow_run
-suspend_flow_run(sys.argv[1], timeout=3600)
+suspend_flow_run(flow_run_id=UUID(sys.argv[1]), timeout=3600)
 print("{}")
 """
 
