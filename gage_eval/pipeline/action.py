@@ -16,7 +16,7 @@ from threading import Event, Timer
 from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar
 
 from gage_eval.base.canonical import JsonValue, digest
-from gage_eval.base.errors import BudgetSpent, EndpointFailed, RunCancelled
+from gage_eval.base.errors import RunCancelled
 from gage_eval.base.marks import Stage
 from gage_eval.base.stages import StageResult
 from gage_eval.base.tables import TableSchema
@@ -43,19 +43,6 @@ SpecT = TypeVar("SpecT", bound=StageSpec)
 _PATIENCE_S = 5.0
 
 
-@dataclass(frozen=True)
-class Served:
-    """What a model session made of a generate step.
-
-    Attributes:
-        attempt: the session's attempt, which chunks with errors belong to.
-        error: why it ended early; None if every chunk is answered.
-    """
-
-    attempt: str
-    error: EndpointFailed | BudgetSpent | None = None
-
-
 @dataclass
 class Env:
     """What stages need from their run. Nothing in it determines a result.
@@ -73,8 +60,6 @@ class Env:
         verify: check the hashes of every part of a hit, not only its size.
         max_inflight: most requests in flight for each task; None for the backend's own limit.
         prefetch_factor: requests that are rendered ahead, as a multiple of those in flight; None for the default.
-        served: by work key, the generate steps that model sessions have answered; they are only assembled here.
-        begun: by task id and stage, since when (seconds since the epoch) a stage has been served by a model session.
         media_threads: number of media that are read or stored at once; 0 for the default.
         processes: score; None if this process does.
         cancelled: any thread may set it to end the run: no stage starts, and running stages end soon.
@@ -95,8 +80,6 @@ class Env:
     media_threads: int = 0
     processes: "ScoringProcesses | None" = None
     cancelled: Event = field(default_factory=Event)
-    served: dict[str, Served] = field(default_factory=dict)
-    begun: dict[tuple[str, str], float] = field(default_factory=dict)
 
     def check(self) -> None:
         """Raise `RunCancelled` if the run is cancelled."""
@@ -243,12 +226,7 @@ def run_stage(info: StageInfo, env: Env, spec: StageSpec, inputs: Mapping[str, s
     """Return the cached result of this stage, spec and inputs, or compute and commit it."""
     env.check()
     started, began = time.time(), time.perf_counter()
-    # A stage whose model session was served before has been reported as started then.
-    begun = env.begun.pop((spec.task_id, info.name), None)
-    if begun is None:
-        env.observer.tell(StageStarted(spec.task_id, info.name, started))
-    else:
-        started, began = begun, began - (started - begun)
+    env.observer.tell(StageStarted(spec.task_id, info.name, started))
     try:
         result = _run(info, env, spec, inputs)
         result = replace(result, started=started, seconds=time.perf_counter() - began)
@@ -265,18 +243,6 @@ def run_stage(info: StageInfo, env: Env, spec: StageSpec, inputs: Mapping[str, s
             raise
         raise error from raised
     return result
-
-
-def missing_run(name: Stage, env: Env, spec: StageSpec, inputs: Mapping[str, StageResult | None]) -> StageRun | None:
-    """The computation that a stage needs; None if its result is stored. Nothing is computed or locked."""
-    ids = _ids(inputs)
-    key = digest(action_document(name, spec, ids, env.store))
-    refreshing = (spec.task_id, name) in env.refresh
-    found = env.store.find_action(name, key, hashes=env.verify and not refreshing)
-    if _is_hit(found, name) and not refreshing:
-        return None
-    previous = found if found is not None and has_outputs_of(name, found) else None
-    return StageRun(env, name, spec.task_id, key, ids, refreshing=refreshing, previous=previous)
 
 
 def _run(info: StageInfo, env: Env, spec: StageSpec, inputs: Mapping[str, str]) -> StageResult:

@@ -297,8 +297,8 @@ class TaskPlan:
 
     @property
     def placed(self) -> list[tuple[Stage, GenerateSpec]]:
-        """The models that shards serve, by stage."""
-        return [(stage, spec) for stage, spec in self.models if spec.placement is not None]
+        """The models that are served on work pools, by stage."""
+        return [(stage, spec) for stage, spec in self.models if spec.context.placement is not None]
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,7 @@ COMMANDS = {
     "plan": FIELDS.keys() - NOT_OF_A_NEW_RUN - {"run_id", "refresh", "verify"},
     "preview": FIELDS.keys()
     - NOT_OF_A_NEW_RUN
-    - {"run_id", "output_dir", "concurrency", "refresh", "verify", "work_pool", "shards"},
+    - {"run_id", "output_dir", "concurrency", "refresh", "verify", "work_pool"},
     "validate": {"config", "data_dir", "model_path", "freshness", "overrides", *MODELS},
 }
 SPELLED = {
