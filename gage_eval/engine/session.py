@@ -22,7 +22,7 @@ from typing import Any
 
 from gage_eval.base.canonical import canonical_json, canonical_text, decode
 from gage_eval.base.errors import InputError
-from gage_eval.base.marks import Stage
+from gage_eval.base.stages import Stage
 from gage_eval.store import Store, local_folder
 from gage_eval.store.bundles import put_files, write_files
 from gage_eval.store.gc import SESSIONS as ROOT

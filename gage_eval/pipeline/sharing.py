@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from gage_eval.base.canonical import digest, sha256_hex
 from gage_eval.base.errors import InputError
-from gage_eval.base.marks import Stage
+from gage_eval.base.stages import Stage
 from gage_eval.config.settings import load_settings
 from gage_eval.engine.generate import Generate, first_failure
 from gage_eval.engine.job import Job, Tally, WorkGone, missing_chunks

@@ -20,8 +20,7 @@ from typing import TypeAlias
 
 from gage_eval.base.canonical import digest
 from gage_eval.base.errors import BudgetSpent, EndpointFailed, RunCancelled
-from gage_eval.base.marks import Stage
-from gage_eval.base.stages import StageResult
+from gage_eval.base.stages import Stage, StageResult
 from gage_eval.base.tables import ASKS
 from gage_eval.engine.job import missing_chunks
 from gage_eval.engine.session import ModelSession
