@@ -5,8 +5,7 @@ from collections.abc import Callable, Iterable
 from contextvars import copy_context
 from functools import partial
 
-from gage_eval.base.marks import Stage
-from gage_eval.base.stages import StageResult
+from gage_eval.base.stages import Stage, StageResult
 from gage_eval.engine.host import EngineHost
 from gage_eval.observability.observer import Observer
 from gage_eval.pipeline import stages

@@ -12,7 +12,8 @@ from pydantic import AliasChoices, BaseModel, ConfigDict, field_validator, model
 
 from gage_eval.base.canonical import JsonValue
 from gage_eval.base.errors import InputError, closest
-from gage_eval.base.marks import Stage, scheduling, semantic, semantic_values
+from gage_eval.base.marks import scheduling, semantic, semantic_values
+from gage_eval.base.stages import Stage
 from gage_eval.extend import registry
 from gage_eval.models.backends.engines import Engines
 from gage_eval.models.backends.placement import Placement
