@@ -24,7 +24,7 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
 from blocks import open_store
-from gage_eval.base.marks import Stage
+from gage_eval.base.stages import Stage
 from gage_eval.config.suites.template_places import suite_folders
 from gage_eval.runs.names import NAME_PATTERN
 from gage_eval.runs.options import SUITE_PREFIX, Locations, RunOptions, suite_of

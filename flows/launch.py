@@ -327,7 +327,7 @@ def _start(
 def _close(own: "OwnRun") -> None:
     """Record whether the server knows the end of a run; if not, say so unless that was said."""
     if not own.is_reported:
-        if not own.is_silent:
+        if own.page is None or not own.page.is_silent:
             _warn(own.observers, "the Prefect API does not answer; its page of the run may be out of date.")
     elif own.session is not None:
         with suppress(GageError):

@@ -26,6 +26,7 @@ from prefect.logging.handlers import APILogWorker
 from prefect.settings import PREFECT_FLOWS_HEARTBEAT_FREQUENCY, temporary_settings
 
 from blocks import PrefectBlocks
+from flows.flow_run import FlowRunPage
 from flows.states import end_state
 from gage_eval.base.errors import RunCancelled
 from gage_eval.engine.host import EngineHost
@@ -54,7 +55,7 @@ class OwnRun:
         host: keeps engines running for other runs.
         outcome: of the run, when it has completed.
         session: of the run, from its start on.
-        is_silent: whether the user was told that the API does not answer.
+        page: the page of its flow run, from its start on.
     """
 
     options: RunOptions
@@ -63,7 +64,7 @@ class OwnRun:
     host: EngineHost | None = None
     outcome: RunOutcome | None = None
     session: RunSession | None = None
-    is_silent: bool = False
+    page: FlowRunPage | None = None
     _error: BaseException | None = None
     _is_cancelled: bool = False
     _begun: threading.Lock = field(default_factory=threading.Lock)

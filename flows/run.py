@@ -53,7 +53,7 @@ def evaluated(options: RunOptions | None = None) -> State[Any]:
         assert options is not None, "a flow of a worker has a form"
         own = OwnRun(_of_worker(options))
     record = own.flow_run or _flow_run(own.options)
-    page = FlowRunPage(record, own.observers)
+    page = own.page = FlowRunPage(record, own.observers)
     with (
         page.shown(),
         RunSession(
@@ -69,7 +69,6 @@ def evaluated(options: RunOptions | None = None) -> State[Any]:
         own.opened(session)
         own.outcome = carry_out(session, TaskRuns(session))
         page.publish(own.outcome)
-    own.is_silent = page.is_silent
     return completed(own.outcome)
 
 

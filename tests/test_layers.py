@@ -23,7 +23,7 @@ HOUSE = (
 WINGS = ("authoring", "regression", "viewer", "local")
 READS = {("viewer", "regression")}
 # Who starts it all.
-DOORS = ("api", "cli", "__main__")
+DOORS = ("plugins", "api", "cli", "__main__")
 PLACE_OF = {name: place for place, name in enumerate((*HOUSE, *WINGS, *DOORS))}
 
 # What each top-level package may import of the others. `gage_eval.local.launch` alone starts flows, lazily. Prefect
@@ -107,7 +107,7 @@ def test_every_part_has_a_place_and_no_module_stands_beside_the_packages() -> No
     parts = {part_of_gage_eval(module_of(path)) for path in python_files("gage_eval")} - {None}
     assert parts == PLACE_OF.keys(), "name its place here and in docs/dev/house.md"
     loose = {path.stem for path in (ROOT / "gage_eval").glob("*.py")}
-    assert loose == {"__init__", "__main__", "api"}
+    assert loose == {"__init__", "__main__", "api", "plugins"}
 
 
 def test_inner_parts_never_import_outer_ones_and_wings_never_each_other() -> None:

@@ -4,6 +4,8 @@ import socket
 import sys
 from dataclasses import dataclass
 
+from gage_eval.base.errors import InputError
+
 LOOPBACK = "127.0.0.1"
 # Where the viewer listens unless another port is named.
 VIEWER_PORT = 4280
@@ -20,6 +22,22 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind((LOOPBACK, 0))
         return int(probe.getsockname()[1])
+
+
+def chosen_port(wanted: int | None, usual: int, option: str) -> int:
+    """The port of a server that starts now.
+
+    Args:
+        wanted: what the user says; None for the usual one, or any free one where that is taken.
+        usual: the server's usual port.
+        option: the user's option, for the message.
+
+    Raises:
+        InputError: the wanted port is taken.
+    """
+    if wanted is not None and not is_free(wanted):
+        raise InputError(f"port {wanted} is taken: give another {option}, or none for a free one.")
+    return wanted or (usual if is_free(usual) else free_port())
 
 
 @dataclass(frozen=True)

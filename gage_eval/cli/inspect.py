@@ -166,9 +166,13 @@ def list_(
     # Without a kind, runs are left out: `gage show` lists them.
     wanted = [kind] if kind is not None else kinds[:-1]
     listed = {name: _entries(name, store, output_dir) for name in wanted}
+    if kind == "runs":
+        from gage_eval.local.launch import settle_newest
+        from gage_eval.runs.options import Locations
+
+        settle_newest(Locations.at(store, output_dir))
     if kind == "runs" and not json:
         from gage_eval.cli.show import print_runs
-        from gage_eval.runs.options import Locations
 
         print_runs(listed["runs"], Locations.at(store, output_dir))
         return

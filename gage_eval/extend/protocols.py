@@ -148,7 +148,7 @@ BACKEND = PluginProtocol(
         "close": Method(coroutine=True),
     },
     attributes=("type", "capabilities", "limiter", "lookup_field", "max_concurrency"),
-    base="gage_eval.models.backends.base.BaseBackend",
+    base="gage_eval.plugins.BaseBackend",
 )
 METRIC = PluginProtocol("a function of what it compares, or a class with the method score()", "metric.md")
 FILTER = PluginProtocol("a function of a text", "filter.md", ("text",), is_class=False)

@@ -1,4 +1,4 @@
-"""Background processes of a folder: started once, found again by their record, and ended with all they started."""
+"""Services of a folder: background processes that are started once, found again by a record, and ended as a group."""
 
 import os
 import secrets
@@ -7,20 +7,22 @@ import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, Generic, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from gage_eval.base.errors import GageError
-from gage_eval.base.processes import alive
+from gage_eval.base.ports import LOOPBACK
+from gage_eval.base.processes import alive, born
 
 STOP_LIMIT_S = 30.0
 _LOG_TAIL = 12
 
 
 class Process(BaseModel):
-    """A background process, the leader of its group.
+    """The record of a background process, the leader of its group.
 
     Attributes:
         pid: its process id.
@@ -34,37 +36,113 @@ class Process(BaseModel):
     born: int
 
 
+class Server(Process):
+    """The record of a server.
+
+    Attributes:
+        port: where it listens on loopback.
+    """
+
+    port: int
+
+    @property
+    def url(self) -> str:
+        """Its address, without a path."""
+        return f"http://{LOOPBACK}:{self.port}"
+
+
 P = TypeVar("P", bound=Process)
 
 
-def launch(command: Sequence[str], log: Path, env: Mapping[str, str]) -> "subprocess.Popen[bytes]":
-    """Start a command in the background, in its own process group; its output goes to the end of a log."""
-    with log.open("ab") as out:
-        return subprocess.Popen(  # noqa: S603  # our own interpreter, our own arguments
-            command, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, start_new_session=True, env=env
-        )
+@dataclass(frozen=True)
+class Service(Generic[P]):
+    """A background process of which a folder has at most one. The folder holds its record and its log.
 
-
-def wait_until(
-    ready: Callable[[], bool], name: str, process: "subprocess.Popen[bytes]", log: Path, limit_s: float
-) -> None:
-    """Wait until a process that was just started is ready.
-
-    Raises:
-        GageError: it ended, or was not ready in time; the message has the end of its log.
+    Attributes:
+        name: how messages call it.
+        stem: of its files, ``STEM.json`` and ``STEM.log``.
+        kind: what its record holds.
+        start_limit_s: how long it may take until it is ready.
     """
-    deadline = time.monotonic() + limit_s
-    while not ready():
-        if process.poll() is not None:
-            raise GageError(f"{name} ended at its start (exit code {process.returncode}):\n{_tail(log)}")
-        if time.monotonic() > deadline:
-            raise GageError(f"{name} did not start within {limit_s:.0f} s. Its log {log} ends:\n{_tail(log)}")
-        time.sleep(0.1)
 
+    name: str
+    stem: str
+    kind: type[P]
+    start_limit_s: float
 
-def record(file: Path, process: Process) -> None:
-    """Write the record by which `find` finds a process."""
-    file.write_text(process.model_dump_json(), encoding="utf-8")
+    def log(self, home: Path) -> Path:
+        """The file of its output."""
+        return home / f"{self.stem}.log"
+
+    def find(self, home: Path) -> P | None:
+        """The running process; None without a record, with a damaged one, or when it has ended."""
+        try:
+            process = self.kind.model_validate_json(self._record(home).read_bytes())
+        except (FileNotFoundError, NotADirectoryError, ValidationError):
+            return None
+        return process if _is_alive(process) else None
+
+    def start(
+        self, home: Path, command: Sequence[str], env: Mapping[str, str], ready: Callable[[], bool], **values: Any
+    ) -> P:
+        """Start it in its own process group and wait until it is ready.
+
+        Args:
+            home: the folder.
+            command: the program and its arguments.
+            env: its environment.
+            ready: tells whether it is ready.
+            values: what its record holds in addition to the process.
+
+        Raises:
+            GageError: it ended, or was not ready in time; the message has the end of its log.
+        """
+        with self.log(home).open("ab") as out:
+            child = subprocess.Popen(  # noqa: S603  # our own interpreter, our own arguments
+                command, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, start_new_session=True, env=env
+            )
+        process = self.kind(pid=child.pid, born=born(child.pid), **values)
+        self._record(home).write_text(process.model_dump_json(), encoding="utf-8")
+        try:
+            self._wait(child, ready, self.log(home))
+        except BaseException:
+            # Ctrl-C too: it does not reach a process in the background.
+            self.stop(home)
+            raise
+        return process
+
+    def stop(self, home: Path) -> bool:
+        """Remove the record, and end the process with its group. Returns whether it was running.
+
+        Raises:
+            GageError: it does not end.
+        """
+        process = self.find(home)
+        self._record(home).unlink(missing_ok=True)
+        if process is None:
+            return False
+        for kind, limit in ((signal.SIGTERM, STOP_LIMIT_S), (signal.SIGKILL, 5.0)):
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, kind)
+            deadline = time.monotonic() + limit
+            while time.monotonic() < deadline:
+                if not _is_alive(process):
+                    return True
+                time.sleep(0.05)
+        raise GageError(f"{self.name} (process {process.pid}) does not end; kill it by hand.")
+
+    def _record(self, home: Path) -> Path:
+        return home / f"{self.stem}.json"
+
+    def _wait(self, child: "subprocess.Popen[bytes]", ready: Callable[[], bool], log: Path) -> None:
+        deadline = time.monotonic() + self.start_limit_s
+        while not ready():
+            if child.poll() is not None:
+                raise GageError(f"{self.name} ended at its start (exit code {child.returncode}):\n{_tail(log)}")
+            if time.monotonic() > deadline:
+                limit = f"{self.start_limit_s:.0f} s"
+                raise GageError(f"{self.name} did not start within {limit}. Its log {log} ends:\n{_tail(log)}")
+            time.sleep(0.1)
 
 
 def kept_token(file: Path, prefix: str = "") -> str:
@@ -83,55 +161,11 @@ def _for_owner(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)
 
 
-def find(file: Path, kind: type[P]) -> P | None:
-    """The running process of a record; None without a record, with a damaged one, or when it has ended."""
-    try:
-        process = kind.model_validate_json(file.read_bytes())
-    except (FileNotFoundError, NotADirectoryError, ValidationError):
-        return None
-    return process if is_alive(process) else None
-
-
-def stop(file: Path, kind: type[Process], name: str) -> bool:
-    """Remove a record, and end its process with the process's group. Returns whether one was running.
-
-    Raises:
-        GageError: it does not end.
-    """
-    process = find(file, kind)
-    file.unlink(missing_ok=True)
-    if process is None:
-        return False
-    _end(process, name)
-    return True
-
-
-def _end(process: Process, name: str) -> None:
-    for kind, limit in ((signal.SIGTERM, STOP_LIMIT_S), (signal.SIGKILL, 5.0)):
-        try:
-            os.killpg(process.pid, kind)
-        except ProcessLookupError:
-            return
-        deadline = time.monotonic() + limit
-        while time.monotonic() < deadline:
-            if not is_alive(process):
-                return
-            time.sleep(0.05)
-    raise GageError(f"{name} (process {process.pid}) does not end; kill it by hand.")
-
-
-def is_alive(process: Process) -> bool:
-    """Whether a process is still running."""
-    _reap(process.pid)
+def _is_alive(process: Process) -> bool:
+    # A child of this process that has ended would stay a zombie.
+    with suppress(ChildProcessError):
+        os.waitpid(process.pid, os.WNOHANG)
     return alive(process.pid, process.born)
-
-
-def _reap(pid: int) -> None:
-    """Reap a process if it is a child of this process and has ended; otherwise it would stay a zombie."""
-    try:
-        os.waitpid(pid, os.WNOHANG)
-    except ChildProcessError:
-        return
 
 
 def _tail(log: Path) -> str:

@@ -11,22 +11,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gage_eval.base.errors import InputError
-from gage_eval.base.ports import free_port, is_free
-from gage_eval.base.processes import born
+from gage_eval.base.liveness import HEARTBEAT_S
+from gage_eval.base.ports import LOOPBACK, chosen_port
 from gage_eval.extend import allowed_code
-from gage_eval.local import background, restart_on_error, viewer_service
-from gage_eval.local.background import Process
+from gage_eval.local import restart_on_error
+from gage_eval.local.background import Process, Server, Service, kept_token
+from gage_eval.local.viewer_service import VIEWER
 from gage_eval.models.client.health import answers
 
 if TYPE_CHECKING:
-    import subprocess
-
     from gage_eval.runs.options import Locations
 
 HOME = Path(".gage") / "prefect"
 PORT = 4200
-START_LIMIT_S = 240.0
-WORKER_START_LIMIT_S = 120.0
 # A worker that ends sooner after its start is not started again.
 _WORKER_LIFE_S = 10.0
 # Runs that the worker carries out at once; further ones wait.
@@ -34,25 +31,19 @@ RUNS_AT_ONCE = 4
 # The worker looks for new runs so often, in seconds, and says when it does so for the first time.
 _QUERY_S = 2
 _READY = "started!"
-_SERVER, _WORKER = "the Prefect server", "the worker"
 
 
-class Running(Process):
-    """A local server.
-
-    Attributes:
-        port: where it listens on loopback.
-    """
-
-    port: int
+class Running(Server):
+    """A local Prefect server."""
 
     @property
     def api_url(self) -> str:
-        return f"http://127.0.0.1:{self.port}/api"
+        """The address of its API."""
+        return f"{self.url}/api"
 
-    @property
-    def ui_url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
+
+SERVER = Service("the Prefect server", "server", Running, 240.0)
+WORKER = Service("the worker", "worker", Process, 120.0)
 
 
 def start(home: Path = HOME, port: int | None = None) -> tuple[Running, bool]:
@@ -72,27 +63,17 @@ def start(home: Path = HOME, port: int | None = None) -> tuple[Running, bool]:
     running = find(home)
     if running is not None:
         return running, False
-    if port is not None and not is_free(port):
-        raise InputError(f"port {port} is taken: give another --port, or none for a free one.")
-    port = port or (PORT if is_free(PORT) else free_port())
-    log = home / "server.log"
+    port = chosen_port(port, PORT, "--port")
     try:
         home.mkdir(parents=True, exist_ok=True)
-        log.touch()
+        SERVER.log(home).touch()
     except OSError as error:
         raise InputError(
             f"{home} cannot be written ({error.strerror}): start the server in a folder that is yours."
         ) from error
-    process = _prefect("server", "start", "--host", "127.0.0.1", "--port", str(port), log=log, home=home, port=port)
-    running = Running(pid=process.pid, born=born(process.pid), port=port)
-    background.record(home / "server.json", running)
-    try:
-        background.wait_until(lambda: answers(f"{running.api_url}/health"), _SERVER, process, log, START_LIMIT_S)
-    except BaseException:
-        # Ctrl-C too: it does not reach a process in the background.
-        stop(home)
-        raise
-    return running, True
+    command = _prefect("server", "start", "--host", LOOPBACK, "--port", str(port))
+    health = f"http://{LOOPBACK}:{port}/api/health"
+    return SERVER.start(home, command, _environment(home, port), lambda: answers(health), port=port), True
 
 
 def start_worker(running: Running, pool: str, home: Path = HOME) -> bool:
@@ -106,26 +87,22 @@ def start_worker(running: Running, pool: str, home: Path = HOME) -> bool:
     Raises:
         GageError: it ended, or did not start in time; the message has the end of its log.
     """
-    if find_worker(home) is not None:
+    if WORKER.find(home) is not None:
         return False
-    log = home / "worker.log"
+    log = WORKER.log(home)
     log.unlink(missing_ok=True)
     options = ("--pool", pool, "--type", "process", "--name", "gage", "--limit", str(RUNS_AT_ONCE))
-    process = _prefect("worker", "start", *options, log=log, home=home, port=running.port, kept=True)
-    background.record(home / "worker.json", Process(pid=process.pid, born=born(process.pid)))
-    try:
-        background.wait_until(
-            lambda: _READY in log.read_text(errors="replace"), _WORKER, process, log, WORKER_START_LIMIT_S
-        )
-    except BaseException:
-        background.stop(home / "worker.json", Process, _WORKER)
-        raise
+    # It starts again when it ends with an error.
+    keeping = [sys.executable, "-P", restart_on_error.__file__, str(_WORKER_LIFE_S)]
+    command = [*keeping, *_prefect("worker", "start", *options)]
+    environment = _environment(home, running.port)
+    WORKER.start(home, command, environment, lambda: _READY in log.read_text(errors="replace"))
     return True
 
 
 def login(home: Path = HOME) -> str:
     """The login of this folder's server, ``user:password``, as the UI asks for it; made when it is first needed."""
-    return background.kept_token(login_file(home), "gage:")
+    return kept_token(login_file(home), "gage:")
 
 
 def login_file(home: Path = HOME) -> Path:
@@ -140,19 +117,14 @@ def login_at(api_url: str, home: Path = HOME) -> str | None:
 
 def stop(home: Path = HOME) -> bool:
     """Stop the server, worker and viewer of this folder, with all their processes. False: no server was running."""
-    background.stop(home / "worker.json", Process, _WORKER)
-    viewer_service.stop(home)
-    return background.stop(home / "server.json", Running, _SERVER)
+    WORKER.stop(home)
+    VIEWER.stop(home)
+    return SERVER.stop(home)
 
 
 def find(home: Path = HOME) -> Running | None:
     """The running server of this folder."""
-    return background.find(home / "server.json", Running)
-
-
-def find_worker(home: Path = HOME) -> Process | None:
-    """The running worker of this folder's server."""
-    return background.find(home / "worker.json", Process)
+    return SERVER.find(home)
 
 
 def running_url(home: Path = HOME) -> str | None:
@@ -175,14 +147,12 @@ def run_page(api_url: str | None, locations: "Locations", run_id: str, home: Pat
     """
     if api_url is None or api_url != running_url(home):
         return None
-    serving = viewer_service.find(home)
-    return None if serving is None else viewer_service.page_of(serving, locations, run_id)
+    viewer = VIEWER.find(home)
+    return None if viewer is None else viewer.page_of(locations, run_id)
 
 
-def _prefect(*arguments: str, log: Path, home: Path, port: int, kept: bool = False) -> "subprocess.Popen[bytes]":
-    """Start a Prefect command in the background. A kept one starts again when it ends with an error."""
-    keeping = [sys.executable, "-P", restart_on_error.__file__, str(_WORKER_LIFE_S)] if kept else []
-    return background.launch([*keeping, sys.executable, "-m", "prefect", *arguments], log, _environment(home, port))
+def _prefect(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "prefect", *arguments]
 
 
 def _environment(home: Path, port: int) -> dict[str, str]:
@@ -192,12 +162,13 @@ def _environment(home: Path, port: int) -> dict[str, str]:
         allowed_code.VARIABLE: allowed_code.ANY,
         **kept,
         "PREFECT_HOME": str(home.resolve()),
-        "PREFECT_API_URL": f"http://127.0.0.1:{port}/api",
+        "PREFECT_API_URL": f"http://{LOOPBACK}:{port}/api",
         "PREFECT_API_AUTH_STRING": login(home),
         "PREFECT_SERVER_API_AUTH_STRING": login(home),
-        "PREFECT_SERVER_CORS_ALLOWED_ORIGINS": f"http://127.0.0.1:{port}",
+        "PREFECT_SERVER_CORS_ALLOWED_ORIGINS": f"http://{LOOPBACK}:{port}",
         "PREFECT_UI_API_URL": "/api",
         "PREFECT_WORKER_QUERY_SECONDS": str(_QUERY_S),
+        "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": str(HEARTBEAT_S),
         "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
         "PREFECT_SERVER_EPHEMERAL_ENABLED": "false",
         "DO_NOT_TRACK": "1",

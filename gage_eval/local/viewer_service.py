@@ -10,40 +10,40 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from gage_eval.base.errors import InputError
-from gage_eval.base.ports import LOOPBACK, VIEWER_PORT, free_port, is_free
-from gage_eval.base.processes import born
-from gage_eval.local import background
-from gage_eval.local.background import Process
+from gage_eval.base.ports import LOOPBACK, VIEWER_PORT, chosen_port
+from gage_eval.local.background import Server, Service, kept_token
 from gage_eval.models.client.health import answers
 
 if TYPE_CHECKING:
     from gage_eval.runs.options import Locations
 
-_START_LIMIT_S = 60.0
 _TOKEN = "GAGE_EVAL_VIEWER_TOKEN"  # noqa: S105 - the name of a variable
-_NAME = "the viewer"
 
 
-class Serving(Process):
+class Viewer(Server):
     """A viewer in the background.
 
     Attributes:
-        port: where it listens on loopback.
         runs: the root of the runs that it shows, absolute.
         own_token: whether the token is the one that is kept; else the variable held it.
     """
 
-    port: int
     runs: str
     own_token: bool
 
-    @property
-    def url(self) -> str:
-        return f"http://{LOOPBACK}:{self.port}"
+    def link(self, home: Path) -> str:
+        """The address for the user's own browser: with the token, unless the user's variable holds it."""
+        return f"{self.url}/?token={_kept_token(home)}" if self.own_token else self.url
+
+    def page_of(self, locations: "Locations", run_id: str) -> str | None:
+        """The address of a run's page, without the token; None if the viewer shows other runs."""
+        return f"{self.url}/runs/{quote(run_id)}" if _absolute(locations.runs) == self.runs else None
 
 
-def start(home: Path, port: int | None = None) -> tuple[Serving, bool]:
+VIEWER = Service("the viewer", "viewer", Viewer, 60.0)
+
+
+def start(home: Path, port: int | None = None) -> tuple[Viewer, bool]:
     """Start the viewer of this folder's store and wait until it answers.
 
     Args:
@@ -61,54 +61,24 @@ def start(home: Path, port: int | None = None) -> tuple[Serving, bool]:
     from gage_eval.runs.options import Locations
     from gage_eval.store import Store
 
-    running = find(home)
+    running = VIEWER.find(home)
     if running is not None:
         return running, False
-    if port is not None and not is_free(port):
-        raise InputError(f"port {port} is taken: give another --viewer-port, or none for a free one.")
-    port = port or (VIEWER_PORT if is_free(VIEWER_PORT) else free_port())
+    port = chosen_port(port, VIEWER_PORT, "--viewer-port")
     locations = Locations.at()
     # The viewer only reads. Before the first run of a folder there is no store yet.
     Store.open(locations.store)
     given = load_settings().viewer_token
-    log = home / "viewer.log"
     # Without -P a module of the folder could take the place of one that the viewer imports.
     command = [sys.executable, "-P", "-m", "gage_eval", "view", "--no-open", "--port", str(port)]
-    process = background.launch(command, log, {**os.environ, _TOKEN: given or _kept_token(home)})
-    serving = Serving(
-        pid=process.pid, born=born(process.pid), port=port, runs=_absolute(locations.runs), own_token=not given
-    )
-    background.record(home / "viewer.json", serving)
-    try:
-        background.wait_until(lambda: answers(f"{serving.url}/ok"), _NAME, process, log, _START_LIMIT_S)
-    except BaseException:
-        stop(home)
-        raise
-    return serving, True
-
-
-def stop(home: Path) -> bool:
-    """Stop the viewer of this folder. False: none was running."""
-    return background.stop(home / "viewer.json", Serving, _NAME)
-
-
-def find(home: Path) -> Serving | None:
-    """The running viewer of this folder."""
-    return background.find(home / "viewer.json", Serving)
-
-
-def link(home: Path, serving: Serving) -> str:
-    """The address for the user's own browser: with the token, unless the user's variable holds it."""
-    return f"{serving.url}/?token={_kept_token(home)}" if serving.own_token else serving.url
-
-
-def page_of(serving: Serving, locations: "Locations", run_id: str) -> str | None:
-    """The address of a run's page, without the token; None if the viewer shows other runs."""
-    return f"{serving.url}/runs/{quote(run_id)}" if _absolute(locations.runs) == serving.runs else None
+    environment = {**os.environ, _TOKEN: given or _kept_token(home)}
+    values = {"port": port, "runs": _absolute(locations.runs), "own_token": not given}
+    health = f"http://{LOOPBACK}:{port}/ok"
+    return VIEWER.start(home, command, environment, lambda: answers(health), **values), True
 
 
 def _kept_token(home: Path) -> str:
-    return background.kept_token(home / "viewer.token")
+    return kept_token(home / "viewer.token")
 
 
 def _absolute(root: str) -> str:

@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar
 
 from gage_eval.base.canonical import JsonValue, digest
 from gage_eval.base.errors import RunCancelled
-from gage_eval.base.marks import Stage
-from gage_eval.base.stages import StageResult
+from gage_eval.base.stages import Stage, StageResult
 from gage_eval.base.tables import TableSchema
 from gage_eval.engine.job import WorkGone
 from gage_eval.observability.events import (
@@ -93,7 +92,7 @@ class StageRun:
     def __init__(
         self,
         env: Env,
-        stage: str,
+        stage: Stage,
         task_id: str,
         key: str,
         inputs: Mapping[str, str],
@@ -253,11 +252,11 @@ def _run(info: StageInfo, env: Env, spec: StageSpec, inputs: Mapping[str, str]) 
         # Renewed, because this run builds on it: a garbage collection spares it.
         found = None if refreshing else env.store.find_action(info.name, key, renew=True, hashes=env.verify)
         if _is_hit(found, info.name):
-            return _hit(env, spec.task_id, found)
+            return _hit(env, info.name, spec.task_id, found)
         with _locked(env, info.name, spec.task_id, key):
             replaced = env.store.find_action(info.name, key, renew=not refreshing, hashes=env.verify and not refreshing)
             if _is_hit(replaced, info.name) and not refreshing:
-                return _hit(env, spec.task_id, replaced)
+                return _hit(env, info.name, spec.task_id, replaced)
             previous = replaced if replaced is not None and has_outputs_of(info.name, replaced) else None
             run = StageRun(env, info.name, spec.task_id, key, inputs, refreshing=refreshing, previous=previous)
             try:
@@ -325,10 +324,10 @@ def _is_hit(action: Action | None, stage_name: Stage) -> TypeGuard[Action]:
     return action is not None and action.complete and has_outputs_of(stage_name, action)
 
 
-def _hit(env: Env, task_id: str, action: Action) -> StageResult:
+def _hit(env: Env, stage: Stage, task_id: str, action: Action) -> StageResult:
     env.store.wip(action.key).clear_leftovers()
     counts = _counts(action.artifacts)
-    return StageResult(action.stage, task_id, action.key, dict(action.outputs), cached=True, counts=counts)
+    return StageResult(stage, task_id, action.key, dict(action.outputs), cached=True, counts=counts)
 
 
 def _counts(artifacts: Mapping[str, Artifact]) -> dict[str, int]:

@@ -16,7 +16,7 @@ from gage_eval.engine.episodes import EPISODES
 from gage_eval.extend.loading import without_folders
 from gage_eval.models.client.types import Request, Unasked
 from gage_eval.pipeline.generate_spec import Binding, PromptBinding
-from gage_eval.pipeline.tool_outputs import tool_outputs
+from gage_eval.pipeline.tool_outputs import recorded_tools
 
 _NOT_IN_PROMPTS = frozenset({"raw_assets"})
 # Likelihood requests, after a text and after a chat.
@@ -87,7 +87,7 @@ class RequestRenderer:
         rewrites = kind != "chat" and row.prompt is not None and self._template is not None
         params, tools, tool_choice = self._asked(row)
         lookup = self._looked_up(context)
-        outputs = tool_outputs(context.sample) if kind == "tools" else None
+        tool_set = recorded_tools(context.sample) if kind == "tools" else None
         is_likelihood = kind in _LIKELIHOODS
         embed = row.media_meta is not None and decode(row.media_meta)["embed"]
         requests = []
@@ -99,8 +99,8 @@ class RequestRenderer:
             request.sample_id, request.row_index = row.sample_id, row.row_index
             request.replicate, request.draw = replicate, draw
             request.lookup, request.embed = lookup, embed
-            if outputs is not None:
-                request.tool_outputs, request.tool_rounds = outputs, self._spec.tool_rounds
+            if tool_set is not None:
+                request.tool_set, request.tool_rounds = tool_set, self._spec.tool_rounds
             if is_likelihood:
                 request.choices, request.unconditioned = row.choices, row.unconditioned_input
             try:

@@ -1,17 +1,50 @@
-"""Outputs of a sample's tools. They are recorded in the sample, because no tool runs here."""
+"""Tools whose outputs are recorded in the sample."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from gage_eval.base.canonical import canonical_text
+from gage_eval.base.canonical import JsonValue, canonical_text, decode
+from gage_eval.models.client.types import Tool
 
 
-def tool_outputs(sample: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """A sample's recorded outputs, each ``{name, arguments, content}``; arguments are None if any arguments match.
+@dataclass(frozen=True)
+class RecordedTools:
+    """Tools that answer with recorded outputs: `gage_eval.models.client.types.Tools`.
 
-    They are in ``metadata.tool_outputs``, a mapping of name → output or a list of ``{name, output}`` with optional
-    ``arguments``. Without it, the outputs of the first golden trajectory are used.
+    Attributes:
+        outputs: each ``{name, arguments, content}``; arguments are None if any arguments match.
     """
+
+    outputs: list[dict[str, Any]]
+
+    @property
+    def identity(self) -> JsonValue:
+        """The outputs."""
+        return self.outputs
+
+    def get(self, name: str) -> Tool | None:
+        """The tool of a name that has outputs: of equal arguments, else the first."""
+        named = [output for output in self.outputs if output["name"] == name]
+
+        async def recorded(arguments: str) -> str:
+            wanted = _parsed(arguments)
+            same = (one for one in named if one["arguments"] is not None and _parsed(one["arguments"]) == wanted)
+            return str(next(same, named[0])["content"])
+
+        return recorded if named else None
+
+
+def recorded_tools(sample: Mapping[str, Any]) -> RecordedTools:
+    """The tools of a sample.
+
+    Their outputs are in ``metadata.tool_outputs``, a mapping of name → output or a list of ``{name, output}`` with
+    optional ``arguments``. Without it, the outputs of the first golden trajectory are used.
+    """
+    return RecordedTools(_outputs(sample))
+
+
+def _outputs(sample: Mapping[str, Any]) -> list[dict[str, Any]]:
     recorded = (sample.get("metadata") or {}).get("tool_outputs")
     if isinstance(recorded, Mapping):
         return [_output(str(name), None, output) for name, output in recorded.items()]
@@ -49,3 +82,13 @@ def _text(output: Any) -> str:
     if isinstance(output, list) and output and all(isinstance(part, Mapping) and "text" in part for part in output):
         return "".join(str(part["text"]) for part in output)
     return canonical_text(output)
+
+
+def _parsed(arguments: Any) -> Any:
+    """Arguments as values: endpoints write the same JSON with different spaces."""
+    if not isinstance(arguments, str):
+        return arguments
+    try:
+        return decode(arguments)
+    except ValueError:
+        return arguments

@@ -7,10 +7,9 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import dataclass
 from queue import SimpleQueue
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, Self, TypeAlias
 
-from gage_eval.base.marks import Stage
-from gage_eval.base.stages import StageResult
+from gage_eval.base.stages import Stage, StageResult
 from gage_eval.observability.events import TaskFailed, TaskFinished, TaskStarted
 from gage_eval.observability.observer import Observer
 from gage_eval.pipeline.dag import Call, run_dag
@@ -82,6 +81,8 @@ class Executor(Protocol):
 class Threads:
     """Carries out nodes in threads of this process; in the caller's own if only one may run at once.
 
+    Use as a context manager: the threads end with it.
+
     Args:
         call: runs a stage.
         at_once: nodes that may run at once.
@@ -104,6 +105,13 @@ class Threads:
 
     def result(self, future: "Future[StageResult]") -> StageResult:
         return future.result()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._pool is not None:
+            self._pool.shutdown()
 
     def _run(self, node: Node, results: Mapping[str, StageResult]) -> StageResult:
         return self._call(node.stage, node.task, **results)

@@ -5,8 +5,7 @@ from collections.abc import Callable, Iterable
 from contextvars import copy_context
 from functools import partial
 
-from gage_eval.base.marks import Stage
-from gage_eval.base.stages import StageResult
+from gage_eval.base.stages import Stage, StageResult
 from gage_eval.engine.host import EngineHost
 from gage_eval.observability.observer import Observer
 from gage_eval.pipeline import stages
@@ -55,13 +54,14 @@ def carry_out(session: RunSession, executor: Executor | None = None) -> RunOutco
     fetch_data(session.plan.origin_files, session.data, session.observer, session.env.check)
     fetch_hub_data(session.plan, session.store, session.observer, session.env.check)
     tasks = session.plan.tasks
-    at_once = session.tasks_at_once if executor is not None or len(tasks) > 1 else 1
-    runs_nodes = executor or Threads(stage_call(session), at_once)
-    run = partial(run_graph, tasks, runs_nodes, session.observer, at_once, session.is_preferred)
-    if executor is None and at_once == 1:
-        run()
+    observer, at_once, preferred = session.observer, session.tasks_at_once, session.is_preferred
+    if executor is not None:
+        _apart(session, partial(run_graph, tasks, executor, observer, at_once, preferred))
+    elif len(tasks) == 1 or at_once == 1:
+        run_graph(tasks, Threads(stage_call(session), 1), observer, 1, preferred)
     else:
-        _apart(session, run)
+        with Threads(stage_call(session), at_once) as threads:
+            _apart(session, partial(run_graph, tasks, threads, observer, at_once, preferred))
     return publish(session)
 
 

@@ -13,7 +13,8 @@ from pydantic_core import PydanticCustomError
 
 from gage_eval.base.errors import InputError, closest
 from gage_eval.base.files import local_path
-from gage_eval.base.marks import STAGES, Stage, identity, scheduling, semantic
+from gage_eval.base.marks import identity, scheduling, semantic
+from gage_eval.base.stages import STAGES, Stage
 from gage_eval.runs.fetching import data_cache
 from gage_eval.runs.options_dict import LEAST, TEXTS
 from gage_eval.runs.stored_pins import stored_pins

@@ -13,9 +13,8 @@ from datetime import UTC, datetime
 from types import TracebackType
 
 from gage_eval.base.errors import GageError, InputError
-from gage_eval.base.marks import Stage
 from gage_eval.base.processes import born, refuse_in_new_process
-from gage_eval.base.stages import StageResult
+from gage_eval.base.stages import Stage, StageResult
 from gage_eval.base.version import __version__
 from gage_eval.config.settings import Settings, load_settings
 from gage_eval.engine.host import EngineHost

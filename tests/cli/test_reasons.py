@@ -40,7 +40,7 @@ class Judge:
         return "Hm." if "silent" in text else "SCORE: 1"
 '''
 METRIC = """
-from gage_eval.scoring.metrics import Verdict
+from gage_eval.plugins import Verdict
 
 
 def rating(text: str) -> Verdict | None:

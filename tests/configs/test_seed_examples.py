@@ -41,9 +41,7 @@ def _blocks() -> dict[str, str]:
 
 EXAMPLES = _blocks()
 BACKEND_OF_ONES_OWN = """
-from gage_eval.models.backends.base import BackendConfig, BaseBackend
-from gage_eval.models.client.types import Request, Response
-from gage_eval.base.marks import identity
+from gage_eval.plugins import BackendConfig, BaseBackend, Request, Response, identity
 
 
 class MyBackendConfig(BackendConfig):

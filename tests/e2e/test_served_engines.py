@@ -33,11 +33,10 @@ def deployed(cluster: Cluster) -> str:
 
 def deploy(cluster: Cluster, *gpu_pools: str) -> None:
     """Bring the deployments to the cluster."""
-    env = {"PREFECT_API_URL": cluster.api_url, "PREFECT_HOME": str(cluster.folder / "home")}
     arguments = ["--pool", "local", "--store", str(cluster.store)]
     for pool in gpu_pools:
         arguments += ["--gpu-pool", pool]
-    gage(cluster.folder, "deploy", *arguments, env=env)
+    cluster.gage("deploy", *arguments)
 
 
 @pytest.fixture

@@ -53,7 +53,7 @@ def test_asking_for_one_plugin_imports_no_other(kind: str, asked: str, imported:
 
 def test_a_plugin_cannot_take_the_name_of_a_built_in_one_that_nobody_has_asked_for() -> None:
     code = (
-        "from gage_eval.scoring.metrics import metric\n"
+        "from gage_eval.plugins import metric\n"
         "try:\n    metric('rouge')(lambda prediction: 1.0)\n"
         "except ValueError as error:\n    print(error)"
     )

@@ -20,8 +20,8 @@ from gage_eval.base.marks import mark_of
 from gage_eval.extend import loading, registry
 from gage_eval.extend.protocols import METRIC
 from gage_eval.extend.registry import Registry
-from gage_eval.models.backends.base import BackendConfig, BackendContext
 from gage_eval.models.backends.build import build_backend
+from gage_eval.plugins import BackendConfig, BackendContext
 from gage_eval.runs import RunOptions, RunOutcome, run_inline
 from gage_eval.store import Store
 
@@ -288,7 +288,7 @@ def test_the_version_of_a_plug_ins_distribution_is_part_of_its_identity(
         info = site / f"five_plugs-{version}.dist-info"
         info.mkdir(parents=True)
         (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: five-plugs\nVersion: {version}\n")
-        (info / "entry_points.txt").write_text("[gage_eval.scoring.metrics]\nfive = five_plugs:score\n")
+        (info / "entry_points.txt").write_text("[gage_eval.metrics]\nfive = five_plugs:score\n")
         (info / "top_level.txt").write_text("five_plugs\n")
         (site / "five_plugs.py").write_text(_METRIC.format(value="1.0"))
         with monkeypatch.context() as patch:

@@ -8,9 +8,11 @@ import httpx
 import pytest
 
 import gage_eval
+from gage_eval.base import ports
 from gage_eval.base.errors import GageError, InputError
 from gage_eval.base.ports import free_port
 from gage_eval.local import server, viewer_service
+from gage_eval.local.viewer_service import VIEWER, Viewer
 from gage_eval.runs.options import Locations
 from tests.cli.conftest import Gage, gage, workspace  # noqa: F401 - fixtures
 
@@ -24,16 +26,16 @@ def home(workspace: Path) -> Iterator[Path]:  # noqa: F811 - the fixture
     server.stop()
 
 
-def _start() -> viewer_service.Serving:
+def _start() -> Viewer:
     return viewer_service.start(HERE, free_port())[0]
 
 
 def test_a_link_of_the_ui_asks_for_the_token_once_and_then_shows_the_run(home: Path) -> None:
     serving = _start()
-    assert (viewer_service.start(HERE), viewer_service.find(HERE)) == ((serving, False), serving), "started once"
+    assert (viewer_service.start(HERE), VIEWER.find(HERE)) == ((serving, False), serving), "started once"
     gage_eval.run("mine.yaml", run_id="first", inline=True)
 
-    link = viewer_service.page_of(serving, Locations.at(), "first")
+    link = serving.page_of(Locations.at(), "first")
     assert link == f"{serving.url}/runs/first"
     with httpx.Client(follow_redirects=True, trust_env=False) as browser:
         asked = browser.get(link)
@@ -44,14 +46,12 @@ def test_a_link_of_the_ui_asks_for_the_token_once_and_then_shows_the_run(home: P
         assert (shown.status_code, shown.url.path) == (200, "/runs/first")
         assert browser.get(link).status_code in (200, 202), "it asks once"
 
-    before = viewer_service.link(HERE, serving)
+    before = serving.link(HERE)
     assert httpx.get(before, trust_env=False).status_code == 303
     assert server.stop() is False, "no Prefect server was running"
-    assert viewer_service.find(HERE) is None
+    assert VIEWER.find(HERE) is None
     again = _start()
-    assert viewer_service.link(HERE, again).partition("?")[2] == before.partition("?")[2], (
-        "the token outlives a restart"
-    )
+    assert again.link(HERE).partition("?")[2] == before.partition("?")[2], "the token outlives a restart"
 
 
 def test_only_the_owner_can_read_the_token_and_no_log_has_it(home: Path) -> None:
@@ -65,18 +65,18 @@ def test_only_the_owner_can_read_the_token_and_no_log_has_it(home: Path) -> None
 def test_a_token_of_the_environment_is_used_and_not_kept(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GAGE_EVAL_VIEWER_TOKEN", "from-the-environment")
     serving = _start()
-    assert viewer_service.link(HERE, serving) == serving.url
+    assert serving.link(HERE) == serving.url
     answer = httpx.get(serving.url, params={"token": "from-the-environment"}, trust_env=False)
     assert answer.status_code == 303
     assert not any(b"from-the-environment" in file.read_bytes() for file in home.iterdir())
 
 
 def test_only_runs_that_the_viewer_shows_are_linked(home: Path) -> None:
-    serving = viewer_service.Serving(pid=1, born=1, port=4280, runs=str(Path(".gage/runs").absolute()), own_token=True)
-    assert viewer_service.page_of(serving, Locations.at(), "a b") == "http://127.0.0.1:4280/runs/a%20b"
-    assert viewer_service.page_of(serving, Locations.at(str(Path(".gage").absolute())), "a") is not None
-    assert viewer_service.page_of(serving, Locations.at("other"), "a") is None
-    assert viewer_service.page_of(serving, Locations.at("s3://bucket/store"), "a") is None
+    serving = Viewer(pid=1, born=1, port=4280, runs=str(Path(".gage/runs").absolute()), own_token=True)
+    assert serving.page_of(Locations.at(), "a b") == "http://127.0.0.1:4280/runs/a%20b"
+    assert serving.page_of(Locations.at(str(Path(".gage").absolute())), "a") is not None
+    assert serving.page_of(Locations.at("other"), "a") is None
+    assert serving.page_of(Locations.at("s3://bucket/store"), "a") is None
     assert server.run_page("http://team:4200/api", Locations.at(), "a") is None, "another server shows the run"
 
 
@@ -84,8 +84,8 @@ def test_a_viewer_that_cannot_start_says_why(home: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(viewer_service.sys, "executable", "/bin/false")
     with pytest.raises(GageError, match=r"the viewer ended at its start \(exit code 1\)"):
         _start()
-    assert viewer_service.find(HERE) is None
-    monkeypatch.setattr(viewer_service, "is_free", lambda port: False)
+    assert VIEWER.find(HERE) is None
+    monkeypatch.setattr(ports, "is_free", lambda port: False)
     with pytest.raises(InputError, match="is taken: give another --viewer-port"):
         viewer_service.start(HERE, 4280)
 
@@ -101,10 +101,10 @@ def test_the_commands_start_name_and_stop_it(
     assert gage("server", "status", "--json").json["viewer"] is None
 
     started = gage("server", "start", "--no-worker", "--viewer-port", str(free_port()))
-    serving = viewer_service.find(HERE)
+    serving = VIEWER.find(HERE)
     assert serving is not None
-    assert f"Viewer started: {viewer_service.link(HERE, serving)}\n" in started.out
-    assert f"The viewer is running: {viewer_service.link(HERE, serving)} (process" in gage("server", "status").out
+    assert f"Viewer started: {serving.link(HERE)}\n" in started.out
+    assert f"The viewer is running: {serving.link(HERE)} (process" in gage("server", "status").out
     assert gage("server", "status", "--json").json["viewer"] == serving.url
     gage("server", "stop")
-    assert viewer_service.find(HERE) is None
+    assert VIEWER.find(HERE) is None

@@ -16,12 +16,11 @@ from gage_eval.base.stages import StageResult
 from gage_eval.engine.job import Job
 from gage_eval.models.backends.dummy import Dummy
 from gage_eval.models.client.types import Request
-from gage_eval.pipeline import stages
+from gage_eval.pipeline import generation, stages
 from gage_eval.pipeline.asks import Asks
 from gage_eval.pipeline.generate_spec import Binding, PromptBinding
 from gage_eval.pipeline.judge_spec import JudgeSpec
 from gage_eval.pipeline.source import RolePart, RoleSource
-from gage_eval.pipeline.stages import generation
 
 ROWS, REPLICATES = 7, 3
 OWN = {"eval_config": {"judge": {"prompt_params": {"scale": 5}}}}

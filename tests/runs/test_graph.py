@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from gage_eval.base.errors import GageError, RunCancelled
-from gage_eval.base.marks import Stage
-from gage_eval.base.stages import StageResult
+from gage_eval.base.stages import Stage, StageResult
 from gage_eval.observability.events import Event, TaskFailed, TaskFinished, TaskStarted
 from gage_eval.runs.graph import Node, Threads, graph, run_graph
 
@@ -117,6 +116,7 @@ def test_no_more_nodes_run_at_once_than_allowed() -> None:
         return stage
 
     recorder = Recorder()
-    run_graph([task(name) for name in "abcde"], Threads(call, 2), recorder, 2)
+    with Threads(call, 2) as threads:
+        run_graph([task(name) for name in "abcde"], threads, recorder, 2)
     assert most == 2
     assert sum(isinstance(event, TaskFinished) for event in recorder.events) == 5

@@ -16,8 +16,7 @@ from gage_eval.runs.planned import planned
 from tests.support.workspace import write_config, write_rows
 
 PLUGIN = """
-from gage_eval.models.backends.base import BaseBackend
-from gage_eval.models.client.types import Response
+from gage_eval.plugins import BaseBackend, Response
 
 built = []
 

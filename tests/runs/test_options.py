@@ -18,7 +18,7 @@ from flows.evaluate import evaluate
 from flows.forms import FORMS, Engine, Form, options_of, parameters_of, suite_config
 from flows.suite import suite
 from gage_eval.base.errors import InputError
-from gage_eval.base.marks import Stage
+from gage_eval.base.stages import Stage
 from gage_eval.cli.main import app, main
 from gage_eval.extend import registry
 from gage_eval.runs.options import ModelOptions, RunOptions

@@ -100,7 +100,7 @@ def run_on(options: RunOptions, host: EngineHost) -> RunReader:
 def engines_of(reader: RunReader | GageError) -> set[int]:
     """The processes of `fake_vllm` that gave the answers of a run."""
     assert isinstance(reader, RunReader), reader
-    answers = reader.task("sums").artifact("infer", "responses").table(columns=["answer"])["answer"].to_pylist()
+    answers = reader.task("sums").artifact("responses").table(columns=["answer"])["answer"].to_pylist()
     return {int(answer.split()[0]) for answer in answers}
 
 

@@ -3,23 +3,24 @@
 import os
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, field_validator, model_validator
 
 from gage_eval.base.canonical import JsonValue
-from gage_eval.base.errors import InputError
-from gage_eval.base.marks import Stage, scheduling, semantic, semantic_values
+from gage_eval.base.errors import InputError, closest
+from gage_eval.base.marks import scheduling, semantic, semantic_values
+from gage_eval.base.stages import Stage
 from gage_eval.extend import registry
 from gage_eval.models.backends.engines import Engines
 from gage_eval.models.backends.placement import Placement
 from gage_eval.models.client.limiter import Limiter
 from gage_eval.models.client.retry import RetryPolicy
 from gage_eval.models.client.route import UNIX
-from gage_eval.models.client.types import Request, Response
+from gage_eval.models.client.types import KINDS, Request, Response
 
 _REFERENCE = re.compile(r"(env|block):[A-Za-z0-9_.\-/]+")
 _SECRET_NAME = re.compile(
@@ -232,7 +233,8 @@ class BaseBackend(ABC, Generic[ConfigT]):
 
     Class attributes:
         type: the name it is registered by.
-        capabilities: of chat, completion, likelihood, tools, images; files: it reads media from files.
+        capabilities: the kinds of requests that it serves (`gage_eval.models.client.types.KINDS`), and of
+            chat_likelihood, tools, images; files: it reads media from files.
     """
 
     type: ClassVar[str]
@@ -304,6 +306,8 @@ def asked(request: Request) -> dict[str, JsonValue]:
     body: dict[str, JsonValue] = {}
     if request.kind == "chat":
         body["messages"] = request.messages
+    elif request.kind == "run":
+        body["program"] = None if request.program is None else asdict(request.program)
     else:
         body["prompt"] = request.prompt
     if request.tools:
@@ -315,14 +319,31 @@ def asked(request: Request) -> dict[str, JsonValue]:
 
 def is_empty(request: Request) -> bool:
     """Whether a request asks nothing: such a row is skipped, not sent."""
-    if request.kind == "completion":
-        return not (request.prompt or "").strip()
-    if request.kind == "likelihood":
-        return not request.choices
+    kind = KINDS.get(request.kind)
+    if kind is not None and kind.needs != "messages":
+        value = getattr(request, kind.needs)
+        return value is None or value == [] or (not kind.may_be_blank and not value.strip())
     for message in request.messages or ():  # noqa: SIM110 - once per request, and a generator takes three times as long
         if message.get("role") != "system" and _says_something(message):
             return False
     return True
+
+
+def check_served(backend: Backend, kinds: Iterable[str]) -> None:
+    """Refuse requests of a kind that a backend does not serve, before any is sent.
+
+    Raises:
+        InputError: it does not serve one of them.
+    """
+    for kind in kinds:
+        if kind not in KINDS:
+            raise InputError(f"there are no '{kind}' requests. There are: {', '.join(KINDS)}.{closest(kind, KINDS)}")
+        if kind not in backend.capabilities:
+            can = ", ".join(sorted(backend.capabilities))
+            raise InputError(
+                f"backend '{backend.type}' cannot answer {kind} requests. It can: {can}. Use a backend with the "
+                f"capability '{kind}'."
+            )
 
 
 def likelihood_body(request: Request, defaults: Mapping[str, Any]) -> dict[str, JsonValue]:

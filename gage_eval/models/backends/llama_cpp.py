@@ -74,13 +74,8 @@ class LlamaCpp(BaseBackend[LlamaCppConfig]):
         """The body as for an OpenAI-compatible endpoint.
 
         Raises:
-            InputError: a parameter that is ours to set, or a kind of request llama.cpp's server lacks.
+            InputError: a parameter that is ours to set.
         """
-        if request.kind not in self.capabilities:
-            raise InputError(
-                f"backend 'llama_cpp' answers no {request.kind} requests: its server gives no log "
-                "probabilities of a prompt. Use a backend with the capability 'likelihood'."
-            )
         return self._http.body(request)
 
     @property

@@ -1,6 +1,7 @@
-"""Models behind an OpenAI-compatible HTTP API: chat and completions."""
+"""Models behind an OpenAI-compatible HTTP API: chat, completions and embeddings."""
 
 import asyncio
+import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -80,7 +81,7 @@ class OpenAIHTTP(BaseBackend[OpenAIHTTPConfig]):
     """An OpenAI-compatible endpoint, hosted or self-hosted (vLLM, llama.cpp, …)."""
 
     type = "openai_http"
-    capabilities = frozenset({"chat", "completion", "tools", "images"})
+    capabilities = frozenset({"chat", "completion", "embed", "tools", "images"})
 
     def __init__(self, config: OpenAIHTTPConfig, context: BackendContext) -> None:
         super().__init__(config, context)
@@ -116,6 +117,9 @@ class OpenAIHTTP(BaseBackend[OpenAIHTTPConfig]):
         body["model"] = self._model
         if request.kind == "likelihood":
             return {"model": self._model, **likelihood_body(request, self.defaults)}
+        if request.kind == "embed":
+            # Endpoints refuse sampling parameters here.
+            return {**(self.config.model_extra or {}), **request.params, "model": self._model, "input": request.prompt}
         body.update(asked(request))
         return body
 
@@ -165,6 +169,8 @@ class OpenAIHTTP(BaseBackend[OpenAIHTTPConfig]):
             return skipped()
         if request.kind == "likelihood":
             return await echo_likelihood.answer(self._endpoint, self._model, request)
+        if request.kind == "embed":
+            return await self._endpoint.call("embeddings", body, read_embedding)
         path, read = ("chat/completions", read_chat) if request.kind == "chat" else ("completions", read_completion)
         if request.kind == "chat" and MEDIA_REFERENCE in body:
             body = await asyncio.to_thread(self._with_media, request)
@@ -244,6 +250,20 @@ def read_completion(text: bytes) -> Response:
     return _response(reply, choice, answer)
 
 
+def read_embedding(text: bytes) -> Response:
+    """The response in the body of an embedding: its answer is the vector as JSON text.
+
+    Raises:
+        Malformed: no JSON, or no vector of finite numbers in it.
+    """
+    reply = parse_json(text)
+    data = reply.get("data") if isinstance(reply, dict) else None
+    vector = data[0].get("embedding") if isinstance(data, list) and data and isinstance(data[0], dict) else None
+    if not isinstance(vector, list) or not vector or not all(map(_is_number, vector)):
+        raise Malformed("the answer has no data[0].embedding, a list of numbers")
+    return _response(reply, {}, _json_text(vector, "embedding"))
+
+
 def _first_choice(reply: Any) -> dict[str, Any]:
     choices = reply.get("choices") if isinstance(reply, dict) else None
     if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
@@ -281,6 +301,10 @@ def _json_text(value: Any, name: str) -> str:
         return encode(value).decode()
     except ValueError as error:
         raise Malformed(f"the answer's {name} cannot be kept: {error}") from None
+
+
+def _is_number(value: Any) -> bool:
+    return type(value) in (int, float) and math.isfinite(value)
 
 
 def _text(value: Any) -> str | None:

@@ -148,6 +148,6 @@ def _check_request(what: str, made: Request) -> None:
             raise PluginError(f"{what} gave a Request whose {name} is {type(value).__name__}, not a text.")
     try:
         canonical_json([messages, params, made.kind, made.prompt, made.lookup, made.choices, made.unconditioned])
-        canonical_json([made.tools, made.tool_choice, made.tool_outputs])
+        canonical_json([made.tools, made.tool_choice, made.tool_set and made.tool_set.identity])
     except ValueError as error:
         raise PluginError(f"{what} gave a Request that cannot be sent: {visible(str(error)).rstrip('.')}.") from error

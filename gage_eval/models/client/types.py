@@ -1,11 +1,13 @@
-"""Requests to a backend and its responses."""
+"""Requests to a backend and its responses, and the kinds of requests there are."""
 
 import re
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol, TypeAlias
 
 import orjson
 
+from gage_eval.base.canonical import JsonValue
 from gage_eval.base.errors import EndpointFailed
 
 _SURROGATES = re.compile("[\ud800-\udfff]")
@@ -24,17 +26,46 @@ class Unasked:
     message: str
 
 
+Tool: TypeAlias = Callable[[str], Awaitable[str]]
+"""Takes a call's arguments as JSON text and returns the content of the tool's message."""
+
+
+class Tools(Protocol):
+    """The tools that an episode may run."""
+
+    @property
+    def identity(self) -> JsonValue:
+        """What determines their outputs; part of the episode's key."""
+
+    def get(self, name: str) -> Tool | None:
+        """A tool by its name; None if there is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A program that a box runs.
+
+    Attributes:
+        code: its text.
+        files: texts by path below the folder in which it runs.
+        limits: amounts by name, such as ``cpu_s`` or ``memory_mb``.
+    """
+
+    code: str
+    files: Mapping[str, str] = field(default_factory=dict)
+    limits: Mapping[str, float] = field(default_factory=dict)
+
+
 @dataclass(slots=True)
 class Request:
-    """One call of a model, with all parameters merged. It is never changed; `dataclasses.replace` makes another one.
+    """One call of a model or a box, with all parameters merged. `dataclasses.replace` makes another; none is changed.
 
     It is not frozen, because a frozen class takes five times as long to make, and there is one for every ask.
 
     Attributes:
-        kind: ``chat`` (`messages` is set), ``completion`` (`prompt` is set), or ``likelihood`` (`choices` is set, and
-            `prompt`; where that is None, `messages` through the model's chat template are the context).
+        kind: of `KINDS`, or of an episode (`gage_eval.engine.episodes`).
         messages: in OpenAI form; text-only content is a plain string, media is ``media://`` until sent.
-        prompt: text to complete.
+        prompt: text to complete, to embed, or before the choices.
         params: sampling parameters by canonical name (max_new_tokens, temperature, top_p, stop, seed, …); a
             backend passes keys it does not know through.
         tools: tool definitions in OpenAI form.
@@ -43,13 +74,14 @@ class Request:
         row_index: the sample's row in the dataset.
         replicate: index of the sample's repetition (epoch), from 0.
         draw: which draw of the model's answers this asks for, from 0; equal requests of one draw get one answer.
-        tool_outputs: prepared results of tool calls, ``{name, arguments, content}`` each, for the kind ``tools``.
+        tool_set: what answers the model's tool calls, for the kind ``tools``.
         tool_rounds: how many rounds of tool calls are answered.
         lookup: value of the sample field by which a replay finds its answer; None where the backend needs none.
         choices: continuations of the prompt whose likelihood is asked for, delimiter included.
         unconditioned: the text whose likelihood is compared with the one after the prompt; None where it is not used.
         embed: send media as data, also to a backend that could read files.
         unasked: why it cannot be sent; its row is then an error.
+        program: what a box runs.
     """
 
     kind: str
@@ -63,12 +95,43 @@ class Request:
     replicate: int = 0
     draw: int = 0
     lookup: str | None = None
-    tool_outputs: list[dict[str, Any]] | None = None
+    tool_set: Tools | None = None
     tool_rounds: int = 0
     choices: list[str] | None = None
     unconditioned: str | None = None
     embed: bool = False
     unasked: Unasked | None = None
+    program: Program | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of request.
+
+    Attributes:
+        needs: the field of a request that says what is asked. A request without it asks nothing.
+        may_be_blank: whether a blank text in this field is asked too.
+        returns: the field of the response that holds the result.
+        operation: its name in the conventions of OpenTelemetry.
+    """
+
+    needs: str
+    may_be_blank: bool
+    returns: str
+    operation: str
+
+
+KINDS: Mapping[str, Kind] = {
+    "chat": Kind("messages", may_be_blank=False, returns="answer", operation="chat"),
+    "completion": Kind("prompt", may_be_blank=False, returns="answer", operation="text_completion"),
+    # The context is `prompt`, or `messages` through the model's chat template where that is None.
+    "likelihood": Kind("choices", may_be_blank=True, returns="logprobs", operation="text_completion"),
+    # The answer is the vector as JSON text.
+    "embed": Kind("prompt", may_be_blank=True, returns="answer", operation="embeddings"),
+    # The answer is what the box reports, as JSON text.
+    "run": Kind("program", may_be_blank=True, returns="answer", operation="execute_tool"),
+}
+"""The kinds of requests by name. A backend serves those among its capabilities."""
 
 
 @dataclass(slots=True)

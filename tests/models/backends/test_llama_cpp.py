@@ -12,7 +12,7 @@ from support.engines import ends, engine_of, is_alive
 from gage_eval.base.canonical import encode
 from gage_eval.base.errors import EndpointFailed, InputError
 from gage_eval.engine.runtime import Runtime
-from gage_eval.models.backends.base import BackendContext
+from gage_eval.models.backends.base import BackendContext, check_served
 from gage_eval.models.backends.build import build_backend
 from gage_eval.models.backends.llama_cpp import LlamaCpp, packaged_model
 from gage_eval.models.client.types import Request
@@ -24,6 +24,7 @@ QUESTIONS = ("What is the capital of France?", "Name a colour.", "Is the sky blu
 PARENT = """
 import sys, time
 from pathlib import Path
+from gage_eval.models.backends.base import BackendContext, check_served
 from gage_eval.models.backends.base import BackendContext
 from gage_eval.engine.runtime import Runtime
 
@@ -86,7 +87,7 @@ def test_the_identity_is_the_model_s_content_and_never_a_port_a_thread_or_a_path
 
 def test_likelihood_is_refused_with_what_to_do() -> None:
     with pytest.raises(InputError, match="Use a backend with the capability 'likelihood'"):
-        backend_of(model="smollm2-135m").body(Request("likelihood", prompt="x"))
+        check_served(backend_of(model="smollm2-135m"), ["likelihood"])
 
 
 @pytest.mark.model

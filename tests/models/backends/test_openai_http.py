@@ -15,7 +15,7 @@ from gage_eval.engine.runtime import Runtime
 from gage_eval.models.backends import echo_likelihood
 from gage_eval.models.backends.base import Backend, BackendContext
 from gage_eval.models.backends.build import build_backend
-from gage_eval.models.backends.openai_http import read_chat, read_completion
+from gage_eval.models.backends.openai_http import read_chat, read_completion, read_embedding
 from gage_eval.models.client.http import Malformed, data_url, parse_json
 from gage_eval.models.client.types import Request, Response
 
@@ -137,6 +137,12 @@ def test_a_plain_answer() -> None:
     assert (response.status, response.answer, response.finish_reason) == ("ok", "four", "stop")
     assert (response.prompt_tokens, response.completion_tokens) == (3, 1)
     assert response.model_fingerprint == "m-1 fp"
+
+
+@pytest.mark.parametrize("vector", [None, [], "AAAA", [1, "2"], [1, True], {"0": 1}, [float("nan")]])
+def test_an_embedding_without_a_vector_of_numbers_is_asked_again(vector: Any) -> None:
+    with pytest.raises(Malformed):
+        read_embedding(json.dumps({"data": [{"embedding": vector}]}).encode())
 
 
 @pytest.mark.parametrize(

@@ -166,7 +166,7 @@ def test_gage_export_writes_what_was_compared_and_works_when_the_config_does_not
     here: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (here / "mine_metric.py").write_text(
-        "from gage_eval.scoring.metrics import metric\n\n\n@metric('same')\n"
+        "from gage_eval.plugins import metric\n\n\n@metric('same')\n"
         "def same(prediction: str, reference: str) -> float:\n    return float(prediction == reference)\n"
     )
     write_config(here, metrics=[{"metric_id": "same", "implementation": "mine_metric.py:same"}])

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 import gage_eval
-from gage_eval.base.errors import InputError
+from gage_eval.plugins import InputError
 
 CODE = """
 from dataclasses import dataclass
-from gage_eval.scoring.metrics.families import *
+from gage_eval.plugins import *
 
 class Words(SimpleMetric):
     def score(self, prediction: str) -> float:

@@ -127,7 +127,7 @@ def test_replicates_and_rows_with_one_reference_keep_their_own() -> None:
 def test_the_best_reference_of_an_error_is_the_smallest(tmp_path: Path) -> None:
     file = tmp_path / "mine.py"
     file.write_text(
-        "from gage_eval.scoring.metrics import metric\n\n"
+        "from gage_eval.plugins import metric\n\n"
         "@metric('length_error', value='error', higher_is_better=False, bounds=(0, None))\n"
         "def length_error(prediction: str, reference: str) -> float:\n"
         "    return abs(len(prediction) - len(reference))\n"

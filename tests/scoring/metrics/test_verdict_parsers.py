@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from gage_eval.base.canonical import digest
-from gage_eval.base.errors import InputError
+from gage_eval.plugins import InputError
 from gage_eval.scoring.metrics.guarded import RowFailed
 from gage_eval.scoring.metrics.verdicts import Verdict, read_parser
 

@@ -1,7 +1,7 @@
 """Common English words by the case in which they are written, for `gage_eval.scoring.metrics.ifeval.sentences`.
 
-Made by `python -m tools.sentence_words`: words that at least two of GSM8K (MIT), PIQA (AFL-3.0), MMLU (MIT) and
-TruthfulQA (Apache-2.0) write in lower case, at least three times altogether.
+Words that at least two of GSM8K (MIT), PIQA (AFL-3.0), MMLU (MIT) and TruthfulQA (Apache-2.0) write in lower case, at
+least three times altogether. `EITHER_CASE` has those that stand with a capital inside a sentence, too.
 """
 
 LOWER_CASE = """
