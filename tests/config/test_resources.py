@@ -62,7 +62,7 @@ def test_adapters_of_one_backend_share_its_engines() -> None:
         ("vllm", {"model_path": "m", "replicas": 8}, "backend 'model' needs 8 GPUs .*, and gpus is 4"),
         ("vllm", {"base_url": "http://h/v1", "model": "m"}, "gpus has no effect on backend 'model'.*pool_size"),
         ("openai_http", {"model": "m"}, "gpus has no effect on backend 'model'.*pool_size"),
-        ("transformers", {"model_path": "m"}, "gpus has no effect on backend 'model'.*pool_size"),
+        ("llama_cpp", {"model_path": "m.gguf"}, "gpus has no effect on backend 'model'.*pool_size"),
     ],
 )
 def test_gpus_that_cannot_be_had_are_said_at_their_place(type_: str, config: dict[str, Any], said: str) -> None:
