@@ -87,6 +87,7 @@ class FlowRunPage:
         self._others = tuple(observers)
         self.observers: tuple[Observer, ...] = (self, *self._others)
         self.is_silent = False
+        self._is_over = False
         self._session: RunSession | None = None
         self._viewer: str | None = None
         self._stopped: State[Any] | None = None
@@ -153,6 +154,8 @@ class FlowRunPage:
         finally:
             self._jobs.put(None)
             thread.join(_LAST_S)
+            # What still waits for the server is given up without another word.
+            self._is_over = True
 
     def publish(self, outcome: RunOutcome) -> None:
         """Show the scores and the report, and emit the event of a completed run."""
@@ -189,7 +192,7 @@ class FlowRunPage:
             job()
         except Exception as error:  # noqa: BLE001 - a page that cannot be shown must not stop the run
             _quiet_log.debug("the Prefect API did not take this: %r", error)
-            if time.monotonic() - self._answered >= _SILENT_S and not self.is_silent:
+            if time.monotonic() - self._answered >= _SILENT_S and not (self.is_silent or self._is_over):
                 self.is_silent = True
                 self._warn(
                     "the Prefect API does not answer. The run continues without it; its page in the UI may be out of "
