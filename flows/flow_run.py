@@ -34,6 +34,7 @@ from flows.lost_runs import take_back
 from flows.page import report_markdown, score_line, stage_label, stage_line, tags_of
 from flows.settle import end_task_runs, open_task_runs
 from flows.states import aborted
+from gage_eval.base.stages import ASKING
 from gage_eval.local import server
 from gage_eval.observability.events import (
     Event,
@@ -63,7 +64,6 @@ _RETRIES = 2
 _SILENT_S = 10.0
 # At the end of a run, what is not sent after this time is given up.
 _LAST_S = 8.0
-_ASKING = frozenset({"support", "infer", "judge"})
 
 _log = logging.getLogger("gage_eval")
 # Lines for the developer, which are on no page.
@@ -105,7 +105,7 @@ class FlowRunPage:
                 _log.info("%s · %s · run %s", event.config_name, counted(len(event.tasks), "task"), event.run_id)
             case StageStarted(task_id, stage):
                 self._contexts[task_id, stage] = copy_context()
-            case StageProgress(task_id, stage) if stage in _ASKING and event.total:
+            case StageProgress(task_id, stage) if stage in ASKING and event.total:
                 self._latest[task_id, stage] = event
                 if self._lines.is_due((task_id, stage)):
                     _log.info("%s: %s", stage_label(task_id, stage), progress_line(event))
