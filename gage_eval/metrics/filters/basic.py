@@ -53,14 +53,14 @@ def choice_letter(text: str, *, letters: str = "ABCDEFGHIJ") -> str | None:
     return None if answer is None else choices.choose(answer, dict.fromkeys(letters, ""))
 
 
-@text_filter("last_number", version=1)
+@text_filter("last_number", version=2)
 def last_number(text: str) -> str | None:
     """The last number, as written."""
     number = numbers.last_number(text)
     return None if number is None else number.text
 
 
-@text_filter("first_number", version=1)
+@text_filter("first_number", version=2)
 def first_number(text: str) -> str | None:
     """The first number, as written."""
     number = numbers.first_number(text)
