@@ -96,7 +96,7 @@ bench-prompts: install-dev install-lm-eval ## compare the suites' prompts with t
 	$(BIN)/python -m bench.prompts $(ARGS)
 
 test-inspect: install-dev install-inspect ## open our exports with Inspect's own reader
-	$(BIN)/python -m pytest tests/runs/test_inspect_export.py $(ARGS)
+	$(BIN)/python -m pytest tests/runs/results/test_inspect_export.py $(ARGS)
 
 clean: ## remove caches and build output; .venv and .gage stay
 	rm -rf build dist bench/out .mypy_cache .ruff_cache .pytest_cache .hypothesis *.egg-info

@@ -89,7 +89,7 @@ def start(folder: Path, repeats: int) -> list[Figure]:
         for _ in range(repeats):
             helped.append(run([*_GAGE, "--help"], folder).wall_s)
             inline.append(_ours(folder, path).wall_s)
-        from gage_eval import server
+        from gage_eval.local import server
 
         running, _ = server.start(folder / "prefect")
         env = {"PREFECT_API_URL": running.api_url, "PREFECT_HOME": str(folder / "prefect")}
@@ -291,22 +291,6 @@ def two_processes(folder: Path, repeats: int) -> list[Figure]:
     ]
 
 
-def scored_ahead(folder: Path, repeats: int) -> list[Figure]:
-    """Slow metrics, scored at the end by the run, or by two other processes while rows are asked."""
-    at_end, ahead = [], []
-    with mock("--latency-ms", "50", *_MOCK, "--answer-words", "60", "--long-share", "1") as endpoint:
-        path = config(folder, 10_000, endpoint.url, ("numeric_match", *_SLOW_METRICS))
-        for _ in range(repeats):
-            at_end.append(_ours(folder, path))
-            ahead.append(_ours(folder, path, env={"GAGE_EVAL_AUTOEVAL_WORKERS": "2"}))
-    ratios = [b.wall_s / a.wall_s for a, b in zip(at_end, ahead, strict=True)]
-    return [
-        Figure("whole run, scored at the end", "s", [taken.wall_s for taken in at_end]),
-        Figure("whole run, scored while rows are asked", "s", [taken.wall_s for taken in ahead]),
-        Figure("scored while rows are asked ÷ at the end", "×", ratios),
-    ]
-
-
 def _busy_config(folder: Path, rows: int, shards: int) -> str:
     """Write a config whose model is the busy one, served by that many processes."""
     content = {
@@ -353,7 +337,6 @@ CASES = (
     Case("rows_100k", "100,000 rows, 64 in flight, 2 ms", rows_100k, 3),
     Case("adaptive", "2,000 rows, 50 ms, an endpoint that refuses more than 16 at a time (ideal 6.3 s)", adaptive, 5),
     Case("new_metric", "Three new metrics on 10,000 stored responses", new_metric, 3, "quick"),
-    Case("scored_ahead", "10,000 rows, 50 ms, scored with BLEU, chrF and TER", scored_ahead, 2),
     Case("front", "load + standardize + preprocess, 100,000 rows of text", front, 3, "quick"),
     Case("front_1m", "load + standardize + preprocess, 1,000,000 rows of text", front_1m, 1, "full"),
     Case("score_1m", "auto_eval of 100,000 and 1,000,000 stored answers of ten words", score_1m, 1, "full"),

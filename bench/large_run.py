@@ -17,12 +17,12 @@ import pyarrow as pa
 import yaml
 
 import gage_eval
-from gage_eval.canonical import canonical_text, decode, digest
+from gage_eval.base.canonical import canonical_text, decode, digest
+from gage_eval.base.tables import METRICS, REPORT, TableSchema
 from gage_eval.runs.folder import RunFolder
 from gage_eval.runs.options import Locations
-from gage_eval.runs.reading import RunReader
+from gage_eval.runs.results.reading import RunReader
 from gage_eval.store import Store
-from gage_eval.tables import METRICS, REPORT, TableSchema
 
 PART = 4096
 _SEED_ROWS = 64

@@ -11,18 +11,19 @@ from typing import Any
 import yaml
 
 from bench import made_rows
-from gage_eval import stages
+from gage_eval.base.hashing import file_digest
+from gage_eval.config.data_origins import load_origin
 from gage_eval.config.load import load_config
 from gage_eval.config.models import DatasetParams, implied_loader, origin_patterns
-from gage_eval.config.template_places import suite_file, suite_folders
-from gage_eval.datasets.build import build_loader
-from gage_eval.datasets.origins import DataOrigin, load_origin, origin_paths
-from gage_eval.hashing import file_digest
+from gage_eval.config.suites.template_places import suite_file, suite_folders
+from gage_eval.data.datasets.build import build_loader
+from gage_eval.data.datasets.origins import DataOrigin, origin_paths
+from gage_eval.data.sample.record import parse_record
+from gage_eval.data.sample.table import messages_from_array
 from gage_eval.observability.observer import Observers
-from gage_eval.planning.plan import make_plan
-from gage_eval.sample.record import parse_record
-from gage_eval.sample.table import messages_from_array
-from gage_eval.stages import Env
+from gage_eval.pipeline import stages
+from gage_eval.pipeline.action import Env
+from gage_eval.pipeline.plan import make_plan
 from gage_eval.store import Store
 
 NEVER_LOCAL = frozenset({"agieval"})

@@ -21,7 +21,7 @@ import yaml
 
 from bench.local_suites import LocalSuite, local_suite, prepared_requests, records_of
 from bench.process import HERE, BenchFailed, environment
-from gage_eval.canonical import canonical_json, sha256_hex
+from gage_eval.base.canonical import canonical_json, sha256_hex
 
 ROOT = HERE.parent
 GOLDEN = ROOT / "tests" / "suites" / "lm_eval_prompts.json"

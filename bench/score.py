@@ -12,16 +12,18 @@ from pathlib import Path
 import orjson
 import pyarrow as pa
 
-from gage_eval.lean import be_lean
-from gage_eval.metrics import bind
+from gage_eval.base.stages import StageResult
+from gage_eval.base.tables import RESPONSES, SAMPLES
+from gage_eval.data.sample.table import samples_to_table
+from gage_eval.extend.lean import be_lean
 from gage_eval.observability.observer import Observers
-from gage_eval.planning.specs import ScoreSpec
+from gage_eval.pipeline.action import Env
+from gage_eval.pipeline.auto_eval import auto_eval
+from gage_eval.pipeline.load import PART_ROWS
+from gage_eval.pipeline.specs import ScoreSpec
 from gage_eval.runs.scoring import scoring_processes
-from gage_eval.sample.table import samples_to_table
-from gage_eval.stages import Env, StageResult, auto_eval
-from gage_eval.stages.load import PART_ROWS
+from gage_eval.scoring.metrics import bind
 from gage_eval.store import Store
-from gage_eval.tables import RESPONSES, SAMPLES
 
 _MADE = "made.json"
 

@@ -10,8 +10,8 @@ import time
 
 import orjson
 
-from gage_eval import stages
-from gage_eval.lean import be_lean
+from gage_eval.extend.lean import be_lean
+from gage_eval.pipeline import stages
 from gage_eval.runs.options import RunOptions
 from gage_eval.runs.session import RunSession
 

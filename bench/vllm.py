@@ -24,15 +24,15 @@ from typing import Any
 from bench.figures import Figure, commit, machine
 from bench.page import cells, table
 from bench.process import HERE, BenchFailed
-from gage_eval.backends.base import Backend, BackendContext
-from gage_eval.canonical import digest
-from gage_eval.client.types import Request
+from gage_eval.base.canonical import digest
+from gage_eval.base.tables import RESPONSE_TELEMETRY, RESPONSES
 from gage_eval.engine.generate import Generate
 from gage_eval.engine.job import Job
 from gage_eval.engine.runtime import Runtime
+from gage_eval.models.backends.base import Backend, BackendContext
+from gage_eval.models.client.types import Request
 from gage_eval.stats import mean_stderr, t_interval
 from gage_eval.store import Store
-from gage_eval.tables import RESPONSE_TELEMETRY, RESPONSES
 
 ROOT = HERE.parent
 PAGE = ROOT / "docs" / "benchmarks-vllm.md"

@@ -4,7 +4,7 @@ from typing import Any
 
 from prefect.settings import PREFECT_API_AUTH_STRING, PREFECT_API_URL
 
-from gage_eval import server
+from gage_eval.local import server
 
 
 def settings_at(api_url: str) -> dict[Any, Any]:

@@ -13,7 +13,7 @@ from blocks.artifact_store import ArtifactStore
 from blocks.described import BackendBlock
 from blocks.model_endpoint import ModelEndpoint
 from blocks.vllm_engine import VLLMEngine
-from gage_eval.errors import InputError
+from gage_eval.base.errors import InputError
 from gage_eval.runs.options import BLOCK_PREFIX
 
 _BACKENDS: tuple[type[BackendBlock], ...] = (ModelEndpoint, VLLMEngine)

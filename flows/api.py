@@ -17,8 +17,8 @@ from gage_eval.config.secrets import scrub
 # is on a slow or busy disk.
 _HEALTH_S = 5.0
 _PATIENCE_S = 60.0
-# Retries of a request while the database is locked.
-_RETRIES = 3
+# Retries of a request while the server is busy or its database is locked: in all about a minute.
+_RETRIES = 5
 _BUSY = frozenset({408, 429})
 
 

@@ -6,7 +6,7 @@ from typing import Any
 from prefect.client.orchestration import SyncPrefectClient
 from prefect.events.schemas.automations import AutomationCore
 
-from gage_eval.deployments import AUTOMATION, Deployed
+from gage_eval.local.deployments import AUTOMATION, Deployed
 
 
 def ensure_automations(

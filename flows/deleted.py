@@ -19,9 +19,9 @@ from prefect.client.schemas.objects import TERMINAL_STATES, StateType
 from prefect.exceptions import ObjectNotFound
 
 from flows.api import api_client, is_unanswered
-from gage_eval.canonical import canonical_json
+from gage_eval.base.canonical import canonical_json
+from gage_eval.base.errors import InputError
 from gage_eval.config.secrets import scrub
-from gage_eval.errors import InputError
 from gage_eval.runs.deployed import DeploymentRecord
 from gage_eval.store.objects import digests_in
 

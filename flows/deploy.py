@@ -1,4 +1,4 @@
-"""Brings the deployments of `gage_eval.deployments` to a Prefect server. What is there already stays untouched."""
+"""Brings the deployments of `gage_eval.local.deployments` to a Prefect server. What is there stays."""
 
 import asyncio
 import shlex
@@ -18,10 +18,32 @@ from prefect.utilities.importtools import import_object
 from prefect.workers.process import ProcessWorker
 
 from gage_eval import __version__
-from gage_eval.canonical import canonical_json
-from gage_eval.deployments import POOL, Deployed, Deployment, DeployOptions
-from gage_eval.errors import InputError
-from gage_eval.regression.nightly import Schedule
+from gage_eval.base.canonical import canonical_json
+from gage_eval.base.errors import InputError
+from gage_eval.local.deployments import POOL, Deployed, Deployment, DeployOptions
+from gage_eval.regression.nightly import Nightly, Schedule
+from gage_eval.runs.names import slug
+
+
+def nightly_deployment(asked: Nightly, text: str, configs: Mapping[str, str]) -> Deployment:
+    """The deployment of a file of nightly runs. One night at a time; a second one waits.
+
+    Args:
+        asked: the file.
+        text: the same as text.
+        configs: where the worker finds each config of the file.
+    """
+    cells = [f"- {row.name} with {model.name}" for row in asked.rows for model in asked.models]
+    return Deployment(
+        flow="nightly",
+        name=slug(asked.name),
+        description="\n".join(("Every night, measured against baselines:", "", *cells)),
+        tags=("regression", "nightly"),
+        parameters={"text": text, "configs": dict(configs)},
+        concurrency=1,
+        cron=asked.schedule.cron,
+        timezone=asked.schedule.timezone,
+    )
 
 
 def deploy_all(client: SyncPrefectClient, deployments: Sequence[Deployment], options: DeployOptions) -> list[Deployed]:

@@ -17,8 +17,9 @@ from flows.forms import (
     RunForm,
     StorageForm,
     described,
+    options_of,
 )
-from flows.runner import run_in_flow, run_name
+from flows.run import evaluated, run_name
 from flows.worker import on_worker
 
 
@@ -35,4 +36,4 @@ def evaluate(
     storage: StorageForm = STORAGE,
 ) -> State[Any]:
     """Evaluate all tasks of a config. Returns the run's folder."""
-    return run_in_flow(config, text, model=model, data=data, run=run, judge=judge, storage=storage)
+    return evaluated(options_of(config, text, model=model, data=data, run=run, judge=judge, storage=storage))

@@ -24,11 +24,11 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
 from blocks import open_store
-from gage_eval.config.template_places import suite_folders
-from gage_eval.marks import Stage
+from gage_eval.base.marks import Stage
+from gage_eval.config.suites.template_places import suite_folders
 from gage_eval.runs.names import NAME_PATTERN
-from gage_eval.runs.option_texts import OPTIONS
 from gage_eval.runs.options import SUITE_PREFIX, Locations, RunOptions, suite_of
+from gage_eval.runs.options_dict import LEAST, TEXTS
 
 Engine: TypeAlias = Literal["openai_http", "vllm", "vllm_native", "transformers", "vlm_transformers", "llama_cpp"]
 
@@ -38,10 +38,10 @@ RunName: TypeAlias = Annotated[str, StringConstraints(pattern=f"^({NAME_PATTERN}
 
 
 def _of(option: str, title: str | None = None) -> Any:
-    """A form's field for an option of a run, with a title that may be shorter in its card."""
-    texts = OPTIONS[option]
+    """A form's field for an option of a run, with a title other than its name where that is too long for its card."""
     default = RunOptions.model_fields[option].default
-    return Field(default, title=title or texts.title, description=texts.description, ge=texts.least)
+    title = title or option.replace("_", " ").capitalize()
+    return Field(default, title=title, description=TEXTS[option], ge=LEAST.get(option))
 
 
 class Form(BaseModel):
@@ -101,8 +101,8 @@ class ModelForm(Form, title="Model"):
     name: str | None = _of("model", "Name")
     endpoint: Url | None = _of("endpoint")
     engine: Engine | None = _of("engine")
-    key_block: str | None = _of("api_key_block")
-    key_variable: str | None = _of("api_key_env")
+    key_block: str | None = _of("api_key_block", "Key block")
+    key_variable: str | None = _of("api_key_env", "Key variable")
     path: str | None = _of("model_path", "Path")
     work_pool: str | None = _of("work_pool")
     shards: int | None = _of("shards")
@@ -130,7 +130,7 @@ class DataForm(Form, title="Data"):
     OPTIONS: ClassVar[Mapping[str, str]] = {"samples": "max_samples", "seed": "shuffle_seed", "folder": "data_dir"}
 
     samples: int | None = _of("max_samples", "Samples")
-    seed: int | None = _of("shuffle_seed")
+    seed: int | None = _of("shuffle_seed", "Seed")
     task_ids: tuple[str, ...] = _of("task_ids")
     sample_ids: tuple[str, ...] = _of("sample_ids")
     folder: str | None = _of("data_dir", "Folder")
@@ -157,7 +157,7 @@ class StorageForm(Form, title="Storage"):
     OPTIONS: ClassVar[Mapping[str, str]] = {"runs": "output_dir"}
 
     store: str | None = _of("store")
-    runs: str | None = _of("output_dir")
+    runs: str | None = _of("output_dir", "Folder of runs")
 
     def places(self) -> Locations:
         """The locations, of which a block may name the store.
@@ -190,7 +190,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 def described(function: Function) -> Function:
     """Add an ``Args:`` section to the docstring of a flow: the form shows it for parameters that are not cards."""
-    texts = {**_SUITE, **{name: option.description for name, option in OPTIONS.items()}}
+    texts = {**_SUITE, **TEXTS}
     names = [name for name in inspect.signature(function).parameters if name not in FORMS]
     lines = [f"    {name}: {texts[name]}" for name in names]
     function.__doc__ = "\n".join([f"{inspect.getdoc(function)}\n", "Args:", *lines])

@@ -4,13 +4,12 @@ from typing import Any
 
 from prefect import flow, runtime
 from prefect.client.schemas import State
-from prefect.logging import get_run_logger
 from prefect.states import Cancelled, Completed
 
 from blocks import PrefectBlocks
-from flows.log_lines import log_lines
+from flows.flow_run import log_lines
 from flows.worker import on_worker
-from gage_eval.errors import RunCancelled
+from gage_eval.base.errors import RunCancelled
 from gage_eval.runs.shard import serve_at
 
 
@@ -31,8 +30,7 @@ def generate(group: str, shard: int = 0) -> State[Any]:
         group: URL of the group of shards, in a store that this machine can read and write.
         shard: The number of the shard, counted from 0.
     """
-    log = get_run_logger()
-    with log_lines(lambda text, level: log.log(level, "%s", text)):
+    with log_lines(runtime.flow_run.id):
         try:
             sent = serve_at(group, shard, blocks=PrefectBlocks())
         except RunCancelled as ended:

@@ -1,7 +1,7 @@
 """What flow runs on a worker may load: only code that the operator of the worker allowed."""
 
-from gage_eval.allowed_code import allow_only
-from gage_eval.settings import load_settings
+from gage_eval.config.settings import load_settings
+from gage_eval.extend.allowed_code import allow_only
 
 
 def load_only_what_is_allowed() -> None:

@@ -1,39 +1,39 @@
-"""Start a flow run in this process, and deploy flows, for the command line and the Python API.
-
-The run is carried out here, and `flows.shown` reports it. Prefect's engine is not used, so a server that dies or
-hangs during the run neither stops the run nor blocks the process.
-"""
+"""Start a flow run in this process, and deploy flows, for the command line and the Python API."""
 
 import os
 from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from gage_eval.backends.base import Blocks
+from gage_eval.base.errors import ConfigError, GageError, InputError
+from gage_eval.base.liveness import LOST_AFTER_S
+from gage_eval.base.packaged import packages_beside
 from gage_eval.config.overrides import refuse_secrets
 from gage_eval.config.secrets import literals, scrub
-from gage_eval.deployments import POOL
 from gage_eval.engine.host import EngineHost
-from gage_eval.errors import ConfigError, GageError, InputError
-from gage_eval.liveness import LOST_AFTER_S
+from gage_eval.local.deployments import POOL
+from gage_eval.models.backends.base import Blocks
 from gage_eval.observability.events import RunWarning
 from gage_eval.observability.observer import Observer
-from gage_eval.packaged import packages_beside
 from gage_eval.regression.nightly import Nightly
 from gage_eval.regression.nightly_files import NightlyFiles, nightly_files
 from gage_eval.runs import RunOptions, RunOutcome
+from gage_eval.runs.bundling import Packed, Submitted, lacks, pack
 from gage_eval.runs.deployed import DeploymentRecord
 from gage_eval.runs.folder import has_run
 from gage_eval.runs.names import new_name, slug
 from gage_eval.runs.options import BLOCK_PREFIX, Locations
-from gage_eval.runs.record import FlowRunRecord
-from gage_eval.runs.stored import StoredRun
-from gage_eval.runs.travel import Packed, Submitted, lacks, pack
+from gage_eval.runs.record import FlowRunRecord, reported
+from gage_eval.runs.results.stored import StoredRun
 from gage_eval.store import Store, local_folder
 
 if TYPE_CHECKING:
-    from gage_eval.deployments import Deployed, DeployOptions
+    from prefect.client.schemas.objects import FlowRun
+
+    from flows.own import OwnRun
+    from gage_eval.local.deployments import Deployed, DeployOptions
 
 _NAME_TRIES = 20
 
@@ -63,25 +63,20 @@ def launch(
     _configure()
     with packages_beside():
         from blocks import settings_at
-        from flows.shown import ShownRun
-        from flows.states import completed, end_state
-    from prefect import runtime
+        from flows.own import OwnRun
+        from flows.submit import flow_of
     from prefect.settings import temporary_settings
 
-    with temporary_settings(settings_at(api_url)):
+    with packages_beside(), temporary_settings(settings_at(api_url)):
         options = options.model_copy(update={"run_id": options.run_id or _free_name(options)})
-        flow_run = _start(options, api_url, named_store, observers)
-        in_flow_run = runtime.flow_run.id is not None
-        shown = ShownRun(flow_run, observers, owner_at=api_url, in_flow_run=in_flow_run)
+        flow_run, record, anywhere = _start(options, api_url, named_store, observers)
+        own = OwnRun(options, record, observers, host)
         try:
-            outcome = shown.carry_out(options, flow_run, host)
-            shown.end(completed(outcome))
-            return outcome
-        except BaseException as error:
-            shown.end(end_state(error))
-            raise
+            own.carry_out(*flow_of(anywhere), flow_run)
         finally:
-            shown.close()
+            _close(own)
+        assert own.outcome is not None, "a run that does not complete raises"
+        return own.outcome
 
 
 def submit(
@@ -207,10 +202,10 @@ def deploy(api_url: str, options: "DeployOptions", tell: Callable[[str], None]) 
     with packages_beside():
         from flows.api import patient_client
         from flows.automations import ensure_automations
-        from flows.deploy import deploy_all
+        from flows.deploy import deploy_all, nightly_deployment
         from flows.lost_runs import lost_run_automations
         from flows.regressions import check_webhook, regression_automations
-    from gage_eval.deployments import all_deployments, nightly_deployment
+    from gage_eval.local.deployments import all_deployments
 
     if options.store.startswith(BLOCK_PREFIX):
         store_of_block(api_url, options.store)
@@ -283,12 +278,21 @@ def automations() -> list[dict[str, Any]]:
 
 def _configure() -> None:
     """Settings of the Prefect client, before it is imported."""
-    for name, value in {"PREFECT_SERVER_EPHEMERAL_ENABLED": "false", "DO_NOT_TRACK": "1"}.items():
+    settings = {
+        "PREFECT_SERVER_EPHEMERAL_ENABLED": "false",
+        "DO_NOT_TRACK": "1",
+        # A command prints what its user needs. What the server does not take is said once, in a sentence.
+        "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "CRITICAL",
+        "PREFECT_LOGGING_INTERNAL_LEVEL": "CRITICAL",
+    }
+    for name, value in settings.items():
         os.environ.setdefault(name, value)
 
 
-def _start(options: RunOptions, api_url: str, named_store: str | None, observers: Sequence[Observer]) -> FlowRunRecord:
-    """Create the flow run. It is Pending until the run has a folder, so that every Running flow run has a known run."""
+def _start(
+    options: RunOptions, api_url: str, named_store: str | None, observers: Sequence[Observer]
+) -> "tuple[FlowRun, FlowRunRecord, RunOptions]":
+    """Create the flow run, Pending. Returns it, its record, and the options for a worker that retries it."""
     with packages_beside():
         from flows.api import patient_client
         from flows.submit import create_flow_run, for_any_folder
@@ -304,13 +308,24 @@ def _start(options: RunOptions, api_url: str, named_store: str | None, observers
             run = create_flow_run(client, anywhere)
     except Exception as problem:
         raise _refusal(problem, api_url, "the run", ", or run with --inline") from problem
-    return FlowRunRecord(
+    record = FlowRunRecord(
         flow_run_id=str(run.id),
         flow_run_name=run.name,
         url=url_for("flow-run", obj_id=run.id),
         bundle=bundle,
         unreported_at=scrub(api_url),
     )
+    return run, record, anywhere
+
+
+def _close(own: "OwnRun") -> None:
+    """Record whether the server knows the end of a run; if not, say so unless that was said."""
+    if not own.is_reported:
+        if own.page is None or not own.page.is_silent:
+            _warn(own.observers, "the Prefect API does not answer; its page of the run may be out of date.")
+    elif own.session is not None:
+        with suppress(GageError):
+            own.session.folder.update(reported)
 
 
 def _refuse_secrets(options: RunOptions) -> None:

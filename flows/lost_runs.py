@@ -4,21 +4,19 @@ A run that a night or a triage carries out is a flow run too. It is resumed by i
 """
 
 from datetime import timedelta
-from uuid import UUID
 
 from prefect.client.orchestration import SyncPrefectClient
-from prefect.client.schemas.objects import StateType
+from prefect.client.schemas.objects import FlowRun, StateType
 from prefect.events.actions import ChangeFlowRunState
 from prefect.events.schemas.automations import AutomationCore, EventTrigger, Posture
 from prefect.events.schemas.events import ResourceSpecification
 from prefect.states import Running
 
 from flows.states import ABORTED, CRASHED, LOST
-from gage_eval.deployments import RESUMED_FLOWS, WATCHED_FLOWS
+from gage_eval.local.deployments import INNER_FLOW, RESUMED_FLOWS, WATCHED_FLOWS
 
-HEARTBEAT = "prefect.flow-run.heartbeat"
-# Of a run that another flow run carries out.
-INNER_HEARTBEAT = "gage_eval.inner-run.heartbeat"
+# Prefect's engine sends them.
+_HEARTBEAT = "prefect.flow-run.heartbeat"
 # A run is resumed this long after its crash. A worker reports a crash twice, and the second report must not end the
 # resumed run.
 _SETTLED_S = 10
@@ -37,13 +35,12 @@ def lost_run_automations(lost_after_s: int) -> dict[str, AutomationCore | None]:
     return {automation.name: automation for automation in (_mark(lost_after_s), _abort(lost_after_s), _resume())}
 
 
-def take_back(client: SyncPrefectClient, flow_run_id: UUID) -> bool:
+def take_back(client: SyncPrefectClient, run: FlowRun) -> bool:
     """Set a run of this process to Running again if it was marked as lost. Returns whether it was.
 
     A server that was away for longer than it waits for heartbeats marks the runs that it knew when it is back. They are
     resumed `_SETTLED_S` later. Until then, and until a worker takes the resumed run, the mark can be taken back.
     """
-    run = client.read_flow_run(flow_run_id)
     state = run.state
     is_marked = state is not None and state.is_crashed() and state.name in (LOST, ABORTED)
     is_resumed = state is not None and state.is_scheduled() and state.message == _RESUMED
@@ -51,9 +48,9 @@ def take_back(client: SyncPrefectClient, flow_run_id: UUID) -> bool:
         return False
     # A crashed run is resumed if it has started once. This must not count as a start, and Prefect does not count that a
     # run goes on after a pause.
-    client.update_flow_run(flow_run_id, empirical_policy=run.empirical_policy.model_copy(update={"resuming": True}))
+    client.update_flow_run(run.id, empirical_policy=run.empirical_policy.model_copy(update={"resuming": True}))
     # A run that was lost has ended: without force the server would keep its state.
-    client.set_flow_run_state(flow_run_id, Running(message="It was not lost: its process is alive."), force=True)
+    client.set_flow_run_state(run.id, Running(message="It was not lost: its process is alive."), force=True)
     return True
 
 
@@ -65,7 +62,7 @@ def _mark(lost_after_s: int) -> AutomationCore:
     return AutomationCore(
         name="gage-eval: lost runs",
         description="Marks a run as crashed when its process has sent no heartbeat for a while: its node is gone.",
-        trigger=_silence(HEARTBEAT, lost_after_s, match_related=_flows(WATCHED_FLOWS)),
+        trigger=_silence(lost_after_s, WATCHED_FLOWS),
         actions=[state],
     )
 
@@ -79,22 +76,22 @@ def _abort(lost_after_s: int) -> AutomationCore:
     return AutomationCore(
         name="gage-eval: runs of lost nights",
         description="Marks a run of a night as aborted when its heartbeats have stopped. Its night resumes it.",
-        trigger=_silence(INNER_HEARTBEAT, lost_after_s),
+        trigger=_silence(lost_after_s, (INNER_FLOW,)),
         actions=[state],
     )
 
 
-def _silence(heartbeat: str, lost_after_s: int, **where: ResourceSpecification) -> EventTrigger:
-    """Fires for a flow run that has not ended and whose heartbeats have stopped."""
+def _silence(lost_after_s: int, flows: tuple[str, ...]) -> EventTrigger:
+    """Fires for a run of these flows that has not ended and whose heartbeats have stopped."""
     return EventTrigger(
         posture=Posture.Proactive,
         match=ResourceSpecification.model_validate({"prefect.resource.id": "prefect.flow-run.*"}),
-        after={heartbeat},
-        expect={heartbeat, *map(_event, _SIGNS)},
+        match_related=_flows(flows),
+        after={_HEARTBEAT},
+        expect={_HEARTBEAT, *map(_event, _SIGNS)},
         for_each={"prefect.resource.id"},
         threshold=1,
         within=timedelta(seconds=lost_after_s),
-        **where,
     )
 
 

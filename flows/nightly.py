@@ -5,31 +5,34 @@ from collections.abc import Callable
 from datetime import UTC, date, datetime
 from functools import partial
 from typing import Any
+from uuid import UUID
 from zoneinfo import ZoneInfo
 
 from prefect import flow, runtime
 from prefect.artifacts import create_markdown_artifact
 from prefect.client.schemas import State
+from prefect.client.schemas.actions import ArtifactCreate
 from prefect.events import emit_event
 from prefect.settings import PREFECT_API_URL
 from prefect.states import Completed, Failed
 
 from blocks import PrefectBlocks
 from flows.api import api_client
-from flows.events import post_artifact
 from flows.forms import STORAGE, StorageForm
-from flows.launch import launch
+from flows.own import OwnRun
+from flows.run import evaluated
 from flows.worker import on_worker
+from gage_eval.base.errors import GageError
 from gage_eval.engine.host import EngineHost
-from gage_eval.errors import GageError
+from gage_eval.local.deployments import INNER_FLOW
 from gage_eval.regression.nightly import Night, NightCell, Nightly, run_night
 from gage_eval.regression.pages import cell_page, night_page, trend_page
 from gage_eval.report.console import readable
 from gage_eval.runs import RunOptions
 from gage_eval.runs.folder import has_run
-from gage_eval.runs.names import slug
+from gage_eval.runs.names import new_name, slug
 from gage_eval.runs.options import Locations
-from gage_eval.runs.reading import RunReader
+from gage_eval.runs.results.reading import RunReader
 
 DETECTED = "gage.regression.detected"
 _EVENTS = {
@@ -76,14 +79,26 @@ def nightly(text: str, configs: dict[str, str], storage: StorageForm = STORAGE) 
     return Completed(message=sentence)
 
 
+@flow(name=INNER_FLOW, flow_run_name="{run}", persist_result=False)
+@on_worker
+def inner_run(run: str, config: str) -> State[Any]:
+    """A run of a night or a triage, as a subflow.
+
+    Args:
+        run: Name of the run.
+        config: Its config.
+    """
+    return evaluated()
+
+
 def runner(places: Locations) -> Callable[[RunOptions, EngineHost], RunReader]:
-    """A function that carries out runs in this process, each as a flow run of its own."""
+    """A function that carries out runs in this process, each as a subflow."""
 
     def run(options: RunOptions, host: EngineHost) -> RunReader:
         there = options.run_id is not None and has_run(places, options.run_id)
+        own = OwnRun(options.model_copy(update={"resume": there, "run_id": options.run_id or new_name()}), host=host)
         try:
-            asked = options.model_copy(update={"resume": there})
-            outcome = launch(asked, PREFECT_API_URL.value() or "", host=host)
+            outcome = own.carry_out_inside(inner_run, run=str(own.options.run_id), config=options.config)
         except GageError:
             raise
         except Exception as error:
@@ -107,7 +122,15 @@ def _tell(asked: Nightly, cell: NightCell, places: Locations) -> None:
         data, key = cell_page(cell), f"{slug(cell.gated.entry.suite)}-verdict"
         with api_client(timeout_s=_REQUEST_S, retries=_RETRIES) as client:
             try:
-                post_artifact(client, flow_run.flow_run_id, key, "markdown", data, f"Verdict on {cell.run.run_id}")
+                client.create_artifact(
+                    ArtifactCreate(
+                        key=key,
+                        type="markdown",
+                        data=data,
+                        description=f"Verdict on {cell.run.run_id}",
+                        flow_run_id=UUID(flow_run.flow_run_id),
+                    )
+                )
             except Exception as error:  # noqa: BLE001 - the report and the page of the night show the verdict too
                 _log.debug("the verdict on %s could not be shown on its flow run: %r", cell.run.run_id, error)
     _emit(asked, cell, places)

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from gage_eval.observability.results import StageResult
-from gage_eval.planning.specs import Plan
+from gage_eval.base.stages import StageResult
+from gage_eval.pipeline.specs import Plan
 from gage_eval.report.console import (
     COLUMNS,
     clean,
@@ -18,7 +18,7 @@ from gage_eval.report.markdown import bullets, code, page, plain, table
 from gage_eval.report.shares import remarks
 from gage_eval.report.summary import Summary, arrow_note
 from gage_eval.runs import RunOutcome
-from gage_eval.runs.figures import of_task, result_text
+from gage_eval.runs.results.formatting import of_task, stage_text
 
 # Tasks, or groups, in the message of a state.
 _MOST_SCORES = 3
@@ -67,9 +67,7 @@ def tags_of(plan: Plan) -> list[str]:
 
 def stage_line(result: StageResult) -> str:
     """``gsm8k infer: 1,319 rows · 212 requests/s, in 6.2 s``; ``gsm8k load: cached, 1,319 rows``."""
-    text = result_text(result.stage, result.counts, seconds=None if result.cached else result.seconds)
-    words = ["cached", text] if result.cached else [text, f"in {result.seconds:.1f} s"]
-    return f"{stage_label(result.task_id, result.stage)}: {', '.join(filter(None, words))}"
+    return f"{stage_label(result.task_id, result.stage)}: {stage_text(result)}"
 
 
 def stage_label(task_id: str, stage: str) -> str:

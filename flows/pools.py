@@ -13,10 +13,10 @@ from prefect.client.schemas.objects import FlowRun, WorkerStatus
 from prefect.states import Cancelled, Cancelling, Pending
 
 from flows.api import api_client, is_unanswered
-from gage_eval.backends.placement import Placement
+from gage_eval.base.errors import InputError
 from gage_eval.config.secrets import scrub
 from gage_eval.engine.shard_groups import Launched
-from gage_eval.errors import InputError
+from gage_eval.models.backends.placement import Placement
 from gage_eval.runs.launchers import Launcher, Launchers, LocalProcesses
 
 _FLOW = "generate"

@@ -12,8 +12,8 @@ from prefect.exceptions import ObjectNotFound
 from pydantic import SecretStr
 
 from flows.nightly import DETECTED
-from gage_eval.deployments import TRIAGE
-from gage_eval.errors import InputError
+from gage_eval.base.errors import InputError
+from gage_eval.local.deployments import TRIAGE
 from gage_eval.regression.nightly import Nightly
 from gage_eval.runs.names import slug
 

@@ -17,7 +17,7 @@ from flows.states import aborted
 from gage_eval.report.console import readable
 from gage_eval.runs import RunFolder
 from gage_eval.runs.record import reported
-from gage_eval.runs.stored import StoredRun
+from gage_eval.runs.results.stored import StoredRun
 
 _REQUEST_S = 3.0
 
@@ -47,7 +47,7 @@ def settle(client: SyncPrefectClient, run: StoredRun) -> None:
         state = None
     if state is not None and not state.is_final() and not state.is_scheduled():
         end = Cancelled(message="The process of the run is gone.") if state.is_cancelling() else _end(run)
-        _end_task_runs(client, flow_run_id, end)
+        end_task_runs(client, open_task_runs(client, flow_run_id), end)
         client.set_flow_run_state(flow_run_id, end)
     # Listings open the folder read-only.
     RunFolder.open(run.folder.locations, run.run_id).update(reported)
@@ -65,12 +65,17 @@ def _end(run: StoredRun) -> State[Any]:
             return aborted(f"The process of the run was killed. To resume it: {run.folder.again}")
 
 
-def _end_task_runs(client: SyncPrefectClient, flow_run_id: UUID, end: State[Any]) -> None:
+def open_task_runs(client: SyncPrefectClient, flow_run_id: UUID) -> list[TaskRun]:
+    """The task runs of a flow run that have not ended. Those of a killed attempt stay so."""
     ours = FlowRunFilter(id=FlowRunFilterId(any_=[flow_run_id]))
     task_runs: list[TaskRun] = []
     while page := client.read_task_runs(flow_run_filter=ours, offset=len(task_runs)):
         task_runs += page
+    return [task_run for task_run in task_runs if task_run.state is None or not task_run.state.is_final()]
+
+
+def end_task_runs(client: SyncPrefectClient, task_runs: Iterable[TaskRun], end: State[Any]) -> None:
+    """End task runs as their flow run ended."""
     for task_run in task_runs:
-        if task_run.state is not None and not task_run.state.is_final():
-            state = Completed() if end.is_completed() else end.model_copy(update={"id": None})
-            client.set_task_run_state(task_run.id, state, force=True)
+        state = Completed() if end.is_completed() else end.model_copy(update={"id": None})
+        client.set_task_run_state(task_run.id, state, force=True)

@@ -6,7 +6,7 @@ from prefect.client.schemas import State
 from prefect.states import Cancelled, Completed, Crashed, Failed
 
 from flows.page import score_line
-from gage_eval.errors import GageError
+from gage_eval.base.errors import GageError
 from gage_eval.report.console import readable
 from gage_eval.runs import RunOutcome
 

@@ -5,8 +5,10 @@ takes the retry. Its config and the files that it names are in the store. The st
 out is Pending, which workers leave alone.
 """
 
+from typing import Any
 from uuid import uuid4
 
+from prefect import Flow
 from prefect.client.orchestration import SyncPrefectClient
 from prefect.client.schemas.objects import FlowRun
 from prefect.client.schemas.responses import DeploymentResponse
@@ -15,10 +17,17 @@ from prefect.states import Pending
 from prefect.utilities.importtools import import_object
 
 from flows.forms import parameters_of
-from gage_eval.entrypoints import entrypoint
-from gage_eval.errors import InputError
+from gage_eval.base.errors import InputError
+from gage_eval.local.entrypoints import entrypoint
 from gage_eval.runs import RunOptions
 from gage_eval.runs.options import BUNDLE_PREFIX, Locations
+
+
+def flow_of(options: RunOptions) -> tuple[Flow[..., Any], dict[str, Any]]:
+    """(flow, its parameters) for some options with locations that mean the same in any folder (`for_any_folder`)."""
+    name, parameters = parameters_of(options)
+    flow: Flow[..., Any] = import_object(entrypoint(name))
+    return flow, parameters
 
 
 def create_flow_run(client: SyncPrefectClient, options: RunOptions) -> FlowRun:
@@ -28,13 +37,11 @@ def create_flow_run(client: SyncPrefectClient, options: RunOptions) -> FlowRun:
         client: of the server.
         options: with locations that mean the same in any folder (`for_any_folder`).
     """
-    flow, parameters = parameters_of(options)
+    flow, parameters = flow_of(options)
     try:
         deployment = deployment_of(client, options)
     except InputError:
-        return client.create_flow_run(
-            import_object(entrypoint(flow)), name=options.run_id, parameters=parameters, state=Pending()
-        )
+        return client.create_flow_run(flow, name=options.run_id, parameters=parameters, state=Pending())
     return client.create_flow_run_from_deployment(
         # With the key, a request that is sent again after no answer came creates no second run.
         deployment.id,

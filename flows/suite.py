@@ -18,9 +18,10 @@ from flows.forms import (
     StorageForm,
     SuiteName,
     described,
+    options_of,
     suite_config,
 )
-from flows.runner import run_in_flow, run_name
+from flows.run import evaluated, run_name
 from flows.worker import on_worker
 
 
@@ -38,4 +39,4 @@ def suite(
 ) -> State[Any]:
     """Run a suite: a benchmark with data, prompts and scoring pinned. Returns the run's folder."""
     config = suite_config(suite, version)
-    return run_in_flow(config, model=model, data=data, run=run, judge=judge, storage=storage)
+    return evaluated(options_of(config, model=model, data=data, run=run, judge=judge, storage=storage))

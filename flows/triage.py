@@ -19,7 +19,7 @@ from gage_eval.regression.triage import FATES
 from gage_eval.regression.triage import triage as look_into
 from gage_eval.report.console import counted
 from gage_eval.runs.names import slug
-from gage_eval.runs.reading import RunReader
+from gage_eval.runs.results.reading import RunReader
 
 _GATE = GateRule()
 

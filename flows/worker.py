@@ -1,34 +1,40 @@
-"""What all flows do when a worker carries them out."""
+"""What all flows do around their body."""
 
 from collections.abc import Callable
-from functools import wraps
+from functools import partial, wraps
 from typing import Any, ParamSpec
 
 from prefect.client.schemas import State
 from prefect.logging import get_run_logger
 
 from flows.guard import load_only_what_is_allowed
+from flows.own import OwnRun
 from flows.states import end_state
 from flows.watch import watched
-from gage_eval.errors import GageError
+from gage_eval.base.errors import GageError, RunCancelled
 
 P = ParamSpec("P")
 
 
 def on_worker(function: Callable[P, State[Any]]) -> Callable[P, State[Any]]:
-    """The function of a flow, as a worker carries it out.
+    """The function of a flow, as a worker carries it out, or code of this process (`OwnRun`).
 
-    It loads only code that the operator of the worker allowed, and ends when the worker is gone. An exception becomes
-    the final state of the flow run: a raised one would be pickled into Prefect's result storage. The log has the
-    traceback of an unexpected one.
+    On a worker it loads only code that the operator of the worker allowed, and ends when the worker is gone. An
+    exception becomes the final state of the flow run: a raised one would be pickled into Prefect's result storage. The
+    log has the traceback of an unexpected one.
     """
 
     @wraps(function)
     def carry_out(*args: P.args, **kwargs: P.kwargs) -> State[Any]:
+        own = OwnRun.current()
+        if own is not None:
+            return own.body(partial(function, *args, **kwargs))
         with watched():
             try:
                 load_only_what_is_allowed()
                 return function(*args, **kwargs)
+            except RunCancelled as error:
+                return end_state(error)
             except Exception as error:  # noqa: BLE001 - becomes the flow run's state
                 if not isinstance(error, GageError):
                     get_run_logger().error("an unexpected error", exc_info=error)

@@ -8,12 +8,13 @@ Nothing heavy is loaded before one of these is used.
 
 from typing import TYPE_CHECKING, Any
 
+from gage_eval.base.version import __version__
+
 if TYPE_CHECKING:
     from gage_eval.api import Run, compare, list_runs, open_run, run, sql
-    from gage_eval.errors import GageError
-    from gage_eval.scoring import ScoreResult, score
+    from gage_eval.base.errors import GageError
+    from gage_eval.pipeline.score_row import ScoreResult, score
 
-__version__ = "0.1.0"
 __all__ = ["GageError", "Run", "ScoreResult", "__version__", "compare", "list_runs", "open_run", "run", "score", "sql"]
 
 
@@ -27,11 +28,11 @@ def __getattr__(name: str) -> Any:
 
         return getattr(api, name)
     if name == "GageError":
-        from gage_eval import errors
+        from gage_eval.base import errors
 
         return errors.GageError
     if name in ("ScoreResult", "score"):
-        from gage_eval import scoring
+        from gage_eval.pipeline import score_row
 
-        return getattr(scoring, name)
+        return getattr(score_row, name)
     raise AttributeError(f"module 'gage_eval' has no attribute '{name}'")

@@ -9,21 +9,23 @@
 It works in notebooks and scripts: the run has its own event loop and thread.
 """
 
+import inspect
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import pyarrow as pa
 
-from gage_eval.errors import InputError
+from gage_eval.base.errors import InputError, closest
 from gage_eval.report.summary import Summary
-from gage_eval.runs.export import EXPORTED, sample_tables
 from gage_eval.runs.options import Locations, RunOptions
-from gage_eval.runs.outcomes import Outcome, RowFilter, needs_scores
-from gage_eval.runs.reading import RunReader
-from gage_eval.runs.rejects import Reject, rejects_of
-from gage_eval.runs.rows import SampleRow
-from gage_eval.runs.stored import StoredRun
+from gage_eval.runs.options_dict import RunOptionsDict
+from gage_eval.runs.results.export import EXPORTED, sample_tables
+from gage_eval.runs.results.outcomes import Outcome, RowFilter, needs_scores
+from gage_eval.runs.results.reading import RunReader
+from gage_eval.runs.results.rejects import Reject, rejects_of
+from gage_eval.runs.results.rows import SampleRow
+from gage_eval.runs.results.stored import StoredRun
 from gage_eval.store import Store
 
 if TYPE_CHECKING:
@@ -188,34 +190,9 @@ class Run:
 def run(
     config: str | Path | Mapping[str, Any],
     *,
-    run_id: str | None = None,
-    store: str | None = None,
-    output_dir: str | None = None,
-    max_samples: int | None = None,
-    shuffle_seed: int | None = None,
-    task_ids: Sequence[str] = (),
-    sample_ids: Sequence[str] = (),
-    data_dir: str | None = None,
-    model: str | None = None,
-    endpoint: str | None = None,
-    engine: str | None = None,
-    api_key_env: str | None = None,
-    api_key_block: str | None = None,
-    model_block: str | None = None,
-    judges: Sequence[str] = (),
-    judge_endpoint: str | None = None,
-    judge_api_key_env: str | None = None,
-    judge_api_key_block: str | None = None,
-    model_path: str | None = None,
-    freshness: str | None = None,
-    overrides: Sequence[str] = (),
-    concurrency: int | None = None,
-    refresh: Sequence[str] = (),
-    verify: bool = False,
-    work_pool: str | None = None,
-    shards: int | None = None,
     inline: bool = True,
     progress: bool = False,
+    **options: Unpack[RunOptionsDict],
 ) -> Run:
     """Run a config and return its results.
 
@@ -223,75 +200,25 @@ def run(
         config: Path of a config file, suite:NAME or suite:NAME@vN for a built-in suite, or bundle:NAME for a config
             that a submitted run left in the store. Or the config as a mapping, whose relative paths start from the
             working folder.
-        run_id: Name of the run; a new random name by default.
-        store: The store of all results: a folder, s3://bucket/prefix, or, for a run at a Prefect API, block:NAME.
-        output_dir: The folder of all runs; <store>/runs by default.
-        max_samples: At most this many rows of each dataset.
-        shuffle_seed: Shuffle the rows with this seed first, so that a limit draws from all of them.
-        task_ids: Only these tasks.
-        sample_ids: Only these samples.
-        data_dir: A folder that holds the suite's data, in any layout; nothing is fetched then.
-        model: The model under test: its name at the endpoint, a folder, a .gguf file, or a name on the hub.
-        endpoint: URL of an OpenAI-compatible server, such as http://127.0.0.1:8000/v1.
-        engine: Backend type, such as vllm, transformers or llama_cpp; the one that fits by default.
-        api_key_env: Variable that holds the API key; OPENAI_API_KEY for OpenAI's endpoint.
-        api_key_block: Prefect block that holds the API key: a Secret by its name, or model-endpoint/NAME.
-        model_block: Prefect block that describes the model: a Model Endpoint or a vLLM Engine, by its name.
-        judges: Model of the judge, for suites that need one; one for each judge if there are several.
-        judge_endpoint: URL of the judge's server; the model's by default.
-        judge_api_key_env: Variable that holds the API key of the judge's server.
-        judge_api_key_block: Prefect Secret block that holds the key of the judge's server.
-        model_path: Path of the checkpoint, for engines that load one.
-        freshness: Reuse only answers of this freshness, such as a date; a new one asks every model and judge again.
-        overrides: Changes of the config, each as path=value, such as tasks.mine.max_samples=20.
-        concurrency: Most requests in flight at each endpoint.
-        refresh: Stages to compute again, although their results are stored.
-        verify: Check the hashes of every stored result that is used again.
-        work_pool: Prefect work pool whose machines serve the models that need an engine.
-        shards: Processes that share the requests to an engine, each with its own.
         inline: Run in this process; False runs it as a flow where a Prefect API is configured.
         progress: Print what `gage run` prints.
+        options: as `gage_eval.runs.options_dict.RunOptionsDict` describes them.
 
     Raises:
         InputError: the config or an argument cannot be used.
         GageError: what stopped the run; everything computed is kept.
     """
-    options = RunOptions.of(
-        {
-            **_source(config),
-            "run_id": run_id,
-            "store": store,
-            "output_dir": output_dir,
-            "max_samples": max_samples,
-            "shuffle_seed": shuffle_seed,
-            "task_ids": task_ids,
-            "sample_ids": sample_ids,
-            "data_dir": data_dir,
-            "model": model,
-            "endpoint": endpoint,
-            "engine": engine,
-            "api_key_env": api_key_env,
-            "api_key_block": api_key_block,
-            "model_block": model_block,
-            "judges": judges,
-            "judge_endpoint": judge_endpoint,
-            "judge_api_key_env": judge_api_key_env,
-            "judge_api_key_block": judge_api_key_block,
-            "model_path": model_path,
-            "freshness": freshness,
-            "overrides": overrides,
-            "concurrency": concurrency,
-            "refresh": refresh,
-            "verify": verify,
-            "work_pool": work_pool,
-            "shards": shards,
-        }
-    )
-    from gage_eval.launch import launch_run
+    known = RunOptionsDict.__annotations__
+    for name in options.keys() - known.keys():
+        raise InputError(f"gage_eval.run has no option '{name}'. Options: {', '.join(known)}.{closest(name, known)}")
+    from gage_eval.local.launch import launch_run
 
-    outcome = launch_run(options, inline=inline, quiet=not progress)
+    outcome = launch_run(RunOptions.of({**options, **_source(config)}), inline=inline, quiet=not progress)
     # A block may have named the store.
     return Run(RunReader(StoredRun(outcome.folder), Store.open(outcome.folder.locations.store)))
+
+
+run.__doc__ = f"{inspect.getdoc(run)}\n\n{inspect.getdoc(RunOptionsDict)}"
 
 
 def open_run(run_id: str, *, store: str | None = None, output_dir: str | None = None) -> Run:
@@ -307,7 +234,7 @@ def list_runs(*, store: str | None = None, output_dir: str | None = None) -> "pd
     """All runs, newest first: run, name, status, started, tasks and the headline score."""
     import pandas as pd
 
-    from gage_eval.runs.listing import run_rows
+    from gage_eval.runs.results.listing import run_rows
 
     return pd.DataFrame(run_rows(Locations.at(store, output_dir)))
 
@@ -324,7 +251,7 @@ def sql(query: str, *, runs: Sequence[str] = (), store: str | None = None, outpu
     Raises:
         InputError: there is no such run, or DuckDB refuses the query.
     """
-    from gage_eval.runs.sql import Database
+    from gage_eval.runs.results.sql import Database
 
     with Database(Locations.at(store, output_dir), runs) as database:
         return database.query(query)
@@ -375,7 +302,7 @@ def _source(config: str | Path | Mapping[str, Any]) -> dict[str, str]:
         return {"config": str(config)}
     import yaml
 
-    from gage_eval.canonical import normalise
+    from gage_eval.base.canonical import normalise
 
     try:
         text = yaml.safe_dump(normalise(config), sort_keys=False, allow_unicode=True)

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-from gage_eval import registry
+from gage_eval.extend import registry
 
 # A shell that starts the tests in the background has them ignore Ctrl-C, and with them every program they start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -74,7 +74,7 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 def commands_leave_the_collector_alone() -> Iterator[None]:
     """``gage`` freezes what its process holds. In this process, that would keep the garbage of all earlier tests."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("gage_eval.lean.gc", SimpleNamespace(freeze=lambda: None, set_threshold=lambda *_: None))
+        patch.setattr("gage_eval.extend.lean.gc", SimpleNamespace(freeze=lambda: None, set_threshold=lambda *_: None))
         yield
 
 

@@ -11,13 +11,13 @@ import orjson
 import pytest
 
 import gage_eval
-from gage_eval.errors import ConfigError, InputError, RunFailed
-from gage_eval.metrics.score_rows import FEWEST_ROWS
+from gage_eval.base.errors import ConfigError, InputError, RunFailed
 from gage_eval.report.console import score_text
 from gage_eval.report.notebook import run_html
 from gage_eval.runs import RunOptions, run_inline
-from gage_eval.runs.export import EXPORTED
+from gage_eval.runs.results.export import EXPORTED
 from gage_eval.runs.resume import resumed
+from gage_eval.scoring.metrics.score_rows import FEWEST_ROWS
 from tests.support.workspace import ROWS, config, write_config, write_rows
 
 COLUMNS = [
@@ -195,7 +195,7 @@ def test_a_run_is_read_from_the_store_that_it_used(tmp_path: Path, monkeypatch: 
     write_config(tmp_path)
     write_rows(tmp_path)
     named = run_inline(RunOptions.of({"config": str(tmp_path / "mine.yaml"), "store": str(tmp_path / "of-the-block")}))
-    monkeypatch.setattr("gage_eval.launch.launch_run", lambda options, **_: named)
+    monkeypatch.setattr("gage_eval.local.launch.launch_run", lambda options, **_: named)
     done = gage_eval.run(tmp_path / "mine.yaml", store="block:kept")
     assert done.samples().num_rows == ROWS
 

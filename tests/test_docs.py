@@ -12,11 +12,11 @@ from urllib.parse import unquote
 import pytest
 import typer
 
-from gage_eval import registry
-from gage_eval.backends.base import BackendConfig
-from gage_eval.backends.build import config_model
 from gage_eval.cli.main import COMMANDS, app
-from gage_eval.settings import PREFIX, REPLACED, Settings, variables_of
+from gage_eval.config.settings import PREFIX, REPLACED, Settings, variables_of
+from gage_eval.extend import registry
+from gage_eval.models.backends.base import BackendConfig
+from gage_eval.models.backends.build import config_model
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])

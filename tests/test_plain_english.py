@@ -11,7 +11,11 @@ import pytest
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("gage_eval", "flows", "tasks", "blocks", "tools", "bench")
 # The changelog is a record. The other two are word lists.
-NOT_PROSE = ("CHANGELOG.md", "gage_eval/metrics/ifeval/common_words.py", "gage_eval/metrics/ifeval/sentences.py")
+NOT_PROSE = (
+    "CHANGELOG.md",
+    "gage_eval/scoring/metrics/ifeval/common_words.py",
+    "gage_eval/scoring/metrics/ifeval/sentences.py",
+)
 
 # Pattern → what to write instead.
 IDIOMS = {

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from gage_eval.errors import InputError
+from gage_eval.base.errors import InputError
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser

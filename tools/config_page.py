@@ -10,12 +10,13 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from gage_eval import registry
-from gage_eval.config import kinds, models
+from gage_eval.base.marks import mark_of
+from gage_eval.config import models
 from gage_eval.config.defaults import SECTIONS
 from gage_eval.config.rules import FILLING, NAMING
+from gage_eval.config.suites import kinds
 from gage_eval.config.task_types import TASK_TYPES
-from gage_eval.marks import mark_of
+from gage_eval.extend import registry
 from tools.markdown import builtin, cell, plain, type_name
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "config-reference.md"

@@ -8,15 +8,15 @@ from typing import Any
 
 import yaml
 
-from gage_eval import launch
-from gage_eval.deployments import POOL, Deployment, all_deployments
+from gage_eval.local import launch
+from gage_eval.local.deployments import POOL, Deployment, all_deployments
 
 ROOT = Path(__file__).resolve().parents[1]
 FILE = ROOT / "deployments" / "prefect.yaml"
 AUTOMATIONS = ROOT / "deployments" / "automations.yaml"
 
 _HEAD = """\
-# Made from gage_eval/deployments.py by `python -m tools.deployment_files`; change a deployment there, not here.
+# Made from gage_eval/local/deployments.py by `python -m tools.deployment_files`; change a deployment there, not here.
 #
 #   prefect --no-prompt deploy --prefect-file deployments/prefect.yaml --all
 #

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from pydantic.fields import FieldInfo
 
-from gage_eval.marks import mark_of
-from gage_eval.settings import REPLACED, Settings, variables_of
+from gage_eval.base.marks import mark_of
+from gage_eval.config.settings import REPLACED, Settings, variables_of
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "environment.md"
 

@@ -10,10 +10,10 @@ import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from gage_eval.canonical import digest
-from gage_eval.errors import GageError
-from gage_eval.marks import STAGES
-from gage_eval.planning.keys import VERSIONS
+from gage_eval.base.canonical import digest
+from gage_eval.base.errors import GageError
+from gage_eval.base.marks import STAGES
+from gage_eval.pipeline.keys import VERSIONS
 from gage_eval.runs.options import RunOptions
 from gage_eval.runs.planned import planned
 

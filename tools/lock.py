@@ -20,17 +20,17 @@ import numpy as np
 import orjson
 import yaml
 
-from gage_eval import registry
-from gage_eval.canonical import canonical_text, decode, digest
-from gage_eval.metrics.aggregations.base import Counted, find_aggregation
-from gage_eval.metrics.pipelines import read_pipelines
-from gage_eval.metrics.scale import Scale
-from gage_eval.metrics.verdicts import read_parser
+from gage_eval.base.canonical import canonical_text, decode, digest
+from gage_eval.data.sample.record import RecordRejected
+from gage_eval.data.standardize.compose import build
+from gage_eval.extend import registry
+from gage_eval.pipeline.score_row import metric_spec, score
+from gage_eval.pipeline.standardize import to_standard
 from gage_eval.runs import RunOptions, run_inline
-from gage_eval.sample.record import RecordRejected
-from gage_eval.scoring import metric_spec, score
-from gage_eval.stages.standardize import to_standard
-from gage_eval.standardize.compose import build
+from gage_eval.scoring.metrics.aggregations.base import Counted, find_aggregation
+from gage_eval.scoring.metrics.pipelines import read_pipelines
+from gage_eval.scoring.metrics.scale import Scale
+from gage_eval.scoring.metrics.verdicts import read_parser
 from gage_eval.store import Store
 
 ROOT = Path(__file__).parents[1]

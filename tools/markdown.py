@@ -6,8 +6,8 @@ import typing
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from gage_eval import registry
-from gage_eval.registry import Plugin
+from gage_eval.extend import registry
+from gage_eval.extend.registry import Plugin
 
 _CODE = re.compile(r"``([^`]+)``")
 

@@ -11,11 +11,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from gage_eval import registry
-from gage_eval.metrics.base import Definition, define, signature_of
-from gage_eval.metrics.references import position
-from gage_eval.metrics.scale import Scale
-from gage_eval.registry import Plugin
+from gage_eval.extend import registry
+from gage_eval.extend.registry import Plugin
+from gage_eval.scoring.metrics.base import Definition, define, signature_of
+from gage_eval.scoring.metrics.references import position
+from gage_eval.scoring.metrics.scale import Scale
 from tools.markdown import builtin, cell, plain, prose, text, type_name
 from tools.metric_sources import SOURCES
 

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from gage_eval import registry
-from gage_eval.registry import Plugin
-from gage_eval.standardize.options import options_of
+from gage_eval.data.standardize.options import options_of
+from gage_eval.extend import registry
+from gage_eval.extend.registry import Plugin
 from tools.markdown import builtin, cell, plain, text, type_name
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "preprocessors.md"

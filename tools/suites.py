@@ -18,10 +18,10 @@ from typing import Annotated, Any, get_args, get_origin
 
 from pydantic import BaseModel
 
-from gage_eval.config import expanded, yaml_lines
-from gage_eval.config.digest import definition_digest as definition_digest
-from gage_eval.config.expanded import SECTIONS, record_of, released_file
 from gage_eval.config.models import PipelineConfig
+from gage_eval.config.suites import frozen
+from gage_eval.config.suites.frozen import SECTIONS, record_of, released_file
+from gage_eval.config.yaml import lines as yaml_lines
 
 ROOT = Path(__file__).resolve().parents[1]
 TEMPLATES = ROOT / "configs" / "builtin_templates"
@@ -84,7 +84,7 @@ def write_defaults(number: int) -> None:
     """Write a set of defaults, one section per line."""
     lines = [f"{json.dumps(path)}: {json.dumps(own)}" for path, own in current_defaults().items()]
     (TEMPLATES / f"defaults-{number}.json").write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
-    expanded.defaults.cache_clear()
+    frozen.defaults.cache_clear()
 
 
 def write(file: Path) -> str:
@@ -107,7 +107,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     newest = newest_set()
     if wanted == [] and newest:
         write_defaults(newest)
-    elif not newest or expanded.defaults(newest) != current_defaults():
+    elif not newest or frozen.defaults(newest) != current_defaults():
         write_defaults(newest + 1)
     golden = json.loads(GOLDEN.read_text(encoding="utf-8")) if GOLDEN.is_file() else {}
     for name, file in templates().items():

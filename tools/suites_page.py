@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from gage_eval.config import list_suites
-from gage_eval.config.card import SuiteCard
-from gage_eval.config.template_file import Template, read_template
-from gage_eval.config.yaml_lines import as_written
+from gage_eval.config.suites.card import SuiteCard
+from gage_eval.config.suites.template_file import Template, read_template
+from gage_eval.config.yaml.lines import as_written
 from tools.markdown import cell
 
 ROOT = Path(__file__).resolve().parents[1]

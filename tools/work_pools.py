@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from gage_eval import __version__
+from gage_eval.base.liveness import HEARTBEAT_S
 
 FOLDER = Path(__file__).resolve().parents[1] / "deployments" / "work_pools"
 
@@ -32,6 +33,8 @@ _SIZES: Mapping[Device, Mapping[str, str]] = {
     "cpu": {"cpu_request": "2", "cpu_limit": "8", "memory_request": "4Gi", "memory_limit": "16Gi"},
     "gpu": {"cpu_request": "8", "cpu_limit": "32", "memory_request": "64Gi", "memory_limit": "192Gi"},
 }
+# Prefect's default is longer than a server waits for a run (`gage deploy --lost-after`).
+_HEARTBEAT = {"PREFECT_FLOWS_HEARTBEAT_FREQUENCY": str(HEARTBEAT_S)}
 _STORE_TEXT = "URL of the artifact store, which all pools share. If it is empty, each run must name one in its form."
 
 
@@ -51,7 +54,7 @@ def process() -> Template:
 
     template = ProcessWorker.get_default_base_job_template()
     _add(template, store=_text("Store", _STORE_TEXT, None))
-    template["job_configuration"]["env"] = {"GAGE_EVAL_STORE": "{{ store }}"}
+    template["job_configuration"]["env"] = {"GAGE_EVAL_STORE": "{{ store }}", **_HEARTBEAT}
     return template
 
 
@@ -80,6 +83,7 @@ def docker(device: Device) -> Template:
     configuration = template["job_configuration"]
     configuration["env"] = {
         "GAGE_EVAL_STORE": "{{ store }}",
+        **_HEARTBEAT,
         "AWS_SHARED_CREDENTIALS_FILE": f"{_SECRETS}/aws-credentials",
         "HF_TOKEN_PATH": f"{_SECRETS}/hf-token",
         **_caches(),
@@ -170,7 +174,7 @@ def _secure(pod: dict[str, Any]) -> None:
 
 
 def _store(template: Template, storage: Storage) -> None:
-    env = {"GAGE_EVAL_STORE": "{{ store }}", **_caches()}
+    env = {"GAGE_EVAL_STORE": "{{ store }}", **_HEARTBEAT, **_caches()}
     if storage == "s3":
         text = f"{_STORE_TEXT} Its credentials are in the secret, or belong to the service account."
         _add(template, store=_text("Store", text, None, examples=["s3://bucket/evals"]))

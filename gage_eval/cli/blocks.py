@@ -17,8 +17,8 @@ def _blocks() -> None:
 @blocks_app.command("register")
 def register(json: AsJson = False) -> None:
     """Bring the block types to the Prefect API, for its UI."""
-    from gage_eval import launch
     from gage_eval.cli.output import print_json
+    from gage_eval.local import launch
 
     names = launch.register_blocks()
     if json:

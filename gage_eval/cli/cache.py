@@ -108,7 +108,7 @@ def gc(
 ) -> None:
     """Remove what no run and no baseline needs."""
     from gage_eval.cli.output import print_json
-    from gage_eval.launch import deleted_deployments
+    from gage_eval.local.launch import deleted_deployments
     from gage_eval.runs.maintenance import collect_garbage
     from gage_eval.runs.options import Locations
 

@@ -20,10 +20,10 @@ def changes_of(outcome: "RunOutcome") -> "tuple[list[Change], list[str]]":
     store = Store.open(outcome.folder.locations.store, read_only=True)
     if next(iter(store.objects.list("baselines")), None) is None:
         return [], []
-    from gage_eval.errors import GageError
+    from gage_eval.base.errors import GageError
     from gage_eval.regression.baselines import Baselines
     from gage_eval.regression.gating import gate
-    from gage_eval.runs.reading import RunReader
+    from gage_eval.runs.results.reading import RunReader
 
     run = RunReader.open(outcome.folder.locations, outcome.run_id)
     baselines = Baselines(store)

@@ -10,7 +10,7 @@ from gage_eval.cli.options import AsJson, OutputDir, Store
 
 if TYPE_CHECKING:
     from gage_eval.regression.compare import Compared
-    from gage_eval.runs.reading import RunReader
+    from gage_eval.runs.results.reading import RunReader
 
 
 @app.command()
@@ -37,11 +37,11 @@ def compare(
     json: AsJson = False,
 ) -> None:
     """Compare runs sample by sample: what changed, and is it chance?"""
+    from gage_eval.base.errors import InputError
     from gage_eval.cli.output import print_json
-    from gage_eval.errors import InputError
     from gage_eval.regression.compare import compare as compared
     from gage_eval.runs.options import Locations
-    from gage_eval.runs.reading import RunReader
+    from gage_eval.runs.results.reading import RunReader
 
     if len(runs) < 2:
         raise InputError(f"compare needs two runs or more: gage compare {runs[0]} RUN")
@@ -73,9 +73,9 @@ def diff(
 ) -> None:
     """Show in which recorded values two runs differ."""
     from gage_eval.cli.output import print_json, print_table
-    from gage_eval.regression.differing import run_differences
+    from gage_eval.regression.run_diff import run_differences
     from gage_eval.runs.options import Locations
-    from gage_eval.runs.reading import RunReader
+    from gage_eval.runs.results.reading import RunReader
 
     locations = Locations.at(store, output_dir)
     one, other = RunReader.open(locations, a), RunReader.open(locations, b)
@@ -91,10 +91,10 @@ def diff(
 
 
 def _write_html(file: Path, baseline: "RunReader", run: "RunReader", found: "list[Compared]") -> None:
-    from gage_eval.files import write_text
-    from gage_eval.regression.shown import comparison
+    from gage_eval.base.files import write_text
+    from gage_eval.regression.report_adapter import comparison
     from gage_eval.report.html import report_html
-    from gage_eval.runs.report_details import run_details
+    from gage_eval.runs.results.report_details import run_details
 
     record = run.stored.record
     details = run_details(record, run.tasks(), began=record.created, comparison=comparison(baseline.run_id, found))

@@ -5,9 +5,9 @@ from typing import Annotated
 
 import typer
 
+from gage_eval.base.liveness import LEAST_LOST_AFTER_S, LOST_AFTER_S
 from gage_eval.cli.main import app
 from gage_eval.cli.options import AsJson, Store
-from gage_eval.liveness import LEAST_LOST_AFTER_S, LOST_AFTER_S
 
 
 @app.command()
@@ -47,8 +47,8 @@ def deploy(
     """
     from dataclasses import asdict
 
-    from gage_eval import launch
     from gage_eval.cli.output import print_json, print_table
+    from gage_eval.local import launch
     from gage_eval.report.console import clean
 
     deployed = launch.deploy(

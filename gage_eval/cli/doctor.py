@@ -11,7 +11,7 @@ from gage_eval.cli.options import AsJson, Store
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from gage_eval.settings import Settings
+    from gage_eval.config.settings import Settings
 
 CheckState: TypeAlias = Literal["ok", "absent", "broken"]
 
@@ -51,9 +51,9 @@ def doctor(store: Store = None, json: AsJson = False) -> None:
 
     Exits with 1 if something needed is broken.
     """
+    from gage_eval.base.errors import InputError
     from gage_eval.cli.output import print_json, print_table
-    from gage_eval.errors import InputError
-    from gage_eval.settings import load_settings, unknown_variables
+    from gage_eval.config.settings import load_settings, unknown_variables
 
     settings: Settings | None = None
     try:
@@ -83,8 +83,8 @@ def _installed() -> list[Check]:
     import platform
     import sys
 
-    from gage_eval import __version__
-    from gage_eval.extras import install, install_extra
+    from gage_eval.base.version import __version__
+    from gage_eval.extend.extras import install, install_extra
 
     checks = [
         Check("gage-eval", "ok", __version__),
@@ -116,10 +116,10 @@ def _version(name: str) -> str | None:
 def _prefect() -> Check:
     from http import HTTPStatus
 
-    from gage_eval.client.health import status_of
+    from gage_eval.base.errors import InputError
     from gage_eval.config.secrets import scrub
-    from gage_eval.errors import InputError
-    from gage_eval.launch import choose_api, login_at
+    from gage_eval.local.launch import choose_api, login_at
+    from gage_eval.models.client.health import status_of
 
     try:
         url = choose_api()
@@ -145,7 +145,7 @@ def _prefect() -> Check:
 
 def _storage(url: str) -> list[Check]:
     """Whether the store can be reached and written, and the free space."""
-    from gage_eval.errors import GageError
+    from gage_eval.base.errors import GageError
     from gage_eval.store import local_folder, open_objects
 
     try:

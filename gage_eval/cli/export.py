@@ -29,11 +29,11 @@ def export_(
     output_dir: OutputDir = None,
 ) -> None:
     """Write a run's samples, responses and scores to a file."""
+    from gage_eval.base.errors import InputError, closest
     from gage_eval.cli.output import shown_location
-    from gage_eval.errors import InputError, closest
-    from gage_eval.runs.export import KINDS, LocalTarget, Target, export
     from gage_eval.runs.options import Locations
-    from gage_eval.runs.reading import RunReader
+    from gage_eval.runs.results.export import KINDS, LocalTarget, Target, export
+    from gage_eval.runs.results.reading import RunReader
 
     formats = list(dict.fromkeys(format_ or ["jsonl"]))
     for name in formats:

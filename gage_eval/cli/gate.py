@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from gage_eval.regression.baselines import BaselineEntry, Baselines
     from gage_eval.regression.gating import Gated, GatedTask
     from gage_eval.report.trend_chart import TrendPoint
-    from gage_eval.runs.reading import RunReader
+    from gage_eval.runs.results.reading import RunReader
 
 _LEAST_BAR, _WIDEST_BAR = 13, 43
 
@@ -72,15 +72,15 @@ def gate(
     """Say whether a run is worse than a baseline; if so, exit with 3."""
     from pydantic import ValidationError
 
+    from gage_eval.base.errors import GATE_FAILED, InputError
     from gage_eval.cli.output import print_json, shown_location
-    from gage_eval.errors import GATE_FAILED, InputError
     from gage_eval.regression.gate import GateRule
     from gage_eval.regression.gate_report import write_report
     from gage_eval.regression.gating import gate_with_anchor
     from gage_eval.regression.trend import trend_before
     from gage_eval.runs.folder import REPORT_FILE
     from gage_eval.runs.options import Locations
-    from gage_eval.runs.reading import RunReader
+    from gage_eval.runs.results.reading import RunReader
     from gage_eval.runs.sinks import add_event
 
     given = {"tolerance": tolerance, "alpha": alpha, "mode": mode}
@@ -238,7 +238,7 @@ def _to_add(run_id: str, store: str | None, output_dir: str | None) -> "tuple[Ru
     """A run that can be a baseline, and the baselines it may be added to."""
     from gage_eval.regression.baselines import Baselines, check_usable
     from gage_eval.runs.options import Locations
-    from gage_eval.runs.reading import RunReader
+    from gage_eval.runs.results.reading import RunReader
     from gage_eval.store import Store as Opened
 
     locations = Locations.at(store, output_dir)
@@ -250,9 +250,9 @@ def _to_add(run_id: str, store: str | None, output_dir: str | None) -> "tuple[Ru
 def _again(run: "RunReader", times: int) -> "list[RunReader]":
     """Repeat a run several times with new requests. Each repetition is a separate run."""
     from gage_eval.engine.host import EngineHost
-    from gage_eval.launch import launch_run
+    from gage_eval.local.launch import launch_run
     from gage_eval.runs.planned import options_before
-    from gage_eval.runs.reading import RunReader
+    from gage_eval.runs.results.reading import RunReader
 
     found = []
     with EngineHost() as host:

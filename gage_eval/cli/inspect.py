@@ -28,12 +28,12 @@ def validate(
     json: AsJson = False,
 ) -> None:
     """Check a config and show all its mistakes."""
+    from gage_eval.authoring.validation import validated
+    from gage_eval.base.errors import InputError
     from gage_eval.cli.output import print_json
-    from gage_eval.errors import InputError
-    from gage_eval.launch import known_blocks
+    from gage_eval.local.launch import known_blocks
     from gage_eval.report.console import clean
     from gage_eval.runs.options import RunOptions
-    from gage_eval.runs.validation import validated
 
     options = RunOptions.of(given)
     try:
@@ -59,10 +59,10 @@ def validate(
 def _examine(options: "RunOptions", *, json: bool) -> None:
     from dataclasses import asdict
 
+    from gage_eval.base.errors import ConfigError
     from gage_eval.cli.output import print_json, print_table
-    from gage_eval.errors import ConfigError
     from gage_eval.report.console import clean
-    from gage_eval.runs.validation import examined
+    from gage_eval.runs.effects import examined
 
     found = examined(options)
     error = ConfigError(found.source, found.problems)
@@ -97,7 +97,7 @@ def _in_words(origins: "Mapping[str, Origin]") -> dict[str, str]:
 
 
 def _as_records(error: Exception) -> list[dict[str, Any]]:
-    from gage_eval.errors import ConfigError
+    from gage_eval.base.errors import ConfigError
 
     if not isinstance(error, ConfigError):
         return [{"path": "", "line": None, "message": str(error)}]
@@ -120,11 +120,11 @@ def preview(
     json: AsJson = False,
 ) -> None:
     """Print the first requests of a config. Nothing is sent."""
+    from gage_eval.authoring.preview import preview_requests
     from gage_eval.cli.output import print_json
     from gage_eval.cli.requests import print_request
-    from gage_eval.launch import known_blocks
+    from gage_eval.local.launch import known_blocks
     from gage_eval.runs.options import RunOptions
-    from gage_eval.runs.preview import preview_requests
     from gage_eval.runs.progress import ConsoleObserver
 
     with ConsoleObserver(quiet=json) as console:
@@ -155,10 +155,10 @@ def list_(
     json: AsJson = False,
 ) -> None:
     """List what a config can name, and the runs."""
-    from gage_eval import __version__
+    from gage_eval.authoring.catalog import kinds as config_kinds
+    from gage_eval.base.errors import InputError, closest
+    from gage_eval.base.version import __version__
     from gage_eval.cli.output import print_json, print_table
-    from gage_eval.config.catalog import kinds as config_kinds
-    from gage_eval.errors import InputError, closest
 
     kinds = [*config_kinds(), "runs"]
     if kind is not None and kind not in kinds:
@@ -166,9 +166,13 @@ def list_(
     # Without a kind, runs are left out: `gage show` lists them.
     wanted = [kind] if kind is not None else kinds[:-1]
     listed = {name: _entries(name, store, output_dir) for name in wanted}
+    if kind == "runs":
+        from gage_eval.local.launch import settle_newest
+        from gage_eval.runs.options import Locations
+
+        settle_newest(Locations.at(store, output_dir))
     if kind == "runs" and not json:
         from gage_eval.cli.show import print_runs
-        from gage_eval.runs.options import Locations
 
         print_runs(listed["runs"], Locations.at(store, output_dir))
         return
@@ -216,11 +220,11 @@ def _print_suites(entries: list[dict[str, Any]]) -> None:
 
 def _entries(kind: str, store: str | None, output_dir: str | None) -> list[dict[str, Any]]:
     if kind == "runs":
-        from gage_eval.runs.listing import run_rows
         from gage_eval.runs.options import Locations
+        from gage_eval.runs.results.listing import run_rows
 
         return run_rows(Locations.at(store, output_dir))
-    from gage_eval.config import catalog
+    from gage_eval.authoring import catalog
 
     return catalog.entries(kind)
 
@@ -237,8 +241,8 @@ def schema(
     output: Annotated[Path | None, typer.Option("--output", metavar="FILE", help="Write it to this file.")] = None,
 ) -> None:
     """Print a JSON Schema for editors and programs."""
-    from gage_eval.errors import InputError, closest
-    from gage_eval.files import write_text
+    from gage_eval.base.errors import InputError, closest
+    from gage_eval.base.files import write_text
 
     names = ("config", "run_config", "template", "summary", "sample")
     if name not in names:
@@ -258,7 +262,7 @@ def _schema(name: str) -> str:
 
         return json_schema().decode().rstrip()
     if name == "sample":
-        from gage_eval.sample.model import json_schema as sample_schema
+        from gage_eval.data.sample.model import json_schema as sample_schema
 
         return json.dumps(sample_schema(), indent=2, ensure_ascii=False)
     from gage_eval.config.schema import config_schema, kind_schema

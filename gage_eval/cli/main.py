@@ -13,9 +13,9 @@ from typing import Annotated
 
 import typer
 
-from gage_eval import interrupts
-from gage_eval.errors import GageError, InputError, is_unicode, visible
-from gage_eval.lean import collect_rarely, let_idle_threads_sleep
+from gage_eval.base import interrupts
+from gage_eval.base.errors import GageError, InputError, is_unicode, visible
+from gage_eval.extend.lean import collect_rarely, let_idle_threads_sleep
 
 INTERRUPTED = 130
 
@@ -72,7 +72,7 @@ def _root(
     version: Annotated[bool, typer.Option("--version", help="Show the version and exit.")] = False,
 ) -> None:
     if version:
-        from gage_eval import __version__
+        from gage_eval.base.version import __version__
 
         print(f"gage-eval {__version__}")
         raise typer.Exit

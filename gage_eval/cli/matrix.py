@@ -24,17 +24,17 @@ def matrix(
     """Run suites with several models, and rank the models."""
     from dataclasses import asdict
 
+    from gage_eval.base.errors import GageError
+    from gage_eval.base.files import write_text
     from gage_eval.cli.output import print_json, print_table
     from gage_eval.engine.host import EngineHost
-    from gage_eval.errors import GageError
-    from gage_eval.files import write_text
-    from gage_eval.launch import known_blocks, launch_run
-    from gage_eval.lean import be_lean
+    from gage_eval.extend.lean import be_lean
+    from gage_eval.local.launch import known_blocks, launch_run
     from gage_eval.regression.matrix import Matrix, as_csv, run_cells, standings, table
     from gage_eval.report.console import clean, counted
     from gage_eval.report.markdown import table as as_markdown
     from gage_eval.runs.options import Locations, RunOptions
-    from gage_eval.runs.reading import RunReader
+    from gage_eval.runs.results.reading import RunReader
 
     be_lean()
     asked = Matrix.read(file)

@@ -9,7 +9,7 @@ import typer
 from gage_eval.cli.main import app
 
 if TYPE_CHECKING:
-    from gage_eval.runs.new_config import Look
+    from gage_eval.authoring.new_config import Look
 
 _ENDPOINT = "http://127.0.0.1:8000/v1"
 
@@ -56,9 +56,9 @@ def new(
     """Write a config for your own data. Asks for what the options leave out; without a terminal it asks nothing."""
     import sys
 
-    from gage_eval.errors import InputError
-    from gage_eval.files import write_new
-    from gage_eval.runs.new_config import look, new_config, write_schema
+    from gage_eval.authoring.new_config import look, new_config, write_schema
+    from gage_eval.base.errors import InputError
+    from gage_eval.base.files import write_new
 
     asks = sys.stdin.isatty() and sys.stdout.isatty()
     if data is None:
@@ -103,7 +103,7 @@ def _said(seen: "Look") -> str:
 
 
 def _ask_metric(seen: "Look") -> str:
-    from gage_eval.runs.new_config import RIGHT
+    from gage_eval.authoring.new_config import RIGHT
 
     names = list(RIGHT)
     print("3. When is an answer right?")

@@ -1,16 +1,16 @@
 """Options and arguments of several commands. Those of a run have the texts of `RunOptions`."""
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
 
 import typer
 
-from gage_eval.errors import InputError
-from gage_eval.files import is_folder
-from gage_eval.runs.option_texts import OPTIONS
+from gage_eval.base.errors import InputError
+from gage_eval.base.files import is_folder
+from gage_eval.runs.options_dict import LEAST, TEXTS, TYPES
 
 # Options with another name than their field.
 _NAMES = {
@@ -22,23 +22,37 @@ _NAMES = {
 }
 
 
-def _of_run(field: str, metavar: str | None = None) -> Any:
+# What stands for the value of an option in the help, where it is neither a name nor a number.
+_METAVARS = {
+    **dict.fromkeys(("store", "output_dir", "endpoint", "judge_endpoint"), "URL"),
+    **dict.fromkeys(("task_ids", "sample_ids"), "ID"),
+    "data_dir": "DIR",
+    "engine": "TYPE",
+    "model_path": "PATH",
+    "freshness": "TEXT",
+    "overrides": "PATH=VALUE",
+    "refresh": "STAGE",
+}
+
+
+def _of_run(field: str) -> Any:
     """The option of a field of `RunOptions`."""
-    option = OPTIONS[field]
-    if option.flag:
-        return typer.Option(_name(field), help=option.description)
-    many = " May be repeated." if option.many else ""
-    return typer.Option(_name(field), metavar=metavar, min=option.least, help=f"{option.description}{many}")
+    kind = TYPES[field]
+    if kind is bool:
+        return typer.Option(_name(field), help=TEXTS[field])
+    many = " May be repeated." if kind == Sequence[str] else ""
+    metavar = "N" if kind == int | None else _METAVARS.get(field, "NAME")
+    return typer.Option(_name(field), metavar=metavar, min=LEAST.get(field), help=f"{TEXTS[field]}{many}")
 
 
 def _name(field: str) -> str:
     return _NAMES.get(field, f"--{field.replace('_', '-')}")
 
 
-Config = Annotated[str, typer.Argument(metavar="CONFIG", help=OPTIONS["config"].description)]
-Store = Annotated[str | None, _of_run("store", "URL")]
-OutputDir = Annotated[str | None, _of_run("output_dir", "URL")]
-RunId = Annotated[str | None, _of_run("run_id", "NAME")]
+Config = Annotated[str, typer.Argument(metavar="CONFIG", help=TEXTS["config"])]
+Store = Annotated[str | None, _of_run("store")]
+OutputDir = Annotated[str | None, _of_run("output_dir")]
+RunId = Annotated[str | None, _of_run("run_id")]
 OnlyErrors = Annotated[bool, _of_run("only_errors")]
 Verify = Annotated[bool, _of_run("verify")]
 Inline = Annotated[bool, typer.Option("--inline", help="Run without Prefect, even if a Prefect API is configured.")]
@@ -53,35 +67,6 @@ SummaryAsJson = Annotated[bool, typer.Option("--json", help="Print the summary a
 
 # The options of a run by the names of their fields, for `RunOptions.of`.
 Given: TypeAlias = dict[str, Any]
-_GIVEN: dict[str, Any] = {
-    "config": Config,
-    "store": Store,
-    "run_id": RunId,
-    "output_dir": OutputDir,
-    "concurrency": Annotated[int | None, _of_run("concurrency", "N")],
-    "max_samples": Annotated[int | None, _of_run("max_samples", "N")],
-    "shuffle_seed": Annotated[int | None, _of_run("shuffle_seed", "N")],
-    "task_ids": Annotated[list[str] | None, _of_run("task_ids", "ID")],
-    "sample_ids": Annotated[list[str] | None, _of_run("sample_ids", "ID")],
-    "data_dir": Annotated[str | None, _of_run("data_dir", "DIR")],
-    "model": Annotated[str | None, _of_run("model", "NAME")],
-    "endpoint": Annotated[str | None, _of_run("endpoint", "URL")],
-    "engine": Annotated[str | None, _of_run("engine", "TYPE")],
-    "api_key_env": Annotated[str | None, _of_run("api_key_env", "NAME")],
-    "api_key_block": Annotated[str | None, _of_run("api_key_block", "NAME")],
-    "model_block": Annotated[str | None, _of_run("model_block", "NAME")],
-    "judges": Annotated[list[str] | None, _of_run("judges", "NAME")],
-    "judge_endpoint": Annotated[str | None, _of_run("judge_endpoint", "URL")],
-    "judge_api_key_env": Annotated[str | None, _of_run("judge_api_key_env", "NAME")],
-    "judge_api_key_block": Annotated[str | None, _of_run("judge_api_key_block", "NAME")],
-    "model_path": Annotated[str | None, _of_run("model_path", "PATH")],
-    "freshness": Annotated[str | None, _of_run("freshness", "TEXT")],
-    "overrides": Annotated[list[str] | None, _of_run("overrides", "PATH=VALUE")],
-    "refresh": Annotated[list[str] | None, _of_run("refresh", "STAGE")],
-    "verify": Annotated[bool | None, _of_run("verify")],
-    "work_pool": Annotated[str | None, _of_run("work_pool", "NAME")],
-    "shards": Annotated[int | None, _of_run("shards", "N")],
-}
 
 # The options that name the models and the data of a run.
 OF_MODELS = (
@@ -123,5 +108,8 @@ def _check_folder(data: str | None) -> None:
 
 
 def _parameter(field: str) -> inspect.Parameter:
-    default = inspect.Parameter.empty if field == "config" else None
-    return inspect.Parameter(field, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=_GIVEN[field])
+    if field == "config":
+        return inspect.Parameter(field, inspect.Parameter.KEYWORD_ONLY, annotation=Config)
+    kind: Any = list[str] if TYPES[field] == Sequence[str] else TYPES[field]
+    annotation = Annotated[kind | None, _of_run(field)]
+    return inspect.Parameter(field, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rich.cells import cell_len
 
-from gage_eval.canonical import JsonValue, normalise
+from gage_eval.base.canonical import JsonValue, normalise
 from gage_eval.report.console import clean, folded, padded, readable, terminal_width
 
 # A narrower column is not folded.

@@ -26,8 +26,8 @@ def pin(
     import os
     from dataclasses import asdict
 
+    from gage_eval.base.errors import InputError
     from gage_eval.cli.output import print_json
-    from gage_eval.errors import InputError
     from gage_eval.runs import RunOptions
     from gage_eval.runs.options import SUITE_PREFIX
     from gage_eval.runs.pins import pin as pin_data

@@ -8,7 +8,7 @@ from gage_eval.cli.main import app
 from gage_eval.cli.options import OF_MODELS, AsJson, Given, takes
 
 if TYPE_CHECKING:
-    from gage_eval.planning import Forecast
+    from gage_eval.pipeline.forecast import Forecast
     from gage_eval.runs.options import RunOptions
 
 
@@ -31,15 +31,15 @@ def plan(
 ) -> None:
     """Show what is cached, and what a run would fetch and send."""
     from gage_eval.cli.output import print_json
-    from gage_eval.launch import known_blocks
-    from gage_eval.planning import forecast
+    from gage_eval.config.settings import load_settings
+    from gage_eval.local.launch import known_blocks
+    from gage_eval.pipeline.forecast import forecast
     from gage_eval.report.console import clean
     from gage_eval.runs.fetching import fetch_line, would_fetch
     from gage_eval.runs.options import RunOptions
     from gage_eval.runs.planned import planned
     from gage_eval.runs.progress import ConsoleObserver
-    from gage_eval.runs.stored import uses_of
-    from gage_eval.settings import load_settings
+    from gage_eval.runs.results.stored import uses_of
 
     options = RunOptions.of(given)
     if expanded:
@@ -72,10 +72,10 @@ def plan(
 
 
 def _print_expanded(options: "RunOptions", *, json: bool) -> None:
-    from gage_eval.backends.base import BackendContext
     from gage_eval.cli.output import print_json
-    from gage_eval.config.written_out import written_out, written_out_text
-    from gage_eval.launch import known_blocks
+    from gage_eval.config.effective import written_out, written_out_text
+    from gage_eval.local.launch import known_blocks
+    from gage_eval.models.backends.base import BackendContext
     from gage_eval.report.console import readable
     from gage_eval.runs.options import load
 
@@ -120,7 +120,7 @@ def _print(found: "list[Forecast]", tasks: list[str]) -> None:
 
 def _why(one: "Forecast") -> str:
     from gage_eval.report.console import counted
-    from gage_eval.runs.figures import duration
+    from gage_eval.runs.results.formatting import duration
 
     said = [one.why] if one.why else []
     if one.to_send is not None:

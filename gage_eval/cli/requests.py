@@ -7,7 +7,7 @@ from gage_eval.cli.output import indented
 from gage_eval.report.console import clean
 
 if TYPE_CHECKING:
-    from gage_eval.runs.preview import PreviewedRequest
+    from gage_eval.authoring.preview import PreviewedRequest
 
 
 def print_request(one: "PreviewedRequest") -> None:
@@ -26,7 +26,7 @@ def print_request(one: "PreviewedRequest") -> None:
 
 def body_lines(body: Mapping[str, Any]) -> Iterator[str]:
     """The lines of a request's body."""
-    from gage_eval.canonical import canonical_text
+    from gage_eval.base.canonical import canonical_text
 
     shown = {name: value for name, value in body.items() if name not in ("messages", "prompt")}
     if shown:
@@ -41,7 +41,7 @@ def body_lines(body: Mapping[str, Any]) -> Iterator[str]:
 
 def _content(message: Mapping[str, Any]) -> str:
     """A message's content: text as it is, other segments as JSON."""
-    from gage_eval.canonical import canonical_text
+    from gage_eval.base.canonical import canonical_text
 
     content = message.get("content")
     segments = [{"type": "text", "text": content}] if isinstance(content, str) else content or []

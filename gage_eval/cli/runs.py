@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from gage_eval.base.errors import GageError
 from gage_eval.cli.main import app
 from gage_eval.cli.options import (
     OF_MODELS,
@@ -19,7 +20,6 @@ from gage_eval.cli.options import (
     Verify,
     takes,
 )
-from gage_eval.errors import GageError
 
 if TYPE_CHECKING:
     from gage_eval.runs import RunOptions
@@ -97,11 +97,11 @@ def resume(
 def _run(options: "RunOptions", *, inline: bool, prefect: bool, submit: bool, quiet: bool, json: bool) -> None:
     from gage_eval.cli.changes import changes_of
     from gage_eval.cli.output import shown_location
-    from gage_eval.launch import launch_run
-    from gage_eval.lean import be_lean
+    from gage_eval.config.settings import load_settings
+    from gage_eval.extend.lean import be_lean
+    from gage_eval.local.launch import launch_run
     from gage_eval.report.console import clean, print_scores
     from gage_eval.runs.scoring import hint
-    from gage_eval.settings import load_settings
 
     if submit:
         _submit(options, inline=inline, json=json)
@@ -126,9 +126,9 @@ def _run(options: "RunOptions", *, inline: bool, prefect: bool, submit: bool, qu
 
 
 def _submit(options: "RunOptions", *, inline: bool, json: bool) -> None:
+    from gage_eval.base.errors import InputError
     from gage_eval.cli.output import print_json
-    from gage_eval.errors import InputError
-    from gage_eval.launch import submit_run
+    from gage_eval.local.launch import submit_run
     from gage_eval.report.console import clean
 
     if inline:

@@ -2,14 +2,14 @@
 
 from typing import TYPE_CHECKING, Any
 
+from gage_eval.base.errors import InputError
 from gage_eval.cli.output import indented, print_json
-from gage_eval.errors import InputError
 from gage_eval.report.console import clean
 
 if TYPE_CHECKING:
-    from gage_eval.runs.calls import ModelCall
-    from gage_eval.runs.reading import RunReader, TaskReader
-    from gage_eval.runs.rows import SampleRow
+    from gage_eval.runs.results.calls import ModelCall
+    from gage_eval.runs.results.reading import RunReader, TaskReader
+    from gage_eval.runs.results.rows import SampleRow
 
 _FIGURES = frozenset(
     {"error_kind", "finish_reason", "prompt_tokens", "completion_tokens", "latency_ms", "attempts", "source"}
@@ -38,8 +38,8 @@ def show_sample(reader: "RunReader", sample_id: str, task_id: str | None, *, jso
 
 
 def _record(run_id: str, task: "TaskReader", row: "SampleRow") -> dict[str, Any]:
-    from gage_eval.runs.asked import shown_calls
-    from gage_eval.runs.explain import expected_of, question_of
+    from gage_eval.runs.results.explain import expected_of, question_of
+    from gage_eval.runs.results.sent_requests import shown_calls
 
     return {
         "run_id": run_id,
@@ -56,8 +56,8 @@ def _record(run_id: str, task: "TaskReader", row: "SampleRow") -> dict[str, Any]
 
 def _print(run_id: str, task: "TaskReader", row: "SampleRow") -> None:
     from gage_eval.cli.requests import body_lines
-    from gage_eval.runs.asked import shown_calls
-    from gage_eval.runs.explain import expected_of
+    from gage_eval.runs.results.explain import expected_of
+    from gage_eval.runs.results.sent_requests import shown_calls
 
     print(clean(f"{row.task_id} · sample {row.sample_id} · run {run_id}"))
     shown = shown_calls(task, row)

@@ -29,15 +29,15 @@ def score(
     json: SummaryAsJson = False,
 ) -> None:
     """Score a stored run with other metrics."""
+    from gage_eval.base.errors import InputError, RunFailed
     from gage_eval.cli.output import shown_location
-    from gage_eval.errors import InputError, RunFailed
-    from gage_eval.lean import be_lean
+    from gage_eval.config.settings import load_settings
+    from gage_eval.extend.lean import be_lean
+    from gage_eval.pipeline.score_row import metric_spec
     from gage_eval.report.console import print_scores
     from gage_eval.runs.options import Locations
     from gage_eval.runs.rescore import rescore
-    from gage_eval.runs.stored import StoredRun
-    from gage_eval.scoring import metric_spec
-    from gage_eval.settings import load_settings
+    from gage_eval.runs.results.stored import StoredRun
     from gage_eval.store import Store as ArtifactStore
 
     if run_id is not None and not save:

@@ -29,28 +29,30 @@ def start(
     ] = None,
 ) -> None:
     """Start the server in the background, with a worker, a deployment per suite and the viewer."""
-    from gage_eval import launch, server
-    from gage_eval.deployments import AUTOMATION, POOL
-    from gage_eval.viewer import service
+    from gage_eval.local import launch, server, viewer_service
+    from gage_eval.local.deployments import AUTOMATION, POOL
+    from gage_eval.runs.options import Locations
 
     running, fresh = server.start(port=port)
+    # Runs whose server was gone at their end, or whose process was killed, have not been reported yet.
+    launch.settle_newest(Locations.at())
     state = "started" if fresh else "already running"
-    print(f"Prefect server {state}: {running.ui_url}", flush=True)
+    print(f"Prefect server {state}: {running.url}", flush=True)
     print(f"The UI asks for this login once: {server.login()}", flush=True)
     if not no_worker:
         deployed = [one for one in launch.deploy(running.api_url) if one.pool != AUTOMATION]
         state = "started" if server.start_worker(running, POOL) else "already running"
         print(f"Worker {state}: it runs the {len(deployed)} deployments of the UI in this folder.")
     if not no_viewer:
-        serving, fresh = service.start(server.HOME, viewer_port)
-        print(f"Viewer {'started' if fresh else 'already running'}: {service.link(server.HOME, serving)}", flush=True)
+        viewer, fresh = viewer_service.start(server.HOME, viewer_port)
+        print(f"Viewer {'started' if fresh else 'already running'}: {viewer.link(server.HOME)}", flush=True)
     print("Stop it: gage server stop")
 
 
 @server_app.command("stop")
 def stop() -> None:
     """Stop the server, its worker and the viewer. Runs of the worker stop too; `gage resume` continues them."""
-    from gage_eval import server
+    from gage_eval.local import server
 
     print("Prefect server stopped." if server.stop() else "No Prefect server is running for this folder.")
 
@@ -58,18 +60,17 @@ def stop() -> None:
 @server_app.command("status")
 def status(json: AsJson = False) -> None:
     """Show whether the server, its worker and the viewer are running."""
-    from gage_eval import server
     from gage_eval.cli.output import print_json
-    from gage_eval.viewer import service
+    from gage_eval.local import server
+    from gage_eval.local.viewer_service import VIEWER
 
-    running, worker, serving = server.find(), server.find_worker(), service.find(server.HOME)
+    running, worker, viewer = server.find(), server.WORKER.find(server.HOME), VIEWER.find(server.HOME)
     if json:
-        viewer = serving.url if serving else None
-        url = running.ui_url if running else None
-        print_json({"running": running is not None, "url": url, "worker": worker is not None, "viewer": viewer})
+        urls = {"url": running and running.url, "viewer": viewer and viewer.url}
+        print_json({"running": running is not None, "worker": worker is not None, **urls})
         return
     if running:
-        print(f"Prefect server is running: {running.ui_url} (process {running.pid}).")
+        print(f"Prefect server is running: {running.url} (process {running.pid}).")
         print(f"The login that its UI asks for once is in {server.login_file()}.")
         if worker is not None:
             print(f"Its worker is running (process {worker.pid}).")
@@ -77,7 +78,7 @@ def status(json: AsJson = False) -> None:
             print("It has no worker: runs that the UI starts wait. Start one: gage server start")
     else:
         print("No Prefect server is running for this folder. Start one: gage server start")
-    if serving:
-        print(f"The viewer is running: {service.link(server.HOME, serving)} (process {serving.pid}).")
+    if viewer:
+        print(f"The viewer is running: {viewer.link(server.HOME)} (process {viewer.pid}).")
     elif running:
         print("It has no viewer. Start one: gage server start")

@@ -9,10 +9,10 @@ from gage_eval.cli.main import app
 from gage_eval.cli.options import AsJson, OutputDir, Store
 
 if TYPE_CHECKING:
-    from gage_eval.runs.listing import ShownStage
     from gage_eval.runs.options import Locations
-    from gage_eval.runs.reading import RunReader
-    from gage_eval.runs.stored import StoredRun
+    from gage_eval.runs.results.listing import ShownStage
+    from gage_eval.runs.results.reading import RunReader
+    from gage_eval.runs.results.stored import StoredRun
 
 # The main output of each stage. The JSON has all outputs.
 _MAIN_OUTPUTS = ("raw", "samples", "prepared", "support_responses", "responses", "judgments", "metrics", "report")
@@ -47,14 +47,14 @@ def show(
     json: AsJson = False,
 ) -> None:
     """Look at runs, at wrong answers, and at single samples."""
+    from gage_eval.base.errors import InputError
     from gage_eval.cli.output import print_json
-    from gage_eval.errors import InputError
-    from gage_eval.launch import settle, settle_newest
+    from gage_eval.config.settings import unknown_variables
+    from gage_eval.local.launch import settle, settle_newest
     from gage_eval.report.console import clean
-    from gage_eval.runs.listing import run_record, run_rows
     from gage_eval.runs.options import Locations
-    from gage_eval.runs.reading import RunReader
-    from gage_eval.settings import unknown_variables
+    from gage_eval.runs.results.listing import run_record, run_rows
+    from gage_eval.runs.results.reading import RunReader
 
     flags = {
         "wrong": wrong,
@@ -114,7 +114,7 @@ def _show_rejects(reader: "RunReader", task_id: str | None, limit: int | None, *
 
     from gage_eval.cli.output import print_json
     from gage_eval.report.console import clean
-    from gage_eval.runs.rejects import rejects_of
+    from gage_eval.runs.results.rejects import rejects_of
 
     found = (one for task in reader.tasks(task_id) for one in rejects_of(task))
     rows = list(islice(found, limit))
@@ -130,7 +130,7 @@ def _show_rejects(reader: "RunReader", task_id: str | None, limit: int | None, *
 
 
 def print_runs(rows: list[dict[str, Any]], locations: "Locations") -> None:
-    """Print `gage_eval.runs.listing.run_rows` as a table."""
+    """Print `gage_eval.runs.results.listing.run_rows` as a table."""
     from gage_eval.cli.output import print_table
 
     if not rows:
@@ -157,7 +157,7 @@ def print_runs(rows: list[dict[str, Any]], locations: "Locations") -> None:
 def _show_run(run: "RunReader") -> None:
     from gage_eval.cli.output import shown_location
     from gage_eval.report.console import clean, folded, metric_rows, plain_lines, print_scores, terminal_width
-    from gage_eval.runs.listing import run_remarks, scored_metrics
+    from gage_eval.runs.results.listing import run_remarks, scored_metrics
 
     stored, record = run.stored, run.stored.record
     width = terminal_width(sys.stdout)
@@ -177,8 +177,8 @@ def _show_run(run: "RunReader") -> None:
 
 def _print_stages(stored: "StoredRun") -> None:
     from gage_eval.cli.output import print_table
-    from gage_eval.runs.figures import of_task
-    from gage_eval.runs.listing import shown_stages
+    from gage_eval.runs.results.formatting import of_task
+    from gage_eval.runs.results.listing import shown_stages
 
     several = len(stored.record.tasks) > 1
     rows = []
@@ -194,7 +194,7 @@ def _print_stages(stored: "StoredRun") -> None:
 
 def _progress(one: "ShownStage") -> str:
     """The number of finished rows, with further counts."""
-    from gage_eval.runs.figures import of_task, progress_text, result_text
+    from gage_eval.runs.results.formatting import of_task, progress_text, result_text
 
     record = one.record
     if record.state in ("finished", "cached"):

@@ -31,8 +31,8 @@ def sql(
     """Query stored runs with SQL; nothing is changed."""
     from gage_eval.cli.output import print_json, print_table
     from gage_eval.runs.options import Locations
-    from gage_eval.runs.sql import Database, columns
-    from gage_eval.runs.tabular import records, write_table
+    from gage_eval.runs.results.sql import Database, columns
+    from gage_eval.runs.results.tabular import records, write_table
 
     if query is None:
         if json:
@@ -56,7 +56,7 @@ def sql(
 
 
 def _cell(value: Any) -> str:
-    from gage_eval.canonical import canonical_text
+    from gage_eval.base.canonical import canonical_text
 
     if value is None:
         return "–"

@@ -26,8 +26,8 @@ def distill(
     ] = None,
 ) -> None:
     """Make a suite out of a config, pinned by a digest."""
-    from gage_eval.config.distill import distilled
-    from gage_eval.files import write_new
+    from gage_eval.authoring.distill import distilled
+    from gage_eval.base.files import write_new
 
     made = distilled(Path(config), name, version=version, force_merge=force_merge, folder=out)
     write_new(made.file, made.text)
@@ -53,8 +53,8 @@ def init(
     out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="The file to write.")] = None,
 ) -> None:
     """Start from a suite: write a RunConfig for it, or its config."""
-    from gage_eval.config.init import initialised
-    from gage_eval.files import write_new
+    from gage_eval.authoring.init import initialised
+    from gage_eval.base.files import write_new
 
     made = initialised(template, version=version, mode=mode, out=out)
     write_new(made.file, made.text)

@@ -35,12 +35,12 @@ def view(
     from pathlib import Path
     from urllib.parse import quote, urlencode
 
-    from gage_eval.errors import InputError
-    from gage_eval.files import local_path
+    from gage_eval.base.errors import InputError
+    from gage_eval.base.files import local_path
+    from gage_eval.config.settings import load_settings
     from gage_eval.report.console import clean
     from gage_eval.runs.options import Locations
-    from gage_eval.runs.reading import RunReader
-    from gage_eval.settings import load_settings
+    from gage_eval.runs.results.reading import RunReader
     from gage_eval.viewer.server import ViewerServer
 
     if not runs:

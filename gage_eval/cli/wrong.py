@@ -10,9 +10,9 @@ from gage_eval.cli.output import print_json
 from gage_eval.report.console import clean, counted, folded, padded, terminal_width
 
 if TYPE_CHECKING:
-    from gage_eval.runs.explain import ExplainedAnswer, Tally
-    from gage_eval.runs.outcomes import RowFilter
-    from gage_eval.runs.reading import RunReader, TaskReader
+    from gage_eval.runs.results.explain import ExplainedAnswer, Tally
+    from gage_eval.runs.results.outcomes import RowFilter
+    from gage_eval.runs.results.reading import RunReader, TaskReader
 
 _SHORT, _LONG = 30, 60
 _WORDS = {"error": "in error"}
@@ -25,7 +25,7 @@ def show_outcomes(
 
     Args:
         reader: the run.
-        outcomes: some of `gage_eval.runs.outcomes.OUTCOMES`.
+        outcomes: some of `gage_eval.runs.results.outcomes.OUTCOMES`.
         task_id: this task only.
         metric: the metric that decides; the primary one by default.
         limit: most answers of each task.
@@ -34,7 +34,7 @@ def show_outcomes(
     Raises:
         InputError: the task or metric does not exist, or the task has no responses or scores yet.
     """
-    from gage_eval.runs.explain import explained, tally
+    from gage_eval.runs.results.explain import explained, tally
 
     records = []
     first: str | None = None
@@ -60,7 +60,7 @@ def show_outcomes(
 
 
 def _filter(task: "TaskReader", outcomes: Sequence[str], metric: str | None) -> "RowFilter":
-    from gage_eval.runs.outcomes import OUTCOMES, RowFilter, needs_scores
+    from gage_eval.runs.results.outcomes import OUTCOMES, RowFilter, needs_scores
 
     wanted = frozenset(name for name in OUTCOMES if name in outcomes)
     # Truncated answers are known before scoring.

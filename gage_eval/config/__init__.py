@@ -5,7 +5,7 @@ from gage_eval.config.load import LoadedConfig, load_config, parse_config
 from gage_eval.config.models import PipelineConfig
 from gage_eval.config.resolve import ResolvedRole, ResolvedTask, resolve
 from gage_eval.config.secrets import scrub
-from gage_eval.config.templates import SuiteInfo, list_suites, load_suite
+from gage_eval.config.suites.templates import SuiteInfo, list_suites, load_suite
 
 __all__ = [
     "LoadedConfig",

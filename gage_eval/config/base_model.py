@@ -5,8 +5,8 @@ from typing import Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, model_validator
 
+from gage_eval.config.field_docs import TEXTS
 from gage_eval.config.sugar import rename_aliases
-from gage_eval.config.texts import TEXTS
 
 
 class ConfigModel(BaseModel):

@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
-from gage_eval.backends.base import Blocks
+from gage_eval.base.errors import InputError
 from gage_eval.config.document import Document, Origin
 from gage_eval.config.problems import ConfigProblem, Loc
-from gage_eval.errors import InputError
+from gage_eval.models.backends.base import Blocks
 
 # In the place of a backend whose block cannot be read, so that the rest of the config is checked.
 _STAND_IN: Mapping[str, Any] = {"type": "transformers", "config": {"model_path": "model"}}

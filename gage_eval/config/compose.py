@@ -8,14 +8,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gage_eval.config import yaml_lines
+from gage_eval.base.errors import ConfigError, Problem
 from gage_eval.config.include import with_includes
-from gage_eval.config.nodes import child, node_of, scalars, text_of, with_items
-from gage_eval.config.yaml_lines import Mapping, Node
-from gage_eval.errors import ConfigError, Problem
+from gage_eval.config.yaml import lines
+from gage_eval.config.yaml.lines import Mapping, Node
+from gage_eval.config.yaml.nodes import child, node_of, scalars, text_of, with_items
 
 if TYPE_CHECKING:
-    from gage_eval.config.template_file import Template
+    from gage_eval.config.suites.template_file import Template
 
 # The models of templates and RunConfigs are built only for such files, so that other runs start faster.
 
@@ -56,11 +56,11 @@ def compose(text: str, source: str, folder: Path) -> Composed:
     Raises:
         ConfigError: it is not YAML, or an include or a template cannot be used.
     """
-    node = yaml_lines.parse(text, source)
+    node = lines.parse(text, source)
     kind = text_of(child(node, "kind"))
     if kind == "RunConfig" and isinstance(node, Mapping):
-        from gage_eval.config.expanded import released_file
-        from gage_eval.config.run_config import compiled
+        from gage_eval.config.suites.frozen import released_file
+        from gage_eval.config.suites.run_config import compiled
 
         pipeline, template, warnings = compiled(node, source, folder)
         head = {"api_version": node_of("gage/v1alpha1", source), "kind": node_of("PipelineConfig", source)}
@@ -82,8 +82,8 @@ def compose(text: str, source: str, folder: Path) -> Composed:
 
 def _template(node: Mapping, source: str, folder: Path) -> Composed:
     """A template that is run directly, with its parameters' defaults."""
-    from gage_eval.config.template_file import parse_template
-    from gage_eval.config.template_values import Filler
+    from gage_eval.config.suites.template_file import parse_template
+    from gage_eval.config.suites.template_values import Filler
 
     if not isinstance(child(node, "definition"), Mapping):
         return Composed(node, frozenset({source}))

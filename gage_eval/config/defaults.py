@@ -6,13 +6,13 @@ single value of an item stays as it is.
 
 from typing import Any
 
+from gage_eval.base.errors import closest
 from gage_eval.config.document import Document, copied
 from gage_eval.config.models import PipelineConfig
-from gage_eval.config.nodes import NAMED_SECTIONS
-from gage_eval.config.plain_words import model_at, spellings_of
 from gage_eval.config.problems import ConfigProblem, Loc
 from gage_eval.config.rules import write_out_metric
-from gage_eval.errors import closest
+from gage_eval.config.validation_messages import model_at, spellings_of
+from gage_eval.config.yaml.nodes import NAMED_SECTIONS
 
 SECTIONS = tuple(name for name in NAMED_SECTIONS if name != "groups")
 

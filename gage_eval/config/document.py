@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from gage_eval.config.card import SuiteCard, SuiteIdentity
+from gage_eval.base.errors import ConfigError, Problem
 from gage_eval.config.interpolate import Filled
-from gage_eval.config.loc_tree import LocTree
 from gage_eval.config.problems import ConfigProblem, Loc, path_text
-from gage_eval.errors import ConfigError, Problem
-from gage_eval.foreign import NotImported
+from gage_eval.config.suites.card import SuiteCard, SuiteIdentity
+from gage_eval.config.yaml.loc_tree import LocTree
+from gage_eval.extend.loading import NotImported
 
 Kind: TypeAlias = Literal["file", "template", "command line", "environment", "rule", "pin", "block"]
 

@@ -30,7 +30,7 @@ def set_from_environment(document: Document, given: Mapping[str, Given]) -> None
 
     Args:
         document: the config, with its tasks named.
-        given: the values by name of the setting (`gage_eval.settings.Settings`); other names are ignored.
+        given: the values by name of the setting (`gage_eval.config.settings.Settings`); other names are ignored.
     """
 
     def put(loc: Loc, name: str) -> None:

@@ -5,16 +5,15 @@ Relative paths in an included file start from the folder of the config that is r
 config may be untrusted: an include stays below that folder, with links resolved, and has no placeholders.
 """
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gage_eval.config import yaml_lines
-from gage_eval.config.files import read_config
-from gage_eval.config.nodes import child, merged_configs, size_of, text_of, without
-from gage_eval.config.yaml_lines import Listing, Mapping, Node, Scalar
-from gage_eval.errors import ConfigError, InputError, Problem
+from gage_eval.base.errors import ConfigError, InputError, Problem
+from gage_eval.config.files import read_beside
+from gage_eval.config.yaml import lines
+from gage_eval.config.yaml.lines import Listing, Mapping, Node, Scalar
+from gage_eval.config.yaml.nodes import child, merged_configs, size_of, text_of, without
 
 _MOST_FILES = 64
 
@@ -77,8 +76,6 @@ class _Includer:
             raise InputError(f"{name!r} is not a file name ({error}); write the path of a config file.") from error
         if not file.is_relative_to(self.root):
             raise InputError(f"'{name}' leads out of the config's folder; move the file into it.")
-        if os.path.exists(file) and not os.path.isfile(file):
-            raise InputError(f"'{name}' is not a file; name a config file.")
         shown = str(Path(source).parent / name)
         here = [*chain, (file, shown)]
         if any(file == other for other, _ in chain):
@@ -88,8 +85,8 @@ class _Includer:
             self.known[file] = self.read(file, shown, here)
         tree = self.known[file]
         self.sizes += size_of(tree)
-        if self.sizes > yaml_lines.MAX_NODES:
-            raise InputError(f"includes add up to more than {yaml_lines.MAX_NODES:,} values; include less.")
+        if self.sizes > lines.MAX_NODES:
+            raise InputError(f"includes add up to more than {lines.MAX_NODES:,} values; include less.")
         assert isinstance(tree, Mapping)
         return tree
 
@@ -97,7 +94,7 @@ class _Includer:
         self.files += 1
         if self.files > _MOST_FILES:
             raise InputError(f"more than {_MOST_FILES} files are included; combine some of them.")
-        tree = yaml_lines.parse(read_config(file, shown), shown)
+        tree = lines.parse(read_beside(file, shown, "config"), shown)
         kind = text_of(child(tree, "kind"))
         if not isinstance(tree, Mapping) or kind not in (None, "PipelineConfig"):
             raise InputError(

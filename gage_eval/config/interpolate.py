@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from gage_eval.config import yaml_lines
+from gage_eval.base.errors import is_unicode
 from gage_eval.config.problems import ConfigProblem, Loc
-from gage_eval.errors import is_unicode
+from gage_eval.config.yaml import lines as yaml_lines
 
 _PLACEHOLDER = re.compile(r"\$\$\{|\$\{(?P<body>[^{}]*)\}|\$\{")
 _BODY = re.compile(r"(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>.*))?\Z", re.DOTALL)

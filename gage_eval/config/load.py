@@ -9,34 +9,34 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
-from gage_eval.backends.base import BackendContext, Blocks
-from gage_eval.canonical import digest
+from gage_eval.base.canonical import digest
 from gage_eval.config.blocks import use_blocks
-from gage_eval.config.card import SuiteIdentity
+from gage_eval.config.compatibility import check_fit
 from gage_eval.config.compose import compose
 from gage_eval.config.defaults import apply_defaults
 from gage_eval.config.document import Document, Origin
 from gage_eval.config.environment import Given, set_from_environment
 from gage_eval.config.files import read_config
-from gage_eval.config.fit import check_fit
 from gage_eval.config.interpolate import fill
-from gage_eval.config.located import located
+from gage_eval.config.legacy_names import read_spellings
 from gage_eval.config.merge import merge_template, read_card
 from gage_eval.config.metrics import BoundMetrics, bind_metrics
 from gage_eval.config.model_choice import ModelChoice, choose_models
 from gage_eval.config.models import PipelineConfig
 from gage_eval.config.overrides import apply_overrides
 from gage_eval.config.pins import Pins, apply_pins, unpinned
-from gage_eval.config.plain_words import as_written
+from gage_eval.config.plugin_paths import located
 from gage_eval.config.plugins import check_plugins
 from gage_eval.config.problems import Loc, path_text
 from gage_eval.config.resolve import Resolved, ResolvedTask, resolve
 from gage_eval.config.rules import apply_rules, name_parts
-from gage_eval.config.spellings import read_spellings
+from gage_eval.config.suites.card import SuiteIdentity
 from gage_eval.config.validate import validate
-from gage_eval.config.yaml_text import yaml_text
-from gage_eval.foreign import forget_failures
-from gage_eval.metrics import BoundMetric
+from gage_eval.config.validation_messages import as_written
+from gage_eval.config.yaml.text import yaml_text
+from gage_eval.extend.loading import forget_failures
+from gage_eval.models.backends.base import BackendContext, Blocks
+from gage_eval.scoring.metrics import BoundMetric
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class Changes(TypedDict, total=False):
         freshness: of the answers of every model (``--freshness``).
         models: the models that the command line chooses, for a suite or in place of the config's.
         pins: gives the commits of datasets of the hub, by their names there (``gage pin``).
-        settings: what the environment sets where the config does not (`gage_eval.settings.Settings.given`).
+        settings: what the environment sets where the config does not (`gage_eval.config.settings.Settings.given`).
     """
 
     env: Mapping[str, str] | None
@@ -202,7 +202,7 @@ def read_document(
     if config is None:
         raise document.error()
     if composed.template is not None:
-        from gage_eval.config.suite_identity import suite_identity
+        from gage_eval.config.suites.identity import suite_identity
 
         document.suite = suite_identity(document, composed.template)
     return document, config

@@ -6,11 +6,11 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from gage_eval.config.card import SuiteCard
+from gage_eval.base.packaged import configs_dir
 from gage_eval.config.document import Document
-from gage_eval.config.plain_words import plain_words
 from gage_eval.config.problems import ConfigProblem
-from gage_eval.packaged import configs_dir
+from gage_eval.config.suites.card import SuiteCard
+from gage_eval.config.validation_messages import plain_words
 
 _SHARED = ("name", "description", "version")
 

@@ -1,17 +1,13 @@
-"""The metrics of a config, bound to their parameters."""
+"""All metrics of a config, bound to their parameters."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from gage_eval import registry
+from gage_eval.config.bound_metric import try_bound
 from gage_eval.config.models import MetricConfig, ParseFieldConfig, PipelineConfig
 from gage_eval.config.problems import ConfigProblem, Loc
 from gage_eval.config.resolve import ResolvedTask
-from gage_eval.errors import InputError
-from gage_eval.foreign import PluginError
-from gage_eval.metrics import BoundMetric, bind
-from gage_eval.metrics.normalization import NormalizationConfig
-from gage_eval.metrics.parse_schema import ParseField, ParseSchema
+from gage_eval.scoring.metrics import BoundMetric
 
 
 @dataclass
@@ -40,7 +36,7 @@ def bind_metrics(config: PipelineConfig, tasks: Mapping[int, ResolvedTask]) -> B
         ready = []
         normalization = task.profile.normalization if task.profile else None
         for metric in task.metrics:
-            made = _try(metric, task.task.parse_schema, normalization)
+            made = try_bound(metric, task.task.parse_schema, normalization)
             if isinstance(made, BoundMetric):
                 ready.append(made)
             else:
@@ -48,35 +44,16 @@ def bind_metrics(config: PipelineConfig, tasks: Mapping[int, ResolvedTask]) -> B
             tried.add(id(metric))
         out.by_task[task.task.task_id] = tuple(ready)
     for loc, metric, parsed in _written(config):
-        if id(metric) not in tried and isinstance(made := _try(metric, parsed, None), ConfigProblem):
+        if id(metric) not in tried and isinstance(made := try_bound(metric, parsed, None), ConfigProblem):
             out.found.append(replace(made, loc=(*loc, *made.loc)))
     return out
-
-
-def _try(
-    metric: MetricConfig, parsed: Sequence[ParseFieldConfig], normalization: NormalizationConfig | None
-) -> BoundMetric | ConfigProblem:
-    """The metric, or its problem, located relative to the metric."""
-    try:
-        registry.metrics.get(metric.implementation)
-    except InputError as error:
-        return ConfigProblem(("implementation",), str(error), error)
-    try:
-        return bound(metric, parsed, normalization)
-    except PluginError as error:
-        return ConfigProblem(("implementation",), str(error), error)
-    except InputError as error:
-        message = str(error)
-        # The message quotes the parameter, which is a more exact location.
-        named = next((key for key in metric.params if f"'{key}'" in message), None)
-        return ConfigProblem(() if named is None else ("params", named), message)
 
 
 def _at(config: PipelineConfig, task: int, metric: MetricConfig, problem: ConfigProblem) -> ConfigProblem:
     """The location of a metric's problem: where the metric is written, else the task."""
     for loc, other, parsed in _written(config):
         if other is metric:
-            if loc[0] == "metrics" and isinstance(_try(metric, parsed, None), BoundMetric):
+            if loc[0] == "metrics" and isinstance(try_bound(metric, parsed, None), BoundMetric):
                 # The metric would work for another task.
                 return ConfigProblem(("tasks", task), f"metric '{metric.metric_id}': {problem.message}", problem.cause)
             return replace(problem, loc=(*loc, *problem.loc))
@@ -96,29 +73,3 @@ def _written(config: PipelineConfig) -> Iterator[tuple[Loc, MetricConfig, Sequen
 def metric_names(config: PipelineConfig) -> frozenset[str]:
     """Ids and implementations of all metrics of a config."""
     return frozenset(name for _, metric, _ in _written(config) for name in (metric.metric_id, metric.implementation))
-
-
-def bound(
-    spec: MetricConfig, parsed: Sequence[ParseFieldConfig] = (), normalization: NormalizationConfig | None = None
-) -> BoundMetric:
-    """A metric of a config, ready to score.
-
-    Raises:
-        InputError: its parameters are wrong.
-    """
-    fields = tuple(ParseField(item.field, item.type, tuple(item.values)) for item in parsed)
-    return bind(
-        spec.implementation,
-        dict(spec.params),
-        metric_id=spec.metric_id,
-        aggregation=spec.aggregation,
-        filters=list(spec.filters) or None,
-        on_missing_field=spec.on_missing_field,
-        references=spec.references,
-        value_key=spec.value_key,
-        cluster_field=spec.cluster_field,
-        weight_field=spec.weight_field,
-        slices=spec.slices,
-        normalization=normalization,
-        parse_schema=ParseSchema(fields) if fields else None,
-    )

@@ -13,13 +13,13 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from gage_eval import registry
-from gage_eval.config.card import Need
+from gage_eval.base.errors import InputError, closest
 from gage_eval.config.document import Document, Origin
 from gage_eval.config.environment import local_model
 from gage_eval.config.models import ROLE_SPELLINGS, RoleType
 from gage_eval.config.problems import Loc
-from gage_eval.errors import InputError, closest
+from gage_eval.config.suites.card import Need
+from gage_eval.extend import registry
 
 NO_SANDBOX = "the suite runs code that the model writes, and the sandbox for it is not there yet."
 DUT = "dut"

@@ -3,7 +3,7 @@
 Keys are strict everywhere except in ``backends[].config`` (checked by the backend's own model) and in
 ``datasets[].params`` (undeclared keys go to the loader). Types are strict too: ``limit: "5"`` is a mistake.
 A key with nothing after it counts as absent.
-Every field carries its mark (see `gage_eval.marks`). A role adapter's and a prompt's fields are marked for
+Every field carries its mark (see `gage_eval.base.marks`). A role adapter's and a prompt's fields are marked for
 ``infer``; for a judge or a support adapter the planner puts the same values into the key of that stage.
 """
 
@@ -21,14 +21,14 @@ from pydantic import (
     model_validator,
 )
 
-from gage_eval.canonical import JsonValue
+from gage_eval.base.canonical import JsonValue
+from gage_eval.base.field_paths import compile_path
+from gage_eval.base.marks import identity, nested, scheduling, semantic
 from gage_eval.config.base_model import ConfigModel as ConfigModel
 from gage_eval.config.observability import ObservabilityConfig as ObservabilityConfig
 from gage_eval.config.observability import SinkConfig as SinkConfig
 from gage_eval.config.observability import SinkParams as SinkParams
 from gage_eval.config.sugar import metric_form
-from gage_eval.field_paths import compile_path
-from gage_eval.marks import identity, nested, scheduling, semantic
 
 API_VERSION = "gage/v1alpha1"
 
@@ -37,7 +37,7 @@ API_VERSION = "gage/v1alpha1"
 LONGEST_ID = 128
 ID = r"^\w[\w.@+-]*$"
 Id: TypeAlias = Annotated[str, StringConstraints(pattern=ID, max_length=LONGEST_ID)]
-# The other patterns of texts, which errors say in words (`gage_eval.config.plain_words`).
+# The other patterns of texts, which errors say in words (`gage_eval.config.validation_messages`).
 FIELD = r"^[^\W\d]\w*$"
 PARAMETER = r"^runtime(\.[^\s.${}][^\s${}.]*)+$"
 

@@ -4,8 +4,8 @@ from typing import Literal, Self
 
 from pydantic import model_validator
 
+from gage_eval.base.marks import Stage, nested, scheduling
 from gage_eval.config.base_model import ConfigModel
-from gage_eval.marks import Stage, nested, scheduling
 
 # The parameters that a sink of each type takes.
 _SINK_PARAMS = {

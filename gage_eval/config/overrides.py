@@ -10,20 +10,20 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from gage_eval import registry
-from gage_eval.backends.base import BackendConfig
-from gage_eval.config import yaml_lines
+from gage_eval.base.errors import ConfigError, InputError, Problem, closest
 from gage_eval.config.document import Document, Origin
 from gage_eval.config.environment import holds_mapping, local_model
 from gage_eval.config.interpolate import fill
 from gage_eval.config.model_choice import MODEL_FIELDS
 from gage_eval.config.models import ROLE_SPELLINGS, PipelineConfig
-from gage_eval.config.plain_words import model_at, spellings_of
 from gage_eval.config.problems import Loc, path_text
 from gage_eval.config.rules import name_implied_tasks, write_out_metric
 from gage_eval.config.secrets import literals
-from gage_eval.errors import ConfigError, InputError, Problem, closest
-from gage_eval.foreign import beside
+from gage_eval.config.validation_messages import model_at, spellings_of
+from gage_eval.config.yaml import lines
+from gage_eval.extend import registry
+from gage_eval.extend.loading import beside
+from gage_eval.models.backends.base import BackendConfig
 
 _INDEX = re.compile(r"\[(\d{1,6})\]")
 _NUMBER = re.compile(r"\d{1,6}")
@@ -182,7 +182,7 @@ def _ids(document: Document, items: list[Any], loc: Loc) -> dict[str, int]:
 def _value(text: str, override: str) -> Any:
     try:
         # No placeholders: a shell has its own. Written as in the file, `$${` is a literal `${`.
-        return fill(yaml_lines.parse(text.replace("${", "$${"), "--set"), {}).value if text.strip() else ""
+        return fill(lines.parse(text.replace("${", "$${"), "--set"), {}).value if text.strip() else ""
     except ConfigError as error:
         raise InputError(f"--set {override}: {error.problems[0].message}") from error
 

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from gage_eval.base.files import is_folder
 from gage_eval.config.document import Document, Origin
 from gage_eval.config.models import DatasetConfig
-from gage_eval.files import is_folder
 
 Pins: TypeAlias = Callable[[], Mapping[str, str]]
 """Gives the pinned commits by the name of the dataset on the hub; asked only where a config has an unpinned one."""

@@ -7,10 +7,9 @@ from typing import Any
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from gage_eval import registry
-from gage_eval.backends.base import BackendContext
-from gage_eval.backends.build import build_backend, config_model
-from gage_eval.canonical import JsonValue
+from gage_eval.base.canonical import JsonValue
+from gage_eval.base.errors import InputError, closest, nearest
+from gage_eval.config.data_origins import load_origin
 from gage_eval.config.models import (
     BackendEntry,
     DatasetConfig,
@@ -18,12 +17,14 @@ from gage_eval.config.models import (
     PipelineConfig,
     origin_patterns,
 )
-from gage_eval.config.plain_words import plain_words, spellings_of
 from gage_eval.config.problems import ConfigProblem, Loc, path_text
-from gage_eval.datasets.origins import load_origin, origin_paths
-from gage_eval.errors import InputError, closest, nearest
-from gage_eval.foreign import without_folders
-from gage_eval.metrics.verdicts import read_parser
+from gage_eval.config.validation_messages import plain_words, spellings_of
+from gage_eval.data.datasets.origins import origin_paths
+from gage_eval.extend import registry
+from gage_eval.extend.loading import without_folders
+from gage_eval.models.backends.base import BackendContext
+from gage_eval.models.backends.build import build_backend, config_model
+from gage_eval.scoring.metrics.verdicts import read_parser
 
 
 def check_plugins(config: PipelineConfig, context: BackendContext) -> tuple[list[ConfigProblem], list[str]]:
@@ -128,7 +129,7 @@ class _Checker:
             self.found.append(ConfigProblem(loc, f"an 'origin' needs 'path', the files of '{name}' to read."))
 
     def _filter(self, loc: Loc, conditions: Any) -> None:
-        from gage_eval.datasets import Filter
+        from gage_eval.data.datasets import Filter
 
         try:
             Filter(conditions)
@@ -186,7 +187,7 @@ class _Checker:
 
     def _together(self, loc: Loc, given: Mapping[str, Any], plugin: registry.Plugin[Any]) -> None:
         """Build a preprocessor. It refuses arguments that contradict each other or cannot work."""
-        from gage_eval.standardize.compose import build
+        from gage_eval.data.standardize.compose import build
 
         try:
             build(plugin, given)
@@ -207,7 +208,7 @@ class _Checker:
 
 
 def _check_callable(path: str, kwargs: Mapping[str, Any], inherited: Mapping[str, Any]) -> None:
-    from gage_eval.standardize.callables import TextCallable
+    from gage_eval.data.standardize.callables import TextCallable
 
     _ = TextCallable(path, kwargs, inherited).arguments
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from gage_eval.errors import closest
+from gage_eval.base.errors import closest
 
 Loc: TypeAlias = tuple[str | int, ...]
 

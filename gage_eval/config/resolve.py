@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
-from gage_eval.backends.placement import Placement
+from gage_eval.base.errors import ConfigError, InputError
 from gage_eval.config.models import (
     BackendEntry,
     ConfigModel,
@@ -27,9 +27,9 @@ from gage_eval.config.models import (
 from gage_eval.config.problems import ConfigProblem, Loc, path_text, unknown
 from gage_eval.config.resources import placement_of, with_gpus, with_pool
 from gage_eval.config.rules import ADAPTER_KEY, ROLE_OF_STEP
+from gage_eval.config.scoring_profiles import ScoringProfile, load_profile
 from gage_eval.config.task_metrics import metrics_of
-from gage_eval.errors import InputError
-from gage_eval.scorecards.profile import ScoringProfile, load_profile
+from gage_eval.models.backends.placement import Placement
 
 S = TypeVar("S", bound=ConfigModel)
 
@@ -313,10 +313,13 @@ class _Resolver:
                 self._add(profile_loc, "a profile scores by 'answer_type': add it, or remove the profile.")
             return None
         try:
-            return load_profile(task.scoring_profile, base_dir=self.base_dir)
+            return load_profile(task.scoring_profile, self.base_dir)
+        except ConfigError as error:
+            for sentence in error.sentences():
+                self._add(profile_loc, sentence, error)
         except InputError as error:
             self._add(profile_loc, str(error), error)
-            return None
+        return None
 
     def _parse_schema(self, loc: Loc, task: TaskConfig) -> None:
         names = [item.field.casefold() for item in task.parse_schema]

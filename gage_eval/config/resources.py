@@ -2,14 +2,14 @@
 
 from collections.abc import Collection
 
-from gage_eval import registry
-from gage_eval.backends.base import KeyedConfig
-from gage_eval.backends.build import config_model, parse_config
-from gage_eval.backends.engine_backend import EngineBackend
-from gage_eval.backends.placement import Placement
-from gage_eval.backends.vllm_engine import VLLMEngineConfig
+from gage_eval.base.errors import InputError
 from gage_eval.config.models import BackendEntry, RoleAdapterConfig
-from gage_eval.errors import InputError
+from gage_eval.extend import registry
+from gage_eval.models.backends.base import KeyedConfig
+from gage_eval.models.backends.build import config_model, parse_config
+from gage_eval.models.backends.engine_backend import EngineBackend
+from gage_eval.models.backends.placement import Placement
+from gage_eval.models.backends.vllm_engine import VLLMEngineConfig
 
 
 def with_gpus(backend: BackendEntry, adapters: Collection[RoleAdapterConfig]) -> BackendEntry:

@@ -4,8 +4,9 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from gage_eval.config import kinds, models
+from gage_eval.config import models
 from gage_eval.config.defaults import SECTIONS
+from gage_eval.config.suites import kinds
 from gage_eval.config.task_types import TASK_TYPES
 
 _METRIC_SUGAR: list[dict[str, Any]] = [

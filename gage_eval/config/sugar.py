@@ -11,7 +11,8 @@ import warnings
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from gage_eval.python_syntax import expression_tree
+from gage_eval.base.errors import InputError
+from gage_eval.base.python_syntax import expression_tree
 
 _MAX_SUGAR = 4096
 
@@ -54,9 +55,7 @@ def metric_form(data: Any, fields: Collection[str]) -> Any:
         if isinstance(key, str) and key not in fields and (value is None or isinstance(value, Mapping)):
             return _full(key, value or {})
     if "type" in data and "type" not in fields and not {"metric_id", "implementation"} & data.keys():
-        from gage_eval.scorecards.profile import metric_entry
-
-        return metric_entry(data)
+        return _flat(data, fields)
     if "metric_id" in data and "implementation" not in data:
         return {**data, "implementation": data["metric_id"]}
     if "implementation" in data and "metric_id" not in data and isinstance(data["implementation"], str):
@@ -105,6 +104,36 @@ def short_name(implementation: str) -> str:
 
 def _full(name: str, params: Mapping[str, Any]) -> dict[str, Any]:
     return {"metric_id": short_name(name), "implementation": name, "params": dict(params)}
+
+
+def _flat(data: Mapping[str, Any], fields: Collection[str]) -> dict[str, Any]:
+    """The full form of ``{type: …, name: …}``, where parameters stand next to the metric's other keys.
+
+    ``name`` is the metric's id, and its parameter of that name where it has one.
+    """
+    rest = {key: value for key, value in data.items() if key not in ("type", "name")}
+    kind, name = data["type"], data.get("name")
+    entry = {key: rest.pop(key) for key in (*fields,) if key != "params" and key in rest}
+    params = {**({"name": name} if name and _takes_name(kind) else {}), **rest}
+    return {
+        "metric_id": name or (short_name(kind) if isinstance(kind, str) else kind),
+        "implementation": kind,
+        "params": params,
+        **entry,
+    }
+
+
+def _takes_name(implementation: Any) -> bool:
+    from gage_eval.extend import registry
+    from gage_eval.scoring.metrics.base import define
+
+    if implementation not in registry.metrics.names():
+        return False
+    try:
+        return "name" in define(registry.metrics.get(implementation)).signature.parameters
+    except InputError:
+        # Said where the metric is bound, with its place in the config.
+        return False
 
 
 def _json_like(value: Any) -> Any:

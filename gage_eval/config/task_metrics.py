@@ -1,11 +1,10 @@
 """The metrics of a task: its own, the config's, and those of its answer type's preset."""
 
-from collections.abc import Mapping
-from typing import Any
-
+from gage_eval.base.errors import closest
 from gage_eval.config.models import MetricConfig, PipelineConfig, TaskConfig
 from gage_eval.config.problems import Loc
-from gage_eval.scorecards.profile import ScoringProfile, compares, metric_entry, no_preset, resolve_metrics
+from gage_eval.config.scoring_profiles import ScoringProfile
+from gage_eval.extend import registry
 
 Warned = list[tuple[Loc, str]]
 
@@ -30,22 +29,28 @@ def _with_preset(
     task: TaskConfig, answer_type: str, profile: ScoringProfile, own: dict[str, MetricConfig]
 ) -> tuple[dict[str, MetricConfig], Warned]:
     """The preset's metrics and the task's, by id. The task's metric replaces one with the same id."""
-    if profile.get_preset(answer_type) is None:
+    preset = profile.scorers.get(answer_type)
+    if preset is None:
         what = "the task's own metrics count" if own else "the task has no own metrics either"
-        return own, [(("answer_type",), f"{no_preset(answer_type, profile)}; {what}.")]
-    chosen = resolve_metrics(answer_type, list(own.values()), profile, mode=task.metrics_mode)
-    metrics = [rule if isinstance(rule, MetricConfig) else _of_preset(rule, task) for rule in chosen]
-    return {metric.metric_id: metric for metric in metrics}, []
+        known = ", ".join(profile.scorers) or "none"
+        message = (
+            f"the scoring profile has no preset for answer_type '{answer_type}' (it has: {known})"
+            f"{closest(answer_type, profile.scorers)}; {what}."
+        )
+        return own, [(("answer_type",), message)]
+    if own and task.metrics_mode == "replace":
+        return own, []
+    return {metric.metric_id: _of_preset(metric, task) for metric in preset.metrics} | own, []
 
 
-def _of_preset(rule: Mapping[str, Any], task: TaskConfig) -> MetricConfig:
+def _of_preset(metric: MetricConfig, task: TaskConfig) -> MetricConfig:
     """A preset's metric. If the task parses its answers, the metric reads the first field, unless it names another."""
-    entry = metric_entry(rule)
-    params = entry["params"]
-    if (
-        task.parse_schema
-        and compares(entry["implementation"])
-        and not {"prediction_field", "pred_field"} & params.keys()
-    ):
-        entry["params"] = {**params, "prediction_field": task.parse_schema[0].field}
-    return MetricConfig.model_validate(entry)
+    names_field = {"prediction_field", "pred_field"} & metric.params.keys()
+    if not task.parse_schema or names_field or not _compares(metric.implementation):
+        return metric
+    return metric.model_copy(update={"params": {**metric.params, "prediction_field": task.parse_schema[0].field}})
+
+
+def _compares(implementation: str) -> bool:
+    """Whether a metric compares an answer with a reference by a plain rule (`gage_eval.scoring.metrics.metric`)."""
+    return bool(registry.metrics.get(implementation).info.get("normalized"))

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from gage_eval.base.errors import closest
 from gage_eval.config.document import Document, Origin
 from gage_eval.config.problems import ConfigProblem
-from gage_eval.errors import closest
 
 RULE = "task-type"
 

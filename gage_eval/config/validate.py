@@ -3,14 +3,14 @@ further, so that a mistake does not hide other mistakes."""
 
 from pydantic import ValidationError
 
+from gage_eval.base.errors import nearest
 from gage_eval.config import secrets
 from gage_eval.config.document import Document, copied, value_at
 from gage_eval.config.interpolate import Filled
 from gage_eval.config.models import PipelineConfig
-from gage_eval.config.plain_words import allowed_words, as_written, model_at, plain_words
 from gage_eval.config.problems import Loc
 from gage_eval.config.rules import apply_rules
-from gage_eval.errors import nearest
+from gage_eval.config.validation_messages import allowed_words, as_written, model_at, plain_words
 
 
 def validate(document: Document) -> PipelineConfig | None:

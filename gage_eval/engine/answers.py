@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from gage_eval.client.types import Response
 from gage_eval.engine.wal import LogWriter
+from gage_eval.models.client.types import Response
 
 
 class RunAnswers:

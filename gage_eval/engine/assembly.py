@@ -8,10 +8,10 @@ from typing import TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from gage_eval.base.tables import RESPONSE_TELEMETRY, RESPONSES
 from gage_eval.engine.job import Chunk, Job, WorkGone
 from gage_eval.engine.rows import chunk_tables
 from gage_eval.store import parquet_bytes
-from gage_eval.tables import RESPONSE_TELEMETRY, RESPONSES
 
 Tables: TypeAlias = tuple[int, dict[str, pa.Table]]
 
@@ -87,8 +87,6 @@ class Assembly:
             is_first = job.wip.put_chunk(chunk.part, chunk.start, chunk.stop, stored, attempt=attempt)
             if is_first and job.responses is not None and len(outcomes) == self._asks[chunk.part]:
                 self._whole[chunk.part] = {name: (table, stored[name]) for name, table in tables.items()}
-            if not failed and job.stored is not None:
-                job.stored(chunk.part, chunk.start, chunk.stop)
             if job.claims is not None:
                 job.claims.release(chunk.name)
         chunk.requests, chunk.keys, chunk.outcomes = [], [], []

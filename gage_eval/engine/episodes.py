@@ -1,8 +1,8 @@
-"""Episodes: all model calls for one sample and replicate.
+"""Episodes: all calls of models and tools for one sample and replicate.
 
-An episode is a coroutine that asks through a `Calls` and returns the last response. Each of its calls has a response
-key and record in the write-ahead log. An episode that was killed half-way starts again, and the log answers the calls
-it had made.
+An episode is a coroutine that asks and runs tools through a `Calls` and returns the last response. Each of its calls
+has a key and a record in the write-ahead log. An episode that was killed half-way starts again, and the log answers the
+calls it had made.
 """
 
 import hashlib
@@ -11,19 +11,27 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeAlias, TypeVar
 
-from gage_eval.canonical import JsonValue, decode, digest
-from gage_eval.client.types import Request, Response, Unasked
-from gage_eval.foreign import PluginError
-from gage_eval.statuses import UNANSWERED
+from gage_eval.base.canonical import JsonValue, decode, digest
+from gage_eval.base.statuses import UNANSWERED
+from gage_eval.extend.loading import PluginError
+from gage_eval.models.client.types import Request, Response, Unasked
 
 N = TypeVar("N", int, float)
 
 
 class Calls(Protocol):
-    """How an episode calls its model."""
+    """How an episode calls its model and its tools."""
 
     async def generate(self, request: Request) -> Response:
         """The answer from the log, else from the model. A new answer is logged before it is returned."""
+
+    async def run_tool(self, name: str, arguments: str) -> str:
+        """The output of a tool from the log, else of running it. A new output is logged before it is returned.
+
+        Args:
+            name: one of the tools of the episode's request; any other gets an error as its output.
+            arguments: JSON text.
+        """
 
 
 @dataclass(slots=True)
@@ -68,10 +76,9 @@ async def multi_turn(calls: Calls, request: Request) -> Outcome:
 
 
 async def tool_calls(calls: Calls, request: Request) -> Outcome:
-    """Answer the model's tool calls with the outputs recorded in the sample, until the model gives an answer.
+    """Answer the model's tool calls with the tools of the request, until the model gives an answer.
 
-    An output is found by the tool's name and arguments, else by its name. A call without an output gets an error. After
-    ``tool_rounds`` rounds the episode ends with whatever the model said last. Tools never run here.
+    The tools run one after another. After ``tool_rounds`` rounds the episode ends with whatever the model said last.
     """
     history = list(request.messages or [])
     choice = request.tool_choice
@@ -85,7 +92,7 @@ async def tool_calls(calls: Calls, request: Request) -> Outcome:
             break
         history.append({"role": "assistant", "content": response.answer or "", "tool_calls": called})
         for call in called:
-            content = _recorded(call["function"], request.tool_outputs or [])
+            content = await calls.run_tool(call["function"]["name"], call["function"]["arguments"])
             history.append({"role": "tool", "tool_call_id": call["id"], "content": content})
         # A model that is forced to call a tool would never answer.
         choice = None if choice is None else "auto"
@@ -128,25 +135,6 @@ def _calls_of(response: Response) -> list[dict[str, Any]]:
     return calls
 
 
-def _recorded(function: dict[str, Any], outputs: list[dict[str, Any]]) -> str:
-    """The recorded output of a call."""
-    named = [output for output in outputs if output["name"] == function["name"]]
-    wanted = _parsed(function["arguments"])
-    same = [output for output in named if output["arguments"] is not None and _parsed(output["arguments"]) == wanted]
-    chosen = next(iter([*same, *named]), None)
-    return chosen["content"] if chosen else json.dumps({"error": f"there is no output of {function['name']}"})
-
-
-def _parsed(arguments: Any) -> Any:
-    """Arguments as values: endpoints write the same JSON with different spaces."""
-    if not isinstance(arguments, str):
-        return arguments
-    try:
-        return decode(arguments)
-    except ValueError:
-        return arguments
-
-
 # Kinds of requests that need more than one call. All other kinds are one call.
 EPISODES: dict[str, Episode] = {"turns": multi_turn, "tools": tool_calls}
 
@@ -179,7 +167,7 @@ def episode_name(request: Request) -> str:
     if request.unasked is not None:
         return f"unasked {request.sample_id}"
     if request.kind == "tools":
-        return f"tools {request.tool_rounds} {digest(request.tool_outputs)}"
+        return f"tools {request.tool_rounds} {digest(request.tool_set and request.tool_set.identity)}"
     return request.kind if request.kind in EPISODES else ""
 
 
@@ -193,3 +181,14 @@ def response_key(model_identity: str, body: bytes, draw: int, episode: str = "")
         episode: name of a multi-call episode; the key then stands for its whole outcome.
     """
     return hashlib.sha256(f"{model_identity}\0{draw}\0{episode}\0".encode() + body).hexdigest()
+
+
+def tool_key(episode: str, position: int, name: str, arguments: str) -> str:
+    """Key of a tool's output: 64 hex digits.
+
+    Args:
+        episode: key of the episode's outcome.
+        position: how many tools the episode had run before.
+        name, arguments: the call.
+    """
+    return digest(["tool", episode, position, name, arguments])

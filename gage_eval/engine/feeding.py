@@ -2,15 +2,16 @@
 
 import asyncio
 
-from gage_eval.canonical import encode
-from gage_eval.client.types import Response, Unasked
+from gage_eval.base.canonical import encode
+from gage_eval.base.errors import InputError
 from gage_eval.engine.assembly import Assembly
-from gage_eval.engine.episodes import Outcome, episode_name, response_key, with_body
+from gage_eval.engine.episodes import EPISODES, Outcome, episode_name, response_key, with_body
 from gage_eval.engine.job import Chunk, Item, Job, PartSource, Tally, WorkGone, chunks_of
 from gage_eval.engine.known import KnownAnswers
 from gage_eval.engine.ready import ReadyQueue
 from gage_eval.engine.refusals import Refusals
-from gage_eval.errors import InputError
+from gage_eval.models.backends.base import check_served
+from gage_eval.models.client.types import Response, Unasked
 from gage_eval.store import Claims
 
 
@@ -99,7 +100,10 @@ class Feeder:
     def _prepare(self, chunk: Chunk, source: PartSource, finished: dict[str, Outcome]) -> list[Item]:
         """Render a chunk and fill in known answers. Returns the items that must be asked."""
         job = self._job
-        made = [with_body(job.backend.body, request) for request in source.render(chunk.start, chunk.stop)]
+        requests = source.render(chunk.start, chunk.stop)
+        kinds = {request.kind for request in requests}
+        check_served(job.backend, {"chat" if kind in EPISODES else kind for kind in kinds})
+        made = [with_body(job.backend.body, request) for request in requests]
         chunk.requests, bodies = [request for request, _ in made], [encode(body) for _, body in made]
         self._check_asked(chunk)
         chunk.keys = [

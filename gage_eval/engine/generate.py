@@ -4,10 +4,10 @@
     known      finds the answers in the logs of earlier processes and in other runs
     refusals   decides whether a refused request is an error of its row or of the run
     ready      holds the requests to send
-    asking     sends a request, or shares the answer to an equal one; logs the answer before it frees the slot
+    asking     sends a request, or shares the answer to an equal one; logs the answer before it frees the permit
     assembly   commits answered chunks to the store (the first one wins) and writes complete parts in order
 
-`Generate` connects them. Its workers, as many as the endpoint's slots, take items from the queue and send them.
+`Generate` connects them. Its workers, as many as the endpoint's permits, take items from the queue and send them.
 """
 
 import asyncio
@@ -16,6 +16,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 
+from gage_eval.base.errors import BudgetSpent, GageError
 from gage_eval.engine.asking import Asker
 from gage_eval.engine.assembly import Assembly
 from gage_eval.engine.episodes import Outcome
@@ -26,7 +27,6 @@ from gage_eval.engine.ready import MAX_OPEN_CHUNKS, ReadyQueue
 from gage_eval.engine.refusals import Refusals
 from gage_eval.engine.shared_log import SharedLog
 from gage_eval.engine.wal import LogWriter
-from gage_eval.errors import BudgetSpent, GageError
 
 # The next chunk is rendered when fewer requests are ready: as many as a fast endpoint answers during rendering.
 READY_REQUESTS = 1024

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from gage_eval.errors import InputError
+from gage_eval.base.errors import InputError
 
 _LOOK_EVERY_S = 1.0
 _UNSAFE = str.maketrans({"/": "-", ":": "-"})

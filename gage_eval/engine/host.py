@@ -2,9 +2,9 @@
 
 from collections.abc import Collection
 
-from gage_eval.backends.engines import Engines
 from gage_eval.engine.loop import EventLoop
 from gage_eval.engine.shard_groups import ShardGroups
+from gage_eval.models.backends.engines import Engines
 
 
 class EngineHost:

@@ -8,13 +8,13 @@ from typing import Protocol, TypeAlias
 
 import pyarrow as pa
 
-from gage_eval.backends.base import Backend
-from gage_eval.client.budget import Budget, Price
-from gage_eval.client.limiter import Limiter
-from gage_eval.client.types import Request
-from gage_eval.client.watch import Retry
 from gage_eval.engine.answers import StepAnswers
 from gage_eval.engine.episodes import Outcome
+from gage_eval.models.backends.base import Backend
+from gage_eval.models.client.budget import Budget, Price
+from gage_eval.models.client.limiter import Limiter
+from gage_eval.models.client.types import Request
+from gage_eval.models.client.watch import Retry
 from gage_eval.store import Artifact, ArtifactWriter, Claims, Store
 from gage_eval.store.wip import Wip
 
@@ -93,7 +93,6 @@ class Job:
         price: price of the backend's tokens.
         progress: called with the progress.
         watch: receives every answer and retry.
-        stored: called with (part, start, stop) of every chunk without errors that is in the store, in any thread.
     """
 
     source: Source
@@ -118,7 +117,6 @@ class Job:
     price: Price = field(default_factory=Price)
     progress: Progress = lambda done, total, **figures: None
     watch: Watch = field(default_factory=NoWatch)
-    stored: Callable[[int, int, int], None] | None = None
 
     def finished_chunks(self, part: int) -> Iterator[tuple[int, int, dict[str, pa.Table]]]:
         """(start, stop, tables) of a part's finished chunks, of any process.

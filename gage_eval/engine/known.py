@@ -1,11 +1,12 @@
 """Known answers: from finished chunks, logs, an earlier result and other runs."""
 
-from gage_eval.client.types import Response
+from gage_eval.base.canonical import decode
 from gage_eval.engine.episodes import Outcome
 from gage_eval.engine.job import Job
 from gage_eval.engine.neighbours import NeighbourLogs
 from gage_eval.engine.rows import outcomes_in, outcomes_of
 from gage_eval.engine.wal import index_logs
+from gage_eval.models.client.types import Response
 
 
 class KnownAnswers:
@@ -30,6 +31,11 @@ class KnownAnswers:
         """The logged answer to a single call."""
         payload = self._logged.get(key)
         return None if payload is None else Response.from_bytes(payload)
+
+    def tool_output(self, key: str) -> str | None:
+        """The logged output of a tool."""
+        payload = self._logged.get(key)
+        return None if payload is None else str(decode(payload)["content"])
 
     def finished(self, part: int) -> dict[str, Outcome]:
         """A part's outcomes by key, from the action's earlier result and its finished chunks."""

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from threading import Lock
 
-from gage_eval.client.types import Response
 from gage_eval.engine.wal import FIRST_RECORD, LogIndex, positions_of
+from gage_eval.models.client.types import Response
 
 # Each lookup scans what was logged since the last one. Scans may take this share of the time.
 _SHARE = 0.1

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from gage_eval.errors import StoreError
+from gage_eval.base.errors import StoreError
 from gage_eval.store.heartbeats import Heartbeat, Watch
 from gage_eval.store.objects import Objects
 

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from gage_eval.client.types import RequestRefused, Response
+from gage_eval.models.client.types import RequestRefused, Response
 
 # This many consecutive refusals end a run that had answers before.
 MOST_IN_A_ROW = 20
@@ -12,8 +12,8 @@ class Refusals:
     """Judges the refusals of one generate step.
 
     Before the first answer, a refusal waits for the other calls in flight. If one of them is answered, the refusal
-    concerns only its row. If all of them are refused too, it concerns the run. A waiting call keeps its slot, so the
-    number of requests in flight stays within the endpoint's slots.
+    concerns only its row. If all of them are refused too, it concerns the run. A waiting call keeps its permit, so the
+    number of requests in flight stays within the endpoint's permits.
 
     Args:
         answered: whether there are answers already, from the log or from another run.

@@ -9,13 +9,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gage_eval.client.types import Request, Response
+from gage_eval.base.errors import StoreError
+from gage_eval.base.statuses import UNANSWERED
+from gage_eval.base.tables import RESPONSE_TELEMETRY, RESPONSES, TURN, TableSchema
 from gage_eval.engine.episodes import Outcome
-from gage_eval.errors import StoreError
-from gage_eval.statuses import UNANSWERED
+from gage_eval.models.client.types import Request, Response
 from gage_eval.store import Artifact, Store
 from gage_eval.store.responses import KEY, pack_keys
-from gage_eval.tables import RESPONSE_TELEMETRY, RESPONSES, TURN, TableSchema
 
 _log = logging.getLogger(__name__)
 

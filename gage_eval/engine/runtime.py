@@ -9,16 +9,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from gage_eval.backends.base import Backend, BackendConfig, BackendContext
-from gage_eval.backends.build import build_backend, forget_backend, parse_config
-from gage_eval.canonical import digest
-from gage_eval.client.budget import Budget
-from gage_eval.client.limiter import Limiter
+from gage_eval.base.canonical import digest
+from gage_eval.base.errors import GageError, RunCancelled
 from gage_eval.engine.answers import RunAnswers
 from gage_eval.engine.loop import EventLoop
 from gage_eval.engine.shared_budget import SharedBudget
 from gage_eval.engine.shared_limits import SharedLimits
-from gage_eval.errors import GageError, RunCancelled
+from gage_eval.models.backends.base import Backend, BackendConfig, BackendContext
+from gage_eval.models.backends.build import build_backend, forget_backend, parse_config
+from gage_eval.models.client.budget import Budget
+from gage_eval.models.client.limiter import Limiter
 from gage_eval.store.objects import Objects
 
 T = TypeVar("T")
@@ -129,8 +129,8 @@ class Runtime:
         if self._objects is None or share is None or not getattr(config, "shared", False):
             return
 
-        def apply(slots: int, part: float) -> None:
-            self._loop.soon(partial(share, slots, part))
+        def apply(permits: int, part: float) -> None:
+            self._loop.soon(partial(share, permits, part))
 
         values = config.model_dump(mode="json")
         limiter = backend.limiter
@@ -158,7 +158,7 @@ class Runtime:
 
     @property
     def _is_busy(self) -> bool:
-        """Whether a request is in flight or waits for a slot."""
+        """Whether a request is in flight or waits for a permit."""
         with self._lock:
             backends = [future.result() for future in self._backends.values() if _succeeded(future)]
         return any(backend.limiter.is_busy for backend in backends)

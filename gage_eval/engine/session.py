@@ -20,9 +20,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from gage_eval.canonical import canonical_json, canonical_text, decode
-from gage_eval.errors import InputError
-from gage_eval.marks import Stage
+from gage_eval.base.canonical import canonical_json, canonical_text, decode
+from gage_eval.base.errors import InputError
+from gage_eval.base.marks import Stage
 from gage_eval.store import Store, local_folder
 from gage_eval.store.bundles import put_files, write_files
 from gage_eval.store.gc import SESSIONS as ROOT

@@ -14,8 +14,8 @@ from collections.abc import Callable, Collection
 from contextlib import suppress
 from typing import Any, Protocol
 
-from gage_eval.backends.placement import Placement
-from gage_eval.errors import GageError, InputError, StoreError
+from gage_eval.base.errors import GageError, InputError, StoreError
+from gage_eval.models.backends.placement import Placement
 from gage_eval.store import Store, local_folder
 from gage_eval.store.gc import SHARDS as ROOT
 from gage_eval.store.heartbeats import Heartbeat, Watch

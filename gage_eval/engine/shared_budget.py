@@ -10,10 +10,10 @@ import math
 import time
 from collections.abc import Callable, Sequence
 
-from gage_eval.client.budget import Budget, Part
+from gage_eval.base.errors import StoreError
+from gage_eval.base.periodic import Periodic
 from gage_eval.engine.quota import Amounts, Holder, Quota
-from gage_eval.errors import StoreError
-from gage_eval.periodic import Periodic
+from gage_eval.models.client.budget import Budget, Part
 from gage_eval.store.gc import LIMITS
 from gage_eval.store.heartbeats import GONE_S, RENEW_S
 from gage_eval.store.objects import Objects, safe_name

@@ -1,18 +1,18 @@
 """Limits of an endpoint that all runs of a store share.
 
 Each run that uses the endpoint holds its part of the limits in the store (`gage_eval.engine.quota`): while it has
-something to send, its share of the slots by its rank among those that send, and an equal share of the rates. A run that
-comes takes only what the others have given back, so it may wait a few seconds for its first slot.
+something to send, its share of the permits by its rank among those that send, and an equal share of the rates. A run
+that comes takes only what the others have given back, so it may wait a few seconds for its first permit.
 """
 
 import logging
 import time
 from collections.abc import Callable, Sequence
 
-from gage_eval.canonical import JsonValue, digest
+from gage_eval.base.canonical import JsonValue, digest
+from gage_eval.base.errors import StoreError
+from gage_eval.base.periodic import Periodic
 from gage_eval.engine.quota import Amounts, Holder, Quota
-from gage_eval.errors import StoreError
-from gage_eval.periodic import Periodic
 from gage_eval.store.gc import LIMITS
 from gage_eval.store.heartbeats import RENEW_S
 from gage_eval.store.objects import Objects
@@ -31,31 +31,31 @@ class SharedLimits:
     Args:
         objects: where the runs meet.
         endpoint: what names the endpoint, the same in all runs.
-        slots: requests in flight that all runs may have together.
+        permits: requests in flight that all runs may have together.
         is_busy: whether this run has something to send.
         in_flight: requests that this run has in flight.
-        apply: called with (slots, share of the rates) when this run's part changes, from any thread.
+        apply: called with (permits, share of the rates) when this run's part changes, from any thread.
     """
 
     def __init__(
         self,
         objects: Objects,
         endpoint: JsonValue,
-        slots: int,
+        permits: int,
         is_busy: Callable[[], bool],
         in_flight: Callable[[], int],
         apply: Callable[[int, float], None],
         *,
         renew_s: float = RENEW_S,
     ) -> None:
-        self._slots = slots
+        self._permits = permits
         self._is_busy = is_busy
         self._apply = apply
         self._renew_s = renew_s
         self._quota = Quota(
             objects,
             f"{LIMITS}/{digest(endpoint)[:32]}",
-            (slots, 1.0),
+            (permits, 1.0),
             in_use=lambda: (in_flight(), 0.0),
             state=lambda: {"busy": is_busy()},
             use=self._use,
@@ -110,14 +110,14 @@ class SharedLimits:
         if self._was_busy:
             sending = sorted([self._quota.path, *(other.path for other in others if other.state["busy"])])
             rank = sending.index(self._quota.path)
-            self._share = (self._slots // len(sending) + (rank < self._slots % len(sending)), 1.0 / len(sending))
+            self._share = (self._permits // len(sending) + (rank < self._permits % len(sending)), 1.0 / len(sending))
         else:
             self._share = (0, 0.0)
         return self._share
 
     def _use(self, held: Amounts) -> None:
-        slots, part = held
-        if slots >= 1 and part > _LEAST_PART:
-            self._apply(int(slots), part)
+        permits, part = held
+        if permits >= 1 and part > _LEAST_PART:
+            self._apply(int(permits), part)
         else:
             self._apply(0, 1.0)

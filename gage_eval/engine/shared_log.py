@@ -8,9 +8,9 @@ import logging
 import os
 from pathlib import Path
 
+from gage_eval.base.errors import StoreError
+from gage_eval.base.periodic import Periodic
 from gage_eval.engine.wal import FIRST_RECORD, MAGIC, LogWriter
-from gage_eval.errors import StoreError
-from gage_eval.periodic import Periodic
 from gage_eval.store.wip import Wip
 
 # Twice as often as answers may be lost: sending a segment takes time, too.

@@ -1,4 +1,4 @@
-"""The write-ahead log: every answer is on disk before its slot is freed.
+"""The write-ahead log: every answer is on disk before its permit is freed.
 
 A folder holds segments, each written by one writer only. A segment is an 8-byte magic followed by records:
 
@@ -22,7 +22,7 @@ from pathlib import Path
 
 import numpy as np
 
-from gage_eval.errors import StoreError
+from gage_eval.base.errors import StoreError
 
 _log = logging.getLogger(__name__)
 

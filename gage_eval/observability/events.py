@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from gage_eval.observability.results import StageResult
+from gage_eval.base.stages import StageResult
 
 # Fields that say where an event happened, or whether it is written. The other fields are its payload.
 _PLACE = frozenset({"task_id", "stage", "sample_id", "sampled"})

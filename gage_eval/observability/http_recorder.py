@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from gage_eval.client.post import PostFailed, post_json
+from gage_eval.models.client.post import PostFailed, post_json
 from gage_eval.observability.sinks import Lines
 from gage_eval.observability.writer import Recorded
 

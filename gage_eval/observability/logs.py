@@ -5,7 +5,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from gage_eval.errors import visible
+from gage_eval.base.errors import visible
 from gage_eval.observability.events import LogRecorded
 from gage_eval.observability.observer import Observer
 

@@ -16,8 +16,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from gage_eval import __version__
-from gage_eval.extras import missing
+from gage_eval.base.version import __version__
+from gage_eval.extend.extras import missing
+from gage_eval.models.client.types import KINDS
 from gage_eval.observability.events import (
     Event,
     MetricReported,
@@ -43,7 +44,6 @@ SHUTDOWN_S = 10.0
 _DURATIONS = [0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92]
 _TOKENS = [4**power for power in range(14)]
 
-_OPERATIONS = {"completion": "text_completion", "likelihood": "text_completion"}
 _PROVIDERS = {"openai_http": "openai"}
 
 _log = logging.getLogger(__name__)
@@ -187,7 +187,7 @@ class OpenTelemetrySink:
     def _answered(self, event: SampleAnswered, moment: int) -> None:
         if event.source != "sent" or not event.attempts:
             return
-        operation = _OPERATIONS.get(event.kind or "", "chat")
+        operation = KINDS.get(event.kind or "", KINDS["chat"]).operation
         about: dict[str, Any] = {
             "gen_ai.operation.name": operation,
             "gen_ai.provider.name": _PROVIDERS.get(event.backend, event.backend),

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Protocol
 
-from gage_eval.errors import visible
+from gage_eval.base.errors import visible
 from gage_eval.observability.events import Event
 from gage_eval.observability.writer import Recorded, Sink
 

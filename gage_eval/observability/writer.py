@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol
 
 import orjson
 
-from gage_eval.errors import visible
+from gage_eval.base.errors import visible
 from gage_eval.observability.events import Event, EventsDropped, FetchProgress, StageProgress
 
 PROGRESS_EVERY_S = 1.0

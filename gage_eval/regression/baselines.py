@@ -14,13 +14,13 @@ from urllib.parse import quote, unquote
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
 
-from gage_eval.canonical import decode
-from gage_eval.errors import InputError, closest
-from gage_eval.processes import user_name
+from gage_eval.base.canonical import decode
+from gage_eval.base.errors import InputError, closest
+from gage_eval.base.processes import user_name
 from gage_eval.regression.compare import ScoredTask
 from gage_eval.runs.names import is_name
-from gage_eval.runs.reading import RunReader, TaskReader
 from gage_eval.runs.record import StageRecord, stage_name
+from gage_eval.runs.results.reading import RunReader, TaskReader
 from gage_eval.store import Store
 
 _FOLDER = "baselines"

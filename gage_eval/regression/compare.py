@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from gage_eval.errors import InputError, closest
-from gage_eval.metrics.grouping import Grouping, grouping
+from gage_eval.base.errors import InputError, closest
 from gage_eval.regression.definitions import (
     KINDS,
     WRITTEN_BY_PROMPTS,
@@ -22,9 +21,10 @@ from gage_eval.regression.definitions import (
 from gage_eval.regression.evidence import Evidence, evidence
 from gage_eval.regression.gate import MAX_PARTNERLESS, GateRule, detectable_loss
 from gage_eval.regression.row_scores import Pairing, RowScores, pair, row_scores
-from gage_eval.runs.outcomes import Measure
-from gage_eval.runs.reading import RunReader, TaskReader
 from gage_eval.runs.record import StageRecord
+from gage_eval.runs.results.outcomes import Measure
+from gage_eval.runs.results.reading import RunReader, TaskReader
+from gage_eval.scoring.metrics.grouping import Grouping, grouping
 from gage_eval.stats.multiple import holm
 
 _MIN_SLICE = 5

@@ -7,9 +7,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gage_eval.canonical import JsonValue, canonical_text
-from gage_eval.runs.reading import TaskReader
+from gage_eval.base.canonical import JsonValue, canonical_text
 from gage_eval.runs.record import StageRecord
+from gage_eval.runs.results.reading import TaskReader
 from gage_eval.store import Store
 from gage_eval.store.content import content_hash
 

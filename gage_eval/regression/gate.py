@@ -15,7 +15,7 @@ from typing import Annotated, Literal, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field
 
 from gage_eval.regression.evidence import REPEATS_FOR_NOISE, Evidence
-from gage_eval.scorecards.regression import loses_more_than
+from gage_eval.scoring.scorecards.regression import loses_more_than
 from gage_eval.stats.multiple import holm
 
 Verdict: TypeAlias = Literal["regressed", "improved", "passed", "inconclusive"]

@@ -4,12 +4,12 @@ import logging
 from collections.abc import Sequence
 
 from gage_eval.regression.gating import Gated
-from gage_eval.regression.shown import gated_comparison
+from gage_eval.regression.report_adapter import gated_comparison
 from gage_eval.report.html import report_html
 from gage_eval.report.trend_chart import TrendPoint
 from gage_eval.runs.folder import REPORT_FILE, RunFolder
-from gage_eval.runs.reading import RunReader
-from gage_eval.runs.report_details import run_details
+from gage_eval.runs.results.reading import RunReader
+from gage_eval.runs.results.report_details import run_details
 
 _log = logging.getLogger(__name__)
 

@@ -4,13 +4,13 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from gage_eval.errors import InputError
+from gage_eval.base.errors import InputError
 from gage_eval.observability.events import GateDecided
 from gage_eval.regression.alarm import Alarm, alarm
 from gage_eval.regression.baselines import BaselineEntry, Baselines
 from gage_eval.regression.compare import ScoredTask, TaskComparison
 from gage_eval.regression.gate import GateRule, Judged, Verdict, judge, suite_verdict
-from gage_eval.runs.reading import RunReader
+from gage_eval.runs.results.reading import RunReader
 
 
 @dataclass(frozen=True)

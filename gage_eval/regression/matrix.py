@@ -9,18 +9,17 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from gage_eval.backends.base import Blocks
-from gage_eval.config.plain_words import plain_words
-from gage_eval.config.problems import path_text
-from gage_eval.config.yaml_lines import MAX_BYTES, as_written, parse
+from gage_eval.base.errors import ConfigError, GageError, InputError, Problem
+from gage_eval.config.model_of import model_of
+from gage_eval.config.yaml.lines import MAX_BYTES, parse
 from gage_eval.engine.host import EngineHost
-from gage_eval.errors import ConfigError, GageError, InputError, Problem
+from gage_eval.models.backends.base import Blocks
 from gage_eval.regression.compare import ScoredTask, TaskComparison
-from gage_eval.runs.in_turn import run_in_turn
 from gage_eval.runs.options import SUITE_PREFIX, Locations, RunOptions
-from gage_eval.runs.reading import RunReader
+from gage_eval.runs.results.reading import RunReader
+from gage_eval.runs.sequence import run_in_turn
 from gage_eval.stats.multiple import holm
 
 _ALPHA = 0.05
@@ -140,12 +139,7 @@ class Matrix(StrictModel):
 
     @classmethod
     def _parsed(cls, text: str, source: str) -> Self:
-        tree = as_written(parse(text, source))
-        try:
-            return cls.model_validate(tree)
-        except ValidationError as error:
-            wrong = plain_words(error, tree, cls)
-            raise ConfigError(source, [Problem(path_text(one.loc), one.message) for one in wrong]) from error
+        return model_of(parse(text, source), source, cls)[0]
 
     def _wrong_options(self) -> list[Problem]:
         """Options that do not exist, each once: it may be in every row, or with every model."""

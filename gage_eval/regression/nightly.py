@@ -14,9 +14,9 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import Field, field_validator, model_validator
 
-from gage_eval.backends.base import Blocks
+from gage_eval.base.errors import GageError
 from gage_eval.engine.host import EngineHost
-from gage_eval.errors import GageError
+from gage_eval.models.backends.base import Blocks
 from gage_eval.regression.gate import GateRule, Verdict
 from gage_eval.regression.gate_report import write_report
 from gage_eval.regression.gating import Gated, gate_with_anchor
@@ -24,10 +24,10 @@ from gage_eval.regression.matrix import Matrix, MatrixModel, MatrixRow, StrictMo
 from gage_eval.regression.trend import trend
 from gage_eval.report.summary import signed_text
 from gage_eval.report.trend_chart import MOST_POINTS, TrendPoint
-from gage_eval.runs.in_turn import run_in_turn
 from gage_eval.runs.names import is_name, slug
 from gage_eval.runs.options import Locations, RunOptions
-from gage_eval.runs.reading import RunReader
+from gage_eval.runs.results.reading import RunReader
+from gage_eval.runs.sequence import run_in_turn
 
 # The verdict on a cell. failed: it has no scores. unmeasured: no baseline that it can be compared with.
 CellVerdict: TypeAlias = Verdict | Literal["failed", "unmeasured"]

@@ -8,13 +8,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from gage_eval.backends.base import Blocks
-from gage_eval.errors import InputError
+from gage_eval.base.errors import InputError
+from gage_eval.models.backends.base import Blocks
 from gage_eval.regression.nightly import Nightly
+from gage_eval.runs.bundling import Packed, lacks, pack_together
 from gage_eval.runs.deployed import DeploymentRecord, record_deployment
 from gage_eval.runs.names import slug
 from gage_eval.runs.options import BUNDLE_PREFIX, Locations
-from gage_eval.runs.travel import Packed, lacks, pack_together
 from gage_eval.store import Store
 
 

@@ -10,12 +10,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gage_eval.errors import InputError
-from gage_eval.inputs import INPUTS
-from gage_eval.metrics.grouping import CLUSTER, Grouping, slice_column
+from gage_eval.base.errors import InputError
+from gage_eval.base.inputs import INPUTS
 from gage_eval.regression.evidence import Floats, PairedRows
-from gage_eval.runs.outcomes import Measure
-from gage_eval.runs.reading import TaskReader
+from gage_eval.runs.results.outcomes import Measure
+from gage_eval.runs.results.reading import TaskReader
+from gage_eval.scoring.metrics.grouping import CLUSTER, Grouping, slice_column
 from gage_eval.stats import at_least_k, pass_at_k, pass_hat_k
 
 Ints = npt.NDArray[np.int64]

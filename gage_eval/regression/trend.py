@@ -5,13 +5,13 @@ from contextlib import suppress
 from datetime import datetime
 from itertools import islice
 
-from gage_eval.errors import InputError
+from gage_eval.base.errors import InputError
 from gage_eval.regression.baselines import BaselineEntry
 from gage_eval.report.summary import MetricSummary, TaskSummary
 from gage_eval.report.trend_chart import MOST_POINTS, TrendPoint
 from gage_eval.runs.options import Locations
-from gage_eval.runs.reading import RunReader
-from gage_eval.runs.stored import StoredRun, stored_runs
+from gage_eval.runs.results.reading import RunReader
+from gage_eval.runs.results.stored import StoredRun, stored_runs
 
 # Runs of other suites and models that are read to find those of a trend.
 _MOST_READ = 1_000

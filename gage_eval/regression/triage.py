@@ -8,18 +8,18 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from gage_eval.errors import GageError, InputError
+from gage_eval.base.errors import GageError, InputError
 from gage_eval.regression.baselines import BaselineEntry
 from gage_eval.regression.compare import ScoredTask, SliceChange, TaskComparison
 from gage_eval.regression.definitions import Difference
-from gage_eval.regression.differing import run_differences
 from gage_eval.regression.gate import GateRule
 from gage_eval.regression.gating import Gated, GatedTask, gate
-from gage_eval.runs.explain import ExplainedAnswer, explain
+from gage_eval.regression.run_diff import run_differences
 from gage_eval.runs.options import RunOptions
-from gage_eval.runs.outcomes import Measure
 from gage_eval.runs.planned import options_before
-from gage_eval.runs.reading import RunReader, TaskReader
+from gage_eval.runs.results.explain import ExplainedAnswer, explain
+from gage_eval.runs.results.outcomes import Measure
+from gage_eval.runs.results.reading import RunReader, TaskReader
 
 Fate: TypeAlias = Literal["as bad again", "partly", "as good as the baseline"]
 FATES: tuple[Fate, ...] = ("as bad again", "partly", "as good as the baseline")

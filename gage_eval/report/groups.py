@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
-from gage_eval.metrics.scale import Scale
 from gage_eval.report.summary import GroupMetric, GroupScore, GroupSummary, MetricSummary, TaskSummary
+from gage_eval.scoring.metrics.scale import Scale
 from gage_eval.stats import macro_freedom, macro_mean, macro_stderr, pooled_mean, pooled_stderr, t_interval
 
 # Only a mean over samples can be pooled by the number of samples.

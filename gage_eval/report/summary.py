@@ -7,12 +7,12 @@ from typing import Any
 import orjson
 from pydantic import Field
 
-from gage_eval import __version__
+from gage_eval.base.statuses import NOT_OK, RESPONSE_STATUSES
+from gage_eval.base.version import __version__
 from gage_eval.report.metric_names import metric_name
 from gage_eval.report.suite_run import SuiteRun
 from gage_eval.report.timings import Spent, StageTime, SummaryModel, Timings, Usage, run_timings, run_usage
-from gage_eval.scorecards.card import CardRule, ScoreCard, task_scores
-from gage_eval.statuses import NOT_OK, RESPONSE_STATUSES
+from gage_eval.scoring.scorecards.card import CardRule, ScoreCard, task_scores
 
 SUMMARY_VERSION = 1
 LOWER_IS_BETTER = "↓"

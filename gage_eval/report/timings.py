@@ -95,7 +95,7 @@ class Spent:
 
 
 class StageTime(Protocol):
-    """What the timings need of a stage's result (`gage_eval.stages.StageResult`)."""
+    """What the timings need of a stage's result (`gage_eval.base.stages.StageResult`)."""
 
     @property
     def stage(self) -> str: ...

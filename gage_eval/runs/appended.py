@@ -8,7 +8,7 @@ import threading
 import time
 from pathlib import Path
 
-from gage_eval.errors import GageError
+from gage_eval.base.errors import GageError
 from gage_eval.store import Objects
 
 # How often a file that grew is uploaded to S3. A large file is uploaded less often: S3 cannot append, so each upload is

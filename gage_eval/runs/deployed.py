@@ -8,8 +8,8 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from gage_eval.canonical import canonical_json, digest
-from gage_eval.errors import StoreError
+from gage_eval.base.canonical import canonical_json, digest
+from gage_eval.base.errors import StoreError
 from gage_eval.store import Store
 from gage_eval.store.locks import hold_lock
 

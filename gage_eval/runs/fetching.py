@@ -6,18 +6,18 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gage_eval.datasets.fetch import DataCache
-from gage_eval.datasets.hub_files import HubFiles
-from gage_eval.datasets.origins import OriginPath
-from gage_eval.files import local_path
+from gage_eval.base.files import local_path
+from gage_eval.data.datasets.fetch import DataCache
+from gage_eval.data.datasets.hub_files import HubFiles
+from gage_eval.data.datasets.origins import OriginPath
 from gage_eval.observability.events import Event, FetchFinished, FetchProgress, FetchStarted
 from gage_eval.observability.observer import Observer
-from gage_eval.planning import stored_outputs
+from gage_eval.pipeline.forecast import stored_outputs
 from gage_eval.report.console import counted, size_text
 from gage_eval.store import Store
 
 if TYPE_CHECKING:
-    from gage_eval.planning.specs import Plan
+    from gage_eval.pipeline.specs import Plan
 
 
 def data_cache(data_dir: str | None = None) -> DataCache:
@@ -29,7 +29,7 @@ def data_cache(data_dir: str | None = None) -> DataCache:
     Raises:
         InputError: a variable of the environment cannot be read.
     """
-    from gage_eval.settings import load_settings
+    from gage_eval.config.settings import load_settings
 
     settings = load_settings()
     given = data_dir or settings.data_dir

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
-from gage_eval.canonical import JsonValue
-from gage_eval.errors import InputError, StoreError, closest
+from gage_eval.base.canonical import JsonValue
+from gage_eval.base.errors import InputError, StoreError, closest
 from gage_eval.runs.appended import LocalFile, UploadedFile
 from gage_eval.runs.names import checked, new_name
 from gage_eval.runs.options import Locations

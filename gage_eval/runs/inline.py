@@ -1,23 +1,23 @@
 """Carry out a run in this process, with or without a Prefect flow run that shows it."""
 
 import threading
-import time
 from collections.abc import Callable, Iterable
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextvars import copy_context
+from functools import partial
 
-from gage_eval import stages
+from gage_eval.base.marks import Stage
+from gage_eval.base.stages import StageResult
 from gage_eval.engine.host import EngineHost
-from gage_eval.marks import Stage
-from gage_eval.observability.events import TaskFailed, TaskFinished, TaskStarted
 from gage_eval.observability.observer import Observer
+from gage_eval.pipeline import stages
+from gage_eval.pipeline.dag import Call
+from gage_eval.pipeline.specs import TaskPlan
 from gage_eval.runs.fetching import check_keys, fetch_data, fetch_hub_data
+from gage_eval.runs.graph import Executor, Threads, run_graph
 from gage_eval.runs.launchers import Launchers, local_launchers
 from gage_eval.runs.options import RunOptions
 from gage_eval.runs.publish import publish
-from gage_eval.runs.scoring import score_ahead
 from gage_eval.runs.session import RunOutcome, RunSession
-from gage_eval.stages import Call, StageResult, TaskPlan, run_dag
 
 _WAKE_EVERY_S = 0.5
 
@@ -39,11 +39,12 @@ def run_inline(
         return carry_out(session)
 
 
-def carry_out(session: RunSession, launchers: Launchers | None = None) -> RunOutcome:
-    """Run all tasks of a session in this process and publish the result.
+def carry_out(session: RunSession, executor: Executor | None = None, launchers: Launchers | None = None) -> RunOutcome:
+    """Run all tasks of a session and publish the result.
 
     Args:
         session: the run.
+        executor: carries out the stages; by default threads of this process.
         launchers: what starts the shards of models that are served elsewhere; by default processes on this machine.
 
     Raises:
@@ -55,15 +56,18 @@ def carry_out(session: RunSession, launchers: Launchers | None = None) -> RunOut
         check_keys(session.plan)
     fetch_data(session.plan.origin_files, session.data, session.observer, session.env.check)
     fetch_hub_data(session.plan, session.store, session.observer, session.env.check)
-    call = stage_call(session)
     tasks = session.plan.tasks
     if any(task.placed for task in tasks):
         _in_waves(session, launchers or local_launchers(session.folder.engines))
-    elif len(tasks) == 1 or session.tasks_at_once == 1:
-        for task in tasks:
-            _run_task(session, task, call)
+        return publish(session)
+    observer, at_once = session.observer, session.tasks_at_once
+    if executor is not None:
+        _apart(session, partial(run_graph, tasks, executor, observer, at_once))
+    elif len(tasks) == 1 or at_once == 1:
+        run_graph(tasks, Threads(stage_call(session), 1), observer, 1)
     else:
-        _side_by_side(session, call)
+        with Threads(stage_call(session), at_once) as threads:
+            _apart(session, partial(run_graph, tasks, threads, observer, at_once))
     return publish(session)
 
 
@@ -71,32 +75,10 @@ def stage_call(session: RunSession) -> Call[StageResult]:
     """A `Call` that runs stages in this process."""
 
     def call(stage: Stage, task: TaskPlan, /, **inputs: StageResult | None) -> StageResult:
-        if stage == "infer":
-            score_ahead(session.env, task, session.results[task.task_id, "standardize"])
         result: StageResult = getattr(stages, stage)(session.env, getattr(task, stage), **inputs)
         return result
 
     return call
-
-
-def _run_task(session: RunSession, task: TaskPlan, call: Call[StageResult]) -> None:
-    """Run all stages of a task."""
-    tell, began = session.observer.tell, time.monotonic()
-    tell(TaskStarted(task.task_id))
-    try:
-        run_dag(task, call)
-    except BaseException as error:
-        tell(TaskFailed(task.task_id, str(error), type(error).__name__, not isinstance(error, Exception)))
-        raise
-    tell(TaskFinished(task.task_id, time.monotonic() - began))
-
-
-def _side_by_side(session: RunSession, call: Call[StageResult]) -> None:
-    """Run several tasks. After the first failure, running tasks finish and no other task starts.
-
-    An interruption (Ctrl-C, a signal) ends them soon: requests in flight are cancelled.
-    """
-    _apart(session, lambda: _until_all_end(session, call))
 
 
 def _in_waves(session: RunSession, launchers: Launchers) -> None:
@@ -115,17 +97,6 @@ def _apart(session: RunSession, tasks: Callable[[], None]) -> None:
             work.wait()
         raise
     work.result()
-
-
-def _until_all_end(session: RunSession, call: Call[StageResult]) -> None:
-    with ThreadPoolExecutor(session.tasks_at_once, thread_name_prefix="task") as pool:
-        futures = [pool.submit(_run_task, session, task, call) for task in session.plan.tasks]
-        done, _ = wait(futures, return_when=FIRST_EXCEPTION)
-        for future in futures:
-            future.cancel()
-        failed = next((error for future in done if (error := future.exception())), None)
-        if failed is not None:
-            raise failed
 
 
 class _Apart:

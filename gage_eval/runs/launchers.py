@@ -7,9 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol, TypeAlias
 
-from gage_eval.backends.placement import Placement
+from gage_eval.base.errors import InputError
 from gage_eval.engine.shard_groups import Launched
-from gage_eval.errors import InputError
+from gage_eval.models.backends.placement import Placement
 
 # How long processes have to end by themselves when their group has ended.
 _STOP_S = 10.0

@@ -5,11 +5,11 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gage_eval.errors import InputError
+from gage_eval.base.errors import InputError
 from gage_eval.report.console import counted, size_text
 from gage_eval.runs.deployed import FindDeleted, forget_deployment
+from gage_eval.runs.gc_roots import Roots, find_roots, forget_root
 from gage_eval.runs.options import Locations
-from gage_eval.runs.roots import Roots, find_roots, forget_root
 from gage_eval.store import Finding, GcReport, Store
 
 DEFAULT_AGE = "30d"

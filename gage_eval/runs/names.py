@@ -3,7 +3,7 @@
 import re
 import secrets
 
-from gage_eval.errors import InputError
+from gage_eval.base.errors import InputError
 
 _ADJECTIVES = (
     "able amber bold brave bright brisk calm clear clever cosy crisp dapper deft eager early easy fair fleet "

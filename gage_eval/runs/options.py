@@ -7,22 +7,23 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from annotated_types import Ge
 from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
 from pydantic_core import PydanticCustomError
 
-from gage_eval.backends.placement import Placement
-from gage_eval.errors import InputError, closest
-from gage_eval.files import local_path
-from gage_eval.marks import STAGES, Stage, identity, scheduling, semantic
+from gage_eval.base.errors import InputError, closest
+from gage_eval.base.files import local_path
+from gage_eval.base.marks import STAGES, Stage, identity, scheduling, semantic
+from gage_eval.models.backends.placement import Placement
 from gage_eval.runs.fetching import data_cache
-from gage_eval.runs.option_texts import OPTIONS
+from gage_eval.runs.options_dict import LEAST, TEXTS
 from gage_eval.runs.stored_pins import stored_pins
 from gage_eval.runs.unpacked import unpacked
 
 if TYPE_CHECKING:
-    from gage_eval.backends.base import BackendContext
     from gage_eval.config.load import LoadedConfig
     from gage_eval.config.model_choice import ModelChoice
+    from gage_eval.models.backends.base import BackendContext
 
 SUITE_PREFIX = "suite:"
 # What a store starts with that a Prefect block names.
@@ -42,57 +43,61 @@ def bundle_of(config: str) -> str | None:
     return config.removeprefix(BUNDLE_PREFIX) if config.startswith(BUNDLE_PREFIX) else None
 
 
-def _texts(field: str) -> dict[str, Any]:
-    """Title and description of an option's field."""
-    option = OPTIONS[field]
-    texts: dict[str, Any] = {"title": option.title, "description": option.description}
-    return texts if option.least is None else {**texts, "ge": option.least}
-
-
-class ModelOptions(BaseModel):
-    """The models to run, for a suite or in place of those of the config."""
+class _Options(BaseModel):
+    """Fields with the texts and limits of `gage_eval.runs.options_dict`."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=(), defer_build=True)
 
-    model: str | None = identity("infer", None, **_texts("model"))
-    endpoint: str | None = identity("infer", None, **_texts("endpoint"))
-    engine: str | None = identity("infer", None, **_texts("engine"))
-    api_key_env: str | None = scheduling(None, **_texts("api_key_env"))
-    api_key_block: str | None = scheduling(None, **_texts("api_key_block"))
-    model_block: str | None = identity("infer", None, **_texts("model_block"))
-    judges: tuple[str, ...] = identity("judge", (), **_texts("judges"))
-    judge_endpoint: str | None = identity("judge", None, **_texts("judge_endpoint"))
-    judge_api_key_env: str | None = scheduling(None, **_texts("judge_api_key_env"))
-    judge_api_key_block: str | None = scheduling(None, **_texts("judge_api_key_block"))
+    @classmethod
+    def __pydantic_init_subclass__(cls, **_: Any) -> None:
+        for name in cls.__annotations__:
+            field = cls.model_fields[name]
+            field.description = TEXTS[name]
+            if name in LEAST:
+                field.metadata.append(Ge(LEAST[name]))
+
+
+class ModelOptions(_Options):
+    """The models to run, for a suite or in place of those of the config."""
+
+    model: str | None = identity("infer", None)
+    endpoint: str | None = identity("infer", None)
+    engine: str | None = identity("infer", None)
+    api_key_env: str | None = scheduling(None)
+    api_key_block: str | None = scheduling(None)
+    model_block: str | None = identity("infer", None)
+    judges: tuple[str, ...] = identity("judge", ())
+    judge_endpoint: str | None = identity("judge", None)
+    judge_api_key_env: str | None = scheduling(None)
+    judge_api_key_block: str | None = scheduling(None)
 
 
 class RunOptions(ModelOptions):
-    """All options of a run. The command line, the Python API and the flows take names, defaults, texts and checks from
-    here.
+    """All options of a run, with their defaults and checks. `RunOptionsDict` has their texts.
 
     They are stored in run.json, so that `gage resume` and a retry in the Prefect UI use the same options.
     """
 
-    config: str = identity("load", **_texts("config"))
-    text: str | None = identity("load", None, **_texts("text"))
-    run_id: str | None = scheduling(None, **_texts("run_id"))
-    store: str | None = scheduling(None, **_texts("store"))
-    output_dir: str | None = scheduling(None, **_texts("output_dir"))
-    max_samples: int | None = semantic("load", None, **_texts("max_samples"))
-    shuffle_seed: int | None = semantic("load", None, **_texts("shuffle_seed"))
-    task_ids: tuple[str, ...] = scheduling((), **_texts("task_ids"))
-    sample_ids: tuple[str, ...] = semantic("preprocess", (), **_texts("sample_ids"))
-    data_dir: str | None = scheduling(None, **_texts("data_dir"))
-    model_path: str | None = identity("infer", None, **_texts("model_path"))
-    freshness: str | None = semantic("infer", None, **_texts("freshness"))
-    overrides: tuple[str, ...] = semantic("load", (), **_texts("overrides"))
-    concurrency: int | None = scheduling(None, **_texts("concurrency"))
-    refresh: tuple[Stage, ...] = scheduling((), **_texts("refresh"))
-    verify: bool = scheduling(default=False, **_texts("verify"))
-    resume: bool = scheduling(default=False, **_texts("resume"))
-    only_errors: bool = scheduling(default=False, **_texts("only_errors"))
-    work_pool: str | None = scheduling(None, **_texts("work_pool"))
-    shards: int | None = scheduling(None, **_texts("shards"))
+    config: str = identity("load")
+    text: str | None = identity("load", None)
+    run_id: str | None = scheduling(None)
+    store: str | None = scheduling(None)
+    output_dir: str | None = scheduling(None)
+    max_samples: int | None = semantic("load", None)
+    shuffle_seed: int | None = semantic("load", None)
+    task_ids: tuple[str, ...] = scheduling(())
+    sample_ids: tuple[str, ...] = semantic("preprocess", ())
+    data_dir: str | None = scheduling(None)
+    model_path: str | None = identity("infer", None)
+    freshness: str | None = semantic("infer", None)
+    overrides: tuple[str, ...] = semantic("load", ())
+    concurrency: int | None = scheduling(None)
+    refresh: tuple[Stage, ...] = scheduling(())
+    verify: bool = scheduling(default=False)
+    resume: bool = scheduling(default=False)
+    only_errors: bool = scheduling(default=False)
+    work_pool: str | None = scheduling(None)
+    shards: int | None = scheduling(None)
 
     @field_validator("refresh", mode="before")
     @classmethod
@@ -117,8 +122,8 @@ class RunOptions(ModelOptions):
         try:
             return cls.model_validate(given)
         except ValidationError as error:
-            from gage_eval.config.plain_words import plain_words
             from gage_eval.config.problems import path_text
+            from gage_eval.config.validation_messages import plain_words
 
             wrong = plain_words(error, given, cls)[0]
             raise InputError(f"{path_text(wrong.loc)}: {wrong.message}") from error
@@ -165,7 +170,7 @@ class RunOptions(ModelOptions):
         if (bundle := bundle_of(self.config)) is not None:
             return unpacked(Locations.at(self.store).store, bundle)
         if self.config.startswith(SUITE_PREFIX):
-            from gage_eval.config.template_places import suite_file
+            from gage_eval.config.suites.template_places import suite_file
 
             return suite_file(*suite_of(self.config))
         return Path(self.config)
@@ -185,7 +190,7 @@ class Locations:
         Raises:
             InputError: the store's URL cannot name a store.
         """
-        from gage_eval.settings import load_settings
+        from gage_eval.config.settings import load_settings
         from gage_eval.store import check_url
 
         settings = load_settings()
@@ -233,8 +238,8 @@ def load(options: RunOptions, source: str | None = None, context: "BackendContex
     """
     from gage_eval.config.files import read_config
     from gage_eval.config.load import Changes, load_config, parse_config
-    from gage_eval.config.templates import load_suite
-    from gage_eval.settings import load_settings, unknown_variables
+    from gage_eval.config.settings import load_settings, unknown_variables
+    from gage_eval.config.suites.templates import load_suite
 
     changes: Changes = {
         "overrides": options.overrides,

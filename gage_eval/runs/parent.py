@@ -6,10 +6,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+from gage_eval.base.errors import BudgetSpent, EndpointFailed, GageError, RunCancelled, StoreError
 from gage_eval.engine.job import missing_chunks
 from gage_eval.engine.session import ANSWERED, ModelSession, SessionFolder, SessionStep
 from gage_eval.engine.shard_groups import ShardGroup, ShardGroups
-from gage_eval.errors import BudgetSpent, EndpointFailed, GageError, RunCancelled, StoreError
 from gage_eval.report.timings import Spent
 from gage_eval.store import Store
 from gage_eval.store.heartbeats import Watch

@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
+from gage_eval.base.errors import InputError, closest
+from gage_eval.base.processes import user_name
 from gage_eval.config.files import read_config
 from gage_eval.config.load import read_document
 from gage_eval.config.pins import is_commit, unpinned
-from gage_eval.datasets.build import build_loader
-from gage_eval.errors import InputError, closest
-from gage_eval.processes import user_name
+from gage_eval.data.datasets.build import build_loader
 from gage_eval.runs.options import Locations, RunOptions
 from gage_eval.runs.stored_pins import Pin, pins_of, write_pin
 from gage_eval.store import Store

@@ -5,17 +5,17 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from gage_eval.backends.base import BackendContext, Blocks
-from gage_eval.backends.engines import Engines
+from gage_eval.base.errors import InputError
 from gage_eval.config.load import LoadedConfig
-from gage_eval.errors import InputError
+from gage_eval.models.backends.base import BackendContext, Blocks
+from gage_eval.models.backends.engines import Engines
 from gage_eval.observability.observer import Observer
-from gage_eval.planning.plan import make_plan
-from gage_eval.planning.specs import Plan
+from gage_eval.pipeline.plan import make_plan
+from gage_eval.pipeline.specs import Plan
 from gage_eval.runs.fetching import data_cache, fetch_data
 from gage_eval.runs.options import Locations, RunOptions, bundle_of, load
+from gage_eval.runs.results.stored import StoredRun
 from gage_eval.runs.resume import options_here
-from gage_eval.runs.stored import StoredRun
 from gage_eval.store import Store
 
 

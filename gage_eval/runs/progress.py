@@ -21,18 +21,25 @@ from gage_eval.observability.events import (
 )
 from gage_eval.report.console import clean, counted, padded, size_text
 from gage_eval.runs.fetching import fetch_line
-from gage_eval.runs.figures import ProgressLines, fetched_line, of_task, progress_line, progress_text, result_text
+from gage_eval.runs.results.formatting import (
+    ProgressLines,
+    fetched_line,
+    of_task,
+    progress_line,
+    progress_text,
+    result_text,
+)
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
-    from gage_eval.observability.results import StageResult
+    from gage_eval.base.stages import StageResult
 
 
 # The place of the fetch among the stages.
 _FETCH = ("", "fetch")
 # Loggers of backends that start engines.
-_ENGINES = logging.getLogger("gage_eval.backends")
+_ENGINES = logging.getLogger("gage_eval.models.backends")
 
 
 class ConsoleObserver:

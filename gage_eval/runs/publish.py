@@ -5,15 +5,15 @@ import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from gage_eval.canonical import decode
-from gage_eval.errors import visible
+from gage_eval.base.canonical import decode
+from gage_eval.base.errors import visible
 from gage_eval.observability.events import MetricReported, RunWarning
 from gage_eval.report.groups import group_summaries
 from gage_eval.report.html import report_html
 from gage_eval.report.summary import Summary, TaskSummary, run_summary
 from gage_eval.runs.folder import REPORT_FILE, SUMMARY_FILE
-from gage_eval.runs.reading import TaskReader
-from gage_eval.runs.report_details import run_details
+from gage_eval.runs.results.reading import TaskReader
+from gage_eval.runs.results.report_details import run_details
 from gage_eval.runs.session import RunOutcome, RunSession
 from gage_eval.runs.usage import spent_by
 
@@ -30,7 +30,7 @@ def publish(session: RunSession) -> RunOutcome:
     readers = [_reader(session, task.task_id) for task in session.plan.tasks]
     _write_report(session, summary, readers)
     if kinds := session.loaded.config.export:
-        from gage_eval.runs.export import export
+        from gage_eval.runs.results.export import export
 
         for kind in kinds:
             export(readers, kind, session.folder, session.recorder.record())

@@ -7,10 +7,10 @@ from typing import Any, ClassVar, Literal, TypeAlias
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from gage_eval.canonical import decode
-from gage_eval.errors import InputError
-from gage_eval.marks import STAGES
-from gage_eval.observability.results import StageResult
+from gage_eval.base.canonical import decode
+from gage_eval.base.errors import InputError
+from gage_eval.base.marks import STAGES
+from gage_eval.base.stages import StageResult
 from gage_eval.report.suite_run import SuiteRun
 
 RunStatus: TypeAlias = Literal["running", "completed", "failed", "interrupted"]

@@ -6,10 +6,10 @@ import time
 from collections.abc import Callable, Collection
 from datetime import UTC, datetime
 
-from gage_eval.errors import GageError
+from gage_eval.base.errors import GageError
+from gage_eval.base.periodic import Periodic
+from gage_eval.base.stages import StageResult
 from gage_eval.observability.events import Event, StageFailed, StageFinished, StageProgress, StageStarted
-from gage_eval.observability.results import StageResult
-from gage_eval.periodic import Periodic
 from gage_eval.runs.folder import RunFolder
 from gage_eval.runs.record import RunRecord, RunStatus, StageRecord, stage_name
 

@@ -6,27 +6,29 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from gage_eval import __version__, stages
-from gage_eval.canonical import decode
-from gage_eval.config.metrics import bound
+from gage_eval.base.canonical import decode
+from gage_eval.base.errors import InputError, RunFailed, closest
+from gage_eval.base.marks import Stage
+from gage_eval.base.processes import refuse_in_new_process
+from gage_eval.base.stages import StageResult
+from gage_eval.base.version import __version__
+from gage_eval.config.bound_metric import bound
 from gage_eval.config.models import MetricConfig
-from gage_eval.errors import InputError, RunFailed, closest
-from gage_eval.marks import Stage
-from gage_eval.metrics import BoundMetric
 from gage_eval.observability.observer import Observers
-from gage_eval.planning.specs import ReportSpec, ScoreSpec
-from gage_eval.processes import refuse_in_new_process
+from gage_eval.pipeline import stages
+from gage_eval.pipeline.action import Env
+from gage_eval.pipeline.specs import ReportSpec, ScoreSpec
+from gage_eval.pipeline.unscored import refuse_without_score
 from gage_eval.report.html import report_html
 from gage_eval.report.suite_run import SuiteRun
 from gage_eval.report.summary import Summary, TaskSummary, run_summary
 from gage_eval.runs.folder import REPORT_FILE, SUMMARY_FILE, RunFolder
-from gage_eval.runs.reading import RunReader
 from gage_eval.runs.record import RescoredRecord, RunRecord, StageRecord, stage_id_of, stage_name
-from gage_eval.runs.report_details import run_details
+from gage_eval.runs.results.reading import RunReader
+from gage_eval.runs.results.report_details import run_details
+from gage_eval.runs.results.stored import StoredRun
 from gage_eval.runs.scoring import scoring_processes
-from gage_eval.runs.stored import StoredRun
-from gage_eval.stages import Env, StageResult
-from gage_eval.stages.unscored import refuse_without_score
+from gage_eval.scoring.metrics import BoundMetric
 from gage_eval.store import Store
 
 _NEEDED: tuple[Stage, ...] = ("standardize", "preprocess", "infer")

@@ -3,7 +3,7 @@
 import os
 from typing import Any
 
-from gage_eval.errors import InputError
+from gage_eval.base.errors import InputError
 from gage_eval.runs.folder import RUN_FILE, RunFolder
 from gage_eval.runs.options import BUNDLE_PREFIX, SUITE_PREFIX, Locations, RunOptions
 from gage_eval.runs.record import RunRecord

@@ -5,16 +5,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from gage_eval.planning.specs import TaskPlan
 from gage_eval.report.summary import Summary
-from gage_eval.stages import Env, StageResult
 from gage_eval.store import Store
 
 # A share of the run's time, and seconds, that are worth a hint; and how many processes it names at most.
 _LONG_SHARE, _LONG_S, _MANY = 0.2, 10.0, 8
 
 if TYPE_CHECKING:
-    from gage_eval.metrics.processes import ScoringProcesses
+    from gage_eval.scoring.metrics.processes import ScoringProcesses
 
 
 @contextmanager
@@ -23,21 +21,13 @@ def scoring_processes(store: Store, count: int | None) -> Iterator["ScoringProce
     if count is None or count < 2:
         yield None
         return
-    from gage_eval.metrics.processes import ScoringProcesses
+    from gage_eval.scoring.metrics.processes import ScoringProcesses
 
     processes = ScoringProcesses(store.url, count)
     try:
         yield processes
     finally:
         processes.close()
-
-
-def score_ahead(env: Env, task: TaskPlan, samples: StageResult) -> None:
-    """Have the task's finished rows scored while the others are asked, if there are processes for it."""
-    if env.processes is not None:
-        from gage_eval.stages.scores_ahead import ScoresAhead
-
-        env.ahead[task.task_id] = ScoresAhead(env.processes, task.auto_eval, samples.outputs["samples"])
 
 
 def hint(summary: Summary, given: int | None) -> str | None:
@@ -51,7 +41,5 @@ def hint(summary: Summary, given: int | None) -> str | None:
     seconds = timings.evaluation_s
     if given is not None or cores < 2 or seconds < max(_LONG_S, _LONG_SHARE * timings.wall_runtime_s):
         return None
-    return (
-        f"auto_eval took {seconds:.0f} s. With GAGE_EVAL_AUTOEVAL_WORKERS={min(cores, _MANY)}, that many processes "
-        "score, while other rows are asked."
-    )
+    count = min(cores, _MANY)
+    return f"auto_eval took {seconds:.0f} s. GAGE_EVAL_AUTOEVAL_WORKERS={count} scores with {count} processes at once."

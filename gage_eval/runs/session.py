@@ -12,33 +12,34 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from types import TracebackType
 
-from gage_eval import __version__
-from gage_eval.backends.base import Blocks
-from gage_eval.client.budget import Budget
+from gage_eval.base.errors import GageError, InputError
+from gage_eval.base.processes import born, refuse_in_new_process
+from gage_eval.base.stages import StageResult
+from gage_eval.base.version import __version__
+from gage_eval.config.settings import Settings, load_settings
 from gage_eval.engine.host import EngineHost
 from gage_eval.engine.runtime import Runtime
 from gage_eval.engine.shard_groups import ShardGroups
-from gage_eval.errors import GageError, InputError
-from gage_eval.foreign import failure
+from gage_eval.extend.loading import failure
+from gage_eval.models.backends.base import Blocks
+from gage_eval.models.client.budget import Budget
 from gage_eval.observability.events import ConcurrencyChanged, RunFailed, RunFinished, RunStarted, RunWarning
 from gage_eval.observability.logs import log_events
 from gage_eval.observability.observer import Observer, Observers
 from gage_eval.observability.sample_events import Sampling
 from gage_eval.observability.writer import EventWriter
-from gage_eval.processes import born, refuse_in_new_process
+from gage_eval.pipeline.action import Env
 from gage_eval.report.suite_run import SuiteRun
 from gage_eval.report.summary import Summary
 from gage_eval.report.timings import Spent
 from gage_eval.runs.folder import RunFolder
+from gage_eval.runs.gc_roots import record_root
 from gage_eval.runs.options import Locations, RunOptions, bundle_of
 from gage_eval.runs.planned import planned
 from gage_eval.runs.record import ConfigRecord, FlowRunRecord, ProcessRecord, RunRecord, RunStatus, stage_id_of
 from gage_eval.runs.recorder import Recorder
-from gage_eval.runs.roots import record_root
 from gage_eval.runs.scoring import scoring_processes
 from gage_eval.runs.sinks import RunSinks
-from gage_eval.settings import Settings, load_settings
-from gage_eval.stages import Env, StageResult
 
 # Tasks that run at once: enough to overlap the end of one with the start of the next, few enough to save memory.
 TASKS_AT_ONCE = 4

@@ -15,20 +15,20 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from gage_eval.backends.base import BackendContext, Blocks
-from gage_eval.backends.gpus import devices
-from gage_eval.canonical import digest
-from gage_eval.client.budget import Budget
+from gage_eval.base.canonical import digest
+from gage_eval.base.errors import BudgetSpent, GageError, RunCancelled, StoreError
 from gage_eval.engine.gpus import hold_gpus
 from gage_eval.engine.host import EngineHost
 from gage_eval.engine.job import Tally
 from gage_eval.engine.runtime import Runtime
 from gage_eval.engine.session import ANSWERED, ModelSession, SessionFolder
 from gage_eval.engine.shard_groups import GroupFolder
-from gage_eval.errors import BudgetSpent, GageError, RunCancelled, StoreError
+from gage_eval.models.backends.base import BackendContext, Blocks
+from gage_eval.models.backends.gpus import devices
+from gage_eval.models.client.budget import Budget
+from gage_eval.pipeline.sharing import serve
 from gage_eval.report.timings import Spent
 from gage_eval.runs.usage import spent_by
-from gage_eval.stages.sharing import serve
 from gage_eval.store import Store
 from gage_eval.store.heartbeats import Heartbeat
 

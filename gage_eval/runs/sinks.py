@@ -6,10 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from gage_eval.base.errors import InputError
+from gage_eval.base.files import local_path
 from gage_eval.config.observability import ObservabilityConfig, SinkConfig
 from gage_eval.config.secrets import is_reference
-from gage_eval.errors import InputError
-from gage_eval.files import local_path
+from gage_eval.config.settings import Settings
 from gage_eval.observability.events import Event
 from gage_eval.observability.http_recorder import HTTPRecorder, HTTPRecorderConfig
 from gage_eval.observability.otel import OpenTelemetryConfig, OpenTelemetrySink
@@ -17,7 +18,6 @@ from gage_eval.observability.sinks import AtLeast, ConsoleSink, FileSink
 from gage_eval.observability.writer import EventWriter, Sink
 from gage_eval.runs.appended import LocalFile
 from gage_eval.runs.folder import EVENTS_FILE, RunFolder
-from gage_eval.settings import Settings
 
 
 def add_event(folder: RunFolder, event: Event) -> None:

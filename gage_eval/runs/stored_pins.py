@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from urllib.parse import quote
 
-from gage_eval.canonical import canonical_json, decode
-from gage_eval.errors import InputError, StoreError
+from gage_eval.base.canonical import canonical_json, decode
+from gage_eval.base.errors import InputError, StoreError
 from gage_eval.store import Store
 
 _FOLDER = "pins"

@@ -14,31 +14,33 @@ import uuid
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeAlias
 
-from gage_eval import stages
-from gage_eval.backends.build import parse_config
-from gage_eval.backends.placement import Placement
-from gage_eval.canonical import digest
+from gage_eval.base.canonical import digest
+from gage_eval.base.errors import BudgetSpent, EndpointFailed, RunCancelled
+from gage_eval.base.marks import Stage
+from gage_eval.base.stages import StageResult
+from gage_eval.base.tables import ASKS
 from gage_eval.engine.job import missing_chunks
 from gage_eval.engine.session import ModelSession
 from gage_eval.engine.shard_groups import ShardGroup
-from gage_eval.errors import BudgetSpent, EndpointFailed, RunCancelled
-from gage_eval.marks import Stage
+from gage_eval.models.backends.build import parse_config
+from gage_eval.models.backends.placement import Placement
 from gage_eval.observability.events import RunWarning, StageFailed, StageProgress, StageStarted
-from gage_eval.planning.asks import Asks, write_asks
-from gage_eval.planning.generate_spec import GenerateSpec
-from gage_eval.planning.source import RoleSource
+from gage_eval.pipeline import stages
+from gage_eval.pipeline.action import Served, StageRun, missing_run
+from gage_eval.pipeline.asks import Asks, StoredAsks, write_asks
+from gage_eval.pipeline.dag import run_dag
+from gage_eval.pipeline.generate_spec import GenerateSpec
+from gage_eval.pipeline.generation import earlier
+from gage_eval.pipeline.sharing import engine_of, files_of, step_of
+from gage_eval.pipeline.source import RoleSource
+from gage_eval.pipeline.specs import TaskPlan
 from gage_eval.runs.launchers import Launcher, Launchers, LocalProcesses
 from gage_eval.runs.parent import Parent, ParentStep
 from gage_eval.runs.session import RunSession
-from gage_eval.stages import StageResult, TaskPlan, run_dag
-from gage_eval.stages.base import Served, StageRun, missing_run
-from gage_eval.stages.generation import earlier
-from gage_eval.stages.sharing import engine_of, files_of, step_of
-from gage_eval.tables import ASKS
 
 # (task id, stage)
 StageId: TypeAlias = tuple[str, Stage]
@@ -320,9 +322,8 @@ def _asks_of(stage: Stage, task: TaskPlan, run: StageRun) -> list[Asks]:
     if table is None:
         return task.judge.asks(None)
     writer = run.env.store.writer(ASKS)
-    write_asks(table, run.input("prepared"), writer)
-    stored = writer.commit()
-    return [replace(asks, table=stored) for asks in task.judge.asks(table)]
+    write_asks(table, writer)
+    return task.judge.asks(StoredAsks(writer.commit(), table))
 
 
 def _group_key(stage: Stage, spec: GenerateSpec) -> str:

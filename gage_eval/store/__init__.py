@@ -17,9 +17,10 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from gage_eval.canonical import JsonValue
-from gage_eval.errors import InputError, StoreError
-from gage_eval.files import local_path
+from gage_eval.base.canonical import JsonValue
+from gage_eval.base.errors import InputError, StoreError
+from gage_eval.base.files import local_path
+from gage_eval.base.tables import TableSchema
 from gage_eval.store.actions import Action, Actions
 from gage_eval.store.artifacts import Artifact, ArtifactWriter, open_artifact
 from gage_eval.store.claims import Claims, NoClaims, open_claims
@@ -33,7 +34,6 @@ from gage_eval.store.parquet import parquet_bytes
 from gage_eval.store.responses import Responses
 from gage_eval.store.verify import Finding, verify
 from gage_eval.store.wip import Chunk, Wip, list_wips
-from gage_eval.tables import TableSchema
 
 __all__ = [
     "Action", "Artifact", "ArtifactWriter", "Chunk", "Claims", "Finding", "GcReport", "Listed", "Media", "ObjectInfo",

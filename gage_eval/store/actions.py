@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-import gage_eval
-from gage_eval.canonical import JsonValue, canonical_json, decode
-from gage_eval.errors import ArtifactDamaged, StoreError
+from gage_eval.base.canonical import JsonValue, canonical_json, decode
+from gage_eval.base.errors import ArtifactDamaged, StoreError
+from gage_eval.base.version import __version__
 from gage_eval.store.artifacts import Artifact, find_whole
 from gage_eval.store.manifest import REMEDY, manifest_path
 from gage_eval.store.objects import Objects, is_digest, safe_name
@@ -88,7 +88,7 @@ class Actions:
                 "outputs": outputs,
                 "complete": complete,
                 "document": document,
-                "created_by": gage_eval.__version__,
+                "created_by": __version__,
             }
         )
         ours = _parse(data, action_path(stage, key))

@@ -12,8 +12,9 @@ from types import TracebackType
 
 import pyarrow as pa
 
-from gage_eval.canonical import sha256_hex
-from gage_eval.errors import StoreError
+from gage_eval.base.canonical import sha256_hex
+from gage_eval.base.errors import StoreError
+from gage_eval.base.tables import TableSchema
 from gage_eval.store.content import content_hash
 from gage_eval.store.manifest import (
     Manifest,
@@ -31,7 +32,6 @@ from gage_eval.store.objects import STAGING, Objects, explain_os_errors, is_dige
 from gage_eval.store.parquet import UNREADABLE, Source, read_parquet, write_parquet
 from gage_eval.store.ranges import RangedFile
 from gage_eval.store.spool import spool
-from gage_eval.tables import TableSchema
 
 _UPLOADS = 8
 # Arrow keeps the freed memory of earlier tables, up to 30 MiB. To release it after each part would cost 5 % of the time

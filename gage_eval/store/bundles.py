@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path, PurePosixPath
 
-from gage_eval.canonical import canonical_json, decode, sha256_hex
-from gage_eval.errors import InputError, StoreError
+from gage_eval.base.canonical import canonical_json, decode, sha256_hex
+from gage_eval.base.errors import InputError, StoreError
 from gage_eval.store.media import Media, media_url
 from gage_eval.store.objects import Objects, is_digest
 

@@ -9,7 +9,7 @@ from functools import partial
 
 import pyarrow as pa
 
-from gage_eval.errors import ArtifactDamaged
+from gage_eval.base.errors import ArtifactDamaged
 from gage_eval.store.actions import Action, Actions
 from gage_eval.store.artifacts import Artifact, find_artifact
 from gage_eval.store.bundles import ROOT as BUNDLES

@@ -10,9 +10,9 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from gage_eval.canonical import canonical_json, decode
-from gage_eval.errors import StoreError
-from gage_eval.periodic import Periodic
+from gage_eval.base.canonical import canonical_json, decode
+from gage_eval.base.errors import StoreError
+from gage_eval.base.periodic import Periodic
 from gage_eval.store.objects import Objects
 
 # How often a sign is renewed, and after how long without a change its process counts as gone.

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
-from gage_eval.canonical import canonical_json
-from gage_eval.errors import StoreError
-from gage_eval.files import locked
-from gage_eval.periodic import Periodic
+from gage_eval.base.canonical import canonical_json
+from gage_eval.base.errors import StoreError
+from gage_eval.base.files import locked
+from gage_eval.base.periodic import Periodic
 from gage_eval.store.objects import Objects, explain_os_errors, refuse_write, safe_name
 
 LEASE_S = 30.0

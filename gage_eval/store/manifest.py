@@ -6,10 +6,10 @@ from itertools import pairwise
 
 import pyarrow as pa
 
-from gage_eval.canonical import JsonValue, canonical_json, decode, digest
-from gage_eval.errors import ArtifactDamaged
+from gage_eval.base.canonical import JsonValue, canonical_json, decode, digest
+from gage_eval.base.errors import ArtifactDamaged
+from gage_eval.base.tables import ALL, TableSchema
 from gage_eval.store.objects import is_digest
-from gage_eval.tables import ALL, TableSchema
 
 _FORMAT = 1
 REMEDY = "`gage cache verify --remove` deletes it, and the next run computes it again."

@@ -11,8 +11,8 @@ from typing import Self, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gage_eval.canonical import sha256_hex
-from gage_eval.errors import ArtifactDamaged, StoreError
+from gage_eval.base.canonical import sha256_hex
+from gage_eval.base.errors import ArtifactDamaged, StoreError
 from gage_eval.store.objects import Objects
 
 MEDIA_SCHEME = "media://"

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-from gage_eval.canonical import sha256_hex
-from gage_eval.errors import StoreError
+from gage_eval.base.canonical import sha256_hex
+from gage_eval.base.errors import StoreError
 
 T = TypeVar("T")
 

@@ -13,8 +13,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from gage_eval.canonical import canonical_json, decode, sha256_hex
-from gage_eval.errors import ArtifactDamaged
+from gage_eval.base.canonical import canonical_json, decode, sha256_hex
+from gage_eval.base.errors import ArtifactDamaged
 from gage_eval.store.manifest import REMEDY, manifest_path
 from gage_eval.store.objects import Objects, is_digest
 

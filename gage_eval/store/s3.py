@@ -15,8 +15,8 @@ from itertools import count
 from pathlib import Path
 from typing import Any, TypeVar
 
-from gage_eval import interrupts
-from gage_eval.errors import InputError, StoreError
+from gage_eval.base import interrupts
+from gage_eval.base.errors import InputError, StoreError
 from gage_eval.store.objects import ObjectInfo, is_plain, refuse_write, safe_path
 
 T = TypeVar("T")

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from gage_eval.canonical import sha256_hex
+from gage_eval.base.canonical import sha256_hex
 from gage_eval.store.objects import LocalObjects, ObjectInfo, Objects
 
 

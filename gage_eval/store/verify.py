@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gage_eval.errors import ArtifactDamaged, InputError, StoreError
+from gage_eval.base.errors import ArtifactDamaged, InputError, StoreError
 from gage_eval.store.actions import Actions
 from gage_eval.store.artifacts import Artifact, find_artifact
 from gage_eval.store.bundles import ROOT as BUNDLES

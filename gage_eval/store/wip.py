@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from gage_eval.canonical import canonical_json, decode, sha256_hex
-from gage_eval.errors import ArtifactDamaged
+from gage_eval.base.canonical import canonical_json, decode, sha256_hex
+from gage_eval.base.errors import ArtifactDamaged
 from gage_eval.store.objects import Objects, explain_os_errors, refuse_write, safe_name
 from gage_eval.store.parquet import UNREADABLE, read_parquet
 from gage_eval.store.spool import spool, spooled

@@ -19,7 +19,7 @@ from starlette.responses import (
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from gage_eval.errors import GageError, InputError, StoreError
+from gage_eval.base.errors import GageError, InputError, StoreError
 from gage_eval.runs.folder import REPORT_FILE
 from gage_eval.store.media import media_url
 from gage_eval.store.media_types import media_type

@@ -3,12 +3,12 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from gage_eval.errors import InputError
+from gage_eval.base.errors import InputError
 from gage_eval.regression.compare import Compared
 from gage_eval.regression.definitions import KINDS as ALLOWABLE
 from gage_eval.regression.definitions import Difference
-from gage_eval.regression.differing import run_differences
-from gage_eval.runs.reading import RunReader
+from gage_eval.regression.run_diff import run_differences
+from gage_eval.runs.results.reading import RunReader
 from gage_eval.viewer.comparison import compared
 from gage_eval.viewer.list_page import ListPage
 from gage_eval.viewer.listing import ListState

@@ -4,7 +4,7 @@ from typing import Literal, TypeAlias
 
 from gage_eval.regression.compare import Compared, compare
 from gage_eval.regression.evidence import Evidence
-from gage_eval.runs.reading import RunReader
+from gage_eval.runs.results.reading import RunReader
 from gage_eval.viewer.opened import WAIT_S, Opened
 
 Tone: TypeAlias = Literal["good", "bad", "plain"]

@@ -6,8 +6,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gage_eval.errors import InputError
-from gage_eval.runs.sql import sentence_of
+from gage_eval.base.errors import InputError
+from gage_eval.runs.results.sql import sentence_of
 from gage_eval.viewer.index import About, rows_of
 
 if TYPE_CHECKING:

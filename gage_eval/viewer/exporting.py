@@ -9,8 +9,8 @@ import pyarrow as pa
 from starlette.background import BackgroundTask
 from starlette.responses import FileResponse, Response, StreamingResponse
 
-from gage_eval.errors import InputError
-from gage_eval.runs.tabular import csv_header, csv_lines, json_lines
+from gage_eval.base.errors import InputError
+from gage_eval.runs.results.tabular import csv_header, csv_lines, json_lines
 from gage_eval.viewer.listing import COLUMNS, ListState
 from gage_eval.viewer.open_task import OpenTask
 from gage_eval.viewer.query import Labelled

@@ -20,14 +20,14 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gage_eval.canonical import canonical_text, decode
-from gage_eval.errors import InputError
-from gage_eval.inputs import INPUTS
-from gage_eval.metrics.grouping import Grouping, grouping, slice_column
-from gage_eval.runs.calls import PendingResponses
-from gage_eval.runs.outcomes import Measure, outcome_mask
-from gage_eval.runs.reading import TaskReader
-from gage_eval.runs.rows import read_part
+from gage_eval.base.canonical import canonical_text, decode
+from gage_eval.base.errors import InputError
+from gage_eval.base.inputs import INPUTS
+from gage_eval.runs.results.calls import PendingResponses
+from gage_eval.runs.results.outcomes import Measure, outcome_mask
+from gage_eval.runs.results.reading import TaskReader
+from gage_eval.runs.results.rows import read_part
+from gage_eval.scoring.metrics.grouping import Grouping, grouping, slice_column
 from gage_eval.viewer.fields import slice_names
 
 if TYPE_CHECKING:

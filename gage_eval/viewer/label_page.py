@@ -7,8 +7,8 @@ from urllib.parse import urlencode
 
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from gage_eval.errors import GageError, InputError, StoreError
-from gage_eval.runs.labels import Label, Labels, Verdict, by_verdict
+from gage_eval.base.errors import GageError, InputError, StoreError
+from gage_eval.runs.results.labels import Label, Labels, Verdict, by_verdict
 from gage_eval.store import Store
 from gage_eval.store.objects import is_digest
 from gage_eval.viewer.index import response_number

@@ -11,11 +11,11 @@ import numpy as np
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
-from gage_eval.errors import InputError
+from gage_eval.base.errors import InputError
+from gage_eval.data.sample.table import rows_of
 from gage_eval.regression.evidence import Evidence
-from gage_eval.runs.explain import expected_of, question_of
-from gage_eval.runs.reading import RunReader, TaskReader
-from gage_eval.sample.table import rows_of
+from gage_eval.runs.results.explain import expected_of, question_of
+from gage_eval.runs.results.reading import RunReader, TaskReader
 from gage_eval.viewer.comparison import compared
 from gage_eval.viewer.database import IndexDatabase
 from gage_eval.viewer.exporting import exported

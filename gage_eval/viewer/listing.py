@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from urllib.parse import urlencode
 
-from gage_eval.errors import InputError, closest
+from gage_eval.base.errors import InputError, closest
 from gage_eval.viewer.database import IndexDatabase, check_expression
 from gage_eval.viewer.index import BETWEEN, TEXT_COLUMNS, About, IndexedMeasure, order_query
 from gage_eval.viewer.query import NO_LABELS, Labelled, condition_of

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import orjson
 
-from gage_eval.canonical import decode
+from gage_eval.base.canonical import decode
 from gage_eval.store.media import MEDIA_URL
 
 PartKind = Literal["text", "image", "audio", "video", "link", "json"]

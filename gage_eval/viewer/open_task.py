@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from gage_eval.runs.outcomes import Measure
-from gage_eval.runs.reading import RunReader, TaskReader
+from gage_eval.runs.results.outcomes import Measure
+from gage_eval.runs.results.reading import RunReader, TaskReader
 from gage_eval.viewer.index import IndexedMeasure
 from gage_eval.viewer.listing import Listing
 

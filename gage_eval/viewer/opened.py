@@ -13,14 +13,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from gage_eval.canonical import JsonValue, digest
-from gage_eval.errors import GageError, InputError
+from gage_eval.base.canonical import JsonValue, digest
+from gage_eval.base.errors import GageError, InputError
 from gage_eval.regression.compare import ScoredTask
-from gage_eval.runs.calls import PendingResponses
 from gage_eval.runs.options import Locations
-from gage_eval.runs.reading import RunReader, TaskReader
-from gage_eval.runs.sql import sentence_of
-from gage_eval.runs.stored import StoredRun
+from gage_eval.runs.results.calls import PendingResponses
+from gage_eval.runs.results.reading import RunReader, TaskReader
+from gage_eval.runs.results.sql import sentence_of
+from gage_eval.runs.results.stored import StoredRun
 from gage_eval.store import Store
 from gage_eval.viewer.database import IndexDatabase
 from gage_eval.viewer.index import INDEX_VERSION, build_index

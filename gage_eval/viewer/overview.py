@@ -4,11 +4,11 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 
-from gage_eval.errors import GageError, InputError
+from gage_eval.base.errors import GageError, InputError
 from gage_eval.regression.baselines import Baselines
 from gage_eval.runs.folder import RunFolder
-from gage_eval.runs.reading import RunReader
-from gage_eval.runs.stored import StoredRun, stored_runs
+from gage_eval.runs.results.reading import RunReader
+from gage_eval.runs.results.stored import StoredRun, stored_runs
 from gage_eval.viewer.index import BETWEEN, KINDS, IndexedMeasure, IndexedSlice
 from gage_eval.viewer.listing import Listing
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from gage_eval.errors import InputError
+from gage_eval.base.errors import InputError
 from gage_eval.viewer.index import About, IndexedMeasure
 
 

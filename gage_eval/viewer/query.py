@@ -5,9 +5,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from gage_eval.errors import InputError, closest
-from gage_eval.runs.labels import VERDICTS
-from gage_eval.statuses import REASONS, RESPONSE_STATUSES
+from gage_eval.base.errors import InputError, closest
+from gage_eval.base.statuses import REASONS, RESPONSE_STATUSES
+from gage_eval.runs.results.labels import VERDICTS
 from gage_eval.viewer.fields import FIELDS, NUMBERS, TEXTS
 from gage_eval.viewer.index import BETWEEN, KINDS, About, IndexedMeasure
 

@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from gage_eval.errors import InputError
+from gage_eval.base.errors import InputError
 from gage_eval.report.html import overview_shares
 from gage_eval.report.shares import remarks
 from gage_eval.report.summary import MetricSummary
-from gage_eval.runs.listing import run_remarks, scored_metrics, shown_stages
-from gage_eval.runs.reading import RunReader
+from gage_eval.runs.results.listing import run_remarks, scored_metrics, shown_stages
+from gage_eval.runs.results.reading import RunReader
 from gage_eval.viewer.list_page import ListPage
 from gage_eval.viewer.listing import ListState
 from gage_eval.viewer.opened import Opened, StillIndexing

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from html import escape
 
-from gage_eval.errors import GageError, InputError
+from gage_eval.base.errors import GageError, InputError
 from gage_eval.report.charts import Svg
 from gage_eval.report.console import score_text
 from gage_eval.report.summary import MetricSummary, format_value
 from gage_eval.runs.options import Locations
-from gage_eval.runs.stored import StoredRun, stored_runs
+from gage_eval.runs.results.stored import StoredRun, stored_runs
 
 _MOST_POINTS = 60
 

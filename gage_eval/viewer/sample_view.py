@@ -4,15 +4,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from gage_eval.canonical import decode
-from gage_eval.field_paths import reference_texts
+from gage_eval.base.canonical import decode
+from gage_eval.base.field_paths import reference_texts
 from gage_eval.report.summary import format_value
-from gage_eval.runs.asked import shown_calls
-from gage_eval.runs.calls import ModelCall
-from gage_eval.runs.explain import ExplainedAnswer, explain
-from gage_eval.runs.outcomes import Measure
-from gage_eval.runs.reading import TaskReader
-from gage_eval.runs.rows import SampleRow
+from gage_eval.runs.results.calls import ModelCall
+from gage_eval.runs.results.explain import ExplainedAnswer, explain
+from gage_eval.runs.results.outcomes import Measure
+from gage_eval.runs.results.reading import TaskReader
+from gage_eval.runs.results.rows import SampleRow, verdict_name
+from gage_eval.runs.results.sent_requests import shown_calls
 from gage_eval.viewer.messages import (
     Candidate,
     ShownMessage,
@@ -47,8 +47,9 @@ class ShownScore:
 
 @dataclass(frozen=True)
 class ShownJudgment:
-    """A judge's verdict, its words, and what it was asked."""
+    """A judge's verdict, its words, and what it was asked. ``name`` tells several verdicts apart."""
 
+    name: str
     status: str
     text: str
     explanation: str
@@ -172,12 +173,15 @@ def _is_good(one: Mapping[str, Any], measure: Measure | None) -> bool | None:
 
 
 def _judgments(row: SampleRow, replicate: int, calls: list[ModelCall]) -> list[ShownJudgment]:
-    asked = [call for call in calls if call.stage == "judge" and call.replicate == replicate]
+    asked = {call.response["response_key"]: call for call in calls if call.stage == "judge" and call.response}
     found = []
-    for number, one in enumerate(x for x in row.judgments if x.get("replicate", 0) == replicate):
-        call = asked[number] if number < len(asked) else None
+    for one in row.judgments:
+        if one.get("replicate", 0) != replicate:
+            continue
+        call = asked.get(one.get("response_key"))
         found.append(
             ShownJudgment(
+                verdict_name(one),
                 one["status"],
                 str(one.get("text") or one.get("answer") or ""),
                 str(one.get("explanation") or ""),

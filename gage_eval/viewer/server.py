@@ -6,13 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gage_eval.errors import InputError
+from gage_eval.base.errors import InputError
+from gage_eval.base.ports import LOOPBACK, VIEWER_PORT
 
 if TYPE_CHECKING:
     from gage_eval.runs.options import Locations
-
-PORT = 4280
-HOST = "127.0.0.1"
 
 
 class ViewerServer:
@@ -51,7 +49,7 @@ class ViewerServer:
     @property
     def url(self) -> str:
         """The address, without the token."""
-        return f"http://{HOST}:{self.port}"
+        return f"http://{LOOPBACK}:{self.port}"
 
     def link(self, path: str = "/") -> str:
         """An address with the token, for the browser of the user."""
@@ -85,12 +83,12 @@ class ViewerServer:
 
 
 def _listening(port: int | None) -> socket.socket:
-    wanted = [PORT, 0] if port is None else [port]
+    wanted = [VIEWER_PORT, 0] if port is None else [port]
     for one in wanted:
         listening = socket.socket()
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            listening.bind((HOST, one))
+            listening.bind((LOOPBACK, one))
             listening.listen(128)
             return listening
         except OSError:

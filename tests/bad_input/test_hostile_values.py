@@ -14,7 +14,7 @@ from gage_eval.store import Store
 
 HELPERS = """
 import asyncio
-from gage_eval.metrics import Score, Verdict
+from gage_eval.plugins import Score, Verdict
 
 
 class Mute(Exception):
@@ -102,8 +102,7 @@ VERDICTS = {
 
 
 BACKEND = """
-from gage_eval.backends.base import BackendConfig, BaseBackend
-from gage_eval.client.types import Response
+from gage_eval.plugins import BackendConfig, BaseBackend, Response
 
 
 class Own(BaseBackend[BackendConfig]):
@@ -316,7 +315,7 @@ def test_a_request_or_response_of_a_hook_that_nothing_can_hold_is_one_sentence(
     tmp_path: Path, gage: Command, given: str
 ) -> None:
     method = "parse" if given.startswith("Response") else "prepare"
-    code = f"from gage_eval.client.types import Request, Response\nclass Own:\n    def {method}(self, *_):\n"
+    code = f"from gage_eval.plugins import Request, Response\nclass Own:\n    def {method}(self, *_):\n"
     role = {"adapter_id": "dut", "role_type": "dut_model", "backend_id": "model", "class_path": "own.py:Own"}
     write(tmp_path, [], f"{code}        return {given}\n", role_adapters=[role])
     ended = gage("run", "all.yaml")
@@ -328,7 +327,7 @@ def test_a_request_or_response_of_a_hook_that_nothing_can_hold_is_one_sentence(
     "given", ["Aggregate(10**400)", "Aggregate(1.0, samples=1.5)", "{'\\ud800': Aggregate(1.0)}", *RAISED.values()]
 )
 def test_what_an_aggregation_gives_or_raises_is_one_sentence(tmp_path: Path, gage: Command, given: str) -> None:
-    code = f"from gage_eval.metrics.aggregations.base import Aggregate\ndef own(rows):\n    return {given}\n"
+    code = f"from gage_eval.plugins import Aggregate\ndef own(rows):\n    return {given}\n"
     write(tmp_path, [], code, metrics=[{"implementation": "exact_match", "aggregation": "own.py:own"}])
     ended = gage("run", "all.yaml")
     assert ended.code == 2

@@ -11,9 +11,9 @@ from support.command import Command
 from support.endpoint import mock_endpoint
 from support.runs import write_config, write_sums
 
+from gage_eval.base.errors import InputError
 from gage_eval.engine.refusals import MOST_IN_A_ROW
-from gage_eval.errors import InputError
-from gage_eval.registry import backends
+from gage_eval.extend.registry import backends
 
 Edit = Callable[[str], str]
 

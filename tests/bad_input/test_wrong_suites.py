@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from gage_eval.client import download
-from gage_eval.errors import ConfigError, InputError
+from gage_eval.base.errors import ConfigError, InputError
+from gage_eval.data.datasets import download
 from gage_eval.runs import RunOptions
 from gage_eval.runs.inline import run_inline
 from tests.support.runs import gage

@@ -5,7 +5,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from gage_eval.backends.dummy import Dummy
+from gage_eval.models.backends.dummy import Dummy
 from tests.cli.conftest import Gage
 from tests.support.workspace import JUDGED, ROWS, write_config
 

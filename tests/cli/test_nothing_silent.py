@@ -171,9 +171,7 @@ def test_rejects_of_several_files_name_the_file_and_its_line(gage: Gage, workspa
 
 
 def test_a_run_names_slices_and_numbers_that_no_answer_has(gage: Gage, workspace: Path) -> None:
-    own = (
-        "from gage_eval.metrics import metric\n\n\n@metric('own', value=('found', 'lost'))\ndef own(prediction: str):\n"
-    )
+    own = "from gage_eval.plugins import metric\n\n\n@metric('own', value=('found', 'lost'))\ndef own(prediction):\n"
     (workspace / "own.py").write_text(f"{own}    return {{'found': 1.0}}\n")
     metrics = [{"metric_id": "exact_match", "slices": ["metadata.topic"]}, "own.py:own"]
     write_config(workspace, metrics=metrics)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from gage_eval.base.errors import InputError
 from gage_eval.cli.main import main
-from gage_eval.errors import InputError
 from tests.cli.conftest import Gage
 
 GAGE = f"'{sys.executable}' -m gage_eval"

@@ -7,7 +7,7 @@ import orjson
 import pyarrow as pa
 import pytest
 
-from gage_eval.statuses import REASONS
+from gage_eval.base.statuses import REASONS
 from gage_eval.store import Store
 from gage_eval.store.artifacts import ArtifactWriter
 from tests.cli.conftest import Gage
@@ -40,7 +40,7 @@ class Judge:
         return "Hm." if "silent" in text else "SCORE: 1"
 '''
 METRIC = """
-from gage_eval.metrics import Verdict
+from gage_eval.plugins import Verdict
 
 
 def rating(text: str) -> Verdict | None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from gage_eval.processes import born
+from gage_eval.base.processes import born
 from gage_eval.runs.record import ConfigRecord, RunRecord, StageRecord
 from tests.cli.conftest import Gage
 from tests.support.workspace import JUDGED, ROWS, write_config

@@ -10,8 +10,8 @@ import pytest
 
 from gage_eval.cli.output import print_table
 from gage_eval.observability.events import FetchProgress, RunStarted, StageProgress
-from gage_eval.runs.figures import progress_text, result_text
 from gage_eval.runs.progress import ConsoleObserver
+from gage_eval.runs.results.formatting import progress_text, result_text
 from tests.cli.conftest import Gage
 from tests.support.workspace import ROWS, write_config, write_rows
 
@@ -90,7 +90,7 @@ def test_a_table_that_is_piped_keeps_its_lines(capsys: pytest.CaptureFixture[str
 
 
 def test_what_a_starting_engine_says_is_shown_unless_the_answer_is_json(capsys: pytest.CaptureFixture[str]) -> None:
-    engine = logging.getLogger("gage_eval.backends.child")
+    engine = logging.getLogger("gage_eval.models.backends.child")
     for quiet in (False, True):
         with ConsoleObserver(quiet=quiet):
             engine.info("loading\x1b[2J for %d s", 10)

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 import yaml
 
+from gage_eval.base.errors import ConfigError
 from gage_eval.config import LoadedConfig, parse_config
-from gage_eval.errors import ConfigError
 
 Small = Callable[..., str]
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from gage_eval.backends.base import BackendContext
+from gage_eval.base.errors import ConfigError, InputError
 from gage_eval.config import LoadedConfig, parse_config
 from gage_eval.config.model_choice import ModelChoice
-from gage_eval.errors import ConfigError, InputError
+from gage_eval.models.backends.base import BackendContext
 
 ENDPOINT = {"base_url": "http://team/v1", "model": "m-1", "api_key": "block:model-endpoint/team", "max_concurrency": 4}
 

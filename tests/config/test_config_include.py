@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 import yaml
 
+from gage_eval.base.errors import ConfigError
 from gage_eval.config import load_config, parse_config
 from gage_eval.config.environment import Given
-from gage_eval.errors import ConfigError
 
 BASE = """\
 datasets: [{dataset_id: mine, params: {path: mine.jsonl, limit: 5}}]
@@ -85,7 +85,7 @@ class TestInclude:
             ("${HOME}/x.yaml", "is not a file below the config's folder"),
             ("http://h/x.yaml", "is not a file below the config's folder"),
             ("base.yml", "no config file '"),
-            ("sub", "'sub' is not a file; name a config file."),
+            ("sub", "/sub' is not a file; name a config file."),
             ("run.yaml", "is a RunConfig; only a PipelineConfig is included."),
             ("list.yaml", "is not a mapping; only a PipelineConfig is included."),
             ("[5, {}]", "'include' is a file or a list of files."),

@@ -2,12 +2,12 @@
 
 import pytest
 
-from gage_eval.config import yaml_lines
 from gage_eval.config.interpolate import Filled, fill
+from gage_eval.config.yaml import lines
 
 
 def filled(text: str, **env: str) -> Filled:
-    return fill(yaml_lines.parse(text, "mine.yaml"), env)
+    return fill(lines.parse(text, "mine.yaml"), env)
 
 
 @pytest.mark.parametrize(

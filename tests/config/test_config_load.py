@@ -7,10 +7,10 @@ from typing import Annotated, Literal
 import pytest
 from pydantic import BaseModel, Field, ValidationError
 
-from gage_eval.canonical import digest
+from gage_eval.base.canonical import digest
+from gage_eval.base.errors import ConfigError, InputError
 from gage_eval.config import LoadedConfig, load_config, parse_config
-from gage_eval.config.plain_words import plain_words
-from gage_eval.errors import ConfigError, InputError
+from gage_eval.config.validation_messages import plain_words
 
 Load = Callable[..., LoadedConfig]
 Refusal = Callable[..., list[str]]

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 import yaml
 
-from gage_eval import registry
-from gage_eval.backends.build import config_model
+from gage_eval.base.errors import ConfigError, GageError
 from gage_eval.config import parse_config
-from gage_eval.config.consent import Effect, Examined, examine
-from gage_eval.errors import ConfigError, GageError
+from gage_eval.config.effects import Effect, Examined, examine
+from gage_eval.extend import registry
+from gage_eval.models.backends.build import config_model
 
 Small = Callable[..., str]
 

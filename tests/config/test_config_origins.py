@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 import yaml
 
+from gage_eval.base.errors import ConfigError
 from gage_eval.config import LoadedConfig, load_config, parse_config
 from gage_eval.config.document import Document, Origin
 from gage_eval.config.environment import Given
 from gage_eval.config.interpolate import Filled
 from gage_eval.config.rules import apply_rules, name_implied_tasks
-from gage_eval.errors import ConfigError
 
 TEXT = """\
 datasets:

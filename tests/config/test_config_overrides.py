@@ -6,12 +6,13 @@ from typing import Any
 
 import pytest
 
-from gage_eval.config import LoadedConfig, load_config, parse_config, yaml_lines
+from gage_eval.base.errors import ConfigError, InputError
+from gage_eval.config import LoadedConfig, load_config, parse_config
 from gage_eval.config.document import Document
 from gage_eval.config.interpolate import fill
 from gage_eval.config.models import PipelineConfig
 from gage_eval.config.overrides import apply_overrides
-from gage_eval.errors import ConfigError, InputError
+from gage_eval.config.yaml import lines
 
 Load = Callable[..., LoadedConfig]
 Small = Callable[..., str]
@@ -61,7 +62,7 @@ def test_values_are_set_by_id_index_and_name(load: Load, small: Small) -> None:
 def test_a_value_replaces_the_one_that_the_file_gives_in_another_spelling(
     small: Small, written: dict[str, Any], override: str, place: tuple[str | int, ...]
 ) -> None:
-    document = Document(fill(yaml_lines.parse(small(**written), "mine.yaml"), {}), "mine.yaml")
+    document = Document(fill(lines.parse(small(**written), "mine.yaml"), {}), "mine.yaml")
     apply_overrides(document, [override])
     given = PipelineConfig.model_validate(document.data).model_dump()
     for part in place:

@@ -7,8 +7,8 @@ import pytest
 import yaml
 from pydantic import BaseModel
 
+from gage_eval.base.errors import ConfigError
 from gage_eval.config import LoadedConfig, models, parse_config
-from gage_eval.errors import ConfigError
 from tests.support.marked_fields import walk_fields
 
 LOCAL = {"backend_id": "local", "type": "dummy"}
@@ -247,7 +247,7 @@ def test_models_cannot_be_changed() -> None:
 
 
 def test_passed_through_loader_keys_are_semantic_for_load() -> None:
-    from gage_eval.marks import semantic_values
+    from gage_eval.base.marks import semantic_values
 
     params: Mapping[str, Any] = {
         "path": "a.jsonl",

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from gage_eval.canonical import canonical_json
+from gage_eval.base.canonical import canonical_json
 from gage_eval.config.schema import config_schema
 
 

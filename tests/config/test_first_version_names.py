@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 import yaml
 
+from gage_eval.authoring.catalog import entries, kinds
+from gage_eval.base.errors import ConfigError
 from gage_eval.config import load_config
-from gage_eval.config.catalog import entries, kinds
-from gage_eval.config.spellings import BACKENDS, CONVERTERS, FIRST_VERSIONS_CONVERTERS, PREPROCESSORS
-from gage_eval.errors import ConfigError
-from gage_eval.foreign import load_object
-from gage_eval.registry import backends, preprocessors
-from gage_eval.standardize.converters import embed_local_image_as_data_url, embed_local_message_images
+from gage_eval.config.legacy_names import BACKENDS, CONVERTERS, FIRST_VERSIONS_CONVERTERS, PREPROCESSORS
+from gage_eval.data.standardize.converters import embed_local_image_as_data_url, embed_local_message_images
+from gage_eval.extend.loading import load_object
+from gage_eval.extend.registry import backends, preprocessors
 
 
 def _written(tmp_path: Path, **changes: Any) -> Path:
@@ -95,7 +95,7 @@ def test_roles_prompts_and_datasets_are_listed() -> None:
     ],
 )
 def test_a_null_label_is_a_missing_field_not_a_rejected_row(name: str, record: dict[str, Any], field: str) -> None:
-    from gage_eval.standardize.compose import build
+    from gage_eval.data.standardize.compose import build
 
     sample = build(preprocessors.get(name), {})(record)
     assert not sample.get("references")

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
+from gage_eval.base.errors import ConfigError, InputError
 from gage_eval.config import model_choice
 from gage_eval.config.load import LoadedConfig, parse_config
 from gage_eval.config.model_choice import ModelChoice
-from gage_eval.config.templates import load_suite
-from gage_eval.errors import ConfigError, InputError
-from gage_eval.planning.plan import make_plan
+from gage_eval.config.suites.templates import load_suite
+from gage_eval.pipeline.plan import make_plan
 
 ENDPOINT = "http://127.0.0.1:8000/v1"
 

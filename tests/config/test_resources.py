@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 import yaml
 
+from gage_eval.base.errors import ConfigError
 from gage_eval.config import LoadedConfig, parse_config
-from gage_eval.errors import ConfigError
 
 
 def resolved(type_: str, config: dict[str, Any], *requirements: dict[str, Any]) -> LoadedConfig:

@@ -8,12 +8,13 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gage_eval.config import SuiteInfo, list_suites, load_config, parse_config, yaml_lines
+from gage_eval.config import SuiteInfo, list_suites, load_config, parse_config
+from gage_eval.config.effective import written_out_text
 from gage_eval.config.environment import Given
 from gage_eval.config.model_choice import ModelChoice
-from gage_eval.config.nodes import node_of
-from gage_eval.config.written_out import written_out_text
-from gage_eval.config.yaml_text import yaml_text
+from gage_eval.config.yaml import lines as yaml_lines
+from gage_eval.config.yaml.nodes import node_of
+from gage_eval.config.yaml.text import yaml_text
 
 SHORT = """\
 datasets: [{task_type: short-answer, params: {path: "${DATA:-mine.jsonl}"}}]

@@ -7,14 +7,14 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from gage_eval import registry
+from gage_eval.base.tables import RESPONSES
 from gage_eval.config.load import LoadedConfig
-from gage_eval.config.templates import load_suite
-from gage_eval.metrics import bind
-from gage_eval.sample.rules import normalise_sample
-from gage_eval.sample.table import samples_to_table
-from gage_eval.standardize.compose import build
-from gage_eval.tables import RESPONSES
+from gage_eval.config.suites.templates import load_suite
+from gage_eval.data.sample.rules import normalise_sample
+from gage_eval.data.sample.table import samples_to_table
+from gage_eval.data.standardize.compose import build
+from gage_eval.extend import registry
+from gage_eval.scoring.metrics import bind
 
 Say = Callable[[dict[str, Any]], str]
 

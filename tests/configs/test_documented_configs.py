@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 import yaml
 
-from gage_eval import stages
 from gage_eval.config.load import load_config
+from gage_eval.data.sample.table import messages_from_array
 from gage_eval.observability.observer import Observers
-from gage_eval.planning.plan import make_plan
-from gage_eval.planning.specs import TaskPlan
-from gage_eval.sample.table import messages_from_array
-from gage_eval.stages import Env
+from gage_eval.pipeline import stages
+from gage_eval.pipeline.action import Env
+from gage_eval.pipeline.plan import make_plan
+from gage_eval.pipeline.specs import TaskPlan
 from gage_eval.store import Store
 
 ROOT = Path(__file__).parents[2]

@@ -7,12 +7,13 @@ from typing import Any
 import pytest
 import yaml
 
-from gage_eval import registry, stages
 from gage_eval.config.load import load_config
+from gage_eval.data.sample.table import rows_of
+from gage_eval.extend import registry
 from gage_eval.observability.observer import Observers
-from gage_eval.planning.plan import make_plan
-from gage_eval.sample.table import rows_of
-from gage_eval.stages import Env
+from gage_eval.pipeline import stages
+from gage_eval.pipeline.action import Env
+from gage_eval.pipeline.plan import make_plan
 from gage_eval.store import Store
 
 PAGE = Path(__file__).parents[2] / "docs" / "datasets.md"

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from gage_eval import stages
 from gage_eval.config.load import load_config
+from gage_eval.data.sample.table import messages_from_array, rows_of
 from gage_eval.observability.observer import Observers
-from gage_eval.planning.plan import make_plan
-from gage_eval.sample.table import messages_from_array, rows_of
-from gage_eval.stages import Env
+from gage_eval.pipeline import stages
+from gage_eval.pipeline.action import Env
+from gage_eval.pipeline.plan import make_plan
 from gage_eval.store import Store
 
 Through = Callable[..., "Data"]

@@ -90,7 +90,7 @@ def test_the_pages_call_gives_what_it_says() -> None:
 
 def test_the_pages_own_metrics_are_metrics(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "mine.py").write_text(block("python", "from gage_eval.metrics"))
+    (tmp_path / "mine.py").write_text(block("python", "from gage_eval.plugins import Score"))
     config = {
         "datasets": [{"dataset_id": "words", "params": {"path": "questions.jsonl"}}],
         "backends": [{"backend_id": "model", "type": "dummy", "config": {"answer": "Source"}}],

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 import yaml
 
+from gage_eval.base.errors import ConfigError
 from gage_eval.config import parse_config
-from gage_eval.errors import ConfigError
 from gage_eval.runs import RunOptions, RunOutcome, run_inline
 from gage_eval.runs.folder import RunFolder
 from tests.support.endpoint import MockEndpoint, mock_endpoint
@@ -41,9 +41,7 @@ def _blocks() -> dict[str, str]:
 
 EXAMPLES = _blocks()
 BACKEND_OF_ONES_OWN = """
-from gage_eval.backends.base import BackendConfig, BaseBackend
-from gage_eval.client.types import Request, Response
-from gage_eval.marks import identity
+from gage_eval.plugins import BackendConfig, BaseBackend, Request, Response, identity
 
 
 class MyBackendConfig(BackendConfig):

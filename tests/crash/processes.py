@@ -12,9 +12,9 @@ import orjson
 from support.logs import read_logs
 from support.waiting import PATIENCE_S
 
-from gage_eval.canonical import encode
+from gage_eval.base.canonical import encode
 from gage_eval.engine.episodes import response_key
-from gage_eval.planning.plan import make_plan
+from gage_eval.pipeline.plan import make_plan
 from gage_eval.runs.options import RunOptions, load
 from gage_eval.store import Store
 

@@ -3,15 +3,17 @@
 import signal
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import orjson
 import pytest
 from crash.processes import PATIENCE_S, until
-from crash.turns import KEY, ask
+from crash.turns import KEY, ask, executed_by
 from support.endpoint import mock_endpoint
 from support.logs import read_logs
 
+from gage_eval.base.canonical import decode
 from gage_eval.store import Store
 
 ROWS = 12
@@ -31,15 +33,22 @@ def test_a_killed_conversation_replays_its_logged_turns_and_asks_only_the_rest(
         assert until(lambda: len(list(read_logs(log))) >= 5, process)
         process.send_signal(signal.SIGKILL)
         process.communicate(timeout=PATIENCE_S)
-        logged = {key for key, _ in read_logs(log)}
+        records = [decode(payload) for _, payload in read_logs(log)]
+        answers = [one for one in records if isinstance(one, list)]
+        outputs = [one["content"] for one in records if isinstance(one, dict)]
         before = len(endpoint.stats()["bodies"])
 
         done = subprocess.run(command, stdout=subprocess.PIPE, check=True, timeout=PATIENCE_S)
         bodies = endpoint.stats()["bodies"][before:]
         undisturbed, tally = ask(Store.open(str(tmp_path / "undisturbed")), endpoint.url, ROWS, kind)
+    if kind == "tools":
+        assert outputs, "some tools had run before the kill"
+        runs = Counter(executed_by(Store.open(str(folder))).read_text().split())
+        assert [runs[output] for output in outputs] == [1] * len(outputs), "no logged tool ran again"
+        assert runs.keys() == {str(row + 1000) for row in range(ROWS)}
     said = orjson.loads(done.stdout)
-    assert said["replayed"] == len(logged) < 2 * ROWS
-    assert said["sent"] == len(bodies) == 2 * ROWS - len(logged)
+    assert said["replayed"] == len(answers) < 2 * ROWS
+    assert said["sent"] == len(bodies) == 2 * ROWS - len(answers)
     assert said["responses"] == undisturbed.id
     assert (tally.sent, tally.replayed) == (2 * ROWS, 0)
     table = undisturbed.table()

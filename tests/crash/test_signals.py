@@ -10,11 +10,11 @@ import pytest
 from crash.processes import PATIENCE_S, Gage, status, until
 from support.workspace import write_config, write_rows
 
-from gage_eval.stages.load import PART_ROWS
+from gage_eval.pipeline.load import PART_ROWS
 
 SHORT_GRACE = """
 import sys
-from gage_eval import interrupts
+from gage_eval.base import interrupts
 interrupts.GRACE_S = 0.5
 from gage_eval.cli import main
 main()

@@ -3,24 +3,41 @@
 import sys
 from pathlib import Path
 
-from gage_eval.backends.base import BackendContext
-from gage_eval.canonical import canonical_text, digest
-from gage_eval.client.types import Request
+from gage_eval.base.canonical import canonical_text, digest
+from gage_eval.base.tables import RESPONSE_TELEMETRY, RESPONSES
 from gage_eval.engine.generate import Generate
 from gage_eval.engine.job import Job, Tally
 from gage_eval.engine.runtime import Runtime
+from gage_eval.models.backends.base import BackendContext
+from gage_eval.models.client.types import Request, Tool
 from gage_eval.store import Artifact, Store
-from gage_eval.tables import RESPONSE_TELEMETRY, RESPONSES
 
 KEY = digest("turns")
+
+
+class Adding:
+    """One tool, which adds 1000 to a row and writes down that it ran."""
+
+    def __init__(self, row: int, executed: Path) -> None:
+        self.identity = row
+        self._executed = executed
+
+    def get(self, name: str) -> Tool | None:
+        return self._add if name == "add" else None
+
+    async def _add(self, arguments: str) -> str:
+        with self._executed.open("a") as file:
+            file.write(f"{self.identity + 1000}\n")
+        return str(self.identity + 1000)
 
 
 class Conversations:
     """Rows of two calls each: two questions (``turns``), or one whose tool call is answered (``tools``)."""
 
-    def __init__(self, rows: int, kind: str) -> None:
+    def __init__(self, rows: int, kind: str, executed: Path) -> None:
         self.parts = [(0, rows)]
         self._kind = kind
+        self._executed = executed
 
     def open(self, part: int) -> "Conversations":
         return self
@@ -37,11 +54,17 @@ class Conversations:
             "tools",
             messages=[question],
             tools=[{"type": "function", "function": {"name": "add"}}],
-            tool_outputs=[{"name": "add", "arguments": None, "content": str(row + 1000)}],
+            tool_set=Adding(row, self._executed),
             tool_rounds=1,
             sample_id=str(row),
             row_index=row,
         )
+
+
+def executed_by(store: Store) -> Path:
+    """The file beside a store with a line for each tool that ran."""
+    assert store.objects.local_root is not None
+    return store.objects.local_root.with_suffix(".txt")
 
 
 def ask(store: Store, url: str, rows: int, kind: str) -> tuple[Artifact, Tally]:
@@ -52,7 +75,7 @@ def ask(store: Store, url: str, rows: int, kind: str) -> tuple[Artifact, Tally]:
         )
         responses, telemetry = store.writer(RESPONSES), store.writer(RESPONSE_TELEMETRY)
         job = Job(
-            source=Conversations(rows, kind),
+            source=Conversations(rows, kind, executed_by(store)),
             backend=backend,
             model_identity=digest(backend.identity()),
             store=store,

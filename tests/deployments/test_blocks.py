@@ -9,9 +9,9 @@ from pydantic import SecretStr
 
 from blocks import BLOCKS, ArtifactStore, ModelEndpoint, PrefectBlocks, VLLMEngine, by_name, open_store
 from flows.launch import deploy
-from gage_eval.backends.build import parse_config
-from gage_eval.deployments import DeployOptions
-from gage_eval.errors import InputError
+from gage_eval.base.errors import InputError
+from gage_eval.local.deployments import DeployOptions
+from gage_eval.models.backends.build import parse_config
 
 CANARY = "canary-0b6f-swordfish"
 

@@ -8,10 +8,10 @@ from prefect.events.schemas.automations import AutomationCore
 from prefect.utilities.importtools import import_object
 
 from flows.lost_runs import lost_run_automations
-from gage_eval.config.templates import list_suites
-from gage_eval.deployments import TAG, all_deployments
-from gage_eval.entrypoints import FLOWS
-from gage_eval.liveness import LOST_AFTER_S
+from gage_eval.base.liveness import LOST_AFTER_S
+from gage_eval.config.suites.templates import list_suites
+from gage_eval.local.deployments import TAG, all_deployments
+from gage_eval.local.entrypoints import FLOWS
 from tools.deployment_files import AUTOMATIONS, FILE, automations_text, text
 
 POOLS = ("h100", "a100")
@@ -32,7 +32,7 @@ def test_every_flow_has_a_deployment() -> None:
 
 def test_every_entrypoint_is_a_flow() -> None:
     for name in FLOWS:
-        assert isinstance(import_object(f"gage_eval.entrypoints.{name}"), Flow)
+        assert isinstance(import_object(f"gage_eval.local.entrypoints.{name}"), Flow)
 
 
 def test_every_deployment_has_a_description_and_the_tag() -> None:

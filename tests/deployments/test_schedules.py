@@ -3,7 +3,7 @@
 import pytest
 
 from flows.deploy import check_schedule
-from gage_eval.errors import InputError
+from gage_eval.base.errors import InputError
 from gage_eval.regression.nightly import Schedule
 
 

@@ -8,8 +8,8 @@ from support.cluster import cluster as running_cluster
 from support.prefect import Prefect
 from support.runs import gage
 
-from gage_eval import server
-from gage_eval.ports import free_port
+from gage_eval.base.ports import free_port
+from gage_eval.local import server
 
 
 @pytest.fixture(scope="session")

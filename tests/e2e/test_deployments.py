@@ -18,13 +18,16 @@ from support.prefect import Prefect
 from support.runs import gage, write_config
 from support.waiting import PATIENCE_S, Stopwatch, wait_for
 
-from gage_eval.deployments import AUTOMATION, all_deployments
-from gage_eval.ports import free_port
+from gage_eval.base.ports import free_port
+from gage_eval.local.deployments import AUTOMATION, all_deployments
 
 pytestmark = pytest.mark.server
 
 # A worker's run and its task runs end so soon after the button was pressed.
 CANCELLED_WITHIN_S = 15.0
+SUSPENDED_WITHIN_S = 10.0
+# Requests of a run that are in flight at once.
+IN_FLIGHT = 16
 
 
 @pytest.fixture
@@ -181,6 +184,38 @@ def test_cancel_in_the_ui_ends_a_run_of_the_worker(prefect: Prefect, tmp_path: P
     asked = endpoint.stats()["requests"]
     time.sleep(1.0)
     assert endpoint.stats()["requests"] == asked, "nothing is asked any more"
+
+
+SUSPEND = """
+import sys
+from prefect.flow_runs import suspend_flow_run
+suspend_flow_run(sys.argv[1], timeout=3600)
+print("{}")
+"""
+
+
+def test_suspend_stops_a_run_in_the_midst_of_infer_and_resume_goes_on(
+    prefect: Prefect, tmp_path: Path, endpoint: MockEndpoint
+) -> None:
+    config = write_config(tmp_path, endpoint.url, rows=300)
+    flow_run_id = prefect.submit("evaluate/evaluate", _form(config, run={"name": "suspended"}))
+    wait_for(lambda: endpoint.stats()["requests"] >= 20, "infer is under way")
+
+    prefect.script(SUSPEND, flow_run_id)
+    record = tmp_path / ".gage" / "runs" / "suspended" / "run.json"
+    with Stopwatch() as watch:
+        wait_for(lambda: json.loads(record.read_text())["status"] == "interrupted", "the run stops")
+    assert watch.seconds < SUSPENDED_WITHIN_S
+    assert endpoint.stats()["distinct_answered"] < 300
+    assert prefect.flow_run(flow_run_id)["state"]["name"] == "Suspended"
+
+    process = str(prefect.flow_run(flow_run_id)["infrastructure_pid"] or "").rpartition(":")[2]
+    wait_for(lambda: not process or not Path("/proc", process).exists(), "the process of the run ends")
+    assert prefect.api("POST", f"/flow_runs/{flow_run_id}/resume", {})["status"] == "ACCEPT"
+    run = prefect.finished(flow_run_id)
+    assert run["state_type"] == "COMPLETED", run["state"]["message"]
+    assert endpoint.stats()["distinct_answered"] == 300
+    assert endpoint.stats()["requests"] - 300 <= IN_FLIGHT
 
 
 def test_a_worker_takes_the_retry_of_a_run_of_the_command_line(

@@ -10,7 +10,7 @@ import pytest
 from support.prefect import Prefect
 from support.runs import gage
 
-from gage_eval import server
+from gage_eval.local import server
 
 pytestmark = pytest.mark.server
 

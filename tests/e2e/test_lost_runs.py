@@ -7,7 +7,7 @@ import pytest
 from support.prefect import Prefect
 from support.runs import gage
 
-from gage_eval.liveness import LOST_AFTER_S
+from gage_eval.base.liveness import LOST_AFTER_S
 
 pytestmark = pytest.mark.server
 
@@ -38,7 +38,7 @@ with get_client(sync_client=True) as client:
         runs[name] = run.id
         for state in states:
             client.set_flow_run_state(run.id, state, force=True)
-            take_back(client, run.id)
+            take_back(client, client.read_flow_run(run.id))
     # The automation looks at what happens within ten seconds of a mark.
     time.sleep(12)
     for name, (end, *_) in PATHS.items():
@@ -87,9 +87,9 @@ def test_deploying_changes_the_time_of_an_automation_and_leaves_it_switched_off(
 ) -> None:
     assert prefect.script(SWITCH, "off") == [True, LOST_AFTER_S]
     deploy = ("deploy", "--json", "--store", str(prefect.folder / ".gage"))
-    done = json.loads(gage(tmp_path, *deploy, "--lost-after", "60", env=prefect.env).stdout)["deployments"]
+    done = json.loads(gage(tmp_path, *deploy, "--lost-after", "90", env=prefect.env).stdout)["deployments"]
     updated = {one["name"] for one in done if one["change"] == "updated"}
     assert updated == {"gage-eval: lost runs", "gage-eval: runs of lost nights"}
-    assert prefect.script(SWITCH) == [False, 60]
+    assert prefect.script(SWITCH) == [False, 90]
     gage(tmp_path, *deploy, env=prefect.env)
     assert prefect.script(SWITCH, "on") == [False, LOST_AFTER_S]

@@ -10,7 +10,7 @@ import pytest
 from support.prefect import Prefect
 from support.runs import gage, summary
 
-from gage_eval.packaged import SIBLINGS
+from gage_eval.base.packaged import SIBLINGS
 
 FILTER = """
 import blocks

@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,18 +14,19 @@ import pytest
 from support.endpoint import MockEndpoint, mock_endpoint
 from support.prefect import Prefect
 from support.runs import gage, summary, write_config
+from support.slow_proxy import slow_proxy
 from support.waiting import PATIENCE_S, Stopwatch
 
-from gage_eval import server
-from gage_eval.ports import free_port
+from gage_eval.base.ports import free_port
+from gage_eval.local import server
 
 pytestmark = pytest.mark.server
 
 ROWS = 600
 IN_FLIGHT = 16
 DONE = ("COMPLETED", "Completed")
-# A run ends so soon after its end when its server hangs or is gone, and so soon after it was cancelled.
-ENDS_WITHIN_S = {signal.SIGSTOP: 40.0, signal.SIGKILL: 15.0}
+# The process of a run ends so soon after the run when its server hangs or is gone, and so soon after it was cancelled.
+ENDS_WITHIN_S = 15.0
 CANCELLED_WITHIN_S = 10.0
 
 
@@ -55,12 +56,12 @@ def mortal(mortal_folder: Path) -> Prefect:
     return Prefect(mortal_folder, running.api_url, home)
 
 
-def start(folder: Path, prefect: Prefect, *arguments: str) -> "subprocess.Popen[str]":
-    """``gage`` in the background."""
+def start(folder: Path, command: Sequence[str], env: Mapping[str, str]) -> "subprocess.Popen[str]":
+    """Python in the background."""
     return subprocess.Popen(
-        [sys.executable, "-m", "gage_eval", *arguments],
+        [sys.executable, *command],
         cwd=folder,
-        env=prefect.env,
+        env=env,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -76,10 +77,16 @@ def wait_until(true: Callable[[], object], process: "subprocess.Popen[str]", wit
 
 
 def started(
-    folder: Path, prefect: Prefect, endpoint: MockEndpoint, run_id: str, tasks: tuple[str, ...] = ("sums",)
+    folder: Path,
+    prefect: Prefect,
+    endpoint: MockEndpoint,
+    run_id: str,
+    tasks: tuple[str, ...] = ("sums",),
+    command: Sequence[str] = (),
 ) -> "subprocess.Popen[str]":
     """A run in the midst of inference, as the API shows it too."""
-    process = start(folder, prefect, "run", "sums.yaml", "--run-id", run_id)
+    command = command or ("-m", "gage_eval", "run", "sums.yaml", "--run-id", run_id)
+    process = start(folder, command, prefect.env)
     wait_until(lambda: endpoint.stats()["requests"] >= 50, process)
     flow_run_id = record(folder, run_id)["prefect"]["flow_run_id"]
     wait_until(lambda: prefect.running_stages(flow_run_id) == [f"infer {task}" for task in tasks], process)
@@ -99,32 +106,69 @@ def ended(process: "subprocess.Popen[str]", within_s: float) -> str:
     return said
 
 
-@pytest.mark.parametrize("trouble", [signal.SIGSTOP, signal.SIGKILL], ids=["hangs", "dies"])
+# What a script of a user does: its own process goes on after the run, and ends when it wants to.
+SCRIPT = """
+import time
+import gage_eval
+outcome = gage_eval.run("sums.yaml", run_id="alone", inline=False)
+print("the script goes on", flush=True)
+"""
+
+
+@pytest.mark.parametrize(
+    ("trouble", "command"),
+    [
+        pytest.param(signal.SIGSTOP, ("-m", "gage_eval", "run", "sums.yaml", "--run-id", "alone"), id="hangs"),
+        pytest.param(signal.SIGKILL, ("-m", "gage_eval", "run", "sums.yaml", "--run-id", "alone"), id="dies"),
+        pytest.param(signal.SIGKILL, ("-c", SCRIPT), id="dies under a script"),
+    ],
+)
 def test_a_run_finishes_without_its_server(
-    mortal: Prefect, tmp_path: Path, endpoint: MockEndpoint, trouble: signal.Signals
+    mortal: Prefect, tmp_path: Path, endpoint: MockEndpoint, trouble: signal.Signals, command: tuple[str, ...]
 ) -> None:
     write_config(tmp_path, endpoint.url, rows=ROWS)
-    process = started(tmp_path, mortal, endpoint, "alone")
+    process = started(tmp_path, mortal, endpoint, "alone", command=command)
     running = server.find(mortal.home)
     assert running is not None
 
     os.killpg(running.pid, trouble)
     try:
         wait_until(lambda: record(tmp_path, "alone")["status"] != "running", process)
-        said = ended(process, ENDS_WITHIN_S[trouble])
+        said = ended(process, ENDS_WITHIN_S)
     finally:
         if trouble == signal.SIGSTOP:
             os.killpg(running.pid, signal.SIGCONT)
 
     assert process.returncode == 0, said
-    assert "the Prefect API does not answer" in said
+    assert "Traceback" not in said
+    assert said.count("the Prefect API does not answer") == (command[0] == "-m"), "a script prints what it wants"
+    assert ("the script goes on" in said) == (command[0] == "-c")
     assert record(tmp_path, "alone")["status"] == "completed"
     assert summary(tmp_path, "alone")["metrics"][0]["n"] == ROWS
     assert (tmp_path / ".gage" / "runs" / "alone" / "report.html").exists()
-    if trouble == signal.SIGSTOP:
-        gage(tmp_path, "show", "alone", env=mortal.env)
-        assert mortal.flow_state("alone")[0] == "COMPLETED", "the next command told the API how the run ended"
-        assert {kind for kind, _ in mortal.states("alone").values()} == {"COMPLETED"}
+    if trouble == signal.SIGKILL:
+        gage(mortal.folder, "server", "start", "--no-worker", "--port", str(running.port))
+    gage(tmp_path, *(("show", "alone") if trouble == signal.SIGSTOP else ("list", "runs")), env=mortal.env)
+    assert mortal.flow_state("alone")[0] == "COMPLETED", "the next command told the API how the run ended"
+    assert {kind for kind, _ in mortal.states("alone").values()} == {"COMPLETED"}
+
+
+def test_a_slow_server_delays_the_start_of_a_run_but_not_the_run(
+    mortal: Prefect, tmp_path: Path, endpoint: MockEndpoint
+) -> None:
+    write_config(tmp_path, endpoint.url, rows=ROWS)
+    running = server.find(mortal.home)
+    assert running is not None
+    with slow_proxy(running.port, delay_s=2.0) as port:
+        slow = {**mortal.env, "PREFECT_API_URL": f"http://127.0.0.1:{port}/api"}
+        process = start(tmp_path, ("-m", "gage_eval", "run", "sums.yaml", "--run-id", "late"), slow)
+        folder = tmp_path / ".gage" / "runs" / "late"
+        wait_until(lambda: (folder / "run.json").exists() and record(tmp_path, "late")["status"] != "running", process)
+        said = ended(process, ENDS_WITHIN_S)
+    assert process.returncode == 0, said
+    assert "Traceback" not in said
+    assert summary(tmp_path, "late")["metrics"][0]["n"] == ROWS
+    assert mortal.flow_state("late")[0] == "COMPLETED", "what was sent in time arrives"
 
 
 def test_cancel_ends_a_run_as_cancelled_and_a_resume_asks_for_the_rest(

@@ -11,8 +11,8 @@ from support.endpoint import MockEndpoint, mock_endpoint
 from support.runs import write_config
 from support.waiting import Stopwatch, wait_for
 
-from gage_eval.liveness import LEAST_LOST_AFTER_S
-from gage_eval.processes import alive, born
+from gage_eval.base.liveness import LEAST_LOST_AFTER_S
+from gage_eval.base.processes import alive, born
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
 

@@ -5,15 +5,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from gage_eval.backends.base import BackendContext, BaseBackend
-from gage_eval.backends.dummy import DummyConfig
-from gage_eval.canonical import JsonValue, digest
-from gage_eval.client.types import Request, Response
+from gage_eval.base.canonical import JsonValue, digest
+from gage_eval.base.tables import RESPONSE_TELEMETRY, RESPONSES
 from gage_eval.engine.generate import Generate
 from gage_eval.engine.job import Job
 from gage_eval.engine.runtime import Runtime
+from gage_eval.models.backends.base import BackendContext, BaseBackend
+from gage_eval.models.backends.dummy import DummyConfig
+from gage_eval.models.client.types import Request, Response
 from gage_eval.store import Artifact, ArtifactWriter, Store
-from gage_eval.tables import RESPONSE_TELEMETRY, RESPONSES
 
 KEY = digest("an action")
 MODEL = digest("a model")

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from gage_eval.client.limiter import Limiter
-from gage_eval.client.retry import Action, Failure, RetryPolicy
+from gage_eval.models.client.limiter import Limiter
+from gage_eval.models.client.retry import Action, Failure, RetryPolicy
 
 # What a request takes on its way there, and a refusal on its way back.
 _WAY_S = 0.0007

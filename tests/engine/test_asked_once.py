@@ -16,14 +16,14 @@ from support.command import Command
 from support.endpoint import mock_endpoint
 from support.runs import summary, write_config, write_sums
 
-from gage_eval.canonical import digest, encode
-from gage_eval.client.types import Request, Response
+from gage_eval.base.canonical import digest, encode
 from gage_eval.engine.episodes import response_key
 from gage_eval.engine.job import chunks_of
 from gage_eval.engine.neighbours import NeighbourLogs
 from gage_eval.engine.rows import index_answers
 from gage_eval.engine.runtime import Runtime
 from gage_eval.engine.wal import LogWriter
+from gage_eval.models.client.types import Request, Response
 from gage_eval.store import Store
 
 

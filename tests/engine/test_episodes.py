@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gage_eval.canonical import digest
-from gage_eval.client.types import Request, Response
+from gage_eval.base.canonical import digest
 from gage_eval.engine.episodes import multi_turn, response_key
+from gage_eval.models.client.types import Request, Response
 
 MODEL = digest("a model")
 

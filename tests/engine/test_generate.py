@@ -11,13 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.logs import read_logs
 
-from gage_eval.canonical import digest
-from gage_eval.client.types import Request, Response
+from gage_eval.base.canonical import digest
+from gage_eval.base.errors import ArtifactDamaged, EndpointFailed, InputError
 from gage_eval.engine.job import MIN_CHUNK_ASKS, WorkGone, chunk_size
 from gage_eval.engine.ready import MAX_OPEN_CHUNKS
 from gage_eval.engine.rows import index_answers
 from gage_eval.engine.wal import LogWriter
-from gage_eval.errors import ArtifactDamaged, EndpointFailed, InputError
+from gage_eval.models.client.types import Request, Response
 from gage_eval.store import Store
 from gage_eval.store.wip import Chunk as FinishedChunk
 
@@ -90,7 +90,7 @@ def test_a_chunk_is_within_its_part_and_every_worker_has_several(part: int, tota
     assert rows <= MIN_CHUNK_ASKS or (rows - 1) * 4 * workers < max(part, total)
 
 
-def test_an_answer_is_in_the_log_before_its_slot_is_freed(store: Store) -> None:
+def test_an_answer_is_in_the_log_before_its_permit_is_freed(store: Store) -> None:
     on_disk: list[int] = []
 
     async def answer(request: Request) -> Response:

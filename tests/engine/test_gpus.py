@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from gage_eval.base.errors import InputError
 from gage_eval.engine.gpus import hold_gpus
-from gage_eval.errors import InputError
 
 GPUS = ["0", "1", "GPU-5a/b", "3"]
 HOLDER = """

@@ -5,8 +5,8 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from gage_eval.client.types import RequestRefused, Response
 from gage_eval.engine.refusals import MOST_IN_A_ROW, Refusals
+from gage_eval.models.client.types import RequestRefused, Response
 
 
 def refused(number: int = 0) -> RequestRefused:

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from gage_eval.backends.base import BackendContext
-from gage_eval.backends.dummy import Dummy
+from gage_eval.base.errors import EndpointFailed, InputError
 from gage_eval.engine.runtime import Runtime
-from gage_eval.errors import EndpointFailed, InputError
+from gage_eval.models.backends.base import BackendContext
+from gage_eval.models.backends.dummy import Dummy
 
 CONTEXT = BackendContext(Path())
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from gage_eval.client.budget import Budget, Price
-from gage_eval.client.types import Response
+from gage_eval.base.errors import BudgetSpent
 from gage_eval.engine import shared_budget
 from gage_eval.engine.shared_budget import SharedBudget
-from gage_eval.errors import BudgetSpent
+from gage_eval.models.client.budget import Budget, Price
+from gage_eval.models.client.types import Response
 from gage_eval.store import Store
 from gage_eval.store.objects import Objects
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from gage_eval.backends.base import BackendContext
-from gage_eval.client.limiter import Limiter
-from gage_eval.client.pace import Rates
 from gage_eval.engine.runtime import Runtime
 from gage_eval.engine.shared_limits import SharedLimits
+from gage_eval.models.backends.base import BackendContext
+from gage_eval.models.client.limiter import Limiter
+from gage_eval.models.client.pace import Rates
 from gage_eval.store import Store
 from gage_eval.store.objects import Objects
 
@@ -32,14 +32,14 @@ class Run:
     def __init__(
         self,
         objects: Objects,
-        slots: int,
+        permits: int,
         *,
         busy: bool = True,
         in_flight: int = 0,
         endpoint: str = "http://e/v1",
         when_applied: Callable[[], None] = lambda: None,
     ) -> None:
-        self.part = (slots, 1.0)
+        self.part = (permits, 1.0)
         self.busy = busy
         self.in_flight = in_flight
 
@@ -49,7 +49,7 @@ class Run:
                 when_applied()
 
         self.limits = SharedLimits(
-            objects, [endpoint, "m"], slots, lambda: self.busy, lambda: self.in_flight, apply, renew_s=RENEW_S
+            objects, [endpoint, "m"], permits, lambda: self.busy, lambda: self.in_flight, apply, renew_s=RENEW_S
         )
         self.limits.start()
 
@@ -61,7 +61,7 @@ def until(true: Callable[[], bool]) -> None:
         time.sleep(0.01)
 
 
-def test_runs_share_the_slots_and_the_rates_and_get_those_of_a_run_that_left(objects: Objects) -> None:
+def test_runs_share_the_permits_and_the_rates_and_get_those_of_a_run_that_left(objects: Objects) -> None:
     runs = [Run(objects, 8) for _ in range(3)]
     until(lambda: sorted(run.part[0] for run in runs) == [2, 3, 3])
     assert [run.part[1] for run in runs] == [pytest.approx(1 / 3)] * 3
@@ -77,12 +77,12 @@ def test_the_sum_of_the_parts_never_exceeds_the_limit_while_runs_come_and_go(obj
     sums: list[tuple[int, float]] = []
 
     def add_up() -> None:
-        # A run that holds no slot uses none of the rates.
+        # A run that holds no permit uses none of the rates.
         sums.append((sum(run.part[0] for run in runs), sum(run.part[1] for run in runs if run.part[0])))
 
     runs.append(Run(objects, 8, when_applied=add_up))
     second = Run(objects, 8, when_applied=add_up)
-    assert second.part[0] == 0, "the first run still holds all slots"
+    assert second.part[0] == 0, "the first run still holds all permits"
     runs.append(second)
     until(lambda: [run.part for run in runs] == [(4, 0.5)] * 2)
     runs[0].busy = False
@@ -91,7 +91,7 @@ def test_the_sum_of_the_parts_never_exceeds_the_limit_while_runs_come_and_go(obj
     until(lambda: [run.part for run in runs] == [(4, 0.5)] * 2)
     for run in runs:
         run.limits.stop()
-    assert max(slots for slots, _ in sums) == 8
+    assert max(permits for permits, _ in sums) == 8
     assert max(part for _, part in sums) == 1.0
 
 

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.logs import read_logs
 
-from gage_eval.client.types import Response
+from gage_eval.base.errors import StoreError
 from gage_eval.engine.wal import LogWriter, index_logs, segments
-from gage_eval.errors import StoreError
+from gage_eval.models.client.types import Response
 
 
 def key_of(number: int) -> str:

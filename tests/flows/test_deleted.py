@@ -11,8 +11,8 @@ from prefect.exceptions import ObjectNotFound
 
 from flows import deleted
 from flows.deleted import deleted_at
-from gage_eval.errors import InputError
-from gage_eval.ports import free_port
+from gage_eval.base.errors import InputError
+from gage_eval.base.ports import free_port
 from gage_eval.runs.deployed import DeploymentRecord
 
 FLOW, DEPLOYMENT = uuid4(), uuid4()

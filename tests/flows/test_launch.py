@@ -7,7 +7,7 @@ import pytest
 from support.runs import write_config
 
 from flows.launch import launch, submit
-from gage_eval.errors import InputError
+from gage_eval.base.errors import InputError
 from gage_eval.runs import RunOptions
 from gage_eval.store import Store
 

@@ -4,7 +4,7 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from flows.maintenance import Age
-from gage_eval.errors import InputError
+from gage_eval.base.errors import InputError
 from gage_eval.runs.maintenance import DEFAULT_AGE, age_seconds
 
 

@@ -1,21 +1,14 @@
-"""What the page of a flow run says: the state's message, the stages' lines, progress that moves."""
-
-import time
-from collections.abc import Callable
-from typing import Any
-from uuid import UUID, uuid4
+"""What the page of a flow run says: the state's message, the stages' lines, progress in words."""
 
 import pytest
 
 from flows.page import score_line, stage_line
-from flows.progress import Progress
-from flows.reporter import Report, Reporter
 from flows.states import end_state
-from gage_eval.errors import GageError
+from gage_eval.base.errors import GageError
+from gage_eval.base.stages import StageResult
 from gage_eval.observability.events import StageProgress
-from gage_eval.observability.results import StageResult
 from gage_eval.report.suite_run import SuiteRun
-from gage_eval.runs.figures import progress_line
+from gage_eval.runs.results.formatting import progress_line
 from tests.report.run_summaries import metric_row, summary
 
 FIGURES = {"rows_per_s": 212.0, "in_flight": 64, "retried": 3}
@@ -75,94 +68,3 @@ def test_the_log_says_what_a_stage_did_in_words(stage: str, cached: bool, line: 
     counts = {"responses": 1319, "sent": 1051, "reused": 268}
     result = StageResult(stage=stage, task_id="gsm8k", key="k", outputs={}, cached=cached, counts=counts, seconds=2.0)
     assert stage_line(result) == line
-
-
-class _Api:
-    """Stands in for the client of an API: keeps the artifacts."""
-
-    def __init__(self) -> None:
-        self.artifacts: dict[str, dict[str, Any]] = {}
-        self.answers = True
-
-    def request(self, method: str, path: str, json: dict[str, Any]) -> "_Api":
-        if not self.answers:
-            raise ConnectionError
-        self._id = path.removeprefix("/artifacts/") or str(uuid4())
-        self.artifacts[self._id] = {**self.artifacts.get(self._id, {}), **json}
-        return self
-
-    def json(self) -> dict[str, str]:
-        return {"id": self._id}
-
-
-class _Reporter(Reporter):
-    """Delivers reports when the test says so."""
-
-    def __init__(self) -> None:
-        self.waiting: list[Report] = []
-
-    def send(self, report: Report) -> None:
-        self.waiting.append(report)
-
-    def deliver(self, api: _Api) -> None:
-        while self.waiting:
-            report: Callable[[Any], None] = self.waiting[0]
-            report(api)
-            self.waiting.pop(0)
-
-
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    now = [0.0]
-    monkeypatch.setattr(time, "monotonic", lambda: now[0])
-    return now
-
-
-def _tell(shown: Progress, done: int, *, stage: str = "infer", total: int | None = 100) -> None:
-    shown.tell(StageProgress("sums", stage, done, total, {"rows_per_s": 10.0}))
-
-
-def test_one_artifact_per_stage_moves_and_the_log_says_so_now_and_then(clock: list[float]) -> None:
-    flow_run, task_run, said = UUID(int=1), UUID(int=2), list[str]()
-    api, reporter = _Api(), _Reporter()
-    shown = Progress(flow_run, reporter, lambda stage_id: task_run, lambda text, level: said.append(text))
-
-    for done in range(0, 80, 2):
-        _tell(shown, done)
-        reporter.deliver(api)
-        clock[0] += 1.0
-    _tell(shown, 100)
-    shown.ended(("sums", "infer"))
-    reporter.deliver(api)
-
-    (artifact,) = api.artifacts.values()
-    assert artifact["type"] == "progress"
-    assert artifact["key"] == "sums-infer"
-    assert (artifact["flow_run_id"], artifact["task_run_id"]) == (str(flow_run), str(task_run))
-    assert (artifact["data"], artifact["description"]) == (100.0, "100 of 100 · 10 rows/s")
-    assert said == ["sums infer: 60 of 100 · 10 rows/s · about 4 s left"]
-
-
-def test_while_the_api_is_silent_one_update_waits_and_then_shows_the_latest(clock: list[float]) -> None:
-    api, reporter = _Api(), _Reporter()
-    shown = Progress(UUID(int=1), reporter, lambda stage_id: None, lambda text, level: None)
-    api.answers = False
-    for done in range(50):
-        _tell(shown, done)
-        clock[0] += 2.0
-        with pytest.raises(ConnectionError):
-            reporter.deliver(api)
-    assert len(reporter.waiting) == 1
-
-    api.answers = True
-    reporter.deliver(api)
-    assert [one["data"] for one in api.artifacts.values()] == [49.0]
-
-
-@pytest.mark.parametrize(("stage", "total"), [("load", 100), ("infer", None)])
-def test_stages_that_ask_no_model_have_no_artifact(stage: str, total: int | None, clock: list[float]) -> None:
-    reporter = _Reporter()
-    shown = Progress(UUID(int=1), reporter, lambda stage_id: None, lambda text, level: None)
-    _tell(shown, 1, stage=stage, total=total)
-    shown.ended(("sums", stage))
-    assert reporter.waiting == []

@@ -6,7 +6,7 @@ from uuid import uuid4
 
 from prefect.states import Completed, Failed, Running
 
-from flows.settle import _end_task_runs
+from flows.settle import end_task_runs, open_task_runs
 
 PAGE = 200
 
@@ -28,7 +28,8 @@ def test_all_task_runs_of_a_large_run_end() -> None:
     ended = SimpleNamespace(id=uuid4(), state=Completed())
     server = Server([*(SimpleNamespace(id=uuid4(), state=Running()) for _ in range(2 * PAGE + 10)), ended])
 
-    _end_task_runs(server, uuid4(), Failed())  # type: ignore[arg-type]
+    left = open_task_runs(server, uuid4())  # type: ignore[arg-type]
+    end_task_runs(server, left, Failed())  # type: ignore[arg-type]
 
     states = [one.state for one in server.task_runs.values()]
     assert [state.is_failed() for state in states] == [True] * (2 * PAGE + 10) + [False]

@@ -208,13 +208,13 @@ CONFIG: dict[str, dict[str, list[Change]]] = {
             _at("metrics.0.cluster_field", "id"),
             _at("metrics.0.cluster_field", "metadata.nowhere", refused="its cluster_field"),
         ],
-        # No field of the five rows is a number; a weight that can be read is tried in tests/metrics.
+        # No field of the five rows is a number; a weight that can be read is tried in tests/scoring/metrics.
         "weight_field": [_at("metrics.0.weight_field", "id", refused="its weight_field")],
         "slices": [_at("metrics.0.slices", ["metadata.topic"])],
         "filters": [_at("metrics.0.filters", ["last_number"])],
         "value_key": [_at("metrics.0.value_key", "hits")],
         "on_missing_field": [_at("metrics.0.on_missing_field", "error")],
-        # exact_match compares with one text; metrics that can need all are in tests/metrics/test_references.py.
+        # exact_match compares with one text; metrics that can need all are in tests/scoring/metrics/test_references.py.
         "references": [_at("metrics.0.references", "all", refused="cannot need all references")],
         "description": [_at("metrics.0.description", "Right or wrong.")],
     },

@@ -14,10 +14,10 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
-from gage_eval.marks import STAGES
+from gage_eval.base.marks import STAGES
+from gage_eval.base.stages import StageResult
 from gage_eval.observability import http_recorder
 from gage_eval.runs import RunOptions, RunOutcome, run_inline
-from gage_eval.stages import StageResult
 
 TASK = "sums"
 _ROWS = [{"id": f"r{n}", "question": f"{n} + {n}", "answer": str(2 * n), "topic": "sums"} for n in range(5)]

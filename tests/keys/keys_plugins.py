@@ -4,12 +4,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from gage_eval.backends.base import BackendConfig, BackendContext
-from gage_eval.backends.dummy import Dummy, DummyConfig
-from gage_eval.client.types import Request
-from gage_eval.datasets.jsonl import JsonlLoader
-from gage_eval.standardize.base import Preprocessor
-from gage_eval.standardize.default import Default
+from gage_eval.data.datasets.jsonl import JsonlLoader
+from gage_eval.data.standardize.default import Default
+from gage_eval.models.backends.dummy import Dummy, DummyConfig
+from gage_eval.plugins import BackendConfig, BackendContext, Preprocessor, Request
 
 
 class OtherLoader(JsonlLoader):

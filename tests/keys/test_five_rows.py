@@ -10,13 +10,13 @@ from changes import CONFIG, MODELS, OPTIONS, SETTINGS
 from five_rows import Change, Laboratory, computed, computed_metrics, stages_of
 from pydantic import BaseModel
 
-from gage_eval.canonical import JsonValue
-from gage_eval.errors import InputError
-from gage_eval.marks import STAGES, mark_of
-from gage_eval.planning.plan import make_plan
+from gage_eval.base.canonical import JsonValue
+from gage_eval.base.errors import InputError
+from gage_eval.base.marks import STAGES, mark_of
+from gage_eval.config.settings import Settings
+from gage_eval.pipeline.plan import make_plan
 from gage_eval.runs import RunOptions
 from gage_eval.runs.options import ModelOptions, load
-from gage_eval.settings import Settings
 from tests.support.marked_fields import walk_fields
 
 # What makes no stage's key, so it has tests of its own below.

@@ -6,8 +6,8 @@ from typing import Any
 
 from five_rows import Laboratory, stages_of
 
-from gage_eval.canonical import digest
-from gage_eval.stages import StageResult
+from gage_eval.base.canonical import digest
+from gage_eval.base.stages import StageResult
 from gage_eval.store import Store
 
 GOLDEN = json.loads((Path(__file__).parent / "golden.json").read_text())

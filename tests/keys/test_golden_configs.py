@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gage_eval.errors import InputError
+from gage_eval.base.errors import InputError
 from tools.golden_keys import FILE, keys_of, shipped
 
 GOLDEN = json.loads(FILE.read_text(encoding="utf-8"))

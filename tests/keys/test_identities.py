@@ -14,13 +14,14 @@ from five_rows import Change, Laboratory, computed, readable, stages_of
 from support.endpoint import MockEndpoint, mock_endpoint
 from support.registered import keep
 
-from gage_eval import foreign, hashing, registry
-from gage_eval.backends.base import BackendConfig, BackendContext
-from gage_eval.backends.build import build_backend
-from gage_eval.canonical import digest
-from gage_eval.marks import mark_of
-from gage_eval.protocols import METRIC
-from gage_eval.registry import Registry
+from gage_eval.base import hashing
+from gage_eval.base.canonical import digest
+from gage_eval.base.marks import mark_of
+from gage_eval.extend import loading, registry
+from gage_eval.extend.protocols import METRIC
+from gage_eval.extend.registry import Registry
+from gage_eval.models.backends.build import build_backend
+from gage_eval.plugins import BackendConfig, BackendContext
 from gage_eval.runs import RunOptions, RunOutcome, run_inline
 from gage_eval.store import Store
 
@@ -81,7 +82,7 @@ def test_a_model_overwritten_in_place_is_another_model(
 
 
 def test_a_packaged_model_counts_by_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from gage_eval.backends import llama_cpp
+    from gage_eval.models.backends import llama_cpp
 
     package = tmp_path / "some_weights"
     package.mkdir()
@@ -231,15 +232,15 @@ def test_a_night_has_its_own_answers(endpoint: MockEndpoint, tmp_path: Path) -> 
 
 _METRIC = "def score(prediction: str) -> float:\n    return {value}\n"
 _REGISTERED = """
-from gage_eval.metrics import Score, metric
+from gage_eval.scoring.metrics import Score, metric
 
 @metric("of_a_file", value="score", aggregate="mean", version=1)
 def score(prediction: str) -> float:
     return {value}
 """
 _BACKEND = """
-from gage_eval.backends.base import BackendConfig, BackendContext
-from gage_eval.backends.dummy import Dummy, DummyConfig
+from gage_eval.models.backends.base import BackendConfig, BackendContext
+from gage_eval.models.backends.dummy import Dummy, DummyConfig
 
 class Model(Dummy):
     def __init__(self, config: BackendConfig, context: BackendContext) -> None:
@@ -292,12 +293,12 @@ def test_the_version_of_a_plug_ins_distribution_is_part_of_its_identity(
         (site / "five_plugs.py").write_text(_METRIC.format(value="1.0"))
         with monkeypatch.context() as patch:
             patch.syspath_prepend(site)
-            foreign._distributions.cache_clear()
+            loading._distributions.cache_clear()
             fresh: Registry[Any] = Registry("metrics", METRIC)
             assert "five" in fresh.names()
             identities.append(fresh.get("five").identity())
             del sys.modules["five_plugs"]
-    foreign._distributions.cache_clear()
+    loading._distributions.cache_clear()
     assert identities == [{"name": "five", "version": 1, "origin": f"five-plugs=={v}"} for v in ("1.0", "1.1")]
 
 

@@ -6,10 +6,10 @@ import pytest
 from changes import MODELS
 from pydantic import BaseModel, ConfigDict
 
-from gage_eval import registry
-from gage_eval.marks import STAGES, identity, mark_of, nested, scheduling, semantic, semantic_values
+from gage_eval.base.marks import STAGES, identity, mark_of, nested, scheduling, semantic, semantic_values
+from gage_eval.config.settings import Settings
+from gage_eval.extend import registry
 from gage_eval.runs import RunOptions
-from gage_eval.settings import Settings
 from tests.support.marked_fields import walk_fields
 
 BACKEND_CONFIGS = [plugin.info["config"] for plugin in registry.backends if plugin.origin == "builtin"]

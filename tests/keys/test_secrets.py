@@ -11,9 +11,9 @@ import pytest
 from five_rows import readable
 from support.endpoint import MockEndpoint, mock_endpoint
 
+from gage_eval.base.errors import ConfigError, EndpointFailed, InputError
 from gage_eval.cli import main
 from gage_eval.config.load import load_config
-from gage_eval.errors import ConfigError, EndpointFailed, InputError
 from gage_eval.runs import RunOptions, RunOutcome, run_inline
 
 # No well-known token's shape: it must stay out by where it goes, not by how it looks.

@@ -17,7 +17,7 @@ from support.runs import write_config as write_sums
 from support.waiting import PATIENCE_S
 
 import gage_eval
-from gage_eval.errors import GageError, RunFailed
+from gage_eval.base.errors import GageError, RunFailed
 from gage_eval.observability import writer
 from gage_eval.observability.events import PartWritten, RunWarning
 from gage_eval.observability.sample_events import RowRejected

@@ -10,7 +10,7 @@ from support.endpoint import mock_endpoint
 from support.runs import write_config
 
 import gage_eval
-from gage_eval.errors import InputError
+from gage_eval.base.errors import InputError
 from tests.support.recorders import Recorder, bad_recorder, recorder
 
 traces = pytest.importorskip("opentelemetry.proto.collector.trace.v1.trace_service_pb2", reason="no extra otel here")
@@ -117,7 +117,7 @@ def test_metrics_count_every_answer_whatever_the_rate(here: Path, server: Record
 def test_a_failed_call_and_a_failed_run_are_spans_in_error(here: Path, server: Recorder) -> None:
     with mock_endpoint(fault={"context": 1.0}) as endpoint:
         write_config(here, endpoint.url, rows=3, observability={"sinks": [{"type": "otel", "url": server.url}]})
-        with pytest.raises(gage_eval.errors.RunFailed):
+        with pytest.raises(gage_eval.base.errors.RunFailed):
             gage_eval.run("sums.yaml", store="store", run_id="first")
     found = spans(server)
     failed = {span.name for span in found if span.status.code == 2}

@@ -9,7 +9,7 @@ import pytest
 from outsider.pages import write_files
 from support.command import Command
 
-from gage_eval.foreign import PluginError
+from gage_eval.extend.loading import PluginError
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,7 @@ BREAKS = {
         '    type = "parrot"\n',
         '    type = "parrot"\n\n    def __init__(self, config, context):\n        super().__init__(config, context)\n'
         "        del self.lookup_field\n",
-        "backend parrot.py:Parrot lacks lookup_field; derive it from gage_eval.backends.base.BaseBackend",
+        "backend parrot.py:Parrot lacks lookup_field; derive it from gage_eval.plugins.BaseBackend",
     ),
     "backend whose config is none": Break(
         "backend.md", "config=ParrotConfig)", "config=3)", "backend parrot.py:Parrot: config=3 is not a subclass"

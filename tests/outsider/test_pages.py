@@ -9,7 +9,7 @@ from support.command import Command
 from support.registered import keep
 from support.runs import summary
 
-from gage_eval import foreign, registry
+from gage_eval.extend import loading, registry
 
 # Scores by task, metric, filter and value, as the pages state them.
 SCORES = {
@@ -62,7 +62,7 @@ def install(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lines = [f"[{group}]\n" + "".join(f"{name} = {at}\n" for name, at in points.items()) for group, points in groups]
     (info / "entry_points.txt").write_text("\n".join(lines))
     monkeypatch.syspath_prepend(folder)
-    foreign._distributions.cache_clear()
+    loading._distributions.cache_clear()
     keep(monkeypatch, *registry.ALL.values())
     for plugins in registry.ALL.values():
         monkeypatch.delitem(plugins.__dict__, "_entry_points", raising=False)

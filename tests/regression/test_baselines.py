@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 import gage_eval
-from gage_eval.errors import InputError
+from gage_eval.base.errors import InputError
 from gage_eval.regression.baselines import Baselines
 from gage_eval.runs.options import Locations
-from gage_eval.runs.reading import RunReader
 from gage_eval.runs.record import RunRecord, SuiteRun
+from gage_eval.runs.results.reading import RunReader
 from gage_eval.store import Store
 from tests.support.workspace import write_config, write_rows
 
@@ -108,6 +108,6 @@ def test_a_user_without_a_name_can_set_a_baseline(run: RunReader, monkeypatch: p
     def unknown() -> str:
         raise KeyError("getpwuid(): uid not found: 4711")
 
-    monkeypatch.setattr("gage_eval.processes.getuser", unknown)
+    monkeypatch.setattr("gage_eval.base.processes.getuser", unknown)
     store = Store.open(run.stored.folder.locations.store)
     assert Baselines(store).add("main", [run], promote=False).by == f"uid {os.getuid()}"

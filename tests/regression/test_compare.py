@@ -6,12 +6,12 @@ from typing import Any
 import orjson
 import pytest
 
-from gage_eval.errors import InputError
+from gage_eval.base.errors import InputError
 from gage_eval.regression.compare import Compared, compare
-from gage_eval.regression.differing import run_differences
+from gage_eval.regression.run_diff import run_differences
 from gage_eval.runs import RunOptions, run_inline
 from gage_eval.runs.options import Locations
-from gage_eval.runs.reading import RunReader
+from gage_eval.runs.results.reading import RunReader
 from tests.support.endpoint import mock_endpoint
 from tests.support.workspace import JUDGED, write_config
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from gage_eval.regression.alarm import alarm, promise
 from gage_eval.regression.evidence import Evidence, PairedRows, evidence
 from gage_eval.regression.gate import GateRule, judge, rows_needed, suite_verdict
-from gage_eval.scorecards import CardRule, check_regression
+from gage_eval.scoring.scorecards import CardRule, check_regression
 
 
 def right_and_wrong(n: int, better: int, worse: int) -> Evidence:

@@ -6,12 +6,12 @@ import orjson
 import pytest
 import yaml
 
+from gage_eval.base.errors import ConfigError, InputError
 from gage_eval.engine.host import EngineHost
-from gage_eval.errors import ConfigError, InputError
 from gage_eval.regression.matrix import Matrix, as_csv, run_cells, standings, table
 from gage_eval.runs import RunOptions, run_inline
 from gage_eval.runs.options import Locations
-from gage_eval.runs.reading import RunReader
+from gage_eval.runs.results.reading import RunReader
 from tests.support.workspace import write_config, write_rows
 
 COUNT = 300

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from gage_eval.errors import InputError
+from gage_eval.base.errors import InputError
 from gage_eval.regression import gate_report
 from gage_eval.regression.baselines import Baselines
 from gage_eval.regression.nightly import NightCell, Nightly

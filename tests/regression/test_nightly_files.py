@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from gage_eval.errors import ConfigError, InputError
+from gage_eval.base.errors import ConfigError, InputError
 from gage_eval.regression.nightly import Nightly
 from gage_eval.regression.nightly_files import NightlyFiles, nightly_files
 from gage_eval.runs.deployed import DeploymentRecord, FindDeleted

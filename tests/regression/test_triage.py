@@ -14,7 +14,7 @@ from gage_eval.regression.pages import triage_page
 from gage_eval.regression.triage import Triage, triage
 from gage_eval.runs import RunOptions, run_inline
 from gage_eval.runs.options import Locations
-from gage_eval.runs.reading import RunReader
+from gage_eval.runs.results.reading import RunReader
 from gage_eval.store import Store
 from tests.support.workspace import write_config, write_rows
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from run_summaries import Stage, metric_row, summary
 
-from gage_eval.canonical import canonical_text, decode
+from gage_eval.base.canonical import canonical_text, decode
 from gage_eval.report import Summary, TaskSummary, run_timings, task_summary
 from gage_eval.report.summary import format_value, json_schema
 from gage_eval.report.timings import Spent, run_usage

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gage_eval.errors import StoreError
+from gage_eval.base.errors import StoreError
 from gage_eval.runs import appended
 from gage_eval.runs.appended import UploadedFile
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from support.workspace import write_config, write_rows
 
-from gage_eval.errors import RunCancelled
+from gage_eval.base.errors import RunCancelled
 from gage_eval.observability.events import Event, StageFailed, StageStarted
 from gage_eval.runs import RunOptions, RunSession, run_inline
 from gage_eval.runs.inline import carry_out

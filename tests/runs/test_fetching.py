@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from gage_eval.datasets.fetch import DataCache
-from gage_eval.datasets.origins import DataOrigin, OriginFile, OriginPath
-from gage_eval.errors import RunCancelled
+from gage_eval.base.errors import RunCancelled
+from gage_eval.data.datasets.fetch import DataCache
+from gage_eval.data.datasets.origins import DataOrigin, OriginFile, OriginPath
 from gage_eval.observability.events import Event, FetchFinished, FetchProgress
 from gage_eval.runs.fetching import fetch_data
 from tests.support.data_server import serving

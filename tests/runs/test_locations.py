@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 import gage_eval
-from gage_eval.errors import InputError
+from gage_eval.base.errors import InputError
 from gage_eval.runs.folder import RunFolder, list_runs
-from gage_eval.runs.listing import run_rows
 from gage_eval.runs.options import Locations, RunOptions
-from gage_eval.runs.stored import stored_runs
+from gage_eval.runs.results.listing import run_rows
+from gage_eval.runs.results.stored import stored_runs
 from tests.support.workspace import write_config, write_rows
 
 

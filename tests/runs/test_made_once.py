@@ -8,16 +8,15 @@ from typing import Any
 
 import pytest
 
+from gage_eval.base.errors import ConfigError, EndpointFailed
 from gage_eval.config import metrics
 from gage_eval.engine.runtime import Runtime
-from gage_eval.errors import ConfigError, EndpointFailed
 from gage_eval.runs import RunOptions, run_inline
 from gage_eval.runs.planned import planned
 from tests.support.workspace import write_config, write_rows
 
 PLUGIN = """
-from gage_eval.backends.base import BaseBackend
-from gage_eval.client.types import Response
+from gage_eval.plugins import BaseBackend, Response
 
 built = []
 

@@ -1,7 +1,8 @@
-"""Options are declared once, in `RunOptions`: command line, Python API and flows have its names, defaults and texts."""
+"""Options are declared once: command line, Python API and flows have the same names, texts, types and defaults."""
 
 import inspect
 import re
+from collections.abc import Sequence
 from importlib import import_module
 from typing import Any, get_args
 
@@ -16,10 +17,12 @@ import gage_eval
 from flows.evaluate import evaluate
 from flows.forms import FORMS, Engine, Form, options_of, parameters_of, suite_config
 from flows.suite import suite
-from gage_eval import registry
+from gage_eval.base.errors import InputError
+from gage_eval.base.marks import Stage
 from gage_eval.cli.main import app, main
-from gage_eval.errors import InputError
+from gage_eval.extend import registry
 from gage_eval.runs.options import ModelOptions, RunOptions
+from gage_eval.runs.options_dict import TEXTS, TYPES, RunOptionsDict
 
 FIELDS = RunOptions.model_fields
 # Options of a resumed run, and what a caller of the API says by a mapping.
@@ -73,14 +76,21 @@ def test_a_command_refuses_the_numbers_that_the_model_refuses(option: str, capsy
 
 
 def test_the_api_takes_the_options_as_they_are_declared() -> None:
-    parameters = inspect.signature(gage_eval.run).parameters
-    own = {"inline", "progress"}
-    assert parameters.keys() - own == FIELDS.keys() - NOT_OF_A_NEW_RUN
+    assert TYPES.keys() == FIELDS.keys()
+    assert all(TEXTS.values())
+    assert RunOptionsDict.__annotations__.keys() == FIELDS.keys() - NOT_OF_A_NEW_RUN - {"config"}
     texts = re.sub(r"\s+", " ", inspect.getdoc(gage_eval.run) or "")
-    for name in parameters.keys() - own:
-        if name != "config":
-            assert parameters[name].default == FIELDS[name].default
-        assert f" {name}: {FIELDS[name].description}" in texts
+    for name, field in FIELDS.items():
+        wide = {tuple[str, ...]: Sequence[str], tuple[Stage, ...]: Sequence[str]}
+        assert TYPES[name] == wide.get(field.annotation, field.annotation), name
+        assert name in NOT_OF_A_NEW_RUN or f" {name}: {field.description}" in texts
+
+
+def test_the_api_refuses_an_option_that_does_not_exist() -> None:
+    with pytest.raises(InputError, match="'max_samples'"):
+        gage_eval.run("mine.yaml", max_sample=3)  # type: ignore[call-arg]
+    with pytest.raises(InputError, match="'resume'"):
+        gage_eval.run("mine.yaml", resume=True)  # type: ignore[call-arg]
 
 
 def test_the_forms_have_every_option_once_with_its_text_and_default() -> None:

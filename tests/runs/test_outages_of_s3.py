@@ -19,7 +19,7 @@ from support.endpoint import MockEndpoint, mock_endpoint
 from support.runs import gage, write_config
 from support.waiting import PATIENCE_S, Stopwatch
 
-from gage_eval.errors import InputError
+from gage_eval.base.errors import InputError
 from gage_eval.runs.folder import RunFolder
 from gage_eval.runs.options import Locations
 from gage_eval.store import Store

@@ -11,16 +11,16 @@ from typing import Any
 import orjson
 import pytest
 
-from gage_eval.errors import InputError, StoreError
+from gage_eval.base.errors import InputError, StoreError
+from gage_eval.base.stages import StageResult
 from gage_eval.observability.events import Event, StageFailed, StageFinished, StageProgress, StageStarted
-from gage_eval.observability.results import StageResult
 from gage_eval.runs import RunOptions, run_inline
 from gage_eval.runs.folder import RunFolder
 from gage_eval.runs.options import Locations
 from gage_eval.runs.record import ConfigRecord, RunRecord, StageRecord
 from gage_eval.runs.recorder import Recorder
+from gage_eval.runs.results.stored import StoredRun
 from gage_eval.runs.resume import resumed
-from gage_eval.runs.stored import StoredRun
 from tests.support.workspace import write_config, write_rows
 
 KEY, OUTPUT = "a" * 64, "b" * 64

@@ -6,17 +6,17 @@ from typing import Any
 import orjson
 import pytest
 
+from gage_eval.base.errors import InputError
 from gage_eval.cli.main import main
-from gage_eval.errors import InputError
+from gage_eval.pipeline.score_row import metric_spec
 from gage_eval.runs import RunOptions, RunOutcome, run_inline
 from gage_eval.runs.folder import list_runs
+from gage_eval.runs.gc_roots import find_roots
 from gage_eval.runs.options import Locations
 from gage_eval.runs.record import RescoredRecord
 from gage_eval.runs.rescore import Rescored, rescore
+from gage_eval.runs.results.stored import StoredRun
 from gage_eval.runs.resume import resumed
-from gage_eval.runs.roots import find_roots
-from gage_eval.runs.stored import StoredRun
-from gage_eval.scoring import metric_spec
 from gage_eval.store import Store
 from tests.support.workspace import JUDGED, ROWS, write_config
 

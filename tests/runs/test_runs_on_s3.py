@@ -9,11 +9,11 @@ from support.endpoint import mock_endpoint
 from support.runs import write_config
 
 import gage_eval
-from gage_eval.errors import InputError, RunFailed
+from gage_eval.base.errors import InputError, RunFailed
 from gage_eval.runs.folder import RunFolder
 from gage_eval.runs.options import Locations
-from gage_eval.runs.reading import RunReader
 from gage_eval.runs.record import ConfigRecord, RunRecord
+from gage_eval.runs.results.reading import RunReader
 from gage_eval.store import Store
 from tests.store.proxy import failing_proxy
 

@@ -13,7 +13,7 @@ from typing import Any
 from support.runs import write_config
 from support.waiting import PATIENCE_S, Stopwatch, wait_for
 
-from gage_eval.processes import born
+from gage_eval.base.processes import born
 from gage_eval.store import Store
 
 # Both sides of a session stop within this time.

@@ -15,9 +15,9 @@ from sessions.shards import STOP_S, seconds_until_gone
 
 from gage_eval.engine.host import EngineHost
 from gage_eval.runs import RunOptions
-from gage_eval.runs.in_turn import run_in_turn
 from gage_eval.runs.options import Locations
-from gage_eval.runs.reading import RunReader
+from gage_eval.runs.results.reading import RunReader
+from gage_eval.runs.sequence import run_in_turn
 from gage_eval.store import Store
 from tests.support.engines import engines_of, is_alive, options_on_engine, run_on, starts, write_fake_vllm
 from tests.support.workspace import write_rows

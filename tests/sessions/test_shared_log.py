@@ -8,7 +8,7 @@ import pytest
 from sessions.shards import Started, placed_config
 from support.endpoint import mock_endpoint
 
-from gage_eval.canonical import digest
+from gage_eval.base.canonical import digest
 from gage_eval.engine import shared_log
 from gage_eval.engine.shared_log import SharedLog
 from gage_eval.engine.wal import LogWriter, index_logs

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
+from gage_eval.base.tables import TableSchema
 from gage_eval.store import Artifact, Store
 from gage_eval.store.responses import pack_keys
-from gage_eval.tables import TableSchema
 
 ROWS = TableSchema("rows", 1, pa.schema([("row_index", pa.int64()), ("text", pa.string())]))
 

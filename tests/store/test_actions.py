@@ -2,8 +2,8 @@
 
 import pytest
 
-from gage_eval.canonical import decode
-from gage_eval.errors import ArtifactDamaged, StoreError
+from gage_eval.base.canonical import decode
+from gage_eval.base.errors import ArtifactDamaged, StoreError
 from gage_eval.store import Store
 from tests.store.small import commit, rows
 

@@ -8,10 +8,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from gage_eval.canonical import JsonValue, canonical_json, decode
-from gage_eval.errors import ArtifactDamaged, StoreError
+from gage_eval.base.canonical import JsonValue, canonical_json, decode
+from gage_eval.base.errors import ArtifactDamaged, StoreError
+from gage_eval.base.tables import ALL, TableSchema
 from gage_eval.store import Store, content_hash, parquet_bytes
-from gage_eval.tables import ALL, TableSchema
 from tests.store.small import ROWS, commit, rows
 
 
@@ -55,7 +55,7 @@ def test_writing_parts_returns_unused_memory_to_the_system(tmp_path: Path) -> No
 import os, sys
 import pyarrow as pa
 from gage_eval.store import Store
-from gage_eval.tables import RAW
+from gage_eval.base.tables import RAW
 
 def resident():
     with open("/proc/self/statm") as file:

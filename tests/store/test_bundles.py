@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gage_eval.errors import InputError
+from gage_eval.base.errors import InputError
 from gage_eval.store import Store
 from gage_eval.store.bundles import Bundle, bundle_path, put_files, write_files
 from gage_eval.store.media import media_path

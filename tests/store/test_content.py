@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gage_eval.canonical import JsonValue, digest
+from gage_eval.base.canonical import JsonValue, digest
+from gage_eval.base.tables import MESSAGES
 from gage_eval.store import content_hash
-from gage_eval.tables import MESSAGES
 
 STRUCT = pa.struct([("name", pa.string()), ("score", pa.float64()), ("tags", pa.list_(pa.int32()))])
 SCHEMA = pa.schema(

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from gage_eval.canonical import canonical_json, decode, digest, sha256_hex
-from gage_eval.errors import ArtifactDamaged, StoreError
+from gage_eval.base.canonical import canonical_json, decode, digest, sha256_hex
+from gage_eval.base.errors import ArtifactDamaged, StoreError
 from gage_eval.store import Artifact, GcReport, ObjectInfo, Store, parquet_bytes
 from gage_eval.store.manifest import Manifest, PartInfo, manifest_path
 from gage_eval.store.objects import STAGING

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gage_eval.errors import RunCancelled, StoreError
+from gage_eval.base.errors import RunCancelled, StoreError
 from gage_eval.store import Store
 from gage_eval.store.locks import hold_lock
 

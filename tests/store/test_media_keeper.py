@@ -6,8 +6,8 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pytest
 
-from gage_eval.canonical import sha256_hex
-from gage_eval.errors import StoreError
+from gage_eval.base.canonical import sha256_hex
+from gage_eval.base.errors import StoreError
 from gage_eval.store import Store
 from gage_eval.store.media import urls_in
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gage_eval.errors import InputError, StoreError
+from gage_eval.base.errors import InputError, StoreError
 from gage_eval.store import Store
 from gage_eval.store.objects import LocalObjects
 from gage_eval.store.s3 import S3Objects

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 import pytest
 
-from gage_eval.errors import StoreError
+from gage_eval.base.errors import StoreError
 from gage_eval.store import Store, parquet_bytes
 from tests.store.proxy import failing_proxy
 from tests.store.small import commit, rows
@@ -182,7 +182,7 @@ def in_mount(mount: str, folder: Path, script: str) -> subprocess.CompletedProce
 FILL = """
 import sys
 import numpy as np, pyarrow as pa
-from gage_eval.errors import StoreError
+from gage_eval.base.errors import StoreError
 from gage_eval.store import Store
 from tests.store.small import ROWS, commit, rows
 
@@ -215,7 +215,7 @@ def test_a_full_disk_is_one_sentence_and_loses_nothing(tmp_path: Path) -> None:
 
 READ_ONLY = """
 import sys
-from gage_eval.errors import StoreError
+from gage_eval.base.errors import StoreError
 from gage_eval.store import Store
 from tests.store.small import commit, rows
 

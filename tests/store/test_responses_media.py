@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gage_eval.canonical import sha256_hex
-from gage_eval.errors import ArtifactDamaged, StoreError
+from gage_eval.base.canonical import sha256_hex
+from gage_eval.base.errors import ArtifactDamaged, StoreError
 from gage_eval.store import ObjectInfo, Store
 from tests.store.small import commit, index, rows
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from gage_eval.errors import ArtifactDamaged, StoreError
+from gage_eval.base.errors import ArtifactDamaged, StoreError
 from gage_eval.store import Store, parquet_bytes
 from tests.store.small import rows
 

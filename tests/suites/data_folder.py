@@ -14,8 +14,8 @@ import yaml
 
 from bench import made_rows
 from bench.local_suites import NEVER_LOCAL, files_here, suite_names, template_of
-from gage_eval.datasets.origins import load_origin
-from gage_eval.packaged import configs_dir
+from gage_eval.base.packaged import configs_dir
+from gage_eval.config.data_origins import load_origin
 
 IMAGE = "image of the test"
 

@@ -8,8 +8,8 @@ import pytest
 from support.runs import gage
 
 from bench.local_suites import suite_names, template_of
-from gage_eval.config.card import SuiteCard
-from gage_eval.datasets.origins import load_origin
+from gage_eval.config.data_origins import load_origin
+from gage_eval.config.suites.card import SuiteCard
 
 SECTIONS = ("Measures", "Data.", "Prompt.", "Metric.", "Pitfalls", "Cost.")
 CODE = ("humaneval", "mbpp")

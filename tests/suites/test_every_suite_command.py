@@ -19,9 +19,9 @@ from typing import Any
 import pytest
 
 from bench.local_suites import missing_origins, suite_names, template_of
-from gage_eval.backends import llama_cpp_server
-from gage_eval.backends.llama_cpp import packaged_model
 from gage_eval.config.model_choice import NO_SANDBOX
+from gage_eval.models.backends import llama_cpp_server
+from gage_eval.models.backends.llama_cpp import packaged_model
 from gage_eval.report.summary import Summary
 from tests.cli.conftest import Gage, gage, workspace
 from tests.suites.data_folder import write_data
@@ -148,7 +148,7 @@ def test_a_suite_is_one_command(
     monkeypatch.setenv(KEY, "k")
     monkeypatch.setenv("GAGE_EVAL_DATA_CACHE", str(data / "cache"))
     # The origins of the package, but for the hashes of files that were made for these tests.
-    monkeypatch.setattr("gage_eval.datasets.origins.configs_dir", lambda: data / "configs")
+    monkeypatch.setattr("gage_eval.data.datasets.origins.configs_dir", lambda: data / "configs")
     said = gage(*asked, *model_options(needs, request), *shorter(template["definition"]))
     assert said.code == 0, said.err
     assert said.out.startswith(f"{name} v1")

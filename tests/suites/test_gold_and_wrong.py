@@ -10,13 +10,13 @@ import yaml
 
 from bench import made_rows
 from bench.local_suites import LocalSuite, local_suite, missing_origins, suite_names
-from gage_eval import stages
 from gage_eval.config.load import load_config
+from gage_eval.data.sample.table import rows_of
 from gage_eval.observability.observer import Observers
-from gage_eval.planning.plan import make_plan
+from gage_eval.pipeline import stages
+from gage_eval.pipeline.action import Env
+from gage_eval.pipeline.plan import make_plan
 from gage_eval.runs import RunOptions, run_inline
-from gage_eval.sample.table import rows_of
-from gage_eval.stages import Env
 from gage_eval.store import Store
 
 ORACLE = Path(__file__).parents[1] / "support" / "oracle.py"

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from gage_eval.datasets.origins import load_origin
+from gage_eval.config.data_origins import load_origin
 from gage_eval.runs import RunOptions
 from gage_eval.runs.planned import planned
 from tests.cli.conftest import Gage, gage, workspace
@@ -166,7 +166,7 @@ def test_nothing_is_sent_when_the_data_cannot_be_had(
 ) -> None:
     monkeypatch.setenv("GAGE_EVAL_DATA_URL", "http://127.0.0.1:9")
     before = endpoint.stats()["requests"]
-    monkeypatch.setattr("gage_eval.client.download.time.sleep", lambda _: None)
+    monkeypatch.setattr("gage_eval.data.datasets.download.time.sleep", lambda _: None)
     said = gage("suite", "sums", "--model", "mock", "--endpoint", endpoint.url)
     assert said.code != 0
     assert "'data/test.jsonl' of sums cannot be fetched" in said.err

@@ -6,14 +6,15 @@ from typing import Any
 
 import pytest
 
-from gage_eval.config import expanded
-from gage_eval.config.expanded import SECTIONS, code_versions, completed, defaults, record_of, released_file
+from gage_eval.base.errors import ConfigError
 from gage_eval.config.load import LoadedConfig
 from gage_eval.config.model_choice import ModelChoice
 from gage_eval.config.models import PipelineConfig
-from gage_eval.config.templates import load_suite
-from gage_eval.errors import ConfigError
-from gage_eval.planning.plan import make_plan
+from gage_eval.config.suites import frozen
+from gage_eval.config.suites.digest import definition_digest
+from gage_eval.config.suites.frozen import SECTIONS, code_versions, completed, defaults, record_of, released_file
+from gage_eval.config.suites.templates import load_suite
+from gage_eval.pipeline.plan import make_plan
 from tools import suites
 
 MODEL = ModelChoice("owner/name", engine="vlm_transformers", judges=("judge",), judge_endpoint="http://judge/v1")
@@ -74,7 +75,7 @@ def test_a_released_version_keeps_its_digest(name: str) -> None:
     file = suites.templates()[name]
     record = json.loads(released_file(file).read_text(encoding="utf-8"))
     assert GOLDEN.get(name) == record["digest"], "a released version never changes; make a new one"
-    assert suites.definition_digest(expanded_form(name)) == record["digest"]
+    assert definition_digest(expanded_form(name)) == record["digest"]
     assert f"digest: {record['digest']}" in file.read_text(encoding="utf-8")
     assert record["written"] == record_of(suites.definition_of(file), record["defaults"])["written"], (
         f"if it is not released yet: python -m tools.suites --rewrite {name}"
@@ -102,7 +103,7 @@ def test_the_newest_set_of_defaults_is_that_of_the_models() -> None:
 
 @pytest.mark.parametrize("name", suites.templates())
 def test_a_set_of_defaults_is_whole(name: str) -> None:
-    said = expanded.stated(suites.definition_of(suites.templates()[name]))
+    said = frozen.stated(suites.definition_of(suites.templates()[name]))
     whole = PipelineConfig.model_validate(said).model_dump(mode="json", include=set(SECTIONS))
     assert completed(said, suites.current_defaults()) == whole
 
@@ -112,7 +113,7 @@ def test_a_suite_keeps_the_defaults_of_its_set(root: Path, monkeypatch: pytest.M
     assert before.suite is not None
     # As if a later release had another default: it has a later set, and the suite is of the first.
     changed = {**defaults(1), "datasets[].params": {**defaults(1)["datasets[].params"], "seed": 7}}
-    monkeypatch.setattr(expanded, "defaults", {1: defaults(1), 2: changed}.__getitem__)
+    monkeypatch.setattr(frozen, "defaults", {1: defaults(1), 2: changed}.__getitem__)
     assert loaded(root).digest == before.digest
     record = record_of(suites.definition_of(template(root)), 2)
     assert record["digest"] != before.suite.digest
@@ -130,7 +131,7 @@ def test_a_suite_of_a_later_release_says_what_is_missing(root: Path) -> None:
 
 def test_another_default_of_a_set_is_not_what_was_released(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     edited = {**defaults(1), "datasets[].params": {**defaults(1)["datasets[].params"], "seed": 7}}
-    monkeypatch.setattr(expanded, "defaults", {1: edited}.__getitem__)
+    monkeypatch.setattr(frozen, "defaults", {1: edited}.__getitem__)
     with pytest.raises(ConfigError, match="not the form that this version was released with"):
         loaded(root)
 
@@ -202,7 +203,7 @@ def test_a_change_of_the_logic_is_named(root: Path, override: str, modified: tup
 
 
 def test_the_environment_does_not_change_what_a_suite_means(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from gage_eval.settings import load_settings
+    from gage_eval.config.settings import load_settings
 
     for name, value in {"SHUFFLE_SEED": "9", "IMAGE_MAX_PIXELS": "100", "EMBED_LOCAL_MEDIA": "1"}.items():
         monkeypatch.setenv(f"GAGE_EVAL_{name}", value)

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.request import ProxyHandler, build_opener
 
-from gage_eval.ports import free_port
-from gage_eval.processes import alive, born
+from gage_eval.base.ports import free_port
+from gage_eval.base.processes import alive, born
 from support.prefect import ROOT, Prefect
 from support.runs import gage
 from support.waiting import PATIENCE_S, wait_for

@@ -8,11 +8,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from gage_eval.base.errors import GageError
 from gage_eval.engine.host import EngineHost
-from gage_eval.errors import GageError
 from gage_eval.runs import RunOptions, run_inline
 from gage_eval.runs.options import Locations
-from gage_eval.runs.reading import RunReader
+from gage_eval.runs.results.reading import RunReader
 from tests.support.waiting import PATIENCE_S, wait_for
 from tests.support.workspace import write_config
 

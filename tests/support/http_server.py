@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import uvloop
 
-from gage_eval.client.http1 import HTTPClient
-from gage_eval.client.route import route_to
+from gage_eval.models.client.http1 import HTTPClient
+from gage_eval.models.client.route import route_to
 
 OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}"
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from pydantic import BaseModel
 
-from gage_eval.marks import Stage, mark_of
+from gage_eval.base.marks import Stage, mark_of
 
 
 def walk_fields(model: type[BaseModel]) -> Iterator[tuple[str, str, Stage | None]]:

@@ -13,7 +13,7 @@ from gage_eval.regression.nightly import Night, Nightly, run_night
 from gage_eval.runs import RunOptions, run_inline
 from gage_eval.runs.folder import has_run
 from gage_eval.runs.options import Locations
-from gage_eval.runs.reading import RunReader
+from gage_eval.runs.results.reading import RunReader
 from gage_eval.store import Store
 from tests.support.workspace import write_config, write_rows
 

@@ -3,10 +3,10 @@
 import json
 from pathlib import Path
 
-from gage_eval.backends.base import BackendConfig, BaseBackend
-from gage_eval.client.types import Request, Response
-from gage_eval.marks import semantic
-from gage_eval.registry import backends
+from gage_eval.base.marks import semantic
+from gage_eval.extend.registry import backends
+from gage_eval.models.backends.base import BackendConfig, BaseBackend
+from gage_eval.models.client.types import Request, Response
 
 
 class OracleConfig(BackendConfig):

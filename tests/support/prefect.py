@@ -15,12 +15,14 @@ from urllib.error import HTTPError
 from urllib.request import ProxyHandler, Request, build_opener
 from uuid import UUID
 
-from gage_eval import server
+from gage_eval.local import server
 from support.waiting import PATIENCE_S, wait_for
 
 ROOT = Path(__file__).parents[2]
 FINAL = frozenset({"COMPLETED", "FAILED", "CANCELLED", "CRASHED"})
 _TRIES = 10
+# What a server has not taken in after this time, it was not sent.
+_LAG_S, _LONG_LAG_S = 1.5, 10.0
 
 
 @dataclass
@@ -161,8 +163,23 @@ class Prefect:
         return state["type"], state["message"] or ""
 
     def states(self, flow_run: str) -> dict[str, tuple[str, str]]:
-        """(state type, state name) by name of the task runs of a flow run: of an id, or the newest of a name."""
-        return {run["name"]: (run["state_type"], run["state_name"]) for run in self._task_runs(flow_run)}
+        """(state type, state name) by name of the task runs of a flow run: of an id, or the newest of a name.
+
+        Of the task runs of several attempts the newest counts.
+
+        The server takes in what happened to task runs after the flow run has ended. So this waits until nothing more
+        comes: for a moment where all have ended, for longer where one is open.
+        """
+        found: dict[str, tuple[str, str]] = {}
+        since = time.monotonic()
+        while True:
+            now = {run["name"]: (run["state_type"], run["state_name"]) for run in self._task_runs(flow_run)}
+            if now != found or not now:
+                found, since = now, time.monotonic()
+            is_over = all(kind in FINAL for kind, _ in found.values())
+            if found and time.monotonic() - since >= (_LAG_S if is_over else _LONG_LAG_S):
+                return found
+            time.sleep(0.2)
 
     def running_stages(self, flow_run_id: str) -> list[str]:
         """Names of the task runs that the API shows as running."""
@@ -171,7 +188,9 @@ class Prefect:
     def _task_runs(self, flow_run: str) -> list[dict[str, Any]]:
         id_ = flow_run if _is_id(flow_run) else self.flow_run(flow_run)["id"]
         found: list[dict[str, Any]] = self.api(
-            "POST", "/task_runs/filter", {"flow_runs": {"id": {"any_": [id_]}}, "limit": 200}
+            "POST",
+            "/task_runs/filter",
+            {"flow_runs": {"id": {"any_": [id_]}}, "limit": 200, "sort": "EXPECTED_START_TIME_ASC"},
         )
         return found
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from gage_eval.registry import Registry
+from gage_eval.extend.registry import Registry
 
 
 def keep(patch: pytest.MonkeyPatch, *registries: Registry[Any]) -> None:

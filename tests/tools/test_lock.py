@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from gage_eval.stages import ALL
+from gage_eval.pipeline.stages import ALL
 from tools import lock
 from tools.lock import Entry, differences, of_plugins
 

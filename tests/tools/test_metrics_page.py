@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from gage_eval import registry
+from gage_eval.extend import registry
 from tools import metrics_page
 from tools.metric_sources import SOURCES
 
@@ -21,7 +21,7 @@ def test_every_built_in_metric_says_its_rule_parameters_source_and_version() -> 
         if plugin.origin != "builtin":
             continue
         section = page.partition(f"\n### {plugin.name}\n")[2].partition("\n### ")[0]
-        assert f"- version {plugin.version}, [gage_eval/metrics/" in section
+        assert f"- version {plugin.version}, [gage_eval/scoring/metrics/" in section
         assert plugin.summary.split("`")[0] in section
         for value in plugin.info["values"]:
             assert f"`{value}`" in section

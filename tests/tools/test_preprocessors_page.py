@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from gage_eval import registry
-from gage_eval.standardize.options import options_of
+from gage_eval.data.standardize.options import options_of
+from gage_eval.extend import registry
 from tools import preprocessors_page
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from gage_eval.config import models
-from gage_eval.config.texts import TEXTS
+from gage_eval.config.field_docs import TEXTS
 
 
 @pytest.mark.parametrize(

@@ -15,9 +15,9 @@ from viewer_client import ROWS, answers, ids, page, run, samples, viewer, write_
 import gage_eval
 from gage_eval.regression.compare import compare
 from gage_eval.report.summary import signed_text
-from gage_eval.runs.labels import Labels
 from gage_eval.runs.options import Locations
-from gage_eval.runs.reading import RunReader
+from gage_eval.runs.results.labels import Labels
+from gage_eval.runs.results.reading import RunReader
 from gage_eval.store import Store
 from gage_eval.viewer.word_diff import word_diff
 

@@ -12,14 +12,14 @@ import pytest
 from viewer_client import ROWS, answers, ids, page, samples, viewer, write_questions
 
 import gage_eval
-from gage_eval.errors import ArtifactDamaged, BudgetSpent
+from gage_eval.base.errors import ArtifactDamaged, BudgetSpent
+from gage_eval.base.tables import RAW
 from gage_eval.runs import RunOptions, run_inline
 from gage_eval.runs.folder import RunFolder
 from gage_eval.runs.options import Locations
 from gage_eval.runs.record import RunRecord
 from gage_eval.store import Store
 from gage_eval.store.s3 import S3Objects
-from gage_eval.tables import RAW
 from tests.support.workspace import write_config
 
 

@@ -13,8 +13,8 @@ import pytest
 from starlette.testclient import TestClient
 from viewer_client import ROWS, answers, ids, page, run, samples, viewer, write_questions
 
-from gage_eval.canonical import canonical_json, decode
-from gage_eval.runs.labels import Labels
+from gage_eval.base.canonical import canonical_json, decode
+from gage_eval.runs.results.labels import Labels
 from gage_eval.store import Store
 from gage_eval.viewer import opened
 from gage_eval.viewer.messages import candidates, pretty, tokens, tool_calls

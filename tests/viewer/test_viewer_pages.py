@@ -11,12 +11,12 @@ from starlette.testclient import TestClient
 from viewer_client import HOSTILE, ROWS, answers, ids, page, run, samples, viewer, write_questions
 
 import gage_eval
-from gage_eval.errors import InputError, RunFailed
-from gage_eval.runs.asked import everything_asked
-from gage_eval.runs.explain import tally
+from gage_eval.base.errors import InputError, RunFailed
 from gage_eval.runs.options import Locations
-from gage_eval.runs.outcomes import RowFilter
-from gage_eval.runs.reading import RunReader
+from gage_eval.runs.results.explain import tally
+from gage_eval.runs.results.outcomes import RowFilter
+from gage_eval.runs.results.reading import RunReader
+from gage_eval.runs.results.sent_requests import everything_asked
 from gage_eval.viewer.list_page import ListPage
 from gage_eval.viewer.query import term
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from real_engines import CHATS, IN_CHAT, MODEL, PAIRS, PYTHON, ROOT, Opener, Session, config_of
 
-from gage_eval.backends.base import BackendContext
 from gage_eval.engine.runtime import Runtime
+from gage_eval.models.backends.base import BackendContext
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gage_eval.backends.base import Backend
-from gage_eval.canonical import encode
-from gage_eval.client.types import Request, Response
+from gage_eval.base.canonical import encode
 from gage_eval.engine.runtime import Runtime
+from gage_eval.models.backends.base import Backend
+from gage_eval.models.client.types import Request, Response
 
 ROOT = Path(__file__).parents[2]
 PYTHON = ROOT / ".venv-vllm" / "bin" / "python"

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from real_engines import CHATS, MODEL, PAIRS, PYTHON, ROOT, Session, config_of
 
-from gage_eval.backends.base import BackendContext
-from gage_eval.client.types import Request
 from gage_eval.engine.runtime import Runtime
+from gage_eval.models.backends.base import BackendContext
+from gage_eval.models.client.types import Request
 
 pytestmark = [pytest.mark.vllm, pytest.mark.timeout(1200)]
 

@@ -13,10 +13,10 @@ import pytest
 from real_engines import CHATS, IN_CHAT, PAIRS, Opener
 from support.engines import children, engine_of
 
-from gage_eval.backends.engine_worker import Worker
-from gage_eval.backends.vllm import VLLM
-from gage_eval.client.types import Request
-from gage_eval.errors import EndpointFailed
+from gage_eval.base.errors import EndpointFailed
+from gage_eval.models.backends.engine_worker import Worker
+from gage_eval.models.backends.vllm import VLLM
+from gage_eval.models.client.types import Request
 
 pytestmark = [pytest.mark.vllm, pytest.mark.timeout(600)]
 

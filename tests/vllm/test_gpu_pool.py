@@ -12,8 +12,8 @@ from support.cluster import Service
 from support.prefect import ROOT, Prefect
 from support.runs import gage, stage_outputs, write_sums
 
-from gage_eval import server
-from gage_eval.ports import free_port
+from gage_eval.base.ports import free_port
+from gage_eval.local import server
 from gage_eval.store import Store
 
 pytestmark = [pytest.mark.vllm, pytest.mark.timeout(600)]

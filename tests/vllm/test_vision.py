@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from real_engines import MODEL, PYTHON, ROOT, Session
 
-from gage_eval.backends.base import BackendContext
-from gage_eval.client.types import Request, Response
 from gage_eval.engine.runtime import Runtime
+from gage_eval.models.backends.base import BackendContext
+from gage_eval.models.client.types import Request, Response
 
 pytestmark = [pytest.mark.vllm, pytest.mark.timeout(600)]
 

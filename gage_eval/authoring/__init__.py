@@ -1,0 +1,1 @@
+"""Before a run: new configs, templates, the first rows, the preview of requests."""

@@ -1,0 +1,316 @@
+"""Arrow schema of every table that stages write, each with its version.
+
+The same schema for every dataset: messages, options and references are typed nested columns; open objects
+(metadata, tools, parameters, unknown keys) are canonical JSON text. A change of a schema raises its version,
+which is part of every artifact id.
+"""
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+
+@dataclass(frozen=True)
+class TableSchema:
+    """Name, version and columns of a table."""
+
+    name: str
+    version: int
+    arrow: pa.Schema
+
+    def empty(self) -> pa.Table:
+        """A table of this schema without rows."""
+        return self.arrow.empty_table()
+
+
+# One part of a message's content. `url` is that of image_url, audio_url, video_url or file_url;
+# `extra` holds a segment's other keys (image detail, …) as canonical JSON.
+SEGMENT = pa.struct([("type", pa.string()), ("text", pa.string()), ("url", pa.string()), ("extra", pa.string())])
+MESSAGE = pa.struct(
+    [
+        ("role", pa.string()),
+        ("content", pa.list_(SEGMENT)),
+        ("tool_calls", pa.string()),
+        ("tool_call_id", pa.string()),
+        ("name", pa.string()),
+        ("extra", pa.string()),
+    ]
+)
+MESSAGES = pa.list_(MESSAGE)
+OPTION = pa.struct([("id", pa.string()), ("content", pa.string())])
+REFERENCE = pa.struct([("answer", pa.list_(SEGMENT)), ("meta", pa.string())])
+FEW_SHOT = pa.struct(
+    [
+        ("messages", MESSAGES),
+        ("options", pa.list_(OPTION)),
+        ("references", pa.list_(REFERENCE)),
+        ("label", pa.string()),
+        ("tools", pa.string()),
+        ("tool_choice", pa.string()),
+        ("extra", pa.string()),
+    ]
+)
+
+# `row_index` counts the loaded rows from 0; `line` is the 1-based line (or record) of the source, for messages.
+RAW = TableSchema("raw", 1, pa.schema([("row_index", pa.int64()), ("line", pa.int64()), ("record", pa.string())]))
+
+SAMPLES = TableSchema(
+    "samples",
+    1,
+    pa.schema(
+        [
+            ("row_index", pa.int64()),
+            ("id", pa.string()),
+            ("schema_version", pa.string()),
+            ("task_type", pa.string()),
+            ("messages", MESSAGES),
+            ("options", pa.list_(OPTION)),
+            ("references", pa.list_(REFERENCE)),
+            ("label", pa.string()),
+            ("few_shot_examples", pa.list_(FEW_SHOT)),
+            ("golden_trajectories", pa.list_(MESSAGES)),
+            ("sandbox", pa.string()),
+            ("metadata", pa.string()),
+            ("data_tag", pa.string()),
+            ("raw_assets", pa.string()),
+            ("tools", pa.string()),
+            ("tool_choice", pa.string()),
+            ("sampling_params", pa.string()),
+            ("generation_params", pa.string()),
+            ("eval_config", pa.string()),
+            ("unconditioned_input", pa.string()),
+            ("choices_role", pa.string()),
+            ("extra", pa.string()),
+        ]
+    ),
+)
+
+REJECTS = TableSchema(
+    "rejects",
+    2,
+    pa.schema(
+        [
+            ("row_index", pa.int64()),
+            ("file", pa.string()),  # of several files of a source; null otherwise
+            ("line", pa.int64()),  # in the file
+            ("stage", pa.string()),
+            ("reason", pa.string()),
+            ("record", pa.string()),
+        ]
+    ),
+)
+
+# What an episode needs, free of any model. `params` are the sample's and the task's sampling parameters, merged.
+# `prompt` is the text of completion and likelihood requests, `choices` what likelihood compares as its continuations.
+# `media_meta`: {embed, media: [{url, type, media_type, bytes, width, height}]}. The last three say who makes one text
+# of the messages: (backend, backend, model) for chat, (none, preprocess, manual) for the others.
+PREPARED = TableSchema(
+    "prepared",
+    2,
+    pa.schema(
+        [
+            ("row_index", pa.int64()),
+            ("sample_id", pa.string()),
+            ("kind", pa.string()),  # chat, completion, likelihood, chat_likelihood
+            ("replicates", pa.int32()),
+            ("messages", MESSAGES),
+            ("prompt", pa.string()),
+            ("choices", pa.list_(pa.string())),
+            ("unconditioned_input", pa.string()),
+            ("tools", pa.string()),
+            ("tool_choice", pa.string()),
+            ("params", pa.string()),
+            ("media_meta", pa.string()),
+            ("chat_template_mode", pa.string()),
+            ("rendered_by", pa.string()),
+            ("template_source", pa.string()),
+        ]
+    ),
+)
+
+TURN = pa.struct(
+    [("answer", pa.string()), ("reasoning", pa.string()), ("finish_reason", pa.string()), ("tool_calls", pa.string())]
+)
+
+# status: `statuses.ResponseStatus`. `turns` only where an episode made several calls.
+RESPONSES = TableSchema(
+    "responses",
+    1,
+    pa.schema(
+        [
+            ("row_index", pa.int64()),
+            ("sample_id", pa.string()),
+            ("replicate", pa.int32()),
+            ("status", pa.string()),
+            ("answer", pa.string()),
+            ("reasoning", pa.string()),
+            ("tool_calls", pa.string()),
+            ("finish_reason", pa.string()),
+            ("turns", pa.list_(TURN)),
+            ("logprobs", pa.string()),
+            ("prompt_tokens", pa.int64()),
+            ("completion_tokens", pa.int64()),
+            ("error_kind", pa.string()),
+            ("response_key", pa.string()),
+        ]
+    ),
+)
+
+# Telemetry varies between runs, so no other content hash depends on it.
+RESPONSE_TELEMETRY = TableSchema(
+    "response_telemetry",
+    1,
+    pa.schema(
+        [
+            ("row_index", pa.int64()),
+            ("sample_id", pa.string()),
+            ("replicate", pa.int32()),
+            ("latency_ms", pa.float64()),
+            ("ttft_ms", pa.float64()),
+            ("attempts", pa.int32()),
+            ("errors", pa.list_(pa.string())),
+            ("model_fingerprint", pa.string()),
+            ("source", pa.string()),  # sent, log, reused, or repeated
+        ]
+    ),
+)
+
+# What a stage asks where samples set it: one row per question, in part order. `replicate` is that of the answer it is
+# about, `judge` the adapter that is asked, `slot` a seat or position, `draw` counts equal questions. `binding` is the
+# digest of model, prompt and parameters. An ask without a judge and a binding is not asked. No key counts `why`.
+ASKS = TableSchema(
+    "asks",
+    2,
+    pa.schema(
+        [
+            ("row_index", pa.int64()),
+            ("replicate", pa.int32()),
+            ("judge", pa.string()),
+            ("slot", pa.int32()),
+            ("draw", pa.int32()),
+            ("binding", pa.string()),
+            ("why", pa.string()),
+        ]
+    ),
+)
+
+# One row per verdict. As in `ASKS`, (row_index, replicate, judge, slot, draw) tells verdicts apart. `judge` is null
+# where the task's judge gives each answer one verdict. status: `statuses.JudgmentStatus`. `reason` says why there is
+# no verdict, `explanation` is the same as a sentence. `binding` is null where no judge was asked.
+JUDGMENTS = TableSchema(
+    "judgments",
+    3,
+    pa.schema(
+        [
+            ("row_index", pa.int64()),
+            ("sample_id", pa.string()),
+            ("replicate", pa.int32()),
+            ("judge", pa.string()),
+            ("slot", pa.int32()),
+            ("draw", pa.int32()),
+            ("status", pa.string()),
+            ("answer", pa.string()),
+            ("score", pa.float64()),
+            ("text", pa.string()),
+            ("parsed", pa.string()),
+            ("reason", pa.string()),
+            ("explanation", pa.string()),
+            ("binding", pa.string()),
+            ("response_key", pa.string()),
+        ]
+    ),
+)
+
+# status: `statuses.ScoreStatus`; `reason` says why, `explanation` says it in words. `values` by value key (score, acc,
+# …). Canonical JSON are `components`, what a corpus aggregate needs beyond the values; `metadata`, further facts of the
+# metric about the row; and `overrides`, the parameters that the sample's eval_config set.
+SCORES = TableSchema(
+    "scores",
+    4,
+    pa.schema(
+        [
+            ("row_index", pa.int64()),
+            ("sample_id", pa.string()),
+            ("replicate", pa.int32()),
+            ("filter", pa.string()),
+            ("status", pa.string()),
+            ("values", pa.map_(pa.string(), pa.float64())),
+            ("extracted", pa.string()),
+            ("reason", pa.string()),
+            ("explanation", pa.string()),
+            ("components", pa.string()),
+            ("metadata", pa.string()),
+            ("overrides", pa.string()),
+        ]
+    ),
+)
+
+# One row per aggregated number. `n` counts samples, `rows` the score rows that count, each replicate one. `scores` is
+# the artifact id the row was computed from.
+METRICS = TableSchema(
+    "metrics",
+    6,
+    pa.schema(
+        [
+            ("metric_id", pa.string()),
+            ("implementation", pa.string()),
+            ("filter", pa.string()),
+            ("slice_field", pa.string()),  # null: over all rows
+            ("slice_value", pa.string()),  # null with a field: rows without it
+            ("value_key", pa.string()),
+            ("aggregation", pa.string()),
+            ("higher_is_better", pa.bool_()),  # of the number; null: neither
+            ("bound_low", pa.float64()),  # the range of the number, null for no end
+            ("bound_high", pa.float64()),
+            # of one answer's values: `metrics.scale.Scale`
+            (
+                "scale",
+                pa.struct(
+                    [
+                        ("higher_is_better", pa.bool_()),
+                        ("low", pa.float64()),
+                        ("high", pa.float64()),
+                        ("perfect", pa.float64()),
+                        ("binary", pa.bool_()),
+                    ]
+                ),
+            ),
+            ("value", pa.float64()),
+            ("stderr", pa.float64()),
+            ("ci_low", pa.float64()),
+            ("ci_high", pa.float64()),
+            ("interval", pa.string()),  # wilson, t, order, bootstrap, or null
+            ("n", pa.int64()),
+            ("rows", pa.int64()),
+            ("unparsed", pa.int64()),
+            ("unparsed_credited", pa.int64()),  # of these, those with a value above 0
+            ("unscored", pa.int64()),
+            ("overridden", pa.int64()),
+            ("truncated", pa.int64()),
+            ("refused", pa.int64()),
+            ("error", pa.int64()),
+            ("skipped", pa.int64()),
+            ("scores", pa.string()),
+        ]
+    ),
+)
+
+# One row: the task's part of summary.json as canonical JSON, without times.
+REPORT = TableSchema("report", 1, pa.schema([("summary", pa.string())]))
+
+ALL: dict[str, TableSchema] = {
+    schema.name: schema
+    for schema in (
+        RAW,
+        SAMPLES,
+        REJECTS,
+        PREPARED,
+        RESPONSES,
+        RESPONSE_TELEMETRY,
+        ASKS,
+        JUDGMENTS,
+        SCORES,
+        METRICS,
+        REPORT,
+    )
+}

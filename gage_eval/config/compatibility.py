@@ -1,0 +1,232 @@
+"""Checks whether the parts of a config fit together: adapters and backends, prompts, examples, folders."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from gage_eval.base.canonical import canonical_text
+from gage_eval.base.errors import InputError, closest
+from gage_eval.base.files import is_folder
+from gage_eval.config.models import BackendEntry, PipelineConfig, RoleAdapterConfig
+from gage_eval.config.problems import ConfigProblem, Loc
+from gage_eval.config.resolve import Resolved, ResolvedTask
+from gage_eval.extend import registry
+from gage_eval.extend.loading import without_folders
+from gage_eval.models.backends.base import BackendContext
+from gage_eval.models.backends.build import build_backend
+from gage_eval.scoring.metrics import BoundMetric
+
+# Value of role_adapters[].capabilities → capability of a backend.
+_CAPABILITIES: Mapping[str, str] = {
+    **{name: name for name in ("chat", "completion", "likelihood", "chat_likelihood", "tools", "images")},
+    "chat_completion": "chat",
+    "text_completion": "completion",
+    "loglikelihood": "likelihood",
+    "vision_chat": "images",
+    "vision": "images",
+    "tool_calls": "tools",
+    "function_calling": "tools",
+}
+
+# Fields that a response to a likelihood request does not have.
+_ANSWERS = frozenset({"answer", "parsed", "tool_calls", "reasoning"})
+
+
+def check_fit(
+    config: PipelineConfig,
+    resolved: Resolved,
+    metrics: Mapping[str, Sequence[BoundMetric]],
+    context: BackendContext,
+) -> Iterator[ConfigProblem]:
+    """Find what does not fit together.
+
+    Args:
+        config: a valid config.
+        resolved: its cross-references, as far as they can be resolved.
+        metrics: the metrics of each task, by task id.
+        context: what backends are built with. Its folder is the base of relative paths in the config.
+    """
+    base_dir = context.base_dir
+    for index, dataset in enumerate(config.datasets):
+        root = dataset.params.content_root
+        if root is not None and dataset.params.origin is None and not is_folder(root, base_dir):
+            yield ConfigProblem(("datasets", index, "params", "content_root"), f"there is no folder '{root}'.")
+    yield from _prompts(config)
+    yield from _exports(config)
+    for index, adapter in enumerate(config.role_adapters):
+        loc: Loc = ("role_adapters", index)
+        role = resolved.roles.get(adapter.adapter_id)
+        if role is not None:
+            yield from _capabilities((*loc, "capabilities"), adapter, role.backend, context)
+        if adapter.class_path is not None:
+            yield from _class_path((*loc, "class_path"), adapter.class_path)
+    # A judge that refers to something unknown is one problem, not another one for each metric that reads its verdicts.
+    broken_judge = any(
+        one.role_type == "judge_model" and resolved.roles.get(one.adapter_id) is None for one in config.role_adapters
+    )
+    for at, task in resolved.tasks.items():
+        unanswerable = list(_mode(("tasks", at, "mode"), task, context))
+        yield from unanswerable or _metrics(
+            ("tasks", at), task, metrics.get(task.task.task_id, ()), judged=task.judge is not None or broken_judge
+        )
+        number = next(index for index, one in enumerate(config.datasets) if one.dataset_id == task.task.dataset_id)
+        yield from _positions(("tasks", at), ("datasets", number, "params"), task, context)
+        if task.task.few_shot is not None:
+            yield from _examples(("tasks", at, "few_shot"), task)
+
+
+def _exports(config: PipelineConfig) -> Iterator[ConfigProblem]:
+    """Canonical answers without a task that has an answer type: the file would be empty."""
+    if "canonical_answers" in config.export and not any(task.answer_type for task in config.tasks):
+        yield ConfigProblem(
+            ("export", config.export.index("canonical_answers")),
+            "no task has an answer type, so there are no canonical answers. Set answer_type in a task, or remove it.",
+        )
+
+
+def _prompts(config: PipelineConfig) -> Iterator[ConfigProblem]:
+    """Templates with wrong syntax, or with a misspelt variable."""
+    from gage_eval.data.prompts import PromptRenderer, misspelt_variables
+
+    for index, prompt in enumerate(config.prompts):
+        messages = prompt.template
+        template = messages if isinstance(messages, str) else [one.model_dump() for one in messages]
+        try:
+            PromptRenderer(template, prompt.params, prompt.system_prompt, prompt_id=prompt.prompt_id)
+        except InputError as error:
+            yield ConfigProblem(("prompts", index), str(error))
+            continue
+        texts = [messages] if isinstance(messages, str) else [one.content for one in messages or ()]
+        for text in (*texts, prompt.system_prompt or ""):
+            for name, meant in misspelt_variables(text).items():
+                said = f"prompt '{prompt.prompt_id}': there is no variable '{name}'. Did you mean '{meant}'?"
+                yield ConfigProblem(("prompts", index), said)
+
+
+def _can(backend: BackendEntry, context: BackendContext) -> frozenset[str] | None:
+    """The capabilities of a backend with its config; None if it does not declare them, or cannot be built."""
+    return getattr(_built(backend, context), "capabilities", None)
+
+
+def _built(backend: BackendEntry, context: BackendContext) -> object:
+    """A backend with its config; None if it cannot be built, which another check reports."""
+    try:
+        return build_backend(backend.type, backend.config, context)
+    except InputError:
+        return None
+
+
+def _mode(loc: Loc, task: ResolvedTask, context: BackendContext) -> Iterator[ConfigProblem]:
+    """A mode that the model's backend cannot answer."""
+    backend, mode = task.dut.backend, task.task.mode
+    has = _can(backend, context)
+    if has is not None and mode not in has:
+        can = ", ".join(sorted(has))
+        yield ConfigProblem(
+            loc,
+            f"backend '{backend.backend_id}' ({without_folders(backend.type)}) cannot answer {mode} requests. "
+            f"It can: {can}.{_likelihood_hint(backend, mode)}",
+        )
+
+
+def _likelihood_hint(backend: BackendEntry, mode: str) -> str:
+    if backend.type != "openai_http" or "likelihood" not in mode:
+        return ""
+    return " A vLLM server can: name it with type vllm (--engine vllm)."
+
+
+def _metrics(loc: Loc, task: ResolvedTask, metrics: Sequence[BoundMetric], *, judged: bool) -> Iterator[ConfigProblem]:
+    """Metrics that would score no row: those of verdicts without a judge, or of data that the mode does not give."""
+    for metric in metrics:
+        required = [
+            path
+            for path, field in zip(metric.field_paths, metric.definition.fields, strict=True)
+            if field.required and metric.default is None
+        ]
+        name, mode = f"metric '{metric.metric_id}'", task.task.mode
+        if not judged and any(path.input.name == "judgments" for path in required):
+            yield ConfigProblem(
+                loc, f"{name} reads a judge's verdicts, and the task has no judge. Add one, or remove it."
+            )
+        if not _answers_as_ours(task):
+            continue
+        asks_likelihoods = mode in ("likelihood", "chat_likelihood")
+        if metric.definition.plugin.info.get("of_likelihoods") and not asks_likelihoods:
+            read = next((path.text for path in required if path.text == "model_output.logprobs"), None)
+            if read is not None:
+                yield ConfigProblem(
+                    loc,
+                    f"{name} compares log-likelihoods, which {mode} requests do not give. Set mode: likelihood, or "
+                    "use a metric that reads the answer.",
+                )
+        elif asks_likelihoods and any(path.root == "model_output" and path.parts[0] in _ANSWERS for path in required):
+            yield ConfigProblem(
+                loc,
+                f"{name} reads the answer's text, which {mode} requests do not give. Use a metric of "
+                "log-likelihoods, such as acc, or set mode: chat.",
+            )
+
+
+def _answers_as_ours(task: ResolvedTask) -> bool:
+    """Whether a built-in backend answers. What other backends answer is unknown."""
+    dut = task.dut
+    plugin = registry.backends.loaded(dut.backend.type)
+    ours = plugin is not None and plugin.is_builtin and plugin.name != "custom_script"
+    return ours and dut.adapter.class_path is None
+
+
+def _positions(at: Loc, dataset: Loc, task: ResolvedTask, context: BackendContext) -> Iterator[ConfigProblem]:
+    """A selection or order of rows with a backend that matches its answers to rows by position."""
+    given = task.dataset.params
+    moved = [(*dataset, name) for name in ("filter", "sample") if getattr(given, name) is not None]
+    if given.shuffle if task.task.shuffle is None else task.task.shuffle:
+        moved.append((*(dataset if task.task.shuffle is None else at), "shuffle"))
+    if not moved:
+        return
+    (*_, change) = loc = moved[0]
+    for role in (task.dut, task.judge, task.support, *task.other_judges):
+        if role is not None and getattr(_built(role.backend, context), "matches_positions", False):
+            yield ConfigProblem(
+                loc,
+                f"backend '{role.backend.backend_id}' matches rows by position (match: row), which {change} changes. "
+                f"Use match: id, or remove {change}.",
+            )
+            return
+
+
+def _capabilities(
+    loc: Loc, adapter: RoleAdapterConfig, backend: BackendEntry, context: BackendContext
+) -> Iterator[ConfigProblem]:
+    """Capabilities that an adapter needs and its backend lacks."""
+    has = _can(backend, context)
+    for index, name in enumerate(adapter.capabilities):
+        needed = _CAPABILITIES.get(name)
+        if needed is None:
+            known = ", ".join(_CAPABILITIES)
+            yield ConfigProblem((*loc, index), f"no capability '{name}'. Known: {known}.{closest(name, _CAPABILITIES)}")
+        elif has is not None and needed not in has:
+            can = ", ".join(sorted(has))
+            name = without_folders(backend.type)
+            yield ConfigProblem((*loc, index), f"backend '{name}' lacks '{needed}'. It can: {can}.")
+
+
+def _class_path(loc: Loc, path: str) -> Iterator[ConfigProblem]:
+    from gage_eval.models.backends.role_hooks import RoleHooks
+
+    try:
+        RoleHooks(path).identity()
+    except InputError as error:
+        yield ConfigProblem(loc, str(error), error)
+
+
+def _examples(loc: Loc, task: ResolvedTask) -> Iterator[ConfigProblem]:
+    """A prompt that would replace the messages and so drop the examples."""
+    few_shot, prompt = task.task.few_shot, task.dut.prompt
+    if few_shot is None or few_shot.k == 0 or prompt is None:
+        return
+    template = prompt.template
+    text = canonical_text(template if isinstance(template, str) else [message.content for message in template])
+    if "history" not in text and "few_shot_examples" not in text:
+        yield ConfigProblem(
+            loc,
+            f"prompt '{prompt.prompt_id}' replaces the messages and shows no examples; show 'history', which holds "
+            "them, in it, or remove the prompt or few_shot.",
+        )

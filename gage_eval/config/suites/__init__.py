@@ -1,0 +1,1 @@
+"""Suites: templates, RunConfigs, frozen forms, digests and cards."""

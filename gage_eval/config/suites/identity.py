@@ -1,0 +1,67 @@
+"""Which suite a config is, and whether its logic was changed on the way."""
+
+from typing import Any
+
+from gage_eval.base.marks import mark_of
+from gage_eval.config.document import Document, value_at
+from gage_eval.config.models import PipelineConfig
+from gage_eval.config.problems import Loc, path_text
+from gage_eval.config.suites.card import SuiteIdentity
+from gage_eval.config.suites.template_file import Template
+from gage_eval.config.suites.template_values import Filler
+from gage_eval.config.validation_messages import model_at
+from gage_eval.config.yaml.lines import as_written
+
+_LOGIC = frozenset({"datasets", "prompts", "metrics", "tasks", "groups", "builtin", "custom"})
+# How many rows are asked shows as n; which adapter does a step is about the model.
+_NOT_LOGIC = frozenset({"max_samples", "limit", "adapter_id", "judge_adapter_id", "support_adapter_id"})
+_OF_ADAPTERS = frozenset(
+    {"prompt_id", "prompt_params", "params", "sampling_params", "class_path", "verdict_parser", "tool_rounds"}
+)
+
+
+def suite_identity(document: Document, template: Template) -> SuiteIdentity:
+    """Which suite a config is.
+
+    Args:
+        document: the config after the command line and the environment.
+        template: what it is or runs.
+    """
+    released = as_written(Filler(template.definition, template.model.parameters, template.source).filled(None))
+    return SuiteIdentity(
+        name=template.name,
+        version=template.model.metadata.version or "",
+        digest=template.digest,
+        modified=tuple(dict.fromkeys(_modified(document, released))),
+    )
+
+
+def _modified(document: Document, released: Any) -> list[str]:
+    changed = []
+    for loc, origin in document.set_by("command line", "environment", "file"):
+        # What chooses the model or the rows is not the suite's logic.
+        chosen = origin.kind != "command line" or origin.source.startswith("--set")
+        if chosen and is_logic(loc) and document.given(loc) != value_at(released, loc):
+            changed.append(loc)
+    outer = [loc for loc in changed if not any(loc[: len(one)] == one for one in changed if len(one) < len(loc))]
+    return [path_text(loc) for loc in outer]
+
+
+def is_logic(loc: Loc) -> bool:
+    """Whether a value determines what a suite measures, whatever model it is asked of."""
+    section, *rest = loc
+    if section == "backends":
+        return "default_params" in rest
+    if section == "role_adapters":
+        return any(part in _OF_ADAPTERS for part in rest)
+    if section not in _LOGIC or any(part in _NOT_LOGIC for part in rest):
+        return False
+    if section == "groups":
+        return rest[-1:] != ["description"]
+    for end in range(1, len(loc) + 1):
+        model, field = model_at(PipelineConfig, loc[: end - 1]), loc[end - 1]
+        if model is not None and isinstance(field, str) and field in model.model_fields:
+            mark, _ = mark_of(model, field)
+            if mark != "nested":
+                return mark != "scheduling"
+    return True

@@ -1,0 +1,102 @@
+"""Suites by name: templates ``<suite>/v<N>.yaml`` of the package and of the folders in ``GAGE_EVAL_SUITES``."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Unpack
+
+from pydantic import ValidationError
+
+from gage_eval.base.errors import ConfigError, Problem
+from gage_eval.config.files import read_config
+from gage_eval.config.load import Changes, LoadedConfig, load_config
+from gage_eval.config.pins import has_commit
+from gage_eval.config.problems import path_text
+from gage_eval.config.suites.card import SuiteCard
+from gage_eval.config.suites.template_places import suite_file, suite_folders, versions_in
+from gage_eval.config.validation_messages import plain_words
+from gage_eval.config.yaml import lines
+from gage_eval.models.backends.base import BackendContext
+
+
+@dataclass(frozen=True)
+class SuiteInfo:
+    """A suite.
+
+    Attributes:
+        name: the name in ``gage suite NAME``.
+        versions: ``v1``, ``v2``, …; the last is the default.
+        description: description of that version, one line.
+        path: file of that version.
+        card: the facts of that version; None where its template has none.
+        tasks: how many tasks it has.
+        pinned: whether the commit of all its data is fixed.
+    """
+
+    name: str
+    versions: tuple[str, ...]
+    description: str
+    path: Path
+    card: SuiteCard | None = None
+    tasks: int = 0
+    pinned: bool = True
+
+
+def list_suites(root: Path | None = None) -> list[SuiteInfo]:
+    """All suites by name; ``root`` stands in for `configs_dir` in tests."""
+    suites = []
+    for name, folder in sorted(suite_folders(root).items()):
+        versions = versions_in(folder)
+        path = folder / f"{versions[-1]}.yaml"
+        suites.append(_info(name, versions, path))
+    return suites
+
+
+def load_suite(
+    name: str,
+    version: str | None = None,
+    *,
+    root: Path | None = None,
+    context: BackendContext | None = None,
+    **changes: Unpack[Changes],
+) -> LoadedConfig:
+    """`load_config` of a suite.
+
+    Raises:
+        InputError: unknown suite or version, or an override that cannot be applied.
+        ConfigError: the filled-in template has mistakes.
+    """
+    return load_config(suite_file(name, version, root=root), context=context, **changes)
+
+
+def _info(name: str, versions: Sequence[str], path: Path) -> SuiteInfo:
+    """What the newest version's template says, read without loading the plug-ins it names.
+
+    Raises:
+        InputError: the file cannot be read.
+        ConfigError: it is not YAML, or its card is wrong; all mistakes of the card.
+    """
+    data = lines.as_written(lines.parse(read_config(path), str(path)))
+    metadata, definition = _mapping(data, "metadata"), _mapping(data, "definition")
+    text = metadata.get("description")
+    description = text.strip().partition("\n")[0] if isinstance(text, str) else ""
+    datasets = [one for one in _items(definition, "datasets") if isinstance(one, dict)]
+    tasks = _items(definition, "tasks") or datasets
+    given = data.get("suite") if isinstance(data, dict) else None
+    try:
+        card = None if given is None else SuiteCard.model_validate(given)
+    except ValidationError as error:
+        found = plain_words(error, given, SuiteCard, ("suite",))
+        raise ConfigError(str(path), [Problem(path_text(one.loc), one.message) for one in found]) from error
+    pinned = all(one.get("hub") is None or has_commit(one) for one in datasets)
+    return SuiteInfo(name, tuple(versions), description, path, card, len(tasks), pinned)
+
+
+def _mapping(data: Any, key: str) -> dict[str, Any]:
+    found = data.get(key) if isinstance(data, dict) else None
+    return found if isinstance(found, dict) else {}
+
+
+def _items(data: dict[str, Any], key: str) -> list[Any]:
+    found = data.get(key)
+    return found if isinstance(found, list) else []

@@ -1,0 +1,1 @@
+"""YAML as trees with line numbers: read, merged and written."""

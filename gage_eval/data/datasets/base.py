@@ -1,0 +1,439 @@
+"""The contract of a loader, and the code that loaders of files share."""
+
+import csv
+import dataclasses
+import glob
+import hashlib
+import io
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol, TypeAlias
+from urllib.parse import urlsplit
+
+from gage_eval.base import canonical
+from gage_eval.base.canonical import JsonValue
+from gage_eval.base.errors import InputError, closest
+from gage_eval.base.files import local_path
+from gage_eval.base.hashing import file_digest
+from gage_eval.data.sample.record import unreadable
+
+Record: TypeAlias = tuple[int, str]
+"""1-based line number (or position) in the source, and the record's raw text."""
+
+MAX_BYTES = 64 * 1024 * 1024
+"""The longest line, row, cell or single-record file that is read."""
+
+MAX_DOCUMENT = 512 * 1024 * 1024
+"""The longest JSON document that is read as a whole. A small packed file may unpack to any size."""
+
+_BUFFER = 1024 * 1024
+_COMPRESSED = frozenset({".gz", ".bz2", ".xz", ".zst"})
+
+
+class Loader(Protocol):
+    """Reads one source of records.
+
+    Built as ``loader(params, base_dir)``: the dataset's parameters for the loader, and the folder that relative paths
+    start from. A loader is registered with ``params``, the parameters that it takes besides ``path``, so that
+    `gage validate` knows them. A loader whose records hold media as bytes is registered with ``keeps_media``: its
+    ``records`` takes a `store.media.Keep` that stores the bytes, because rows never hold data.
+    """
+
+    def identity(self) -> JsonValue:
+        """The source's identity for keys: hashes of the content, never a path or a time."""
+        ...
+
+    def records(self) -> Iterator[Record]:
+        """All records in the order of the source, streamed."""
+        ...
+
+
+@dataclass(frozen=True)
+class Source:
+    """The files of a loader, and the field of a record that holds the name of its file.
+
+    Attributes:
+        path: as in the config.
+        files: paths or addresses, in reading order.
+        field: the record's field that gets the file's name without endings; None for no such field.
+        starts: for each file read so far, how many lines or records the files before it have.
+    """
+
+    path: str
+    files: tuple[str, ...]
+    field: str | None = None
+    starts: list[int] = dataclasses.field(default_factory=list, compare=False, repr=False)
+
+    def begins(self, before: int) -> None:
+        """Note that the next file of a reading begins, after so many lines or records."""
+        self.starts.append(before)
+
+    @classmethod
+    def of(cls, params: Mapping[str, Any], base_dir: Path, loader: str, known: Iterable[str]) -> "Source":
+        """The source that ``path`` and ``source_field`` name.
+
+        Raises:
+            InputError: a parameter is unknown, or no file is there.
+        """
+        check_params(params, ("path", *known), loader)
+        given: Any = params.get("path")
+        paths: list[Any] = given if isinstance(given, list) else [given]
+        if not paths or not all(isinstance(path, str) and path for path in paths):
+            raise InputError(f"loader {loader} needs params.path, the file to read, or a list of files.")
+        field = text_param(params, "source_field", loader)
+        files = [file for path in paths for file in find_files(path, base_dir)]
+        for file, times in Counter(files).most_common(1) if len(paths) > 1 else ():
+            if times > 1:
+                raise InputError(f"params.path names '{Path(file).name}' twice; a file is read once.")
+        return cls(", ".join(paths), tuple(files), field)
+
+    def identity(self) -> dict[str, JsonValue]:
+        """sha256 of each file's bytes, in reading order; also the files' names where records hold them."""
+        out: dict[str, JsonValue] = {"files": [content_hash(file) for file in self.files]}
+        if self.field is not None:
+            out["source"] = {"field": self.field, "names": [stem(file) for file in self.files]}
+        return out
+
+    def named(self, record: JsonValue, file: str) -> JsonValue:
+        """The record with the name of its file; an existing field is not changed."""
+        if self.field is None or not isinstance(record, dict):
+            return record
+        return {self.field: stem(file), **record}
+
+    def nothing(self) -> InputError:
+        """The error for a source without a record."""
+        return InputError(f"'{self.path}' holds no records.")
+
+
+class FileLoader:
+    """What loaders of files have in common: the files that they read, which ``__init__`` finds."""
+
+    _source: Source
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The files, in the order in which they are read."""
+        return self._source.files
+
+    @property
+    def starts(self) -> list[int]:
+        """For each file read so far, how many lines or records the files before it have."""
+        return self._source.starts
+
+
+def stem(path: str) -> str:
+    """A file's name without its folder, its ending and a compression's ending.
+
+    >>> stem("s3://bucket/test/agronomy.csv.gz")
+    'agronomy'
+    """
+    name = Path(urlsplit(path).path if "://" in path else path).name
+    plain = Path(name).with_suffix("") if Path(name).suffix.lower() in _COMPRESSED else Path(name)
+    return plain.stem
+
+
+def file_name_of(path: str) -> str:
+    """A file's name without its folder.
+
+    >>> file_name_of("s3://bucket/test/agronomy.csv.gz")
+    'agronomy.csv.gz'
+    """
+    return Path(urlsplit(path).path if "://" in path else path).name
+
+
+def check_params(params: Mapping[str, Any], known: Iterable[str], loader: str) -> None:
+    """Refuse parameters that the loader does not have.
+
+    Raises:
+        InputError: names the parameter and the closest known one.
+    """
+    names = list(known)
+    for name in params:
+        if name not in names:
+            takes = ", ".join(names)
+            raise InputError(f"loader {loader} has no parameter '{name}'. It takes: {takes}.{closest(name, names)}")
+
+
+def text_param(params: Mapping[str, Any], name: str, loader: str) -> str | None:
+    """A text parameter; None when it is not given.
+
+    Raises:
+        InputError: it is something else, or empty.
+    """
+    value = params.get(name)
+    if value is None or (isinstance(value, str) and value):
+        return value
+    raise InputError(f"loader {loader}: {name} is a text, not {value!r}.")
+
+
+def find_files(path: str, base_dir: Path) -> list[str]:
+    """The files a path, an address or a glob pattern names, sorted.
+
+    Patterns are followed on file systems that list folders (``s3://``); an ``http(s)://`` address is one file.
+
+    Raises:
+        InputError: no file is there; the message names the closest file of that folder.
+    """
+    if "://" in path:
+        return _find_remote(path)
+    full = local_path(path, base_dir)
+    try:
+        return _find_local(path, full, base_dir)
+    except OSError as error:
+        raise InputError(f"'{path}' cannot be searched: {error.strerror}.") from error
+
+
+def _find_local(path: str, full: Path, base_dir: Path) -> list[str]:
+    if full.is_file():
+        return [str(full)]
+    if glob.has_magic(path):
+        found = matching_files(path, base_dir)
+        if not found:
+            raise InputError(f"no file matches '{path}'.")
+        return found
+    if full.is_dir():
+        raise InputError(f"'{path}' is a folder; name its files, as '{path.rstrip('/')}/*.jsonl'.")
+    names = [entry.name for entry in full.parent.iterdir()] if full.parent.is_dir() else []
+    raise InputError(f"no file '{path}'.{closest(full.name, names)}")
+
+
+def matching_files(pattern: str, base_dir: Path) -> list[str]:
+    """The files on this machine that a glob pattern matches, sorted.
+
+    A file that is named by itself may be a link. What a pattern matches was put there by the folder's author, and
+    may lead anywhere.
+
+    Raises:
+        InputError: a match is a link out of the folder that the pattern names.
+    """
+    steps = local_path(pattern, Path()).parts
+    plain = next(index for index, step in enumerate([*steps, "*"]) if glob.has_magic(step))
+    folder = base_dir.joinpath(*steps[:plain]).resolve()
+    inside: dict[Path, bool] = {}
+    found = []
+    for name in sorted(glob.glob(str(Path(*steps)), root_dir=base_dir, recursive=True)):
+        file = base_dir / name
+        if not file.is_file():
+            continue
+        parent = file.parent
+        if parent not in inside:
+            inside[parent] = parent.resolve().is_relative_to(folder)
+        if not inside[parent] or (file.is_symlink() and not file.resolve().is_relative_to(folder)):
+            raise InputError(
+                f"'{pattern}' matches '{name}', a link out of its folder. Name that file itself, or put a copy there."
+            )
+        found.append(str(file))
+    return found
+
+
+def _find_remote(path: str) -> list[str]:
+    if path.startswith(("http://", "https://")) or not glob.has_magic(path):
+        return [path]
+    try:
+        with foreign_errors():
+            import fsspec
+
+            system, pattern = fsspec.core.url_to_fs(path)
+            found = sorted(system.unstrip_protocol(name) for name in system.glob(pattern) if not system.isdir(name))
+    except OSError as error:
+        raise InputError(f"'{path}' cannot be listed: {why(error)}.") from error
+    if not found:
+        raise InputError(f"no file matches '{path}'.")
+    return found
+
+
+def open_bytes(path: str) -> io.BufferedReader:
+    """Open a file to read bytes, unpacked according to its suffix.
+
+    Raises:
+        InputError: it cannot be opened.
+    """
+    try:
+        suffix = Path(urlsplit(path).path if "://" in path else path).suffix.lower()
+        if suffix == ".zst":
+            return _unpack_zstd(open_stored(path))
+        if "://" not in path and suffix not in _COMPRESSED:
+            return open(path, "rb")
+        return _open_foreign(path, "infer")
+    except (OSError, ValueError) as error:
+        raise InputError(f"'{path}' cannot be read: {why(error)}.") from error
+
+
+def lines_of(file: io.BufferedReader, name: str, first: int = 1) -> Iterator[bytes]:
+    """The lines of an opened file without outer white space, including blank ones; numbering starts at ``first``.
+
+    Raises:
+        InputError: a line is longer than 64 MiB.
+    """
+    number = first
+    while line := file.readline(MAX_BYTES):
+        if len(line) == MAX_BYTES and not line.endswith(b"\n"):
+            raise InputError(f"'{name}' line {number} is longer than {MAX_BYTES >> 20} MiB.")
+        # A byte order mark is not part of the first record.
+        yield line.removeprefix(b"\xef\xbb\xbf").strip()
+        number += 1
+
+
+def document_of(file: io.BufferedReader, name: str) -> bytes:
+    """An opened file as a whole, without a byte order mark.
+
+    Raises:
+        InputError: it is longer than 512 MiB, unpacked.
+    """
+    data = file.read(MAX_DOCUMENT + 1)
+    if len(data) > MAX_DOCUMENT:
+        raise InputError(f"'{name}' is longer than {MAX_DOCUMENT >> 20} MiB as one document; write it as JSON Lines.")
+    return data.removeprefix(b"\xef\xbb\xbf")
+
+
+class BoundedLines:
+    """The lines of a text for `csv.reader`; the caller calls `end_row` when a row is complete.
+
+    Raises:
+        InputError: a row is longer than 64 Mi characters.
+    """
+
+    def __init__(self, text: io.TextIOBase, name: str) -> None:
+        # Python's own limit is shorter than many an answer.
+        if csv.field_size_limit() < MAX_BYTES:
+            csv.field_size_limit(MAX_BYTES)
+        self._text = text
+        self._name = name
+        self._line = 0
+        self._size = 0
+
+    def __iter__(self) -> "BoundedLines":
+        return self
+
+    def __next__(self) -> str:
+        line = self._text.readline(MAX_BYTES)
+        if not line:
+            raise StopIteration
+        self._line += 1
+        self._size += len(line)
+        if self._size >= MAX_BYTES:
+            raise InputError(f"'{self._name}' line {self._line}: its row is longer than {MAX_BYTES >> 20} MiB.")
+        return line
+
+    def end_row(self) -> None:
+        """Start to count the next row."""
+        self._size = 0
+
+
+def open_stored(path: str) -> io.BufferedReader:
+    """Open a file to read its bytes as they are stored.
+
+    Raises:
+        InputError: it cannot be opened.
+    """
+    try:
+        return _open_foreign(path, None) if "://" in path else open(path, "rb")
+    except OSError as error:
+        raise InputError(f"'{path}' cannot be read: {why(error)}.") from error
+
+
+def _open_foreign(path: str, compression: str | None) -> io.BufferedReader:
+    with foreign_errors():
+        import fsspec
+
+        return io.BufferedReader(_Foreign(fsspec.open(path, "rb", compression=compression).open()), _BUFFER)
+
+
+class _Foreign(io.RawIOBase):
+    """A file of another library, remote or packed (`foreign_errors`).
+
+    Some of these files can only read lines of any length; the reader around this one limits them.
+    """
+
+    def __init__(self, file: Any) -> None:
+        self._file = file
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return bool(self._file.seekable())
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        with foreign_errors():
+            return int(self._file.seek(offset, whence))
+
+    def tell(self) -> int:
+        return int(self._file.tell())
+
+    def readinto(self, buffer: Any) -> int:
+        with foreign_errors():
+            data = self._file.read(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+    def close(self) -> None:
+        if not self.closed:
+            self._file.close()
+        super().close()
+
+
+@contextmanager
+def foreign_errors() -> Iterator[None]:
+    """Turn the errors of file systems, unpackers and HTTP clients into `OSError` or `EOFError`.
+
+    Each library has its own error classes: ClientPayloadError, NoCredentialsError, LZMAError.
+    """
+    try:
+        yield
+    except (OSError, EOFError):
+        raise
+    except Exception as error:
+        raise OSError(why(error)) from error
+
+
+def _unpack_zstd(file: io.BufferedReader) -> io.BufferedReader:
+    # Arrow unpacks Zstandard itself; Python does from 3.14 on.
+    import pyarrow as pa
+
+    return io.BufferedReader(pa.CompressedInputStream(pa.PythonFile(file, "r"), "zstd"), _BUFFER)
+
+
+def content_hash(path: str) -> str:
+    """sha256 of a file's bytes as they are stored, packed or not.
+
+    Raises:
+        InputError: it cannot be read.
+    """
+    try:
+        if "://" not in path:
+            return file_digest(Path(path))
+        with open_stored(path) as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise InputError(f"'{path}' cannot be read: {why(error)}.") from error
+
+
+def why(error: Exception) -> str:
+    """Why a file cannot be read, without a full stop.
+
+    Some file systems report only the file's name, with the reason in the error's cause.
+    """
+    cause = error.__cause__
+    text = str(cause if isinstance(error, FileNotFoundError) and error.errno is None and cause else error)
+    return " ".join(text.split()).rstrip(".") or type(error).__name__
+
+
+def decode_line(line: bytes) -> str:
+    """The text of a line. A line that is not UTF-8 becomes a record that standardize rejects with the reason."""
+    try:
+        return line.decode()
+    except UnicodeDecodeError as error:
+        shown = line[:1000].decode(errors="backslashreplace")
+        return unreadable(f"the record is not UTF-8: {error.reason} at byte {error.start}.", shown)
+
+
+def record_text(record: JsonValue) -> str:
+    """The raw text of a record built by a loader. A record without a JSON form is rejected later, with the reason."""
+    try:
+        return canonical.encode(record).decode()
+    except (ValueError, RecursionError) as error:
+        return unreadable(f"the record has no JSON form: {error}.", "")

@@ -1,0 +1,145 @@
+"""Comma- and tab-separated tables."""
+
+import codecs
+import csv
+import io
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+from gage_eval.base.canonical import JsonValue
+from gage_eval.base.errors import InputError
+from gage_eval.data.datasets.base import BoundedLines, FileLoader, Record, Source, open_bytes, record_text, why
+from gage_eval.data.sample.record import unreadable
+from gage_eval.extend import registry
+
+_PARAMS = ("columns", "delimiter", "encoding", "source_field")
+# Python's reader takes them, and then finds no delimiter.
+_NOT_BETWEEN_CELLS = '"\r\n\0'
+
+
+@registry.loaders.register("csv", version=1, params=_PARAMS)
+class CsvLoader(FileLoader):
+    """One record per row; the first row names the columns unless ``columns`` does. Every cell is text.
+
+    Quoted cells may hold line breaks. A row with more or fewer cells than columns becomes a record that standardize
+    rejects with its line number. Empty rows are skipped.
+
+    Parameters (``params``):
+        path: file, list of files, glob pattern (files in sorted order, each with its own header) or address; ``.gz``,
+            ``.zst`` and the like are unpacked.
+        columns: the names of the columns, for files without a header.
+        delimiter: one character; a comma, or a tab in files that end in ``.tsv``.
+        encoding: of the text. Default ``utf-8``.
+        source_field: the record's field that takes the file's name without endings.
+
+    Raises:
+        InputError: a parameter is unknown or wrong, or a file is not there.
+    """
+
+    NAME: ClassVar[str] = "csv"
+    DELIMITER: ClassVar[str | None] = None
+
+    def __init__(self, params: Mapping[str, Any], base_dir: Path) -> None:
+        self._source = Source.of(params, base_dir, self.NAME, _PARAMS)
+        self._columns = _columns(params.get("columns"), self.NAME)
+        self._delimiter = _delimiter(params.get("delimiter"), self.NAME) or self.DELIMITER
+        self._encoding = _encoding(params.get("encoding") or "utf-8", self.NAME)
+
+    def identity(self) -> JsonValue:
+        """sha256 of each file's bytes, and the reading parameters."""
+        return {
+            **self._source.identity(),
+            "columns": self._columns,
+            "delimiters": [self._delimiter_of(file) for file in self._source.files],
+            "encoding": self._encoding,
+        }
+
+    def records(self) -> Iterator[Record]:
+        """(line, text) of each row; line numbers continue from file to file.
+
+        Raises:
+            InputError: there is no row at all, a header has empty or equal names, or a file cannot be read.
+        """
+        before, empty = 0, True
+        self.starts.clear()
+        for file in self._source.files:
+            self._source.begins(before)
+            name = Path(file).name
+            with open_bytes(file) as packed:
+                # Bytes that cannot be decoded become lone surrogates, which have no JSON form: that row is rejected.
+                text = io.TextIOWrapper(packed, self._encoding, errors="surrogateescape", newline="")
+                bounded = BoundedLines(text, name)
+                reader = csv.reader(bounded, delimiter=self._delimiter_of(file))
+                columns, start = self._columns, 1
+                try:
+                    for cells in reader:
+                        bounded.end_row()
+                        if cells and columns is None:
+                            columns = _header(cells, name)
+                        elif cells and columns is not None:
+                            empty = False
+                            yield before + start, self._record(columns, cells, file)
+                        start = reader.line_num + 1
+                except (OSError, EOFError, csv.Error, UnicodeError) as error:
+                    raise InputError(f"'{name}' cannot be read after line {reader.line_num}: {why(error)}.") from error
+                before += reader.line_num
+        if empty:
+            raise self._source.nothing()
+
+    def _delimiter_of(self, file: str) -> str:
+        if self._delimiter is not None:
+            return self._delimiter
+        return "\t" if ".tsv" in Path(file).suffixes else ","
+
+    def _record(self, columns: list[str], cells: list[str], path: str) -> str:
+        if len(cells) != len(columns):
+            reason = f"the row has {len(cells)} cells, but there are {len(columns)} columns."
+            return unreadable(reason, ",".join(cells)[:1000].encode(errors="replace").decode())
+        return record_text(self._source.named(dict(zip(columns, cells, strict=True)), path))
+
+
+@registry.loaders.register("tsv", version=1, params=_PARAMS)
+class TsvLoader(CsvLoader):
+    """The csv loader for files with tabs between their cells, whatever their ending."""
+
+    NAME = "tsv"
+    DELIMITER = "\t"
+
+
+def _delimiter(given: Any, loader: str) -> str | None:
+    if given is not None and (not isinstance(given, str) or len(given) != 1 or given in _NOT_BETWEEN_CELLS):
+        raise InputError(f"loader {loader}: delimiter is one character, no quote or line end, not {given!r}.")
+    return given
+
+
+def _encoding(name: Any, loader: str) -> str:
+    """The codec's own name; UTF-8 with or without a byte order mark is one encoding."""
+    try:
+        found = codecs.lookup(name).name
+        "".encode(name)  # refuses codecs that are not for text, such as base64
+    except (LookupError, TypeError, ValueError):
+        raise InputError(f"loader {loader}: there is no encoding {name!r}; try utf-8.") from None
+    return "utf-8-sig" if found == "utf-8" else found
+
+
+def _columns(given: Any, loader: str) -> list[str] | None:
+    if given is None:
+        return None
+    if not isinstance(given, Sequence) or isinstance(given, str) or not all(isinstance(n, str) and n for n in given):
+        raise InputError(f"loader {loader}: columns is a list of names, not {given!r}.")
+    return _distinct(list(given), f"loader {loader}: columns")
+
+
+def _header(cells: list[str], name: str) -> list[str]:
+    """The names of the columns; a column without a name is named by its position."""
+    names = [cell.strip() or f"column_{index}" for index, cell in enumerate(cells, 1)]
+    return _distinct(names, f"the header of '{name}'")
+
+
+def _distinct(names: list[str], where: str) -> list[str]:
+    for name, count in Counter(names).most_common(1):
+        if count > 1:
+            raise InputError(f"{where} names '{name}' twice; say columns: with a name for each.")
+    return names

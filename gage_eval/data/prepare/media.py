@@ -1,0 +1,358 @@
+"""Media of messages: resolved, read, checked, and stored by hash.
+
+Rows never hold data. A path or a ``data:`` URL becomes ``media://sha256/<hex>``; an ``http(s)://`` address is not
+changed. All addresses are treated as hostile, because they come from the data.
+"""
+
+import base64
+import binascii
+import re
+import stat
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, unquote_to_bytes
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from gage_eval.base.canonical import JsonValue, digest
+from gage_eval.base.hashing import file_digest
+from gage_eval.data.prepare.images import ImageRules, pillow_version, prepared
+from gage_eval.data.sample.record import RecordRejected
+from gage_eval.data.sample.rules import MEDIA_TYPES
+from gage_eval.store import Artifact
+from gage_eval.store.media import MEDIA_SCHEME, MEDIA_URL, Media
+from gage_eval.store.media_types import is_media_type, media_type
+
+MAX_BYTES = 512 * 2**20
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]{0,30})://")
+_REMOTE = ("http://", "https://")
+_DATA = "data:"
+_SHOWN = 80
+_MAX_HEAD = 200
+_AUTO_THREADS = 4
+_REMEMBERED = 32_768
+
+
+@dataclass(frozen=True)
+class MediaRules:
+    """The location of media and how they are treated.
+
+    Attributes:
+        root: folder that relative paths start from; None where the data have no folder. A place, so it is not in keys.
+        allow_outside: whether a path may lead out of the folder.
+        embed: whether to send data even to backends that can read files.
+        images: sizes of images.
+    """
+
+    root: Path | None = None
+    allow_outside: bool = False
+    embed: bool = False
+    images: ImageRules = field(default_factory=ImageRules)
+
+    def material(self) -> JsonValue:
+        """The values that determine rows; the files' content is in `files_identity`."""
+        return {"allow_outside": self.allow_outside, "embed": self.embed, "images": self.images.material()}
+
+
+@dataclass(frozen=True, slots=True)
+class Medium:
+    """The result for an address.
+
+    Attributes:
+        url: the URL that rows hold.
+        meta: its entry in ``media_meta``.
+        media_type: type of the file, where its content alone may not show it; None for images and unstored media.
+    """
+
+    url: str
+    meta: Mapping[str, JsonValue]
+    media_type: str | None = None
+
+
+class MediaReader:
+    """Resolves the media of messages for one folder; each address is read once.
+
+    Args:
+        rules: location and treatment of media.
+        store: where they are stored.
+        threads: number of reader threads; 0 for the default.
+    """
+
+    def __init__(self, rules: MediaRules, store: Media, *, threads: int = 0) -> None:
+        self._rules = rules
+        self._store = store
+        self._threads = threads or _AUTO_THREADS
+        self._known: dict[tuple[str, str], Medium | str] = {}
+
+    def read(self, conversations: Iterable[list[dict[str, Any]]]) -> None:
+        """Read all media of some conversations in parallel, ahead of `resolve`."""
+        if len(self._known) > _REMEMBERED:
+            self._known.clear()
+        new = {
+            address: None
+            for messages in conversations
+            for address in media_in_messages(messages)
+            if address not in self._known
+        }
+        if len(new) == 1 or self._threads == 1:
+            self._known.update((address, self._work(address)) for address in new)
+        elif new:
+            with ThreadPoolExecutor(self._threads, thread_name_prefix="media") as pool:
+                self._known.update(zip(new, pool.map(self._work, new), strict=True))
+
+    def resolve(self, messages: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[JsonValue]]:
+        """The messages with stored media, and the ``media_meta`` of the media in them, each once.
+
+        Raises:
+            RecordRejected: a medium is missing, broken or out of bounds.
+        """
+        meta: dict[str, JsonValue] = {}
+        out = []
+        for message in messages:
+            content = message.get("content")
+            if type(content) is not list or all(segment["type"] == "text" for segment in content):
+                out.append(message)
+                continue
+            segments = []
+            for segment in content:
+                kind = segment["type"]
+                if kind == "text":
+                    segments.append(segment)
+                    continue
+                medium = self._medium((kind, segment[kind]["url"]))
+                holder = {**segment[kind], "url": medium.url}
+                if medium.media_type is not None and not is_media_type(holder.get("media_type")):
+                    holder["media_type"] = medium.media_type
+                meta[medium.url] = dict(medium.meta)
+                segments.append({**segment, kind: holder})
+            out.append({**message, "content": segments})
+        return out, list(meta.values())
+
+    def _medium(self, address: tuple[str, str]) -> Medium:
+        if address not in self._known:
+            self._known[address] = self._work(address)
+        found = self._known[address]
+        if isinstance(found, str):
+            raise RecordRejected(found)
+        return found
+
+    def _work(self, address: tuple[str, str]) -> Medium | str:
+        """The stored medium of an address, or the reason why there is none."""
+        kind, url = address
+        try:
+            return self._stored(kind, url)
+        except RecordRejected as error:
+            return f"{kind} '{shown(url)}': {error.reason}"
+
+    def _stored(self, kind: str, url: str) -> Medium:
+        if url.startswith(_REMOTE):
+            return Medium(url, {"url": url, "type": kind})
+        data = self._bytes(url)
+        if kind == "image_url":
+            picture = prepared(data, self._rules.images)
+            kept = url if picture.data is data and url.startswith(MEDIA_SCHEME) else self._store.put(picture.data)
+            facts = {"media_type": picture.media_type, "width": picture.width, "height": picture.height}
+            return Medium(kept, {"url": kept, "type": kind, "bytes": len(picture.data), **facts})
+        kept = url if url.startswith(MEDIA_SCHEME) else self._store.put(data)
+        found = media_type(data, "" if url.startswith((MEDIA_SCHEME, _DATA)) else url)
+        return Medium(kept, {"url": kept, "type": kind, "bytes": len(data), "media_type": found}, found)
+
+    def _bytes(self, url: str) -> bytes:
+        if url.startswith(_DATA):
+            return data_of(url)
+        if url.startswith(MEDIA_SCHEME):
+            return self._store.get(url)
+        try:
+            return local_file(url, self._rules).read_bytes()
+        except OSError as error:
+            raise RecordRejected(f"it cannot be read ({error.strerror}).") from None
+
+
+def local_file(url: str, rules: MediaRules) -> Path:
+    """The file that a path in the data refers to.
+
+    Raises:
+        RecordRejected: it is not a regular file, too large, or outside of the folder (symbolic links resolved).
+    """
+    address = _SCHEME.match(url)
+    scheme = address[1].lower() if address else ""
+    if scheme == "file":
+        url = unquote(url[len("file://") :])
+    elif scheme:
+        raise RecordRejected(f"media can be files, data: URLs or http(s):// addresses, not {scheme}://.")
+    if rules.root is None and not (rules.allow_outside and Path(url).is_absolute()):
+        raise RecordRejected("a path needs a folder to start from: set content_root in the dataset's params.")
+    try:
+        path = ((rules.root or Path("/")) / url).resolve()
+        if not rules.allow_outside and (rules.root is None or not path.is_relative_to(rules.root.resolve())):
+            raise RecordRejected("it leads out of content_root; set allow_outside: true to allow it.")
+        found = path.stat()
+    except FileNotFoundError:
+        raise RecordRejected("the file does not exist in content_root.") from None
+    # A NUL byte, a name that is too long, or a link to itself.
+    except (OSError, ValueError, RuntimeError):
+        raise RecordRejected("it is not a path to a file.") from None
+    if not stat.S_ISREG(found.st_mode):
+        raise RecordRejected("it is not a file.")
+    if found.st_size > MAX_BYTES:
+        raise RecordRejected(f"the file has {found.st_size:,} bytes; the limit is {MAX_BYTES:,}.")
+    return path
+
+
+def data_of(url: str) -> bytes:
+    """The bytes of a ``data:`` URL (RFC 2397).
+
+    Raises:
+        RecordRejected: it has no comma, or its base64 is broken.
+    """
+    head, comma, body = url.partition(",")
+    if not comma:
+        raise RecordRejected("a data: URL needs a comma before its data.")
+    if not head.lower().endswith(";base64"):
+        return unquote_to_bytes(body)
+    try:
+        return base64.b64decode(unquote(body).encode(), validate=True)
+    except (binascii.Error, ValueError):
+        raise RecordRejected("the base64 of the data: URL is broken.") from None
+
+
+def without_data_urls(messages: list[dict[str, Any]], store: Media) -> list[dict[str, Any]]:
+    """The messages with the data of ``data:`` URLs moved to the store, because rows hold no data.
+
+    Raises:
+        RecordRejected: a ``data:`` URL is broken, or the messages name a stored medium that this store does not have.
+    """
+    if not any(map(_holds_data, messages)):
+        return messages
+    out = []
+    for message in messages:
+        if not _holds_data(message):
+            out.append(message)
+            continue
+        segments = []
+        for segment in message["content"]:
+            kind = segment["type"]
+            url = "" if kind == "text" else segment[kind]["url"]
+            if url.startswith(_DATA):
+                holder = {**segment[kind], "url": store.put(data_of(url))}
+                media_type = url.removeprefix(_DATA).partition(",")[0].partition(";")[0]
+                if kind != "image_url" and is_media_type(media_type):
+                    holder.setdefault("media_type", media_type)
+                segments.append({**segment, kind: holder})
+            else:
+                segments.append(segment)
+                if url.startswith(MEDIA_SCHEME):
+                    _check_stored(url, store)
+        out.append({**message, "content": segments})
+    return out
+
+
+def without_data(value: Any, store: Media) -> Any:
+    """A JSON value with the data of whole ``data:`` URLs moved to the store; a broken URL stays text."""
+    if type(value) is str:
+        head = value[:_MAX_HEAD].partition(",")[0] if value.startswith(_DATA) else ""
+        if not head.lower().endswith(";base64"):
+            return value
+        try:
+            return store.put(data_of(value))
+        except RecordRejected:
+            return value
+    if type(value) is dict:
+        return {key: without_data(item, store) for key, item in value.items()}
+    if type(value) is list:
+        return [without_data(item, store) for item in value]
+    return value
+
+
+def _check_stored(url: str, store: Media) -> None:
+    if MEDIA_URL.fullmatch(url.encode()) is None:
+        raise RecordRejected("a stored medium is written as media://sha256/ and 64 hex digits.")
+    if not store.has(url):
+        raise RecordRejected(f"{url} is not in this store.")
+
+
+def _holds_data(message: Mapping[str, Any]) -> bool:
+    """Whether a segment has a ``data:`` URL or names a stored medium. Called for every message of a dataset."""
+    content = message.get("content")
+    if type(content) is not list:
+        return False
+    for segment in content:
+        kind = segment["type"]
+        if kind != "text" and segment[kind]["url"].startswith((_DATA, MEDIA_SCHEME)):
+            return True
+    return False
+
+
+def media_in_messages(messages: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
+    """(segment type, address) of every medium of some messages."""
+    for message in messages:
+        content = message.get("content")
+        if type(content) is list:
+            for segment in content:
+                kind = segment["type"]
+                if kind in MEDIA_TYPES:
+                    yield kind, segment[kind]["url"]
+
+
+def media_of(samples: pa.Table) -> list[tuple[str, str]]:
+    """(segment type, address) of all media in the messages and few-shot examples of samples, each once, sorted."""
+    few_shot = [chunk.flatten().field("messages") for chunk in samples["few_shot_examples"].chunks]
+    found: set[tuple[str, str]] = set()
+    for messages in [*samples["messages"].chunks, *few_shot]:
+        segments = messages.flatten().field("content").flatten()
+        urls = segments.field("url")
+        if urls.null_count < len(urls):
+            named = pc.is_valid(urls)
+            kinds = segments.field("type").filter(named).to_pylist()
+            found.update(zip(kinds, urls.filter(named).to_pylist(), strict=True))
+    return sorted(found)
+
+
+def media_in(samples: Artifact) -> list[tuple[str, str]]:
+    """`media_of` a whole artifact of samples; costs nothing where standardize counted no media."""
+    if not samples.counts.get("media"):
+        return []
+    found: set[tuple[str, str]] = set()
+    for table in samples.tables(columns=["messages", "few_shot_examples"]):
+        found.update(media_of(table))
+    return sorted(found)
+
+
+def files_identity(media: Iterable[tuple[str, str]], rules: MediaRules) -> JsonValue:
+    """The content of the files behind some media, and Pillow's version where images are read; None for neither.
+
+    A file counts by its content, not by its place. An unusable file counts as missing, because its row is rejected.
+    The digests of large files are cached (`gage_eval.base.hashing.file_digest`).
+
+    Raises:
+        InputError: there are images, and Pillow is not installed.
+    """
+    contents: list[str | None] = []
+    images = False
+    for kind, url in media:
+        if url.startswith(_REMOTE):
+            continue
+        images = images or kind == "image_url"
+        if not url.startswith((_DATA, MEDIA_SCHEME)):
+            contents.append(_content(url, rules))
+    if not contents and not images:
+        return None
+    return {"files": digest(contents), "pillow": pillow_version() if images else None}
+
+
+def _content(url: str, rules: MediaRules) -> str | None:
+    try:
+        return file_digest(local_file(url, rules))
+    except (RecordRejected, OSError):
+        return None
+
+
+def shown(url: str) -> str:
+    """An address as messages show it: short, and without the data of a ``data:`` URL."""
+    if url.startswith(_DATA):
+        return f"{url.partition(',')[0][:_SHOWN]},…"
+    return url if len(url) <= _SHOWN else f"{url[: _SHOWN - 1]}…"

@@ -1,0 +1,99 @@
+"""Steps around preprocessors: remove roles, add an instruction, and wrap users' own preprocessors."""
+
+import copy
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from gage_eval.base.errors import InputError
+from gage_eval.base.interrupts import raise_if_received
+from gage_eval.data.sample.record import RecordRejected, kind_of
+from gage_eval.data.sample.rules import ROLES
+from gage_eval.data.standardize.base import Preprocessor
+from gage_eval.extend.loading import PluginError, is_ours, plugin_errors, said_by
+from gage_eval.extend.registry import Plugin
+
+
+def build(plugin: Plugin[Any], kwargs: Mapping[str, Any]) -> Preprocessor:
+    """The preprocessor of a plug-in: a factory of functions, or a class with ``to_sample(record)``.
+
+    Built-in ones raise `RecordRejected` themselves. An error of another one rejects the record, with the error as the
+    reason. It gets a copy of the record, so it may change the record.
+
+    Raises:
+        PluginError: the factory fails, or returns something that cannot be called.
+    """
+    if plugin.is_builtin:
+        builtin: Preprocessor = plugin.obj(**kwargs).to_sample
+        return builtin
+    with plugin_errors(f"{plugin.location}()"):
+        made = plugin.obj(**kwargs)
+        to_sample = getattr(made, "to_sample", made)
+    if not callable(to_sample):
+        raise PluginError(
+            f"preprocessor {plugin.location} gives {type(made).__name__}; it must give a function of a record, or an "
+            "object with to_sample(record)."
+        )
+
+    def guarded(record: dict[str, Any]) -> dict[str, Any]:
+        try:
+            sample = to_sample(copy.deepcopy(record))
+            made = dict(sample) if isinstance(sample, Mapping) else None
+        except RecordRejected:
+            raise
+        except BaseException as error:
+            # An error of gage-eval raised in it also rejects this record.
+            if is_ours(error) and not isinstance(error, InputError):
+                raise
+            raise RecordRejected(reason_of(plugin.location, error)) from error
+        raise_if_received()
+        if made is None:
+            raise RecordRejected(f"preprocessor {plugin.location} gave {kind_of(sample)}, not a sample.")
+        return made
+
+    return guarded
+
+
+def reason_of(name: str, error: BaseException) -> str:
+    """Why foreign code could not do with a record, on one line."""
+    text = said_by(error, 200)
+    return f"{name} failed with {type(error).__name__}{f': {text}' if text else ''}."
+
+
+def check_roles(roles: Iterable[str]) -> frozenset[str]:
+    """Check the roles to remove from messages.
+
+    Raises:
+        InputError: a role does not exist.
+    """
+    chosen = frozenset(roles)
+    for role in sorted(chosen - set(ROLES)):
+        raise InputError(f"roles_to_remove: '{role}' is not a role ({', '.join(ROLES)}).")
+    return chosen
+
+
+def without_roles(record: dict[str, Any], roles: frozenset[str]) -> dict[str, Any]:
+    """The record without the messages of some roles; the same record if there are none.
+
+    Raises:
+        RecordRejected: no message is left.
+    """
+    messages = record.get("messages")
+    if not roles or type(messages) is not list:
+        return record
+    kept = [item for item in messages if not has_role(item, roles)]
+    if len(kept) == len(messages):
+        return record
+    if not kept:
+        raise RecordRejected(f"messages: none is left after removing those of {', '.join(sorted(roles))}.")
+    return {**record, "messages": kept}
+
+
+def has_role(message: Any, roles: frozenset[str]) -> bool:
+    """Whether an item of a record's messages, which may be anything, is a message of one of the roles."""
+    role = message.get("role") if type(message) is dict else None
+    return type(role) is str and role in roles
+
+
+def instructed(text: str, instruction: str | None) -> str:
+    """The text, and the instruction as a paragraph after it."""
+    return f"{text}\n\n{instruction}" if instruction else text

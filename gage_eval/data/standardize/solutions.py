@@ -1,0 +1,245 @@
+"""Preprocessors for problems with a worked-out or checked answer: GSM8K, MATH, BBH, IFEval, HumanEval, MBPP."""
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from gage_eval.base.boxed import boxed_answer
+from gage_eval.data.sample.record import RecordRejected
+from gage_eval.data.standardize.base import (
+    AnswerRule,
+    answer_rule,
+    build_messages,
+    carry_over,
+    first_of,
+    lacking,
+    object_of,
+    read,
+    text_of,
+)
+from gage_eval.data.standardize.compose import instructed
+from gage_eval.data.standardize.default import Default
+from gage_eval.data.standardize.options import BuiltInPreprocessor, IdField, Instruction, QuestionField, SystemPrompt
+from gage_eval.data.standardize.simple import Simple
+from gage_eval.extend import registry
+
+
+@registry.preprocessors.register("gsm8k", version=1)
+class Gsm8k(BuiltInPreprocessor):
+    """GSM8K (Cobbe et al. 2021): the reference is the number after ``####``; the solution stays in the metadata."""
+
+    question_field: QuestionField = "question"
+    answer_field: Annotated[str, Field(description="The solution, the number after `#### ` at its end.")] = "answer"
+    system_prompt: SystemPrompt = None
+    instruction: Instruction = None
+
+    @cached_property
+    def _default(self) -> Default:
+        return Default(
+            question_field=self.question_field,
+            answer_field=self.answer_field,
+            answer_split="#### ",
+            answer_strip=",",
+            system_prompt=self.system_prompt,
+            task_type="short-answer",
+            fields=self.fields,
+        )
+
+    def to_sample(self, record: dict[str, Any]) -> dict[str, Any]:
+        sample = self._default.to_sample(record)
+        *before, user = sample["messages"]
+        sample["messages"] = [*before, {**user, "content": instructed(user["content"], self.instruction)}]
+        return sample
+
+
+@registry.preprocessors.register("math", version=1)
+class Math(BuiltInPreprocessor):
+    """MATH (Hendrycks et al. 2021): the reference is the answer in LaTeX, else the last boxed part of the solution.
+
+    Subject (or type) and level go into ``data_tag``, the solution into the metadata.
+    """
+
+    question_field: QuestionField = "problem"
+    answer_field: Annotated[str, Field(description="The answer.")] = "answer"
+    solution_field: Annotated[str, Field(description="The worked solution.")] = "solution"
+    id_field: IdField = "unique_id"
+    system_prompt: SystemPrompt = None
+    instruction: Instruction = "Put your final answer within \\boxed{}."
+
+    def to_sample(self, record: dict[str, Any]) -> dict[str, Any]:
+        fields = (self.question_field, self.answer_field, self.solution_field)
+        problem, answer, solution = (read(record, name) for name in fields)
+        if problem is None:
+            raise lacking(record, (self.question_field,), "problem", "question_field")
+        worked = None if solution is None else text_of(solution, self.solution_field)
+        if answer is None and worked is not None:
+            answer = boxed_answer(worked)
+        if answer is None:
+            raise RecordRejected(
+                f"there is no answer in {self.answer_field}, and none is boxed in {self.solution_field}."
+            )
+        subject_key, subject = first_of(record, ("subject", "type"))
+        sample = carry_over(record, (*fields, self.id_field, subject_key, "level", "messages"))
+        text = instructed(text_of(problem, self.question_field), self.instruction)
+        sample["messages"] = build_messages(text, self.system_prompt)
+        sample["references"] = [text_of(answer, self.answer_field)]
+        sample["task_type"] = "short-answer"
+        if worked is not None:
+            sample["metadata"] = {**object_of(sample, "metadata"), "answer_text": worked}
+        tags = {"subject": subject, "level": read(record, "level")}
+        sample["data_tag"] = {
+            **object_of(sample, "data_tag"),
+            **{name: text_of(value, name) for name, value in tags.items() if value is not None},
+        }
+        self.field_map.apply(record, sample)
+        return sample
+
+
+@registry.preprocessors.register("bbh", version=1)
+class Bbh(Simple):
+    """BIG-Bench Hard (Suzgun et al. 2022): the task goes into ``data_tag.task``, the target is not changed."""
+
+    question_field: QuestionField = "input"
+    answer_field: Annotated[str | None, Field(description="The target: `(B)`, `True`, `7` or a list of words.")] = (
+        "target"
+    )
+    task_field: Annotated[
+        str, Field(description="The task; the loader's `source_field` can fill it from the file's name.")
+    ] = "task"
+    descriptions: Annotated[
+        Mapping[str, str] | None, Field(description="A task's description, the system message of its questions.")
+    ] = None
+    answer_regex: Annotated[
+        str | None, Field(description="The target is this expression's last match (its first group) in the answer.")
+    ] = None
+
+    def check(self) -> None:
+        super().check()
+        _ = self._rule
+
+    @cached_property
+    def _rule(self) -> AnswerRule:
+        return answer_rule(None, self.answer_regex, None)
+
+    def to_sample(self, record: dict[str, Any]) -> dict[str, Any]:
+        sample = super().to_sample(record)
+        if self._rule.active:
+            sample["references"] = [self._rule(text, self.answer_field or "") for text in sample["references"]]
+        task = read(record, self.task_field)
+        if task is not None:
+            sample.pop(self.task_field, None)
+            name = text_of(task, self.task_field)
+            sample["data_tag"] = {"task": name, **object_of(sample, "data_tag")}
+            description = (self.descriptions or {}).get(name)
+            if description is not None:
+                sample["messages"] = build_messages(sample["messages"][-1]["content"], description)
+        return sample
+
+
+@registry.preprocessors.register("ifeval", version=1)
+class IfEval(BuiltInPreprocessor):
+    """IFEval (Zhou et al. 2023): a prompt with instructions that a program checks; there are no references.
+
+    ``instruction_id_list`` and ``kwargs`` stay with the sample, where the metric ``ifeval`` reads them.
+    """
+
+    question_field: QuestionField = "prompt"
+    id_field: IdField = "key"
+    system_prompt: SystemPrompt = None
+
+    @cached_property
+    def _simple(self) -> Simple:
+        return Simple(
+            question_field=self.question_field,
+            answer_field=None,
+            id_field=self.id_field,
+            system_prompt=self.system_prompt,
+            task_type="instruction-following",
+            fields=self.fields,
+        )
+
+    def to_sample(self, record: dict[str, Any]) -> dict[str, Any]:
+        names, arguments = record.get("instruction_id_list"), record.get("kwargs")
+        if type(names) is not list or type(arguments) is not list or len(names) != len(arguments):
+            raise RecordRejected("instruction_id_list and kwargs must be lists of one length.")
+        return self._simple.to_sample(record)
+
+
+@registry.preprocessors.register("humaneval", version=1)
+class HumanEval(BuiltInPreprocessor):
+    """HumanEval (Chen et al. 2021): a function to complete, with its tests.
+
+    ``metadata`` gets ``prompt``, ``entry_point`` and ``test``, which are needed to run the answer. The canonical
+    solution is the reference.
+    """
+
+    prompt_field: Annotated[str, Field(description="The signature and docstring.")] = "prompt"
+    id_field: IdField = "task_id"
+    system_prompt: SystemPrompt = None
+    instruction: Annotated[
+        str | None, Field(description="The first paragraph of the user message; null sends the prompt alone.")
+    ] = "Complete this Python function. Answer with the whole function in one code block."
+
+    def to_sample(self, record: dict[str, Any]) -> dict[str, Any]:
+        fields = {"prompt": self.prompt_field, "entry_point": "entry_point", "test": "test"}
+        facts = {name: text_of(read(record, field), field) for name, field in fields.items()}
+        solution = read(record, "canonical_solution")
+        used = (*fields.values(), "canonical_solution", self.id_field, "label", "messages")
+        sample = carry_over(record, used)
+        code = facts["prompt"]
+        text = f"{self.instruction}\n\n```python\n{code}\n```" if self.instruction else code
+        sample["messages"] = build_messages(text, self.system_prompt)
+        sample["references"] = [] if solution is None else [text_of(solution, "canonical_solution")]
+        sample["metadata"] = {**object_of(sample, "metadata"), **facts}
+        sample["task_type"] = "code-generation"
+        self.field_map.apply(record, sample)
+        return sample
+
+
+@registry.preprocessors.register("mbpp", version=1)
+class Mbpp(BuiltInPreprocessor):
+    """MBPP (Austin et al. 2021): a task in a sentence, and the tests that its Python function must pass.
+
+    `metadata` gets `test_list` and `test_setup_code`, which are needed to run the answer. The authors' solution is the
+    reference; few-shot examples show it with `[DONE]` after it.
+    """
+
+    question_field: QuestionField = "text"
+    id_field: IdField = "task_id"
+    system_prompt: SystemPrompt = None
+    # Jinja removes the last line end.
+    template: Annotated[str, Field(description="Jinja text of the user message; it sees `question` and `record`.")] = (
+        "You are an expert Python programmer, and here is your task: {{ question }} Your code should pass these tests:"
+        "\n\n{{ record.test_list | join('\n') }}\n[BEGIN]\n\n"
+    )
+
+    @cached_property
+    def _simple(self) -> Simple:
+        return Simple(
+            question_field=self.question_field,
+            answer_field="code",
+            id_field=self.id_field,
+            system_prompt=self.system_prompt,
+            template=self.template,
+            task_type="code-generation",
+            fields=self.fields,
+        )
+
+    def to_sample(self, record: dict[str, Any]) -> dict[str, Any]:
+        tests = read(record, "test_list")
+        if type(tests) is not list or not tests:
+            raise RecordRejected("test_list: it must be a list of assertions.")
+        sample = self._simple.to_sample(record)
+        setup = read(record, "test_setup_code")
+        sample["metadata"] = {
+            **object_of(sample, "metadata"),
+            "test_list": [text_of(test, "test_list") for test in tests],
+            "test_setup_code": "" if setup is None else text_of(setup, "test_setup_code"),
+        }
+        if solutions := sample["references"]:
+            sample["metadata"]["answer_text"] = f"{solutions[0]}\n[DONE]"
+        for name in ("test_list", "test_setup_code"):
+            sample.pop(name, None)
+        return sample

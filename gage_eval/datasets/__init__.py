@@ -1,7 +1,0 @@
-"""Loaders of records, filters on records, and the choice of rows."""
-
-from gage_eval.datasets.base import Loader, Record
-from gage_eval.datasets.filter import Filter
-from gage_eval.datasets.select import reservoir, select
-
-__all__ = ["Filter", "Loader", "Record", "reservoir", "select"]

@@ -1,0 +1,1 @@
+"""Code that is not ours: registries of plug-ins, their protocols, and loading with checks."""

@@ -1,0 +1,129 @@
+"""Which code of others may be loaded in this process. A worker of a Prefect server loads what its operator allowed.
+
+By default any code may be loaded: a user's own process runs the user's own config.
+"""
+
+import re
+from collections.abc import Collection, Iterable, Mapping
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from gage_eval.base.canonical import sha256_hex
+from gage_eval.base.errors import InputError
+
+ANY = "*"
+VARIABLE = "GAGE_EVAL_PLUGINS"
+# Our functions that configs name by their module.
+_CONVERTERS = "gage_eval.data.standardize.converters"
+# Arguments and variables of engines that name code.
+_CODE_ARGUMENT = re.compile(r"_cls$|_class$|plugin|processors?$|middleware|trust_remote_code|hf_overrides|code_rev")
+_CODE_VARIABLE = re.compile(r"PYTHON|LD_|PATH$|PLUGIN|CLS", re.IGNORECASE)
+
+
+class CodeRefused(InputError):
+    """The operator of the server did not allow the code."""
+
+
+class _Allowed:
+    names: frozenset[str] | None = None
+
+
+def allow_only(entries: Iterable[str] | None) -> None:
+    """From now on, load in this process only this code of others.
+
+    Args:
+        entries: ``sha256:HEX`` of a file, the name of a distribution, the absolute path of an interpreter, or ``*`` for
+            any code. None lifts the limit.
+    """
+    names = None if entries is None else frozenset(_plain(one.strip()) for one in entries if one.strip())
+    _Allowed.names = None if names is None or ANY in names else names
+
+
+def allowed_entries() -> frozenset[str] | None:
+    """What `allow_only` was given, for another process; None where any code may be loaded."""
+    return _Allowed.names
+
+
+def are_allowed(files: Iterable[Path]) -> bool:
+    """Whether code may be loaded from all of these files."""
+    allowed = _Allowed.names
+    return allowed is None or all(f"sha256:{sha256_hex(one.read_bytes())}" in allowed for one in files)
+
+
+def check_file(name: str, files: Collection[Path]) -> None:
+    """Refuse a plug-in in a file, unless the file and all that it imports from its folder are allowed.
+
+    Raises:
+        CodeRefused: one of them is not.
+    """
+    allowed = _Allowed.names
+    if allowed is None:
+        return
+    hashes = {one: f"sha256:{sha256_hex(one.read_bytes())}" for one in sorted(files)}
+    missing = [digest for digest in hashes.values() if digest not in allowed]
+    if missing:
+        raise _refused(f"the plug-in '{name}'", ",".join(missing))
+
+
+def check_module(name: str, module: str) -> None:
+    """Refuse a plug-in that is named by its module, unless its distribution is allowed.
+
+    Raises:
+        CodeRefused: it is not.
+    """
+    if _Allowed.names is None or module == _CONVERTERS:
+        return
+    owners = _distributions().get(module.partition(".")[0], ())
+    if not any(_plain(owner) in _Allowed.names for owner in owners):
+        raise _refused(f"the plug-in '{name}'", next(iter(owners), "DISTRIBUTION"))
+
+
+def check_distribution(name: str, distribution: str | None) -> None:
+    """Refuse a plug-in that an installed distribution registered, unless that is allowed.
+
+    Raises:
+        CodeRefused: it is not.
+    """
+    if _Allowed.names is not None and (distribution is None or _plain(distribution) not in _Allowed.names):
+        raise _refused(f"the plug-in '{name}'", distribution or "DISTRIBUTION")
+
+
+def check_engine(type_: str, config: Mapping[str, Any]) -> None:
+    """Refuse a built-in backend whose config makes it run code of others.
+
+    Args:
+        type_: the backend's type.
+        config: its config, with its undeclared fields.
+
+    Raises:
+        CodeRefused: it names a script, an interpreter, or a setting of an engine that loads code.
+    """
+    if _Allowed.names is None:
+        return
+    if type_ == "custom_script":
+        raise _refused("a backend 'custom_script'", ANY)
+    python = config.get("python")
+    if python is not None and python not in _Allowed.names:
+        raise _refused(f"backend '{type_}': the interpreter '{python}'", str(python))
+    variables = config.get("env")
+    names = [name for name, value in config.items() if value and _CODE_ARGUMENT.search(name)]
+    if isinstance(variables, Mapping):
+        names += [f"env.{name}" for name in variables if _CODE_VARIABLE.search(name)]
+    if names:
+        raise _refused(f"backend '{type_}': {names[0]}, which can load code,", ANY)
+
+
+def _refused(what: str, entry: str) -> CodeRefused:
+    return CodeRefused(f"{what} is not allowed on this server. Its operator can allow it: {VARIABLE}={entry}")
+
+
+def _plain(name: str) -> str:
+    """A distribution's name in its one form; other entries unchanged."""
+    return name if name.startswith(("sha256:", "/")) else re.sub(r"[-_.]+", "-", name).lower()
+
+
+@cache
+def _distributions() -> Mapping[str, list[str]]:
+    return metadata.packages_distributions()

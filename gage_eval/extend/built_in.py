@@ -1,0 +1,109 @@
+"""Where the built-in plug-ins are: by kind and module, the names that the module registers.
+
+A run imports only the modules of the plug-ins that it uses. A new built-in plug-in needs its name here;
+tests/extend/test_built_in.py compares this table with what the modules register.
+"""
+
+from collections.abc import Mapping
+
+Names = tuple[str, ...]
+
+PACKAGES = {
+    "loaders": "gage_eval.data.datasets",
+    "preprocessors": "gage_eval.data.standardize",
+    "backends": "gage_eval.models.backends",
+    "metrics": "gage_eval.scoring.metrics.builtin",
+    "filters": "gage_eval.scoring.metrics.filters",
+    "verdict_parsers": "gage_eval.scoring.metrics.verdict_parsers",
+    "aggregations": "gage_eval.scoring.metrics.aggregations",
+}
+
+NAMES: Mapping[str, Mapping[str, Names]] = {
+    "loaders": {
+        "csv_file": ("csv", "tsv"),
+        "files": ("files",),
+        "hf_hub": ("hf_hub",),
+        "inline": ("inline",),
+        "json_file": ("json",),
+        "jsonl": ("jsonl",),
+        "parquet_file": ("parquet",),
+    },
+    "preprocessors": {
+        "agieval": ("agieval",),
+        "default": ("default",),
+        "mmmu": ("mmmu", "mmmu_pro"),
+        "multi_choice": ("multi_choice", "multi_choice_struct_only"),
+        "pictures": ("docvqa",),
+        "simple": ("agent", "mt_bench", "simple", "strip_assistant"),
+        "solutions": ("bbh", "gsm8k", "humaneval", "ifeval", "math", "mbpp"),
+        "subjects": ("cmmlu", "hellaswag", "mmlu", "piqa", "truthfulqa_generation", "truthfulqa_mc"),
+    },
+    "backends": {
+        "custom_script": ("custom_script",),
+        "dummy": ("dummy",),
+        "hf_transformers": ("transformers", "vlm_transformers"),
+        "llama_cpp": ("llama_cpp",),
+        "openai_http": ("openai_http",),
+        "replay": ("replay",),
+        "vllm": ("vllm",),
+        "vllm_native": ("vllm_native",),
+    },
+    "metrics": {
+        "calculators": ("field_completeness", "list", "number"),
+        "choice": ("multi_choice_accuracy",),
+        "choice_set": ("choice_points", "choice_set"),
+        "docvqa": ("docvqa_anls",),
+        "gsm8k": ("gsm8k",),
+        "ifeval": ("ifeval",),
+        "judging": ("judge_rating", "judge_score", "judge_threshold"),
+        "latency": ("latency",),
+        "loglikelihood": ("acc", "acc_bytes", "acc_mutual_info", "acc_norm", "brier_score", "greedy_match"),
+        "match": ("match", "pattern"),
+        "math_equivalence": ("math_equivalence",),
+        "mmmu": ("mmmu_accuracy", "mmmu_pro_accuracy"),
+        "numeric": ("numeric_match",),
+        "perplexity": ("bits_per_byte", "byte_perplexity", "likelihood", "word_perplexity"),
+        "ranking": ("ranking",),
+        "rouge": ("rouge",),
+        "squad": ("squad", "token_f1"),
+        "structured": ("json_schema", "json_valid"),
+        "text": ("contains", "exact_match", "regex_match", "text_length"),
+        "tool_calls": ("tool_call_match", "trajectory_match"),
+        "translation": ("bleu", "chrf", "ter"),
+        "truthfulqa": ("truthfulqa_generation", "truthfulqa_mc2"),
+    },
+    "filters": {
+        "basic": ("choice_letter", "first_number", "last_number", "regex", "strip_thinking"),
+        "extract": ("agieval_math", "answer", "boxed", "json_field", "letters", "rating"),
+        "harness": ("flexible-extract", "strict-match"),
+        "replicates": ("majority_vote", "take_first"),
+        "verdict": ("pairwise_verdict", "two_ratings"),
+    },
+    "verdict_parsers": {
+        "by_filters": ("filters",),
+        "lines": ("default", "two_ratings"),
+    },
+    "aggregations": {
+        "basic": (
+            "counts",
+            "extracted_counts",
+            "identity",
+            "max",
+            "mean",
+            "median",
+            "min",
+            "p{q}",
+            "std",
+            "weighted_mean",
+        ),
+        "corpus": ("perplexity", "ratio"),
+        "replicates": ("at_least@{k}", "best", "majority", "mode", "pass@{k}", "pass^{k}"),
+        "text_corpus": ("corpus_bleu", "corpus_chrf", "corpus_ter"),
+    },
+}
+
+
+def modules_of(kind: str) -> dict[str, str]:
+    """The module of each built-in plug-in of a kind, by the plug-in's name."""
+    package, modules = PACKAGES[kind], NAMES[kind]
+    return {name: f"{package}.{module}" for module, names in modules.items() for name in names}

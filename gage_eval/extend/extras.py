@@ -1,0 +1,90 @@
+"""Packages that only some features need: which are missing, and the command that installs them here."""
+
+import json
+import os
+import shlex
+import shutil
+import sys
+from importlib import metadata, util
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from gage_eval.base.errors import InputError
+
+DISTRIBUTION = "gage-eval"
+
+
+def missing(what: str, package: str, extra: str) -> InputError:
+    """The error that a feature's package is not installed.
+
+    Args:
+        what: needs the package, as ``loader hf_hub``.
+        package: the distribution.
+        extra: of this package, that brings it.
+    """
+    return InputError(f"{what} needs {package}, which is not installed: {install_extra(extra)}.")
+
+
+def install_extra(extra: str) -> str:
+    """The command that adds an extra to this installation: the checkout it runs from, or the package it came as."""
+    return install(_with_extra(extra))
+
+
+def install_engine(library: str, python: str) -> str:
+    """What to do where an engine's library is missing from the interpreter that the engine runs in, as a sentence."""
+    ours = Path(python).absolute() == Path(sys.executable).absolute()
+    if library == "vllm":
+        return (
+            "Install vllm into a separate environment, and name its interpreter with 'python'."
+            if ours
+            else f"Install it: {shlex.quote(python)} -m pip install vllm."
+        )
+    if ours:
+        return f"Install it: {install_extra('transformers')}."
+    return f"Install it: {shlex.quote(python)} -m pip install transformers torch accelerate peft."
+
+
+def install(*arguments: str) -> str:
+    """The command that installs packages into the environment of this interpreter.
+
+    Args:
+        arguments: of ``pip install``.
+    """
+    return f"{_installer()} {' '.join(map(_quoted, arguments))}"
+
+
+def _with_extra(extra: str) -> str:
+    try:
+        distribution = metadata.distribution(DISTRIBUTION)
+    except metadata.PackageNotFoundError:
+        # Run from its folder without an installation.
+        return _checkout(Path(__file__).resolve().parents[2], extra)
+    origin = json.loads(distribution.read_text("direct_url.json") or "{}")
+    url = origin.get("url", "")
+    if not url:
+        return f"{DISTRIBUTION}[{extra}]"
+    if "dir_info" in origin and url.startswith("file:"):
+        return _checkout(Path(unquote(urlsplit(url).path)), extra, editable=origin["dir_info"].get("editable", False))
+    vcs = origin.get("vcs_info", {})
+    kind, commit = (f"{vcs['vcs']}+", f"@{vcs['commit_id']}") if vcs else ("", "")
+    return f"{DISTRIBUTION}[{extra}] @ {kind}{url}{commit}"
+
+
+def _checkout(folder: Path, extra: str, *, editable: bool = True) -> str:
+    shown = "." if folder == Path.cwd() else str(folder)
+    return f"{'-e ' if editable else ''}{shown}[{extra}]"
+
+
+def _quoted(argument: str) -> str:
+    if argument.startswith("-e "):
+        return f"-e {_quoted(argument.removeprefix('-e '))}"
+    return f"'{argument}'" if "[" in argument and "'" not in argument else shlex.quote(argument)
+
+
+def _installer() -> str:
+    """``pip install`` or ``uv pip install``, for this environment whichever is active."""
+    active = os.environ.get("VIRTUAL_ENV")
+    is_active = active is not None and Path(active).resolve() == Path(sys.prefix).resolve()
+    if util.find_spec("pip") is None and shutil.which("uv") is not None:
+        return "uv pip install" if is_active else f"uv pip install --python {shlex.quote(sys.executable)}"
+    return f"{'python' if is_active else shlex.quote(sys.executable)} -m pip install"

@@ -1,0 +1,183 @@
+"""The deployments of the flows: one per suite, one for any config, and those for maintenance.
+
+`all_deployments` is the one list. `gage deploy` brings it to a Prefect server (`flows.deploy`), and
+``deployments/prefect.yaml`` is generated from it (`tools.deployment_files`). A new deployment is one entry here, and
+its flow one entry of `gage_eval.local.entrypoints`.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+from gage_eval.base.liveness import LOST_AFTER_S
+from gage_eval.config.suites.templates import SuiteInfo, list_suites
+from gage_eval.local.entrypoints import entrypoint
+
+# Every deployment has this tag, so that the UI can show ours alone.
+TAG = "gage-eval"
+MAINTENANCE_TAG = "maintenance"
+POOL = "local"
+AUTOMATION = "–"
+# The flows, by their names at the server, whose runs are marked as lost when their process is gone; and those that are
+# then resumed. A lost shard needs no resume: the others take its work.
+WATCHED_FLOWS = ("suite", "evaluate", "nightly", "triage", "generate", "cache-gc", "cache-verify")
+RESUMED_FLOWS = ("suite", "evaluate", "nightly")
+# A run that a night or a triage carries out as a part of its own flow run.
+INNER_FLOW = "inner-run"
+
+Change: TypeAlias = Literal["created", "updated", "unchanged"]
+
+
+@dataclass(frozen=True)
+class Deployment:
+    """A flow that can be started from the Prefect UI.
+
+    Attributes:
+        flow: its flow, by its name in `gage_eval.local.entrypoints`.
+        name: its name in the UI.
+        description: Markdown that the UI shows above the form.
+        tags: of the deployment and of its runs, in addition to `TAG`.
+        parameters: the values that the form has at first, where they differ from the flow's own.
+        pool: its work pool, None for that of ``--pool``.
+        concurrency: how many of its runs run at once, None for any number. Further ones wait.
+        cron: when it is started, None for only on demand.
+        timezone: of ``cron``.
+    """
+
+    flow: str
+    name: str
+    description: str
+    tags: tuple[str, ...] = ()
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    pool: str | None = None
+    concurrency: int | None = None
+    cron: str | None = None
+    timezone: str = "UTC"
+
+    @property
+    def entrypoint(self) -> str:
+        """What Prefect imports to run it."""
+        return entrypoint(self.flow)
+
+    @property
+    def all_tags(self) -> list[str]:
+        """Its tags with `TAG`, sorted."""
+        return sorted({TAG, *self.tags})
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeployOptions:
+    """What is brought to a server.
+
+    Attributes:
+        pool: the work pool of the runs; `POOL` is created if it is not there.
+        gpu_pools: the work pools of engines, each with a deployment `generate`; ``pool`` if there are none. The engines
+            that forms start are in the first one.
+        store: the store of the runs, unless a form names another one.
+        working_dir: the folder of runs in the pool `POOL`, for the server of a folder.
+        nightly: a file of nightly runs to deploy too. The files that its configs need go into the store.
+        lost_after_s: a run that has sent no heartbeat for so long is lost.
+        dry_run: change nothing.
+    """
+
+    store: str
+    pool: str = POOL
+    gpu_pools: Sequence[str] = ()
+    working_dir: str | None = None
+    nightly: Path | None = None
+    lost_after_s: int = LOST_AFTER_S
+    dry_run: bool = False
+
+
+@dataclass(frozen=True)
+class Deployed:
+    """What was done with a deployment.
+
+    Attributes:
+        name: ``flow/name``, as Prefect names it; or the name of an automation.
+        pool: its work pool; `AUTOMATION` for an automation, which has none.
+        change: created, updated or unchanged; with a dry run, what would be done.
+    """
+
+    name: str
+    pool: str
+    change: Change
+
+
+EVALUATE = Deployment(
+    flow="evaluate",
+    name="evaluate",
+    description="Evaluate a config of your own: the path of a file that the worker can read, or its text.",
+)
+# They have no schedule of their own, because only the operator knows when the store is idle.
+MAINTENANCE = (
+    Deployment(
+        flow="cache_gc",
+        name="cache-gc",
+        description="Remove what no run and no baseline needs from the store.",
+        tags=(MAINTENANCE_TAG,),
+        concurrency=1,
+    ),
+    Deployment(
+        flow="cache_verify",
+        name="cache-verify",
+        description="Read everything in the store again, and list what is damaged.",
+        tags=(MAINTENANCE_TAG,),
+        concurrency=1,
+    ),
+)
+
+
+TRIAGE = Deployment(
+    flow="triage",
+    name="triage",
+    description="Find out why a run is worse than its baseline: ask again, and list what differs.",
+    tags=("regression",),
+)
+
+
+def all_deployments(engine_pools: Iterable[str]) -> list[Deployment]:
+    """All deployments: those of the suites in the order of ``gage list suites``, and then the others.
+
+    Args:
+        engine_pools: the work pools of engines. Each has a deployment of the flow `generate`.
+    """
+    shards = map(_of_engines, dict.fromkeys(engine_pools))
+    return [*map(_of_suite, list_suites()), EVALUATE, *shards, TRIAGE, *MAINTENANCE]
+
+
+def _of_engines(pool: str) -> Deployment:
+    return Deployment(
+        flow="generate",
+        name=f"generate-{pool}",
+        description=(
+            "Serve models for the runs that place them on this work pool. Runs start it; do not start it by hand."
+        ),
+        tags=("engine",),
+        pool=pool,
+    )
+
+
+def _of_suite(suite: SuiteInfo) -> Deployment:
+    return Deployment(
+        flow="suite",
+        name=suite.name,
+        description=_description(suite),
+        tags=("suite",),
+        parameters={"suite": suite.name},
+    )
+
+
+def _description(suite: SuiteInfo) -> str:
+    card = suite.card
+    lines = [f"{suite.description}."]
+    if card is not None:
+        facts = {
+            "Rows": f"{card.rows:,}",
+            "Metric": f"`{card.metric}`",
+            "Needs": ", ".join(card.needs),
+            "Licence": card.licence,
+        }
+        lines += ["", *(f"- {name}: {text}" for name, text in facts.items() if text)]
+    return "\n".join(lines)

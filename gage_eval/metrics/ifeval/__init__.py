@@ -1,5 +1,0 @@
-"""IFEval's instructions and how a response is checked against them (Zhou et al. 2023, arXiv:2311.07911)."""
-
-from gage_eval.metrics.ifeval.follow import Followed, follow
-
-__all__ = ["Followed", "follow"]

@@ -1,0 +1,1 @@
+"""From requests to responses: the HTTP client and the backends."""

@@ -1,0 +1,382 @@
+"""The base of backends: the protocol, the fields of their configs, and what they share."""
+
+import os
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
+
+from pydantic import AliasChoices, BaseModel, ConfigDict, field_validator, model_validator
+
+from gage_eval.base.canonical import JsonValue
+from gage_eval.base.errors import InputError, closest
+from gage_eval.base.marks import Stage, scheduling, semantic, semantic_values
+from gage_eval.extend import registry
+from gage_eval.models.backends.engines import Engines
+from gage_eval.models.client.limiter import Limiter
+from gage_eval.models.client.retry import RetryPolicy
+from gage_eval.models.client.route import UNIX
+from gage_eval.models.client.types import KINDS, Request, Response
+
+_REFERENCE = re.compile(r"(env|block):[A-Za-z0-9_.\-/]+")
+_SECRET_NAME = re.compile(
+    r"(^|_)(api_?key|(access|auth|bearer|hf)_?token|secret(_key)?|password|authorization)$|^token$",
+    re.IGNORECASE,
+)
+
+
+class Blocks(Protocol):
+    """What a Prefect API keeps for configs by name."""
+
+    def secret(self, name: str) -> str:
+        """The value of ``block:NAME``.
+
+        Raises:
+            InputError: there is no such block.
+        """
+        ...
+
+    def backend(self, name: str) -> Mapping[str, Any]:
+        """The backend that a block describes: its ``type`` and its ``config``, with references in place of secrets.
+
+        Raises:
+            InputError: there is no such block, or it is not complete.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class BackendContext:
+    """What a backend may ask of its surroundings.
+
+    Attributes:
+        base_dir: folder that relative paths of the config are relative to.
+        media: bytes of a ``media://`` URL; None where the run holds no media.
+        media_file: the file that holds them, None where there is none on this machine.
+        env: environment variables, for ``env:NAME`` references and proxies.
+        blocks: the blocks of the Prefect API; None without one.
+        built: the built backends by type and config, so that each is built once; None to build a new one each time.
+        engines: starts the engines of its backends; those that several runs share come from here.
+    """
+
+    base_dir: Path = field(default_factory=Path)
+    media: Callable[[str], bytes] | None = None
+    env: Mapping[str, str] = field(default_factory=lambda: os.environ, repr=False)
+    blocks: Blocks | None = field(default=None, repr=False)
+    media_file: Callable[[str], Path | None] = lambda url: None
+    built: "dict[str, Backend] | None" = field(default=None, compare=False, repr=False)
+    engines: Engines = field(default_factory=Engines, compare=False, repr=False)
+
+    def secret(self, reference: str) -> str:
+        """The value behind ``env:NAME`` or ``block:name``.
+
+        Raises:
+            InputError: it is not set; the message names the reference, never a value.
+        """
+        kind, _, name = reference.partition(":")
+        if kind == "env":
+            value = self.env.get(name, "")
+            if not value:
+                raise InputError(f"api_key refers to {reference}, but {name} is not set. Set it in the environment.")
+        elif self.blocks is None:
+            raise InputError(f"api_key refers to {reference}, but blocks need a Prefect API: set PREFECT_API_URL.")
+        else:
+            value = self.blocks.secret(name)
+        if not value.isascii() or not value.isprintable() or " " in value:
+            raise InputError(f"the value of {reference} holds blanks or control characters and is not an API key.")
+        return value
+
+
+class BackendConfig(BaseModel):
+    """Fields every backend takes. Undeclared keys are allowed, passed through, and count as semantic."""
+
+    model_config = ConfigDict(
+        extra="allow", frozen=True, populate_by_name=True, protected_namespaces=(), defer_build=True
+    )
+    PASS_THROUGH: ClassVar[Stage] = "infer"  # noqa: S105 - a stage
+
+    default_params: dict[str, Any] = semantic(
+        "infer", {}, description="Sampling parameters for requests that do not set them."
+    )
+    freshness: str | None = semantic(
+        "infer", None, description="Answers of another freshness are not reused; nightly runs set the date."
+    )
+    max_concurrency: int = scheduling(
+        32,
+        ge=1,
+        le=4096,
+        validation_alias=AliasChoices("max_concurrency", "async_max_concurrency"),
+        description="Requests in flight at once.",
+    )
+    timeout: float = scheduling(600.0, gt=0, description="Seconds for one request.")
+    connect_timeout: float = scheduling(10.0, gt=0, description="Seconds to connect.")
+    max_attempts: int = scheduling(10, ge=1, description="Requests sent for one row at most.")
+    max_elapsed_s: float = scheduling(1800.0, gt=0, description="No attempt starts later than this, in seconds.")
+    input_price: float = scheduling(0.0, ge=0, description="Price of a million prompt tokens, for limits.cost.")
+    output_price: float = scheduling(0.0, ge=0, description="Price of a million answered tokens, for limits.cost.")
+
+    @model_validator(mode="after")
+    def _no_secrets_in_undeclared_keys(self) -> "BackendConfig":
+        for name in self.model_extra or {}:
+            if _SECRET_NAME.search(name):
+                raise ValueError(f"'{name}' is not a field and may hold a secret; use api_key: env:NAME")
+        return self
+
+    @property
+    def retry_policy(self) -> RetryPolicy:
+        """The retry policy of these limits."""
+        return RetryPolicy(max_attempts=self.max_attempts, max_elapsed_s=self.max_elapsed_s)
+
+
+class ThinkingConfig(BackendConfig):
+    """Fields of a backend that takes the thinking out of answers."""
+
+    think_start: str = semantic("infer", "<think>", min_length=1, description="What opens the thinking in an answer.")
+    think_end: str = semantic("infer", "</think>", min_length=1, description="What ends the thinking in an answer.")
+    stop_after_thinking: bool = semantic(
+        "infer",
+        default=False,
+        description="Stop strings are not sent; the answer is cut at them after its thinking was taken off.",
+    )
+
+
+class KeyedConfig(BackendConfig):
+    """Fields of a backend behind an HTTP endpoint, which may ask for a key."""
+
+    api_key: str | None = scheduling(None, description="Reference to the key: env:NAME or block:name.", repr=False)
+    adaptive: bool = scheduling(
+        default=True,
+        description="Fewer requests in flight while the endpoint is overloaded.",
+    )
+    requests_per_minute: float | None = scheduling(None, gt=0, description="Requests a minute at most.")
+    tokens_per_minute: float | None = scheduling(None, gt=0, description="Tokens a minute, prompts and answers.")
+    idle_timeout: float | None = scheduling(
+        None, gt=0, description="Seconds without a byte of the answer; with stream: true it finds streams that stall."
+    )
+    give_up_after: float = scheduling(
+        30.0, gt=0, description="Seconds without any answer, while every attempt fails, that end the run."
+    )
+
+    @field_validator("api_key")
+    @classmethod
+    def _is_reference(cls, value: str | None) -> str | None:
+        if value is not None and not _REFERENCE.fullmatch(value):
+            raise ValueError("a key is never written into a config: use env:NAME or block:name")
+        return value
+
+    @field_validator("base_url", check_fields=False)
+    @classmethod
+    def _plain_url(cls, value: str | None) -> str | None:
+        if value is None:
+            return None
+        scheme, separator, rest = value.partition("://")
+        if scheme not in {"http", "https", UNIX} or not separator or not rest.strip("/"):
+            raise ValueError("base_url starts with http:// or https:// and names a host")
+        if "@" in rest.split("/", 1)[0]:
+            raise ValueError("base_url holds no user or password: use api_key: env:NAME")
+        return value.rstrip("/")
+
+
+class Backend(Protocol):
+    """A model that answers requests.
+
+    `identity` and `body` work before `open`; `call` runs on the runtime's loop, inside ``async with
+    limiter``.
+    """
+
+    type: str
+    capabilities: frozenset[str]
+    limiter: Limiter
+    lookup_field: str | None
+
+    @property
+    def max_concurrency(self) -> int:
+        """Requests in flight at once."""
+        ...
+
+    def identity(self) -> dict[str, JsonValue]:
+        """What determines the model's answers, other than the body; part of keys."""
+        ...
+
+    def body(self, request: Request) -> dict[str, JsonValue]:
+        """The effective request body, ``media://`` unresolved."""
+        ...
+
+    async def open(self, log_folder: Path | None) -> None:
+        """Start what is needed; engines keep their logs in the folder, if there is one.
+
+        Raises:
+            EndpointFailed, InputError: it cannot be opened; `close` is called all the same.
+        """
+        ...
+
+    async def call(self, request: Request, body: bytes) -> Response:
+        """One answer, retries inside. Raises EndpointFailed when the run must end."""
+        ...
+
+    async def close(self) -> None:
+        """Stop what `open` started."""
+        ...
+
+
+ConfigT = TypeVar("ConfigT", bound=BackendConfig)
+
+
+class BaseBackend(ABC, Generic[ConfigT]):
+    """What the built-in backends share; a plug-in may do without.
+
+    Class attributes:
+        type: the name it is registered by.
+        capabilities: the kinds of requests that it serves (`gage_eval.models.client.types.KINDS`), and of
+            chat_likelihood, tools, images; files: it reads media from files.
+    """
+
+    type: ClassVar[str]
+    capabilities: frozenset[str]
+
+    def __init__(self, config: ConfigT, context: BackendContext) -> None:
+        self.config = config
+        self.context = context
+        self.limiter = Limiter(config.max_concurrency)
+        # Name of the sample field whose value `Request.lookup` carries.
+        self.lookup_field: str | None = None
+
+    @property
+    def max_concurrency(self) -> int:
+        """Requests in flight at once, at most."""
+        return self.limiter.cap
+
+    @property
+    def gpus(self) -> int:
+        """How many GPUs of this machine its engines hold while it is open."""
+        return 0
+
+    def engine_key(self) -> str | None:
+        """A digest of everything that the engine behind it is started with; None if `open` starts no engine.
+
+        Raises:
+            InputError: the model is not there.
+        """
+        return None
+
+    def identity(self) -> dict[str, JsonValue]:
+        """Name and version of the backend and every semantic value of its config."""
+        known = registry.backends.of(type(self)) or registry.backends.loaded(self.type)
+        # A class that only a config names is not in the registry. Keys contain its plug-in in addition.
+        backend = known.identity() if known is not None else self.type
+        return {"backend": backend, "config": semantic_values(self.config, "infer")}
+
+    def check_installed(self) -> None:
+        """Check that what `open` starts is on this machine, for `gage validate`; nothing is started.
+
+        Raises:
+            InputError: something is missing; the message names what installs it.
+        """
+
+    @property
+    def defaults(self) -> Mapping[str, Any]:
+        """Parameters of requests that do not set them."""
+        return self.config.default_params
+
+    def body(self, request: Request) -> dict[str, JsonValue]:
+        """The request in plain form: messages or prompt, parameters over the defaults, tools."""
+        if request.kind == "likelihood":
+            return likelihood_body(request, self.defaults)
+        return {**self.defaults, **request.params, **asked(request)}
+
+    async def open(self, log_folder: Path | None) -> None:
+        """Nothing to start."""
+
+    @abstractmethod
+    async def call(self, request: Request, body: bytes) -> Response:
+        """One answer, retries inside. Raises EndpointFailed when the run must end."""
+
+    async def close(self) -> None:
+        """Nothing to stop."""
+
+
+def asked(request: Request) -> dict[str, JsonValue]:
+    """What a request asks, in OpenAI's form: its messages or prompt, and its tools."""
+    body: dict[str, JsonValue] = {}
+    if request.kind == "chat":
+        body["messages"] = request.messages
+    elif request.kind == "run":
+        body["program"] = None if request.program is None else asdict(request.program)
+    else:
+        body["prompt"] = request.prompt
+    if request.tools:
+        body["tools"] = request.tools
+        if request.tool_choice is not None:
+            body["tool_choice"] = request.tool_choice
+    return body
+
+
+def is_empty(request: Request) -> bool:
+    """Whether a request asks nothing: such a row is skipped, not sent."""
+    kind = KINDS.get(request.kind)
+    if kind is not None and kind.needs != "messages":
+        value = getattr(request, kind.needs)
+        return value is None or value == [] or (not kind.may_be_blank and not value.strip())
+    for message in request.messages or ():  # noqa: SIM110 - once per request, and a generator takes three times as long
+        if message.get("role") != "system" and _says_something(message):
+            return False
+    return True
+
+
+def check_served(backend: Backend, kinds: Iterable[str]) -> None:
+    """Refuse requests of a kind that a backend does not serve, before any is sent.
+
+    Raises:
+        InputError: it does not serve one of them.
+    """
+    for kind in kinds:
+        if kind not in KINDS:
+            raise InputError(f"there are no '{kind}' requests. There are: {', '.join(KINDS)}.{closest(kind, KINDS)}")
+        if kind not in backend.capabilities:
+            can = ", ".join(sorted(backend.capabilities))
+            raise InputError(
+                f"backend '{backend.type}' cannot answer {kind} requests. It can: {can}. Use a backend with the "
+                f"capability '{kind}'."
+            )
+
+
+def likelihood_body(request: Request, defaults: Mapping[str, Any]) -> dict[str, JsonValue]:
+    """What a likelihood depends on: no sampling parameter has a part in it, but variables of a chat's template do."""
+    body: dict[str, JsonValue] = {"prompt": request.prompt}
+    if request.prompt is None:
+        body = {"messages": request.messages}
+        merged = {**defaults, **request.params}
+        body |= {name: merged[name] for name in ("reasoning_effort", "chat_template_kwargs") if merged.get(name)}
+    body["choices"] = list(request.choices or [])
+    if request.unconditioned is not None:
+        body["unconditioned"] = request.unconditioned
+    return body
+
+
+def skipped() -> Response:
+    """The response to an empty prompt."""
+    return Response("skipped", error_kind="empty_prompt")
+
+
+def last_text(request: Request) -> str:
+    """The text of a prompt, or of the last message a user wrote."""
+    if request.kind == "completion":
+        return request.prompt or ""
+    for message in reversed(request.messages or []):
+        if message.get("role") == "user":
+            content = message.get("content")
+            if isinstance(content, str):
+                return content
+            return "".join(part.get("text") or "" for part in content or [])
+    return ""
+
+
+def _says_something(message: Mapping[str, Any]) -> bool:
+    content = message.get("content")
+    if isinstance(content, str):
+        return bool(content.strip())
+    if message.get("tool_calls"):
+        return True
+    return any(part.get("type") != "text" or (part.get("text") or "").strip() for part in content or ())

@@ -1,0 +1,110 @@
+"""The base of backends whose engine runs in a worker process: requests, media, thinking, and the engine's end."""
+
+import asyncio
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from gage_eval.base.canonical import JsonValue
+from gage_eval.base.errors import EndpointFailed, InputError
+from gage_eval.models.backends.base import BackendContext, BaseBackend, ThinkingConfig, is_empty, skipped
+from gage_eval.models.backends.engine_worker import Worker
+from gage_eval.models.backends.engines import Engine
+from gage_eval.models.backends.media import holds_parts, with_media
+from gage_eval.models.backends.thinking import take_thinking
+from gage_eval.models.client.types import Request, Response
+
+ConfigT = TypeVar("ConfigT", bound=ThinkingConfig)
+_RESERVED = ("messages", "prompt", "n", "stream", "model")
+
+
+class EngineBackend(BaseBackend[ConfigT], Generic[ConfigT]):
+    """An engine in a worker, or several that share the requests."""
+
+    def __init__(self, config: ConfigT, context: BackendContext) -> None:
+        super().__init__(config, context)
+        self._engine: Engine[Worker] | None = None
+
+    @abstractmethod
+    def engine_key(self) -> str:
+        """A digest of everything that the workers are started with."""
+
+    @abstractmethod
+    async def _start(self, log_folder: Path | None) -> Sequence[Worker]:
+        """Start the workers and wait until their models are loaded. If that fails, none is left running."""
+
+    async def open(self, log_folder: Path | None) -> None:
+        """Use the engine, which is started unless it runs already.
+
+        Raises:
+            InputError: the interpreter or the model is not there, or there are too few GPUs.
+            EndpointFailed: a worker ended or did not come up; the message ends with its last words.
+        """
+        self._engine = await self.context.engines.use(self.engine_key(), partial(self._start, log_folder))
+
+    def body(self, request: Request) -> dict[str, JsonValue]:
+        """The request in plain form, as the worker gets it.
+
+        Raises:
+            InputError: a parameter would change what is asked.
+        """
+        for name in _RESERVED:
+            if name in request.params or name in self.config.default_params:
+                raise InputError(f"parameter '{name}' is set by gage-eval itself: remove it.")
+        return super().body(request)
+
+    async def call(self, request: Request, body: bytes) -> Response:
+        """One answer of the worker with the least to do; raises EndpointFailed when the engine ended."""
+        engine = self._engine
+        assert engine is not None, "the backend is not open"
+        if is_empty(request):
+            return skipped()
+        asked = await asyncio.to_thread(self._asked, request) if _is_large(request) else self._asked(request)
+        worker = min(engine.parts, key=lambda one: one.active)
+        try:
+            response = await worker.ask(asked, self.config.timeout)
+        except EndpointFailed:
+            engine.failed = True
+            raise
+        if response.answer:
+            take_thinking(response, self.config, self._params(request).get("stop"))
+        return response
+
+    async def close(self) -> None:
+        """Release the engine."""
+        engine, self._engine = self._engine, None
+        if engine is not None:
+            await self.context.engines.release(engine)
+
+    def _params(self, request: Request) -> dict[str, Any]:
+        """What an answer is made with: the request's own parameters over the config's."""
+        return {**self.defaults, **request.params}
+
+    def _asked(self, request: Request) -> Mapping[str, Any]:
+        asked: dict[str, Any] = {"kind": request.kind}
+        if request.kind == "likelihood":
+            return {**asked, **self.body(request)}
+        params = self._params(request)
+        asked["params"] = {
+            name: value for name, value in params.items() if name != "stop" or not self.config.stop_after_thinking
+        }
+        if request.kind != "chat":
+            return {**asked, "prompt": request.prompt}
+        messages = with_media(request, self.context, files="files" in self.capabilities)
+        return {**asked, "messages": messages, "images": holds_images(messages), "tools": request.tools}
+
+
+def holds_images(messages: list[dict[str, Any]]) -> bool:
+    """Whether any part of the messages is not text."""
+    return any(
+        part.get("type") != "text"
+        for message in messages
+        if isinstance(message.get("content"), list)
+        for part in message["content"]
+    )
+
+
+def _is_large(request: Request) -> bool:
+    return request.kind == "chat" and holds_parts(request.messages or [])

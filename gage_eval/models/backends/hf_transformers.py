@@ -1,0 +1,130 @@
+"""Hugging Face transformers in its own process and interpreter: text models and vision models."""
+
+import re
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import field_validator, model_validator
+
+from gage_eval.base.canonical import JsonValue, digest
+from gage_eval.base.marks import identity, scheduling, semantic
+from gage_eval.extend import registry
+from gage_eval.models.backends.base import BackendConfig
+from gage_eval.models.backends.checkpoint import (
+    CheckpointConfig,
+    adapter,
+    check_engine,
+    files_now,
+    interpreter,
+    located,
+    model_identity,
+)
+from gage_eval.models.backends.child import log_file, watched
+from gage_eval.models.backends.engine_backend import EngineBackend
+from gage_eval.models.backends.engine_worker import Worker
+from gage_eval.models.backends.gpus import devices
+from gage_eval.models.backends.worker import on_transformers
+
+
+class TransformersConfig(CheckpointConfig):
+    """A model run by transformers. Undeclared keys become arguments of from_pretrained."""
+
+    model_path: str = identity("infer", min_length=1, description="The model's folder, or its name on the hub.")
+    dtype: Literal["auto", "bfloat16", "float16", "float32"] = semantic(
+        "infer", "auto", description="auto, bfloat16, float16 or float32."
+    )
+    batch_size: int = scheduling(16, ge=1, le=4096, description="Requests computed together; halved out of memory.")
+    max_concurrency: int = scheduling(
+        64, ge=1, le=65536, validation_alias=BackendConfig.model_fields["max_concurrency"].validation_alias,
+        description="Requests that wait at the engine, to be batched by length.",
+    )  # fmt: skip
+    device: str | None = scheduling(None, description="cpu, cuda, cuda:1, …; by default a GPU if there is one.")
+    threads: int | None = scheduling(None, ge=1, description="CPU threads; by default what torch takes.")
+
+    @model_validator(mode="after")
+    def _no_image_sizes(self) -> "TransformersConfig":
+        # from_pretrained would refuse them, after the data are loaded.
+        for name in ("min_pixels", "max_pixels"):
+            if name in (self.model_extra or {}):
+                raise ValueError(f"'{name}' is not set here: write image_{name} in the dataset's params")
+        return self
+
+    @field_validator("device")
+    @classmethod
+    def _is_device(cls, value: str | None) -> str | None:
+        if value is not None and not re.fullmatch(r"[a-z]+(:\d+)?", value):
+            raise ValueError(f"'{value}' is not a device: cpu, cuda or cuda:1")
+        return value
+
+
+@registry.backends.register("transformers", version=3, config=TransformersConfig)
+class Transformers(EngineBackend[TransformersConfig]):
+    """A text model run by transformers: chat, completions, log-likelihoods."""
+
+    type = "transformers"
+    capabilities = frozenset({"chat", "completion", "likelihood", "chat_likelihood"})
+
+    def identity(self) -> dict[str, JsonValue]:
+        """The checkpoint's content, the adapter's, and every semantic value.
+
+        Raises:
+            InputError: one of them is not there.
+        """
+        return {**super().identity(), **model_identity(self.config, self.context, self.type)}
+
+    @property
+    def gpus(self) -> int:
+        """How many GPUs of this machine the engine holds."""
+        return 0 if self.config.device == "cpu" else min(1, len(devices(self.context.env)))
+
+    def check_installed(self) -> None:
+        """Check that the engine's library is where it will run."""
+        check_engine("transformers", self.type, self.config.python, self.context.base_dir)
+
+    def engine_key(self) -> str:
+        """A digest of the model's files, the interpreter, and what the worker reads first."""
+        files = files_now(self.context.base_dir, self.config.model_path, self.config.lora_path)
+        return digest([self.type, files, self._interpreter(), self._options()])
+
+    def _interpreter(self) -> str:
+        return interpreter(self.config.python, self.context.base_dir)
+
+    def _options(self) -> dict[str, Any]:
+        config, context = self.config, self.context
+        return {
+            "engine": on_transformers.load.__module__,
+            "vision": "images" in self.capabilities,
+            "model": located(config.model_path, context, f"{self.type}: config.model_path"),
+            "lora": adapter(config, context, self.type),
+            "arguments": config.model_extra or {},
+            "prefix": config.prefix_token_id,
+            **config.model_dump(
+                include={
+                    "revision", "dtype", "max_model_len", "trust_remote_code", "add_bos_token", "batch_size",
+                    "device", "threads",
+                }
+            ),
+        }  # fmt: skip
+
+    async def _start(self, log_folder: Path | None) -> list[Worker]:
+        worker = Worker(
+            f"{self.type}' worker",
+            self._interpreter(),
+            self._options(),
+            {**self.context.env, "TOKENIZERS_PARALLELISM": "false", "HF_HUB_DISABLE_TELEMETRY": "1"},
+            log_file(log_folder, self.type),
+        )
+        try:
+            await watched(worker.child, worker.ready(self.config.start_timeout))
+        except BaseException:
+            await worker.close()
+            raise
+        return [worker]
+
+
+@registry.backends.register("vlm_transformers", version=3, config=TransformersConfig)
+class VLMTransformers(Transformers):
+    """A model that sees, run by transformers: chat with images, completions, log-likelihoods of texts."""
+
+    type = "vlm_transformers"
+    capabilities = frozenset({"chat", "completion", "likelihood", "chat_likelihood", "images", "files"})

@@ -1,0 +1,63 @@
+"""Messages as they are sent: media by hash become part of the request."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from gage_eval.base.errors import InputError
+from gage_eval.models.backends.base import BackendContext
+from gage_eval.models.client.http import data_url
+from gage_eval.models.client.types import Request
+from gage_eval.store.media import MEDIA_SCHEME
+
+# What the body of a request that refers to media holds; others need no look at their messages.
+MEDIA_REFERENCE = MEDIA_SCHEME.encode()
+
+
+def holds_parts(messages: Sequence[dict[str, Any]]) -> bool:
+    """Whether a message may hold more than text."""
+    for message in messages:  # noqa: SIM110 - once per request, and a generator takes three times as long
+        if isinstance(message.get("content"), list):
+            return True
+    return False
+
+
+def with_media(request: Request, context: BackendContext, *, files: bool = False) -> list[dict[str, Any]]:
+    """The messages of a request, each ``media://`` reference replaced by what the model is given.
+
+    Args:
+        request: its ``embed`` asks for data in any case.
+        context: of the backend.
+        files: whether the backend reads files: then media on this machine have a ``path`` in place of a ``url``.
+            Other media become data URLs.
+
+    Raises:
+        InputError: there is such a reference and the run has no media store.
+    """
+    return [_message(message, request, context, files=files) for message in request.messages or []]
+
+
+def _message(message: dict[str, Any], request: Request, context: BackendContext, *, files: bool) -> dict[str, Any]:
+    content = message.get("content")
+    if not isinstance(content, list):
+        return message
+    return {**message, "content": [_part(part, request, context, files=files) for part in content]}
+
+
+def _part(part: dict[str, Any], request: Request, context: BackendContext, *, files: bool) -> dict[str, Any]:
+    kind = str(part.get("type"))
+    holder = part.get(kind)
+    if not isinstance(holder, dict):
+        return part
+    # A backend that reads files gets only files of the store, and none that a dataset names.
+    rest = {name: value for name, value in holder.items() if name != "path" or not files}
+    url = holder.get("url")
+    if not isinstance(url, str) or not url.startswith(MEDIA_SCHEME):
+        return {**part, kind: rest}
+    if context.media is None:
+        raise InputError(f"a message refers to {url}, but the run has no media store.")
+    media_type = rest.pop("media_type", None)
+    path = context.media_file(url) if files and not request.embed else None
+    if path is None:
+        return {**part, kind: {**rest, "url": data_url(context.media(url), media_type)}}
+    del rest["url"]
+    return {**part, kind: {**rest, "path": str(path)}}

@@ -1,0 +1,311 @@
+"""Models behind an OpenAI-compatible HTTP API: chat, completions and embeddings."""
+
+import asyncio
+import math
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import model_validator
+
+from gage_eval.base.canonical import JsonValue, encode
+from gage_eval.base.errors import InputError
+from gage_eval.base.marks import scheduling, semantic
+from gage_eval.base.statuses import FINISH_STATUSES
+from gage_eval.extend import registry
+from gage_eval.models.backends import echo_likelihood
+from gage_eval.models.backends.base import (
+    BackendContext,
+    BaseBackend,
+    KeyedConfig,
+    ThinkingConfig,
+    asked,
+    is_empty,
+    likelihood_body,
+    skipped,
+)
+from gage_eval.models.backends.media import MEDIA_REFERENCE, with_media
+from gage_eval.models.backends.thinking import take_thinking
+from gage_eval.models.client.http import HTTPEndpoint, Malformed, parse_json
+from gage_eval.models.client.limiter import Limiter
+from gage_eval.models.client.pace import Rates
+from gage_eval.models.client.types import Request, Response, token_count
+
+OPENAI = "https://api.openai.com/v1"
+# Extra fields of a streamed request. They are not part of the body, because streaming does not change the question.
+_STREAMED = b'{"stream":true,"stream_options":{"include_usage":true},'
+_RESERVED = ("model", "messages", "prompt", "stream", "stream_options", "n")
+_RESERVED_SET = frozenset(_RESERVED)
+
+
+class OpenAIHTTPConfig(KeyedConfig, ThinkingConfig):
+    """An OpenAI-compatible endpoint. Undeclared keys become fields of every request body."""
+
+    base_url: str = semantic("infer", OPENAI, description="The part of the URL before /chat/completions.")
+    model: str = semantic("infer", min_length=1, description="The model's name at the endpoint.")
+    identity: str | None = semantic(
+        "infer",
+        None,
+        description="What the endpoint runs (a revision, a date); a change asks for new answers.",
+    )
+    max_tokens_field: Literal["max_tokens", "max_completion_tokens"] = semantic(
+        "infer", "max_tokens", description="The endpoint's name of max_new_tokens."
+    )
+    reasoning_effort: str | None = semantic("infer", None, min_length=1, description="How much the model thinks.")
+    thinking_budget: int | None = semantic("infer", None, ge=0, description="Tokens the model may think.")
+    thinking_budget_field: str = semantic(
+        "infer", "thinking_budget", min_length=1, description="The endpoint's name of thinking_budget."
+    )
+    echo_logprobs: bool = semantic(
+        "infer",
+        default=False,
+        description="The endpoint's completions echo a prompt with its log probabilities: it can score likelihoods.",
+    )
+    shared: bool = scheduling(
+        default=False,
+        description="All runs of the store share max_concurrency and the rates, instead of each having them.",
+    )
+    stream: bool = scheduling(default=False, description="Ask for streams, to time the first token.")
+
+    @model_validator(mode="after")
+    def _no_reserved_parameters(self) -> "OpenAIHTTPConfig":
+        for where, names in (("default_params.", self.default_params), ("", self.model_extra or {})):
+            for name in _RESERVED:
+                if name in names:
+                    raise ValueError(f"{where}{name} is set by gage-eval itself: remove it")
+        return self
+
+
+@registry.backends.register("openai_http", version=3, config=OpenAIHTTPConfig)
+class OpenAIHTTP(BaseBackend[OpenAIHTTPConfig]):
+    """An OpenAI-compatible endpoint, hosted or self-hosted (vLLM, llama.cpp, …)."""
+
+    type = "openai_http"
+    capabilities = frozenset({"chat", "completion", "embed", "tools", "images"})
+
+    def __init__(self, config: OpenAIHTTPConfig, context: BackendContext) -> None:
+        super().__init__(config, context)
+        self.limiter = Limiter(config.max_concurrency, adaptive=config.adaptive)
+        if config.echo_logprobs:
+            self.capabilities = self.capabilities | {"likelihood"}
+        # Read for every request; a field of a model costs three times as much as an attribute.
+        self._model, self._streams = config.model, config.stream
+        self._cuts_at_stops = config.stop_after_thinking
+        self._max_tokens_field = config.max_tokens_field
+        own = {
+            **(config.model_extra or {}),
+            "reasoning_effort": config.reasoning_effort,
+            config.thinking_budget_field: config.thinking_budget,
+        }
+        self._constant = {
+            **{name: value for name, value in own.items() if value is not None},
+            **self._mapped(config.default_params),
+        }
+        self._endpoint: HTTPEndpoint | None = None
+        self._rates: Rates | None = None
+
+    def body(self, request: Request) -> dict[str, JsonValue]:
+        """The request body: the config's keys, then the parameters, then messages or prompt.
+
+        Raises:
+            InputError: a parameter would change what is asked of whom (model, messages, stream, n, …).
+        """
+        body: dict[str, JsonValue] = {**self._constant, **self._mapped(request.params)}
+        if not _RESERVED_SET.isdisjoint(body):
+            name = next(name for name in _RESERVED if name in body)
+            raise InputError(f"sample '{request.sample_id}': parameter '{name}' is set by gage-eval itself: remove it.")
+        body["model"] = self._model
+        if request.kind == "likelihood":
+            return {"model": self._model, **likelihood_body(request, self.defaults)}
+        if request.kind == "embed":
+            # Endpoints refuse sampling parameters here.
+            return {**(self.config.model_extra or {}), **request.params, "model": self._model, "input": request.prompt}
+        body.update(asked(request))
+        return body
+
+    async def open(self, log_folder: Path | None) -> None:
+        """Resolve the key and make the session; the first request tells whether the endpoint is there."""
+        config = self.config
+        reference = config.api_key
+        if reference is None and config.base_url.startswith("https://api.openai.com/"):
+            reference = "env:OPENAI_API_KEY"
+        # In a thread: reading a block asks Prefect's API, which a running loop must not wait for.
+        key = None if reference is None else await asyncio.to_thread(self.context.secret, reference)
+        await self._connect(config.base_url, key)
+
+    def endpoint_at(
+        self, url: str, key: str | None, is_alive: Callable[[], bool] | None = None, rates: Rates | None = None
+    ) -> HTTPEndpoint:
+        """An HTTP API with the limits of this backend; not open yet."""
+        return HTTPEndpoint(
+            url,
+            api_key=key,
+            policy=self.config.retry_policy,
+            timeout_s=self.config.timeout,
+            connect_timeout_s=self.config.connect_timeout,
+            idle_timeout_s=self.config.idle_timeout,
+            env=self.context.env,
+            is_alive=is_alive,
+            limiter=self.limiter,
+            rates=rates,
+            give_up_after_s=self.config.give_up_after,
+        )
+
+    async def _connect(self, base_url: str, api_key: str | None, is_alive: Callable[[], bool] | None = None) -> None:
+        self._rates = Rates(self.config.requests_per_minute, self.config.tokens_per_minute)
+        self._endpoint = self.endpoint_at(base_url, api_key, is_alive, self._rates)
+        await self._endpoint.open()
+
+    def share_limits(self, permits: int, part: float) -> None:
+        """Use only some permits and a part of the rates; called on the runtime's loop."""
+        self.limiter.share(permits)
+        if self._rates is not None:
+            self._rates.share(part)
+
+    async def call(self, request: Request, body: bytes) -> Response:
+        """One answer. An empty prompt is skipped without a request."""
+        assert self._endpoint is not None, "the backend is not open"
+        if is_empty(request):
+            return skipped()
+        if request.kind == "likelihood":
+            return await echo_likelihood.answer(self._endpoint, self._model, request)
+        if request.kind == "embed":
+            return await self._endpoint.call("embeddings", body, read_embedding)
+        path, read = ("chat/completions", read_chat) if request.kind == "chat" else ("completions", read_completion)
+        if request.kind == "chat" and MEDIA_REFERENCE in body:
+            body = await asyncio.to_thread(self._with_media, request)
+        elif self._cuts_at_stops:
+            body = encode(self._sent(self.body(request)))
+        if self._streams:
+            body = _STREAMED + body[1:]
+        response = await self._endpoint.call(path, body, read, stream=self._streams)
+        if response.answer:
+            stops = self.body(request).get("stop") if self._cuts_at_stops else None
+            take_thinking(response, self.config, stops)
+        return response
+
+    async def close(self) -> None:
+        """Close the session."""
+        if self._endpoint is not None:
+            await self._endpoint.close()
+
+    def _mapped(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        """Parameters by the endpoint's names; those without a value are left out."""
+        out = {name: value for name, value in params.items() if value is not None}
+        if "max_new_tokens" in out:
+            out[self._max_tokens_field] = out.pop("max_new_tokens")
+        return out
+
+    def _sent(self, body: dict[str, JsonValue]) -> dict[str, JsonValue]:
+        """A body as it is sent: stop strings that are ours to apply stay here."""
+        return {name: value for name, value in body.items() if name != "stop" or not self._cuts_at_stops}
+
+    def _with_media(self, request: Request) -> bytes:
+        body = self._sent(self.body(request))
+        body["messages"] = with_media(request, self.context)
+        return encode(body)
+
+
+def read_chat(text: bytes) -> Response:
+    """The response in the body of a chat completion.
+
+    Raises:
+        Malformed: no JSON, or no message in it.
+    """
+    reply = parse_json(text)
+    choice = _first_choice(reply)
+    message = choice.get("message")
+    if not isinstance(message, dict):
+        raise Malformed("the answer has no choices[0].message")
+    content = message.get("content")
+    if isinstance(content, list):
+        content = "".join(part["text"] for part in content if isinstance(part, dict) and _text(part.get("text")))
+    refusal = _text(message.get("refusal"))
+    reasoning = _text(message.get("reasoning_content")) or _text(message.get("reasoning"))
+    tool_calls = message.get("tool_calls") or None
+    if not isinstance(content, str):
+        if content is not None or ("content" not in message and not (refusal or reasoning or tool_calls)):
+            raise Malformed("the answer has no choices[0].message.content")
+        content = refusal or ""
+    response = _response(reply, choice, content)
+    if refusal:
+        response.status = "refused"
+    response.reasoning = reasoning
+    if tool_calls is not None:
+        response.tool_calls = _json_text(tool_calls, "tool_calls")
+    return response
+
+
+def read_completion(text: bytes) -> Response:
+    """The response in the body of a text completion.
+
+    Raises:
+        Malformed: no JSON, or no text in it.
+    """
+    reply = parse_json(text)
+    choice = _first_choice(reply)
+    answer = choice.get("text")
+    if not isinstance(answer, str):
+        raise Malformed("the answer has no choices[0].text")
+    return _response(reply, choice, answer)
+
+
+def read_embedding(text: bytes) -> Response:
+    """The response in the body of an embedding: its answer is the vector as JSON text.
+
+    Raises:
+        Malformed: no JSON, or no vector of finite numbers in it.
+    """
+    reply = parse_json(text)
+    data = reply.get("data") if isinstance(reply, dict) else None
+    vector = data[0].get("embedding") if isinstance(data, list) and data and isinstance(data[0], dict) else None
+    if not isinstance(vector, list) or not vector or not all(map(_is_number, vector)):
+        raise Malformed("the answer has no data[0].embedding, a list of numbers")
+    return _response(reply, {}, _json_text(vector, "embedding"))
+
+
+def _first_choice(reply: Any) -> dict[str, Any]:
+    choices = reply.get("choices") if isinstance(reply, dict) else None
+    if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
+        error = reply.get("error") if isinstance(reply, dict) else None
+        raise Malformed(f"the answer has no choices[0]{f': {error}'[:300] if error else ''}")
+    return choices[0]
+
+
+def _response(reply: dict[str, Any], choice: dict[str, Any], answer: str) -> Response:
+    """What chat and text completions have in common."""
+    finish = _text(choice.get("finish_reason"))
+    status = "ok" if finish is None else FINISH_STATUSES.get(finish, "ok")
+    logprobs = choice.get("logprobs")
+    usage = reply.get("usage")
+    if not isinstance(usage, dict):
+        usage = {}
+    model, fingerprint = _text(reply.get("model")), _text(reply.get("system_fingerprint"))
+    # Setting fields is twice as fast as naming them in the call, which makes a dictionary of them.
+    response = Response(status, answer)
+    response.finish_reason = finish
+    response.logprobs = None if logprobs is None else _json_text(logprobs, "logprobs")
+    response.prompt_tokens = token_count(usage.get("prompt_tokens"))
+    response.completion_tokens = token_count(usage.get("completion_tokens"))
+    response.model_fingerprint = f"{model} {fingerprint}" if model and fingerprint else model or fingerprint
+    return response
+
+
+def _json_text(value: Any, name: str) -> str:
+    """A part of an answer as JSON.
+
+    Raises:
+        Malformed: it has no JSON form, or is nested too deep for one.
+    """
+    try:
+        return encode(value).decode()
+    except ValueError as error:
+        raise Malformed(f"the answer's {name} cannot be kept: {error}") from None
+
+
+def _is_number(value: Any) -> bool:
+    return type(value) in (int, float) and math.isfinite(value)
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) and value else None

@@ -1,0 +1,277 @@
+"""Answers recorded elsewhere: another tool's output, a published run, a file made by hand."""
+
+import asyncio
+import csv
+import io
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import model_validator
+
+from gage_eval.base.canonical import JsonValue, canonical_text, decode
+from gage_eval.base.errors import InputError, closest
+from gage_eval.base.files import local_path
+from gage_eval.base.hashing import file_digest
+from gage_eval.base.marks import identity, semantic
+from gage_eval.base.statuses import NO_RECORD, REPLAYED
+from gage_eval.data.datasets.base import BoundedLines, document_of, lines_of, matching_files, open_bytes
+from gage_eval.extend import registry
+from gage_eval.models.backends.base import BackendConfig, BackendContext, BaseBackend
+from gage_eval.models.backends.recorded import RecordedTexts, RepeatedKey
+from gage_eval.models.client.types import Request, Response, without_surrogates
+
+_ABSENT = object()
+_SUFFIXES = {".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "json", ".parquet": "parquet", ".csv": "csv"}
+
+
+class ReplayConfig(BackendConfig):
+    """Where recorded answers lie and how a sample finds its own."""
+
+    path: str = identity(
+        "infer", description="The file, or a glob pattern of several; relative to the config that names it."
+    )
+    format: Literal["jsonl", "json", "parquet", "csv"] | None = semantic(
+        "infer", None, description="By default told by the file's suffix (.gz is undone)."
+    )
+    records_path: str | None = semantic(
+        "infer",
+        None,
+        description="Dotted path of the records in a JSON file; by default the file is the records.",
+    )
+    match: Literal["id", "field", "row"] = semantic(
+        "infer",
+        "id",
+        description="id: by sample id; field: by `sample_field`; row: by position in the source.",
+    )
+    id_field: str | None = semantic(
+        "infer", None, description="Field of a record that is compared; by default a mapping's keys, or 'id'."
+    )
+    sample_field: str | None = semantic("infer", None, description="Path of the sample's field, for match: field.")
+    answer_field: str | None = semantic(
+        "infer",
+        None,
+        description="Dotted field of a record that holds the answer; by default the record itself.",
+    )
+    on_missing: Literal["error", "skip"] = semantic(
+        "infer", "error", description="What happens to a sample without a record."
+    )
+
+    @model_validator(mode="after")
+    def _whole(self) -> "ReplayConfig":
+        if self.match == "field" and self.sample_field is None:
+            raise ValueError("match: field needs sample_field, the sample's field to compare")
+        return self
+
+
+@registry.backends.register("replay", version=2, config=ReplayConfig)
+class Replay(BaseBackend[ReplayConfig]):
+    """Recorded answers, matched by sample id, by a field, or by row."""
+
+    type = "replay"
+    capabilities = frozenset({"chat", "completion", "tools", "images"})
+
+    def __init__(self, config: ReplayConfig, context: BackendContext) -> None:
+        super().__init__(config, context)
+        self.lookup_field = config.sample_field if config.match == "field" else None
+        # Answers belong to the rows of the whole source in its order; `gage validate` refuses others.
+        self.matches_positions = config.match == "row"
+        self._answers: RecordedTexts | None = None
+
+    def identity(self) -> dict[str, JsonValue]:
+        """The content of the file (of several, in the order they are read), not its name.
+
+        Raises:
+            InputError: the file does not exist.
+        """
+        digests = [file_digest(file) for file in self._files()]
+        return {**super().identity(), **({"file": digests[0]} if len(digests) == 1 else {"files": [*digests]})}
+
+    def body(self, request: Request) -> dict[str, JsonValue]:
+        """The request and whose answer it is: samples that ask the same have been answered each by itself."""
+        return {**super().body(request), "record": self._key_of(request)}
+
+    async def open(self, log_folder: Path | None) -> None:
+        """Read all answers.
+
+        Raises:
+            InputError: the file, a field, or the order of ids is not as the config says.
+        """
+        self._answers = await asyncio.to_thread(self._read, log_folder)
+
+    async def close(self) -> None:
+        """Let go of the answers."""
+        if self._answers is not None:
+            self._answers.close()
+
+    async def call(self, request: Request, body: bytes) -> Response:
+        """The recorded answer of a sample."""
+        assert self._answers is not None, "the backend is not open"
+        key = self._key_of(request)
+        answer = self._answers.get(key)
+        if answer is not None:
+            return Response("ok", answer=answer, finish_reason=REPLAYED, latency_ms=0.0)
+        if self.config.on_missing == "skip":
+            return Response("skipped", error_kind=NO_RECORD)
+        return Response(
+            "error",
+            error_kind=NO_RECORD,
+            errors=[f"{self.config.path} has no record for {self.config.match} '{key}'"],
+        )
+
+    def _key_of(self, request: Request) -> str:
+        if self.config.match == "row":
+            return str(request.row_index)
+        return request.sample_id if self.config.match == "id" else request.lookup or ""
+
+    def _files(self) -> list[Path]:
+        """The files that ``path`` names, sorted."""
+        path = local_path(self.config.path, self.context.base_dir)
+        files = [path] if path.is_file() else [*map(Path, matching_files(self.config.path, self.context.base_dir))]
+        if not files:
+            raise InputError(f"replay: no file '{self.config.path}' in {self.context.base_dir}. Set config.path.")
+        return files
+
+    def _format(self, file: Path) -> str:
+        if self.config.format is not None:
+            return self.config.format
+        suffix = Path(file.name.removesuffix(".gz")).suffix.lower()
+        if suffix not in _SUFFIXES:
+            raise self._wrong(f"the format of '{suffix}' files is not known; set format to jsonl, json, parquet or csv")
+        return _SUFFIXES[suffix]
+
+    def _read(self, folder: Path | None) -> RecordedTexts:
+        """Answers by key; the key of match: row is the record's position."""
+        # Next to the run, whose disk has space; temporary folders may be in memory. The run creates it if needed.
+        answers = RecordedTexts(next((place for place in _upwards(folder) if place.is_dir()), None))
+        without: Any = _ABSENT
+        field = self.config.answer_field
+        try:
+            for position, (key, record) in enumerate(self._keyed()):
+                answer = record if field is None else _dig(record, field)
+                if answer is _ABSENT:
+                    without = record
+                else:
+                    answers.add(position, key, self._as_text(answer))
+            answers.seal()
+        except RepeatedKey as error:
+            answers.close()
+            raise self._wrong(
+                f"records {error.first} and {error.second} (from 0) have the same id '{error.key}'"
+            ) from None
+        except BaseException:
+            answers.close()
+            raise
+        if not len(answers) and without is not _ABSENT:
+            answers.close()
+            raise self._missing("answer_field", field or "", without)
+        return answers
+
+    def _keyed(self) -> Iterator[tuple[str, Any]]:
+        position = 0
+        for file in self._files():
+            records = self._records(file)
+            id_field = self.config.id_field
+            by_key = isinstance(records, Mapping) and self.config.match != "row" and id_field is None
+            values = records.values() if isinstance(records, Mapping) else records
+            for key, record in zip(records, values, strict=True) if by_key else enumerate(values, position):
+                position += 1
+                yield str(key) if by_key or self.config.match == "row" else self._id_of(record), record
+
+    def _id_of(self, record: Any) -> str:
+        name = self.config.id_field or "id"
+        key = _dig(record, name)
+        if key is _ABSENT:
+            raise self._missing("id_field", name, record)
+        return self._as_text(key)
+
+    def _records(self, file: Path) -> Mapping[str, Any] | Iterable[Any]:
+        """A mapping, or something to iterate, of records; only a JSON document is held as a whole."""
+        kind = self._format(file)
+        if kind == "parquet":
+            return self._parquet_rows(file)
+        return self._document(file) if kind == "json" else self._rows(file, kind)
+
+    def _rows(self, file: Path, kind: str) -> Iterator[Any]:
+        """The records of a file of lines or of a table, one after the other."""
+        try:
+            with open_bytes(str(file)) as opened:
+                if kind == "jsonl":
+                    for number, line in enumerate(lines_of(opened, file.name), 1):
+                        if line:
+                            yield self._line(file, number, line)
+                else:
+                    lines = BoundedLines(io.TextIOWrapper(opened, "utf-8-sig", newline=""), file.name)
+                    for row in csv.DictReader(lines):
+                        lines.end_row()
+                        yield row
+        except (ValueError, OSError, EOFError, csv.Error) as error:
+            raise self._wrong(f"cannot be read as {kind}: {error}", file) from error
+
+    def _parquet_rows(self, file: Path) -> Iterator[dict[str, Any]]:
+        import pyarrow.parquet as pq
+
+        try:
+            for batch in pq.ParquetFile(file).iter_batches():
+                yield from batch.to_pylist()
+        except (ValueError, OSError) as error:
+            raise self._wrong(f"cannot be read as parquet: {error}", file) from error
+
+    def _document(self, file: Path) -> Mapping[str, Any] | Iterable[Any]:
+        try:
+            with open_bytes(str(file)) as opened:
+                value = decode(document_of(opened, file.name))
+        except (ValueError, OSError, EOFError) as error:
+            raise self._wrong(f"cannot be read as json: {error}", file) from error
+        if self.config.records_path is not None:
+            found = _dig(value, self.config.records_path)
+            if found is _ABSENT:
+                raise self._missing("records_path", self.config.records_path, value)
+            value = found
+        if not isinstance(value, dict | list):
+            raise self._wrong("the records are neither a list nor a mapping by id; set records_path", file)
+        return value
+
+    def _line(self, file: Path, number: int, line: bytes) -> Any:
+        try:
+            return decode(line)
+        except ValueError as error:
+            raise self._wrong(f"line {number} is not JSON: {error}", file) from error
+
+    def _as_text(self, value: Any) -> str:
+        if value is None:
+            return ""
+        try:
+            return without_surrogates(value) if isinstance(value, str) else canonical_text(value)
+        except ValueError as error:
+            raise self._wrong(str(error)) from error
+
+    def _wrong(self, what: str, file: Path | None = None) -> InputError:
+        """A sentence about one of the files, or about what ``path`` names."""
+        return InputError(f"replay: {self.config.path if file is None else file.name}: {what.rstrip('.')}.")
+
+    def _missing(self, setting: str, name: str, record: Any) -> InputError:
+        known = [str(key) for key in record] if isinstance(record, dict) else []
+        there = f" Fields here: {', '.join(known[:20])}.{closest(name, known)}" if known else ""
+        return InputError(f"replay: {self.config.path}: {setting}: no '{name}' in the records.{there}")
+
+
+def _upwards(folder: Path | None) -> Iterator[Path]:
+    """A folder and its parents."""
+    if folder is not None:
+        yield folder
+        yield from folder.parents
+
+
+def _dig(value: Any, path: str) -> Any:
+    """The value at a dotted path; a key that holds the dots itself comes first."""
+    if isinstance(value, dict) and path in value:
+        return value[path]
+    for step in path.split("."):
+        if isinstance(value, dict) and step in value:
+            value = value[step]
+        elif isinstance(value, list) and step.isdecimal() and int(step) < len(value):
+            value = value[int(step)]
+        else:
+            return _ABSENT
+    return value

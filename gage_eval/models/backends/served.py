@@ -1,0 +1,79 @@
+"""OpenAI-compatible servers that backends start, and their client."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from gage_eval.models.backends.base import BackendConfig, BackendContext
+from gage_eval.models.backends.child import Child
+from gage_eval.models.backends.openai_http import OpenAIHTTP, OpenAIHTTPConfig
+from gage_eval.models.client.http import HTTPEndpoint
+from gage_eval.models.client.limiter import Limiter
+
+_LIMITS = ("requests_per_minute", "tokens_per_minute", "idle_timeout", "give_up_after")
+
+
+@dataclass(frozen=True)
+class StartedServer:
+    """A server that was started.
+
+    Attributes:
+        child: its process.
+        base_url: where it listens, up to and with /v1.
+        key: what it asks of its callers.
+    """
+
+    child: Child
+    base_url: str
+    key: str = field(repr=False)
+
+    async def close(self) -> None:
+        """End its process."""
+        await asyncio.to_thread(self.child.stop)
+
+
+class ServedClient(OpenAIHTTP):
+    """The HTTP client of a server whose URL and key are known only once it runs.
+
+    Args:
+        config: the backend's; its limits and parameters are the client's.
+        context: the backend's.
+        limiter: the backend's, which its calls hold a permit of.
+        model: the name the server knows the model by.
+        extra: fields of every request body.
+    """
+
+    def __init__(
+        self,
+        config: BackendConfig,
+        context: BackendContext,
+        limiter: Limiter,
+        *,
+        model: str,
+        extra: Mapping[str, Any] | None = None,
+    ) -> None:
+        client = OpenAIHTTPConfig(
+            base_url="http://127.0.0.1",
+            model=model,
+            default_params=config.default_params,
+            max_concurrency=config.max_concurrency,
+            timeout=config.timeout,
+            connect_timeout=config.connect_timeout,
+            max_attempts=config.max_attempts,
+            max_elapsed_s=config.max_elapsed_s,
+            **{name: getattr(config, name) for name in _LIMITS if hasattr(config, name)},
+            **(extra or {}),
+        )
+        super().__init__(client, context)
+        self.limiter = limiter
+
+    async def connect(self, base_url: str, key: str | None, is_alive: Callable[[], bool] | None = None) -> None:
+        """Talk to the server from here on."""
+        await self._connect(base_url, key, is_alive)
+
+    @property
+    def endpoint(self) -> HTTPEndpoint:
+        """The server's HTTP API."""
+        assert self._endpoint is not None, "the backend is not open"
+        return self._endpoint

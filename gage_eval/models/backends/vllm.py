@@ -1,0 +1,274 @@
+"""vLLM servers: one that runs already, or one or several that are started for the run."""
+
+import asyncio
+import secrets
+import time
+from collections.abc import Awaitable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from pydantic import model_validator
+
+from gage_eval.base.canonical import JsonValue, canonical_text, digest
+from gage_eval.base.errors import EndpointFailed
+from gage_eval.base.marks import semantic
+from gage_eval.base.ports import HeldPort, hold_port
+from gage_eval.extend import registry
+from gage_eval.models.backends.base import BackendContext, BaseBackend, KeyedConfig, is_empty, likelihood_body, skipped
+from gage_eval.models.backends.checkpoint import check_engine, find_checkpoint, model_identity, prefix_token
+from gage_eval.models.backends.child import Child
+from gage_eval.models.backends.engines import Engine
+from gage_eval.models.backends.served import ServedClient, StartedServer
+from gage_eval.models.backends.vllm_engine import (
+    MODEL_NAME,
+    THINKING_BUDGET,
+    Replica,
+    VLLMEngineConfig,
+    gpus_of,
+    start_replicas,
+    started_with,
+)
+from gage_eval.models.backends.vllm_likelihood import Likelihoods
+from gage_eval.models.client.http import HTTPEndpoint
+from gage_eval.models.client.http1 import FAILURES, HTTPClient
+from gage_eval.models.client.limiter import Limiter
+from gage_eval.models.client.route import route_to
+from gage_eval.models.client.types import Request, Response
+
+_LOOK_EVERY_S = 0.25
+# How long one look may take.
+_LOOK_S = 5.0
+
+
+class VLLMConfig(VLLMEngineConfig, KeyedConfig):
+    """A vLLM server. With `base_url` it is there already; else it is started with `model_path`."""
+
+    base_url: str | None = semantic("infer", None, description="A running server's URL, up to and with /v1.")
+    model: str | None = semantic("infer", None, description="The model's name at a running server.")
+    identity: str | None = semantic(
+        "infer", None, description="What a running server runs (a revision, a date); a change asks for new answers."
+    )
+
+    @model_validator(mode="after")
+    def _one_server(self) -> "VLLMConfig":
+        if self.base_url is None:
+            if self.model_path is None:
+                raise ValueError("set model_path (a folder, or a name on the hub), or base_url of a running server")
+            for name in ("model", "identity", "api_key"):
+                if getattr(self, name) is not None:
+                    raise ValueError(f"'{name}' belongs to a running server (base_url): remove it")
+            return self
+        if self.model is None:
+            raise ValueError("set 'model' to the model's name at the running server")
+        for name in ("model_path", "lora_path"):
+            if getattr(self, name) is not None:
+                raise ValueError(f"'{name}' belongs to a server that is started: remove it, or base_url")
+        if self.model_extra:
+            first = next(iter(self.model_extra))
+            raise ValueError(f"'{first}' is not a field, and a running server takes no arguments: use default_params")
+        return self
+
+
+@dataclass
+class _Server:
+    """One server and what talks to it. ``child`` is its process if it was started."""
+
+    client: ServedClient
+    root: HTTPEndpoint
+    likelihoods: Likelihoods
+    child: Child | None = None
+    active: int = 0
+
+
+@registry.backends.register("vllm", version=2, config=VLLMConfig)
+class VLLM(BaseBackend[VLLMConfig]):
+    """A vLLM server, running already or started for the run: chat, completions, log-likelihoods, images."""
+
+    type = "vllm"
+    capabilities = frozenset({"chat", "completion", "likelihood", "chat_likelihood", "tools", "images"})
+
+    def __init__(self, config: VLLMConfig, context: BackendContext) -> None:
+        super().__init__(config, context)
+        # An engine that gage starts queues what it cannot take at once.
+        self.limiter = Limiter(config.max_concurrency, adaptive=config.adaptive and config.base_url is not None)
+        self._name = config.model or MODEL_NAME
+        self._format = self._client()
+        self._servers: list[_Server] = []
+        self._engine: Engine[StartedServer] | None = None
+
+    def engine_key(self) -> str | None:
+        """A digest of the model's files and of the servers' arguments; None for a running server."""
+        config = self.config
+        return None if config.base_url is not None else digest(started_with(config, self.context, self.type))
+
+    def identity(self) -> dict[str, JsonValue]:
+        """The checkpoint and every semantic value; of a running server its URL, model and declared identity.
+
+        Raises:
+            InputError: the checkpoint is not there.
+        """
+        return {**super().identity(), **model_identity(self.config, self.context, self.type)}
+
+    def _client(self) -> ServedClient:
+        config = self.config
+        thinking = {
+            name: getattr(config, name)
+            for name in ("reasoning_effort", "thinking_budget", "think_start", "think_end", "stop_after_thinking")
+        }
+        extra = {**thinking, "thinking_budget_field": THINKING_BUDGET}
+        return ServedClient(config, self.context, self.limiter, model=self._name, extra=extra)
+
+    def body(self, request: Request) -> dict[str, JsonValue]:
+        """The request body, as for an OpenAI-compatible endpoint; a likelihood's texts.
+
+        Raises:
+            InputError: a parameter would change what is asked of whom.
+        """
+        if request.kind == "likelihood":
+            return likelihood_body(request, self.config.defaults)
+        return self._format.body(request)
+
+    @property
+    def gpus(self) -> int:
+        """How many GPUs of this machine its servers hold; 0 for a server elsewhere."""
+        return 0 if self.config.base_url is not None else gpus_of(self.config, self.context)
+
+    def check_installed(self) -> None:
+        """Check that the engine's library is where it will run."""
+        if self.config.base_url is None:
+            check_engine("vllm", self.type, self.config.python, self.context.base_dir)
+
+    async def open(self, log_folder: Path | None) -> None:
+        """Start the servers and wait until their models are loaded, or find the running one.
+
+        Raises:
+            InputError: the interpreter, the model or the key is not there, or there are too few GPUs.
+            EndpointFailed: a server ended or did not come up; the message ends with its last words.
+        """
+        config = self.config
+        if config.base_url is not None:
+            key = None if config.api_key is None else await asyncio.to_thread(self.context.secret, config.api_key)
+            self._servers.append(await self._connected(config.base_url, key, None))
+            return
+        key = self.engine_key()
+        assert key is not None, "servers that are started have a key"
+        self._engine = await self.context.engines.use(key, partial(self._start, log_folder))
+        for server in self._engine.parts:
+            self._servers.append(await self._connected(server.base_url, server.key, server.child))
+
+    async def _start(self, log_folder: Path | None) -> list[StartedServer]:
+        return await start_replicas(self.config, self.context, self.type, log_folder, self._start_one)
+
+    def _start_one(self, replica: Replica) -> tuple[Child, Awaitable[StartedServer]]:
+        port, key, lora = hold_port(), secrets.token_urlsafe(24), replica.lora
+        own = {
+            "host": "127.0.0.1",
+            "port": port.number,
+            "served_model_name": "base" if lora else MODEL_NAME,
+            # A line for each request would make the log grow with the dataset.
+            "disable_uvicorn_access_log": True,
+        }
+        adapters = {"enable_lora": True, "lora_modules": f"{MODEL_NAME}={lora}"} if lora else {}
+        flags = _flags({**replica.arguments, **own, **adapters})
+        child = Child(
+            "vLLM's server",
+            [replica.python, "-m", "vllm.entrypoints.openai.api_server", *flags],
+            env={**replica.env, "VLLM_API_KEY": key},
+            log=replica.log,
+            hidden=(key,),
+        )
+        return child, self._ready(child, port, key)
+
+    async def _ready(self, child: Child, port: HeldPort, key: str) -> StartedServer:
+        base_url = f"http://127.0.0.1:{port.number}/v1"
+        deadline = time.monotonic() + self.config.start_timeout
+        # With the key: another process that took the port does not know it.
+        headers = {"Authorization": f"Bearer {key}"}
+        client = HTTPClient(
+            route_to(base_url, {}), headers=headers, env={}, timeout_s=_LOOK_S, connect_timeout_s=_LOOK_S
+        )
+        try:
+            while True:
+                if not child.is_alive():
+                    raise child.ended()
+                if time.monotonic() > deadline:
+                    raise await asyncio.to_thread(child.too_slow, self.config.start_timeout)
+                if await _is_ready(client):
+                    break
+                await asyncio.sleep(_LOOK_EVERY_S)
+        finally:
+            port.release()
+            await client.close()
+        return StartedServer(child, base_url, key)
+
+    async def _connected(self, base_url: str, key: str | None, child: Child | None) -> _Server:
+        config, is_alive = self.config, child.is_alive if child is not None else None
+        client = self._client()
+        await client.connect(base_url, key, is_alive)
+        root = client.endpoint_at(base_url.rstrip("/").removesuffix("/v1"), key, is_alive)
+        await root.open()
+        prefix = config.prefix_token_id
+        if prefix is None and child is not None:
+            prefix = await asyncio.to_thread(self._prefix)
+        likelihoods = Likelihoods(client.endpoint, root, self._name, prefix, config.add_bos_token)
+        return _Server(client, root, likelihoods, child)
+
+    def _prefix(self) -> int | None:
+        """BOS, else EOS, from the checkpoint's config; None without this file."""
+        folder = find_checkpoint(self.config.model_path or "", self.context.base_dir, "model_path")
+        return prefix_token(folder) if folder is not None else None
+
+    async def call(self, request: Request, body: bytes) -> Response:
+        """One answer of the server with the least to do; raises EndpointFailed with its last words when it died."""
+        assert self._servers, "the backend is not open"
+        if is_empty(request):
+            return skipped()
+        server = min(self._servers, key=lambda one: one.active)
+        server.active += 1
+        try:
+            if request.kind == "likelihood":
+                return await server.likelihoods.answer(self.body(request))
+            return await server.client.call(request, body)
+        except EndpointFailed as error:
+            if self._engine is not None:
+                self._engine.failed = True
+            if server.child is None or server.child.is_alive():
+                raise
+            raise EndpointFailed(f"{error} {server.child.last_words()}".strip()) from error
+        finally:
+            server.active -= 1
+
+    async def close(self) -> None:
+        """Close the connections and release the servers that were started."""
+        servers, self._servers = self._servers, []
+        for server in servers:
+            await server.client.close()
+            await server.root.close()
+        engine, self._engine = self._engine, None
+        if engine is not None:
+            await self.context.engines.release(engine)
+
+
+async def _is_ready(client: HTTPClient) -> bool:
+    try:
+        return (await client.get("models")).status == 200
+    except FAILURES:
+        return False
+
+
+def _flags(arguments: dict[str, Any]) -> list[str]:
+    """Arguments as vLLM's command line takes them."""
+    out: list[str] = []
+    for name, value in arguments.items():
+        flag = f"--{name.replace('_', '-')}"
+        if value is True:
+            out.append(flag)
+        elif value is False:
+            out.append(f"--no-{flag[2:]}")
+        elif isinstance(value, list):
+            out += [flag, *(item if isinstance(item, str) else canonical_text(item) for item in value)]
+        elif value is not None:
+            out += [flag, value if isinstance(value, str) else canonical_text(value)]
+    return out

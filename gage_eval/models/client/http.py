@@ -1,0 +1,309 @@
+"""An HTTP endpoint: one client, retries by `RetryPolicy`."""
+
+import base64
+import json
+import logging
+import math
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+import orjson
+
+from gage_eval.base.errors import EndpointFailed, InputError
+from gage_eval.models.client.connect import Unreachable
+from gage_eval.models.client.connection import Answer, Broken, Sink, Unusable
+from gage_eval.models.client.http1 import HTTPClient, NoAnswer
+from gage_eval.models.client.limiter import Limiter
+from gage_eval.models.client.pace import Breaker, Rates
+from gage_eval.models.client.retry import Action, Failure, RetryPolicy, classify
+from gage_eval.models.client.route import route_to
+from gage_eval.models.client.streams import Stream, StreamError
+from gage_eval.models.client.types import RequestRefused, Response, without_surrogates
+from gage_eval.models.client.watch import tell_retry
+from gage_eval.store.media_types import media_type
+
+_log = logging.getLogger(__name__)
+
+# These kinds of errors mean that an endpoint is overloaded.
+_OVERLOAD = frozenset({"rate_limited", "http_503", "timeout"})
+_EVENTS = "text/event-stream"
+# Shorter keys are placeholders such as "EMPTY", which an answer may hold by chance.
+_SHORTEST_SECRET = 12
+
+
+class Malformed(Exception):
+    """An answer that is not JSON or lacks a required part. The call is retried."""
+
+
+class HTTPEndpoint:
+    """An HTTP API at one base URL, opened once and shared by all calls.
+
+    Args:
+        base_url: http, https, or http+unix with a socket's path; the part before ``/chat/completions``.
+        api_key: sent as bearer token; shown nowhere.
+        policy: when a failed request is sent again.
+        timeout_s: longest time for one request, from sending to the last byte.
+        connect_timeout_s: longest time to connect.
+        idle_timeout_s: longest time without a byte of the answer; None for no limit.
+        env: where proxies (``HTTPS_PROXY``, ``NO_PROXY``, …) and certificates (``SSL_CERT_FILE``) are configured.
+        is_alive: whether the server's process runs, where we started it; a dead server is not waited for.
+        limiter: receives the result of each attempt. A call that waits for its retry lends its permit to others.
+        rates: requests and tokens per minute that the endpoint allows.
+        give_up_after_s: how long every attempt may fail before the endpoint counts as gone.
+    """
+
+    def __init__(
+        self,
+        base_url: str,
+        *,
+        api_key: str | None,
+        policy: RetryPolicy,
+        timeout_s: float = 600.0,
+        connect_timeout_s: float = 10.0,
+        idle_timeout_s: float | None = None,
+        env: Mapping[str, str],
+        is_alive: Callable[[], bool] | None = None,
+        limiter: Limiter | None = None,
+        rates: Rates | None = None,
+        give_up_after_s: float = math.inf,
+    ) -> None:
+        self.base_url = base_url.rstrip("/")
+        self._api_key = api_key
+        self._secret = api_key.encode() if api_key and len(api_key) >= _SHORTEST_SECRET else None
+        self._policy = policy
+        self._timeout_s = timeout_s
+        self._connect_timeout_s = connect_timeout_s
+        self._idle_timeout_s = idle_timeout_s
+        self._env = env
+        self._is_alive = is_alive
+        self._limiter = limiter or Limiter(1)
+        self._rates = rates or Rates(None, None)
+        self._breaker = Breaker(give_up_after_s, policy.max_elapsed_s)
+        self._client: HTTPClient | None = None
+        self._answered_at = -1.0
+        self._warned = False
+
+    async def open(self) -> None:
+        """Make the client. Sends nothing.
+
+        Raises:
+            InputError: the URL, or the environment's proxy or certificates, cannot be used.
+        """
+        try:
+            route = route_to(self.base_url, self._env)
+        except ValueError as error:
+            raise InputError(f"base_url '{self.base_url}' is not a URL: {error}.") from None
+        headers = {"Content-Type": "application/json"}
+        if self._api_key is not None:
+            headers["Authorization"] = f"Bearer {self._api_key}"
+        self._client = HTTPClient(
+            route,
+            headers=headers,
+            env=self._env,
+            timeout_s=self._timeout_s,
+            connect_timeout_s=self._connect_timeout_s,
+            idle_timeout_s=self._idle_timeout_s,
+        )
+
+    async def close(self) -> None:
+        """Close the connections. Does nothing when they are already closed."""
+        client, self._client = self._client, None
+        if client is not None:
+            await client.close()
+
+    async def call(
+        self, path: str, body: bytes, read: Callable[[bytes], Response], *, stream: bool = False
+    ) -> Response:
+        """Send a body; retry until an answer can be read or the policy gives up.
+
+        Args:
+            path: below the base URL, as ``chat/completions``.
+            body: JSON text.
+            read: makes a `Response` of an answer's body; raises `Malformed`.
+            stream: the body asks for a stream, whose first token is timed.
+
+        Returns:
+            The answer, or a response of status ``error`` with its kind and one line for each failed attempt.
+
+        Raises:
+            RequestRefused: the key or the model is refused, which usually affects every call.
+            EndpointFailed: no call can succeed: the server does not answer at all, or the account's quota is used up.
+            BudgetSpent: a limit of the run was reached while the call waited.
+        """
+        started = time.monotonic()
+        errors: list[str] = []
+        reserved = 0.0
+        while True:
+            if self._rates.limited:
+                turn, reserved = self._rates.turn(body)
+                if turn > 0:
+                    waiting = time.monotonic()
+                    await self._limiter.wait(turn)
+                    started += time.monotonic() - waiting
+            attempt = self._breaker.sent()
+            try:
+                result = await self._attempt(path, body, read, stream)
+            finally:
+                self._breaker.ended(attempt)
+            if isinstance(result, Response):
+                self._went_through()
+                if self._rates.limited:
+                    self._rates.used(reserved, _tokens_of(result))
+                result.attempts = len(errors) + 1
+                result.errors = errors
+                return result
+            errors.append(result.message)
+            if result.action is Action.REFUSED:
+                self._breaker.answered()
+                response = Response("error", error_kind=result.kind, attempts=len(errors), errors=errors)
+                raise RequestRefused(f"{self.base_url} answers {result.message}.{self._remedy(result)}", response)
+            wait = self._after(result, len(errors), time.monotonic() - started)
+            if wait is None:
+                return Response("error", error_kind=result.kind, attempts=len(errors), errors=errors)
+            tell_retry(len(errors), result.kind, result.message, wait)
+            await self._limiter.pause(wait)
+
+    def _remedy(self, failure: Failure) -> str:
+        if failure.kind in {"http_401", "http_403"}:
+            return " Set the key that 'api_key' refers to."
+        if failure.kind == "http_404":
+            without_path = not urlsplit(self.base_url).path.strip("/")
+            usual = ", which usually ends with /v1," if without_path else ""
+            return f" Check 'base_url'{usual} and 'model'."
+        if failure.kind == "quota":
+            return " The account's quota is used up."
+        return " Set 'base_url' to where it points: requests are not redirected."
+
+    def _went_through(self) -> None:
+        self._breaker.answered()
+        self._limiter.answered()
+
+    def _after(self, failure: Failure, attempts: int, elapsed_s: float) -> float | None:
+        """Seconds to wait after a failed attempt; None to give up the row.
+
+        Raises:
+            EndpointFailed: no other call can succeed either.
+        """
+        unreachable = failure.kind == "unreachable"
+        if failure.action is Action.FATAL and not unreachable:
+            raise EndpointFailed(f"{self.base_url} answers {failure.message}.{self._remedy(failure)}")
+        if failure.action is Action.ROW:
+            self._went_through()
+            return None
+        if failure.kind in _OVERLOAD:
+            self._limiter.overloaded()
+        failing = self._breaker.opened_by(failure, attempts)
+        if failing is not None:
+            what = "cannot be reached" if unreachable else "refuses all requests" if failure.is_refusal else "fails"
+            raise EndpointFailed(
+                f"{self.base_url} {what}: every attempt failed for {failing:.0f} s ({failure.message})."
+            )
+        wait = self._policy.wait_s(attempts, elapsed_s, failure)
+        if wait is None and unreachable:
+            never = self._answered_at < time.monotonic() - elapsed_s
+            if never or failure.action is Action.FATAL:
+                raise EndpointFailed(f"{self.base_url} cannot be reached ({failure.message}; {attempts} attempts).")
+        return self._breaker.soonest(wait) if unreachable and wait is not None else wait
+
+    async def _attempt(
+        self, path: str, body: bytes, read: Callable[[bytes], Response], stream: bool
+    ) -> Response | Failure:
+        """Send one request. Returns the answer or the failure."""
+        assert self._client is not None, "the endpoint is not open"
+        events = _Events() if stream else None
+        sent = time.monotonic()
+        try:
+            answer = await self._client.post(path, body, events.sink_of if events is not None else None)
+            text = answer.body if events is None else events.body_of(answer)
+        except NoAnswer as error:
+            return Failure(Action.RETRY, "timeout", str(error))
+        except Unreachable as error:
+            return self._refused(str(error))
+        except (Malformed, StreamError, Unusable) as error:
+            return Failure(Action.RETRY, "malformed", self._hide(str(error)))
+        except Broken as error:
+            return Failure(Action.RETRY, "connection", self._hide(str(error)))
+        self._answered_at = answered_at = time.monotonic()
+        self._warned = False
+        if self._secret is not None:
+            text = text.replace(self._secret, b"***")
+        if answer.status != 200:
+            failure = classify(answer.status, text, answer.header(b"retry-after"))
+            return Failure(failure.action, failure.kind, self._hide(failure.message), failure.retry_after_s)
+        try:
+            response = read(text)
+        except Malformed as error:
+            return Failure(Action.RETRY, "malformed", self._hide(str(error)))
+        response.latency_ms = (answered_at - sent) * 1000.0
+        if events is not None and events.first_token_at is not None:
+            response.ttft_ms = (events.first_token_at - sent) * 1000.0
+        return response
+
+    def _refused(self, reason: str) -> Failure:
+        if self._is_alive is not None and not self._is_alive():
+            return Failure(Action.FATAL, "unreachable", f"its server stopped: {reason}")
+        if not self._warned:
+            self._warned = True
+            _log.warning("%s cannot be reached (%s); retrying for a while.", self.base_url, reason)
+        return Failure(Action.RETRY, "unreachable", reason)
+
+    def _hide(self, text: str) -> str:
+        """The text without the API key, in case an endpoint repeats it."""
+        return text.replace(self._api_key, "***") if self._api_key else text
+
+
+def parse_json(text: bytes) -> Any:
+    """Parse an endpoint's JSON. Lone surrogates and bad UTF-8 become U+FFFD; NaN is allowed.
+
+    Raises:
+        Malformed: not JSON.
+    """
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError:
+        pass
+    try:
+        return without_surrogates(json.loads(text.decode(errors="replace")))
+    except (ValueError, RecursionError):
+        raise Malformed(f"not JSON: {text[:200].decode(errors='replace')!r}") from None
+
+
+def data_url(data: bytes, known: str | None = None) -> str:
+    """A data URL of media bytes, with the known type or else the type found from the content."""
+    return f"data:{known or media_type(data)};base64,{base64.b64encode(data).decode()}"
+
+
+class _Events:
+    """Puts a stream's events together while they come; any other answer stays as it is."""
+
+    def __init__(self) -> None:
+        self._stream: Stream | None = None
+
+    def sink_of(self, answer: Answer) -> Sink | None:
+        """What takes the pieces of an answer's body."""
+        kind = (answer.header(b"content-type") or "").partition(";")[0].strip().lower()
+        if answer.status != 200 or kind != _EVENTS:
+            return None
+        self._stream = Stream()
+        return self._stream.feed
+
+    def body_of(self, answer: Answer) -> bytes:
+        """The body, or what the events make when put together.
+
+        Raises:
+            StreamError: the stream ended before the answer was complete.
+        """
+        return answer.body if self._stream is None else self._stream.reply()
+
+    @property
+    def first_token_at(self) -> float | None:
+        """`time.monotonic` when the first token of a stream came."""
+        return None if self._stream is None else self._stream.first_token_at
+
+
+def _tokens_of(response: Response) -> int | None:
+    """Tokens of an answer; None where the endpoint does not count them."""
+    counted = [count for count in (response.prompt_tokens, response.completion_tokens) if count is not None]
+    return sum(counted) if counted else None

@@ -1,0 +1,224 @@
+"""Requests to a backend and its responses, and the kinds of requests there are."""
+
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeAlias
+
+import orjson
+
+from gage_eval.base.canonical import JsonValue
+from gage_eval.base.errors import EndpointFailed
+
+_SURROGATES = re.compile("[\ud800-\udfff]")
+
+
+@dataclass(frozen=True, slots=True)
+class Unasked:
+    """Why a request cannot be made: its prompt or a plug-in failed on its sample.
+
+    Attributes:
+        kind: the error kind of its row: ``prompt_failed``, ``hook_failed`` or ``plugin``.
+        message: what failed, one sentence.
+    """
+
+    kind: str
+    message: str
+
+
+Tool: TypeAlias = Callable[[str], Awaitable[str]]
+"""Takes a call's arguments as JSON text and returns the content of the tool's message."""
+
+
+class Tools(Protocol):
+    """The tools that an episode may run."""
+
+    @property
+    def identity(self) -> JsonValue:
+        """What determines their outputs; part of the episode's key."""
+
+    def get(self, name: str) -> Tool | None:
+        """A tool by its name; None if there is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A program that a box runs.
+
+    Attributes:
+        code: its text.
+        files: texts by path below the folder in which it runs.
+        limits: amounts by name, such as ``cpu_s`` or ``memory_mb``.
+    """
+
+    code: str
+    files: Mapping[str, str] = field(default_factory=dict)
+    limits: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Request:
+    """One call of a model or a box, with all parameters merged. `dataclasses.replace` makes another; none is changed.
+
+    It is not frozen, because a frozen class takes five times as long to make, and there is one for every ask.
+
+    Attributes:
+        kind: of `KINDS`, or of an episode (`gage_eval.engine.episodes`).
+        messages: in OpenAI form; text-only content is a plain string, media is ``media://`` until sent.
+        prompt: text to complete, to embed, or before the choices.
+        params: sampling parameters by canonical name (max_new_tokens, temperature, top_p, stop, seed, …); a
+            backend passes keys it does not know through.
+        tools: tool definitions in OpenAI form.
+        tool_choice: ``auto``, ``none``, ``required`` or a named choice.
+        sample_id: the sample's id.
+        row_index: the sample's row in the dataset.
+        replicate: index of the sample's repetition (epoch), from 0.
+        draw: which draw of the model's answers this asks for, from 0; equal requests of one draw get one answer.
+        tool_set: what answers the model's tool calls, for the kind ``tools``.
+        tool_rounds: how many rounds of tool calls are answered.
+        lookup: value of the sample field by which a replay finds its answer; None where the backend needs none.
+        choices: continuations of the prompt whose likelihood is asked for, delimiter included.
+        unconditioned: the text whose likelihood is compared with the one after the prompt; None where it is not used.
+        embed: send media as data, also to a backend that could read files.
+        unasked: why it cannot be sent; its row is then an error.
+        program: what a box runs.
+    """
+
+    kind: str
+    messages: list[dict[str, Any]] | None = None
+    prompt: str | None = None
+    params: dict[str, Any] = field(default_factory=dict)
+    tools: list[Any] | None = None
+    tool_choice: Any = None
+    sample_id: str = ""
+    row_index: int = 0
+    replicate: int = 0
+    draw: int = 0
+    lookup: str | None = None
+    tool_set: Tools | None = None
+    tool_rounds: int = 0
+    choices: list[str] | None = None
+    unconditioned: str | None = None
+    embed: bool = False
+    unasked: Unasked | None = None
+    program: Program | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of request.
+
+    Attributes:
+        needs: the field of a request that says what is asked. A request without it asks nothing.
+        may_be_blank: whether a blank text in this field is asked too.
+        returns: the field of the response that holds the result.
+        operation: its name in the conventions of OpenTelemetry.
+    """
+
+    needs: str
+    may_be_blank: bool
+    returns: str
+    operation: str
+
+
+KINDS: Mapping[str, Kind] = {
+    "chat": Kind("messages", may_be_blank=False, returns="answer", operation="chat"),
+    "completion": Kind("prompt", may_be_blank=False, returns="answer", operation="text_completion"),
+    # The context is `prompt`, or `messages` through the model's chat template where that is None.
+    "likelihood": Kind("choices", may_be_blank=True, returns="logprobs", operation="text_completion"),
+    # The answer is the vector as JSON text.
+    "embed": Kind("prompt", may_be_blank=True, returns="answer", operation="embeddings"),
+    # The answer is what the box reports, as JSON text.
+    "run": Kind("program", may_be_blank=True, returns="answer", operation="execute_tool"),
+}
+"""The kinds of requests by name. A backend serves those among its capabilities."""
+
+
+@dataclass(slots=True)
+class Response:
+    """The result of one call, retries included. New fields go at the end: the log stores values by position.
+
+    Attributes:
+        status: ok, truncated, refused, error or skipped.
+        answer: the model's text; None when there is none.
+        reasoning: the thinking text that the endpoint returns separately from the answer.
+        tool_calls: JSON text of the calls the model asks for.
+        finish_reason: as the endpoint gives it.
+        logprobs: JSON text of the endpoint's log probabilities; of a likelihood request
+            ``{"choices": [{"ll", "is_greedy", "tokens", "truncated"}, …], "unconditioned": [like choices]}``.
+        prompt_tokens: tokens of the prompt, as counted by the endpoint.
+        completion_tokens: tokens of the answer, as counted by the endpoint.
+        error_kind: why the status is error or skipped, one word (``http_400``, ``timeout``, …).
+        latency_ms: wall time of the attempt that gave the answer.
+        ttft_ms: time to the first token, where the backend streams.
+        attempts: requests sent; 0 when none was needed.
+        errors: one line for each failed attempt.
+        model_fingerprint: the model as the endpoint names it.
+    """
+
+    status: str
+    answer: str | None = None
+    reasoning: str | None = None
+    tool_calls: str | None = None
+    finish_reason: str | None = None
+    logprobs: str | None = None
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    error_kind: str | None = None
+    latency_ms: float | None = None
+    ttft_ms: float | None = None
+    attempts: int = 0
+    errors: list[str] = field(default_factory=list)
+    model_fingerprint: str | None = None
+
+    def to_bytes(self) -> bytes:
+        """The payload of a log record: the fields' values in order, as a JSON array."""
+        return orjson.dumps(
+            [
+                self.status, self.answer, self.reasoning, self.tool_calls, self.finish_reason, self.logprobs,
+                self.prompt_tokens, self.completion_tokens, self.error_kind, self.latency_ms, self.ttft_ms,
+                self.attempts, self.errors, self.model_fingerprint,
+            ]
+        )  # fmt: skip
+
+    @classmethod
+    def from_bytes(cls, payload: bytes) -> "Response":
+        """The response of a log record; a shorter record of an older version gets defaults.
+
+        Raises:
+            ValueError: the payload is not a response.
+        """
+        values = orjson.loads(payload)
+        if not isinstance(values, list) or not 1 <= len(values) <= len(cls.__slots__):
+            raise ValueError("the log record holds no response")
+        return cls(*values)
+
+
+class RequestRefused(EndpointFailed):
+    """The endpoint refused a request for a reason that usually affects every request: the key, the model, a redirect.
+
+    Where other requests succeed it affects this one alone, for example when a firewall or a moderation filter answers.
+
+    Attributes:
+        response: the row's response in that case, with status ``error``.
+    """
+
+    def __init__(self, message: str, response: Response) -> None:
+        super().__init__(message)
+        self.response = response
+
+
+def without_surrogates(value: Any) -> Any:
+    """A JSON value with each lone surrogate replaced by U+FFFD; logs and tables cannot hold surrogates."""
+    if isinstance(value, str):
+        return _SURROGATES.sub("\ufffd", value)
+    if isinstance(value, dict):
+        return {without_surrogates(key): without_surrogates(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [without_surrogates(item) for item in value]
+    return value
+
+
+def token_count(value: Any) -> int | None:
+    """A plausible count of tokens; None for anything else."""
+    return value if type(value) is int and 0 <= value < 2**53 else None

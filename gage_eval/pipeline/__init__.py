@@ -1,0 +1,1 @@
+"""The seven stages: their specs and keys, the one graph, and the functions that carry them out."""

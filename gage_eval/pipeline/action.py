@@ -1,0 +1,379 @@
+"""What all stages share: the key of an action, the hit or the computation, and the commit.
+
+A stage is a function ``body(run, spec) -> None`` that reads ``run.input(...)`` and writes
+``run.writer(...)``. The decorator turns it into ``stage(env, spec, **inputs) -> StageResult``: the key is the
+digest of the stage, its version, the spec's material and the ids of the input artifacts. If a complete action has
+this key, it is a hit, and nothing is computed.
+"""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import copy_context
+from dataclasses import dataclass, field, replace
+from threading import Event, Timer
+from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar
+
+from gage_eval.base.canonical import JsonValue, digest
+from gage_eval.base.errors import BudgetSpent, EndpointFailed, RunCancelled
+from gage_eval.base.marks import Stage
+from gage_eval.base.stages import StageResult
+from gage_eval.base.tables import TableSchema
+from gage_eval.engine.job import WorkGone
+from gage_eval.observability.events import (
+    PartWritten,
+    RunWarning,
+    StageFailed,
+    StageFinished,
+    StageProgress,
+    StageStarted,
+)
+from gage_eval.observability.observer import Observer
+from gage_eval.observability.sample_events import Sampling
+from gage_eval.pipeline.keys import StageSpec, action_document, has_outputs_of, input_id
+from gage_eval.store import Action, Artifact, ArtifactWriter, PartInfo, Store
+
+if TYPE_CHECKING:
+    from gage_eval.scoring.metrics.processes import ScoringProcesses
+
+SpecT = TypeVar("SpecT", bound=StageSpec)
+
+# A longer wait for a lock is reported.
+_PATIENCE_S = 5.0
+
+
+@dataclass(frozen=True)
+class Served:
+    """What a model session made of a generate step.
+
+    Attributes:
+        attempt: the session's attempt, which chunks with errors belong to.
+        error: why it ended early; None if every chunk is answered.
+    """
+
+    attempt: str
+    error: EndpointFailed | BudgetSpent | None = None
+
+
+@dataclass
+class Env:
+    """What stages need from their run. Nothing in it determines a result.
+
+    Attributes:
+        store: where artifacts are stored.
+        runtime: the loop, sessions and engines of the run (`gage_eval.engine.runtime.Runtime`).
+        observer: receives the events of stages.
+        run_id: the run's name.
+        sampling: which samples have events of their own.
+        again: the command that resumes the run, for messages.
+        model_by_options: options of the command name the model; a resumed run has the same ones.
+        refresh: (task id, stage) pairs to compute again although they are stored.
+        only_errors: ask again only for rows that ended in error; refuse to compute anything new.
+        verify: check the hashes of every part of a hit, not only its size.
+        max_inflight: most requests in flight for each task; None for the backend's own limit.
+        prefetch_factor: requests that are rendered ahead, as a multiple of those in flight; None for the default.
+        served: by work key, the generate steps that model sessions have answered; they are only assembled here.
+        begun: by task id and stage, since when (seconds since the epoch) a stage has been served by a model session.
+        media_threads: number of media that are read or stored at once; 0 for the default.
+        processes: score; None if this process does.
+        cancelled: any thread may set it to end the run: no stage starts, and running stages end soon.
+    """
+
+    store: Store
+    runtime: Any
+    observer: Observer
+    run_id: str
+    sampling: Sampling = field(default_factory=Sampling)
+    again: str = "gage resume RUN"
+    model_by_options: bool = False
+    refresh: frozenset[tuple[str, str]] = frozenset()
+    only_errors: bool = False
+    verify: bool = False
+    max_inflight: int | None = None
+    prefetch_factor: int | None = None
+    media_threads: int = 0
+    processes: "ScoringProcesses | None" = None
+    cancelled: Event = field(default_factory=Event)
+    served: dict[str, Served] = field(default_factory=dict)
+    begun: dict[tuple[str, str], float] = field(default_factory=dict)
+
+    def check(self) -> None:
+        """Raise `RunCancelled` if the run is cancelled."""
+        if self.cancelled.is_set():
+            raise RunCancelled("the run was cancelled")
+
+
+class StageRun:
+    """One computation of a stage: its inputs (artifact ids by name), its outputs, its progress."""
+
+    def __init__(
+        self,
+        env: Env,
+        stage: str,
+        task_id: str,
+        key: str,
+        inputs: Mapping[str, str],
+        *,
+        refreshing: bool,
+        previous: Action | None,
+    ) -> None:
+        self.env = env
+        self.stage = stage
+        self.task_id = task_id
+        self.key = key
+        self.refreshing = refreshing
+        self.previous = previous
+        self.counts: Counter[str] = Counter()
+        self.inputs = inputs
+        self._writers: dict[str, ArtifactWriter] = {}
+        self._outputs: dict[str, Artifact] = {}
+        self._afterwards: list[Callable[[], None]] = []
+
+    @property
+    def work_key(self) -> str:
+        """Key of the work in progress. A refresh has another key, so that it finds no earlier answers."""
+        return digest([self.key, self.env.run_id]) if self.refreshing else self.key
+
+    def input(self, name: str) -> Artifact:
+        """The input artifact with this name."""
+        return self.env.store.artifact(self.inputs[name])
+
+    def has_input(self, name: str) -> bool:
+        return name in self.inputs
+
+    def input_id(self, name: str) -> str:
+        return self.inputs[name]
+
+    def writer(self, schema: TableSchema) -> ArtifactWriter:
+        """The writer of the output that is named after its table."""
+        if schema.name not in self._writers:
+            self._writers[schema.name] = self.new_writer(schema, schema.name)
+        return self._writers[schema.name]
+
+    def new_writer(self, schema: TableSchema, output: str) -> ArtifactWriter:
+        """Begin an artifact of this stage; each of its parts is an event under the output's name."""
+
+        def wrote(part: PartInfo) -> None:
+            self.env.observer.tell(PartWritten(self.task_id, self.stage, output, part.index, part.rows))
+
+        return self.env.store.writer(schema, wrote)
+
+    def commit(
+        self,
+        schema: TableSchema,
+        *,
+        name: str | None = None,
+        complete: bool = True,
+        counts: Mapping[str, int] | None = None,
+    ) -> Artifact:
+        """Commit the rows written for ``schema``. By default, the output has the name of its table."""
+        artifact = self._writers.pop(schema.name).commit(complete=complete, counts=dict(counts or {}))
+        self._outputs[name or schema.name] = artifact
+        return artifact
+
+    def after_commit(self, action: Callable[[], None]) -> None:
+        """Call this after the stage's action is committed."""
+        self._afterwards.append(action)
+
+    def progress(self, done: int, total: int | None, **figures: int | float) -> None:
+        """Report the stage's progress, from any thread."""
+        self.env.observer.tell(StageProgress(self.task_id, self.stage, done, total, figures))
+
+    def advance(self, done: int, total: int | None) -> None:
+        """Report progress from the stage's own loop; raises `RunCancelled` in a cancelled run."""
+        self.env.check()
+        self.progress(done, total)
+
+    def abort(self) -> None:
+        """Drop what was written and not committed."""
+        for writer in self._writers.values():
+            writer.abort()
+        self._writers.clear()
+
+    def finish(self) -> None:
+        for action in self._afterwards:
+            action()
+
+    @property
+    def outputs(self) -> dict[str, Artifact]:
+        return self._outputs
+
+
+StageFunction = Callable[..., StageResult]
+Body = Callable[[StageRun, SpecT], None]
+
+
+@dataclass(frozen=True)
+class StageInfo:
+    """The name of a stage and the function that computes it."""
+
+    name: Stage
+    body: Callable[[StageRun, Any], None]
+    check: Callable[[Env, Any, StageResult], None] | None = None
+
+
+ALL: dict[Stage, StageInfo] = {}
+
+
+def stage(
+    name: Stage, *, check: Callable[[Env, SpecT, StageResult], None] | None = None
+) -> Callable[[Body[SpecT]], StageFunction]:
+    """Decorator: ``body(run, spec)`` becomes a stage with key, hit and commit.
+
+    ``check`` checks every committed result, cached or computed: a user's limit decides whether the run
+    continues, never what is computed.
+    """
+
+    def decorate(body: Body[SpecT]) -> StageFunction:
+        info = StageInfo(name, body, check)
+        ALL[name] = info
+
+        def call(env: Env, spec: SpecT, **inputs: StageResult | None) -> StageResult:
+            return run_stage(info, env, spec, _ids(inputs))
+
+        call.__name__ = call.__qualname__ = name
+        call.__doc__ = body.__doc__
+        return call
+
+    return decorate
+
+
+def run_stage(info: StageInfo, env: Env, spec: StageSpec, inputs: Mapping[str, str]) -> StageResult:
+    """Return the cached result of this stage, spec and inputs, or compute and commit it."""
+    env.check()
+    started, began = time.time(), time.perf_counter()
+    # A stage whose model session was served before has been reported as started then.
+    begun = env.begun.pop((spec.task_id, info.name), None)
+    if begun is None:
+        env.observer.tell(StageStarted(spec.task_id, info.name, started))
+    else:
+        started, began = begun, began - (started - begun)
+    try:
+        result = _run(info, env, spec, inputs)
+        result = replace(result, started=started, seconds=time.perf_counter() - began)
+        # Reported before the check: the result is stored and can be read even if the check refuses it.
+        env.observer.tell(StageFinished(result))
+        if info.check:
+            info.check(env, spec, result)
+    except BaseException as raised:
+        # An error of a cancelled stage while it stops is not an error of the stage.
+        error = RunCancelled("the run was cancelled") if env.cancelled.is_set() else raised
+        interrupted = not isinstance(error, Exception)
+        env.observer.tell(StageFailed(spec.task_id, info.name, str(error), type(error).__name__, interrupted))
+        if error is raised:
+            raise
+        raise error from raised
+    return result
+
+
+def missing_run(name: Stage, env: Env, spec: StageSpec, inputs: Mapping[str, StageResult | None]) -> StageRun | None:
+    """The computation that a stage needs; None if its result is stored. Nothing is computed or locked."""
+    ids = _ids(inputs)
+    key = digest(action_document(name, spec, ids, env.store))
+    refreshing = (spec.task_id, name) in env.refresh
+    found = env.store.find_action(name, key, hashes=env.verify and not refreshing)
+    if _is_hit(found, name) and not refreshing:
+        return None
+    previous = found if found is not None and has_outputs_of(name, found) else None
+    return StageRun(env, name, spec.task_id, key, ids, refreshing=refreshing, previous=previous)
+
+
+def _run(info: StageInfo, env: Env, spec: StageSpec, inputs: Mapping[str, str]) -> StageResult:
+    document = action_document(info.name, spec, inputs, env.store)
+    key = digest(document)
+    refreshing = (spec.task_id, info.name) in env.refresh
+    while True:
+        # Renewed, because this run builds on it: a garbage collection spares it.
+        found = None if refreshing else env.store.find_action(info.name, key, renew=True, hashes=env.verify)
+        if _is_hit(found, info.name):
+            return _hit(env, spec.task_id, found)
+        with _locked(env, info.name, spec.task_id, key):
+            replaced = env.store.find_action(info.name, key, renew=not refreshing, hashes=env.verify and not refreshing)
+            if _is_hit(replaced, info.name) and not refreshing:
+                return _hit(env, spec.task_id, replaced)
+            previous = replaced if replaced is not None and has_outputs_of(info.name, replaced) else None
+            run = StageRun(env, info.name, spec.task_id, key, inputs, refreshing=refreshing, previous=previous)
+            try:
+                return _compute(info, spec, run, document, replaced)
+            except WorkGone:
+                # Without a lock, another process may have been faster: its result is a hit now, or its answers are
+                # reused.
+                continue
+
+
+@contextmanager
+def _locked(env: Env, stage_name: str, task_id: str, key: str) -> Iterator[None]:
+    """Hold the lock of a key. A long wait is reported, because the stage shows no progress then.
+
+    Raises:
+        RunCancelled: the run was cancelled while it waited.
+    """
+    message = f"{stage_name} of task '{task_id}' waits for another run that computes the same, and takes its result."
+    # An observer may need the task run of this context.
+    waiting = Timer(_PATIENCE_S, copy_context().run, (env.observer.tell, RunWarning(message, task_id)))
+    waiting.daemon = True
+    waiting.start()
+    try:
+        with env.store.lock(key, env.check):
+            waiting.cancel()
+            yield
+    finally:
+        waiting.cancel()
+
+
+def _compute(
+    info: StageInfo, spec: StageSpec, run: StageRun, document: JsonValue, replaced: Action | None
+) -> StageResult:
+    try:
+        info.body(run, spec)
+    except BaseException:
+        run.abort()
+        raise
+    store = run.env.store
+    complete = all(artifact.complete for artifact in run.outputs.values())
+    action = store.commit_action(
+        info.name,
+        run.key,
+        {name: artifact.id for name, artifact in run.outputs.items()},
+        complete=complete,
+        document=document,
+        replaces=replaced,
+    )
+    run.finish()
+    made = {artifact.id: artifact for artifact in run.outputs.values()}
+    # Another run may have committed first: its artifacts stand then.
+    artifacts = {name: made.get(id_) or store.artifact(id_) for name, id_ in action.outputs.items()}
+    return StageResult(
+        info.name,
+        run.task_id,
+        run.key,
+        dict(action.outputs),
+        cached=False,
+        complete=action.complete,
+        counts={**_counts(artifacts), **run.counts},
+    )
+
+
+def _is_hit(action: Action | None, stage_name: Stage) -> TypeGuard[Action]:
+    return action is not None and action.complete and has_outputs_of(stage_name, action)
+
+
+def _hit(env: Env, task_id: str, action: Action) -> StageResult:
+    env.store.wip(action.key).clear_leftovers()
+    counts = _counts(action.artifacts)
+    return StageResult(action.stage, task_id, action.key, dict(action.outputs), cached=True, counts=counts)
+
+
+def _counts(artifacts: Mapping[str, Artifact]) -> dict[str, int]:
+    """Rows of each output and the counts its manifest holds."""
+    counts: dict[str, int] = {}
+    for name, artifact in artifacts.items():
+        counts[name] = artifact.rows
+        counts.update(artifact.counts)
+    return counts
+
+
+def _ids(inputs: Mapping[str, StageResult | None]) -> dict[str, str]:
+    """Artifact ids of the inputs by name, without inputs that are None."""
+    return {name: input_id(name, result.outputs) for name, result in inputs.items() if result is not None}

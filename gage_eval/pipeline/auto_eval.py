@@ -1,0 +1,126 @@
+"""auto_eval: samples, responses and judgments → one scores artifact per metric, and the metrics table.
+
+Each metric's scores have a separate action, with a key from the metric and the artifacts it reads. So a new metric
+computes only its own scores, a changed aggregation computes none, and a metric that reads no field of the samples keeps
+its scores if the samples change.
+"""
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from gage_eval.base.canonical import JsonValue, digest
+from gage_eval.base.tables import METRICS, SCORES
+from gage_eval.pipeline.action import StageRun, stage
+from gage_eval.pipeline.specs import ScoreSpec
+from gage_eval.pipeline.unscored import check_scored
+from gage_eval.pipeline.watching import tell_scores
+from gage_eval.scoring.metrics import BoundMetric
+from gage_eval.scoring.metrics.score_rows import FEWEST_ROWS, Inputs, RowReader, Rows, score_rows
+from gage_eval.store import Action, Artifact, ArtifactWriter
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """A metric whose scores must be computed, and the action that they replace."""
+
+    metric: BoundMetric
+    document: dict[str, JsonValue]
+    writer: ArtifactWriter
+    previous: Action | None = None
+
+
+@stage("auto_eval", check=check_scored)
+def auto_eval(run: StageRun, spec: ScoreSpec) -> None:
+    """Score every response with every metric and aggregate.
+
+    Args:
+        run: has the inputs of the spec (`gage_eval.base.inputs`). Writes ``metrics``, whose rows name the
+            scores artifacts.
+        spec: the metrics.
+
+    Raises:
+        InputError: a field is missing and the metric's ``on_missing_field`` is ``error``.
+    """
+    scored = scores(run, spec)
+    statuses = run.input("responses").counts
+    rows = []
+    for metric, artifact in zip(spec.metrics, scored, strict=True):
+        numbers = metric.aggregate(_labelled(run, metric, artifact), statuses)
+        rows += [{**row, "scores": artifact.id} for row in numbers]
+    run.writer(METRICS).write(0, pa.Table.from_pylist(rows, schema=METRICS.arrow))
+    run.commit(METRICS)
+
+
+def _labelled(run: StageRun, metric: BoundMetric, artifact: Artifact) -> Iterator[pa.Table]:
+    """The score rows of a metric, part by part, with their grouping columns."""
+    by = metric.grouping
+    if not by.field_paths:
+        yield from artifact.tables()
+        return
+    inputs = {name: run.input(name) for name in {"samples", "responses"} | by.inputs}
+    columns = sorted({"row_index"} | by.sample_columns)
+    for part in artifact.parts:
+        tables = {
+            name: one.read(part.index, columns=columns if name == "samples" else None) for name, one in inputs.items()
+        }
+        yield by.label(artifact.read(part.index), tables)
+
+
+def scores(run: StageRun, spec: ScoreSpec) -> list[Artifact]:
+    """The scores artifact of each metric. Missing ones are computed in one pass over the rows.
+
+    A refresh computes all of them.
+    """
+    store, metrics = run.env.store, spec.metrics
+    samples = run.input("samples")
+    named = spec.named(samples)
+    found: dict[int, Artifact] = {}
+    asked: dict[int, _Asked] = {}
+    for index, metric in enumerate(metrics):
+        document = spec.scores_document(metric, run.inputs, samples, named)
+        action = store.find_action("scores", digest(document), renew=True)
+        if action is not None and not run.refreshing:
+            found[index] = action.artifacts["scores"]
+        else:
+            asked[index] = _Asked(metric, document, run.new_writer(SCORES, f"scores of {metric.metric_id}"), action)
+    try:
+        _score(run, list(asked.values()), spec.nameable)
+    except BaseException:
+        for one in asked.values():
+            one.writer.abort()
+        raise
+    for index, one in asked.items():
+        outputs = {"scores": one.writer.commit().id}
+        action = store.commit_action(
+            "scores", digest(one.document), outputs, document=one.document, replaces=one.previous
+        )
+        found[index] = store.artifact(action.outputs["scores"])
+    run.counts["computed_metrics"] = len(asked)
+    return [found[index] for index in range(len(metrics))]
+
+
+def _score(run: StageRun, asked: Sequence[_Asked], known: Collection[str]) -> None:
+    """Score all parts, in this process or in others, with the same result."""
+    if not asked:
+        return
+    metrics = [one.metric for one in asked]
+    inputs = Inputs.of(metrics, run.inputs, known)
+    parts = run.input("responses").parts
+    total, done = sum(part.rows for part in parts), 0
+    tables: Iterator[list[pa.Table]]
+    if run.env.processes is None or total <= FEWEST_ROWS:
+        reader = RowReader(run.env.store, inputs)
+        tables = (score_rows(metrics, reader.tables(Rows(part.index, 0, part.rows)), inputs) for part in parts)
+    else:
+        # Costs 20 ms to import.
+        from gage_eval.pipeline.score_parts import scored_in_processes
+
+        tables = scored_in_processes(run, run.env.processes, inputs, metrics)
+    for part, scored in zip(parts, tables, strict=True):
+        for one, table in zip(asked, scored, strict=True):
+            one.writer.write(part.index, table)
+            tell_scores(run, one.metric.metric_id, table)
+        done += part.rows
+        run.advance(done, total)

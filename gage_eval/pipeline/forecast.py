@@ -1,0 +1,374 @@
+"""Forecast of a run: what is cached and what would be computed. Nothing is computed.
+
+Uses the same keys (`action_document`) and DAG (`run_dag`) as the stages. A request counts as answered
+if `Generate` would take its answer from a chunk, a log or another run.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import Literal, TypeAlias, TypeVar
+
+from gage_eval.base.canonical import JsonValue, digest, encode, normalise
+from gage_eval.base.marks import Stage
+from gage_eval.data.datasets.origins import OriginPath
+from gage_eval.engine.episodes import episode_name, response_key, with_body
+from gage_eval.engine.wal import index_logs
+from gage_eval.models.backends.base import is_empty
+from gage_eval.models.client.types import Request
+from gage_eval.pipeline.asks import Asks
+from gage_eval.pipeline.dag import run_dag
+from gage_eval.pipeline.differences import differing, in_config_words
+from gage_eval.pipeline.generate_spec import GenerateSpec
+from gage_eval.pipeline.keys import action_document, finished_action, input_id
+from gage_eval.pipeline.outputs import telemetry_of
+from gage_eval.pipeline.source import RoleSource
+from gage_eval.pipeline.specs import Plan, TaskPlan
+from gage_eval.store import Action, Store
+
+State: TypeAlias = Literal["cached", "missing", "partial", "after"]
+N = TypeVar("N", int, float)
+
+_SLICE = 1024
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What a run would do for one stage of a task.
+
+    Attributes:
+        task_id, stage: which.
+        state: ``cached``: the result is stored; ``missing``: it would be computed; ``partial``: some of it is stored;
+            ``after``: it depends on the result of an earlier stage.
+        key: the action's key; None while it is unknown.
+        why: the reason of the state, in a few words.
+        outputs: artifact ids of a cached result.
+        responses: number of requests of a generate stage that is not cached; None if they cannot be rendered yet.
+        to_send: number of requests without an answer.
+        tokens: estimated tokens, from earlier answers of the same model; None without earlier answers.
+        seconds: estimated time, from earlier answers of the same model; None without earlier answers.
+        metrics: metrics whose scores would be computed.
+    """
+
+    task_id: str
+    stage: Stage
+    state: State
+    key: str | None = None
+    why: str = ""
+    outputs: Mapping[str, str] = field(default_factory=dict)
+    responses: int | None = None
+    to_send: int | None = None
+    tokens: int | None = None
+    seconds: float | None = None
+    metrics: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Use:
+    """A run that used an action, for a task."""
+
+    run_id: str
+    task_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Rendered:
+    """A request with the body that is sent and the key its answer is stored under."""
+
+    request: Request
+    body: dict[str, JsonValue]
+    key: str
+
+
+def forecast(
+    store: Store,
+    plan: Plan,
+    *,
+    uses: Callable[[], Mapping[str, Sequence[Use]]] = dict,
+    concurrency: int | None = None,
+    missing: Collection[OriginPath] = (),
+) -> list[Forecast]:
+    """What a run of the plan would do, stage by stage. A judge stage without a judge is left out.
+
+    Args:
+        store: where stored results are.
+        plan: all tasks.
+        uses: returns the runs that used an action, newest first, by key. Called only if something is missing.
+        concurrency: requests in flight; the backends' own limit by default.
+        missing: data files that a run would fetch first. Tasks that read them are forecast as far as that goes.
+
+    Raises:
+        InputError: a source of data or a local model does not exist.
+    """
+    planner = _Planner(store, uses, concurrency, frozenset(missing))
+    for task in plan.tasks:
+        run_dag(task, planner.call)
+    return planner.forecasts
+
+
+def rendered(spec: GenerateSpec, requests: Iterable[Request]) -> list[Rendered]:
+    """The requests with the bodies that are sent to a model."""
+    out = []
+    for request in requests:
+        asked, body = with_body(spec.model.body, request)
+        key = response_key(spec.model_identity, encode(body), request.draw, episode_name(asked))
+        out.append(Rendered(asked, body, key))
+    return out
+
+
+def inputs_of(stage: Stage, task: TaskPlan, outputs: Mapping[str, Mapping[str, str]]) -> dict[str, str] | None:
+    """Artifact ids of what a generate stage reads, as `run_dag` gives them.
+
+    Args:
+        stage: support, infer or judge.
+        task: its task.
+        outputs: artifact ids by stage and output, including those of standardize and preprocess.
+
+    Returns:
+        Ids by input name; None while the answers that its requests show are missing.
+    """
+    sources: dict[str, Stage] = {}
+
+    def call(name: Stage, of: TaskPlan, /, **inputs: Stage | None) -> Stage:
+        if name == stage:
+            sources.update({given: source for given, source in inputs.items() if source is not None})
+        return name
+
+    run_dag(task, call)
+    try:
+        return {name: input_id(name, outputs[source]) for name, source in sources.items()}
+    except KeyError:
+        return None
+
+
+def asks_a_model(stage: Stage, task: TaskPlan) -> bool:
+    """Whether a stage sends requests."""
+    return {"support": task.support, "infer": task.infer, "judge": task.judge.generate}.get(stage) is not None
+
+
+def asks_of(store: Store, stage: Stage, task: TaskPlan, inputs: Mapping[str, str]) -> list[Asks]:
+    """A stage's asks of each model. Only a judge stage may have several models, if samples name judges."""
+    if stage == "judge":
+        return task.judge.asks(task.judge.explicit_asks(store, inputs))
+    spec = {"support": task.support, "infer": task.infer}.get(stage)
+    return [] if spec is None else [Asks.implicit(spec.binding)]
+
+
+def stored_outputs(
+    store: Store, stage: Stage, task: TaskPlan, inputs: Mapping[str, str], *, incomplete: bool = False
+) -> dict[str, str] | None:
+    """Artifact ids of a stage's stored outputs; None if they are not stored.
+
+    Args:
+        store: where results are.
+        stage, task: which stage.
+        inputs: artifact ids of its inputs.
+        incomplete: also accept a result with error rows, which a run would retry.
+    """
+    action = finished_action(store, stage, action_key(store, stage, task, inputs))
+    return dict(action.outputs) if action is not None and (action.complete or incomplete) else None
+
+
+def action_key(store: Store, stage: Stage, task: TaskPlan, inputs: Mapping[str, str]) -> str:
+    """The key of a stage's action with these inputs."""
+    return digest(_document(store, stage, task, inputs))
+
+
+def _document(store: Store, stage: Stage, task: TaskPlan, inputs: Mapping[str, str]) -> JsonValue:
+    """What determines the stage's key, in the form that actions store."""
+    return normalise(action_document(stage, getattr(task, stage), inputs, store))
+
+
+class _Planner:
+    def __init__(
+        self,
+        store: Store,
+        uses: Callable[[], Mapping[str, Sequence[Use]]],
+        concurrency: int | None,
+        missing: Collection[OriginPath],
+    ) -> None:
+        self.forecasts: list[Forecast] = []
+        self._store = store
+        self._uses = uses
+        self._used: Mapping[str, Sequence[Use]] | None = None
+        self._concurrency = concurrency
+        self._missing = missing
+        self._actions: dict[str, list[Action]] = {}
+        self._under_way = {wip.key for wip in store.wips()}
+
+    def call(self, stage: Stage, task: TaskPlan, /, **inputs: Forecast | None) -> Forecast:
+        """Forecast one stage of the DAG."""
+        found = self._forecast(stage, task, {name: given for name, given in inputs.items() if given is not None})
+        if stage != "judge" or task.judge.generate is not None:
+            self.forecasts.append(found)
+        return found
+
+    def _forecast(self, stage: Stage, task: TaskPlan, given: Mapping[str, Forecast]) -> Forecast:
+        waiting = next((before for before in given.values() if before.state != "cached"), None)
+        if waiting is not None:
+            first = waiting.why.removeprefix("after ") if waiting.state == "after" else waiting.stage
+            return Forecast(task.task_id, stage, "after", why=f"after {first}")
+        if stage == "load" and any(file in self._missing for file in task.load.origin_files):
+            return Forecast(task.task_id, stage, "missing", why="its data are fetched first")
+        inputs = {name: input_id(name, before.outputs) for name, before in given.items()}
+        document = _document(self._store, stage, task, inputs)
+        key = digest(document)
+        outputs = stored_outputs(self._store, stage, task, inputs)
+        if outputs is not None:
+            return Forecast(task.task_id, stage, "cached", key, outputs=outputs)
+        missing = Forecast(task.task_id, stage, "missing", key)
+        if stage == "auto_eval":
+            return self._scores(missing, task, inputs, document)
+        asks = asks_of(self._store, stage, task, inputs)
+        if not asks:
+            return replace(missing, why=self._why(missing, task, document))
+        return self._requests(missing, task, asks, inputs, document)
+
+    # --- requests
+
+    def _requests(
+        self,
+        missing: Forecast,
+        task: TaskPlan,
+        asks: Sequence[Asks],
+        inputs: Mapping[str, str],
+        document: JsonValue,
+    ) -> Forecast:
+        counted = [
+            (one, *self._count(one.spec, RoleSource.of(one, self._store, inputs), one.work_key(missing.key or "")))
+            for one in asks
+        ]
+        total, left = sum(whole for _, whole, _ in counted), sum(open_ for _, _, open_ in counted)
+        estimates = [self._estimate(missing.stage, one, open_) for one, _, open_ in counted if open_]
+        tokens, seconds = _sum([cost for cost, _ in estimates]), _sum([cost for _, cost in estimates])
+        reusable = total - left
+        reason = f"{reusable:,} of {total:,} responses reusable" if reusable else self._why(missing, task, document)
+        return replace(
+            missing,
+            state="partial" if reusable else "missing",
+            why=reason,
+            responses=total,
+            to_send=left,
+            tokens=tokens,
+            seconds=seconds,
+        )
+
+    def _count(self, spec: GenerateSpec, source: RoleSource, key: str) -> tuple[int, int]:
+        """Number of requests of a stage, and of those that would be sent."""
+        wip = self._store.wip(key)
+        logged: Mapping[str, bytes] = {}
+        # A running run may commit its answers at any moment, and then remove chunks and logs.
+        with suppress(FileNotFoundError):
+            if wip.key in self._under_way:
+                logged = index_logs(self._store.scratch(key))
+        total = left = 0
+        for part, count in source.parts:
+            finished: set[str] = set()
+            for chunk in wip.chunks(part):
+                with suppress(FileNotFoundError):
+                    finished.update(chunk.tables()["responses"]["response_key"].to_pylist())
+            requests = source.open(part)
+            for start in range(0, count, _SLICE):
+                asked = rendered(spec, requests.render(start, min(start + _SLICE, count)))
+                total += len(asked)
+                unknown = [
+                    one.key
+                    for one in asked
+                    if one.key not in finished and one.key not in logged and not is_empty(one.request)
+                ]
+                known = self._store.responses.find(spec.model_identity, unknown) if unknown else {}
+                left += sum(one not in known for one in unknown)
+        return total, left
+
+    def _estimate(self, stage: Stage, asks: Asks, left: int) -> tuple[int | None, float | None]:
+        """Tokens and seconds of ``left`` requests, estimated from the largest earlier result of the same model."""
+        model = asks.spec.model_identity
+        tables = [
+            (artifact, action.artifacts[telemetry_of(name)])
+            for known in self._known(stage)
+            if any(self._store.responses.holds(model, id_) for id_ in known.outputs.values())
+            and (action := self._store.find_action(stage, known.key)) is not None
+            for name, artifact in action.artifacts.items()
+            if telemetry_of(name) in action.outputs and self._store.responses.holds(model, artifact.id)
+        ]
+        if not tables:
+            return None, None
+        responses, timings = max(tables, key=lambda pair: pair[0].rows)
+        tokens = responses.table(columns=["prompt_tokens", "completion_tokens"]).to_pylist()
+        counted = [sum(filter(None, row.values())) for row in tokens if any(row.values())]
+        rows = timings.table(columns=["latency_ms", "source"]).to_pylist()
+        latencies = [row["latency_ms"] for row in rows if row["latency_ms"] is not None and row["source"] == "sent"]
+        width = max(1, min(left, self._concurrency or asks.spec.model.max_concurrency))
+        return (
+            round(left * sum(counted) / len(counted)) if counted else None,
+            left / width * sum(latencies) / len(latencies) / 1000 if latencies else None,
+        )
+
+    # --- scores
+
+    def _scores(self, missing: Forecast, task: TaskPlan, inputs: Mapping[str, str], document: JsonValue) -> Forecast:
+        """Which metrics have stored scores. Each metric has its own."""
+        spec = task.auto_eval
+        samples = self._store.artifact(inputs["samples"])
+        named = spec.named(samples)
+        documents = {metric.metric_id: spec.scores_document(metric, inputs, samples, named) for metric in spec.metrics}
+        computed = tuple(
+            metric_id
+            for metric_id, asked in documents.items()
+            if self._store.find_action("scores", digest(asked)) is None
+        )
+        if not task.auto_eval.metrics or len(computed) == len(task.auto_eval.metrics):
+            return replace(missing, why=self._why(missing, task, document), metrics=computed)
+        if not computed:
+            return replace(missing, state="partial", why="all scores are stored; aggregated again")
+        stored = len(task.auto_eval.metrics) - len(computed)
+        kept = f"{stored:,} metric{'s' if stored != 1 else ''} stored"
+        return replace(missing, state="partial", why=f"{kept}; computes {', '.join(computed)}", metrics=computed)
+
+    # --- reasons
+
+    def _why(self, missing: Forecast, task: TaskPlan, document: JsonValue) -> str:
+        """What differs from the most similar earlier action, preferably of this task."""
+        stage, key = missing.stage, missing.key or ""
+        if self._used is None:
+            self._used = self._uses()
+        if any(action.key == key for action in self._known(stage)):
+            found = self._store.find_action(stage, key)
+            return "its result was removed by gc" if found is None else "rows ended in an error"
+        best: tuple[bool, int] | None = None
+        closest: Action | None = None
+        run: str | None = None
+        for action in self._known(stage):
+            uses = self._used.get(action.key, ())
+            same_task = next((use.run_id for use in uses if use.task_id == task.task_id), None)
+            if same_task is None and not _comparable(action.document, document):
+                continue
+            rank = (same_task is None, len(differing(action.document, document)))
+            if best is None or rank < best:
+                best, closest = rank, action
+                run = same_task or next((use.run_id for use in uses), None)
+        if closest is None:
+            return "no earlier run"
+        words = list(
+            dict.fromkeys(in_config_words(stage, path, task) for path in differing(closest.document, document))
+        )
+        more = f" and {len(words) - 2:,} more" if len(words) > 2 else ""
+        return f"{', '.join(words[:2])}{more} changed" + (f" since run {run}" if run else "")
+
+    def _known(self, stage: Stage) -> list[Action]:
+        if stage not in self._actions:
+            self._actions[stage] = list(self._store.actions(stage))
+        return self._actions[stage]
+
+
+def _comparable(old: JsonValue, new: JsonValue) -> bool:
+    """Whether an action of an unknown run is comparable: it has the same input or the same data."""
+    if old["inputs"] or new["inputs"]:
+        return bool(old["inputs"] == new["inputs"])
+    return bool((old["spec"] or {}).get("data") == (new["spec"] or {}).get("data"))
+
+
+def _sum(values: Sequence[N | None]) -> N | None:
+    """The sum of numbers; None without numbers, and if one of them is unknown."""
+    known = [number for number in values if number is not None]
+    return sum(known[1:], known[0]) if known and len(known) == len(values) else None

@@ -1,0 +1,169 @@
+"""Specs of support, infer and judge: which model is asked, with which prompt and parameters."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from gage_eval.base.canonical import JsonValue, canonical_text, digest
+from gage_eval.base.errors import InputError
+from gage_eval.extend import registry
+from gage_eval.extend.loading import without_folders
+from gage_eval.models.backends.base import Backend, BackendContext
+from gage_eval.models.backends.build import build_backend
+from gage_eval.models.backends.placement import Placement
+from gage_eval.models.backends.role_hooks import RoleHooks
+from gage_eval.pipeline.keys import RENDER_VERSION
+from gage_eval.pipeline.outputs import responses_of
+
+
+@dataclass(frozen=True)
+class PromptBinding:
+    """A prompt template bound to a role, with its parameters merged."""
+
+    prompt_id: str
+    template: Any
+    system_prompt: str | None
+    params: Mapping[str, Any]
+
+    @property
+    def reads_extras(self) -> bool:
+        """Whether the template may show ``extras``: the adapter's id and role."""
+        return "extras" in canonical_text([self.template, self.system_prompt])
+
+    @property
+    def reads_support(self) -> bool:
+        """Whether the template may show ``payload.support_output``."""
+        return "support_output" in canonical_text([self.template, self.system_prompt])
+
+    def material(self) -> JsonValue:
+        return {"template": self.template, "system_prompt": self.system_prompt, "params": dict(self.params)}
+
+
+@dataclass(frozen=True)
+class GenerateSpec:
+    """Which model is asked, with which prompt and parameters."""
+
+    task_id: str
+    role: str
+    adapter_id: str
+    backend_type: str
+    backend_config: Mapping[str, Any]
+    context: BackendContext
+    prompt: PromptBinding | None = None
+    params: Mapping[str, Any] = field(default_factory=dict)
+    max_error_share: float = 0.01
+    hooks: RoleHooks | None = None
+    tool_rounds: int = 0
+    pool_size: int | None = None
+    placement: Placement | None = None
+
+    @cached_property
+    def model(self) -> Backend:
+        """The backend, built but not opened. It knows its identity and capabilities."""
+        return build_backend(self.backend_type, self.backend_config, self.context)
+
+    @property
+    def engine_key(self) -> str | None:
+        """The key of the engine that the model starts; None if it starts none, or a plug-in does not say."""
+        key: str | None = getattr(self.model, "engine_key", lambda: None)()
+        return key
+
+    @property
+    def shards_key(self) -> str | None:
+        """What models have in common that the same shards can serve; None where shards have no engine to keep."""
+        place = self.placement
+        if place is None:
+            return None
+        try:
+            engine = self.engine_key
+        except InputError:
+            # What starts the engine is there, not here.
+            engine = digest([self.backend_type, dict(self.backend_config)])
+        return engine and digest(["shards", engine, place.work_pool, place.shards, place.gpus])
+
+    @property
+    def model_name(self) -> str:
+        """The display name of the model: its name or file, else the type of its backend."""
+        for key in ("model", "model_path", "model_name_or_path", "path"):
+            value = self.backend_config.get(key)
+            if isinstance(value, str) and value:
+                return Path(value).name if key != "model" else value
+        return without_folders(self.backend_type)
+
+    @property
+    def reads_samples(self) -> bool:
+        """Whether rendering needs more of a sample than its prepared row."""
+        hooked = self.hooks is not None and self.hooks.prepares
+        return self.prompt is not None or hooked or self.tool_rounds > 0 or self.model.lookup_field is not None
+
+    @property
+    def reads_support(self) -> bool:
+        """Whether the requests may show the support model's answer."""
+        hooked = self.hooks is not None and self.hooks.prepares
+        return hooked or (self.prompt is not None and self.prompt.reads_support)
+
+    @property
+    def output(self) -> str:
+        """Name of the output that holds the responses."""
+        return responses_of(self.role)
+
+    @cached_property
+    def model_material(self) -> JsonValue:
+        """What determines the model's answers. This includes the code of a plug-in, whatever its class inherits."""
+        plugin = registry.backends.get(self.backend_type)
+        own = self.model.identity()
+        return own if plugin.origin == "builtin" else {"plugin": plugin.identity(), "model": own}
+
+    @cached_property
+    def model_identity(self) -> str:
+        """Digest of the model's identity, the first component of every response key."""
+        return digest(self.model_material)
+
+    @cached_property
+    def binding(self) -> "Binding":
+        """The adapter with its own prompt and parameters."""
+        return Binding(self, self.prompt, self.params)
+
+    def material(self) -> JsonValue:
+        return {**self.binding.material(), "model": self.model_material}
+
+
+@dataclass(frozen=True)
+class Binding:
+    """An adapter with a prompt and parameters: its own, or those that a sample sets.
+
+    Attributes:
+        spec: the adapter: its model, hooks and limits.
+        prompt: the prompt; None where the samples' own messages are sent.
+        params: sampling parameters; those of the rows override them.
+        parser: for a judge, the identity of its verdict parser.
+    """
+
+    spec: GenerateSpec
+    prompt: PromptBinding | None
+    params: Mapping[str, Any]
+    parser: JsonValue = None
+
+    @cached_property
+    def digest(self) -> str:
+        """Digest of the model, prompt, parameters and parser, without their names."""
+        return digest({**self.material(), "model": self.spec.model_identity, "parser": self.parser})
+
+    def material(self) -> dict[str, JsonValue]:
+        """What determines the requests, except the model."""
+        spec = self.spec
+        material: dict[str, JsonValue] = {
+            "render": RENDER_VERSION,
+            "role": spec.role,
+            "prompt": self.prompt.material() if self.prompt else None,
+            "params": dict(self.params),
+        }
+        if self.prompt is not None and self.prompt.reads_extras:
+            material["adapter_id"] = spec.adapter_id
+        if spec.hooks is not None:
+            material["hooks"] = spec.hooks.identity()
+        if spec.tool_rounds:
+            material["tool_rounds"] = spec.tool_rounds
+        return material

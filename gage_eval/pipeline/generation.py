@@ -1,0 +1,277 @@
+"""Ask a model as part of a stage; used by support, infer and judge."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pyarrow as pa
+
+from gage_eval.base.errors import BudgetSpent, EndpointFailed, InputError, RunFailed
+from gage_eval.base.stages import StageResult
+from gage_eval.base.statuses import ANSWERED, RESPONSE_STATUSES
+from gage_eval.base.tables import RESPONSE_TELEMETRY, RESPONSES
+from gage_eval.engine.answers import StepAnswers
+from gage_eval.engine.gathering import Gather
+from gage_eval.engine.generate import Generate
+from gage_eval.engine.job import Job, Progress, Tally, WorkGone
+from gage_eval.engine.rows import index_answers
+from gage_eval.extend.loading import PluginError, without_folders
+from gage_eval.models.backends.build import parse_config
+from gage_eval.models.client.budget import Price
+from gage_eval.observability.events import RunWarning
+from gage_eval.pipeline.action import Env, Served, StageRun
+from gage_eval.pipeline.asks import Asks
+from gage_eval.pipeline.generate_spec import GenerateSpec
+from gage_eval.pipeline.outputs import with_telemetry
+from gage_eval.pipeline.source import RoleSource
+from gage_eval.pipeline.watching import SampleWatch
+from gage_eval.store import Artifact, Wip
+
+# How many kinds of error a message names.
+_CAUSES_SHOWN = 3
+
+
+def generate(run: StageRun, asks: Asks, *, progress: Progress | None = None) -> Artifact:
+    """Answer all asks of one model and commit responses and telemetry.
+
+    Args:
+        run: the computation of the stage; gets the outputs that the asks name.
+        asks: the asks of one model.
+        progress: called with the progress, instead of the run's own.
+
+    Raises:
+        EndpointFailed: the endpoint cannot answer any more; the message says how much is kept.
+        BudgetSpent: a limit of the run is reached; the message says which, and how much is kept.
+    """
+    env, spec = run.env, asks.spec
+    check_only_errors(run, spec)
+    work_key = asks.work_key(run.work_key)
+    wip = env.store.wip(work_key)
+    wip.begun_by(env.run_id)
+    served = env.served.get(work_key)
+    with env.runtime.answers.step() as answers:
+        if served is None:
+            tally, counted = _ask(run, asks, wip, answers, progress or run.progress)
+        else:
+            tally, counted = _gather(run, asks, wip, served)
+        statuses = {name: counted[name] for name in RESPONSE_STATUSES}
+        is_last = asks.received == asks.output
+        responses = run.commit(
+            RESPONSES, name=asks.received, complete=statuses["error"] == 0, counts=statuses if is_last else {}
+        )
+        if is_last:
+            run.commit(RESPONSE_TELEMETRY, name=asks.telemetry)
+        index_answers(env.store, spec.model_identity, responses)
+    run.after_commit(wip.discard)
+    if not is_last:
+        responses = parsed(run, asks, responses)
+    run.counts.update(sent=tally.sent, reused=tally.reused + tally.replayed, retried=tally.retried)
+    return responses
+
+
+def check_only_errors(run: StageRun, spec: GenerateSpec) -> None:
+    """Refuse to compute a whole stage if only its failed rows may be asked again.
+
+    Raises:
+        InputError: the stage never finished.
+    """
+    env = run.env
+    # A later model step gets another key after its input rows changed. It finds its kept answers by response key.
+    first_step = not (run.has_input("responses") or run.has_input("support_responses"))
+    if env.only_errors and first_step and run.previous is None:
+        raise InputError(
+            f"{run.stage} of task '{spec.task_id}' never finished, so there are no failed rows to ask again. "
+            f"Resume the whole run: {env.again}"
+        )
+
+
+def _ask(
+    run: StageRun, asks: Asks, wip: Wip, answers: StepAnswers, progress: Progress
+) -> tuple[Tally, Mapping[str, int]]:
+    """Ask the model in this process. Returns what was done, and the responses by status."""
+    env, spec = run.env, asks.spec
+    backend = env.runtime.backend(spec.backend_type, spec.backend_config, spec.context)
+    engine = Generate(
+        Job(
+            source=RoleSource.of(asks, env.store, run.inputs),
+            backend=backend,
+            model_identity=spec.model_identity,
+            store=env.store,
+            wip=wip,
+            log_folder=env.store.scratch(wip.key),
+            responses=run.writer(RESPONSES),
+            telemetry=run.writer(RESPONSE_TELEMETRY),
+            max_inflight=env.max_inflight,
+            prefetch_factor=env.prefetch_factor,
+            pool=env.runtime.pool(spec.adapter_id, spec.pool_size) if spec.pool_size else None,
+            budget=env.runtime.budget,
+            price=price_of(spec),
+            reuse=not run.refreshing,
+            answers=answers,
+            earlier=earlier(run, asks),
+            progress=progress,
+            watch=_watch(run, spec),
+        )
+    )
+    try:
+        return env.runtime.call(engine.run()), engine.statuses
+    except EndpointFailed as error:
+        raise EndpointFailed(stopped(run, engine.tally, error)) from error
+    except BudgetSpent as error:
+        raise BudgetSpent(out_of_budget(run, engine.tally, error)) from error
+
+
+def _watch(run: StageRun, spec: GenerateSpec) -> SampleWatch:
+    return SampleWatch(run, without_folders(spec.backend_type), spec.model_name)
+
+
+def _gather(run: StageRun, asks: Asks, wip: Wip, served: Served) -> tuple[Tally, Mapping[str, int]]:
+    """Assemble what a model session has answered. Returns what was done, and the responses by status."""
+    source = RoleSource.of(asks, run.env.store, run.inputs)
+    watch = _watch(run, asks.spec)
+    responses, telemetry = run.writer(RESPONSES), run.writer(RESPONSE_TELEMETRY)
+    gathered = Gather(source.parts, wip, served.attempt, responses, telemetry, watch.part_answered)
+    try:
+        gathered.run()
+    except (WorkGone, FileNotFoundError) as error:
+        if served.error is None:
+            # Another run has probably committed the action: the stage looks for it, and tries once more.
+            gone = EndpointFailed("another run removed the chunks before they were assembled.")
+            run.env.served[wip.key] = replace(served, error=gone)
+            raise WorkGone from error
+        total = sum(asks for _, asks in source.parts)
+        tally = Tally(total, done=sum(chunk.stop - chunk.start for chunk in wip.chunks()))
+        if isinstance(served.error, BudgetSpent):
+            raise BudgetSpent(out_of_budget(run, tally, served.error)) from error
+        raise EndpointFailed(stopped(run, tally, served.error)) from error
+    return gathered.tally, gathered.statuses
+
+
+def parsed(run: StageRun, asks: Asks, responses: Artifact) -> Artifact:
+    """Commit the telemetry, and the responses as the adapter's own class reads them; an error where it fails.
+
+    Raises:
+        PluginError: it failed on every one.
+    """
+    hooks = asks.spec.hooks
+    assert hooks is not None
+    writer = run.writer(RESPONSES)
+    counts: Counter[str] = Counter()
+    failures: dict[int, dict[int, str]] = {}
+    for part in responses.parts:
+        table, failures[part.index] = hooks.parse(responses.read(part.index))
+        counts.update(table["status"].to_pylist())
+        writer.write(part.index, table)
+    sentences = [sentence for of_part in failures.values() for sentence in of_part.values()]
+    if sentences:
+        if not any(counts[status] for status in ANSWERED):
+            raise PluginError(sentences[0])
+        rows = "This row is" if len(sentences) == 1 else f"{len(sentences):,} rows like this are"
+        run.env.observer.tell(RunWarning(f"{run.stage}: {sentences[0]} {rows} in error.", run.task_id))
+    if sentences or earlier(run, asks) is not None:
+        _tell_why(run, asks, failures)
+    run.commit(RESPONSE_TELEMETRY, name=asks.telemetry)
+    return run.commit(
+        RESPONSES,
+        name=asks.output,
+        complete=counts["error"] == 0,
+        counts={name: counts[name] for name in RESPONSE_STATUSES},
+    )
+
+
+def _tell_why(run: StageRun, asks: Asks, failures: Mapping[int, Mapping[int, str]]) -> None:
+    """Write why the adapter's ``parse`` failed into the telemetry of its rows.
+
+    Args:
+        run: its telemetry is written and not committed.
+        asks: whose adapter it is.
+        failures: the sentences by part and position.
+    """
+    hooks = asks.spec.hooks
+    assert hooks is not None
+
+    def with_reasons(index: int, table: pa.Table) -> pa.Table:
+        failed = failures.get(index, {})
+        errors = [
+            # Without the sentence of an earlier run of this action, which kept the model's answer.
+            [line for line in lines or () if not hooks.said_of_parse(line)]
+            + ([failed[position]] if position in failed else [])
+            for position, lines in enumerate(table["errors"].to_pylist())
+        ]
+        at = table.schema.get_field_index("errors")
+        return table.set_column(at, table.schema.field(at), [errors])
+
+    run.writer(RESPONSE_TELEMETRY).revise(with_reasons)
+
+
+def earlier(run: StageRun, asks: Asks) -> tuple[Artifact, Artifact] | None:
+    """Responses and telemetry of the action's incomplete result; None without one."""
+    kept = {} if run.previous is None or run.refreshing else run.previous.artifacts
+    return (kept[asks.received], kept[asks.telemetry]) if asks.received in kept else None
+
+
+def out_of_budget(run: StageRun, tally: Tally, error: BudgetSpent) -> str:
+    """A sentence with the limit that is reached, how much is kept, and how to resume."""
+    return f"{run.stage} stopped: {error}. {kept(tally)} To resume with the same limits again: {run.env.again}"
+
+
+def stopped(run: StageRun, tally: Tally, error: EndpointFailed) -> str:
+    """A sentence with the endpoint's error, how much is kept, and how to resume."""
+    otherwise = "; or run the command again with the right --endpoint and --model" if run.env.model_by_options else ""
+    return f"{run.stage} stopped: {error} {kept(tally)} After you have fixed it: {run.env.again}{otherwise}"
+
+
+def kept(tally: Tally) -> str:
+    """A sentence about how much of a stopped step is kept."""
+    return f"{tally.done - tally.errors:,} of {tally.total:,} responses are kept."
+
+
+def price_of(spec: GenerateSpec) -> Price:
+    """The token prices of a spec's model."""
+    config = parse_config(spec.backend_type, spec.backend_config)
+    return Price(config.input_price, config.output_price)
+
+
+def check_errors(env: Env, spec: GenerateSpec, result: StageResult) -> None:
+    """Stop the run if too many rows ended in an error.
+
+    Raises:
+        RunFailed: more than ``max_error_share``; all answers are kept.
+    """
+    errors = result.counts.get("error", 0)
+    total = sum(result.counts.get(name, 0) for name in RESPONSE_STATUSES)
+    if total and spec.role == "dut_model" and result.counts.get("skipped", 0) == total:
+        empty = f"all {total:,} requests of task '{spec.task_id}' are"
+        if total == 1:
+            empty = f"the only request of task '{spec.task_id}' is"
+        raise InputError(
+            f"{result.stage}: {empty} empty. Name a prompt with prompt_id, or use a preprocessor that writes messages."
+        )
+    if total and errors > spec.max_error_share * total:
+        raise RunFailed(
+            f"{result.stage}: {errors:,} of {total:,} rows of task '{spec.task_id}' ended in an error "
+            f"({errors / total:.1%}, more than max_error_share {spec.max_error_share:.1%}): {_causes(env, result)}. "
+            f"The other answers are kept; {env.again} asks again for these rows only."
+        )
+
+
+def _causes(env: Env, result: StageResult) -> str:
+    """The most frequent kinds of error of a stage, each with the last message of one row."""
+    counted: Counter[str] = Counter()
+    messages_by_kind: dict[str, str] = {}
+    for ids in with_telemetry(result.outputs):
+        responses, telemetry = map(env.store.artifact, ids)
+        for part in responses.parts:
+            kinds = responses.read(part.index, columns=["status", "error_kind"]).to_pylist()
+            errors = telemetry.read(part.index, columns=["errors"])["errors"].to_pylist()
+            for row, messages in zip(kinds, errors, strict=True):
+                if row["status"] == "error":
+                    kind = row["error_kind"] or "unknown"
+                    counted[kind] += 1
+                    if messages:
+                        messages_by_kind.setdefault(kind, messages[-1])
+    shown = [
+        f"{count:,} {kind} ({messages_by_kind[kind]})" if kind in messages_by_kind else f"{count:,} {kind}"
+        for kind, count in counted.most_common(_CAUSES_SHOWN)
+    ]
+    return ", ".join([*shown, *(["…"] if len(counted) > _CAUSES_SHOWN else [])])

@@ -1,0 +1,174 @@
+"""judge: responses → judgments, with a judge model's prompt and a parser of its verdicts."""
+
+import logging
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from gage_eval.base.canonical import canonical_text
+from gage_eval.base.errors import InputError
+from gage_eval.base.stages import StageResult
+from gage_eval.base.statuses import RESPONSE_STATUSES, UNANSWERED, Reason
+from gage_eval.base.tables import ASKS, JUDGMENTS
+from gage_eval.pipeline.action import Env, StageRun, stage
+from gage_eval.pipeline.asks import Asks, AskTable, StoredAsks, write_asks
+from gage_eval.pipeline.generation import check_errors, generate
+from gage_eval.pipeline.judge_spec import JudgeSpec
+from gage_eval.scoring.metrics.guarded import RowFailed
+from gage_eval.scoring.metrics.verdicts import Verdict, VerdictParser
+from gage_eval.store import Artifact
+
+# The columns of asks that judgments have too.
+_OF_ASK = ("judge", "slot", "draw", "binding")
+
+_log = logging.getLogger(__name__)
+
+
+def _check(env: Env, spec: JudgeSpec, result: StageResult) -> None:
+    if spec.generate is not None:
+        check_errors(env, spec.generate, result)
+
+
+@stage("judge", check=_check)
+def judge(run: StageRun, spec: JudgeSpec) -> None:
+    """Ask the judge about every response, and parse its verdict. A sample's ``eval_config`` may change the judge.
+
+    Args:
+        run: reads ``prepared``, ``samples``, ``responses``, and ``support_responses`` if the prompt shows them; writes
+            ``judgments``, and with a judge ``judge_responses`` and ``judge_response_telemetry``. Where asks are
+            explicit, it also writes ``asks``, and each other judge has two more outputs, ``judge_ID_responses`` and
+            ``judge_ID_response_telemetry``.
+        spec: the judge. Without a judge, the judgments are empty.
+    """
+    writer = run.writer(JUDGMENTS)
+    if spec.generate is None:
+        writer.write(0, JUDGMENTS.empty())
+        run.commit(JUDGMENTS)
+        return
+    prepared = run.input("prepared")
+    table = spec.explicit_asks(run.env.store, run.inputs)
+    if table is not None:
+        write_asks(table, run.writer(ASKS))
+        table = StoredAsks(run.commit(ASKS), table)
+    answered = _ask(run, spec.asks(table))
+    statuses = Counter({name: sum(responses.counts[name] for _, responses in answered) for name in RESPONSE_STATUSES})
+    failed: str | None = None
+    for part in prepared.parts:
+        if table is None:
+            ((asks, responses),) = answered
+            assert asks.binding is not None
+            ask, parser = _only_ask(asks.binding.digest), spec.parser_of(asks.spec)
+            rows = [judgment(row, parser, ask) for row in responses.read(part.index).to_pylist()]
+        else:
+            rows = _of_table(table, answered, spec, prepared, part.index)
+            statuses["skipped"] += sum(row["judge"] is None for row in rows)
+        failed = failed or next((row["explanation"] for row in rows if row["reason"] == "parser_failed"), None)
+        writer.write(part.index, pa.Table.from_pylist(rows, schema=JUDGMENTS.arrow))
+    if failed is not None:
+        _log.warning("%s; such rows have no verdict", failed.rstrip("."))
+    run.commit(JUDGMENTS, complete=all(responses.complete for _, responses in answered), counts=statuses)
+
+
+def _ask(run: StageRun, jobs: list[Asks]) -> list[tuple[Asks, Artifact]]:
+    """The asks and responses of each judge. The judges are asked one after another."""
+    prepared = run.input("prepared")
+    whole = sum(count for asks in jobs for _, count in asks.counts(prepared))
+    answered: list[tuple[Asks, Artifact]] = []
+    done_before = 0
+    for asks in jobs:
+
+        def progress(done: int, total: int | None, before: int = done_before, **figures: int | float) -> None:
+            run.progress(before + done, whole, **figures)
+
+        responses = generate(run, asks, progress=progress)
+        answered.append((asks, responses))
+        done_before += responses.rows
+    return answered
+
+
+def _of_table(
+    table: AskTable, answered: list[tuple[Asks, Artifact]], spec: JudgeSpec, prepared: Artifact, part: int
+) -> list[dict[str, Any]]:
+    """The judgments of a part in the order of its explicit asks. The responses of a judge have the same order."""
+    ids = dict(zip(*prepared.read(part, columns=["row_index", "sample_id"]).to_pydict().values(), strict=True))
+    by_judge = {
+        asks.spec.adapter_id: (iter(responses.read(part).to_pylist()), spec.parser_of(asks.spec))
+        for asks, responses in answered
+    }
+    judgments = []
+    for ask in table.read(part).to_pylist():
+        if ask["judge"] is None:
+            judgments.append(_not_asked(ask, ids[ask["row_index"]]))
+        else:
+            rows, parser = by_judge[ask["judge"]]
+            judgments.append(judgment(next(rows), parser, ask))
+    return judgments
+
+
+def _only_ask(binding: str) -> dict[str, Any]:
+    """What tells the only verdict on an answer from others."""
+    return {"judge": None, "slot": 0, "draw": 0, "binding": binding}
+
+
+def _not_asked(ask: Mapping[str, Any], sample_id: str) -> dict[str, Any]:
+    """The judgment of an ask that is not asked, because the sample's settings are wrong."""
+    return {
+        **dict.fromkeys(JUDGMENTS.arrow.names),
+        "row_index": ask["row_index"],
+        "sample_id": sample_id,
+        **{name: ask[name] for name in ("replicate", *_OF_ASK)},
+        "status": "skipped",
+        "reason": "invalid_override",
+        "explanation": ask["why"],
+    }
+
+
+def judgment(response: Mapping[str, Any], parser: VerdictParser, ask: Mapping[str, Any]) -> dict[str, Any]:
+    """A row of `tables.JUDGMENTS` from a judge's response row, its verdict parser, and the ask (`tables.ASKS`).
+
+    Status ``unparsed``: the judge answered, but the parser found no verdict or raised an error.
+    """
+    verdict, failure = None, None
+    if response["status"] not in UNANSWERED:
+        try:
+            verdict = parser.read(response["answer"] or "")
+        except InputError:
+            raise
+        except Exception as error:  # noqa: BLE001  # an answer that breaks a plug-in costs only its row
+            said_by_it = str(error) if isinstance(error, RowFailed) else f"{type(error).__name__}: {error}"
+            failure = f"verdict parser {parser.plugin.name} failed: {said_by_it}"
+    status, reason, explanation = _status(response, found=verdict is not None, failure=failure)
+    given = verdict or Verdict()
+    return {
+        "row_index": response["row_index"],
+        "sample_id": response["sample_id"],
+        "replicate": response["replicate"],
+        **{name: ask[name] for name in _OF_ASK},
+        "status": status,
+        "answer": given.answer,
+        "score": given.score,
+        "text": response["answer"],
+        "parsed": canonical_text(dict(given.fields)) if given.fields else None,
+        "reason": reason,
+        "explanation": explanation,
+        "response_key": response["response_key"],
+    }
+
+
+def _status(response: Mapping[str, Any], *, found: bool, failure: str | None) -> tuple[str, Reason | None, str | None]:
+    """A judgment's status, reason and explanation, from the judge's response and its verdict."""
+    status = response["status"]
+    if status in UNANSWERED:
+        kind = f" ({response['error_kind']})" if response["error_kind"] else ""
+        if status == "error":
+            return status, "judge_failed", f"the request to the judge failed{kind}"
+        return status, "not_asked", f"the judge was not asked{kind}"
+    if found:
+        return "ok", None, None
+    if failure is not None:
+        return "unparsed", "parser_failed", failure
+    if status == "refused":
+        return "unparsed", "judge_refused", "the judge refused to answer"
+    return "unparsed", "no_verdict", "the judge's answer has no verdict"

@@ -1,0 +1,63 @@
+"""load: source → raw records in parts. Later stages keep the boundaries of the parts."""
+
+from collections.abc import Iterable, Iterator
+
+import pyarrow as pa
+
+from gage_eval.base.tables import RAW
+from gage_eval.data.datasets import Filter, reservoir, select
+from gage_eval.extend import registry
+from gage_eval.pipeline.action import StageRun, stage
+from gage_eval.pipeline.specs import LoadSpec
+
+PART_ROWS = 4096
+PART_BYTES = 64 * 1024 * 1024
+
+
+@stage("load")
+def load(run: StageRun, spec: LoadSpec) -> None:
+    """Read the records of a dataset as unchanged text.
+
+    Args:
+        run: writes ``raw``.
+        spec: the loader, its parameters, and the selection of records: filter, then sample, then shuffle, then limit.
+
+    Raises:
+        InputError: the source is missing, unreadable or empty, or no record passes the filter.
+    """
+    writer = run.writer(RAW)
+    rows = 0
+    with spec.naming(), run.env.store.media.keeper(run.env.media_threads) as media:
+        keeps_media = registry.loaders.get(spec.loader).info.get("keeps_media", False)
+        records = spec.source.records(media.put) if keeps_media else spec.source.records()
+        if spec.filter is not None:
+            records = Filter(spec.filter).apply(records)
+        if spec.sample is not None:
+            records = reservoir(records, spec.sample, spec.seed)
+        records = select(records, limit=spec.limit, shuffle=spec.shuffle, seed=spec.seed)
+        for index, (lines, texts) in enumerate(parts(records)):
+            columns = [
+                pa.array(range(rows, rows + len(texts)), pa.int64()),
+                pa.array(lines, pa.int64()),
+                pa.array(texts),
+            ]
+            writer.write(index, pa.Table.from_arrays(columns, schema=RAW.arrow))
+            rows += len(texts)
+            run.advance(rows, None)
+    run.commit(RAW)
+
+
+def parts(records: Iterable[tuple[int, str]]) -> Iterator[tuple[list[int], list[str]]]:
+    """Records cut into parts of at most `PART_ROWS` rows and about `PART_BYTES` of text."""
+    lines: list[int] = []
+    texts: list[str] = []
+    size = 0
+    for line, text in records:
+        if texts and (len(texts) >= PART_ROWS or size + len(text) > PART_BYTES):
+            yield lines, texts
+            lines, texts, size = [], [], 0
+        lines.append(line)
+        texts.append(text)
+        size += len(text)
+    if texts:
+        yield lines, texts

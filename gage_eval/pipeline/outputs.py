@@ -1,0 +1,55 @@
+"""Names of the outputs of stages: which there are, and which of them belong together."""
+
+from collections.abc import Iterator, Mapping
+
+from gage_eval.base.marks import Stage
+
+# The outputs that every stage writes. Further judges and adapters that parse answers add more.
+OUTPUTS: Mapping[Stage, tuple[str, ...]] = {
+    "load": ("raw",),
+    "standardize": ("samples", "rejects"),
+    "preprocess": ("prepared", "prepare_rejects"),
+    "support": ("support_responses", "support_response_telemetry"),
+    "infer": ("responses", "response_telemetry"),
+    "judge": ("judgments",),
+    "auto_eval": ("metrics",),
+    "report": ("report",),
+}
+_RESPONSES = {"support": "support_responses", "dut_model": "responses", "judge_model": "judge_responses"}
+_RECEIVED = "received_"
+
+
+def responses_of(role: str) -> str:
+    """The output that holds the responses of a task's own model in a role."""
+    return _RESPONSES[role]
+
+
+def of_other_judge(adapter_id: str) -> str:
+    """The output that holds the responses of a judge that only samples name."""
+    return f"judge_{adapter_id}_responses"
+
+
+def received(responses: str) -> str:
+    """The output that holds responses as they came, where an adapter parses them."""
+    return f"{_RECEIVED}{responses}"
+
+
+def telemetry_of(responses: str) -> str:
+    """The output that holds the telemetry of some responses, parsed or as they came."""
+    return f"{responses.removeprefix(_RECEIVED).removesuffix('s')}_telemetry"
+
+
+def with_telemetry(outputs: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """(id of responses, id of their telemetry) of a stage's outputs; of parsed responses without those that came."""
+    for name, id_ in outputs.items():
+        telemetry = outputs.get(telemetry_of(name))
+        if telemetry is not None and not name.startswith(_RECEIVED):
+            yield id_, telemetry
+
+
+def table_of(output: str) -> str:
+    """The table schema of an output. Outputs with responses and telemetry are named after their role."""
+    for table in ("response_telemetry", "responses", "rejects"):
+        if output.endswith(table):
+            return table
+    return output

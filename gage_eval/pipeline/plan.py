@@ -1,0 +1,197 @@
+"""From a resolved config to the specs of every stage of every task."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from gage_eval.base.errors import InputError, closest
+from gage_eval.config.load import LoadedConfig
+from gage_eval.config.metrics import metric_names
+from gage_eval.config.models import DatasetConfig, PipelineConfig, PromptConfig
+from gage_eval.config.resolve import ResolvedRole, ResolvedTask
+from gage_eval.config.resources import gpus_of, is_placed_by_options
+from gage_eval.data.datasets.fetch import DataCache
+from gage_eval.extend import registry
+from gage_eval.models.backends.base import BackendContext
+from gage_eval.models.backends.placement import Placement
+from gage_eval.models.backends.role_hooks import RoleHooks
+from gage_eval.pipeline.data_spec import DataSource, data_source, preprocess_spec, standardize_spec
+from gage_eval.pipeline.generate_spec import GenerateSpec, PromptBinding
+from gage_eval.pipeline.judge_spec import JudgeSpec
+from gage_eval.pipeline.score_spec import score_spec, task_card
+from gage_eval.pipeline.specs import LoadSpec, Plan, ReportSpec, TaskPlan
+from gage_eval.scoring.metrics.verdicts import read_parser
+
+
+def make_plan(
+    loaded: LoadedConfig,
+    sample_ids: tuple[str, ...] = (),
+    data: DataCache | None = None,
+    placement: Placement | None = None,
+    *,
+    task_ids: Collection[str] = (),
+) -> Plan:
+    """The specs of the tasks. They use the bound metrics and built backends of the checked config.
+
+    Args:
+        loaded: the config.
+        sample_ids: run only these samples.
+        data: where the files of pinned origins lie; the default cache unless given.
+        placement: where engines and classes of one's own are served, in place of what the config says.
+        task_ids: plan only these tasks; all of them unless given.
+
+    Raises:
+        InputError: settings contradict each other, such as the bounds of image sizes; or there is no such task.
+    """
+    known = [task.task.task_id for task in loaded.tasks]
+    for name in task_ids:
+        if name not in known:
+            raise InputError(f"no task '{name}' in {loaded.source}. Tasks: {', '.join(known)}.{closest(name, known)}")
+    chosen = [task for task in loaded.tasks if not task_ids or task.task.task_id in task_ids]
+    resolved = chosen if placement is None else [placed(task, placement) for task in chosen]
+    tasks = tuple(_task(task, loaded, data or DataCache(), sample_ids) for task in resolved)
+    return Plan(loaded.config.metadata.name or Path(loaded.source).stem, tasks)
+
+
+def placed(task: ResolvedTask, placement: Placement) -> ResolvedTask:
+    """A task whose models are served elsewhere. Endpoints, and what needs no model, stay where they are."""
+
+    def moved(role: ResolvedRole) -> ResolvedRole:
+        if not is_placed_by_options(role.backend):
+            return role
+        gpus = role.placement.gpus if role.placement is not None else gpus_of(role.backend)
+        return replace(role, placement=replace(placement, gpus=gpus))
+
+    return replace(
+        task,
+        dut=moved(task.dut),
+        judge=None if task.judge is None else moved(task.judge),
+        support=None if task.support is None else moved(task.support),
+        other_judges=tuple(map(moved, task.other_judges)),
+    )
+
+
+def _task(task: ResolvedTask, loaded: LoadedConfig, data: DataCache, sample_ids: tuple[str, ...]) -> TaskPlan:
+    task_id = task.task.task_id
+    source = data_source(task.dataset, loaded.base_dir, data)
+    examples = None if task.examples is None else data_source(task.examples, loaded.base_dir, data)
+    infer = _generate(task, task.dut, "dut_model", loaded.context)
+    scoring = score_spec(task, loaded.metrics[task_id], metric_names(loaded.config))
+    load = _load(task, source)
+    specs = TaskPlan(
+        task_id=task_id,
+        load=load,
+        standardize=replace(standardize_spec(task_id, task.dataset), load=load),
+        preprocess=preprocess_spec(task, source, examples, sample_ids),
+        support=_generate(task, task.support, "support", loaded.context) if task.support else None,
+        infer=infer,
+        judge=_judge(task, loaded.config, loaded.context),
+        auto_eval=scoring,
+        report=ReportSpec(
+            task_id,
+            task.dataset.dataset_id,
+            infer.model_name,
+            task.task.description,
+            card=task_card(task, scoring.metrics),
+        ),
+    )
+    return specs if examples is None else replace(specs, pool=_pool(specs, examples))
+
+
+def _pool(specs: TaskPlan, examples: DataSource) -> TaskPlan:
+    """The plan of the task's few-shot pool: it loads and standardizes the examples, without the task's own limits."""
+    # Ids in a config cannot contain a colon.
+    name = f"{specs.task_id}:few_shot"
+    return replace(
+        specs, task_id=name, load=_dataset(name, examples), standardize=standardize_spec(name, examples.dataset)
+    )
+
+
+def _load(task: ResolvedTask, source: DataSource) -> LoadSpec:
+    whole = _dataset(task.task.task_id, source)
+    limits = [limit for limit in (whole.limit, task.task.max_samples) if limit is not None]
+    return replace(
+        whole,
+        limit=min(limits, default=None),
+        shuffle=whole.shuffle if task.task.shuffle is None else task.task.shuffle,
+        seed=whole.seed if task.task.shuffle_seed is None else task.task.shuffle_seed,
+    )
+
+
+def _dataset(task_id: str, source: DataSource) -> LoadSpec:
+    """The spec of load for a dataset."""
+    dataset = source.dataset
+    params = dataset.params
+    return LoadSpec(
+        task_id=task_id,
+        dataset_id=dataset.dataset_id,
+        loader=dataset.loader,
+        params=loader_params(dataset),
+        base_dir=source.base_dir,
+        origin_files=source.origin_files,
+        limit=params.limit,
+        shuffle=params.shuffle,
+        seed=params.seed,
+        filter=params.filter,
+        sample=params.sample,
+    )
+
+
+def loader_params(dataset: DatasetConfig) -> dict[str, Any]:
+    """The loader's parameters: where the data is, and the keys that only this loader knows."""
+    sources = {"path": dataset.params.path, "hub": dataset.hub}
+    params: dict[str, Any] = {
+        **dataset.hub_params,
+        **(dataset.params.model_extra or {}),
+        **{name: value for name, value in sources.items() if value is not None},
+    }
+    # All loaders read row by row. Only a hub's loader can do so without downloading the whole set first.
+    if dataset.params.streaming and "streaming" in registry.loaders.get(dataset.loader).info.get("params", ()):
+        params["streaming"] = True
+    return params
+
+
+def _generate(task: ResolvedTask, role: ResolvedRole, role_type: str, context: BackendContext) -> GenerateSpec:
+    adapter = role.adapter
+    return GenerateSpec(
+        task_id=task.task.task_id,
+        role=role_type,
+        adapter_id=adapter.adapter_id,
+        backend_type=role.backend.type,
+        backend_config=role.backend.config,
+        context=context,
+        prompt=_prompt(role.prompt, adapter.prompt_params) if role.prompt else None,
+        params={**adapter.params, **adapter.sampling_params},
+        max_error_share=task.task.max_error_share,
+        hooks=RoleHooks(adapter.class_path) if adapter.class_path else None,
+        tool_rounds=adapter.tool_rounds,
+        pool_size=adapter.resource_requirement.pool_size,
+        placement=role.placement,
+    )
+
+
+def _judge(task: ResolvedTask, config: PipelineConfig, context: BackendContext) -> JudgeSpec:
+    """The task's judge, and the judges that samples may name instead."""
+    if task.judge is None:
+        return JudgeSpec(task.task.task_id)
+    roles = (task.judge, *task.other_judges)
+    own, *others = (_generate(task, role, "judge_model", context) for role in roles)
+    prompts = {
+        role.adapter.adapter_id: {
+            prompt.prompt_id: _prompt(prompt, role.adapter.prompt_params) for prompt in config.prompts
+        }
+        for role in roles
+    }
+    parsers = {role.adapter.adapter_id: read_parser(role.adapter.verdict_parser) for role in roles}
+    return JudgeSpec(task.task.task_id, own, tuple(others), prompts, parsers)
+
+
+def _prompt(prompt: PromptConfig, params: Mapping[str, Any]) -> PromptBinding:
+    template = prompt.template
+    plain: Any = (
+        template
+        if isinstance(template, str)
+        else [{"role": message.role, "content": message.content} for message in template]
+    )
+    return PromptBinding(prompt.prompt_id, plain, prompt.system_prompt, {**prompt.params, **params})

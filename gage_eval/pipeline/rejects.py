@@ -1,0 +1,104 @@
+"""Rejected rows: stored with the reason, counted, and limited."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from gage_eval.base.errors import InputError
+from gage_eval.base.stages import StageResult
+from gage_eval.base.tables import REJECTS
+from gage_eval.observability.events import RunWarning
+from gage_eval.pipeline.action import Env
+from gage_eval.store import Artifact
+
+_SHOWN = 3
+
+
+def rejects_table(rows: Sequence[tuple[int, str | None, int | None, str, str, str]]) -> pa.Table:
+    """`tables.REJECTS` of (row_index, file, line, stage, reason, record) rows."""
+    columns = zip(*rows, strict=True) if rows else [()] * len(REJECTS.arrow)
+    arrays = [pa.array(list(column), field.type) for column, field in zip(columns, REJECTS.arrow, strict=True)]
+    return pa.Table.from_arrays(arrays, schema=REJECTS.arrow)
+
+
+class MayReject(Protocol):
+    """A spec that says how many rows may be rejected."""
+
+    @property
+    def dataset_id(self) -> str: ...
+
+    @property
+    def max_reject_share(self) -> float: ...
+
+    @property
+    def on_reject(self) -> str: ...
+
+
+def limit_on_rejects(kept: str, rejects: str, *, wrong: str, none: str) -> Callable[[Env, Any, StageResult], None]:
+    """Make the check of a stage that refuses a dataset with too many rejects, after all its rows were tried.
+
+    Args:
+        kept: name of the output with the accepted rows.
+        rejects: name of the output with the rejected rows.
+        wrong: what happened to the rejects, such as ``records were rejected``.
+        none: the message if nothing was accepted, such as ``all of its {total} records were rejected``.
+
+    Returns:
+        A function that raises `InputError` if more rows than the spec allows were rejected, or all of them. The message
+            has their number and the first ones.
+    """
+
+    def check(env: Env, spec: MayReject, result: StageResult) -> None:
+        rejected = result.counts[rejects]
+        total = rejected + result.counts[kept]
+        allowed = 1.0 if spec.on_reject == "skip" else spec.max_reject_share
+        if rejected <= allowed * total:
+            if rejected:
+                first, more = _first(env, result, rejects)
+                if rejected == total:
+                    raise InputError(f"dataset '{spec.dataset_id}': {none.format(total=f'{total:,}')} ({first}{more}).")
+                message = (
+                    f"dataset '{spec.dataset_id}': {rejected:,} of {total:,} {wrong} and are not scored "
+                    f"({first}{more}). gage show {env.run_id} --rejects lists them."
+                )
+                env.observer.tell(RunWarning(message, result.task_id))
+            return
+        first, more = _first(env, result, rejects)
+        raise InputError(
+            f"dataset '{spec.dataset_id}': {rejected:,} of {total:,} {wrong} ({first}{more}). "
+            "Fix them, or set on_reject: skip (or a max_reject_share) in the dataset's params."
+        )
+
+    return check
+
+
+def _first(env: Env, result: StageResult, rejects: str) -> tuple[str, str]:
+    """Locations and reasons of the first rejects, each reason once, and the number of the others."""
+    shown = _first_rows(env.store.artifact(result.outputs[rejects]))
+    places: dict[str, list[str]] = {}
+    for row in shown:
+        places.setdefault(row["reason"].rstrip("."), []).append(_location(row))
+    rest = result.counts[rejects] - len(shown)
+    texts = (f"{', '.join(where)}: {reason}" for reason, where in places.items())
+    return "; ".join(texts), f"; and {rest:,} more" if rest > 0 else ""
+
+
+def first_rejects(rejects: Artifact) -> list[str]:
+    """Location and reason of the first rows of `tables.REJECTS`."""
+    return [f"{_location(row)}: {row['reason']}" for row in _first_rows(rejects)]
+
+
+def _first_rows(rejects: Artifact) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = []
+    for table in rejects.tables(columns=["row_index", "file", "line", "reason"]):
+        rows += table.slice(0, _SHOWN - len(rows)).to_pylist()
+        if len(rows) == _SHOWN:
+            break
+    return rows
+
+
+def _location(row: Mapping[str, Any]) -> str:
+    if row["line"] is None:
+        return f"row {row['row_index']}"
+    return f"line {row['line']}" if row["file"] is None else f"{row['file']} line {row['line']}"

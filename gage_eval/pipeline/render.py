@@ -1,0 +1,204 @@
+"""render(binding): prepared rows → requests, with the prompt and parameters of a binding.
+
+One renderer serves support, the model under test and the judge. All that it puts into a request is part of the request
+body, and so of the response key. No model is called here.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+from gage_eval.base.canonical import decode
+from gage_eval.base.errors import GageError, InputError
+from gage_eval.base.field_paths import resolve
+from gage_eval.data.prompts import PromptError, PromptRenderer
+from gage_eval.engine.episodes import EPISODES
+from gage_eval.extend.loading import without_folders
+from gage_eval.models.client.types import Request, Unasked
+from gage_eval.pipeline.generate_spec import Binding, PromptBinding
+from gage_eval.pipeline.tool_outputs import recorded_tools
+
+_NOT_IN_PROMPTS = frozenset({"raw_assets"})
+# Likelihood requests, after a text and after a chat.
+_LIKELIHOODS = frozenset({"likelihood", "chat_likelihood"})
+
+
+class PreparedRow(NamedTuple):
+    """The columns of `tables.PREPARED` that requests are made from."""
+
+    row_index: int
+    sample_id: str
+    kind: str
+    prompt: str | None
+    choices: list[str] | None
+    unconditioned_input: str | None
+    tools: str | None
+    tool_choice: str | None
+    params: str
+    media_meta: str | None
+    messages: list[dict[str, Any]]
+
+
+@dataclass(slots=True)
+class RowContext:
+    """What prompts and hooks may see of a row, in addition to its messages.
+
+    Attributes:
+        sample: the whole sample; empty if the binding does not read it.
+        responses: the answers to judge, by replicate; None outside of judge stages.
+        support: the support model's answers, by replicate.
+    """
+
+    sample: Mapping[str, Any] = field(default_factory=dict)
+    responses: dict[int, dict[str, Any]] | None = None
+    support: dict[int, dict[str, Any]] = field(default_factory=dict)
+
+    def payload(self, replicate: int) -> dict[str, Any]:
+        """The sample and its answers so far, in the form that templates and hooks get."""
+        return {
+            "sample": {name: value for name, value in self.sample.items() if name not in _NOT_IN_PROMPTS},
+            "model_output": (self.responses or {}).get(replicate) or {},
+            "support_output": self.support.get(replicate) or {},
+        }
+
+
+class RequestRenderer:
+    """Makes the requests of one binding."""
+
+    def __init__(self, binding: Binding) -> None:
+        self._binding = binding
+        self._spec = binding.spec
+        self._template = _template(binding.prompt) if binding.prompt else None
+        self._lookup = self._spec.model.lookup_field
+        self._tested = self._spec.role == "dut_model"
+        self._sees = "images" in self._spec.model.capabilities
+        # Most rows of a task have the same parameters and kind of request.
+        self._params: dict[str, dict[str, Any]] = {}
+        self._answerable: set[tuple[str, bool]] = set()
+
+    def render(self, row: PreparedRow, context: RowContext, asks: Sequence[tuple[int, int]]) -> list[Request]:
+        """The requests of a row's asks, each a replicate and a draw; `unasked` where the template or a hook fails.
+
+        Raises:
+            InputError: the backend cannot answer the row's kind.
+        """
+        kind = self._kind(row.kind)
+        self._check(kind, row)
+        rewrites = kind != "chat" and row.prompt is not None and self._template is not None
+        params, tools, tool_choice = self._asked(row)
+        lookup = self._looked_up(context)
+        tool_set = recorded_tools(context.sample) if kind == "tools" else None
+        is_likelihood = kind in _LIKELIHOODS
+        embed = row.media_meta is not None and decode(row.media_meta)["embed"]
+        requests = []
+        for replicate, draw in asks:
+            # Naming the fields in the call takes twice as long.
+            request = Request("likelihood" if is_likelihood else kind, None, row.prompt)
+            request.params = _seeded(params, draw) if draw else params
+            request.tools, request.tool_choice = tools, tool_choice
+            request.sample_id, request.row_index = row.sample_id, row.row_index
+            request.replicate, request.draw = replicate, draw
+            request.lookup, request.embed = lookup, embed
+            if tool_set is not None:
+                request.tool_set, request.tool_rounds = tool_set, self._spec.tool_rounds
+            if is_likelihood:
+                request.choices, request.unconditioned = row.choices, row.unconditioned_input
+            try:
+                request.messages = messages = self._messages(row, context, replicate)
+            except PromptError as error:
+                request.messages, request.prompt = [], None
+                request.unasked = Unasked("prompt_failed", str(error))
+                requests.append(request)
+                continue
+            if rewrites:
+                request.prompt = "\n\n".join(message["content"] for message in messages)
+            requests.append(self._hooked(request, context))
+        return requests
+
+    def _asked(self, row: PreparedRow) -> tuple[dict[str, Any], list[Any] | None, Any]:
+        """Parameters, tools and tool choice of a row's requests."""
+        if not self._tested:
+            # Those of tasks and samples are meant for the model under test.
+            return dict(self._binding.params), None, None
+        return (
+            self._merged(row.params),
+            decode(row.tools) if row.tools else None,
+            decode(row.tool_choice) if row.tool_choice else None,
+        )
+
+    def _hooked(self, request: Request, context: RowContext) -> Request:
+        """The request after `prepare` of the adapter's own class, if it has one."""
+        hooks = self._spec.hooks
+        if hooks is None or not hooks.prepares:
+            return request
+        try:
+            return hooks.prepare(request, context.payload(request.replicate))
+        except GageError as error:
+            return replace(request, unasked=Unasked("hook_failed", str(error)))
+
+    def _kind(self, prepared: str) -> str:
+        """The kind of a row's requests: the row's own for the model under test, chat for support and judge.
+
+        Support and judge prompts are complete messages, whatever the kind of the sample's question is.
+        """
+        kind = prepared if self._template is None or self._tested else "chat"
+        return "tools" if kind == "chat" and self._spec.tool_rounds else kind
+
+    def _messages(self, row: PreparedRow, context: RowContext, replicate: int) -> list[dict[str, Any]]:
+        if self._template is None:
+            # A request without messages is skipped and not sent.
+            return row.messages
+        payload = context.payload(replicate)
+        answer = payload["model_output"].get("answer")
+        if context.responses is not None and answer is None:
+            # There is nothing to judge. A request without messages is skipped and not sent.
+            return []
+        return self._template.render(
+            sample=payload["sample"],
+            payload=payload,
+            history=row.messages,
+            extras={"adapter_id": self._spec.adapter_id, "role_type": self._spec.role},
+            model_answer=answer,
+        )
+
+    def _merged(self, params: str) -> dict[str, Any]:
+        """The row's parameters over the binding's."""
+        merged = self._params.get(params)
+        if merged is None:
+            merged = self._params[params] = {**self._binding.params, **decode(params)}
+        return merged
+
+    def _looked_up(self, context: RowContext) -> str | None:
+        if self._lookup is None:
+            return None
+        value = resolve(self._lookup, sample=context.sample)
+        return value if isinstance(value, str) else None
+
+    def _check(self, kind: str, row: PreparedRow) -> None:
+        """Refuse what the backend cannot answer, before anything is sent."""
+        tools = bool(row.tools) and self._tested
+        if (kind, tools) not in self._answerable:
+            self._need("chat" if kind in EPISODES else kind, f"{kind} requests")
+            if tools:
+                self._need("tools", f"tools (sample '{row.sample_id}')")
+            self._answerable.add((kind, tools))
+        if not self._sees and any(isinstance(message.get("content"), list) for message in row.messages):
+            self._need("images", f"media (sample '{row.sample_id}')")
+
+    def _need(self, capability: str, what: str) -> None:
+        capabilities = self._spec.model.capabilities
+        if capability not in capabilities:
+            raise InputError(
+                f"task '{self._spec.task_id}' sends {what}, which backend '{without_folders(self._spec.backend_type)}' "
+                f"cannot answer. It can: {', '.join(sorted(capabilities))}."
+            )
+
+
+def _template(prompt: PromptBinding) -> PromptRenderer:
+    return PromptRenderer(prompt.template, prompt.params, prompt.system_prompt, prompt_id=prompt.prompt_id)
+
+
+def _seeded(params: dict[str, Any], draw: int) -> dict[str, Any]:
+    """The parameters of a request, with a different seed for each draw."""
+    seed = params.get("seed")
+    return {**params, "seed": seed + draw} if isinstance(seed, int) else params

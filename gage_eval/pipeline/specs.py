@@ -1,0 +1,323 @@
+"""What each stage is asked to do: plain values resolved from a config, and what of them goes into keys.
+
+A spec's ``material()`` holds only what determines the stage's result: semantic values, versions of code, identities of
+data and models. Names, paths and scheduling are not part of it.
+"""
+
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from gage_eval.base.canonical import JsonValue
+from gage_eval.base.errors import InputError
+from gage_eval.base.inputs import INPUTS, Input
+from gage_eval.base.marks import Stage
+from gage_eval.data.datasets.base import file_name_of
+from gage_eval.data.datasets.build import build_loader
+from gage_eval.data.datasets.origins import OriginPath
+from gage_eval.data.prepare.few_shot import FewShotRules
+from gage_eval.data.prepare.media import MediaRules, files_identity, media_in
+from gage_eval.data.standardize.callables import MediaCallable, TextCallable
+from gage_eval.extend import registry
+from gage_eval.pipeline.generate_spec import GenerateSpec
+from gage_eval.pipeline.judge_spec import JudgeSpec
+from gage_eval.pipeline.keys import scores_document
+from gage_eval.scoring.metrics import BoundMetric
+from gage_eval.scoring.metrics.overrides import COLUMN, eval_configs, named_metrics, unknown_metrics
+from gage_eval.scoring.scorecards.card import CardRule
+from gage_eval.store import Artifact, Store
+
+
+@dataclass(frozen=True)
+class LoadSpec:
+    """Which records, from where."""
+
+    task_id: str
+    dataset_id: str
+    loader: str
+    params: Mapping[str, Any]
+    base_dir: Path
+    limit: int | None = None
+    shuffle: bool = False
+    seed: int = 0
+    filter: JsonValue = None
+    sample: int | None = None
+    # The files of a pinned origin that must be in the data cache before the source is built.
+    origin_files: tuple[OriginPath, ...] = ()
+
+    @cached_property
+    def source(self) -> Any:
+        """The loader, built."""
+        return build_loader(self.loader, self.params, self.base_dir)
+
+    def located(self, lines: Iterable[int]) -> dict[int, tuple[str | None, int]]:
+        """The file and the line within it of each line of the source; None where the source is not files.
+
+        Where there are several files they are read again up to the last of the lines.
+
+        Raises:
+            InputError: a file is gone or cannot be read.
+        """
+        wanted, files = sorted(set(lines)), [*map(file_name_of, getattr(self.source, "files", ()))]
+        if len(files) < 2 or not wanted:
+            return {line: (files[0] if files else None, line) for line in wanted}
+        keeps_media = registry.loaders.get(self.loader).info.get("keeps_media", False)
+        # Another loader than that of the stages, which may be reading in another thread.
+        loader = build_loader(self.loader, self.params, self.base_dir)
+        for line, _ in loader.records(lambda *_: "") if keeps_media else loader.records():
+            if line >= wanted[-1]:
+                break
+        starts = getattr(loader, "starts", [])
+        if len(starts) == 0:
+            return {line: (", ".join(files), line) for line in wanted}
+        at = {line: bisect_left(starts, line) - 1 for line in wanted}
+        return {line: (files[index], line - starts[index]) for line, index in at.items()}
+
+    @contextmanager
+    def naming(self) -> Iterator[None]:
+        """Have what the loader refuses say which dataset it is about."""
+        try:
+            yield
+        except InputError as error:
+            raise InputError(f"dataset '{self.dataset_id}': {error}") from error
+
+    def material(self) -> JsonValue:
+        with self.naming():
+            data = self.source.identity()
+        material = {
+            "loader": registry.loaders.get(self.loader).identity(),
+            "data": data,
+            "limit": self.limit,
+            "shuffle": {"seed": self.seed} if self.shuffle else None,
+        }
+        if self.filter is not None:
+            material["filter"] = self.filter
+        if self.sample is not None:
+            material["sample"] = {"size": self.sample, "seed": self.seed}
+        return material
+
+
+@dataclass(frozen=True)
+class StandardizeSpec:
+    """How a record becomes a Sample."""
+
+    task_id: str
+    dataset_id: str
+    preprocess: str
+    kwargs: Mapping[str, Any]
+    max_reject_share: float = 0.0
+    on_reject: str = "fail"
+    callables: tuple[MediaCallable, ...] = ()
+    text: TextCallable | None = None
+    load: LoadSpec | None = None
+
+    @property
+    def source_files(self) -> tuple[str, ...]:
+        """The files that the records come from, for messages."""
+        return () if self.load is None else tuple(getattr(self.load.source, "files", ()))
+
+    def material(self) -> JsonValue:
+        material: dict[str, JsonValue] = {
+            "preprocess": registry.preprocessors.get(self.preprocess).identity(),
+            "kwargs": dict(self.kwargs),
+        }
+        if self.callables:
+            material["callables"] = [one.identity() for one in self.callables]
+        if self.text is not None:
+            material["text"] = self.text.identity()
+        return material
+
+
+@dataclass(frozen=True)
+class PreprocessSpec:
+    """What every request of the task carries, whatever the model.
+
+    Attributes:
+        params: sampling parameters of the task.
+        replicates: requests of a sample.
+        sample_ids: prepare only these samples.
+        dataset_id, max_reject_share, on_reject: for messages, and how many samples may be rejected.
+        kind: chat, completion, likelihood or chat_likelihood.
+        choices: what likelihood compares: the options' ``content`` or ``id``.
+        target_delimiter: between a question and its answer, where both are text.
+        few_shot: examples before each sample; None for those that samples bring along.
+        media: where media of the samples are and how they are processed.
+        pool_media: the same for the pool of examples.
+        lists_options: whether options that no message holds are listed below the question.
+    """
+
+    task_id: str
+    params: Mapping[str, Any]
+    replicates: int = 1
+    sample_ids: tuple[str, ...] = ()
+    dataset_id: str = ""
+    max_reject_share: float = 0.0
+    on_reject: str = "fail"
+    kind: str = "chat"
+    choices: str = "content"
+    target_delimiter: str = " "
+    few_shot: FewShotRules | None = None
+    media: MediaRules = field(default_factory=MediaRules)
+    pool_media: MediaRules = field(default_factory=MediaRules)
+    lists_options: bool = False
+
+    def material(self) -> JsonValue:
+        few_shot = self.few_shot
+        return {
+            "params": dict(self.params),
+            "replicates": self.replicates,
+            "sample_ids": list(self.sample_ids),
+            "kind": self.kind,
+            "choices": self.choices,
+            "target_delimiter": self.target_delimiter,
+            "few_shot": few_shot.material() if few_shot else None,
+            # The examples of a sample are drawn by this name, among others.
+            "drawn_by": self.task_id if few_shot and few_shot.draws else None,
+            "media": self.media.material(),
+            "pool_media": self.pool_media.material() if few_shot and few_shot.pool is not None else None,
+            "lists_options": self.lists_options,
+        }
+
+    def input_material(self, store: Store, inputs: Mapping[str, str]) -> dict[str, JsonValue]:
+        """The content of the files that samples and examples name; nothing where they name none."""
+        found = {
+            name: files_identity(media_in(store.artifact(inputs[name])), rules)
+            for name, rules in (("samples", self.media), ("few_shot", self.pool_media))
+            if name in inputs
+        }
+        return {"files": found} if any(found.values()) else {}
+
+
+@dataclass(frozen=True)
+class ScoreSpec:
+    """Which metrics are computed. Each has a separate scores artifact.
+
+    Attributes:
+        max_unscored_share: of the rows with an answer, how many a metric may leave without a score; None where
+            nothing is refused.
+        known: ids and implementations of the config's metrics, those of other tasks too: samples may name them in
+            their ``eval_config``.
+    """
+
+    task_id: str
+    metrics: tuple[BoundMetric, ...]
+    max_unscored_share: float | None = 0.05
+    known: frozenset[str] = frozenset()
+
+    @property
+    def inputs(self) -> tuple[Input, ...]:
+        """What goes into scoring: samples and responses, and what else metrics, clusters or slices read."""
+        read = {"samples", "responses"}.union(*(metric.inputs | metric.grouping.inputs for metric in self.metrics))
+        return tuple(one for one in INPUTS.values() if one.name in read)
+
+    def material(self) -> JsonValue:
+        return [{"metric_id": metric.metric_id, "identity": metric.identity()} for metric in self.metrics]
+
+    def named(self, samples: Artifact) -> frozenset[str]:
+        """The metrics that samples set parameters for; free where standardize counted no ``eval_config``."""
+        return frozenset().union(*map(named_metrics, eval_configs(samples)))
+
+    @cached_property
+    def nameable(self) -> frozenset[str]:
+        """Names that samples may use for a metric, in addition to those of the registry."""
+        return self.known.union(*((metric.metric_id, metric.implementation) for metric in self.metrics))
+
+    def scores_document(
+        self, metric: BoundMetric, inputs: Mapping[str, str], samples: Artifact, named: frozenset[str]
+    ) -> dict[str, JsonValue]:
+        """What determines the key of one metric's scores.
+
+        Args:
+            metric: one of the task's.
+            inputs: artifact ids by input of auto_eval.
+            samples: the artifact of that input.
+            named: what `named` gives for it.
+        """
+        overriding = self.overriding(metric, named)
+        return scores_document(metric, inputs, overriding, own_settings=bool(samples.counts.get(COLUMN)))
+
+    def overriding(self, metric: BoundMetric, named: frozenset[str]) -> frozenset[str]:
+        """Of the names in the samples' ``eval_config`` those that change its scores: its own, and no metric's."""
+        return named & {metric.metric_id, metric.implementation} | unknown_metrics(named, self.nameable)
+
+    def input_material(self, store: Store, inputs: Mapping[str, str]) -> dict[str, JsonValue]:
+        """The names in the samples' ``eval_config`` that no metric has; nothing without any."""
+        unknown = unknown_metrics(self.named(store.artifact(inputs["samples"])), self.nameable)
+        return {"unknown_metrics": sorted(unknown)} if unknown else {}
+
+
+@dataclass(frozen=True)
+class ReportSpec:
+    """The names a report shows."""
+
+    task_id: str
+    dataset_id: str
+    model_name: str
+    description: str | None = None
+    card: CardRule | None = None
+
+    def material(self) -> JsonValue:
+        material: dict[str, JsonValue] = {
+            "task_id": self.task_id,
+            "dataset_id": self.dataset_id,
+            "model_name": self.model_name,
+            "description": self.description,
+        }
+        if self.card is not None:
+            material["card"] = self.card.identity()
+        return material
+
+
+@dataclass(frozen=True)
+class TaskPlan:
+    """One task's seven stages, resolved."""
+
+    task_id: str
+    load: LoadSpec
+    standardize: StandardizeSpec
+    preprocess: PreprocessSpec
+    support: GenerateSpec | None
+    infer: GenerateSpec
+    judge: JudgeSpec
+    auto_eval: ScoreSpec
+    report: ReportSpec
+    # A task whose load and standardize make the few-shot examples; its other stages are never called.
+    pool: "TaskPlan | None" = None
+
+    @property
+    def models(self) -> list[tuple[Stage, GenerateSpec]]:
+        """The models that are asked, by stage."""
+        specs: list[tuple[Stage, GenerateSpec | None]] = [("support", self.support), ("infer", self.infer)]
+        specs += [("judge", judge) for judge in self.judge.judges]
+        return [(stage, spec) for stage, spec in specs if spec is not None]
+
+    @property
+    def placed(self) -> list[tuple[Stage, GenerateSpec]]:
+        """The models that shards serve, by stage."""
+        return [(stage, spec) for stage, spec in self.models if spec.placement is not None]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All tasks of a run."""
+
+    name: str
+    tasks: tuple[TaskPlan, ...]
+
+    @property
+    def every_task(self) -> list[TaskPlan]:
+        """The tasks, and the pools of their examples."""
+        return [*self.tasks, *(task.pool for task in self.tasks if task.pool)]
+
+    @property
+    def origin_files(self) -> list[OriginPath]:
+        """The files of pinned origins that its tasks read."""
+        return list(dict.fromkeys(file for task in self.every_task for file in task.load.origin_files))
+
+    def task(self, task_id: str) -> TaskPlan:
+        """A task by its name, or the pool of one by its own."""
+        return next(task for task in self.every_task if task.task_id == task_id)

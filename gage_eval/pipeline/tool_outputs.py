@@ -1,0 +1,94 @@
+"""Tools whose outputs are recorded in the sample."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from gage_eval.base.canonical import JsonValue, canonical_text, decode
+from gage_eval.models.client.types import Tool
+
+
+@dataclass(frozen=True)
+class RecordedTools:
+    """Tools that answer with recorded outputs: `gage_eval.models.client.types.Tools`.
+
+    Attributes:
+        outputs: each ``{name, arguments, content}``; arguments are None if any arguments match.
+    """
+
+    outputs: list[dict[str, Any]]
+
+    @property
+    def identity(self) -> JsonValue:
+        """The outputs."""
+        return self.outputs
+
+    def get(self, name: str) -> Tool | None:
+        """The tool of a name that has outputs: of equal arguments, else the first."""
+        named = [output for output in self.outputs if output["name"] == name]
+
+        async def recorded(arguments: str) -> str:
+            wanted = _parsed(arguments)
+            same = (one for one in named if one["arguments"] is not None and _parsed(one["arguments"]) == wanted)
+            return str(next(same, named[0])["content"])
+
+        return recorded if named else None
+
+
+def recorded_tools(sample: Mapping[str, Any]) -> RecordedTools:
+    """The tools of a sample.
+
+    Their outputs are in ``metadata.tool_outputs``, a mapping of name → output or a list of ``{name, output}`` with
+    optional ``arguments``. Without it, the outputs of the first golden trajectory are used.
+    """
+    return RecordedTools(_outputs(sample))
+
+
+def _outputs(sample: Mapping[str, Any]) -> list[dict[str, Any]]:
+    recorded = (sample.get("metadata") or {}).get("tool_outputs")
+    if isinstance(recorded, Mapping):
+        return [_output(str(name), None, output) for name, output in recorded.items()]
+    if isinstance(recorded, list):
+        return [
+            _output(str(entry["name"]), entry.get("arguments"), entry.get("output"))
+            for entry in recorded
+            if isinstance(entry, Mapping) and "name" in entry
+        ]
+    trajectories = sample.get("golden_trajectories") or []
+    return _of_trajectory(trajectories[0]) if trajectories else []
+
+
+def _of_trajectory(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    calls: dict[str, dict[str, Any]] = {}
+    found = []
+    for message in messages:
+        for call in message.get("tool_calls") or ():
+            if isinstance(call.get("function"), Mapping) and isinstance(call.get("id"), str):
+                calls[call["id"]] = call["function"]
+        function = calls.get(message.get("tool_call_id") or "")
+        if message.get("role") == "tool" and function is not None:
+            found.append(_output(str(function.get("name")), function.get("arguments"), message.get("content")))
+    return found
+
+
+def _output(name: str, arguments: Any, output: Any) -> dict[str, Any]:
+    return {"name": name, "arguments": arguments, "content": _text(output)}
+
+
+def _text(output: Any) -> str:
+    """An output as the content of a tool message: text unchanged, message content joined, anything else as JSON."""
+    if isinstance(output, str):
+        return output
+    if isinstance(output, list) and output and all(isinstance(part, Mapping) and "text" in part for part in output):
+        return "".join(str(part["text"]) for part in output)
+    return canonical_text(output)
+
+
+def _parsed(arguments: Any) -> Any:
+    """Arguments as values: endpoints write the same JSON with different spaces."""
+    if not isinstance(arguments, str):
+        return arguments
+    try:
+        return decode(arguments)
+    except ValueError:
+        return arguments

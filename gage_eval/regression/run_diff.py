@@ -1,0 +1,65 @@
+"""Why two runs differ: every recorded value that is not the same."""
+
+from collections.abc import Iterator
+
+from gage_eval.regression.compare import ScoredTask, shared_tasks
+from gage_eval.regression.definitions import Difference, differences
+from gage_eval.runs.results.reading import RunReader, TaskReader
+from gage_eval.runs.results.rows import read_part
+
+
+def run_differences(a: RunReader, b: RunReader, *, task_id: str | None = None) -> list[tuple[str, Difference]]:
+    """Differences by task; those of the run as a whole are under an empty task id.
+
+    Args:
+        a, b: scored runs.
+        task_id: only this task.
+
+    Raises:
+        InputError: the runs share no task.
+    """
+    found = [("", one) for one in _of_runs(a, b)]
+    for name in shared_tasks(a, b, task_id):
+        mine, other = ScoredTask.of_run(a, name), ScoredTask.of_run(b, name)
+        for measure in {one.metric_id: one for one in mine.reader.measures}:
+            found += [
+                (name, one)
+                for one in differences(mine.definition(measure), other.definition(measure))
+                if (name, one) not in found
+            ]
+        found += [(name, one) for one in _of_engines(mine.reader, other.reader)]
+    return found
+
+
+def _of_runs(a: RunReader, b: RunReader) -> Iterator[Difference]:
+    mine, other = a.stored.record, b.stored.record
+    for path, left, right in (
+        ("gage-eval", mine.gage_eval, other.gage_eval),
+        ("name", mine.name, other.name),
+        ("tasks", ", ".join(mine.tasks), ", ".join(other.tasks)),
+        ("host", mine.process.host if mine.process else None, other.process.host if other.process else None),
+        *((f"packages.{name}", *versions) for name, versions in _versions(mine.packages, other.packages)),
+    ):
+        if left != right:
+            yield Difference("environment", path, left, right)
+
+
+def _versions(a: dict[str, str], b: dict[str, str]) -> Iterator[tuple[str, tuple[str | None, str | None]]]:
+    for name in sorted({*a, *b}):
+        yield name, (a.get(name), b.get(name))
+
+
+def _of_engines(a: TaskReader, b: TaskReader) -> Iterator[Difference]:
+    mine, other = _fingerprints(a), _fingerprints(b)
+    if mine != other:
+        yield Difference("engine", "model_fingerprint", mine, other)
+
+
+def _fingerprints(task: TaskReader) -> str | None:
+    """The names that the endpoint gave itself, over all answers."""
+    artifact = task.artifact("infer", "response_telemetry")
+    found: set[str] = set()
+    for part in artifact.parts:
+        column = read_part(artifact, part.index, ("model_fingerprint",))["model_fingerprint"]
+        found.update(value for value in column.unique().to_pylist() if value is not None)
+    return ", ".join(sorted(found)) or None

@@ -1,0 +1,233 @@
+"""The graph of a run as data, and the scheduler that carries it out. Executors differ only in what `submit` does."""
+
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import copy_context
+from dataclasses import dataclass
+from queue import SimpleQueue
+from typing import Any, Protocol, Self, TypeAlias
+
+from gage_eval.base.marks import Stage
+from gage_eval.base.stages import StageResult
+from gage_eval.observability.events import TaskFailed, TaskFinished, TaskStarted
+from gage_eval.observability.observer import Observer
+from gage_eval.pipeline.dag import Call, run_dag
+from gage_eval.pipeline.specs import TaskPlan
+
+# (task id, stage)
+NodeId: TypeAlias = tuple[str, Stage]
+
+
+@dataclass(frozen=True)
+class Node:
+    """A stage of an eval task, and the nodes that its inputs come from.
+
+    Attributes:
+        stage: the stage.
+        task: what the stage is computed for: the eval task, or the source of its few-shot examples.
+        inputs: for each input of the stage the node whose result it is.
+        task_id: the eval task whose graph it belongs to.
+    """
+
+    stage: Stage
+    task: TaskPlan
+    inputs: Mapping[str, NodeId]
+    task_id: str
+
+    @property
+    def id(self) -> NodeId:
+        return self.task.task_id, self.stage
+
+
+def graph(task: TaskPlan) -> list[Node]:
+    """The nodes of an eval task, each after those that it reads."""
+    nodes: list[Node] = []
+
+    def call(stage: Stage, of: TaskPlan, /, **inputs: NodeId | None) -> NodeId:
+        named = {name: source for name, source in inputs.items() if source is not None}
+        nodes.append(Node(stage, of, named, task.task_id))
+        return nodes[-1].id
+
+    run_dag(task, call)
+    return nodes
+
+
+class NodeFuture(Protocol):
+    """The result of a node, now or later. Those of `concurrent.futures` and of Prefect fit."""
+
+    def add_done_callback(self, fn: Callable[[Any], Any], /) -> None: ...
+
+
+class Executor(Protocol):
+    """Carries out nodes."""
+
+    def submit(self, node: Node, inputs: Mapping[str, Any]) -> NodeFuture:
+        """Begin a node. All its inputs are there.
+
+        Args:
+            node: the node.
+            inputs: the future of each input, by name.
+        """
+
+    def result(self, future: Any) -> StageResult:
+        """The result of a future that is done.
+
+        Raises:
+            BaseException: what the stage raised.
+        """
+
+
+class Threads:
+    """Carries out nodes in threads of this process; in the caller's own if only one may run at once.
+
+    Use as a context manager: the threads end with it.
+
+    Args:
+        call: runs a stage.
+        at_once: nodes that may run at once.
+    """
+
+    def __init__(self, call: Call[StageResult], at_once: int) -> None:
+        self._call = call
+        self._pool = ThreadPoolExecutor(at_once, thread_name_prefix="stage") if at_once > 1 else None
+
+    def submit(self, node: Node, inputs: Mapping[str, "Future[StageResult]"]) -> "Future[StageResult]":
+        results = {name: future.result() for name, future in inputs.items()}
+        if self._pool is not None:
+            return self._pool.submit(copy_context().run, self._run, node, results)
+        future: Future[StageResult] = Future()
+        try:
+            future.set_result(self._run(node, results))
+        except BaseException as error:  # noqa: BLE001 - raised by `result`
+            future.set_exception(error)
+        return future
+
+    def result(self, future: "Future[StageResult]") -> StageResult:
+        return future.result()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._pool is not None:
+            self._pool.shutdown()
+
+    def _run(self, node: Node, results: Mapping[str, StageResult]) -> StageResult:
+        return self._call(node.stage, node.task, **results)
+
+
+def run_graph(
+    tasks: Sequence[TaskPlan],
+    executor: Executor,
+    observer: Observer,
+    at_once: int,
+    is_preferred: Callable[[Node], bool] | None = None,
+) -> None:
+    """Carry out eval tasks: each node as soon as its inputs are there and fewer than ``at_once`` nodes run.
+
+    A node of a task that has begun goes before one of a task that has not. After a failure the tasks that have begun
+    are finished as far as they can be, and no other begins. After an interruption no node begins.
+
+    Args:
+        tasks: the eval tasks.
+        executor: carries out nodes.
+        observer: receives the beginning and the end of tasks.
+        at_once: nodes that may run at once.
+        is_preferred: whether a node shall begin before all that are not preferred.
+
+    Raises:
+        BaseException: what the first node that failed raised.
+    """
+    _Run(tasks, executor, observer, is_preferred).carry_out(at_once)
+
+
+class _Run:
+    """One run of a graph."""
+
+    def __init__(
+        self,
+        tasks: Sequence[TaskPlan],
+        executor: Executor,
+        observer: Observer,
+        is_preferred: Callable[[Node], bool] | None,
+    ) -> None:
+        self._executor = executor
+        self._observer = observer
+        self._is_preferred = is_preferred
+        nodes = [node for task in tasks for node in graph(task)]
+        # Inputs of each node, and nodes of each task, that have not ended.
+        self._missing = {node.id: len(set(node.inputs.values())) for node in nodes}
+        self._left = Counter(node.task_id for node in nodes)
+        self._readers: dict[NodeId, list[Node]] = {node.id: [] for node in nodes}
+        for node in nodes:
+            for source in set(node.inputs.values()):
+                self._readers[source].append(node)
+        # Nodes whose inputs are there: those of tasks that have begun, and the others.
+        self._ready: tuple[deque[Node], deque[Node]] = deque(), deque(n for n in nodes if not self._missing[n.id])
+        self._began: dict[str, float] = {}
+        self._failed: dict[str, BaseException] = {}
+        self._futures: dict[NodeId, NodeFuture] = {}
+        self._ended: SimpleQueue[Node] = SimpleQueue()
+
+    def carry_out(self, at_once: int) -> None:
+        running = 0
+        while True:
+            while running < at_once and (node := self._next()) is not None:
+                self._submit(node)
+                running += 1
+            if not running:
+                break
+            self._finish(self._ended.get())
+            running -= 1
+        for error in self._failed.values():
+            raise error
+
+    def _next(self) -> Node | None:
+        """The node that begins next; None if all have to wait."""
+        if self._is_preferred is not None:
+            for ready in self._ready:
+                for node in ready:
+                    if self._may_begin(node) and self._is_preferred(node):
+                        ready.remove(node)
+                        return node
+        for ready in self._ready:
+            while ready:
+                node = ready.popleft()
+                if self._may_begin(node):
+                    return node
+        return None
+
+    def _may_begin(self, node: Node) -> bool:
+        """Whether no failure stands in the way of a node whose inputs are there."""
+        if not self._failed:
+            return True
+        interrupted = any(not isinstance(error, Exception) for error in self._failed.values())
+        return not interrupted and node.task_id in self._began and node.task_id not in self._failed
+
+    def _submit(self, node: Node) -> None:
+        if node.task_id not in self._began:
+            self._began[node.task_id] = time.monotonic()
+            self._observer.tell(TaskStarted(node.task_id))
+        inputs = {name: self._futures[source] for name, source in node.inputs.items()}
+        future = self._futures[node.id] = self._executor.submit(node, inputs)
+        future.add_done_callback(lambda _: self._ended.put(node))
+
+    def _finish(self, node: Node) -> None:
+        task_id = node.task_id
+        try:
+            self._executor.result(self._futures[node.id])
+        except BaseException as error:  # noqa: BLE001 - raised when all that run have ended
+            if task_id not in self._failed:
+                self._failed[task_id] = error
+                kind, interrupted = type(error).__name__, not isinstance(error, Exception)
+                self._observer.tell(TaskFailed(task_id, str(error), kind, interrupted))
+            return
+        for reader in self._readers[node.id]:
+            self._missing[reader.id] -= 1
+            if not self._missing[reader.id]:
+                self._ready[0].append(reader)
+        self._left[task_id] -= 1
+        if not self._left[task_id]:
+            self._observer.tell(TaskFinished(task_id, time.monotonic() - self._began[task_id]))

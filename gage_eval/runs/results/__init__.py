@@ -1,0 +1,1 @@
+"""Stored runs: read, listed, explained, exported and queried."""

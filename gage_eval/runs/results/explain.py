@@ -1,0 +1,157 @@
+"""Why an answer is wrong: each answer of a run with its question, reference, extracted text and the reason."""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any
+
+from gage_eval.base.field_paths import MISSING, resolve
+from gage_eval.data.sample.rules import content_text
+from gage_eval.runs.results.outcomes import Measure, Outcome, RowFilter, outcome_mask
+from gage_eval.runs.results.reading import TaskReader
+from gage_eval.runs.results.rows import SampleRow
+
+_SHOWN_OUTCOMES: tuple[Outcome, ...] = ("unparsed", "truncated")
+
+
+@dataclass(frozen=True)
+class Tally:
+    """How many answers of a task have an outcome.
+
+    Attributes:
+        found: answers with this outcome.
+        answers: all answers.
+        among: how many of the found answers are unparsed and truncated.
+    """
+
+    found: int
+    answers: int
+    among: dict[Outcome, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ExplainedAnswer:
+    """One answer with its score and the reason.
+
+    Attributes:
+        row: the sample with all its stored data.
+        replicate: which repetition of the sample.
+        question: text of the sample's last user message, media as their type in brackets.
+        expected: the label, else the references; None without both.
+        answer: the model's answer.
+        status: of the response: ok, truncated, refused, error or skipped.
+        extracted: what the metric extracted from the answer.
+        score_status: scored, unparsed or unscored; None without a score.
+        value: the score.
+        explanation: the metric's reason.
+        failure: for an error response, the kind of error and the last attempt's message.
+        completion_tokens: length of the answer, if known.
+    """
+
+    row: SampleRow
+    replicate: int
+    question: str
+    expected: str | None
+    answer: str | None
+    status: str
+    extracted: str | None
+    score_status: str | None
+    value: float | None
+    explanation: str | None
+    failure: str | None
+    completion_tokens: int | None
+
+    def as_record(self) -> dict[str, Any]:
+        """The answer as JSON."""
+        own = {name: value for name, value in vars(self).items() if name != "row"}
+        return {"task_id": self.row.task_id, "sample_id": self.row.sample_id, **own}
+
+
+def tally(task: TaskReader, where: RowFilter) -> Tally:
+    """Count the answers of a task that match, reading only small columns."""
+    found = answers = 0
+    among: Counter[Outcome] = Counter()
+    for part in task.parts:
+        table = task.answers(part, where.measure)
+        fitting = where.fitting(table)
+        answers += table.num_rows
+        found += fitting.num_rows
+        for outcome in _SHOWN_OUTCOMES:
+            mask = outcome_mask(outcome, fitting, where.measure)
+            among[outcome] += mask.to_pylist().count(True)
+    return Tally(found, answers, {name: count for name, count in among.items() if count})
+
+
+def explained(task: TaskReader, where: RowFilter, *, limit: int | None = None) -> Iterator[ExplainedAnswer]:
+    """The answers of a task that match, in row order.
+
+    Args:
+        task: the task.
+        where: the filter. Its measure is the metric that explains the answers.
+        limit: at most this many.
+    """
+    return islice(_explained(task, where), limit)
+
+
+def _explained(task: TaskReader, where: RowFilter) -> Iterator[ExplainedAnswer]:
+    part, fitting = -1, frozenset[tuple[int, int]]()
+    for row in task.rows(where):
+        if row.part != part:
+            part = row.part
+            table = where.fitting(task.answers(part, where.measure))
+            fitting = frozenset(zip(table["row_index"].to_pylist(), table["replicate"].to_pylist(), strict=True))
+        for response in row.responses:
+            if (row.row_index, response["replicate"]) in fitting:
+                yield explain(row, response, where.measure)
+
+
+def explain(row: SampleRow, response: dict[str, Any], measure: Measure | None) -> ExplainedAnswer:
+    """One response of a sample, explained by a metric."""
+    replicate = response["replicate"]
+    score: dict[str, Any] = {}
+    if measure is not None:
+        entries = row.scores.get(measure.metric_id, ())
+        score = next((one for one in entries if (one["filter"], one["replicate"]) == (measure.filter, replicate)), {})
+    return ExplainedAnswer(
+        row,
+        replicate,
+        question_of(row.sample),
+        expected_of(row.sample),
+        response.get("answer"),
+        response["status"],
+        score.get("extracted"),
+        score.get("status"),
+        None if measure is None else score.get("values", {}).get(measure.value_key),
+        score.get("explanation"),
+        _failure(row, response),
+        response.get("completion_tokens"),
+    )
+
+
+def question_of(sample: dict[str, Any]) -> str:
+    """Text of a sample's last user message, with a marker for each medium; empty without one."""
+    asked = [message for message in sample.get("messages") or () if message["role"] == "user"]
+    content = asked[-1].get("content") if asked else None
+    if content is None or isinstance(content, str):
+        return content or ""
+    return content_text(content)
+
+
+def expected_of(sample: dict[str, Any]) -> str | None:
+    """A sample's reference as text: its label, else its references; None without both."""
+    label = resolve("label", sample=sample)
+    targets = resolve("targets", sample=sample)
+    several = [str(target) for target in targets] if isinstance(targets, list) else []
+    if sample.get("label") is None and len(several) > 1:
+        return " | ".join(several)
+    return None if label is MISSING or label is None else str(label)
+
+
+def _failure(row: SampleRow, response: dict[str, Any]) -> str | None:
+    if response["status"] != "error":
+        return None
+    own = [one for one in row.telemetry if one["replicate"] == response["replicate"]]
+    errors = own[0].get("errors") if own else None
+    kind = response.get("error_kind") or "error"
+    return f"{kind}: {errors[-1]}" if errors else str(kind)

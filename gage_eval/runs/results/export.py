@@ -1,0 +1,285 @@
+"""Exports: samples with their results as JSON lines, CSV, Parquet or one JSON file per sample, and for other tools.
+
+Each sample has ``predict_result`` (its responses, a list) and ``eval_result`` (its score rows by metric), and in
+tasks with an answer type ``score_card``. Answers of such tasks are also written as canonical answers. One part of a
+dataset is in memory at a time.
+"""
+
+import hashlib
+import json
+import os
+import re
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from gage_eval.base.canonical import canonical_json, canonical_text
+from gage_eval.base.errors import InputError, StoreError
+from gage_eval.base.tables import SAMPLES
+from gage_eval.data.sample.table import rows_of
+from gage_eval.runs.record import RunRecord
+from gage_eval.runs.results import inspect_export, lm_eval_export
+from gage_eval.runs.results.cards import Cards
+from gage_eval.runs.results.reading import TaskReader
+from gage_eval.runs.results.rows import Scores
+from gage_eval.runs.results.tabular import csv_records
+
+# Results are JSON text, because each metric has its own fields.
+EXPORTED = pa.schema(
+    [
+        ("task_id", pa.string()),
+        *SAMPLES.arrow,
+        *((name, pa.string()) for name in ("predict_result", "eval_result", "score_card")),
+    ]
+)
+_TABLES = ("responses", "scores", "compared")
+_PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,80}")
+
+
+class Target(Protocol):
+    """Where exports are written, such as a `gage_eval.runs.folder.RunFolder`."""
+
+    @property
+    def local(self) -> Path | None:
+        """The folder on this machine, None on S3."""
+
+    def write(self, name: str, data: bytes) -> None:
+        """Write a file, replacing an existing one."""
+
+
+@dataclass(frozen=True)
+class LocalTarget:
+    """A folder on this machine."""
+
+    local: Path
+
+    @classmethod
+    def made(cls, folder: Path) -> "LocalTarget":
+        """The folder; created if missing.
+
+        Raises:
+            InputError: it cannot be created.
+        """
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(f"'{folder}' cannot be created: {error.strerror}. Name another one with --to.") from error
+        return cls(folder)
+
+    def write(self, name: str, data: bytes) -> None:
+        """Write a file, replacing an existing one."""
+        file = self.local / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(data)
+
+
+def export(tasks: Sequence[TaskReader], kind: str, target: Target, record: RunRecord) -> str:
+    """Write one kind of export.
+
+    Args:
+        tasks: readers of the tasks, which must be scored and reported.
+        kind: one of `KINDS`.
+        target: where to write.
+        record: of the run.
+
+    Returns:
+        The name of the file or folder.
+
+    Raises:
+        InputError: a task is not scored yet.
+        StoreError: the file cannot be written.
+    """
+    for task in tasks:
+        _check(task)
+    try:
+        if kind == "lm-eval":
+            return _write_lm_eval(tasks, target, record)
+        if kind == "inspect":
+            return _write_inspect(tasks, target, record)
+        return PLAIN[kind](tasks, target)
+    except OSError as error:
+        place = tempfile.gettempdir() if target.local is None else target.local
+        reason = os.strerror(error.errno) if error.errno else error
+        raise StoreError(
+            f"the export {kind} cannot be written to '{place}': {reason}. Fix that, or name another "
+            f"folder with --to: gage export {record.run_id} --format {kind}"
+        ) from error
+
+
+def _check(task: TaskReader) -> None:
+    """Refuse an unfinished task: an export is always complete."""
+    for stage, output in (("infer", "responses"), ("auto_eval", "metrics"), ("report", "report")):
+        task.artifact(stage, output)
+
+
+def _write_parquet(tasks: Sequence[TaskReader], target: Target) -> str:
+    import pyarrow.parquet as pq
+
+    with _placed(target, "samples.parquet") as file, pq.ParquetWriter(file, EXPORTED) as writer:
+        for task in tasks:
+            for table in sample_tables(task):
+                writer.write_table(table)
+    return "samples.parquet"
+
+
+def _write_jsonl(tasks: Sequence[TaskReader], target: Target) -> str:
+    with _placed(target, "samples.jsonl") as file, file.open("wb") as lines:
+        for task in tasks:
+            for sample in sample_records(task):
+                lines.write(canonical_json({"task_id": task.task_id, **sample}) + b"\n")
+    return "samples.jsonl"
+
+
+def _write_files(tasks: Sequence[TaskReader], target: Target) -> str:
+    folders: set[str] = set()
+    for task in tasks:
+        folder, files = _different(file_name(task.task_id), task.task_id, folders), set[str]()
+        for sample in sample_records(task):
+            name = _different(file_name(sample["id"]), sample["id"], files)
+            target.write(f"samples/{folder}/{name}.json", canonical_json(sample) + b"\n")
+    return "samples"
+
+
+def _write_answers(tasks: Sequence[TaskReader], target: Target) -> str:
+    """Canonical answers, one per line, of the tasks that have an answer type."""
+    with _placed(target, "canonical_answers.jsonl") as file, file.open("wb") as lines:
+        for task in tasks:
+            for sample in sample_records(task) if task.cards else ():
+                assert task.cards is not None
+                for response in sample["predict_result"]:
+                    answer = task.cards.answer(task.task_id, sample, response)
+                    lines.write(canonical_json(answer.model_dump(mode="json")) + b"\n")
+    return "canonical_answers.jsonl"
+
+
+def _write_csv(tasks: Sequence[TaskReader], target: Target) -> str:
+    with _placed(target, "samples.csv") as file, file.open("wb") as lines:
+        rows = ({"task_id": task.task_id, **sample} for task in tasks for sample in sample_records(task))
+        lines.writelines(csv_records(rows, [name for name in EXPORTED.names if name != "row_index"]))
+    return "samples.csv"
+
+
+def _write_lm_eval(tasks: Sequence[TaskReader], target: Target, record: RunRecord) -> str:
+    """Results and samples as the lm-eval harness writes them; the tasks of each model in a separate folder."""
+    ended = record.finished or datetime.now(UTC)
+    moment = record.created.isoformat(timespec="microseconds").replace(":", "-").replace("+00-00", "")
+    models = list(dict.fromkeys(task.summary.model or "model" for task in tasks))
+    for model in models:
+        mine = [task for task in tasks if (task.summary.model or "model") == model]
+        folder = f"{lm_eval_export.FOLDER}/{lm_eval_export.sanitized(model)}"
+        results = lm_eval_export.results(mine, record.created.timestamp(), ended.timestamp())
+        target.write(f"{folder}/results_{moment}.json", json.dumps(results, indent=2, ensure_ascii=False).encode())
+        for task in mine:
+            name = f"{folder}/samples_{lm_eval_export.sanitized(task.task_id)}_{moment}.jsonl"
+            with _placed(target, name) as file, file.open("wb") as lines:
+                lines.writelines(lm_eval_export.sample_lines(task))
+    return lm_eval_export.FOLDER
+
+
+def _write_inspect(tasks: Sequence[TaskReader], target: Target, record: RunRecord) -> str:
+    for task in tasks:
+        with _placed(target, f"{inspect_export.FOLDER}/{file_name(task.task_id)}.eval") as file:
+            ended = record.finished or datetime.now(UTC)
+            inspect_export.write_log(task, file, run_id=record.run_id, created=record.created, finished=ended)
+    return inspect_export.FOLDER
+
+
+PLAIN = {
+    "jsonl": _write_jsonl,
+    "csv": _write_csv,
+    "parquet": _write_parquet,
+    "per_sample_json": _write_files,
+    "canonical_answers": _write_answers,
+}
+"""The writer of each kind of export that needs nothing of the run but its tasks."""
+
+KINDS = (*PLAIN, "lm-eval", "inspect")
+"""The kinds of exports."""
+
+
+def sample_tables(task: TaskReader) -> Iterator[pa.Table]:
+    """The task's samples with their results as tables of the schema `EXPORTED`, part by part.
+
+    Raises:
+        InputError: the task is not scored yet.
+    """
+    _check(task)
+    for index in task.parts:
+        part = task.part(index, tables=_TABLES)
+        table = part.samples
+        rows = table["row_index"].to_pylist()
+        evaluated = [part.scores.get(row, {}) for row in rows]
+        cards = task.cards
+        columns = {
+            **{name: table[name] for name in table.column_names},
+            "task_id": pa.repeat(pa.scalar(task.task_id), table.num_rows),
+            "predict_result": pa.array([canonical_text(part.responses[row]) for row in rows], pa.string()),
+            "eval_result": pa.array([canonical_text(scores) for scores in evaluated], pa.string()),
+            "score_card": pa.array(
+                [
+                    None if cards is None else canonical_text(_card(cards, part.responses[row], scores))
+                    for row, scores in zip(rows, evaluated, strict=True)
+                ],
+                pa.string(),
+            ),
+        }
+        yield pa.Table.from_arrays([columns[name] for name in EXPORTED.names], schema=EXPORTED)
+
+
+def sample_records(task: TaskReader) -> Iterator[dict[str, Any]]:
+    """The task's samples in canonical form with ``predict_result`` and ``eval_result``, in row order.
+
+    Raises:
+        InputError: the task is not scored yet.
+    """
+    _check(task)
+    for index in task.parts:
+        part = task.part(index, tables=_TABLES)
+        for row, sample in zip(part.samples["row_index"].to_pylist(), rows_of(part.samples), strict=True):
+            responses, scores = part.responses[row], part.scores.get(row, {})
+            record = {**sample, "predict_result": responses, "eval_result": scores}
+            if task.cards is not None:
+                record["score_card"] = _card(task.cards, responses, scores)
+            yield record
+
+
+def _card(cards: Cards, responses: list[dict[str, Any]], scores: Scores) -> dict[str, Any]:
+    return cards.card(responses, scores).model_dump(mode="json")
+
+
+def file_name(text: str) -> str:
+    """A file name for a sample or task: its id if that is a safe name, else a hash of it."""
+    return text if _PLAIN.fullmatch(text) else _hash(text)[:24]
+
+
+def _different(name: str, text: str, taken: set[str]) -> str:
+    """A name that differs from those taken also where capitals do not count, as on the disks of many laptops."""
+    if name.casefold() in taken:
+        name = f"{name}-{_hash(text)[:8]}"
+    taken.add(name.casefold())
+    return name
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+@contextmanager
+def _placed(target: Target, name: str) -> Iterator[Path]:
+    """Context of a local file to write. Once it is complete, it becomes the target's file of that name."""
+    local = target.local
+    # It is written under another name and renamed in one step, so a kill leaves no partial file.
+    with tempfile.TemporaryDirectory(prefix=".tmp-export-", dir=local) as temporary:
+        file = Path(temporary) / Path(name).name
+        yield file
+        if local is not None:
+            (local / name).parent.mkdir(parents=True, exist_ok=True)
+            file.replace(local / name)
+        else:
+            target.write(name, file.read_bytes())

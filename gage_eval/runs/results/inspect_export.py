@@ -1,0 +1,296 @@
+"""Export as logs of Inspect: one ``.eval`` file per task, which `inspect view` and Inspect's own reader open.
+
+A log is a ZIP file: ``header.json`` (the task, its numbers), one JSON file per sample and epoch, and ``summaries.json``
+with a line of each for lists. Samples are written one by one, so that a large task needs little memory.
+"""
+
+import json
+import zipfile
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from gage_eval.base.canonical import canonical_text, decode
+from gage_eval.base.version import __version__
+from gage_eval.report.metric_names import metric_name
+from gage_eval.report.summary import MetricSummary, TaskSummary
+from gage_eval.runs.results.reading import TaskReader
+from gage_eval.runs.results.rows import SampleRow
+from gage_eval.runs.results.sent_requests import Asked, everything_asked
+
+FOLDER = "inspect"
+_LOG_VERSION = 2
+_STOP_REASONS = {
+    "stop": "stop",
+    "length": "max_tokens",
+    "tool_calls": "tool_calls",
+    "content_filter": "content_filter",
+}
+# Texts in summaries.json are cut after this many characters, as Inspect does.
+_SHORT = 1024
+# Sampling parameters by the names of Inspect's GenerateConfig.
+_CONFIG = {
+    "temperature": "temperature",
+    "top_p": "top_p",
+    "top_k": "top_k",
+    "max_tokens": "max_tokens",
+    "max_completion_tokens": "max_tokens",
+    "frequency_penalty": "frequency_penalty",
+    "presence_penalty": "presence_penalty",
+    "seed": "seed",
+    "stop": "stop_seqs",
+}
+
+
+def write_log(task: TaskReader, file: Path, *, run_id: str, created: datetime, finished: datetime) -> None:
+    """Write a task's log.
+
+    Args:
+        task: scored and reported.
+        file: the log.
+        run_id: the run's name.
+        created, finished: when the run started and ended.
+    """
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as log:
+        spec = _spec(task, run_id, created)
+        log.writestr("_journal/start.json", _text({"version": _LOG_VERSION, "eval": spec, "plan": _PLAN}))
+        summaries: list[dict[str, Any]] = []
+        config: dict[str, Any] = {}
+        for sample, request in _samples(task):
+            config = config or _generate_config(request)
+            log.writestr(f"samples/{sample['id']}_epoch_{sample['epoch']}.json", _text(sample))
+            summaries.append(_summary(sample))
+        log.writestr("summaries.json", _text(summaries))
+        header = {
+            "version": _LOG_VERSION,
+            "status": "success",
+            "eval": {**spec, "model_generate_config": config},
+            "plan": _PLAN,
+            "results": _results(task.summary, len(summaries)),
+            "stats": {
+                "started_at": created.isoformat(),
+                "completed_at": finished.isoformat(),
+                "model_usage": {_model(task): _usage(task.summary.tokens.prompt, task.summary.tokens.completion)},
+            },
+        }
+        log.writestr("header.json", _text(header))
+
+
+_PLAN = {"name": "plan", "steps": [], "config": {}}
+
+
+def _spec(task: TaskReader, run_id: str, created: datetime) -> dict[str, Any]:
+    summary = task.summary
+    return {
+        "eval_id": f"{run_id}-{task.task_id}",
+        "run_id": run_id,
+        "created": created.isoformat(),
+        "task": task.task_id,
+        "task_id": task.task_id,
+        "task_version": 0,
+        "dataset": {"name": summary.dataset_id, "samples": summary.sample_count},
+        "model": _model(task),
+        "config": {"epochs": max(1, sum(summary.responses.values()) // max(1, task.asked.rows))},
+        "packages": {"gage_eval": __version__},
+    }
+
+
+def _results(summary: TaskSummary, logged: int) -> dict[str, Any]:
+    return {
+        "total_samples": logged,
+        "completed_samples": logged - summary.responses.get("error", 0),
+        "scores": [_score(metric) for metric in summary.metrics],
+    }
+
+
+def _score(metric: MetricSummary) -> dict[str, Any]:
+    numbers = {metric.aggregation: metric.value, "stderr": metric.stderr}
+    return {
+        "name": _score_name(metric.metric_id, metric.filter, metric.value_key),
+        "scorer": metric.implementation,
+        "scored_samples": metric.n,
+        "unscored_samples": metric.unscored,
+        "metrics": {name: {"name": name, "value": value} for name, value in numbers.items() if value is not None},
+        "metadata": {"ci_low": metric.ci_low, "ci_high": metric.ci_high, "unparsed": metric.unparsed},
+    }
+
+
+def _samples(task: TaskReader) -> Iterator[tuple[dict[str, Any], Mapping[str, Any]]]:
+    """Every response as a sample of Inspect, with the request's body."""
+    for asked in everything_asked(task):
+        yield _sample(task, asked), asked.request
+
+
+def _sample(task: TaskReader, asked: Asked) -> dict[str, Any]:
+    row, replicate, request, response, telemetry = asked
+    messages = _messages(request.get("messages") or ())
+    answer = _answer(response, _model(task))
+    usage = _usage(response.get("prompt_tokens"), response.get("completion_tokens"))
+    seconds = telemetry["latency_ms"] / 1000 if telemetry.get("latency_ms") is not None else None
+    sample = {
+        "id": row.sample_id,
+        "epoch": replicate + 1,
+        "input": messages or str(request.get("prompt", "")),
+        "choices": [str(option.get("content", "")) for option in row.sample.get("options") or ()] or None,
+        "target": _target(row.sample),
+        "messages": [*messages, answer],
+        "output": {
+            "model": _model(task),
+            "choices": [
+                {"message": answer, "stop_reason": _STOP_REASONS.get(response.get("finish_reason", ""), "unknown")}
+            ],
+            "completion": response.get("answer") or "",
+            "usage": usage,
+            "time": seconds,
+        },
+        "scores": dict(_scores(row, replicate)),
+        "metadata": {**(row.sample.get("metadata") or {}), "status": response["status"]},
+        "model_usage": {_model(task): usage},
+        "total_time": seconds,
+    }
+    if response["status"] == "error":
+        lines = telemetry.get("errors") or [response.get("error_kind") or "error"]
+        sample["error"] = {"message": lines[-1], "traceback": "\n".join(lines), "traceback_ansi": "\n".join(lines)}
+    return {name: value for name, value in sample.items() if value is not None}
+
+
+def _scores(row: SampleRow, replicate: int) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The scores of a response by name; an answer that could not be scored has none."""
+    for metric_id, entries in row.scores.items():
+        for entry in entries:
+            if entry["replicate"] != replicate:
+                continue
+            for key, value in entry["values"].items():
+                if value is not None:
+                    kept = {"status": entry["status"], "reason": entry["reason"], **entry.get("metadata", {})}
+                    yield (
+                        _score_name(metric_id, entry["filter"], key),
+                        {
+                            "value": value,
+                            "answer": entry["extracted"],
+                            "explanation": entry["explanation"],
+                            "metadata": {name: item for name, item in kept.items() if item is not None},
+                        },
+                    )
+
+
+def _score_name(metric_id: str, filter_: str | None, value_key: str) -> str:
+    return metric_name(metric_id, filter_, value_key, "mean")
+
+
+def _messages(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Messages in OpenAI's form as those of Inspect."""
+    return [_message(message) for message in messages]
+
+
+def _message(message: Mapping[str, Any]) -> dict[str, Any]:
+    content = message.get("content")
+    out: dict[str, Any] = {
+        "role": "system" if message["role"] == "developer" else message["role"],
+        "content": content if isinstance(content, str) else [_segment(one) for one in content or ()],
+    }
+    if message.get("tool_calls"):
+        out["tool_calls"] = [_tool_call(call) for call in message["tool_calls"]]
+    if message["role"] == "tool":
+        out |= {name: message[key] for name, key in (("tool_call_id",) * 2, ("function", "name")) if message.get(key)}
+    return out
+
+
+def _segment(segment: Mapping[str, Any]) -> dict[str, Any]:
+    kind = segment.get("type")
+    if kind == "text":
+        return {"type": "text", "text": segment.get("text", "")}
+    medium = segment.get(str(kind))
+    url = medium.get("url") if isinstance(medium, Mapping) else medium
+    if kind == "image_url" and isinstance(url, str):
+        return {"type": "image", "image": url}
+    if kind == "audio_url" and isinstance(url, str):
+        return {"type": "audio", "audio": url, "format": "mp3" if url.endswith(".mp3") else "wav"}
+    if kind == "video_url" and isinstance(url, str):
+        return {"type": "video", "video": url, "format": "mp4"}
+    return {"type": "text", "text": canonical_text(dict(segment))}
+
+
+def _tool_call(call: Mapping[str, Any]) -> dict[str, Any]:
+    function = call.get("function") or {}
+    arguments = function.get("arguments")
+    if isinstance(arguments, str):
+        try:
+            arguments = decode(arguments)
+        except ValueError:
+            arguments = {"arguments": arguments}
+    return {
+        "id": call.get("id", ""),
+        "function": function.get("name", ""),
+        "arguments": arguments if isinstance(arguments, dict) else {},
+        "type": "function",
+    }
+
+
+def _answer(response: Mapping[str, Any], model: str) -> dict[str, Any]:
+    text = response.get("answer") or ""
+    content: str | list[dict[str, Any]] = text
+    if response.get("reasoning"):
+        content = [{"type": "reasoning", "reasoning": response["reasoning"]}, {"type": "text", "text": text}]
+    message: dict[str, Any] = {"role": "assistant", "source": "generate", "model": model, "content": content}
+    calls = response.get("tool_calls")
+    if isinstance(calls, list) and calls:
+        message["tool_calls"] = [_tool_call(call) for call in calls if isinstance(call, Mapping)]
+    return message
+
+
+def _target(sample: Mapping[str, Any]) -> str | list[str]:
+    """The texts of the references; without any, the label."""
+    texts = []
+    for reference in sample.get("references") or ():
+        answer = reference.get("answer") if isinstance(reference, Mapping) else None
+        texts += [str(one["text"]) for one in answer or () if isinstance(one, Mapping) and one.get("type") == "text"]
+    if not texts:
+        return str(sample.get("label") or "")
+    return texts[0] if len(texts) == 1 else texts
+
+
+def _generate_config(request: Mapping[str, Any]) -> dict[str, Any]:
+    found = {_CONFIG[name]: value for name, value in request.items() if name in _CONFIG and value is not None}
+    if isinstance(found.get("stop_seqs"), str):
+        found["stop_seqs"] = [found["stop_seqs"]]
+    return found
+
+
+def _usage(prompt: int | None, completion: int | None) -> dict[str, int]:
+    return {
+        "input_tokens": prompt or 0,
+        "output_tokens": completion or 0,
+        "total_tokens": (prompt or 0) + (completion or 0),
+    }
+
+
+def _summary(sample: Mapping[str, Any]) -> dict[str, Any]:
+    """A sample's entry of ``summaries.json``, with short texts."""
+    asked = sample["input"]
+    last = asked if isinstance(asked, str) else asked[-1]["content"]
+    shown = last if isinstance(last, str) else canonical_text(last)
+    error = {"error": sample["error"]["message"]} if "error" in sample else {}
+    return {
+        "id": sample["id"],
+        "epoch": sample["epoch"],
+        "input": shown[:_SHORT],
+        "target": sample["target"],
+        "scores": {
+            name: {"value": score["value"], "answer": (score["answer"] or "")[:_SHORT]}
+            for name, score in sample["scores"].items()
+        },
+        "model_usage": sample["model_usage"],
+        "completed": True,
+        "message_count": len(sample["messages"]),
+        **error,
+    }
+
+
+def _model(task: TaskReader) -> str:
+    return task.summary.model or "model"
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

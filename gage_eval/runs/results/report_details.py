@@ -1,0 +1,367 @@
+"""What report.html shows besides the summary, read from the run: few samples, a few small columns of all answers."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from gage_eval.base.canonical import canonical_text
+from gage_eval.base.errors import InputError
+from gage_eval.data.sample.rules import content_text
+from gage_eval.report.details import Bin, Comparison, Kind, KindOfAnswer, Message, RunDetails, SampleCard, TaskDetails
+from gage_eval.report.summary import format_value
+from gage_eval.runs.record import RunRecord
+from gage_eval.runs.results.explain import explain
+from gage_eval.runs.results.outcomes import Measure, outcome_mask
+from gage_eval.runs.results.reading import TaskReader
+from gage_eval.runs.results.rows import SampleRow, read_part, verdict_name
+from gage_eval.scoring.metrics.scale import Scale
+
+CARDS = 10
+"""Samples of each kind."""
+
+# A million rows; of larger tasks, the report shows the first ones.
+_MOST_PARTS = 256
+# Answers are read whole only to count their characters, where no tokens are known.
+_MOST_TEXT_PARTS = 8
+_MOST_REASONS = 12
+_BINS = 10
+_PROMPT_KEYS = frozenset({"messages", "prompt", "model", "tools", "choices"})
+_STATUS_KINDS: tuple[Kind, ...] = ("error", "refused", "truncated")
+
+_Array = np.ndarray[Any, np.dtype[Any]]
+
+
+def run_details(
+    record: RunRecord,
+    tasks: Iterable[TaskReader],
+    *,
+    began: datetime | None = None,
+    comparison: Comparison | None = None,
+) -> RunDetails:
+    """What the report shows of a run besides its summary.
+
+    Args:
+        record: of the run.
+        tasks: its scored tasks.
+        began: when it began, in UTC.
+        comparison: with a baseline.
+    """
+    stages = record.by_stage.items()
+    return RunDetails(
+        began=began,
+        config_source=record.config.source,
+        config_digest=record.config.digest,
+        config_text=record.config.text,
+        options={name: value for name, value in record.options.items() if value not in (None, False, [], {})},
+        packages=record.packages,
+        digests=tuple((task_id, stage, found.key) for (task_id, stage), found in stages if found.key),
+        tasks={task.task_id: task_details(task) for task in tasks},
+        comparison=comparison,
+    )
+
+
+def task_details(task: TaskReader) -> TaskDetails:
+    """Samples of each kind, distributions and reasons of a task.
+
+    Small columns of all answers are read, at most a million rows. Samples are from the first parts that have ten of
+    their kind.
+    """
+    measure = task.measures[0] if task.measures else None
+    scan = _Scan(task, measure)
+    for part in islice(task.parts, _MOST_PARTS):
+        scan.read(part)
+    values, scored, lengths = scan.columns()
+    cards, sampling = _cards(task, scan, measure)
+    return TaskDetails(
+        measure=None if measure is None else measure.name,
+        answers=scan.answers,
+        complete=len(task.parts) <= _MOST_PARTS,
+        kinds=tuple(KindOfAnswer(kind, scan.counts[kind], tuple(cards.get(kind, ()))) for kind in scan.kinds),
+        distribution=_distribution(values[scored], measure.scale) if measure is not None else (),
+        lengths=_lengths(lengths, np.where(scored, values, np.nan)),
+        length_unit="characters" if scan.counts_characters else "tokens",
+        reasons=_reasons(task, scan, measure),
+        sampling=sampling,
+    )
+
+
+@dataclass
+class _Kept:
+    """The answers of a kind to show: (rank, part, row index, replicate); the lowest rank is shown first."""
+
+    found: list[tuple[float, int, int, int]] = field(default_factory=list)
+
+    def add(self, part: int, ranks: _Array, table: pa.Table) -> None:
+        if len(self.found) >= CARDS:
+            return
+        rows, replicates = table["row_index"].to_numpy(), table["replicate"].to_numpy()
+        for place in np.argsort(ranks, kind="stable")[: CARDS - len(self.found)].tolist():
+            self.found.append((float(ranks[place]), part, int(rows[place]), int(replicates[place])))
+
+
+class _Scan:
+    """One pass over the small columns of a task's answers."""
+
+    def __init__(self, task: TaskReader, measure: Measure | None) -> None:
+        self._task, self._measure = task, measure
+        self._judges = measure is not None and measure.passes is not None
+        self._tables: list[tuple[_Array, _Array, _Array]] = []
+        self._texts_read = 0
+        self.counts_characters = False
+        self.answers = 0
+        self.counts: dict[Kind, int] = {}
+        self.kept: dict[Kind, _Kept] = {}
+        self.errors: dict[str, int] = {}
+
+    @property
+    def kinds(self) -> list[Kind]:
+        """The kinds that occur, in the order of the report."""
+        order: tuple[Kind, ...] = (*_STATUS_KINDS, "unparsed", "unscored", "wrong", "right", "lowest", "highest")
+        return [kind for kind in order if self.counts.get(kind)]
+
+    def read(self, part: int) -> None:
+        """Look at the answers of a part."""
+        table = self._task.answers(part, self._measure)
+        self.answers += table.num_rows
+        values = table["value"].to_numpy(zero_copy_only=False).astype(np.float64)
+        status = table["score_status"]
+        scored = pc.fill_null(pc.is_in(status, pa.array(["scored", "unparsed"])), fill_value=False)
+        self._tables.append((values, _mask(scored), self._length(part, table)))
+        _count(self.errors, table["error_kind"])
+        self._sort(part, table, values)
+
+    def columns(self) -> tuple[_Array, _Array, _Array]:
+        """Values, which of them count, and lengths (nan where unknown)."""
+        if not self._tables:
+            return np.empty(0), np.empty(0, dtype=bool), np.empty(0)
+        values, scored, lengths = (np.concatenate(columns) for columns in zip(*self._tables, strict=True))
+        return values, scored, lengths
+
+    def _length(self, part: int, table: pa.Table) -> _Array:
+        tokens = table["completion_tokens"]
+        if tokens.null_count < table.num_rows and not self.counts_characters:
+            return np.asarray(tokens.to_numpy(zero_copy_only=False), dtype=np.float64)
+        if self._texts_read >= _MOST_TEXT_PARTS or (self._tables and not self.counts_characters):
+            return np.full(table.num_rows, np.nan)
+        self.counts_characters = True
+        self._texts_read += 1
+        answers = read_part(self._task.responses, part, ("answer",))["answer"]
+        return np.asarray(pc.utf8_length(answers).to_numpy(zero_copy_only=False), dtype=np.float64)
+
+    def _sort(self, part: int, table: pa.Table, values: _Array) -> None:
+        """Give each answer its kind; an answer of several kinds counts under the first."""
+        taken = np.zeros(table.num_rows, dtype=bool)
+        status = table["status"]
+        for kind in _STATUS_KINDS:
+            taken |= self._take(kind, part, table, _mask(pc.equal(status, kind)) & ~taken)
+        for kind in ("unparsed", "unscored"):
+            equal = pc.fill_null(pc.equal(table["score_status"], kind), fill_value=False)
+            taken |= self._take(kind, part, table, _mask(equal) & ~taken)
+        if self._measure is None:
+            return
+        scored = _mask(pc.fill_null(pc.equal(table["score_status"], "scored"), fill_value=False)) & ~taken
+        scored &= ~np.isnan(values)
+        sign = -1.0 if self._measure.scale.higher_is_better is False else 1.0
+        wrong = self._wrong(table)
+        if wrong is None:
+            self._take("lowest", part, table, scored, sign * values)
+            self._take("highest", part, table, scored, -sign * values)
+        else:
+            self._take("wrong", part, table, scored & wrong, sign * values)
+            self._take("right", part, table, scored & ~wrong, -sign * values)
+
+    def _wrong(self, table: pa.Table) -> _Array | None:
+        if not self._judges:
+            return None
+        try:
+            return _mask(outcome_mask("wrong", table, self._measure))
+        except InputError:  # nothing says which value is right
+            self._judges = False
+            return None
+
+    def _take(self, kind: Kind, part: int, table: pa.Table, mask: _Array, ranks: _Array | None = None) -> _Array:
+        count = int(mask.sum())
+        if count:
+            self.counts[kind] = self.counts.get(kind, 0) + count
+            chosen = np.zeros(count) if ranks is None else ranks[mask]
+            self.kept.setdefault(kind, _Kept()).add(part, chosen, table.filter(pa.array(mask)))
+        return mask
+
+
+def _mask(column: pa.ChunkedArray) -> _Array:
+    return np.asarray(column.to_numpy(zero_copy_only=False), dtype=bool)
+
+
+# --- samples
+
+
+def _cards(
+    task: TaskReader, scan: _Scan, measure: Measure | None
+) -> tuple[dict[Kind, list[SampleCard]], dict[str, Any]]:
+    """The cards of each kind, and the sampling parameters of one of their requests."""
+    wanted: dict[int, set[int]] = {}
+    for kept in scan.kept.values():
+        for _, part, row_index, _ in kept.found:
+            wanted.setdefault(part, set()).add(row_index)
+    found: dict[tuple[int, int], SampleCard] = {}
+    sampling: dict[str, Any] = {}
+    for part, indexes in wanted.items():
+        rows = list(task.rows_of_part(part, sorted(indexes)))
+        bodies = _bodies(task, part, {row.row_index: row.sample_id for row in rows})
+        for body in bodies.values():
+            sampling = sampling or {name: value for name, value in body.items() if name not in _PROMPT_KEYS}
+            break
+        for row in rows:
+            for response in row.responses:
+                place = (row.row_index, response["replicate"])
+                found[place] = _card(row, response, bodies.get((row.sample_id, place[1])), measure, task.measures)
+    cards: dict[Kind, list[SampleCard]] = {}
+    for kind, kept in scan.kept.items():
+        for _, _, row_index, replicate in kept.found:
+            if (card := found.get((row_index, replicate))) is not None:
+                labels = tuple(dict.fromkeys((kind, *card.labels)))
+                cards.setdefault(kind, []).append(replace(card, labels=labels))
+    return cards, sampling
+
+
+def _bodies(task: TaskReader, part: int, samples: Mapping[int, str]) -> Mapping[tuple[str, int], dict[str, Any]]:
+    try:
+        return task.requests(part, samples)
+    except InputError:  # the config names something that is gone: the samples' messages are shown
+        return {}
+
+
+def _card(
+    row: SampleRow,
+    response: dict[str, Any],
+    body: Mapping[str, Any] | None,
+    measure: Measure | None,
+    measures: Sequence[Measure],
+) -> SampleCard:
+    one = explain(row, response, measure)
+    labels: list[Kind] = [kind for kind in _STATUS_KINDS if one.status == kind]
+    if one.score_status in ("unparsed", "unscored"):
+        labels.append("unparsed" if one.score_status == "unparsed" else "unscored")
+    prompt = _prompt(body) if body is not None else ()
+    return SampleCard(
+        sample_id=row.sample_id,
+        replicate=one.replicate,
+        labels=tuple(labels),
+        prompt=prompt or _messages(row.sample.get("messages") or ()),
+        as_sent=bool(prompt),
+        answer=one.answer,
+        reasoning=response.get("reasoning"),
+        extracted=one.extracted,
+        expected=one.expected,
+        explanation=one.explanation,
+        failure=one.failure,
+        scores=tuple(_scores(row, one.replicate, measures)),
+        judgments=tuple(
+            f"{name}: {words}" if (name := verdict_name(judged)) else str(words)
+            for judged in row.judgments
+            if judged.get("replicate", 0) == one.replicate
+            and (words := judged.get("explanation") or judged.get("text"))
+        ),
+    ).trimmed()
+
+
+def _scores(row: SampleRow, replicate: int, measures: Sequence[Measure]) -> Iterable[tuple[str, str]]:
+    for measure in measures:
+        for entry in row.scores.get(measure.metric_id, ()):
+            value = entry["values"].get(measure.value_key)
+            if (entry["filter"], entry["replicate"]) == (measure.filter, replicate) and value is not None:
+                yield measure.name, format_value(value)
+
+
+def _prompt(body: Mapping[str, Any]) -> tuple[Message, ...]:
+    if isinstance(messages := body.get("messages"), list):
+        return _messages(messages)
+    if isinstance(prompt := body.get("prompt"), str):
+        choices = [Message("choice", str(choice)) for choice in body.get("choices") or ()]
+        return (Message("prompt", prompt), *choices)
+    return (Message("request", canonical_text(dict(body))),)
+
+
+def _messages(messages: Iterable[Mapping[str, Any]]) -> tuple[Message, ...]:
+    return tuple(Message(str(one.get("role", "")), _content(one)) for one in messages)
+
+
+def _content(message: Mapping[str, Any]) -> str:
+    content = message.get("content")
+    if isinstance(content, list):
+        # Data URLs are megabytes, so a medium is shown as a marker.
+        return content_text(part if isinstance(part, Mapping) else {"text": str(part)} for part in content)
+    text = "" if content is None else str(content)
+    return text or (canonical_text(message["tool_calls"]) if message.get("tool_calls") else "")
+
+
+# --- charts and reasons
+
+
+def _distribution(values: _Array, scale: Scale) -> tuple[Bin, ...]:
+    """How many answers have which score; two bars for 0 and 1."""
+    values = values[np.isfinite(values)]
+    if not len(values):
+        return ()
+    different = np.unique(values[:100_000])
+    if len(different) <= _BINS and np.isin(values, different).all():
+        return tuple(Bin(f"{value:.3g}", int((values == value).sum())) for value in different.tolist())
+    low = float(values.min()) if scale.low is None else min(scale.low, float(values.min()))
+    high = float(values.max()) if scale.high is None else max(scale.high, float(values.max()))
+    counts, edges = np.histogram(values, bins=_BINS, range=(low, high))
+    return tuple(Bin(f"{edge:.3g}", int(count)) for edge, count in zip(edges.tolist(), counts.tolist(), strict=False))
+
+
+def _lengths(lengths: _Array, values: _Array) -> tuple[Bin, ...]:
+    """Answers in up to eight groups by length, with the mean score of each; empty where all are of one length."""
+    known = np.isfinite(lengths)
+    lengths, values = lengths[known], values[known]
+    if not len(lengths):
+        return ()
+    edges = np.unique(np.quantile(lengths, np.linspace(0, 1, 9), method="lower"))
+    places = np.searchsorted(edges, lengths, side="right") - 1
+    places = np.minimum(places, max(len(edges) - 2, 0))
+    bins = []
+    for place in np.unique(places).tolist():
+        mine = places == place
+        counted = values[mine][np.isfinite(values[mine])]
+        mean = float(counted.mean()) if len(counted) else None
+        bins.append(Bin(f"≥{edges[place]:,.0f}", int(mine.sum()), mean))
+    return tuple(bins) if len(bins) > 1 else ()
+
+
+def _reasons(task: TaskReader, scan: _Scan, measure: Measure | None) -> tuple[tuple[str, str, int], ...]:
+    """Why rows failed: errors of requests, unscored rows by reason, rejected rows by reason."""
+    found = [("request", kind, count) for kind, count in _most(scan.errors)]
+    if measure is not None and (scan.counts.get("unparsed") or scan.counts.get("unscored")):
+        reasons: dict[str, int] = {}
+        for part in islice(task.parts, _MOST_PARTS):
+            scores = read_part(task.scores[measure.metric_id], part, ("filter", "reason"))
+            _count(reasons, measure.of_filter(scores)["reason"])
+        reasons.pop("unanswered", None)  # The errors of the requests say it.
+        found += [(measure.name, reason.replace("_", " "), count) for reason, count in _most(reasons)]
+    for stage, output in (("standardize", "rejects"), ("preprocess", "prepare_rejects")):
+        rejected: dict[str, int] = {}
+        rejects = task.artifact(stage, output)
+        for table in rejects.tables(columns=["reason"]) if rejects.rows else ():
+            _count(rejected, table["reason"])
+        found += [(f"rejected in {stage}", reason, count) for reason, count in _most(rejected)]
+    return tuple(found)
+
+
+def _count(counts: dict[str, int], column: pa.ChunkedArray) -> None:
+    for entry in pc.value_counts(column.drop_null()).to_pylist():
+        name = entry["values"][:600]
+        # The texts of reasons may differ in every row.
+        if name in counts or len(counts) < 1000:
+            counts[name] = counts.get(name, 0) + entry["counts"]
+
+
+def _most(counts: Mapping[str, int]) -> list[tuple[str, int]]:
+    return sorted(counts.items(), key=lambda one: (-one[1], one[0]))[:_MOST_REASONS]

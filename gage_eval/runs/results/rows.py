@@ -1,0 +1,116 @@
+"""Rows of a stored run: one sample with all its stored data, made from tables."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from gage_eval.base.canonical import decode
+from gage_eval.runs.results.calls import PendingResponses
+from gage_eval.store import Artifact
+
+Scores = dict[str, list[dict[str, Any]]]
+"""Score rows of a sample by metric id, each as `score_entry` gives it."""
+
+_OF_ROW = frozenset({"row_index", "sample_id"})
+_JSON_COLUMNS = ("tool_calls", "parsed")
+
+
+@dataclass(frozen=True)
+class SampleRow:
+    """One sample of a task with all its stored data.
+
+    Attributes:
+        task_id: the task.
+        part: the part of the dataset that holds it.
+        row_index: index of its record in the dataset, from 0.
+        sample_id: id of the sample.
+        sample: the sample in canonical form.
+        responses, telemetry, judgments: rows of those tables by replicate, without nulls; may be empty.
+        scores: score rows by metric id.
+    """
+
+    task_id: str
+    part: int
+    row_index: int
+    sample_id: str
+    sample: dict[str, Any]
+    responses: list[dict[str, Any]] = field(default_factory=list)
+    telemetry: list[dict[str, Any]] = field(default_factory=list)
+    judgments: list[dict[str, Any]] = field(default_factory=list)
+    scores: Scores = field(default_factory=dict)
+
+    def as_record(self) -> dict[str, Any]:
+        """The row as JSON."""
+        return {name: value for name, value in vars(self).items() if name != "part"}
+
+
+@dataclass(frozen=True)
+class PartRows:
+    """Rows of one part, by table.
+
+    Attributes:
+        samples: rows of `tables.SAMPLES`.
+        responses, telemetry, judgments: rows of those tables by row index.
+        scores: score rows by row index and metric id.
+    """
+
+    samples: pa.Table
+    responses: dict[int, list[dict[str, Any]]]
+    telemetry: dict[int, list[dict[str, Any]]]
+    judgments: dict[int, list[dict[str, Any]]]
+    scores: dict[int, Scores]
+
+
+def score_entry(row: Mapping[str, Any], compared: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """A row of `tables.SCORES` as an entry of a metric; ``compared`` is added to its metadata."""
+    metadata = {**(compared or {}), **(decode(row["metadata"]) if row["metadata"] else {})}
+    return {
+        "replicate": row["replicate"],
+        "filter": row["filter"],
+        "status": row["status"],
+        "values": dict(row["values"] or []),
+        "extracted": row["extracted"],
+        "reason": row["reason"],
+        "explanation": row["explanation"],
+        **({"metadata": metadata} if metadata else {}),
+        **({"overrides": decode(row["overrides"])} if row["overrides"] else {}),
+    }
+
+
+def verdict_name(judgment: Mapping[str, Any]) -> str:
+    """Which of several verdicts a judgment is, such as ``expert, slot 1``; empty for the only one of an answer."""
+    numbered = [f"{name} {judgment[name]}" for name in ("slot", "draw") if judgment.get(name)]
+    return ", ".join([judgment["judge"], *numbered]) if judgment.get("judge") is not None else ""
+
+
+def read_part(
+    source: Artifact | PendingResponses,
+    part: int,
+    columns: Sequence[str] | None = None,
+    rows: Sequence[int] | None = None,
+) -> pa.Table:
+    """The rows of a part, or at least those with these row indexes; empty if the table has no such part, as in a task
+    without a judge."""
+    if isinstance(source, Artifact) and part not in {one.index for one in source.parts}:
+        empty = source.schema.empty()
+        return empty if columns is None else empty.select(list(columns))
+    return source.read(part, columns, rows=rows) if isinstance(source, Artifact) else source.read(part, columns)
+
+
+def only_rows(table: pa.Table, only: Sequence[int] | None) -> pa.Table:
+    return table if only is None else table.filter(pc.is_in(table["row_index"], pa.array(only, pa.int64())))
+
+
+def by_row(table: pa.Table) -> dict[int, list[dict[str, Any]]]:
+    """Rows by row index, without nulls; JSON columns as values."""
+    out: dict[int, list[dict[str, Any]]] = {}
+    for row in table.to_pylist():
+        kept = {name: value for name, value in row.items() if value is not None and name not in _OF_ROW}
+        for name in _JSON_COLUMNS:
+            if name in kept:
+                kept[name] = decode(kept[name])
+        out.setdefault(row["row_index"], []).append(kept)
+    return out

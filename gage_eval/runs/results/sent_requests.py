@@ -1,0 +1,96 @@
+"""What was asked: the answers of a task with their requests, and the calls about one sample.
+
+Where a request cannot be made again, or none was sent, the prompt as prepared stands in its place.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from gage_eval.base.errors import InputError
+from gage_eval.base.statuses import NO_RECORD, REPLAYED
+from gage_eval.pipeline.source import prepared_rows
+from gage_eval.runs.results.calls import ModelCall
+from gage_eval.runs.results.reading import TaskReader
+from gage_eval.runs.results.rows import SampleRow, only_rows, read_part
+
+_REPLAYED = "No request was sent: the answer was recorded elsewhere. This is the prompt as prepared."
+_CHANGED = "The request was sent in another form: a plug-in, a setting or a file has changed since."
+
+
+class Asked(NamedTuple):
+    """An answer and what was asked.
+
+    Attributes:
+        row: the sample.
+        replicate: which repetition, from 0.
+        request: the body of the request as it was sent, or the prompt as prepared.
+        response: the row of the table of responses.
+        telemetry: the row of their telemetry; empty where there is none.
+    """
+
+    row: SampleRow
+    replicate: int
+    request: Mapping[str, Any]
+    response: Mapping[str, Any]
+    telemetry: Mapping[str, Any]
+
+
+class ShownCalls(NamedTuple):
+    """The calls about a sample.
+
+    Attributes:
+        calls: of all stages. Where requests cannot be made again, only those of the model under test.
+        note: a sentence that says why they are not as sent; empty where they are.
+    """
+
+    calls: list[ModelCall]
+    note: str
+
+
+def everything_asked(task: TaskReader) -> Iterator[Asked]:
+    """Every answer of a task in the order of its rows. One part is in memory at a time."""
+    for part in task.parts:
+        rows = list(task.rows_of_part(part, task.row_indexes(part)))
+        requests: Mapping[tuple[str, int], Mapping[str, Any]] = {}
+        prepared: Mapping[int, Mapping[str, Any]] = {}
+        try:
+            requests = task.requests(part, {row.row_index: row.sample_id for row in rows})
+        except InputError:  # the config names something that is gone
+            prepared = _prepared(task, part, [row.row_index for row in rows])
+        for row in rows:
+            for number, response in enumerate(row.responses):
+                replicate = response.get("replicate", number)
+                request = requests.get((row.sample_id, replicate), prepared.get(row.row_index, {}))
+                telemetry = row.telemetry[number] if number < len(row.telemetry) else {}
+                yield Asked(row, replicate, request, response, telemetry)
+
+
+def shown_calls(task: TaskReader, row: SampleRow) -> ShownCalls:
+    """The calls about a sample, with a note where a request is not as sent."""
+    replayed = any(one.get("finish_reason") == REPLAYED or one.get("error_kind") == NO_RECORD for one in row.responses)
+    note = _REPLAYED if replayed else ""
+    try:
+        calls = task.calls(row)
+    except (InputError, OSError) as error:
+        note = note or f"The request cannot be made again, so this is the prompt as prepared: {error}"
+        timings = {one["replicate"]: one for one in row.telemetry}
+        calls = [
+            ModelCall("infer", "", one["replicate"], {}, None, one, timings.get(one["replicate"]))
+            for one in row.responses
+        ]
+    if note:
+        prompt = _prepared(task, row.part, [row.row_index])[row.row_index]
+        calls = [replace(one, request=prompt, as_sent=None) if one.stage == "infer" else one for one in calls]
+    return ShownCalls(calls, note or (_CHANGED if any(one.as_sent is False for one in calls) else ""))
+
+
+def _prepared(task: TaskReader, part: int, rows: Sequence[int]) -> dict[int, dict[str, Any]]:
+    """The prompts of some rows as prepared, in the form of requests."""
+    found = prepared_rows(only_rows(read_part(task.asked, part, rows=rows), rows))
+    return {
+        one.row_index: {"messages": one.messages}
+        if one.prompt is None
+        else {"prompt": one.prompt, **({"choices": one.choices} if one.choices else {})}
+        for one in found
+    }

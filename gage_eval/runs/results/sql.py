@@ -1,0 +1,288 @@
+"""SQL over stored runs: a DuckDB database of views that read the store's Parquet files where they lie.
+
+One SELECT at a time, read only: a query can read the parts of the runs that were opened, and no other file.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain, count
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from gage_eval.base.errors import InputError, nearest
+from gage_eval.base.tables import (
+    JUDGMENTS,
+    METRICS,
+    PREPARED,
+    REJECTS,
+    RESPONSE_TELEMETRY,
+    RESPONSES,
+    SAMPLES,
+    SCORES,
+    TableSchema,
+)
+from gage_eval.runs.options import Locations
+from gage_eval.runs.results.reading import RunReader
+from gage_eval.runs.results.stored import stored_runs
+from gage_eval.store import Artifact, Store
+from gage_eval.store.manifest import folder, part_name
+
+if TYPE_CHECKING:
+    import duckdb
+
+
+_UNKNOWN_VIEW = re.compile(r'Table with name (\S+) does not exist!(?: Did you mean "(\S+)"\?)?')
+_OTHER_FILE = "file system operations are disabled"
+_UNKNOWN_COLUMN = re.compile(r'Referenced column "([^"]+)" not found.*?Candidate bindings: (.*)')
+_NOT_IN_ALIAS = re.compile(r'(?:Values list|Table) "([^"]+)" does not have a column named "([^"]+)"')
+
+
+@dataclass(frozen=True)
+class View:
+    """A view over one kind of artifact.
+
+    Attributes:
+        name: of the view.
+        table: the rows; ``run_id`` and ``task_id`` come before their columns.
+        stage, output: where a task's artifact is; scores are named by the metrics table.
+        description: one row is …
+    """
+
+    name: str
+    table: TableSchema
+    stage: str
+    output: str
+    description: str
+
+
+VIEWS = (
+    View("samples", SAMPLES, "standardize", "samples", "a sample of a task"),
+    View("rejects", REJECTS, "standardize", "rejects", "a row of the data that was rejected"),
+    View("requests", PREPARED, "preprocess", "prepared", "what a sample asks, before the adapter's prompt"),
+    View("responses", RESPONSES, "infer", "responses", "an answer of the model"),
+    View("telemetry", RESPONSE_TELEMETRY, "infer", "response_telemetry", "how an answer came: latency, attempts"),
+    View("judgments", JUDGMENTS, "judge", "judgments", "a judge's verdict on an answer"),
+    View("scores", SCORES, "auto_eval", "scores", "a metric's score of an answer; value is its first number"),
+    View("metrics", METRICS, "auto_eval", "metrics", "a number of a task, over all rows or a slice"),
+)
+_RUNS = pa.schema(
+    [
+        ("run_id", pa.string()),
+        ("name", pa.string()),
+        ("status", pa.string()),
+        ("created", pa.timestamp("us", "UTC")),
+        ("finished", pa.timestamp("us", "UTC")),
+        ("gage_eval", pa.string()),
+        ("config_digest", pa.string()),
+        ("tasks", pa.list_(pa.string())),
+    ]
+)
+_PARTS = pa.schema([(name, pa.string()) for name in ("view", "file", "run_id", "task_id", "metric_id")])
+_KEYS = {"scores": ("run_id", "task_id", "metric_id")}
+_HIDDEN = {"metrics": ("scores",)}
+_EXTRA = {"scores": "list_extract(map_values(values), 1) AS value"}
+
+
+class Database:
+    """The views over some runs. Use it as a context manager.
+
+    Args:
+        locations: where the runs are.
+        run_ids: these runs; by default all whose record can be read.
+
+    Raises:
+        InputError: there is no such run.
+    """
+
+    def __init__(self, locations: Locations, run_ids: Sequence[str] = ()) -> None:
+        ids = run_ids or list(_readable(locations))
+        self._store = Store.open(locations.store, read_only=True)
+        self._readers = [RunReader.open(locations, run_id) for run_id in ids]
+        self._connection: duckdb.DuckDBPyConnection | None = None
+
+    def __enter__(self) -> "Database":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._connection is not None:
+            self._connection.close()
+
+    def query(self, sql: str) -> pa.Table:
+        """The rows of a SELECT; DESCRIBE, SUMMARIZE and SHOW are SELECTs too.
+
+        Columns of one name, as two views that are joined have them, get a number: ``name``, ``name_1``.
+
+        Raises:
+            InputError: it is not one SELECT, or DuckDB refuses it; in DuckDB's words.
+        """
+        import duckdb
+
+        try:
+            statements = duckdb.extract_statements(sql)
+            kinds = {statement.type for statement in statements}
+            if len(statements) != 1 or not kinds <= {duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN}:
+                raise InputError("a query is one SELECT, WITH, FROM, DESCRIBE, SUMMARIZE or EXPLAIN.")
+            found = self._opened(sql).sql(sql).to_arrow_table()
+        except duckdb.Error as error:
+            raise InputError(sentence_of(error, columns())) from error
+        return found.rename_columns(_distinct(found.column_names))
+
+    def _opened(self, sql: str) -> "duckdb.DuckDBPyConnection":
+        if self._connection is None:
+            import duckdb
+
+            self._connection = duckdb.connect(":memory:", config={"autoinstall_known_extensions": False})
+            self._fill(self._connection, sql)
+        return self._connection
+
+    def _fill(self, database: "duckdb.DuckDBPyConnection", sql: str) -> None:
+        """Make the views, and take away what leads out of them."""
+        artifacts = list(self._artifacts())
+        root = self._store.objects.local_root
+        database.register("runs_", pa.Table.from_pylist(list(self._runs()), schema=_RUNS))
+        database.execute("CREATE TABLE runs AS SELECT * FROM runs_")
+        parts: list[dict[str, Any]] = [
+            {"view": view, "file": file, "run_id": run_id, "task_id": task_id, "metric_id": metric_id}
+            for view, run_id, task_id, metric_id, artifact in artifacts
+            for file in self._files(artifact)
+        ]
+        database.register("parts_", pa.Table.from_pylist(parts, schema=_PARTS))
+        database.execute("CREATE TABLE gage_parts AS SELECT * FROM parts_")
+        for view in VIEWS:
+            files = sorted({part["file"] for part in parts if part["view"] == view.name})
+            if root is not None and files:
+                source = f"read_parquet({_list(files)}, filename = true, union_by_name = true)"
+            else:
+                # Of a store that DuckDB cannot reach itself, only what the query names is fetched.
+                named = re.search(rf"\b{view.name}\b", sql, re.IGNORECASE) is not None
+                own = [artifact for name, *_, artifact in artifacts if name == view.name] if named else []
+                database.register(f"{view.name}_", _fetched(view, own, self._files))
+                source = f"{view.name}_"
+            keys = ", ".join(f"p.{name}" for name in _KEYS.get(view.name, ("run_id", "task_id")))
+            hidden = ", ".join(f'"{name}"' for name in ("filename", *_HIDDEN.get(view.name, ()), *_own_keys(view)))
+            extra = f", {_EXTRA[view.name]}" if view.name in _EXTRA else ""
+            database.execute(
+                f"CREATE VIEW {view.name} AS SELECT {keys}{extra}, t.* EXCLUDE ({hidden}) FROM {source} t "  # noqa: S608
+                f"JOIN gage_parts p ON p.view = '{view.name}' AND p.file = t.filename"
+            )
+        readable = sorted({part["file"] for part in parts}) if root is not None else []
+        database.execute(f"SET allowed_paths = {_list(readable)}")
+        for setting in ("enable_external_access = false", "lock_configuration = true"):
+            database.execute(f"SET {setting}")
+
+    def _runs(self) -> Iterator[dict[str, Any]]:
+        for reader in self._readers:
+            record = reader.stored.record
+            yield {
+                "run_id": reader.run_id,
+                "name": record.name,
+                "status": reader.stored.state,
+                "created": record.created,
+                "finished": record.finished,
+                "gage_eval": record.gage_eval,
+                "config_digest": record.config.digest,
+                "tasks": record.tasks,
+            }
+
+    def _artifacts(self) -> Iterator[tuple[str, str, str, str | None, Artifact]]:
+        """(view, run, task, metric, artifact) of everything that the runs have."""
+        for reader in self._readers:
+            for (task_id, stage), outputs in reader.stored.outputs.items():
+                for view in VIEWS:
+                    if view.stage == stage and view.output in outputs:
+                        yield view.name, reader.run_id, task_id, None, self._store.artifact(outputs[view.output])
+                if stage == "auto_eval":
+                    for metric_id, artifact in reader.task(task_id).scores.items():
+                        yield "scores", reader.run_id, task_id, metric_id, artifact
+
+    def _files(self, artifact: Artifact) -> list[str]:
+        """The files of an artifact, as DuckDB names them."""
+        root = self._store.objects.local_root
+        names = [f"{folder(artifact.id)}/{part_name(part.index)}" for part in artifact.parts]
+        return names if root is None else [str(root / name) for name in names]
+
+
+def _readable(locations: Locations) -> Iterator[str]:
+    """The runs whose record can be read. Lists of runs show the damaged ones."""
+    for stored in stored_runs(locations):
+        try:
+            stored.folder.record()
+        except InputError:
+            continue
+        yield stored.run_id
+
+
+def columns() -> dict[str, list[tuple[str, str]]]:
+    """(column, type) of every view."""
+    found = {"runs": [(field.name, str(field.type)) for field in _RUNS]}
+    for view in VIEWS:
+        own = [
+            (field.name, str(field.type)) for field in view.table.arrow if field.name not in _HIDDEN.get(view.name, ())
+        ]
+        keys = _KEYS.get(view.name, ("run_id", "task_id"))
+        extra = [("value", "double")] if view.name in _EXTRA else []
+        found[view.name] = [*((key, "string") for key in keys), *extra, *(one for one in own if one[0] not in keys)]
+    return found
+
+
+def _own_keys(view: View) -> list[str]:
+    """Columns of the table that the view's keys stand for."""
+    keys = _KEYS.get(view.name, ("run_id", "task_id"))
+    return [name for name in view.table.arrow.names if name in keys]
+
+
+def _fetched(view: View, artifacts: Sequence[Artifact], files_of: Callable[[Artifact], list[str]]) -> pa.Table:
+    schema = view.table.arrow.append(pa.field("filename", pa.string()))
+    tables = []
+    for artifact in {one.id: one for one in artifacts}.values():
+        for part, file in zip(artifact.parts, files_of(artifact), strict=True):
+            table = artifact.read(part.index)
+            tables.append(table.append_column("filename", pa.repeat(pa.scalar(file), table.num_rows)))
+    return pa.concat_tables(tables, promote_options="default") if tables else schema.empty_table()
+
+
+def _list(texts: Sequence[str]) -> str:
+    quoted = ("'" + text.replace("'", "''") + "'" for text in texts)
+    return f"[{', '.join(quoted)}]"
+
+
+def sentence_of(error: Exception, views: Mapping[str, Sequence[tuple[str, str]]] | None = None) -> str:
+    """DuckDB's message without its excerpt of the query; what it cannot know (views, files) in our own words.
+
+    Args:
+        error: DuckDB's.
+        views: the `columns` of the views that were queried: where an unknown name may be found.
+    """
+    text = " ".join(str(error).split("\n\nLINE ")[0].split())
+    if _OTHER_FILE in text:
+        return "a query reads the views of stored runs, and no other file."
+    near: str | None
+    if (view := _UNKNOWN_VIEW.search(text)) is not None:
+        name, near = view.groups()
+        said, having = f"there is no view '{name}'", []
+    else:
+        if (absent := _NOT_IN_ALIAS.search(text)) is not None:
+            alias, name = absent.groups()
+            said, near = f"there is no column '{name}' in '{alias}'", None
+        elif (unknown := _UNKNOWN_COLUMN.search(text)) is not None:
+            name, candidates = unknown.groups()
+            said, near = f"there is no column '{name}'", nearest(name, re.findall(r'"([^"]+)"', candidates))
+        else:
+            return text
+        having = [one for one, found in (views or {}).items() if name in dict(found)]
+    if having:
+        return f"{said}; {', '.join(having)} {'has' if len(having) == 1 else 'have'} it."
+    if near is not None:
+        return f"{said}. Did you mean '{near}'?"
+    return f"{said}." if views is None else f"{said}. 'gage sql' lists the views and their columns."
+
+
+def _distinct(names: Sequence[str]) -> list[str]:
+    """Names of columns, the repeated ones with a number."""
+    made: dict[str, None] = {}
+    for name in names:
+        numbered = (f"{name}_{number}" for number in count(1))
+        made[next(one for one in chain([name], numbered) if one not in made)] = None
+    return list(made)

@@ -1,0 +1,96 @@
+"""Aggregations over samples, replicates reduced to their mean."""
+
+import numpy as np
+
+from gage_eval.base.errors import InputError
+from gage_eval.scoring.metrics.aggregations.base import Aggregate, Counted, aggregation, mean_of, weighted_mean_of
+from gage_eval.stats import mean_stderr, quantile, quantile_interval
+
+_MOST_CATEGORIES = 1000
+
+
+@aggregation("mean", version=4, clusters=True)
+def mean(rows: Counted) -> Aggregate:
+    """The mean; Wilson's interval for values that the metric declares 0 or 1, else Student's within its ``bounds``."""
+    return mean_of(rows.samples)
+
+
+@aggregation("weighted_mean", version=3, clusters=True, weights=True)
+def weighted_mean(rows: Counted) -> Aggregate:
+    """Σwx/Σw with the metric's ``weight_field``; without one the mean."""
+    return weighted_mean_of(rows.samples)
+
+
+@aggregation("identity", version=1)
+def identity(rows: Counted) -> Aggregate:
+    """The value itself for one sample. For more samples there is no number: the values are in the scores."""
+    values = rows.samples.values
+    return Aggregate(float(values[0]) if len(values) == 1 else None)
+
+
+@aggregation("median", version=1)
+def median(rows: Counted) -> Aggregate:
+    """The median; for an even number of values the mean of the middle two. The interval is between order statistics."""
+    return _quantile(rows, 0.5)
+
+
+@aggregation("p{q}", version=1, largest=99)
+def percentile(rows: Counted, *, q: int) -> Aggregate:
+    """The q-th percentile (``p1`` to ``p99``), linear between order statistics, which also bound its interval."""
+    return _quantile(rows, q / 100)
+
+
+@aggregation("min", version=1)
+def minimum(rows: Counted) -> Aggregate:
+    """The smallest value of a sample."""
+    values = rows.samples.values
+    return Aggregate(float(values.min()) if len(values) else None)
+
+
+@aggregation("max", version=1)
+def maximum(rows: Counted) -> Aggregate:
+    """The largest value of a sample."""
+    values = rows.samples.values
+    return Aggregate(float(values.max()) if len(values) else None)
+
+
+@aggregation("std", version=1, keeps_scale=False)
+def std(rows: Counted) -> Aggregate:
+    """The standard deviation over samples (n − 1); None for fewer than two."""
+    values = rows.samples.values
+    _, stderr = mean_stderr(values)
+    return Aggregate(None if stderr is None else stderr * float(np.sqrt(len(values))))
+
+
+@aggregation("counts", version=1, keeps_scale=False)
+def counts(rows: Counted) -> dict[str, Aggregate]:
+    """Number of rows with each value, one number per value (``score=1``); every replicate counts."""
+    values, found = np.unique(rows.values, return_counts=True)
+    _refuse_too_many(len(values))
+    return {f"={value:g}": Aggregate(float(n)) for value, n in zip(values, found, strict=True)}
+
+
+@aggregation("extracted_counts", version=1, categories=True, keeps_scale=False)
+def extracted_counts(rows: Counted) -> dict[str, Aggregate]:
+    """Number of answers with each extracted text (``score=B``); answers without one are under ``=``."""
+    assert rows.categories is not None
+    found: dict[str, int] = {}
+    for text in rows.categories:
+        found[text or ""] = found.get(text or "", 0) + 1
+    _refuse_too_many(len(found))
+    return {f"={text}": Aggregate(float(found[text])) for text in sorted(found)}
+
+
+def _quantile(rows: Counted, p: float) -> Aggregate:
+    values = rows.samples.values
+    value, interval = quantile(values, p), quantile_interval(values, p)
+    if value is None or interval is None:
+        return Aggregate(value)
+    return Aggregate(value, None, interval.low, interval.high, "order")
+
+
+def _refuse_too_many(count: int) -> None:
+    if count > _MOST_CATEGORIES:
+        raise InputError(
+            f"counts: {count:,} different values, more than {_MOST_CATEGORIES:,}. Aggregate with mean or a percentile."
+        )

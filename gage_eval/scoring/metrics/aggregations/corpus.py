@@ -1,0 +1,60 @@
+"""Aggregations of sums over the whole set of answers, from ``Score.components``."""
+
+import math
+from dataclasses import replace
+
+from gage_eval.scoring.metrics.aggregations.base import Aggregate, Counted, Floats, aggregation, summed_terms
+from gage_eval.stats import ratio_stderr, t_interval
+
+
+@aggregation("ratio", version=2, clusters=True, terms=True)
+def ratio(rows: Counted) -> Aggregate:
+    """Σa/Σb with the linearised standard error of a ratio and Student's interval, over samples or clusters.
+
+    A metric leaves ``components={value key: [a, b]}``: for example instructions followed and given, or bits and bytes.
+    """
+    sums, sizes = summed_terms(rows)
+    if not len(sums):
+        return Aggregate(None, samples=0)
+    found = _ratio(sums[:, 0], sums[:, 1], int(sizes.sum()))
+    if found.value is None or found.low is None or found.high is None:
+        return found
+    low, high = rows.scale.clipped(found.value, found.low, found.high)
+    return replace(found, low=low, high=high)
+
+
+@aggregation("perplexity", version=2, clusters=True, terms=True)
+def perplexity(rows: Counted) -> Aggregate:
+    """exp(−Σll/Σsize): word perplexity for sizes in words, byte perplexity for bytes.
+
+    A metric leaves ``components={value key: [ll, size]}``. The interval is that of the exponent, so it is not
+    symmetric; the standard error is the exponent's times the value (delta method).
+    """
+    sums, sizes = summed_terms(rows)
+    if not len(sums):
+        return Aggregate(None, samples=0)
+    nats = _ratio(-sums[:, 0], sums[:, 1], int(sizes.sum()))
+    value = _exp(nats.value)
+    if value is None:
+        return Aggregate(None, samples=nats.samples)
+    stderr = None if nats.stderr is None else nats.stderr * value
+    low, high = _exp(nats.low), _exp(nats.high)
+    if low is None or high is None:
+        return Aggregate(value, stderr, samples=nats.samples)
+    return Aggregate(value, stderr, *rows.scale.clipped(value, low, high), nats.interval, nats.samples)
+
+
+def _ratio(tops: Floats, bottoms: Floats, samples: int) -> Aggregate:
+    value, stderr = ratio_stderr(tops, bottoms)
+    interval = None if value is None else t_interval(value, stderr, len(tops) - 1)
+    if interval is None:
+        return Aggregate(value, stderr, samples=samples)
+    return Aggregate(value, stderr, interval.low, interval.high, "t", samples)
+
+
+def _exp(exponent: float | None) -> float | None:
+    """None also where the result is too large for a float."""
+    try:
+        return None if exponent is None else math.exp(exponent)
+    except OverflowError:
+        return None

@@ -1,0 +1,96 @@
+"""Score some rows of a part. The score of a row depends on no other row, or on the answers to the same sample alone."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from gage_eval.scoring.metrics.bind import BoundMetric
+from gage_eval.scoring.metrics.overrides import COLUMN, score_samples
+from gage_eval.scoring.metrics.rows import Tables
+from gage_eval.store import Store
+
+# Fewer rows are not worth another process.
+FEWEST_ROWS = 32
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """The inputs of metrics.
+
+    Attributes:
+        artifacts: artifact ids by input, without inputs that no metric reads.
+        columns: the needed columns of the samples.
+        known: the metrics that samples may name in their ``eval_config``.
+    """
+
+    artifacts: Mapping[str, str]
+    columns: tuple[str, ...]
+    known: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, metrics: Sequence[BoundMetric], artifacts: Mapping[str, str], known: Collection[str]) -> "Inputs":
+        """What these metrics read of the given artifacts.
+
+        Args:
+            metrics: all that are scored together.
+            artifacts: ids by input.
+            known: as above.
+        """
+        read = artifacts.keys() & {"samples"}.union(*(metric.inputs for metric in metrics))
+        columns = {"row_index", "id", COLUMN}.union(*(metric.sample_columns for metric in metrics))
+        return cls({name: artifacts[name] for name in sorted(read)}, tuple(sorted(columns)), frozenset(known))
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The responses ``start`` to ``stop`` (exclusive) of a part."""
+
+    part: int
+    start: int
+    stop: int
+
+
+class RowReader:
+    """Reads the inputs of rows. Those of the last part stay in memory: its rows may come one after another."""
+
+    def __init__(self, store: Store, inputs: Inputs) -> None:
+        self.inputs = inputs
+        self._store = store
+        self._part = lru_cache(len(inputs.artifacts))(self._read_part)
+
+    def tables(self, rows: Rows) -> Tables:
+        """The responses of these rows, and the rows of the other inputs that belong to them."""
+        tables = {name: self._part(name, rows.part) for name in self.inputs.artifacts}
+        if rows.stop - rows.start == tables["responses"].num_rows:
+            return tables
+        tables["responses"] = own = tables["responses"].slice(rows.start, rows.stop - rows.start)
+        span = pc.min_max(own["row_index"]).as_py()
+        return {
+            name: _between(table, span["min"], span["max"])
+            if name != "responses" and "row_index" in table.column_names
+            else table
+            for name, table in tables.items()
+        }
+
+    def _read_part(self, name: str, part: int) -> pa.Table:
+        columns = list(self.inputs.columns) if name == "samples" else None
+        return self._store.artifact(self.inputs.artifacts[name]).read(part, columns=columns)
+
+
+def score_rows(metrics: Sequence[BoundMetric], tables: Tables, inputs: Inputs) -> list[pa.Table]:
+    """The score rows of each metric (`gage_eval.base.tables.SCORES`)."""
+    return [score_samples(metric, tables, known=inputs.known) for metric in metrics]
+
+
+def joins_replicates(metrics: Sequence[BoundMetric]) -> bool:
+    """Whether a filter reads all answers to a sample, so that they must be scored together."""
+    return any(pipeline.per_sample for metric in metrics for pipeline in metric.filters)
+
+
+def _between(table: pa.Table, first: int, last: int) -> pa.Table:
+    """The rows of these samples."""
+    index = table["row_index"]
+    return table.filter(pc.and_(pc.greater_equal(index, first), pc.less_equal(index, last)))

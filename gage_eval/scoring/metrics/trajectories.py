@@ -1,0 +1,69 @@
+"""Tool calls of responses and golden trajectories in one form for comparison."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from gage_eval.base import canonical
+from gage_eval.base.canonical import JsonValue
+
+
+class Call(NamedTuple):
+    """A tool call: the tool's name and its arguments as canonical JSON text, which compare as values."""
+
+    name: str
+    arguments: str
+
+    def bare(self) -> "Call":
+        """The same call without its arguments."""
+        return Call(self.name, "")
+
+
+def read_steps(messages: JsonValue) -> list[list[Call]]:
+    """The calls of each message or turn that calls tools, in order.
+
+    ``tool_calls`` are in OpenAI's form (``{"function": {"name", "arguments"}}``) or plain (``{"name", "arguments"}``),
+    or the JSON text of such a list. Arguments are an object or its JSON text; text that is not JSON equals only itself.
+
+    Raises:
+        ValueError: an item is not a tool call.
+    """
+    steps: list[list[Call]] = []
+    for message in messages if isinstance(messages, list) else []:
+        value = message.get("tool_calls") if isinstance(message, Mapping) else None
+        calls = _decoded(value) if isinstance(value, str) else value
+        if isinstance(calls, list) and calls:
+            steps.append([_call(item) for item in calls])
+        elif calls:
+            raise ValueError(f"{str(calls)[:80]} is not a list of tool calls")
+    return steps
+
+
+def shared(first: Sequence[Call], second: Sequence[Call]) -> int:
+    """How many calls both lists share; repeated calls count as often as they occur in both."""
+    return (Counter(first) & Counter(second)).total()
+
+
+def is_subsequence(wanted: Sequence[Call], calls: Sequence[Call]) -> bool:
+    """Whether the wanted calls occur in order, with other calls allowed between them."""
+    rest = iter(calls)
+    return all(call in rest for call in wanted)
+
+
+def _call(item: JsonValue) -> Call:
+    inner = item.get("function") if isinstance(item, Mapping) else None
+    call = inner if isinstance(inner, Mapping) else item
+    name = call.get("name") if isinstance(call, Mapping) else None
+    if not isinstance(call, Mapping) or not isinstance(name, str):
+        raise ValueError(f"{str(item)[:80]} is not a tool call")
+    arguments = call.get("arguments")
+    if isinstance(arguments, str):
+        arguments = _decoded(arguments)
+    return Call(name, canonical.canonical_text({} if arguments is None else arguments))
+
+
+def _decoded(text: str) -> JsonValue:
+    try:
+        return canonical.decode(text) if text.strip() else None
+    except ValueError:
+        return text

@@ -1,0 +1,42 @@
+"""Parsers for judges that write lines such as ``SCORE: 8``, or two ratings on the first line."""
+
+import math
+import re
+
+from gage_eval.scoring.extract.brackets import double_bracketed, pairwise_verdict
+from gage_eval.scoring.metrics.verdicts import Verdict, verdict_parser
+
+# Matched line by line: over a whole text their time would grow with the square of its length.
+_ANSWER = re.compile(r"(?:CORRECT|ANSWER|VERDICT)\s*:\s*(.+)", re.IGNORECASE)
+_SCORE = re.compile(r"(?:SCORE|RATING)\s*:\s*(-?\d{1,9}(?:\.\d{1,9})?)", re.IGNORECASE)
+
+_TWO_RATINGS = re.compile(r"([0-9]{1,9}(?:\.[0-9]{0,9})?)(?:\s*,\s*|\s+)([0-9]{1,9}(?:\.[0-9]{0,9})?)")
+
+
+@verdict_parser("default", version=1)
+def default(text: str) -> Verdict | None:
+    """The last line ``CORRECT:``, ``ANSWER:`` or ``VERDICT:``, and the last line ``SCORE:`` or ``RATING:``.
+
+    Without such a line, the marks of MT-bench: ``[[A]]``, ``[[B]]`` or ``[[C]]`` (a tie) is the answer, the first
+    ``[[n]]`` the score.
+    """
+    lines = [line.strip() for line in text.splitlines()]
+    answers = [found[1] for line in lines if (found := _ANSWER.fullmatch(line))]
+    scores = [found[1] for line in lines if (found := _SCORE.fullmatch(line))]
+    score = scores[-1] if scores else double_bracketed(text)
+    number = math.nan if score is None else float(score)
+    return Verdict(answers[-1] if answers else pairwise_verdict(text), number if math.isfinite(number) else None)
+
+
+@verdict_parser("two_ratings", version=1)
+def two_ratings(text: str) -> Verdict | None:
+    """Two ratings alone on the first line, ``8 9`` or ``8, 9``: the answer is ``A``, ``B`` or ``tie`` (equal ratings).
+
+    The form of FastChat's first pairwise reviews. The ratings are ``judge_output.rating_a`` and ``rating_b``.
+    """
+    found = _TWO_RATINGS.fullmatch(text.split("\n", 1)[0].strip())
+    if found is None:
+        return None
+    first, second = float(found[1]), float(found[2])
+    answer = "tie" if first == second else "A" if first > second else "B"
+    return Verdict(answer, fields={"rating_a": first, "rating_b": second})

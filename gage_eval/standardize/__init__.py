@@ -1,5 +1,0 @@
-"""Preprocessors: plug-ins that turn a record of a source into a Sample (``preprocess:`` of a dataset)."""
-
-from gage_eval.standardize.base import Preprocessor
-
-__all__ = ["Preprocessor"]

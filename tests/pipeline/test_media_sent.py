@@ -1,0 +1,185 @@
+"""Whole runs with images and examples: what the endpoint gets, what the store holds, what a second run sends."""
+
+import base64
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from support.endpoint import MockEndpoint, mock_endpoint
+from support.pictures import write_image
+
+from gage_eval.base.errors import ConfigError, InputError
+from gage_eval.runs import RunOptions, RunOutcome, run_inline
+from gage_eval.store import Store
+
+
+@pytest.fixture(scope="module")
+def endpoint() -> Iterator[MockEndpoint]:
+    with mock_endpoint(keep_bodies=True) as running:
+        yield running
+
+
+@pytest.fixture
+def folder(tmp_path: Path, endpoint: MockEndpoint) -> Path:
+    """Data with an image, and a pool of examples."""
+    endpoint.reset()
+    write_image(tmp_path / "data" / "img" / "a.png")
+    content = [{"type": "image_url", "image_url": {"url": "img/a.png"}}, {"type": "text", "text": "What colour?"}]
+    seen = {"id": "s", "messages": [{"role": "user", "content": content}], "label": "red"}
+    (tmp_path / "data" / "seen.jsonl").write_text(json.dumps(seen) + "\n")
+    rows = [{"id": f"r{n}", "question": f"What is {n} + {n}?", "answer": str(2 * n)} for n in range(6)]
+    (tmp_path / "data" / "sums.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return tmp_path
+
+
+def run(
+    folder: Path, endpoint: MockEndpoint, dataset: dict[str, Any], task: dict[str, Any], **beside: Any
+) -> RunOutcome:
+    config = {
+        "datasets": [
+            {"dataset_id": "main", "params": dataset},
+            {"dataset_id": "pool", "params": {"path": "data/sums.jsonl"}},
+        ],
+        "backends": [
+            {"backend_id": "mock", "type": "openai_http", "config": {"base_url": endpoint.url, "model": "mock"}}
+        ],
+        "metrics": ["contains"],
+        "tasks": [{"task_id": "t", "dataset_id": "main", **task}],
+        **beside,
+    }
+    file = folder / "config.yaml"
+    file.write_text(yaml.safe_dump(config))
+    return run_inline(RunOptions(config=str(file), store=str(folder / "store")))
+
+
+def sent(endpoint: MockEndpoint) -> list[dict[str, Any]]:
+    bodies: list[dict[str, Any]] = endpoint.stats()["bodies"]
+    return bodies
+
+
+def test_an_image_is_sent_as_it_lies_on_disk_and_no_row_holds_it(folder: Path, endpoint: MockEndpoint) -> None:
+    outcome = run(folder, endpoint, {"path": "data/seen.jsonl"}, {})
+    (body,) = sent(endpoint)
+    url = body["messages"][0]["content"][0]["image_url"]["url"]
+    head, _, data = url.partition(",")
+    assert head == "data:image/png;base64"
+    assert base64.b64decode(data) == (folder / "data" / "img" / "a.png").read_bytes()
+    store = Store.open(str(folder / "store"))
+    for result in outcome.results.values():
+        for artifact_id in result.outputs.values():
+            text = str(store.artifact(artifact_id).table().to_pylist())
+            assert "base64" not in text
+            assert str(folder) not in text
+
+
+def test_an_image_beside_a_prompt_in_inputs_is_sent(folder: Path, endpoint: MockEndpoint) -> None:
+    inputs = {"prompt": "What colour?", "multi_modal_data": {"image": ["img/a.png"]}}
+    (folder / "data" / "beside.jsonl").write_text(json.dumps({"id": "s", "inputs": inputs, "answer": "red"}) + "\n")
+    run(folder, endpoint, {"path": "data/beside.jsonl"}, {})
+    (body,) = sent(endpoint)
+    shown, asked = body["messages"][0]["content"]
+    data = shown["image_url"]["url"].partition(",")[2]
+    assert base64.b64decode(data) == (folder / "data" / "img" / "a.png").read_bytes()
+    assert asked == {"type": "text", "text": "What colour?"}
+
+
+def test_a_changed_image_is_asked_about_again_and_an_unchanged_one_is_not(folder: Path, endpoint: MockEndpoint) -> None:
+    run(folder, endpoint, {"path": "data/seen.jsonl"}, {})
+    assert run(folder, endpoint, {"path": "data/seen.jsonl"}, {}).all_cached
+    assert len(sent(endpoint)) == 1
+    write_image(folder / "data" / "img" / "a.png", colour=(0, 90, 0))
+    again = run(folder, endpoint, {"path": "data/seen.jsonl"}, {})
+    assert next(result.stage for result in again.results.values() if not result.cached) == "preprocess"
+    assert len(sent(endpoint)) == 2
+
+
+def test_a_rejected_image_is_counted_in_the_summary(folder: Path, endpoint: MockEndpoint) -> None:
+    with (folder / "data" / "seen.jsonl").open("a") as file:
+        content = [{"type": "image_url", "image_url": {"url": "img/none.png"}}]
+        file.write(json.dumps({"id": "gone", "messages": [{"role": "user", "content": content}], "label": "x"}) + "\n")
+    task = run(folder, endpoint, {"path": "data/seen.jsonl", "on_reject": "skip"}, {}).summary.tasks[0]
+    assert (task.sample_count, task.rejects) == (1, 1)
+    with pytest.raises(InputError, match=r"1 of 2 samples cannot be prepared \(row 1: image_url 'img/none.png'"):
+        run(folder, endpoint, {"path": "data/seen.jsonl"}, {})
+
+
+def test_examples_come_from_a_pool_that_limits_do_not_touch(folder: Path, endpoint: MockEndpoint) -> None:
+    few_shot = {"k": 2, "dataset_id": "pool", "selector": "random"}
+    data = {"path": "data/sums.jsonl"}
+    whole = run(folder, endpoint, data, {"few_shot": few_shot})
+    first = {json.dumps(body["messages"]) for body in sent(endpoint)}
+    assert len(first) == 6
+    assert all(len(json.loads(messages)) == 5 for messages in first)
+    run(folder, endpoint, data, {"few_shot": few_shot, "max_samples": 3})
+    assert len(sent(endpoint)) == 6, "every prompt of the limited run was answered by the whole one"
+    assert ("t:few_shot", "standardize") in whole.results
+
+
+def test_completions_are_sent_as_one_text(folder: Path, endpoint: MockEndpoint) -> None:
+    task = {"mode": "completion", "few_shot": {"ids": ["r1"], "dataset_id": "pool"}, "max_samples": 1,
+            "target_delimiter": "\nA: ", "sampling_params": {"stop": ["\n"]}}  # fmt: skip
+    run(folder, endpoint, {"path": "data/sums.jsonl"}, task)
+    (body,) = sent(endpoint)
+    assert body["prompt"] == "What is 1 + 1?\nA: 2\n\nWhat is 0 + 0?"
+    assert body["stop"] == ["\n"]
+
+
+def test_a_prompt_that_hides_the_examples_is_refused(folder: Path, endpoint: MockEndpoint) -> None:
+    beside = {
+        "role_adapters": [{"adapter_id": "dut", "role_type": "dut_model", "backend_id": "mock", "prompt_id": "p"}],
+        "prompts": [{"prompt_id": "p", "template": "{{ sample.id }}"}],
+    }
+    few_shot = {"k": 1, "dataset_id": "pool"}
+    with pytest.raises(ConfigError, match="prompt 'p' replaces the messages and shows no examples"):
+        run(folder, endpoint, {"path": "data/sums.jsonl"}, {"few_shot": few_shot}, **beside)
+    beside["prompts"][0]["template"] = "{% for m in history %}{{ m.content }}\n{% endfor %}"
+    run(folder, endpoint, {"path": "data/sums.jsonl"}, {"few_shot": few_shot, "max_samples": 1}, **beside)
+    assert sent(endpoint)[0]["messages"][0]["content"].startswith("What is 1 + 1?\n2\nWhat is 0 + 0?")
+
+
+@pytest.mark.parametrize(
+    ("task", "message"),
+    [
+        ({"few_shot": {"dataset_id": "pool"}}, "needs 'k', how many examples, or 'ids', which ones"),
+        ({"few_shot": {"ids": ["a"]}}, "'ids' are those of another dataset"),
+        ({"few_shot": {"ids": ["a", "a"], "dataset_id": "pool"}}, "names an example twice"),
+        ({"few_shot": {"k": 3, "ids": ["a"], "dataset_id": "pool"}}, "'k' asks for 3 examples and 'ids' names 1"),
+        ({"few_shot": {"k": 1, "dataset_id": "pol"}}, "Did you mean 'pool'?"),
+        ({"few_shot": {"k": 1, "as": "chat"}, "mode": "completion"}, "a completion request is one text"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_by_name(
+    task: dict[str, Any], message: str, folder: Path, endpoint: MockEndpoint
+) -> None:
+    with pytest.raises(ConfigError) as refusal:
+        run(folder, endpoint, {"path": "data/sums.jsonl"}, task)
+    assert message in str(refusal.value)
+    assert sent(endpoint) == []
+
+
+def test_a_content_root_that_is_not_there_is_refused(folder: Path, endpoint: MockEndpoint) -> None:
+    with pytest.raises(InputError, match="content_root: there is no folder 'nowhere'"):
+        run(folder, endpoint, {"path": "data/seen.jsonl", "content_root": "nowhere"}, {})
+
+
+def test_plan_and_preview_know_media_and_examples(folder: Path, endpoint: MockEndpoint) -> None:
+    from gage_eval.authoring.preview import preview_requests
+    from gage_eval.pipeline.forecast import forecast
+    from gage_eval.pipeline.plan import make_plan
+    from gage_eval.runs.options import load
+
+    run(folder, endpoint, {"path": "data/seen.jsonl"}, {"few_shot": {"k": 1, "dataset_id": "pool"}})
+    options = RunOptions(config=str(folder / "config.yaml"), store=str(folder / "store"))
+    plan = make_plan(load(options))
+    store = Store.open(str(folder / "store"))
+    states = [(found.task_id, found.stage, found.state) for found in forecast(store, plan)]
+    assert {state for _, _, state in states} == {"cached"}
+    assert ("t:few_shot", "standardize", "cached") in states
+    write_image(folder / "data" / "img" / "a.png", colour=(0, 0, 0))
+    changed = next(found for found in forecast(store, plan) if found.stage == "preprocess")
+    assert (changed.state, changed.why) == ("missing", "the media files changed")
+    (shown,) = preview_requests(options, 3).requests
+    assert [message["role"] for message in shown.rendered.request.messages or []] == ["user", "assistant", "user"]
