@@ -59,6 +59,8 @@ class Runtime:
         self._loop = loop or EventLoop()
         self._tasks: set[asyncio.Task[Any]] = set()
         self._backends: dict[str, Future[Backend]] = {}
+        # The engine of each opened backend that has one.
+        self._engine_keys: dict[str, str] = {}
         # GPUs of each opened backend, and since when it holds them; and what closed ones took.
         self._gpus: dict[str, tuple[int, float]] = {}
         self._gpu_seconds: float | None = None
@@ -112,6 +114,7 @@ class Runtime:
             began = time.monotonic()
             self.call(_open(backend, self.log_folder))
             self._share(backend, parsed)
+            engine = getattr(backend, "engine_key", lambda: None)()
             if (gpus := getattr(backend, "gpus", 0)) > 0:
                 self._gpus[key] = gpus, began
         except BaseException as error:
@@ -122,6 +125,9 @@ class Runtime:
             mine.set_exception(error)
             raise
         mine.set_result(backend)
+        if engine is not None:
+            with self._lock:
+                self._engine_keys[key] = engine
         return backend
 
     def _share(self, backend: Backend, config: BackendConfig) -> None:
@@ -156,21 +162,20 @@ class Runtime:
         The engine stops, or waits for other runs that share it. A later call of `backend` opens it again.
         """
         with self._lock:
-            opened = {key: future.result() for key, future in self._backends.items() if _succeeded(future)}
-            gone = {key: backend for key, backend in opened.items() if _engine_key(backend) == engine_key}
-            for key in gone:
-                del self._backends[key]
+            keys = [key for key, engine in self._engine_keys.items() if engine == engine_key]
+            gone = [self._backends.pop(key).result() for key in keys]
+            for key in keys:
+                del self._engine_keys[key]
                 if key in self._gpus:
                     gpus, began = self._gpus.pop(key)
                     self._gpu_seconds = (self._gpu_seconds or 0.0) + gpus * (time.monotonic() - began)
         if gone:
-            self.call(_close(list(gone.values())))
+            self.call(_close(gone))
 
     def has_engine(self, engine_key: str) -> bool:
         """Whether a backend of this run uses an engine now."""
         with self._lock:
-            opened = [future.result() for future in self._backends.values() if _succeeded(future)]
-        return any(_engine_key(backend) == engine_key for backend in opened)
+            return engine_key in self._engine_keys.values()
 
     def pool(self, name: str, size: int) -> Limiter:
         """The limit of this name, shared by all callers."""
@@ -221,12 +226,6 @@ class Runtime:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def _engine_key(backend: Backend) -> str | None:
-    """The key of the engine behind a backend; None where there is none."""
-    key: str | None = getattr(backend, "engine_key", lambda: None)()
-    return key
 
 
 async def _open(backend: Backend, log_folder: Path | None) -> None:
