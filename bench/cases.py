@@ -19,17 +19,6 @@ IN_FLIGHT = 64
 _SCORED_ROWS = 24 * 4096
 # Half a millisecond per answer of ten words.
 _SLOW_METRICS = ("bleu", "chrf", "ter")
-# A model that keeps a core busy for 6 ms per answer.
-_BUSY_MODEL = """
-import time
-
-class Busy:
-    def generate(self, request):
-        end = time.thread_time() + 0.006
-        while time.thread_time() < end:
-            pass
-        return "ANSWER: 7"
-"""
 _GAGE = ("-m", "gage_eval")
 _WITHOUT_EVENTS = (str(HERE / "without_events.py"),)
 _MOCK = ("--accuracy", "0.75")
@@ -271,50 +260,15 @@ def score_1m(folder: Path, repeats: int) -> list[Figure]:
 
 
 def two_processes(folder: Path, repeats: int) -> list[Figure]:
-    """Two processes against one, where the work needs a whole core: scoring, and a model that each shard starts."""
+    """Two processes against one, where scoring needs a whole core."""
     stored = folder / f"scored-{_SCORED_ROWS}"
     run([str(HERE / "score.py"), "make", str(stored), "--rows", str(_SCORED_ROWS)], folder)
-    (folder / "busy.py").write_text(_BUSY_MODEL, encoding="utf-8")
-    walls: dict[str, list[float]] = {"scoring": [], "shards": []}
-    for _ in range(repeats):
-        for processes in (1, 2):
-            score = orjson.loads(scored(stored, *_SLOW_METRICS, processes=processes).output)
-            walls["scoring"].append(score["wall_s"])
-            walls["shards"].append(_ours(folder, _busy_config(folder, 15_000, processes), "--inline").wall_s)
-    return [
-        figure
-        for what, title in (
-            ("scoring", "BLEU, chrF and TER of 98,304 answers"),
-            ("shards", "15,000 answers of 6 ms CPU"),
-        )
-        for figure in _one_and_two(title, walls[what])
+    walls = [
+        orjson.loads(scored(stored, *_SLOW_METRICS, processes=processes).output)["wall_s"]
+        for _ in range(repeats)
+        for processes in (1, 2)
     ]
-
-
-def _busy_config(folder: Path, rows: int, shards: int) -> str:
-    """Write a config whose model is the busy one, served by that many processes."""
-    content = {
-        "datasets": [{"dataset_id": "bench", "params": {"path": str(dataset(folder, rows))}}],
-        "backends": [
-            {
-                "backend_id": "busy",
-                "type": "custom_script",
-                "config": {"file_path": "busy.py", "class_name": "Busy", "max_concurrency": 4},
-            }
-        ],
-        "role_adapters": [
-            {
-                "adapter_id": "dut",
-                "role_type": "dut_model",
-                "backend_id": "busy",
-                "resource_requirement": {"shards": shards},
-            }
-        ],
-        "metrics": ["numeric_match"],
-    }
-    path = folder / f"busy-{rows}-{shards}.yaml"
-    path.write_text(yaml.safe_dump(content), encoding="utf-8")
-    return str(path)
+    return _one_and_two("BLEU, chrF and TER of 98,304 answers", walls)
 
 
 def _one_and_two(title: str, walls: list[float]) -> list[Figure]:

@@ -48,16 +48,14 @@ def make_run(store: str, rows: int, run_id: str = "large", seed: int = 0) -> Non
     outputs = {
         ("standardize", "samples"): _tiled(opened, task.samples, rows, made.samples),
         ("preprocess", "prepared"): _tiled(opened, task.asked, rows, made.keys_only),
-        ("infer", "responses"): _tiled(opened, task.artifact("infer", "responses"), rows, made.responses),
-        ("infer", "response_telemetry"): _tiled(
-            opened, task.artifact("infer", "response_telemetry"), rows, made.telemetry
-        ),
+        ("infer", "responses"): _tiled(opened, task.artifact("responses"), rows, made.responses),
+        ("infer", "response_telemetry"): _tiled(opened, task.artifact("response_telemetry"), rows, made.telemetry),
     }
     scores = _tiled(opened, next(iter(task.scores.values())), rows, made.scores)
     mean, unparsed = made.right / rows, made.unparsed
     metrics = [{**row, **_counted(row, mean, rows, unparsed), "scores": scores} for row in task.metrics]
     outputs["auto_eval", "metrics"] = _written(opened, METRICS, pa.Table.from_pylist(metrics, METRICS.arrow))
-    report = decode(task.artifact("report", "report").table()["summary"][0].as_py())
+    report = decode(task.artifact("report").table()["summary"][0].as_py())
     report = _recounted(report, mean, rows, unparsed)
     text = pa.Table.from_pylist([{"summary": canonical_text(report)}], REPORT.arrow)
     outputs["report", "report"] = _written(opened, REPORT, text)

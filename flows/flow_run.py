@@ -34,6 +34,7 @@ from flows.lost_runs import take_back
 from flows.page import report_markdown, score_line, stage_label, stage_line, tags_of
 from flows.settle import end_task_runs, open_task_runs
 from flows.states import aborted
+from gage_eval.base.stages import ASKING
 from gage_eval.local import server
 from gage_eval.observability.events import (
     Event,
@@ -63,7 +64,6 @@ _RETRIES = 2
 _SILENT_S = 10.0
 # At the end of a run, what is not sent after this time is given up.
 _LAST_S = 8.0
-_ASKING = frozenset({"support", "infer", "judge"})
 
 _log = logging.getLogger("gage_eval")
 # Lines for the developer, which are on no page.
@@ -87,6 +87,7 @@ class FlowRunPage:
         self._others = tuple(observers)
         self.observers: tuple[Observer, ...] = (self, *self._others)
         self.is_silent = False
+        self._is_over = False
         self._session: RunSession | None = None
         self._viewer: str | None = None
         self._stopped: State[Any] | None = None
@@ -104,7 +105,7 @@ class FlowRunPage:
                 _log.info("%s · %s · run %s", event.config_name, counted(len(event.tasks), "task"), event.run_id)
             case StageStarted(task_id, stage):
                 self._contexts[task_id, stage] = copy_context()
-            case StageProgress(task_id, stage) if stage in _ASKING and event.total:
+            case StageProgress(task_id, stage) if stage in ASKING and event.total:
                 self._latest[task_id, stage] = event
                 if self._lines.is_due((task_id, stage)):
                     _log.info("%s: %s", stage_label(task_id, stage), progress_line(event))
@@ -153,6 +154,8 @@ class FlowRunPage:
         finally:
             self._jobs.put(None)
             thread.join(_LAST_S)
+            # What still waits for the server is given up without another word.
+            self._is_over = True
 
     def publish(self, outcome: RunOutcome) -> None:
         """Show the scores and the report, and emit the event of a completed run."""
@@ -189,7 +192,7 @@ class FlowRunPage:
             job()
         except Exception as error:  # noqa: BLE001 - a page that cannot be shown must not stop the run
             _quiet_log.debug("the Prefect API did not take this: %r", error)
-            if time.monotonic() - self._answered >= _SILENT_S and not self.is_silent:
+            if time.monotonic() - self._answered >= _SILENT_S and not (self.is_silent or self._is_over):
                 self.is_silent = True
                 self._warn(
                     "the Prefect API does not answer. The run continues without it; its page in the UI may be out of "

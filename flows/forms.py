@@ -24,7 +24,7 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
 from blocks import open_store
-from gage_eval.base.marks import Stage
+from gage_eval.base.stages import Stage
 from gage_eval.config.suites.template_places import suite_folders
 from gage_eval.runs.names import NAME_PATTERN
 from gage_eval.runs.options import SUITE_PREFIX, Locations, RunOptions, suite_of
@@ -105,7 +105,6 @@ class ModelForm(Form, title="Model"):
     key_variable: str | None = _of("api_key_env", "Key variable")
     path: str | None = _of("model_path", "Path")
     work_pool: str | None = _of("work_pool")
-    shards: int | None = _of("shards")
 
 
 class JudgeForm(Form, title="Judge"):
@@ -197,11 +196,16 @@ def described(function: Function) -> Function:
     return function
 
 
-def parameters_of(options: RunOptions) -> tuple[str, dict[str, Any]]:
-    """(flow, its parameters) for some options."""
+def parameters_of(options: RunOptions, *, as_config: bool = False) -> tuple[str, dict[str, Any]]:
+    """(flow, its parameters) for some options.
+
+    Args:
+        options: of the run.
+        as_config: use the flow of any config for a suite, too.
+    """
     given = options.model_dump(mode="json")
     cards = {name: form.of(given).model_dump(mode="json") for name, form in FORMS.items()}
-    if options.config.startswith(SUITE_PREFIX) and options.text is None:
+    if options.config.startswith(SUITE_PREFIX) and options.text is None and not as_config:
         name, version = suite_of(options.config)
         return "suite", {"suite": name, "version": version or "", **cards}
     return "evaluate", {"config": options.config, "text": options.text or "", **cards}

@@ -15,6 +15,7 @@ from gage_eval.config.secrets import literals, scrub
 from gage_eval.engine.host import EngineHost
 from gage_eval.local.deployments import POOL
 from gage_eval.models.backends.base import Blocks
+from gage_eval.models.backends.placement import HERE
 from gage_eval.observability.events import RunWarning
 from gage_eval.observability.observer import Observer
 from gage_eval.regression.nightly import Nightly
@@ -84,6 +85,8 @@ def submit(
 ) -> Submitted:
     """Have a worker carry out a run. The config, its plug-ins and small data go into the store.
 
+    A run with a work pool is carried out there as a whole, beside the engine that it starts.
+
     Args:
         options: what is asked.
         api_url: the API.
@@ -107,17 +110,20 @@ def submit(
     places = Locations.at(options.store, options.output_dir)
     if not options.resume and has_run(places, str(options.run_id)):
         raise InputError(f"run '{options.run_id}' exists already; choose another name, or resume it.")
+    whole_on = options.work_pool if options.work_pool != HERE else None
+    if whole_on is not None:
+        options = options.model_copy(update={"work_pool": HERE})
     packed = pack(options, blocks_at(api_url), strict=True)
     try:
         with patient_client(api_url, tell) as client:
-            deployment = deployment_of(client, options)
+            deployment = deployment_of(client, options, whole_on)
             pool = deployment.work_pool_name or POOL
             for note in lacks(packed, places.store, pool if pool != POOL else None):
                 tell(note)
             asked = for_any_folder(options, _stored(packed, places))
             if named_store is not None:
                 asked = asked.model_copy(update={"store": named_store})
-            _, parameters = parameters_of(asked)
+            _, parameters = parameters_of(asked, as_config=whole_on is not None)
             run = client.create_flow_run_from_deployment(
                 deployment.id, name=options.run_id, parameters=parameters, idempotency_key=str(uuid4())
             )
@@ -210,7 +216,7 @@ def deploy(api_url: str, options: "DeployOptions", tell: Callable[[str], None]) 
     if options.store.startswith(BLOCK_PREFIX):
         store_of_block(api_url, options.store)
     night = None if options.nightly is None else _read_night(options, options.nightly, api_url, tell)
-    deployments = all_deployments(options.gpu_pools or [options.pool])
+    deployments = all_deployments(options.gpu_pools)
     automations = lost_run_automations(options.lost_after_s)
     if night is not None and options.nightly is not None:
         text = options.nightly.read_text(encoding="utf-8")

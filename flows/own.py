@@ -153,7 +153,7 @@ class OwnRun:
             raise
         finally:
             engine.join(_END_S)
-            threading._register_atexit(_leave)  # type: ignore[attr-defined]
+            _bound_the_exit()
         if self._error is not None:
             raise self._error
 
@@ -186,9 +186,15 @@ class OwnRun:
             self._reported.set()
 
 
-def _leave() -> None:
-    """At the exit of the process: give what Prefect has not sent a few seconds, then drop it."""
+def _bound_the_exit() -> None:
+    """Have the process give what Prefect has not sent a few seconds at its exit, then drop it.
 
+    Prefect registers a wait without a limit for each of its services. The newest is called first.
+    """
+    threading._register_atexit(_drop_what_waits)  # type: ignore[attr-defined]
+
+
+def _drop_what_waits() -> None:
     def drain() -> None:
         EventsWorker.drain_all()
         APILogWorker.drain_all()

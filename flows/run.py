@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
-from uuid import UUID
 
 from prefect import runtime
 from prefect._internal.result_records import ResultRecord
@@ -15,7 +14,7 @@ from blocks import PrefectBlocks, open_store
 from flows.flow_run import FlowRunPage
 from flows.forms import RunForm
 from flows.own import OwnRun
-from flows.pools import pool_launchers
+from flows.serving import ServeLauncher
 from flows.states import completed
 from gage_eval.base.errors import GageError, InputError
 from gage_eval.base.stages import StageResult
@@ -57,12 +56,18 @@ def evaluated(options: RunOptions | None = None) -> State[Any]:
     page = own.page = FlowRunPage(record, own.observers)
     with (
         page.shown(),
-        RunSession(own.options, page.observers, blocks=PrefectBlocks(), flow_run=record, host=own.host) as session,
+        RunSession(
+            own.options,
+            page.observers,
+            blocks=PrefectBlocks(),
+            flow_run=record,
+            host=own.host,
+            launcher=ServeLauncher(),
+        ) as session,
         page.watched(session),
     ):
         own.opened(session)
-        launchers = pool_launchers(UUID(record.flow_run_id), None, session.folder.engines)
-        own.outcome = carry_out(session, TaskRuns(session), launchers)
+        own.outcome = carry_out(session, TaskRuns(session))
         page.publish(own.outcome)
     return completed(own.outcome)
 

@@ -18,6 +18,7 @@ from prefect.utilities.importtools import import_object
 
 from flows.forms import parameters_of
 from gage_eval.base.errors import InputError
+from gage_eval.local.deployments import evaluate_on
 from gage_eval.local.entrypoints import entrypoint
 from gage_eval.runs import RunOptions
 from gage_eval.runs.options import BUNDLE_PREFIX, Locations
@@ -52,22 +53,24 @@ def create_flow_run(client: SyncPrefectClient, options: RunOptions) -> FlowRun:
     )
 
 
-def deployment_of(client: SyncPrefectClient, options: RunOptions) -> DeploymentResponse:
+def deployment_of(client: SyncPrefectClient, options: RunOptions, pool: str | None = None) -> DeploymentResponse:
     """The deployment whose worker carries out a run.
 
     Args:
         client: of the server.
         options: of the run.
+        pool: the GPU pool that carries out the whole run; None for the deployment of the config or suite.
 
     Raises:
         InputError: the server does not have it.
     """
     flow, parameters = parameters_of(options)
-    name = f"{flow}/{parameters.get('suite', flow)}"
+    name = f"{flow}/{parameters.get('suite', flow)}" if pool is None else f"evaluate/{evaluate_on(pool)}"
     try:
         return client.read_deployment_by_name(name)
     except ObjectNotFound as error:
-        raise InputError(f"the Prefect server has no deployment '{name}'. Create it: gage deploy") from error
+        which = "" if pool is None else f" --gpu-pool {pool}"
+        raise InputError(f"the Prefect server has no deployment '{name}'. Create it: gage deploy{which}") from error
 
 
 def for_any_folder(options: RunOptions, bundle: str | None) -> RunOptions:

@@ -14,8 +14,7 @@ from prefect.client.schemas import State
 from prefect.states import Cancelled, Completed, Failed
 
 from gage_eval.base.errors import RunCancelled
-from gage_eval.base.marks import Stage
-from gage_eval.base.stages import StageResult
+from gage_eval.base.stages import Stage, StageResult
 from gage_eval.report.console import readable
 from gage_eval.runs.results.formatting import stage_text
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from gage_eval.base.canonical import digest
 from gage_eval.base.errors import GageError
-from gage_eval.base.marks import STAGES
+from gage_eval.base.stages import STAGES
 from gage_eval.pipeline.keys import VERSIONS
 from gage_eval.runs.options import RunOptions
 from gage_eval.runs.planned import planned

@@ -53,8 +53,12 @@ def process() -> Template:
     from prefect.workers.process import ProcessWorker
 
     template = ProcessWorker.get_default_base_job_template()
-    _add(template, store=_text("Store", _STORE_TEXT, None))
-    template["job_configuration"]["env"] = {"GAGE_EVAL_STORE": "{{ store }}", **_HEARTBEAT}
+    _add(template, store=_text("Store", _STORE_TEXT, None), serve_host=_serve_host("127.0.0.1"))
+    template["job_configuration"]["env"] = {
+        "GAGE_EVAL_STORE": "{{ store }}",
+        "GAGE_EVAL_SERVE_HOST": "{{ serve_host }}",
+        **_HEARTBEAT,
+    }
     return template
 
 
@@ -100,7 +104,9 @@ def docker(device: Device) -> Template:
             template,
             gpus=_count("GPUs", "GPUs of a container; -1 for all of the machine.", 1, minimum=-1),
             shm_size=_text("Shared memory", "Size of /dev/shm. Tensor parallel engines need it.", "16g"),
+            serve_host=_serve_host(None),
         )
+        configuration["env"]["GAGE_EVAL_SERVE_HOST"] = "{{ serve_host }}"
         settings["shm_size"] = "{{ shm_size }}"
         settings["device_requests"] = [{"driver": "nvidia", "count": "{{ gpus }}", "capabilities": [["gpu"]]}]
     configuration["container_create_kwargs"] = settings
@@ -194,6 +200,9 @@ def _gpus(template: Template) -> None:
     for side in ("requests", "limits"):
         resources[side]["nvidia.com/gpu"] = "{{ gpus }}"
     pod["nodeSelector"] = {"nvidia.com/gpu.product": "{{ gpu_product }}"}
+    # An engine that is served here listens at the address of its pod.
+    address = {"name": "GAGE_EVAL_SERVE_HOST", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}
+    pod["containers"][0]["env"] = [address]
     _mount(pod, "shm", _SHARED_MEMORY, {"emptyDir": {"medium": "Memory", "sizeLimit": "{{ shm_size }}"}})
     product = (
         "Value of the node label nvidia.com/gpu.product: the product's name with hyphens for spaces, so "
@@ -205,6 +214,14 @@ def _gpus(template: Template) -> None:
         gpu_product=_text("GPU product", product, GPU_PRODUCT),
         shm_size=_text("Shared memory", "Size of /dev/shm. It counts towards the memory limit.", "16Gi"),
     )
+
+
+def _serve_host(default: str | None) -> dict[str, Any]:
+    text = (
+        "Address of the machine at which an engine that is served here listens. Runs must reach it: give the machine's "
+        "own name or address where runs are elsewhere."
+    )
+    return _text("Serve host", text, default)
 
 
 def _caches() -> dict[str, str]:

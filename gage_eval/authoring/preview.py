@@ -6,7 +6,7 @@ from itertools import groupby, islice
 from typing import Any
 
 from gage_eval.base.errors import InputError
-from gage_eval.base.marks import STAGES, Stage
+from gage_eval.base.stages import STAGES, Stage
 from gage_eval.models.backends.base import Blocks
 from gage_eval.models.client.types import Request
 from gage_eval.observability.observer import Observer, Observers

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, TypeAlias
 
-from gage_eval.base.marks import Stage
+from gage_eval.base.stages import Stage
 from gage_eval.base.statuses import Reason
 from gage_eval.base.tables import JUDGMENTS, RESPONSE_TELEMETRY, RESPONSES, SAMPLES, TableSchema
 

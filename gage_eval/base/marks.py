@@ -12,16 +12,12 @@ A test walks all models, changes one field at a time and asserts which stages co
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 from pydantic import BaseModel, Field
 
 from gage_eval.base.canonical import JsonValue
-
-Stage: TypeAlias = Literal["load", "standardize", "preprocess", "support", "infer", "judge", "auto_eval", "report"]
-STAGES: tuple[Stage, ...] = (
-    "load", "standardize", "preprocess", "support", "infer", "judge", "auto_eval", "report",
-)  # fmt: skip
+from gage_eval.base.stages import Stage
 
 _MARK = "x-mark"
 _STAGE = "x-stage"

@@ -1,6 +1,90 @@
-"""The result of a stage. It is passed between stages, reported to observers, and recorded in run.json."""
+"""What a stage is, and its result."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+Stage: TypeAlias = Literal["load", "standardize", "preprocess", "support", "infer", "judge", "auto_eval", "report"]
+Phase: TypeAlias = Literal["data", "inference", "judging", "scoring", "report"]
+
+
+@dataclass(frozen=True)
+class StageDescription:
+    """What is known of a stage wherever stages are planned, timed, shown or read.
+
+    Attributes:
+        phase: the part of a run that its time counts for.
+        inputs: the inputs that it may read. Each but ``few_shot`` is named after the output that it takes.
+        outputs: the outputs that it always writes, the main one first. Judges that only samples name, and adapters
+            that parse answers, add more.
+        noun: what it counts, in the singular; None if its count is not worth a word.
+        count: the name of that count; the main output by default.
+        tone: its colour in charts, as the report's style sheet names it.
+    """
+
+    phase: Phase
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    noun: str | None = "row"
+    count: str | None = None
+    tone: str = "line"
+
+    @property
+    def asks_a_model(self) -> bool:
+        """Whether it sends requests."""
+        return self.phase in ("inference", "judging")
+
+    @property
+    def counted(self) -> str:
+        """The name of the count that says how much it did."""
+        return self.count or self.outputs[0]
+
+
+# In the order in which they run.
+STAGES: Mapping[Stage, StageDescription] = {
+    "load": StageDescription("data", (), ("raw",)),
+    "standardize": StageDescription("data", ("raw",), ("samples", "rejects")),
+    "preprocess": StageDescription(
+        "data", ("samples", "few_shot"), ("prepared", "prepare_rejects"), noun="request", count="requests"
+    ),
+    "support": StageDescription(
+        "inference", ("prepared", "samples"), ("support_responses", "support_response_telemetry"), tone="plain"
+    ),
+    "infer": StageDescription(
+        "inference", ("prepared", "samples", "support_responses"), ("responses", "response_telemetry"), tone="accent"
+    ),
+    "judge": StageDescription(
+        "judging",
+        ("prepared", "samples", "responses", "support_responses"),
+        ("judgments",),
+        noun="judgment",
+        tone="warn",
+    ),
+    "auto_eval": StageDescription(
+        "scoring",
+        ("samples", "responses", "response_telemetry", "judgments"),
+        ("metrics",),
+        noun="metric",
+        tone="soft",
+    ),
+    "report": StageDescription(
+        "report", ("metrics", "samples", "rejects", "prepare_rejects", "responses"), ("report",), noun=None
+    ),
+}
+# The stages that ask models.
+ASKING: tuple[Stage, ...] = tuple(stage for stage, info in STAGES.items() if info.asks_a_model)
+_WRITERS: Mapping[str, Stage] = {output: stage for stage, info in STAGES.items() for output in info.outputs}
+
+
+def writer_of(output: str) -> Stage:
+    """The stage that writes one of the `StageDescription.outputs`."""
+    return _WRITERS[output]
+
+
+def stages_before(stage: Stage) -> tuple[Stage, ...]:
+    """The stages before a stage, in their order."""
+    order = tuple(STAGES)
+    return order[: order.index(stage)]
 
 
 @dataclass(frozen=True)
@@ -19,7 +103,7 @@ class StageResult:
         seconds: wall time the stage took in this run.
     """
 
-    stage: str
+    stage: Stage
     task_id: str
     key: str
     outputs: dict[str, str]

@@ -249,6 +249,7 @@ def _to_add(run_id: str, store: str | None, output_dir: str | None) -> "tuple[Ru
 
 def _again(run: "RunReader", times: int) -> "list[RunReader]":
     """Repeat a run several times with new requests. Each repetition is a separate run."""
+    from gage_eval.base.stages import ASKING
     from gage_eval.engine.host import EngineHost
     from gage_eval.local.launch import launch_run
     from gage_eval.runs.planned import options_before
@@ -258,7 +259,7 @@ def _again(run: "RunReader", times: int) -> "list[RunReader]":
     with EngineHost() as host:
         for number in range(1, times + 1):
             options = options_before(run.stored).model_copy(
-                update={"run_id": None, "refresh": ("support", "infer", "judge"), "resume": False, "only_errors": False}
+                update={"run_id": None, "refresh": ASKING, "resume": False, "only_errors": False}
             )
             print(f"repeat {number} of {times} of run {run.run_id}")
             found.append(RunReader.open(run.stored.folder.locations, launch_run(options, host=host).run_id))

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 @app.command()
 @takes(
     *("config", *OF_MODELS, "store", "output_dir", "concurrency", "max_samples", "shuffle_seed", "task_ids"),
-    *("sample_ids", "model_path", "freshness", "overrides", "work_pool", "shards"),
+    *("sample_ids", "model_path", "freshness", "overrides", "work_pool"),
 )
 def plan(
     given: Given,

@@ -30,7 +30,7 @@ _FIRST = (
     *(*OF_MODELS, "store", "run_id", "output_dir", "concurrency"),
     *("max_samples", "shuffle_seed", "task_ids", "sample_ids"),
 )
-_LAST = ("freshness", "overrides", "refresh", "verify", "work_pool", "shards")
+_LAST = ("freshness", "overrides", "refresh", "verify", "work_pool")
 
 
 @app.command()

@@ -14,9 +14,6 @@ if TYPE_CHECKING:
     from gage_eval.runs.results.reading import RunReader
     from gage_eval.runs.results.stored import StoredRun
 
-# The main output of each stage. The JSON has all outputs.
-_MAIN_OUTPUTS = ("raw", "samples", "prepared", "support_responses", "responses", "judgments", "metrics", "report")
-
 
 @app.command()
 def show(
@@ -176,6 +173,7 @@ def _show_run(run: "RunReader") -> None:
 
 
 def _print_stages(stored: "StoredRun") -> None:
+    from gage_eval.base.stages import STAGES
     from gage_eval.cli.output import print_table
     from gage_eval.runs.results.formatting import of_task
     from gage_eval.runs.results.listing import shown_stages
@@ -183,9 +181,10 @@ def _print_stages(stored: "StoredRun") -> None:
     several = len(stored.record.tasks) > 1
     rows = []
     for one in shown_stages(stored):
-        ids = one.record.outputs
-        outputs = "  ".join(f"{name} {ids[name][:8]}" for name in _MAIN_OUTPUTS if name in ids)
-        row = (one.stage, one.state, _progress(one), outputs)
+        # The JSON has all outputs.
+        main = STAGES[one.stage].outputs[0]
+        id_ = one.record.outputs.get(main)
+        row = (one.stage, one.state, _progress(one), f"{main} {id_[:8]}" if id_ else "")
         rows.append((of_task(one.task_id)[0], *row) if several else row)
     if rows:
         header = ("stage", "state", "result", "artifact")

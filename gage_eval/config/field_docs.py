@@ -79,9 +79,8 @@ TEXTS: Mapping[str, Mapping[str, str]] = {
     },
     "ResourceRequirement": {
         "pool_size": "Most requests of the adapter in flight, over all tasks.",
-        "gpus": "GPUs for the engines of its backend; of each shard, where there are several.",
-        "work_pool": "The Prefect work pool whose machines serve the model; by default it is served by the run itself.",
-        "shards": "Processes that share its requests, each with an engine.",
+        "gpus": "GPUs for the engines of its backend.",
+        "work_pool": "The Prefect work pool that serves the model; by default, or if it is local, the run itself does.",
     },
     "RoleAdapterConfig": {
         "adapter_id": "Its name.",

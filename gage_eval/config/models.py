@@ -206,7 +206,6 @@ class ResourceRequirement(ConfigModel):
     pool_size: int | None = scheduling(None, ge=1)
     gpus: int | None = scheduling(None, ge=0)
     work_pool: str | None = scheduling(None, min_length=1)
-    shards: int | None = scheduling(None, ge=1, le=1024)
 
 
 class RoleAdapterConfig(ConfigModel):

@@ -4,7 +4,8 @@ from typing import Literal, Self
 
 from pydantic import model_validator
 
-from gage_eval.base.marks import Stage, nested, scheduling
+from gage_eval.base.marks import nested, scheduling
+from gage_eval.base.stages import Stage
 from gage_eval.config.base_model import ConfigModel
 
 # The parameters that a sink of each type takes.

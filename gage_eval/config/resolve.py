@@ -42,7 +42,7 @@ class ResolvedRole:
         adapter: the role adapter.
         backend: its backend. An inline backend has the adapter's id as ``backend_id``.
         prompt: its prompt; None if it sends the sample's own messages.
-        placement: where shards serve its backend; None if the run itself does.
+        placement: the work pool that serves its engine; None if the run itself does.
     """
 
     adapter: RoleAdapterConfig

@@ -5,10 +5,12 @@ from collections.abc import Collection
 from gage_eval.base.errors import InputError
 from gage_eval.config.models import BackendEntry, RoleAdapterConfig
 from gage_eval.extend import registry
+from gage_eval.extend.loading import without_folders
 from gage_eval.models.backends.base import KeyedConfig
 from gage_eval.models.backends.build import config_model, parse_config
 from gage_eval.models.backends.engine_backend import EngineBackend
-from gage_eval.models.backends.placement import Placement
+from gage_eval.models.backends.placement import HERE, Placement
+from gage_eval.models.backends.vllm import VLLMConfig
 from gage_eval.models.backends.vllm_engine import VLLMEngineConfig
 
 
@@ -60,29 +62,37 @@ def starts_engine(backend: BackendEntry) -> bool:
     return backend.type == "llama_cpp" or (isinstance(plugin.obj, type) and issubclass(plugin.obj, EngineBackend))
 
 
-def is_placed_by_options(backend: BackendEntry) -> bool:
-    """Whether ``--shards`` and ``--work-pool`` place a backend: an engine, or a class of one's own."""
-    return backend.type == "custom_script" or starts_engine(backend)
-
-
 def placement_of(backend: BackendEntry, adapters: Collection[RoleAdapterConfig]) -> Placement | None:
-    """Where shards serve a backend; None if the run itself does. Adapters that share a backend share its shards.
+    """Where a backend is served; None if the run itself does. Adapters that share a backend share its engine.
 
     Raises:
-        InputError: they name different work pools.
+        InputError: they name different work pools, or the backend cannot be served elsewhere.
     """
-    needs = [adapter.resource_requirement for adapter in adapters]
-    pools = sorted({need.work_pool for need in needs if need.work_pool is not None})
+    pools = sorted({pool for adapter in adapters if (pool := adapter.resource_requirement.work_pool) is not None})
     if len(pools) > 1:
         raise InputError(
             f"adapters of backend '{backend.backend_id}' name the work pools {' and '.join(pools)}: an engine serves "
             "all of them, so name one."
         )
-    shards = max((need.shards or 1 for need in needs), default=1)
-    if not pools and shards == 1:
+    return placement_on(pools[0], backend) if pools else None
+
+
+def placement_on(work_pool: str, backend: BackendEntry) -> Placement | None:
+    """A work pool as the place of a backend's engine; None for the machine of the run itself.
+
+    Raises:
+        InputError: the backend starts no server that other machines could ask.
+    """
+    if work_pool == HERE:
         return None
-    gpus = max((need.gpus or 0 for need in needs), default=0)
-    return Placement(pools[0] if pools else None, shards, gpus or gpus_of(backend))
+    config = parse_config(backend.type, backend.config)
+    if not isinstance(config, VLLMConfig) or config.base_url is not None:
+        raise InputError(
+            f"backend '{backend.backend_id}' ({without_folders(backend.type)}) cannot be served on work pool "
+            f"'{work_pool}': only vllm starts a server that other machines can ask. Submit the whole run there: "
+            f"gage run --submit --work-pool {work_pool}"
+        )
+    return Placement(work_pool, gpus_of(backend))
 
 
 def gpus_of(backend: BackendEntry) -> int:

@@ -80,6 +80,11 @@ class Settings(BaseModel):
     travel_mib: int = scheduling(
         64, ge=0, description="most MiB of config, plug-ins and data that travel with a run to a worker"
     )
+    serve_host: str = scheduling(
+        "127.0.0.1",
+        min_length=1,
+        description="address of this machine where engines that are served on a work pool listen; runs must reach it",
+    )
     threads: int | None = scheduling(
         None,
         ge=1,

@@ -98,7 +98,7 @@ class Asker:
             await limiter.turn()
         try:
             if job.budget.limited:
-                await job.budget.admit()
+                job.budget.admit()
             watch_retries(partial(job.watch.retried, request))
             tally.in_flight += 1
             refusals.call_begins()

@@ -69,8 +69,7 @@ class Assembly:
         when_stored()
         async with self._lock:
             self._chunks_left[chunk.part] -= 1
-            # A shard leaves the parts to its parent.
-            if self._chunks_left[chunk.part] == 0 and self._job.responses is not None:
+            if self._chunks_left[chunk.part] == 0:
                 await asyncio.to_thread(self._write, chunk.part)
 
     def _put(self, chunk: Chunk) -> None:
@@ -78,17 +77,13 @@ class Assembly:
         outcomes = [outcome for outcome in chunk.outcomes if outcome is not None]
         assert len(outcomes) == len(chunk.requests), "a finished chunk lacks answers"
         tables = chunk_tables(chunk.requests, chunk.keys, outcomes)
-        failed = any(outcome.response.status == "error" for outcome in outcomes)
-        if failed and job.attempt is None:
+        if any(outcome.response.status == "error" for outcome in outcomes):
             self._held[chunk.part, chunk.start] = (chunk.stop, tables)
         else:
-            attempt = job.attempt if failed else None
             stored = {name: parquet_bytes(table) for name, table in tables.items()}
-            is_first = job.wip.put_chunk(chunk.part, chunk.start, chunk.stop, stored, attempt=attempt)
-            if is_first and job.responses is not None and len(outcomes) == self._asks[chunk.part]:
+            is_first = job.wip.put_chunk(chunk.part, chunk.start, chunk.stop, stored)
+            if is_first and len(outcomes) == self._asks[chunk.part]:
                 self._whole[chunk.part] = {name: (table, stored[name]) for name, table in tables.items()}
-            if job.claims is not None:
-                job.claims.release(chunk.name)
         chunk.requests, chunk.keys, chunk.outcomes = [], [], []
 
     def _write(self, part: int) -> None:
@@ -97,16 +92,15 @@ class Assembly:
         if whole is None:
             pieces = list(self._job.finished_chunks(part))
             pieces += [(key[1], *self._held.pop(key)) for key in sorted(self._held) if key[0] == part]
-            made = put_together(pieces, self._asks[part])
+            made = _put_together(pieces, self._asks[part])
             whole = {"responses": (made[0], None), "response_telemetry": (made[1], None)}
-        assert self._job.responses is not None
-        assert self._job.telemetry is not None
-        self.statuses.update(count_statuses(whole["responses"][0]))
+        counts = pc.value_counts(whole["responses"][0]["status"]).to_pylist()
+        self.statuses.update({entry["values"]: entry["counts"] for entry in counts})
         self._job.responses.write(part, *whole["responses"])
         self._job.telemetry.write(part, *whole["response_telemetry"])
 
 
-def put_together(pieces: Iterable[tuple[int, int, dict[str, pa.Table]]], asks: int) -> tuple[pa.Table, pa.Table]:
+def _put_together(pieces: Iterable[tuple[int, int, dict[str, pa.Table]]], asks: int) -> tuple[pa.Table, pa.Table]:
     """The responses and telemetry of a part, from chunks in any order.
 
     Args:
@@ -128,8 +122,3 @@ def put_together(pieces: Iterable[tuple[int, int, dict[str, pa.Table]]], asks: i
     if stop < asks:
         raise WorkGone
     return pa.concat_tables(responses), pa.concat_tables(telemetry)
-
-
-def count_statuses(responses: pa.Table) -> dict[str, int]:
-    """Number of responses by status."""
-    return {entry["values"]: entry["counts"] for entry in pc.value_counts(responses["status"]).to_pylist()}

@@ -6,13 +6,12 @@ from gage_eval.base.canonical import encode
 from gage_eval.base.errors import InputError
 from gage_eval.engine.assembly import Assembly
 from gage_eval.engine.episodes import EPISODES, Outcome, episode_name, response_key, with_body
-from gage_eval.engine.job import Chunk, Item, Job, PartSource, Tally, WorkGone, chunks_of
+from gage_eval.engine.job import Chunk, Item, Job, PartSource, Tally, chunks_of
 from gage_eval.engine.known import KnownAnswers
 from gage_eval.engine.ready import ReadyQueue
 from gage_eval.engine.refusals import Refusals
 from gage_eval.models.backends.base import check_served
 from gage_eval.models.client.types import Response, Unasked
-from gage_eval.store import Claims
 
 
 class Feeder:
@@ -36,11 +35,7 @@ class Feeder:
         self._any_made = False
 
     async def run(self) -> None:
-        """Feed every chunk that no other process works on.
-
-        Raises:
-            WorkGone: another process finished the whole action.
-        """
+        """Feed every chunk."""
         for part, chunks in chunks_of(self._job.source.parts, self._job.workers).items():
             self._assembly.expect(part, max(1, len(chunks)))
             if not chunks:
@@ -49,14 +44,12 @@ class Feeder:
         self._queue.close()
 
     async def _feed(self, part: int, chunks: list[Chunk]) -> None:
-        """Prepare the chunks of a part, without those that another process works on."""
+        """Prepare the chunks of a part."""
         opened: tuple[PartSource, dict[str, Outcome]] | None = None
         for chunk in chunks:
             await self._queue.until_room()
             if self._queue.stopped is not None:
                 return
-            if self._job.claims is not None and not await asyncio.to_thread(self._claim, self._job.claims, chunk):
-                continue
             if opened is None:
                 opened = await asyncio.to_thread(self._open, part)
             source, finished = opened
@@ -68,30 +61,6 @@ class Feeder:
                 self._queue.put_chunk(items)
             else:
                 await self._assembly.commit(chunk)
-
-    def _claim(self, claims: Claims, chunk: Chunk) -> bool:
-        """Claim a chunk that is not committed yet."""
-        if not claims.take(chunk.name):
-            return False
-        if self._is_committed(chunk):
-            claims.release(chunk.name)
-            return False
-        if claims.was_held(chunk.name):
-            # Its holder was killed, or stopped, after this process had read the logs.
-            self._known.read_logs()
-        return True
-
-    def _is_committed(self, chunk: Chunk) -> bool:
-        """Whether another process finished this very chunk.
-
-        Raises:
-            WorkGone: the whole action is finished, and its chunks may have been removed.
-        """
-        finished = self._job.wip.chunks(chunk.part, attempt=self._job.attempt)
-        done = any((found.start, found.stop) == (chunk.start, chunk.stop) for found in finished)
-        if not done and self._job.is_over():
-            raise WorkGone
-        return done
 
     def _open(self, part: int) -> tuple[PartSource, dict[str, Outcome]]:
         """Open the source of a part's requests, and its known outcomes."""

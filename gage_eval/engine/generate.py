@@ -11,7 +11,6 @@
 """
 
 import asyncio
-import math
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -21,7 +20,7 @@ from gage_eval.engine.asking import Asker
 from gage_eval.engine.assembly import Assembly
 from gage_eval.engine.episodes import Outcome
 from gage_eval.engine.feeding import Feeder
-from gage_eval.engine.job import Item, Job, Tally, chunks_of
+from gage_eval.engine.job import Item, Job, Tally
 from gage_eval.engine.known import KnownAnswers
 from gage_eval.engine.ready import MAX_OPEN_CHUNKS, ReadyQueue
 from gage_eval.engine.refusals import Refusals
@@ -39,34 +38,24 @@ class Generate:
 
     Args:
         job: the step.
-        tally: of earlier tries of this step in this process; they are counted together.
 
     Attributes:
         tally: what the step did so far.
         statuses: responses written, by status.
     """
 
-    def __init__(self, job: Job, tally: Tally | None = None) -> None:
-        self.tally = tally or Tally(total=0)
-        self.tally.total = sum(asks for _, asks in job.source.parts)
+    def __init__(self, job: Job) -> None:
+        self.tally = Tally(total=sum(asks for _, asks in job.source.parts))
         self._job = job
         limits = [job.backend.max_concurrency, self.tally.total or 1]
         limits += [job.max_inflight] if job.max_inflight else []
         self._width = min(limits) if job.pool is None else min(*limits, job.pool.cap)
-        # A process that shares the work takes only as much as it needs to stay busy, and not more than its share.
         ahead = (job.prefetch_factor or 2) * self._width
-        least = 0 if job.claims or job.prefetch_factor else READY_REQUESTS
-        self._queue = ReadyQueue(max(least, ahead), self._most_chunks())
+        self._queue = ReadyQueue(max(0 if job.prefetch_factor else READY_REQUESTS, ahead), MAX_OPEN_CHUNKS)
         self._assembly = Assembly(job)
         self._began = time.monotonic()
         # Requests that were answered since then.
         self._settled = 0
-
-    def _most_chunks(self) -> int:
-        if self._job.claims is None:
-            return MAX_OPEN_CHUNKS
-        chunks = sum(map(len, chunks_of(self._job.source.parts, self._job.workers).values()))
-        return max(1, min(MAX_OPEN_CHUNKS, math.ceil(chunks / self._job.workers)))
 
     @property
     def statuses(self) -> Counter[str]:
@@ -84,8 +73,8 @@ class Generate:
         known = await asyncio.to_thread(KnownAnswers, job)
         log = job.answers.log = LogWriter(job.log_folder)
         shared = SharedLog(log, job.wip)
-        # A run without shards has its log in the store if that is a folder, and loses nothing with its process.
-        if job.attempt is not None or not job.wip.is_local:
+        # In a store that is a folder, the log itself is in the store.
+        if not job.wip.is_local:
             shared.start()
         refusals = Refusals(answered=known.any_answer)
         feeder = Feeder(job, known, self._queue, self._assembly, refusals, self.tally)
@@ -99,7 +88,7 @@ class Generate:
                     group.create_task(self._work(asker, group))
             finished = self._queue.stopped is None and not self.tally.errors
         except BaseExceptionGroup as failures:
-            raise first_failure(failures) from None
+            raise _first_failure(failures) from None
         finally:
             ticker.cancel()
             # After this, no thread writes any more.
@@ -107,8 +96,6 @@ class Generate:
             log.close()
             if shared.started:
                 await asyncio.to_thread(shared.close, finished=finished)
-            if job.claims is not None:
-                job.claims.close()
         self._report()
         if self._queue.stopped is not None:
             raise BudgetSpent(self._queue.stopped)
@@ -166,7 +153,7 @@ class Generate:
         )
 
 
-def first_failure(group: BaseExceptionGroup[BaseException]) -> BaseException:
+def _first_failure(group: BaseExceptionGroup[BaseException]) -> BaseException:
     """The failure that ended a group of tasks: preferably one with a message for the user."""
     leaves = list(_leaves(group))
     return next((error for error in leaves if isinstance(error, GageError)), leaves[0])

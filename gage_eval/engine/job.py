@@ -15,7 +15,7 @@ from gage_eval.models.client.budget import Budget, Price
 from gage_eval.models.client.limiter import Limiter
 from gage_eval.models.client.types import Request
 from gage_eval.models.client.watch import Retry
-from gage_eval.store import Artifact, ArtifactWriter, Claims, Store
+from gage_eval.store import Artifact, ArtifactWriter, Store
 from gage_eval.store.wip import Wip
 
 MIN_CHUNK_ASKS = 16
@@ -77,11 +77,8 @@ class Job:
         store: holds answers of other runs.
         wip: chunks of this action.
         log_folder: write-ahead logs of this action, of all writers.
-        responses, telemetry: writers of the outputs; None in a shard, whose chunks another process assembles.
-        workers: number of processes that share the action, the same in all of them.
-        claims: this shard's claims on chunks; None if no other process works on the action.
-        attempt: what chunks with errors belong to in a shard; None where they stay in memory.
-        is_over: tells whether another process has committed the action.
+        responses, telemetry: writers of the outputs.
+        workers: the asks are cut into about four chunks for each.
         max_inflight: most requests of this step in flight.
         prefetch_factor: requests that are rendered ahead, as a multiple of those in flight; None for the default.
         pool: a limit shared with other steps, in addition to the backend's.
@@ -101,12 +98,9 @@ class Job:
     store: Store
     wip: Wip
     log_folder: Path
-    responses: ArtifactWriter | None
-    telemetry: ArtifactWriter | None
+    responses: ArtifactWriter
+    telemetry: ArtifactWriter
     workers: int = 1
-    claims: Claims | None = None
-    attempt: str | None = None
-    is_over: Callable[[], bool] = lambda: False
     max_inflight: int | None = None
     prefetch_factor: int | None = None
     pool: Limiter | None = None
@@ -125,7 +119,7 @@ class Job:
             WorkGone: the chunks were removed.
         """
         try:
-            for chunk in self.wip.chunks(part, attempt=self.attempt):
+            for chunk in self.wip.chunks(part):
                 yield chunk.start, chunk.stop, chunk.tables()
         except FileNotFoundError as error:
             raise WorkGone from error
@@ -164,11 +158,6 @@ class Chunk:
     outcomes: list[Outcome | None] = field(default_factory=list)
     repeats: list[tuple[int, int]] = field(default_factory=list)
     left: int = 0
-
-    @property
-    def name(self) -> str:
-        """The chunk's name, unique in its action."""
-        return f"{self.part}-{self.start}-{self.stop}"
 
     def find_repeats(self) -> dict[str, int]:
         """The first position of each key without an outcome. `repeat_outcomes` answers the other positions."""
@@ -223,26 +212,12 @@ class Tally:
 
 
 def chunk_size(part_asks: int, all_asks: int, workers: int) -> int:
-    """Asks in a chunk: min(part, all / (4 · workers)), so that every worker has several to take."""
+    """Asks in a chunk: min(part, all / (4 · workers)), and not too few."""
     return max(1, min(part_asks, max(MIN_CHUNK_ASKS, math.ceil(all_asks / (4 * workers)))))
 
 
-def missing_chunks(parts: Sequence[tuple[int, int]], workers: int, wip: Wip, attempt: str | None = None) -> list[Chunk]:
-    """The chunks that are not in the store yet.
-
-    Args:
-        parts: (part index, number of asks) in order.
-        workers: number of processes that share the chunks.
-        wip: the chunks in the store.
-        attempt: also those with errors of this attempt are in the store.
-    """
-    done = {(chunk.part, chunk.start, chunk.stop) for chunk in wip.chunks(attempt=attempt)}
-    cut = chunks_of(parts, workers).values()
-    return [chunk for chunks in cut for chunk in chunks if (chunk.part, chunk.start, chunk.stop) not in done]
-
-
 def chunks_of(parts: Sequence[tuple[int, int]], workers: int) -> dict[int, list[Chunk]]:
-    """The chunks of each part; all processes that share the work cut the same ones. A part without asks has none."""
+    """The chunks of each part. A part without asks has none."""
     whole = sum(asks for _, asks in parts)
     return {
         part: [Chunk(part, start, min(start + size, asks)) for start in range(0, asks, size)]

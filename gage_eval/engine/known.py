@@ -15,12 +15,9 @@ class KnownAnswers:
     def __init__(self, job: Job) -> None:
         self._job = job
         self._neighbours = NeighbourLogs(job.log_folder)
-        self.read_logs()
-
-    def read_logs(self) -> None:
-        """Index what this action's processes have logged so far, on any machine."""
-        self._job.wip.fetch_logs()
-        self._logged = index_logs(self._job.log_folder)
+        # What this action's processes have logged so far, on any machine.
+        job.wip.fetch_logs()
+        self._logged = index_logs(job.log_folder)
 
     @property
     def any_answer(self) -> bool:
@@ -45,9 +42,7 @@ class KnownAnswers:
             kept = outcomes_in({"responses": responses, "response_telemetry": telemetry})
             found = {key: outcome for key, outcome in kept.items() if outcome.response.status != "error"}
         for _, _, tables in self._job.finished_chunks(part):
-            # Those of a shard's own attempt may hold errors.
-            kept = outcomes_in(tables)
-            found.update({key: outcome for key, outcome in kept.items() if outcome.response.status != "error"})
+            found.update(outcomes_in(tables))
         return found
 
     def find(self, keys: list[str], finished: dict[str, Outcome]) -> list[Outcome | None]:

@@ -46,7 +46,6 @@ class Quota:
         in_use: what this process uses and cannot give back now; called in `hold`.
         state: what else its object says, as JSON values.
         use: called with what this process holds when that changes.
-        frees_gone: what a process held that is gone returns to the others; without it, it stays taken.
         gone_s: after how long without a sign of life a process is gone.
 
     Attributes:
@@ -63,7 +62,6 @@ class Quota:
         in_use: Callable[[], Amounts],
         state: Callable[[], Mapping[str, Any]],
         use: Callable[[Amounts], None],
-        frees_gone: bool,
         gone_s: float,
     ) -> None:
         self._objects = objects
@@ -71,7 +69,6 @@ class Quota:
         self._totals = totals
         self._in_use = in_use
         self._use = use
-        self._frees_gone = frees_gone
         self._gone_s = gone_s
         self.path = f"{folder}/{uuid.uuid4().hex}.json"
         self.held: Amounts = tuple(0.0 for _ in totals)
@@ -112,12 +109,6 @@ class Quota:
         with suppress(StoreError):
             self._objects.delete(self.path)
 
-    def remove(self) -> None:
-        """Remove the objects of all processes."""
-        with suppress(StoreError):
-            for item in list(self._objects.list(self._folder)):
-                self._objects.delete(item.path)
-
     def _set(self, held: Amounts) -> None:
         if held != self.held:
             self.held = held
@@ -140,8 +131,6 @@ class Quota:
         others = [
             Holder(path, tuple(sign["held"]), sign, self._watches[path].is_gone) for path, sign in self._known.items()
         ]
-        if not self._frees_gone:
-            return others
         for other in others:
             if other.is_gone:
                 self._objects.delete(other.path)

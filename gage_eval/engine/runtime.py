@@ -13,7 +13,6 @@ from gage_eval.base.canonical import digest
 from gage_eval.base.errors import GageError, RunCancelled
 from gage_eval.engine.answers import RunAnswers
 from gage_eval.engine.loop import EventLoop
-from gage_eval.engine.shared_budget import SharedBudget
 from gage_eval.engine.shared_limits import SharedLimits
 from gage_eval.models.backends.base import Backend, BackendConfig, BackendContext
 from gage_eval.models.backends.build import build_backend, forget_backend, parse_config
@@ -48,7 +47,7 @@ class Runtime:
         loop: EventLoop | None = None,
     ) -> None:
         self._objects = objects
-        self._shared: list[SharedLimits | SharedBudget] = []
+        self._shared: list[SharedLimits] = []
         self._concurrency = concurrency
         self._limit_changed = limit_changed
         self.budget = budget or Budget()
@@ -60,8 +59,9 @@ class Runtime:
         self._loop = loop or EventLoop()
         self._tasks: set[asyncio.Task[Any]] = set()
         self._backends: dict[str, Future[Backend]] = {}
-        # GPUs of each opened backend, and since when it holds them.
-        self._gpus: list[tuple[int, float]] = []
+        # GPUs of each opened backend, and since when it holds them; and what closed ones took.
+        self._gpus: dict[str, tuple[int, float]] = {}
+        self._gpu_seconds: float | None = None
         self._closed = False
         self._cancelled = False
 
@@ -94,7 +94,8 @@ class Runtime:
             EndpointFailed: it cannot be opened. The next call tries again.
         """
         parsed = parse_config(type_, config)
-        key = digest([type_, parsed.model_dump(mode="json"), str(context.base_dir)])
+        place = context.placement
+        key = digest([type_, parsed.model_dump(mode="json"), str(context.base_dir), place and place.work_pool])
         with self._lock:
             known = self._backends.get(key)
             mine: Future[Backend] = Future() if known is None else known
@@ -112,7 +113,7 @@ class Runtime:
             self.call(_open(backend, self.log_folder))
             self._share(backend, parsed)
             if (gpus := getattr(backend, "gpus", 0)) > 0:
-                self._gpus.append((gpus, began))
+                self._gpus[key] = gpus, began
         except BaseException as error:
             with self._lock:
                 self._backends.pop(key, None)
@@ -141,33 +142,35 @@ class Runtime:
         limits.start()
         self._shared.append(limits)
 
-    def share_budget(self, name: str, *, is_owner: bool = False) -> None:
-        """Share the budget's tokens and cost with the other processes of the run.
-
-        Args:
-            name: names the budget in the store, the same in all processes.
-            is_owner: whether it is removed from the store when this runtime closes.
-
-        Raises:
-            StoreError: the store cannot be read or written.
-        """
-        assert self._objects is not None, "a budget is shared through a store"
-        shared = SharedBudget(self._objects, name, self.budget, lambda: self._is_busy, is_owner=is_owner)
-        shared.start()
-        self._shared.append(shared)
-
-    @property
-    def _is_busy(self) -> bool:
-        """Whether a request is in flight or waits for a permit."""
-        with self._lock:
-            backends = [future.result() for future in self._backends.values() if _succeeded(future)]
-        return any(backend.limiter.is_busy for backend in backends)
-
     @property
     def gpu_seconds(self) -> float | None:
-        """Seconds since the run began to use each engine on this machine, times its GPUs; None without engines."""
+        """Seconds for which the run used each engine, times its GPUs; None without engines on GPUs."""
         now = time.monotonic()
-        return sum(gpus * (now - began) for gpus, began in self._gpus) if self._gpus else None
+        if not self._gpus:
+            return self._gpu_seconds
+        return (self._gpu_seconds or 0.0) + sum(gpus * (now - began) for gpus, began in self._gpus.values())
+
+    def release(self, engine_key: str) -> None:
+        """Close the backends that use an engine: nothing in this run needs it any more.
+
+        The engine stops, or waits for other runs that share it. A later call of `backend` opens it again.
+        """
+        with self._lock:
+            opened = {key: future.result() for key, future in self._backends.items() if _succeeded(future)}
+            gone = {key: backend for key, backend in opened.items() if _engine_key(backend) == engine_key}
+            for key in gone:
+                del self._backends[key]
+                if key in self._gpus:
+                    gpus, began = self._gpus.pop(key)
+                    self._gpu_seconds = (self._gpu_seconds or 0.0) + gpus * (time.monotonic() - began)
+        if gone:
+            self.call(_close(list(gone.values())))
+
+    def has_engine(self, engine_key: str) -> bool:
+        """Whether a backend of this run uses an engine now."""
+        with self._lock:
+            opened = [future.result() for future in self._backends.values() if _succeeded(future)]
+        return any(_engine_key(backend) == engine_key for backend in opened)
 
     def pool(self, name: str, size: int) -> Limiter:
         """The limit of this name, shared by all callers."""
@@ -218,6 +221,12 @@ class Runtime:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _engine_key(backend: Backend) -> str | None:
+    """The key of the engine behind a backend; None where there is none."""
+    key: str | None = getattr(backend, "engine_key", lambda: None)()
+    return key
 
 
 async def _open(backend: Backend, log_folder: Path | None) -> None:

@@ -59,7 +59,6 @@ class SharedLimits:
             in_use=lambda: (in_flight(), 0.0),
             state=lambda: {"busy": is_busy()},
             use=self._use,
-            frees_gone=True,
             gone_s=2 * renew_s,
         )
         self._share: Amounts = self._quota.held

@@ -1,12 +1,10 @@
 """Answers in the log reach the store while a step runs, so that a lost machine costs only the latest ones.
 
 A store of objects gets what was logged since the last time as a numbered segment. In a store of files the log is there
-already, and is only synced: on a network file system it would otherwise stay in this machine's memory for a while.
+already.
 """
 
 import logging
-import os
-from pathlib import Path
 
 from gage_eval.base.errors import StoreError
 from gage_eval.base.periodic import Periodic
@@ -63,14 +61,11 @@ class SharedLog:
         until = self._log.written
         if until == self._shared:
             return
-        if self._wip.is_local:
-            _sync(self._log.segment(until[0]))
-        else:
-            data = MAGIC + b"".join(self._read(self._shared, until))
-            # A name that is taken is of a try that seemed to fail.
-            while not self._wip.put_log(f"{self._log.writer_id}-s{self._number:05d}.log", data):
-                self._number += 1
+        data = MAGIC + b"".join(self._read(self._shared, until))
+        # A name that is taken is of a try that seemed to fail.
+        while not self._wip.put_log(f"{self._log.writer_id}-s{self._number:05d}.log", data):
             self._number += 1
+        self._number += 1
         self._shared = until
 
     def _read(self, start: tuple[int, int], until: tuple[int, int]) -> list[bytes]:
@@ -87,8 +82,3 @@ class SharedLog:
             self.share()
         except (StoreError, OSError) as error:
             _log.debug("the log of answers could not be shared: %s", error)
-
-
-def _sync(segment: Path) -> None:
-    with segment.open("rb") as file:
-        os.fsync(file.fileno())

@@ -143,13 +143,6 @@ def beside(name: str, folder: Path) -> str:
         raise InputError(f"'{visible(file)}' is not the name of a file ({visible(str(error))}).") from error
 
 
-def seen_from(name: str, folder: Path) -> str:
-    """The opposite of `beside`, for names that another machine will read; a file elsewhere keeps its path."""
-    file, colon, attribute = name.rpartition(":")
-    inside = colon and file.endswith(".py") and Path(file).is_relative_to(folder.resolve())
-    return f"{Path(file).relative_to(folder.resolve())}:{attribute}" if inside else name
-
-
 def without_folders(name: str) -> str:
     """The name for keys, tables and messages, without folders: a file counts by its content."""
     file, colon, attribute = name.rpartition(":")

@@ -13,6 +13,7 @@ from typing import Any, Literal, TypeAlias
 from gage_eval.base.liveness import LOST_AFTER_S
 from gage_eval.config.suites.templates import SuiteInfo, list_suites
 from gage_eval.local.entrypoints import entrypoint
+from gage_eval.models.backends.placement import HERE
 
 # Every deployment has this tag, so that the UI can show ours alone.
 TAG = "gage-eval"
@@ -20,8 +21,8 @@ MAINTENANCE_TAG = "maintenance"
 POOL = "local"
 AUTOMATION = "–"
 # The flows, by their names at the server, whose runs are marked as lost when their process is gone; and those that are
-# then resumed. A lost shard needs no resume: the others take its work.
-WATCHED_FLOWS = ("suite", "evaluate", "nightly", "triage", "generate", "cache-gc", "cache-verify")
+# then resumed. A lost server needs no resume: the runs that need it start another one.
+WATCHED_FLOWS = ("suite", "evaluate", "nightly", "triage", "serve", "cache-gc", "cache-verify")
 RESUMED_FLOWS = ("suite", "evaluate", "nightly")
 # A run that a night or a triage carries out as a part of its own flow run.
 INNER_FLOW = "inner-run"
@@ -72,8 +73,8 @@ class DeployOptions:
 
     Attributes:
         pool: the work pool of the runs; `POOL` is created if it is not there.
-        gpu_pools: the work pools of engines, each with a deployment `generate`; ``pool`` if there are none. The engines
-            that forms start are in the first one.
+        gpu_pools: the work pools of engines, each with the deployments `serve` and `evaluate`. The engines that forms
+            start are served by the first one.
         store: the store of the runs, unless a form names another one.
         working_dir: the folder of runs in the pool `POOL`, for the server of a folder.
         nightly: a file of nightly runs to deploy too. The files that its configs need go into the store.
@@ -137,25 +138,40 @@ TRIAGE = Deployment(
 )
 
 
-def all_deployments(engine_pools: Iterable[str]) -> list[Deployment]:
+def all_deployments(gpu_pools: Iterable[str]) -> list[Deployment]:
     """All deployments: those of the suites in the order of ``gage list suites``, and then the others.
 
     Args:
-        engine_pools: the work pools of engines. Each has a deployment of the flow `generate`.
+        gpu_pools: the work pools of engines. Each has a deployment of the flow `serve`, and one of the flow `evaluate`.
     """
-    shards = map(_of_engines, dict.fromkeys(engine_pools))
-    return [*map(_of_suite, list_suites()), EVALUATE, *shards, TRIAGE, *MAINTENANCE]
+    engines = [deployment for pool in dict.fromkeys(gpu_pools) for deployment in _of_engines(pool)]
+    return [*map(_of_suite, list_suites()), EVALUATE, *engines, TRIAGE, *MAINTENANCE]
 
 
-def _of_engines(pool: str) -> Deployment:
-    return Deployment(
-        flow="generate",
-        name=f"generate-{pool}",
-        description=(
-            "Serve models for the runs that place them on this work pool. Runs start it; do not start it by hand."
+def evaluate_on(pool: str) -> str:
+    """The name of the deployment whose runs are carried out on a GPU pool as a whole."""
+    return f"evaluate-{pool}"
+
+
+def _of_engines(pool: str) -> tuple[Deployment, Deployment]:
+    return (
+        Deployment(
+            flow="serve",
+            name=f"serve-{pool}",
+            description=(
+                "Serve models for the runs that place them on this work pool. Runs start it; do not start it by hand."
+            ),
+            tags=("engine",),
+            pool=pool,
         ),
-        tags=("engine",),
-        pool=pool,
+        Deployment(
+            flow="evaluate",
+            name=evaluate_on(pool),
+            description="Evaluate a config or a suite as a whole on this work pool, beside the engine that it starts.",
+            tags=("engine",),
+            parameters={"model": {"work_pool": HERE}},
+            pool=pool,
+        ),
     )
 
 

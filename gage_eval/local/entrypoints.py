@@ -15,8 +15,8 @@ FLOWS: Mapping[str, str] = {
     "cache_gc": "flows.maintenance",
     "cache_verify": "flows.maintenance",
     "evaluate": "flows.evaluate",
-    "generate": "flows.generate",
     "nightly": "flows.nightly",
+    "serve": "flows.serve",
     "suite": "flows.suite",
     "triage": "flows.triage",
 }

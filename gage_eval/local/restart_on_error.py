@@ -1,4 +1,4 @@
-"""Keeps a command running: starts it again when it ends with an error. A script: `keeper.py SECONDS COMMAND…`.
+"""Keeps a command running: starts it again when it ends with an error. Usage: `restart_on_error.py SECONDS COMMAND…`.
 
 Prefect's worker ends with an error when a flow run is retried in the second in which its process ends, because its
 `--limit` still counts that process. Without a worker, later runs would wait forever.

@@ -58,7 +58,7 @@ class SampleAnswered(SampleEvent):
         replicate: which repetition, from 0.
         backend: the type of the backend that was asked.
         model: the model's name as configured.
-        kind: chat, completion, likelihood, turns or tools; null where a model session on a pool answered.
+        kind: chat, completion, likelihood, turns or tools.
         status: ok, truncated, refused, error or skipped.
         source: sent, log (kept by an earlier attempt of this run), reused (from another run) or repeated (an equal
             request of this run).
@@ -76,7 +76,7 @@ class SampleAnswered(SampleEvent):
     replicate: int
     backend: str
     model: str
-    kind: str | None
+    kind: str
     status: str
     source: str
     attempts: int

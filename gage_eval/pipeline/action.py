@@ -16,9 +16,8 @@ from threading import Event, Timer
 from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar
 
 from gage_eval.base.canonical import JsonValue, digest
-from gage_eval.base.errors import BudgetSpent, EndpointFailed, RunCancelled
-from gage_eval.base.marks import Stage
-from gage_eval.base.stages import StageResult
+from gage_eval.base.errors import RunCancelled
+from gage_eval.base.stages import Stage, StageResult
 from gage_eval.base.tables import TableSchema
 from gage_eval.engine.job import WorkGone
 from gage_eval.observability.events import (
@@ -43,19 +42,6 @@ SpecT = TypeVar("SpecT", bound=StageSpec)
 _PATIENCE_S = 5.0
 
 
-@dataclass(frozen=True)
-class Served:
-    """What a model session made of a generate step.
-
-    Attributes:
-        attempt: the session's attempt, which chunks with errors belong to.
-        error: why it ended early; None if every chunk is answered.
-    """
-
-    attempt: str
-    error: EndpointFailed | BudgetSpent | None = None
-
-
 @dataclass
 class Env:
     """What stages need from their run. Nothing in it determines a result.
@@ -73,8 +59,6 @@ class Env:
         verify: check the hashes of every part of a hit, not only its size.
         max_inflight: most requests in flight for each task; None for the backend's own limit.
         prefetch_factor: requests that are rendered ahead, as a multiple of those in flight; None for the default.
-        served: by work key, the generate steps that model sessions have answered; they are only assembled here.
-        begun: by task id and stage, since when (seconds since the epoch) a stage has been served by a model session.
         media_threads: number of media that are read or stored at once; 0 for the default.
         processes: score; None if this process does.
         cancelled: any thread may set it to end the run: no stage starts, and running stages end soon.
@@ -95,8 +79,6 @@ class Env:
     media_threads: int = 0
     processes: "ScoringProcesses | None" = None
     cancelled: Event = field(default_factory=Event)
-    served: dict[str, Served] = field(default_factory=dict)
-    begun: dict[tuple[str, str], float] = field(default_factory=dict)
 
     def check(self) -> None:
         """Raise `RunCancelled` if the run is cancelled."""
@@ -110,7 +92,7 @@ class StageRun:
     def __init__(
         self,
         env: Env,
-        stage: str,
+        stage: Stage,
         task_id: str,
         key: str,
         inputs: Mapping[str, str],
@@ -243,12 +225,7 @@ def run_stage(info: StageInfo, env: Env, spec: StageSpec, inputs: Mapping[str, s
     """Return the cached result of this stage, spec and inputs, or compute and commit it."""
     env.check()
     started, began = time.time(), time.perf_counter()
-    # A stage whose model session was served before has been reported as started then.
-    begun = env.begun.pop((spec.task_id, info.name), None)
-    if begun is None:
-        env.observer.tell(StageStarted(spec.task_id, info.name, started))
-    else:
-        started, began = begun, began - (started - begun)
+    env.observer.tell(StageStarted(spec.task_id, info.name, started))
     try:
         result = _run(info, env, spec, inputs)
         result = replace(result, started=started, seconds=time.perf_counter() - began)
@@ -267,18 +244,6 @@ def run_stage(info: StageInfo, env: Env, spec: StageSpec, inputs: Mapping[str, s
     return result
 
 
-def missing_run(name: Stage, env: Env, spec: StageSpec, inputs: Mapping[str, StageResult | None]) -> StageRun | None:
-    """The computation that a stage needs; None if its result is stored. Nothing is computed or locked."""
-    ids = _ids(inputs)
-    key = digest(action_document(name, spec, ids, env.store))
-    refreshing = (spec.task_id, name) in env.refresh
-    found = env.store.find_action(name, key, hashes=env.verify and not refreshing)
-    if _is_hit(found, name) and not refreshing:
-        return None
-    previous = found if found is not None and has_outputs_of(name, found) else None
-    return StageRun(env, name, spec.task_id, key, ids, refreshing=refreshing, previous=previous)
-
-
 def _run(info: StageInfo, env: Env, spec: StageSpec, inputs: Mapping[str, str]) -> StageResult:
     document = action_document(info.name, spec, inputs, env.store)
     key = digest(document)
@@ -287,11 +252,11 @@ def _run(info: StageInfo, env: Env, spec: StageSpec, inputs: Mapping[str, str]) 
         # Renewed, because this run builds on it: a garbage collection spares it.
         found = None if refreshing else env.store.find_action(info.name, key, renew=True, hashes=env.verify)
         if _is_hit(found, info.name):
-            return _hit(env, spec.task_id, found)
+            return _hit(env, info.name, spec.task_id, found)
         with _locked(env, info.name, spec.task_id, key):
             replaced = env.store.find_action(info.name, key, renew=not refreshing, hashes=env.verify and not refreshing)
             if _is_hit(replaced, info.name) and not refreshing:
-                return _hit(env, spec.task_id, replaced)
+                return _hit(env, info.name, spec.task_id, replaced)
             previous = replaced if replaced is not None and has_outputs_of(info.name, replaced) else None
             run = StageRun(env, info.name, spec.task_id, key, inputs, refreshing=refreshing, previous=previous)
             try:
@@ -359,10 +324,10 @@ def _is_hit(action: Action | None, stage_name: Stage) -> TypeGuard[Action]:
     return action is not None and action.complete and has_outputs_of(stage_name, action)
 
 
-def _hit(env: Env, task_id: str, action: Action) -> StageResult:
+def _hit(env: Env, stage: Stage, task_id: str, action: Action) -> StageResult:
     env.store.wip(action.key).clear_leftovers()
     counts = _counts(action.artifacts)
-    return StageResult(action.stage, task_id, action.key, dict(action.outputs), cached=True, counts=counts)
+    return StageResult(stage, task_id, action.key, dict(action.outputs), cached=True, counts=counts)
 
 
 def _counts(artifacts: Mapping[str, Artifact]) -> dict[str, int]:

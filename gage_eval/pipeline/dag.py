@@ -2,7 +2,7 @@
 
 from typing import Protocol, TypeVar
 
-from gage_eval.base.marks import Stage
+from gage_eval.base.stages import Stage
 from gage_eval.pipeline.specs import TaskPlan
 
 T = TypeVar("T")

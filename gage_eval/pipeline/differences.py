@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import TypeAlias
 
 from gage_eval.base.canonical import JsonValue
-from gage_eval.base.marks import Stage
+from gage_eval.base.stages import STAGES, Stage
 from gage_eval.pipeline.generate_spec import GenerateSpec
 from gage_eval.pipeline.specs import TaskPlan
 
@@ -94,8 +94,8 @@ def in_config_words(stage: Stage, path: Path, task: TaskPlan) -> str:
         return _of_metric(rest, task)
     if stage == "judge" and rest[:1] == ("generate",):
         return _of_role(rest[1:], task.judge.generate)
-    if stage in ("support", "infer"):
-        return _of_role(rest, task.support if stage == "support" else task.infer)
+    if STAGES[stage].phase == "inference":
+        return _of_role(rest, task.generate_spec(stage))
     if stage == "judge":
         return "the judge"
     return _named(rest, _OF_STAGE[stage])

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias, TypeVar
 
 from gage_eval.base.canonical import JsonValue, digest, encode, normalise
-from gage_eval.base.marks import Stage
+from gage_eval.base.stages import Stage
 from gage_eval.data.datasets.origins import OriginPath
 from gage_eval.engine.episodes import episode_name, response_key, with_body
 from gage_eval.engine.wal import index_logs
@@ -143,14 +143,14 @@ def inputs_of(stage: Stage, task: TaskPlan, outputs: Mapping[str, Mapping[str, s
 
 def asks_a_model(stage: Stage, task: TaskPlan) -> bool:
     """Whether a stage sends requests."""
-    return {"support": task.support, "infer": task.infer, "judge": task.judge.generate}.get(stage) is not None
+    return task.generate_spec(stage) is not None
 
 
 def asks_of(store: Store, stage: Stage, task: TaskPlan, inputs: Mapping[str, str]) -> list[Asks]:
     """A stage's asks of each model. Only a judge stage may have several models, if samples name judges."""
     if stage == "judge":
         return task.judge.asks(task.judge.explicit_asks(store, inputs))
-    spec = {"support": task.support, "infer": task.infer}.get(stage)
+    spec = task.generate_spec(stage)
     return [] if spec is None else [Asks.implicit(spec.binding)]
 
 

@@ -7,12 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from gage_eval.base.canonical import JsonValue, canonical_text, digest
-from gage_eval.base.errors import InputError
 from gage_eval.extend import registry
 from gage_eval.extend.loading import without_folders
 from gage_eval.models.backends.base import Backend, BackendContext
 from gage_eval.models.backends.build import build_backend
-from gage_eval.models.backends.placement import Placement
 from gage_eval.models.backends.role_hooks import RoleHooks
 from gage_eval.pipeline.keys import RENDER_VERSION
 from gage_eval.pipeline.outputs import responses_of
@@ -57,7 +55,6 @@ class GenerateSpec:
     hooks: RoleHooks | None = None
     tool_rounds: int = 0
     pool_size: int | None = None
-    placement: Placement | None = None
 
     @cached_property
     def model(self) -> Backend:
@@ -69,19 +66,6 @@ class GenerateSpec:
         """The key of the engine that the model starts; None if it starts none, or a plug-in does not say."""
         key: str | None = getattr(self.model, "engine_key", lambda: None)()
         return key
-
-    @property
-    def shards_key(self) -> str | None:
-        """What models have in common that the same shards can serve; None where shards have no engine to keep."""
-        place = self.placement
-        if place is None:
-            return None
-        try:
-            engine = self.engine_key
-        except InputError:
-            # What starts the engine is there, not here.
-            engine = digest([self.backend_type, dict(self.backend_config)])
-        return engine and digest(["shards", engine, place.work_pool, place.shards, place.gpus])
 
     @property
     def model_name(self) -> str:

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import replace
 
 import pyarrow as pa
 
@@ -11,15 +10,14 @@ from gage_eval.base.stages import StageResult
 from gage_eval.base.statuses import ANSWERED, RESPONSE_STATUSES
 from gage_eval.base.tables import RESPONSE_TELEMETRY, RESPONSES
 from gage_eval.engine.answers import StepAnswers
-from gage_eval.engine.gathering import Gather
 from gage_eval.engine.generate import Generate
-from gage_eval.engine.job import Job, Progress, Tally, WorkGone
+from gage_eval.engine.job import Job, Progress, Tally
 from gage_eval.engine.rows import index_answers
 from gage_eval.extend.loading import PluginError, without_folders
 from gage_eval.models.backends.build import parse_config
 from gage_eval.models.client.budget import Price
 from gage_eval.observability.events import RunWarning
-from gage_eval.pipeline.action import Env, Served, StageRun
+from gage_eval.pipeline.action import Env, StageRun
 from gage_eval.pipeline.asks import Asks
 from gage_eval.pipeline.generate_spec import GenerateSpec
 from gage_eval.pipeline.outputs import with_telemetry
@@ -45,15 +43,10 @@ def generate(run: StageRun, asks: Asks, *, progress: Progress | None = None) -> 
     """
     env, spec = run.env, asks.spec
     check_only_errors(run, spec)
-    work_key = asks.work_key(run.work_key)
-    wip = env.store.wip(work_key)
+    wip = env.store.wip(asks.work_key(run.work_key))
     wip.begun_by(env.run_id)
-    served = env.served.get(work_key)
     with env.runtime.answers.step() as answers:
-        if served is None:
-            tally, counted = _ask(run, asks, wip, answers, progress or run.progress)
-        else:
-            tally, counted = _gather(run, asks, wip, served)
+        tally, counted = _ask(run, asks, wip, answers, progress or run.progress)
         statuses = {name: counted[name] for name in RESPONSE_STATUSES}
         is_last = asks.received == asks.output
         responses = run.commit(
@@ -110,7 +103,7 @@ def _ask(
             answers=answers,
             earlier=earlier(run, asks),
             progress=progress,
-            watch=_watch(run, spec),
+            watch=SampleWatch(run, without_folders(spec.backend_type), spec.model_name),
         )
     )
     try:
@@ -119,32 +112,6 @@ def _ask(
         raise EndpointFailed(stopped(run, engine.tally, error)) from error
     except BudgetSpent as error:
         raise BudgetSpent(out_of_budget(run, engine.tally, error)) from error
-
-
-def _watch(run: StageRun, spec: GenerateSpec) -> SampleWatch:
-    return SampleWatch(run, without_folders(spec.backend_type), spec.model_name)
-
-
-def _gather(run: StageRun, asks: Asks, wip: Wip, served: Served) -> tuple[Tally, Mapping[str, int]]:
-    """Assemble what a model session has answered. Returns what was done, and the responses by status."""
-    source = RoleSource.of(asks, run.env.store, run.inputs)
-    watch = _watch(run, asks.spec)
-    responses, telemetry = run.writer(RESPONSES), run.writer(RESPONSE_TELEMETRY)
-    gathered = Gather(source.parts, wip, served.attempt, responses, telemetry, watch.part_answered)
-    try:
-        gathered.run()
-    except (WorkGone, FileNotFoundError) as error:
-        if served.error is None:
-            # Another run has probably committed the action: the stage looks for it, and tries once more.
-            gone = EndpointFailed("another run removed the chunks before they were assembled.")
-            run.env.served[wip.key] = replace(served, error=gone)
-            raise WorkGone from error
-        total = sum(asks for _, asks in source.parts)
-        tally = Tally(total, done=sum(chunk.stop - chunk.start for chunk in wip.chunks()))
-        if isinstance(served.error, BudgetSpent):
-            raise BudgetSpent(out_of_budget(run, tally, served.error)) from error
-        raise EndpointFailed(stopped(run, tally, served.error)) from error
-    return gathered.tally, gathered.statuses
 
 
 def parsed(run: StageRun, asks: Asks, responses: Artifact) -> Artifact:

@@ -8,8 +8,8 @@ from collections.abc import Collection, Mapping
 from typing import Protocol, runtime_checkable
 
 from gage_eval.base.canonical import JsonValue
-from gage_eval.base.marks import Stage
-from gage_eval.pipeline.outputs import OUTPUTS, table_of
+from gage_eval.base.stages import STAGES, Stage
+from gage_eval.pipeline.outputs import table_of
 from gage_eval.scoring.metrics import BoundMetric
 from gage_eval.store import Action, Store
 
@@ -100,7 +100,7 @@ def finished_action(store: Store, stage: Stage, key: str) -> Action | None:
 
 def has_outputs_of(stage: Stage, action: Action) -> bool:
     """Whether an action that the store found has the outputs of a stage, each with the table it should hold."""
-    return all(name in action.outputs for name in OUTPUTS[stage]) and all(
+    return all(name in action.outputs for name in STAGES[stage].outputs) and all(
         artifact.manifest.table == table_of(name) for name, artifact in action.artifacts.items()
     )
 

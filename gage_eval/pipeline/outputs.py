@@ -2,19 +2,6 @@
 
 from collections.abc import Iterator, Mapping
 
-from gage_eval.base.marks import Stage
-
-# The outputs that every stage writes. Further judges and adapters that parse answers add more.
-OUTPUTS: Mapping[Stage, tuple[str, ...]] = {
-    "load": ("raw",),
-    "standardize": ("samples", "rejects"),
-    "preprocess": ("prepared", "prepare_rejects"),
-    "support": ("support_responses", "support_response_telemetry"),
-    "infer": ("responses", "response_telemetry"),
-    "judge": ("judgments",),
-    "auto_eval": ("metrics",),
-    "report": ("report",),
-}
 _RESPONSES = {"support": "support_responses", "dut_model": "responses", "judge_model": "judge_responses"}
 _RECEIVED = "received_"
 

@@ -10,11 +10,10 @@ from gage_eval.config.load import LoadedConfig
 from gage_eval.config.metrics import metric_names
 from gage_eval.config.models import DatasetConfig, PipelineConfig, PromptConfig
 from gage_eval.config.resolve import ResolvedRole, ResolvedTask
-from gage_eval.config.resources import gpus_of, is_placed_by_options
+from gage_eval.config.resources import placement_on, starts_engine
 from gage_eval.data.datasets.fetch import DataCache
 from gage_eval.extend import registry
 from gage_eval.models.backends.base import BackendContext
-from gage_eval.models.backends.placement import Placement
 from gage_eval.models.backends.role_hooks import RoleHooks
 from gage_eval.pipeline.data_spec import DataSource, data_source, preprocess_spec, standardize_spec
 from gage_eval.pipeline.generate_spec import GenerateSpec, PromptBinding
@@ -28,7 +27,7 @@ def make_plan(
     loaded: LoadedConfig,
     sample_ids: tuple[str, ...] = (),
     data: DataCache | None = None,
-    placement: Placement | None = None,
+    work_pool: str | None = None,
     *,
     task_ids: Collection[str] = (),
 ) -> Plan:
@@ -38,7 +37,7 @@ def make_plan(
         loaded: the config.
         sample_ids: run only these samples.
         data: where the files of pinned origins lie; the default cache unless given.
-        placement: where engines and classes of one's own are served, in place of what the config says.
+        work_pool: where engines are served, in place of what the config says.
         task_ids: plan only these tasks; all of them unless given.
 
     Raises:
@@ -49,19 +48,22 @@ def make_plan(
         if name not in known:
             raise InputError(f"no task '{name}' in {loaded.source}. Tasks: {', '.join(known)}.{closest(name, known)}")
     chosen = [task for task in loaded.tasks if not task_ids or task.task.task_id in task_ids]
-    resolved = chosen if placement is None else [placed(task, placement) for task in chosen]
+    resolved = chosen if work_pool is None else [placed(task, work_pool) for task in chosen]
     tasks = tuple(_task(task, loaded, data or DataCache(), sample_ids) for task in resolved)
     return Plan(loaded.config.metadata.name or Path(loaded.source).stem, tasks)
 
 
-def placed(task: ResolvedTask, placement: Placement) -> ResolvedTask:
-    """A task whose models are served elsewhere. Endpoints, and what needs no model, stay where they are."""
+def placed(task: ResolvedTask, work_pool: str) -> ResolvedTask:
+    """A task whose engines are served on a work pool. Endpoints, and what needs no model, stay where they are.
+
+    Raises:
+        InputError: an engine cannot be served elsewhere.
+    """
 
     def moved(role: ResolvedRole) -> ResolvedRole:
-        if not is_placed_by_options(role.backend):
+        if role.placement is None and not starts_engine(role.backend):
             return role
-        gpus = role.placement.gpus if role.placement is not None else gpus_of(role.backend)
-        return replace(role, placement=replace(placement, gpus=gpus))
+        return replace(role, placement=placement_on(work_pool, role.backend))
 
     return replace(
         task,
@@ -160,14 +162,13 @@ def _generate(task: ResolvedTask, role: ResolvedRole, role_type: str, context: B
         adapter_id=adapter.adapter_id,
         backend_type=role.backend.type,
         backend_config=role.backend.config,
-        context=context,
+        context=context if role.placement is None else replace(context, placement=role.placement),
         prompt=_prompt(role.prompt, adapter.prompt_params) if role.prompt else None,
         params={**adapter.params, **adapter.sampling_params},
         max_error_share=task.task.max_error_share,
         hooks=RoleHooks(adapter.class_path) if adapter.class_path else None,
         tool_rounds=adapter.tool_rounds,
         pool_size=adapter.resource_requirement.pool_size,
-        placement=role.placement,
     )
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from gage_eval.base.canonical import JsonValue
 from gage_eval.base.errors import InputError
 from gage_eval.base.inputs import INPUTS, Input
-from gage_eval.base.marks import Stage
+from gage_eval.base.stages import Stage
 from gage_eval.data.datasets.base import file_name_of
 from gage_eval.data.datasets.build import build_loader
 from gage_eval.data.datasets.origins import OriginPath
@@ -288,6 +288,10 @@ class TaskPlan:
     # A task whose load and standardize make the few-shot examples; its other stages are never called.
     pool: "TaskPlan | None" = None
 
+    def generate_spec(self, stage: Stage) -> GenerateSpec | None:
+        """The spec of the task's own model that a stage asks; None if it asks none."""
+        return {"support": self.support, "infer": self.infer, "judge": self.judge.generate}.get(stage)
+
     @property
     def models(self) -> list[tuple[Stage, GenerateSpec]]:
         """The models that are asked, by stage."""
@@ -297,8 +301,8 @@ class TaskPlan:
 
     @property
     def placed(self) -> list[tuple[Stage, GenerateSpec]]:
-        """The models that shards serve, by stage."""
-        return [(stage, spec) for stage, spec in self.models if spec.placement is not None]
+        """The models that are served on work pools, by stage."""
+        return [(stage, spec) for stage, spec in self.models if spec.context.placement is not None]
 
 
 @dataclass(frozen=True)

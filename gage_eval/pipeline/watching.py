@@ -22,13 +22,6 @@ if TYPE_CHECKING:
     from gage_eval.pipeline.action import StageRun
 
 
-# The columns of a response that its event has too.
-_OF_RESPONSES = (
-    *("sample_id", "replicate", "status", "prompt_tokens", "completion_tokens"),
-    *("finish_reason", "error_kind"),
-)
-
-
 class SampleWatch:
     """Tells of the answers and retries of one generate step (a `gage_eval.engine.job.Watch`).
 
@@ -72,28 +65,6 @@ class SampleWatch:
                     response.errors[-1] if error is not None and response.errors else None,
                     sampled,
                 )
-            )
-
-    def part_answered(self, responses: pa.Table, telemetry: pa.Table) -> None:
-        """All asks of a part have their outcomes, which other processes wrote.
-
-        Args:
-            responses: rows of `tables.RESPONSES`.
-            telemetry: those of `tables.RESPONSE_TELEMETRY`, in the same order.
-        """
-        rows = responses.select(_OF_RESPONSES).append_column("source", telemetry["source"])
-        for name in ("attempts", "latency_ms", "ttft_ms", "errors"):
-            rows = rows.append_column(name, telemetry[name])
-        failed = pc.equal(rows["status"], "error")
-        chosen = _chosen(rows["sample_id"], self._limit)
-        rows = rows.append_column("sampled", pc.or_(failed, chosen))
-        if not self._counts_all:
-            rows = rows.filter(rows["sampled"])
-        for row in rows.to_pylist():
-            errors = row.pop("errors")
-            error = errors[-1] if errors and row["status"] == "error" else None
-            self._tell(
-                SampleAnswered(*self._stage_id, backend=self._backend, model=self._model, kind=None, error=error, **row)
             )
 
     def retried(self, request: Request, retry: Retry) -> None:

@@ -17,6 +17,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationErro
 from gage_eval.base.canonical import decode
 from gage_eval.base.errors import InputError, closest
 from gage_eval.base.processes import user_name
+from gage_eval.base.stages import Stage
 from gage_eval.regression.compare import ScoredTask
 from gage_eval.runs.names import is_name
 from gage_eval.runs.record import StageRecord, stage_name
@@ -37,7 +38,7 @@ class _Model(BaseModel):
 class BaselineTask(_Model):
     """A task of one run: its stages with their keys and artifacts, and the scores of its metrics."""
 
-    stages: dict[str, StageRecord]
+    stages: dict[Stage, StageRecord]
     scores: dict[str, str] = Field(description="Scores artifact by metric id; garbage collection keeps them.")
 
 
@@ -89,7 +90,9 @@ class BaselineEntry(_Model):
                 known = ", ".join(run.tasks)
                 raise InputError(f"baseline '{self.name}' has no task '{task_id}'. Tasks: {known}.")
             task = run.tasks[task_id]
-            outputs = {stage: record.outputs for stage, record in task.stages.items() if record.outputs}
+            outputs: dict[str, dict[str, str]] = {
+                stage: record.outputs for stage, record in task.stages.items() if record.outputs
+            }
             found.append(ScoredTask(run.run_id, TaskReader(store, task_id, outputs), task.stages))
         return found
 

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from gage_eval.base.errors import InputError, closest
+from gage_eval.base.stages import Stage
 from gage_eval.regression.definitions import (
     KINDS,
     WRITTEN_BY_PROMPTS,
@@ -42,7 +43,7 @@ class ScoredTask:
 
     name: str
     reader: TaskReader
-    stages: Mapping[str, StageRecord]
+    stages: Mapping[Stage, StageRecord]
     _scores: dict[Measure, RowScores] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod

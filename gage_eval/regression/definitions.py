@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gage_eval.base.canonical import JsonValue, canonical_text
+from gage_eval.base.stages import Stage
 from gage_eval.runs.record import StageRecord
 from gage_eval.runs.results.reading import TaskReader
 from gage_eval.store import Store
@@ -73,7 +74,7 @@ class Difference:
         return f"{self.path}: {self.shown_a} → {self.shown_b}"
 
 
-def definition(store: Store, stages: Mapping[str, StageRecord], metric_id: str) -> Definition:
+def definition(store: Store, stages: Mapping[Stage, StageRecord], metric_id: str) -> Definition:
     """The definition of a task, read from the actions of its stages.
 
     Args:

@@ -15,7 +15,6 @@ from typing import Annotated, Literal, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field
 
 from gage_eval.regression.evidence import REPEATS_FOR_NOISE, Evidence
-from gage_eval.scoring.scorecards.regression import loses_more_than
 from gage_eval.stats.multiple import holm
 
 Verdict: TypeAlias = Literal["regressed", "improved", "passed", "inconclusive"]
@@ -105,13 +104,13 @@ def _judge(one: Evidence, p_worse: float, p_better: float, rule: GateRule, unpai
         share = f"{unpaired:.1%} of the rows are scored in one run only"
         return Judged(one, "inconclusive", holds=False, p_worse=p_worse, p_better=p_better, notes=(share,))
     if rule.mode == "tolerance":
-        regressed = loses_more_than(rule.tolerance, one.difference)
+        regressed = _loses_more_than(rule.tolerance, one.difference)
         return Judged(one, "regressed" if regressed else "passed", not regressed, p_worse, p_better)
     notes = _notes(one)
     detectable = detectable_loss(one, rule)
     holds = one.low > -rule.tolerance and one.too_skewed != "better"
     verdict: Verdict = "inconclusive"
-    if one.difference < -rule.tolerance and p_worse <= rule.alpha and one.too_skewed != "worse":
+    if _loses_more_than(rule.tolerance, one.difference) and p_worse <= rule.alpha and one.too_skewed != "worse":
         verdict = "regressed"
     elif p_better <= rule.alpha and one.too_skewed != "better":
         verdict = "improved"
@@ -119,6 +118,12 @@ def _judge(one: Evidence, p_worse: float, p_better: float, rule: GateRule, unpai
         verdict = "passed"
     needed = rows_needed(one, rule) if verdict == "inconclusive" else None
     return Judged(one, verdict, holds, p_worse, p_better, detectable, needed, notes)
+
+
+def _loses_more_than(tolerance: float, difference: float) -> bool:
+    """Whether a difference, positive where the current run is better, is a loss above the tolerance."""
+    # Rounded first: 0.78 − 0.80 is −0.020000000000000018 in floats, and not more than 0.02 below.
+    return round(difference, 6) < -tolerance
 
 
 def rows_needed(one: Evidence, rule: GateRule) -> int | None:

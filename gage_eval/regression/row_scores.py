@@ -11,7 +11,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gage_eval.base.errors import InputError
-from gage_eval.base.inputs import INPUTS
 from gage_eval.regression.evidence import Floats, PairedRows
 from gage_eval.runs.results.outcomes import Measure
 from gage_eval.runs.results.reading import TaskReader
@@ -172,9 +171,7 @@ def _score_tables(task: TaskReader, measure: Measure, grouping: Grouping) -> Ite
         table = measure.of_filter(artifact.read(part.index))
         if grouping.field_paths:
             inputs = {
-                name: task.artifact(INPUTS[name].stage, name).read(
-                    part.index, columns=columns if name == "samples" else None
-                )
+                name: task.artifact(name).read(part.index, columns=columns if name == "samples" else None)
                 for name in {"samples", "responses"} | grouping.inputs
             }
             table = grouping.label(table, inputs)

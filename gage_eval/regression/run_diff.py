@@ -57,7 +57,7 @@ def _of_engines(a: TaskReader, b: TaskReader) -> Iterator[Difference]:
 
 def _fingerprints(task: TaskReader) -> str | None:
     """The names that the endpoint gave itself, over all answers."""
-    artifact = task.artifact("infer", "response_telemetry")
+    artifact = task.artifact("response_telemetry")
     found: set[str] = set()
     for part in artifact.parts:
         column = read_part(artifact, part.index, ("model_fingerprint",))["model_fingerprint"]

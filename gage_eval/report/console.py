@@ -9,7 +9,7 @@ from typing import TextIO, TypeAlias
 
 from rich.cells import cell_len
 
-from gage_eval.base.marks import STAGES
+from gage_eval.base.stages import STAGES
 from gage_eval.report.shares import remarks, share_text
 from gage_eval.report.summary import (
     GroupScore,

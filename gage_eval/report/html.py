@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from gage_eval.base.stages import STAGES, Stage
 from gage_eval.report import charts
 from gage_eval.report.charts import Svg
 from gage_eval.report.console import closing_facts, counted, score_text
@@ -51,8 +52,6 @@ _LONGEST_NAME = 120
 _WORST_SLICES, _MOST_SLICES = 12, 500
 # Cards of a kind that are not folded.
 _OPEN_CARDS = 3
-_STAGES = {"load": "line", "standardize": "line", "preprocess": "line", "support": "plain", "infer": "accent",
-           "judge": "warn", "auto_eval": "soft", "report": "line"}  # fmt: skip
 _LEGEND = "± is half of the 95 % interval; where that is not symmetric, its ends are shown."
 
 
@@ -398,14 +397,14 @@ def _change_ends(one: ComparedTask) -> str:
     return "–" if one.low is None or one.high is None else f"{signed_text(one.low)} … {signed_text(one.high)}"
 
 
-def _stage_seconds(summary: Summary) -> list[tuple[str, float]]:
+def _stage_seconds(summary: Summary) -> list[tuple[Stage, float]]:
     timings = summary.run.timings.model_dump()
-    found = [(stage, timings.get(f"{stage}_total_s")) for stage in _STAGES]
+    found = [(stage, timings.get(f"{stage}_total_s")) for stage in STAGES]
     return [(stage, seconds) for stage, seconds in found if seconds]
 
 
 def _stage_shares(summary: Summary) -> list[tuple[str, str, float]]:
-    return [(stage, _STAGES[stage], seconds) for stage, seconds in _stage_seconds(summary)]
+    return [(stage, STAGES[stage].tone, seconds) for stage, seconds in _stage_seconds(summary)]
 
 
 def _rate(value: float) -> str:

@@ -1,17 +1,13 @@
 """When the stages of a run worked, how fast, and what its answers took: the timings and the usage of summary.json."""
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field
 
-_DATA_STAGES = frozenset({"load", "standardize", "preprocess"})
-_INFERENCE_STAGES = frozenset({"support", "infer"})
-# The stages that ask a model, and the output that holds the answers.
-_ASKING = {"support": "support_responses", "infer": "responses", "judge": "judgments"}
-_EXECUTION_STAGES = _INFERENCE_STAGES | {"auto_eval"}
+from gage_eval.base.stages import ASKING, STAGES, Phase, Stage
 
 
 class SummaryModel(BaseModel):
@@ -98,7 +94,7 @@ class StageTime(Protocol):
     """What the timings need of a stage's result (`gage_eval.base.stages.StageResult`)."""
 
     @property
-    def stage(self) -> str: ...
+    def stage(self) -> Stage: ...
     @property
     def task_id(self) -> str: ...
     @property
@@ -123,26 +119,29 @@ def run_timings(stages: Sequence[StageTime], *, samples: Mapping[str, int], wall
         A rate is None when its denominator is 0, or when nothing of its stage was computed in this run.
     """
 
-    def busy(names: Collection[str]) -> float:
-        return busy_seconds(item for item in stages if item.stage in names)
+    def busy(*phases: Phase) -> float:
+        return busy_seconds(item for item in stages if STAGES[item.stage].phase in phases)
+
+    def busy_with(stage: Stage) -> float:
+        return busy_seconds(item for item in stages if item.stage == stage)
 
     count = sum(samples.values())
     answered, answering_s = _computed(stages, "infer", samples)
     scored, scoring_s = _computed(stages, "auto_eval", samples)
     return Timings(
-        dataset_materialization_s=busy(_DATA_STAGES),
-        inference_s=busy(_INFERENCE_STAGES),
-        judge_s=busy({"judge"}),
-        evaluation_s=busy({"auto_eval"}),
-        execution_runtime_s=busy(_EXECUTION_STAGES),
-        total_runtime_s=busy(_DATA_STAGES | _EXECUTION_STAGES),
+        dataset_materialization_s=busy("data"),
+        inference_s=busy("inference"),
+        judge_s=busy("judging"),
+        evaluation_s=busy("scoring"),
+        execution_runtime_s=busy("inference", "scoring"),
+        total_runtime_s=busy("data", "inference", "scoring"),
         wall_runtime_s=wall_s,
         throughput_total_samples_per_s=_rate(count, wall_s),
         throughput_inference_samples_per_s=_rate(answered, answering_s),
         throughput_auto_eval_samples_per_s=_rate(scored, scoring_s),
         latency_total_ms_per_sample=_rate(1000 * wall_s, count),
         latency_inference_ms_per_sample=_rate(1000 * answering_s, answered),
-        **{f"{stage}_total_s": busy({stage}) for stage in dict.fromkeys(item.stage for item in stages)},
+        **{f"{stage}_total_s": busy_with(stage) for stage in dict.fromkeys(item.stage for item in stages)},
     )
 
 
@@ -153,8 +152,8 @@ def run_usage(stages: Sequence[StageTime], spent: Spent) -> Usage:
         stages: the result of every stage of every task.
         spent: as the run's budget and engines counted it.
     """
-    asking = [item for item in stages if item.stage in _ASKING]
-    answers = [(item, item.counts.get(_ASKING[item.stage], 0)) for item in asking]
+    asking = [item for item in stages if item.stage in ASKING]
+    answers = [(item, item.counts.get(STAGES[item.stage].counted, 0)) for item in asking]
     there = sum(count if item.cached else min(count, item.counts.get("reused", 0)) for item, count in answers)
     everything = sum(count for _, count in answers)
     seconds = busy_seconds(item for item in asking if not item.cached and item.counts.get("sent"))

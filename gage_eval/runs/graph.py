@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import Any, Protocol, Self, TypeAlias
 
-from gage_eval.base.marks import Stage
-from gage_eval.base.stages import StageResult
+from gage_eval.base.stages import Stage, StageResult
 from gage_eval.observability.events import TaskFailed, TaskFinished, TaskStarted
 from gage_eval.observability.observer import Observer
 from gage_eval.pipeline.dag import Call, run_dag

@@ -5,8 +5,7 @@ from collections.abc import Callable, Iterable
 from contextvars import copy_context
 from functools import partial
 
-from gage_eval.base.marks import Stage
-from gage_eval.base.stages import StageResult
+from gage_eval.base.stages import Stage, StageResult
 from gage_eval.engine.host import EngineHost
 from gage_eval.observability.observer import Observer
 from gage_eval.pipeline import stages
@@ -14,7 +13,6 @@ from gage_eval.pipeline.dag import Call
 from gage_eval.pipeline.specs import TaskPlan
 from gage_eval.runs.fetching import check_keys, fetch_data, fetch_hub_data
 from gage_eval.runs.graph import Executor, Threads, run_graph
-from gage_eval.runs.launchers import Launchers, local_launchers
 from gage_eval.runs.options import RunOptions
 from gage_eval.runs.publish import publish
 from gage_eval.runs.session import RunOutcome, RunSession
@@ -39,13 +37,12 @@ def run_inline(
         return carry_out(session)
 
 
-def carry_out(session: RunSession, executor: Executor | None = None, launchers: Launchers | None = None) -> RunOutcome:
+def carry_out(session: RunSession, executor: Executor | None = None) -> RunOutcome:
     """Run all tasks of a session and publish the result.
 
     Args:
         session: the run.
         executor: carries out the stages; by default threads of this process.
-        launchers: what starts the shards of models that are served elsewhere; by default processes on this machine.
 
     Raises:
         GageError: what stopped the run; everything computed is kept.
@@ -57,17 +54,14 @@ def carry_out(session: RunSession, executor: Executor | None = None, launchers: 
     fetch_data(session.plan.origin_files, session.data, session.observer, session.env.check)
     fetch_hub_data(session.plan, session.store, session.observer, session.env.check)
     tasks = session.plan.tasks
-    if any(task.placed for task in tasks):
-        _in_waves(session, launchers or local_launchers(session.folder.engines))
-        return publish(session)
-    observer, at_once = session.observer, session.tasks_at_once
+    observer, at_once, preferred = session.observer, session.tasks_at_once, session.is_preferred
     if executor is not None:
-        _apart(session, partial(run_graph, tasks, executor, observer, at_once))
+        _apart(session, partial(run_graph, tasks, executor, observer, at_once, preferred))
     elif len(tasks) == 1 or at_once == 1:
-        run_graph(tasks, Threads(stage_call(session), 1), observer, 1)
+        run_graph(tasks, Threads(stage_call(session), 1), observer, 1, preferred)
     else:
         with Threads(stage_call(session), at_once) as threads:
-            _apart(session, partial(run_graph, tasks, threads, observer, at_once))
+            _apart(session, partial(run_graph, tasks, threads, observer, at_once, preferred))
     return publish(session)
 
 
@@ -76,15 +70,10 @@ def stage_call(session: RunSession) -> Call[StageResult]:
 
     def call(stage: Stage, task: TaskPlan, /, **inputs: StageResult | None) -> StageResult:
         result: StageResult = getattr(stages, stage)(session.env, getattr(task, stage), **inputs)
+        session.stage_ended(task.task_id, stage)
         return result
 
     return call
-
-
-def _in_waves(session: RunSession, launchers: Launchers) -> None:
-    from gage_eval.runs.waves import Waves
-
-    _apart(session, Waves(session, launchers).run)
 
 
 def _apart(session: RunSession, tasks: Callable[[], None]) -> None:

@@ -13,8 +13,8 @@ from pydantic_core import PydanticCustomError
 
 from gage_eval.base.errors import InputError, closest
 from gage_eval.base.files import local_path
-from gage_eval.base.marks import STAGES, Stage, identity, scheduling, semantic
-from gage_eval.models.backends.placement import Placement
+from gage_eval.base.marks import identity, scheduling, semantic
+from gage_eval.base.stages import STAGES, Stage
 from gage_eval.runs.fetching import data_cache
 from gage_eval.runs.options_dict import LEAST, TEXTS
 from gage_eval.runs.stored_pins import stored_pins
@@ -97,7 +97,6 @@ class RunOptions(ModelOptions):
     resume: bool = scheduling(default=False)
     only_errors: bool = scheduling(default=False)
     work_pool: str | None = scheduling(None)
-    shards: int | None = scheduling(None)
 
     @field_validator("refresh", mode="before")
     @classmethod
@@ -147,13 +146,6 @@ class RunOptions(ModelOptions):
         from gage_eval.config.model_choice import ModelChoice
 
         return ModelChoice(**{name: getattr(self, name) for name in ModelOptions.model_fields})
-
-    @property
-    def placement(self) -> Placement | None:
-        """Where the engines of the run are served; None where the config decides."""
-        if self.work_pool is None and (self.shards or 1) == 1:
-            return None
-        return Placement(self.work_pool, self.shards or 1)
 
     @property
     def base_dir(self) -> Path:

@@ -37,8 +37,8 @@ class RunOptionsDict(TypedDict, total=False):
         concurrency: Most requests in flight at each endpoint.
         refresh: Stages to compute again, although their results are stored.
         verify: Check the hashes of every stored result that is used again.
-        work_pool: Prefect work pool whose machines serve the models that need an engine.
-        shards: Processes that share the requests to an engine, each with its own.
+        work_pool: Prefect work pool whose machines serve the models that need an engine; a submitted run runs
+            there as a whole.
     """
 
     run_id: str | None
@@ -66,7 +66,6 @@ class RunOptionsDict(TypedDict, total=False):
     refresh: Sequence[str]
     verify: bool
     work_pool: str | None
-    shards: int | None
 
 
 class AllOptions(RunOptionsDict, total=False):
@@ -89,7 +88,7 @@ class AllOptions(RunOptionsDict, total=False):
 TYPES: dict[str, Any] = get_type_hints(AllOptions)
 """The type of each option."""
 
-LEAST = {"max_samples": 1, "concurrency": 1, "shards": 1}
+LEAST = {"max_samples": 1, "concurrency": 1}
 """The smallest number that an option allows."""
 
 _DOCUMENTED = {

@@ -52,7 +52,7 @@ class Planned:
         self.loaded: LoadedConfig = load(options, source, context)
         self.data = data_cache(options.data_dir)
         self.plan: Plan = make_plan(
-            self.loaded, options.sample_ids, self.data, options.placement, task_ids=options.task_ids
+            self.loaded, options.sample_ids, self.data, options.work_pool, task_ids=options.task_ids
         )
 
     def fetch_data(self, observer: Observer) -> None:

@@ -76,5 +76,5 @@ def summarise(session: RunSession) -> Summary:
         wall_s=time.time() - session.began,
         groups=group_summaries(session.loaded.config.groups, tasks),
         suite=session.suite,
-        spent=sum(session.spent_by_shards, spent_by(session.runtime)),
+        spent=spent_by(session.runtime),
     )

@@ -3,14 +3,13 @@
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import PurePath
-from typing import Any, ClassVar, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias, cast
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from gage_eval.base.canonical import decode
 from gage_eval.base.errors import InputError
-from gage_eval.base.marks import STAGES
-from gage_eval.base.stages import StageResult
+from gage_eval.base.stages import STAGES, Stage, StageResult
 from gage_eval.report.suite_run import SuiteRun
 
 RunStatus: TypeAlias = Literal["running", "completed", "failed", "interrupted"]
@@ -161,7 +160,7 @@ class RunRecord(_Model):
         return "" if self.suite is None else self.suite.label
 
     @property
-    def by_stage(self) -> dict[tuple[str, str], StageRecord]:
+    def by_stage(self) -> dict[tuple[str, Stage], StageRecord]:
         """The stages by (task id, stage)."""
         return {stage_id_of(name): stage for name, stage in self.stages.items()}
 
@@ -188,10 +187,10 @@ def stage_name(task_id: str, stage: str) -> str:
     return f"{task_id}/{stage}"
 
 
-def stage_id_of(name: str) -> tuple[str, str]:
+def stage_id_of(name: str) -> tuple[str, Stage]:
     """(task id, stage) of a `stage_name`."""
     task_id, _, stage = name.rpartition("/")
-    return task_id, stage
+    return task_id, cast("Stage", stage)
 
 
 def _damaged(location: str | PurePath, why: str) -> InputError:

@@ -8,9 +8,8 @@ from typing import Any
 
 from gage_eval.base.canonical import decode
 from gage_eval.base.errors import InputError, RunFailed, closest
-from gage_eval.base.marks import Stage
 from gage_eval.base.processes import refuse_in_new_process
-from gage_eval.base.stages import StageResult
+from gage_eval.base.stages import Stage, StageResult
 from gage_eval.base.version import __version__
 from gage_eval.config.bound_metric import bound
 from gage_eval.config.models import MetricConfig

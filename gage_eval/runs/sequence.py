@@ -51,12 +51,12 @@ def run_in_turn(
 
 
 def engine_keys(options: RunOptions, blocks: Blocks | None = None) -> frozenset[str]:
-    """The keys of the engines and shards that a run may start; none if its config cannot be used."""
+    """The keys of the engines that a run may start; none if its config cannot be used."""
     try:
         models = [
             spec for task in planned(options, blocks=blocks, read_only=True).plan.tasks for _, spec in task.models
         ]
-        keys = [spec.engine_key if spec.placement is None else spec.shards_key for spec in models]
+        keys = [spec.engine_key for spec in models]
     except Exception as error:  # noqa: BLE001 - the run itself reports it
         _log.debug("the engines of %s are not known: %s", options.config, error)
         return frozenset()

@@ -14,14 +14,15 @@ from types import TracebackType
 
 from gage_eval.base.errors import GageError, InputError
 from gage_eval.base.processes import born, refuse_in_new_process
-from gage_eval.base.stages import StageResult
+from gage_eval.base.stages import Stage, StageResult
 from gage_eval.base.version import __version__
 from gage_eval.config.settings import Settings, load_settings
 from gage_eval.engine.host import EngineHost
 from gage_eval.engine.runtime import Runtime
-from gage_eval.engine.shard_groups import ShardGroups
 from gage_eval.extend.loading import failure
 from gage_eval.models.backends.base import Blocks
+from gage_eval.models.backends.placement import HERE
+from gage_eval.models.backends.pools import Launcher, Pools
 from gage_eval.models.client.budget import Budget
 from gage_eval.observability.events import ConcurrencyChanged, RunFailed, RunFinished, RunStarted, RunWarning
 from gage_eval.observability.logs import log_events
@@ -29,11 +30,12 @@ from gage_eval.observability.observer import Observer, Observers
 from gage_eval.observability.sample_events import Sampling
 from gage_eval.observability.writer import EventWriter
 from gage_eval.pipeline.action import Env
+from gage_eval.pipeline.specs import Plan
 from gage_eval.report.suite_run import SuiteRun
 from gage_eval.report.summary import Summary
-from gage_eval.report.timings import Spent
 from gage_eval.runs.folder import RunFolder
 from gage_eval.runs.gc_roots import record_root
+from gage_eval.runs.graph import Node
 from gage_eval.runs.options import Locations, RunOptions, bundle_of
 from gage_eval.runs.planned import planned
 from gage_eval.runs.record import ConfigRecord, FlowRunRecord, ProcessRecord, RunRecord, RunStatus, stage_id_of
@@ -82,6 +84,7 @@ class RunSession:
         blocks: the blocks of the Prefect API; only flows have them.
         flow_run: the Prefect flow run, for run.json.
         host: keeps engines running for other runs; by default the engines of this run stop at its end.
+        launcher: has work pools serve engines; None without a Prefect API.
 
     Raises:
         InputError: the config or the options cannot be used, or the run id is taken.
@@ -96,18 +99,22 @@ class RunSession:
         blocks: Blocks | None = None,
         flow_run: FlowRunRecord | None = None,
         host: EngineHost | None = None,
+        launcher: Launcher | None = None,
     ) -> None:
         refuse_in_new_process()
         self.began = time.time()
         self.options = options
         asked = planned(options, blocks=blocks, engines=None if host is None else host.engines)
         self.loaded, self.plan, self.store, self.data = asked.loaded, asked.plan, asked.store, asked.data
+        self._check_pools(launcher)
         record_root(self.store, asked.locations)
         self.folder = self._folder(asked.locations, flow_run)
         refresh = self._refresh()
         self.recorder = Recorder(self.folder, refresh)
         try:
             self._open(refresh, observers, blocks, host)
+            if launcher is not None:
+                self.loaded.context.engines.pools = Pools(self.store, launcher, self._warn)
         except BaseException as error:
             # The folder is there: without this, the run would look as if it were killed.
             self._record_end("failed" if isinstance(error, Exception) else "interrupted", str(error))
@@ -133,10 +140,7 @@ class RunSession:
             self._opened.enter_context(log_events(self._writer, level))
         self.runtime = self._runtime(settings, host)
         self.env = self._env(settings, refresh, self._sampling(settings, counts_all=sinks.counts_all_samples))
-        # They end with their session, unless other runs of the process may need them.
-        self.shards = ShardGroups() if host is None else host.shards
-        # What each model session took that shards served.
-        self.spent_by_shards: list[Spent] = []
+        self._engines = _needed_engines(self.plan)
         self.tasks_at_once = 1 if settings.sequential else TASKS_AT_ONCE
 
     @property
@@ -147,6 +151,41 @@ class RunSession:
     @property
     def run_id(self) -> str:
         return self.folder.run_id
+
+    def stage_ended(self, task_id: str, stage: Stage) -> None:
+        """A stage has its result. Engines that no other stage of the run needs are let go."""
+        for key, stages in self._engines.items():
+            if (task_id, stage) in stages:
+                stages.discard((task_id, stage))
+                if not stages:
+                    self.runtime.release(key)
+
+    def is_preferred(self, node: Node) -> bool:
+        """Whether a stage shall begin before others: all but those that wait for an engine while another one is up.
+
+        So a model and its judge can take turns on one GPU.
+        """
+        needed = [key for key, stages in self._engines.items() if node.id in stages]
+        others = [key for key, stages in self._engines.items() if stages and key not in needed]
+        return all(map(self.runtime.has_engine, needed)) or not any(map(self.runtime.has_engine, others))
+
+    def _warn(self, text: str) -> None:
+        self.observer.tell(RunWarning(text))
+
+    def _check_pools(self, launcher: Launcher | None) -> None:
+        """Refuse a run whose engines are to be served on work pools where there are none.
+
+        Raises:
+            InputError: there is no Prefect API.
+        """
+        for task in self.plan.tasks:
+            for _, spec in task.placed:
+                place = spec.context.placement
+                if place is not None and launcher is None:
+                    raise InputError(
+                        f"the work pool '{place.work_pool}' needs a Prefect API: set PREFECT_API_URL, or serve the "
+                        "models here by --work-pool local."
+                    )
 
     @property
     def suite(self) -> SuiteRun | None:
@@ -205,10 +244,9 @@ class RunSession:
         )
         for warning in self.loaded.warnings:
             self.observer.tell(RunWarning(warning))
-        if self.options.placement is not None and not any(task.placed for task in self.plan.tasks):
-            self.observer.tell(
-                RunWarning("shards and work pool have no effect: no model of this run is an engine or a custom_script.")
-            )
+        placed = [spec for task in self.plan.tasks for _, spec in task.placed]
+        if self.options.work_pool not in (None, HERE) and not placed:
+            self.observer.tell(RunWarning("the work pool has no effect: no model of this run needs an engine."))
 
     def _record(self, flow_run: FlowRunRecord | None) -> RunRecord:
         """The content of run.json when the run starts."""
@@ -315,6 +353,17 @@ class RunSession:
                 self._writer.close()
         if ended is not error and ended is not None:
             raise ended from error
+
+
+def _needed_engines(plan: Plan) -> dict[str, set[tuple[str, Stage]]]:
+    """The stages that need each engine, by its key."""
+    needed: dict[str, set[tuple[str, Stage]]] = {}
+    for task in plan.tasks:
+        for stage, spec in task.models:
+            with suppress(GageError):  # the stage itself says what is missing
+                if spec.engine_key is not None:
+                    needed.setdefault(spec.engine_key, set()).add((task.task_id, stage))
+    return needed
 
 
 def package_versions() -> dict[str, str]:

@@ -23,7 +23,6 @@ from gage_eval.base.files import local_path
 from gage_eval.base.tables import TableSchema
 from gage_eval.store.actions import Action, Actions
 from gage_eval.store.artifacts import Artifact, ArtifactWriter, open_artifact
-from gage_eval.store.claims import Claims, NoClaims, open_claims
 from gage_eval.store.content import content_hash
 from gage_eval.store.gc import UNKNOWN_KEPT_S, GcReport, Listed, collect, list_artifacts
 from gage_eval.store.locks import hold_lock
@@ -36,7 +35,7 @@ from gage_eval.store.verify import Finding, verify
 from gage_eval.store.wip import Chunk, Wip, list_wips
 
 __all__ = [
-    "Action", "Artifact", "ArtifactWriter", "Chunk", "Claims", "Finding", "GcReport", "Listed", "Media", "ObjectInfo",
+    "Action", "Artifact", "ArtifactWriter", "Chunk", "Finding", "GcReport", "Listed", "Media", "ObjectInfo",
     "Objects", "PartInfo", "Responses", "Store", "Wip", "content_hash", "local_folder",
     "open_objects", "parquet_bytes",
 ]  # fmt: skip
@@ -137,10 +136,6 @@ class Store:
             check: called again and again while another holds the lock. If it raises, the wait ends.
         """
         return hold_lock(self.objects, key, check=check) if self._locks else nullcontext()
-
-    def claims(self, key: str) -> Claims:
-        """This process's claims on the chunks of a generate action that several processes work on."""
-        return open_claims(self.objects, key) if self._locks else NoClaims()
 
     def wip(self, key: str) -> Wip:
         """The unfinished work of a generate action."""

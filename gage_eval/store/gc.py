@@ -18,15 +18,14 @@ from gage_eval.store.manifest import manifest_path
 from gage_eval.store.media import MEDIA_URL, media_path
 from gage_eval.store.objects import STAGING, ObjectInfo, Objects, digests_in, is_digest
 from gage_eval.store.responses import ROOT as RESPONSES
+from gage_eval.store.serving import ROOT as SERVING
 from gage_eval.store.spool import discard_spooled, spooled
 from gage_eval.store.wip import ROOT as WIP
 from gage_eval.store.wip import Wip, begun_by
 
 # Everything that no known run refers to stays this long, because its run may be unknown to this store.
 UNKNOWN_KEPT_S = 30 * 86_400.0
-# Model sessions, the groups of shards that serve them, and the signs of life of runs that share an endpoint.
-SESSIONS = "sessions"
-SHARDS = "shards"
+# Signs of life of runs that share an endpoint.
 LIMITS = "limits"
 
 
@@ -160,7 +159,7 @@ def collect(
         removal.of_all(files)
     for name, files in _abandoned(spooled(objects, STAGING), before).items():
         removal.of_all(files, by=partial(discard_spooled, objects, STAGING, name))
-    signs = [item for root in (SESSIONS, SHARDS, LIMITS) for item in objects.list(root)]
+    signs = [item for root in (SERVING, LIMITS) for item in objects.list(root)]
     for files in _abandoned(signs, before).values():
         removal.of_all(files)
     for key, files in _abandoned([*objects.list(WIP), *spooled(objects, WIP)], before, unfinished).items():
@@ -219,7 +218,7 @@ def _abandoned(
     folders: dict[str, list[ObjectInfo]] = defaultdict(list)
     for item in items:
         top, _, rest = item.path.partition("/")
-        folders[rest.partition("/")[0] if top in (STAGING, WIP, SESSIONS, SHARDS, LIMITS) else item.path].append(item)
+        folders[rest.partition("/")[0] if top in (STAGING, WIP, SERVING, LIMITS) else item.path].append(item)
     return {
         name: files
         for name, files in folders.items()

@@ -29,14 +29,22 @@ class Heartbeat:
         objects: where the sign is kept.
         path: its object; no other process writes it.
         state: what the sign also says, as JSON values; called in the thread.
+        private: whether the sign holds a secret, and only its owner may read it.
     """
 
     def __init__(
-        self, objects: Objects, path: str, state: Callable[[], Mapping[str, Any]] = dict, *, renew_s: float = RENEW_S
+        self,
+        objects: Objects,
+        path: str,
+        state: Callable[[], Mapping[str, Any]] = dict,
+        *,
+        renew_s: float = RENEW_S,
+        private: bool = False,
     ) -> None:
         self._objects = objects
         self._path = path
         self._state = state
+        self._private = private
         self._count = 0
         self._writing = threading.Lock()
         self._renewing = Periodic(self._renew, renew_s, name="gage-eval-heartbeat")
@@ -58,7 +66,8 @@ class Heartbeat:
         """
         with self._writing:
             self._count += 1
-            self._objects.replace(self._path, canonical_json({**self._state(), "renewal": self._count}))
+            sign = canonical_json({**self._state(), "renewal": self._count})
+            self._objects.replace(self._path, sign, private=self._private)
 
     def stop(self) -> None:
         """Stop renewing it."""

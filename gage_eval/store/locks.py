@@ -66,16 +66,12 @@ class Lease:
     """A lock object that is rewritten while it is held and released at the end.
 
     Call `take` repeatedly, and `give_back`.
-
-    Attributes:
-        was_held: whether another process had held it before this one took it.
     """
 
     def __init__(self, objects: Objects, path: str, lease_s: float) -> None:
         self._objects = objects
         self._path = path
         self._lease_s = lease_s
-        self.was_held = False
         self._holder = uuid.uuid4().hex
         self._count = 0
         self._mine = b""
@@ -106,7 +102,6 @@ class Lease:
         for expected in [None, _FREE] if expired is None else [None, _FREE, expired]:
             if self._objects.swap(self._path, mine, expected=expected):
                 self._mine = mine
-                self.was_held = expected is not None
                 return True
         return False
 

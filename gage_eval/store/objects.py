@@ -70,8 +70,12 @@ class Objects(Protocol):
     def swap(self, path: str, data: bytes, *, expected: bytes | None) -> bool:
         """Replace ``expected`` with ``data`` (None: nothing is there). False: something else is there."""
 
-    def replace(self, path: str, data: bytes) -> None:
-        """Write ``data`` in any case: for files of one writer, such as a run's record."""
+    def replace(self, path: str, data: bytes, *, private: bool = False) -> None:
+        """Write ``data`` in any case: for files of one writer, such as a run's record.
+
+        Args:
+            private: only the writer's user may read it, where the store is a folder.
+        """
 
     def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
         """All objects below a folder (``""``: all), sorted by path.
@@ -220,11 +224,11 @@ class LocalObjects:
                     temporary.replace(target)
                 return True
 
-    def replace(self, path: str, data: bytes) -> None:
+    def replace(self, path: str, data: bytes, *, private: bool = False) -> None:
         target = self._file(path)
         with self._writing(path):
             target.parent.mkdir(parents=True, exist_ok=True)
-            with self._temporary(target, data) as temporary:
+            with self._temporary(target, data, private=private) as temporary:
                 temporary.replace(target)
 
     def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
@@ -273,11 +277,11 @@ class LocalObjects:
             yield ObjectInfo(file.relative_to(self._root).as_posix(), stat.st_size, stat.st_mtime)
 
     @contextmanager
-    def _temporary(self, target: Path, data: bytes | bytearray) -> Iterator[Path]:
+    def _temporary(self, target: Path, data: bytes | bytearray, *, private: bool = False) -> Iterator[Path]:
         """A synced file with a unique name next to ``target``, removed afterwards."""
         temporary = target.with_name(f"{_TEMPORARY}{uuid.uuid4().hex}")
         try:
-            _write(temporary, data)
+            _write(temporary, data, mode=0o600 if private else 0o666)
             yield temporary
         finally:
             temporary.unlink(missing_ok=True)
@@ -335,9 +339,13 @@ def _walk(folder: Path) -> Iterator[Path]:
             yield folder / name
 
 
-def _write(file: Path, data: bytes | bytearray) -> None:
+def _write(file: Path, data: bytes | bytearray, *, mode: int) -> None:
     """Write and sync a new file."""
-    with in_folder(file.parent, lambda: file.open("xb")) as stream:
+
+    def create(path: str, flags: int) -> int:
+        return os.open(path, flags, mode)
+
+    with in_folder(file.parent, lambda: open(file, "xb", opener=create)) as stream:
         stream.write(data)
         stream.flush()
         os.fsync(stream.fileno())

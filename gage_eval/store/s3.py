@@ -170,7 +170,7 @@ class S3Objects:
             if self._put(path, data, IfMatch=str(head["ETag"])) or self._find(path) == data:
                 return True
 
-    def replace(self, path: str, data: bytes) -> None:
+    def replace(self, path: str, data: bytes, *, private: bool = False) -> None:
         self._put(path, data)
 
     def list(self, prefix: str = "") -> Iterator[ObjectInfo]:

@@ -21,7 +21,7 @@ from gage_eval.store.spool import spool, spooled
 ROOT = "wip"
 _MAGIC = b"gage-eval chunk 1\n"
 _RUN = re.compile(r"wip/[^/]+/runs/([^/]+)")
-_CHUNK = re.compile(r"wip/[^/]+/(?:chunks|attempts/[^/]+)/(\d+)/(\d+)-(\d+)\.chunk")
+_CHUNK = re.compile(r"wip/[^/]+/chunks/(\d+)/(\d+)-(\d+)\.chunk")
 
 
 @dataclass(frozen=True)
@@ -52,9 +52,7 @@ class Wip:
         self._objects = objects
         self._folder = f"{ROOT}/{key}"
 
-    def put_chunk(
-        self, part: int, start: int, stop: int, tables: Mapping[str, bytes], *, attempt: str | None = None
-    ) -> bool:
+    def put_chunk(self, part: int, start: int, stop: int, tables: Mapping[str, bytes]) -> bool:
         """Commit finished rows. False: the same range was committed before and stays as it is.
 
         Args:
@@ -62,38 +60,33 @@ class Wip:
             start: its first row.
             stop: the row after its last one.
             tables: by name, as Parquet (`parquet_bytes`).
-            attempt: for rows with errors, the attempt that they belong to: a later attempt does not find them.
         """
         if not 0 <= start <= stop or part < 0:
             raise ValueError(f"not a range of rows: part {part}, {start} to {stop}")
         blobs = sorted(tables.items())
         head = [{"name": name, "bytes": len(blob), "sha256": sha256_hex(blob)} for name, blob in blobs]
         data = b"".join((_MAGIC, canonical_json({"tables": head}), b"\n", *(blob for _, blob in blobs)))
-        folder = "chunks" if attempt is None else f"attempts/{safe_name(attempt)}"
-        return self._objects.create(self._path(folder, part, start, stop), data)
+        return self._objects.create(self._path(part, start, stop), data)
 
     def chunk(self, part: int, start: int, stop: int) -> Chunk:
         """The finished chunk without errors of a range, whether it is there or not."""
-        return Chunk(part, start, stop, self._path("chunks", part, start, stop), self._objects)
+        return Chunk(part, start, stop, self._path(part, start, stop), self._objects)
 
-    def chunks(self, part: int | None = None, *, attempt: str | None = None) -> list[Chunk]:
+    def chunks(self, part: int | None = None) -> list[Chunk]:
         """The finished chunks by part and start. Ranges overlap when workers divided the work differently.
 
         Args:
             part: only those of this part.
-            attempt: also those with errors of this attempt.
         """
-        folders = ["chunks"] if attempt is None else ["chunks", f"attempts/{safe_name(attempt)}"]
         found = []
-        for folder in folders:
-            for item in self._objects.list(f"{self._folder}/{folder}" + ("" if part is None else f"/{part:05d}")):
-                match = _CHUNK.fullmatch(item.path)
-                if match is not None:
-                    found.append(Chunk(int(match[1]), int(match[2]), int(match[3]), item.path, self._objects))
+        for item in self._objects.list(f"{self._folder}/chunks" + ("" if part is None else f"/{part:05d}")):
+            match = _CHUNK.fullmatch(item.path)
+            if match is not None:
+                found.append(Chunk(int(match[1]), int(match[2]), int(match[3]), item.path, self._objects))
         return sorted(found, key=lambda chunk: (chunk.part, chunk.start, chunk.stop))
 
-    def _path(self, folder: str, part: int, start: int, stop: int) -> str:
-        return f"{self._folder}/{folder}/{part:05d}/{start}-{stop}.chunk"
+    def _path(self, part: int, start: int, stop: int) -> str:
+        return f"{self._folder}/chunks/{part:05d}/{start}-{stop}.chunk"
 
     def begun_by(self, run_id: str) -> None:
         """Note that a run works on it: it is kept as long as that run may be resumed."""

@@ -22,7 +22,6 @@ import pyarrow.compute as pc
 
 from gage_eval.base.canonical import canonical_text, decode
 from gage_eval.base.errors import InputError
-from gage_eval.base.inputs import INPUTS
 from gage_eval.runs.results.calls import PendingResponses
 from gage_eval.runs.results.outcomes import Measure, outcome_mask
 from gage_eval.runs.results.reading import TaskReader
@@ -266,7 +265,7 @@ class _Builder:
         columns = ("row_index", "replicate", "latency_ms")
         if isinstance(self._task.responses, PendingResponses):
             return self._task.responses.telemetry(part).select(list(columns))
-        return read_part(self._task.artifact("infer", "response_telemetry"), part, columns)
+        return read_part(self._task.artifact("response_telemetry"), part, columns)
 
     def _slices(self, part: int) -> pa.Table:
         """The values of the declared slice fields by row index and replicate."""
@@ -334,7 +333,7 @@ def _labelled(task: TaskReader, part: int, by: Grouping) -> pa.Table:
     tables = {
         name: read_part(task.responses, part, None if name in by.inputs else _GROUPED_COLUMNS)
         if name == "responses"
-        else task.artifact(INPUTS[name].stage, name).read(part, columns=columns if name == "samples" else None)
+        else task.artifact(name).read(part, columns=columns if name == "samples" else None)
         for name in {"samples", "responses"} | by.inputs
     }
     return by.label(tables["responses"].select(["row_index", "replicate"]), tables)

@@ -295,7 +295,7 @@ def _identity(task: TaskReader, *, texts: bool) -> JsonValue:
     """What an index is made of: artifacts are named by their content."""
     measures: list[JsonValue] = [[one.name, one.threshold] for one in task.measures]
     scores: dict[str, JsonValue] = {name: artifact.id for name, artifact in task.scores.items()}
-    responses, telemetry = task.artifact("infer", "responses"), task.artifact("infer", "response_telemetry")
+    responses, telemetry = task.artifact("responses"), task.artifact("response_telemetry")
     tables: list[JsonValue] = [task.samples.id, responses.id, telemetry.id]
     return {"version": INDEX_VERSION, "tables": tables, "scores": scores, "measures": measures, "texts": texts}
 

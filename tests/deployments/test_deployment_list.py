@@ -15,7 +15,10 @@ from gage_eval.local.entrypoints import FLOWS
 from tools.deployment_files import AUTOMATIONS, FILE, automations_text, text
 
 POOLS = ("h100", "a100")
-OTHERS = {"evaluate", "generate-h100", "generate-a100", "triage", "cache-gc", "cache-verify"}
+OTHERS = {
+    *("evaluate", "triage", "cache-gc", "cache-verify"),
+    *("serve-h100", "serve-a100", "evaluate-h100", "evaluate-a100"),
+}
 
 
 def test_every_suite_has_one_deployment() -> None:

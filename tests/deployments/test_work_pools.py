@@ -60,7 +60,7 @@ def container(manifest: dict[str, Any]) -> dict[str, Any]:
 
 
 def env_of(manifest: dict[str, Any]) -> dict[str, Any]:
-    return {entry["name"]: entry["value"] for entry in container(manifest)["env"]}
+    return {entry["name"]: entry["value"] for entry in container(manifest)["env"] if "value" in entry}
 
 
 def test_the_files_are_what_the_module_makes(repo_root: Path) -> None:

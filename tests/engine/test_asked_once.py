@@ -10,15 +10,12 @@ import threading
 import time
 from pathlib import Path
 
-import pytest
-from engine.asking import KEY, MODEL, Prompts, Scripted, echo, generate, step_of
+from engine.asking import MODEL, Prompts, Scripted, echo, step_of
 from support.command import Command
 from support.endpoint import mock_endpoint
 from support.runs import summary, write_config, write_sums
 
-from gage_eval.base.canonical import digest, encode
-from gage_eval.engine.episodes import response_key
-from gage_eval.engine.job import chunks_of
+from gage_eval.base.canonical import digest
 from gage_eval.engine.neighbours import NeighbourLogs
 from gage_eval.engine.rows import index_answers
 from gage_eval.engine.runtime import Runtime
@@ -110,33 +107,6 @@ def test_what_is_logged_after_the_first_look_is_found_too(tmp_path: Path) -> Non
         neighbours._next_scan = 0.0
         found = neighbours.find([digest(1), digest(2), digest(3)])
     assert {key: one.answer for key, one in found.items()} == {digest(1): "one", digest(2): "two"}
-
-
-@pytest.mark.parametrize("kind", ["local", "s3"])
-def test_what_a_shard_logged_before_it_was_lost_is_not_asked_again(
-    kind: str, tmp_path: Path, request: pytest.FixtureRequest
-) -> None:
-    store = Store.open(str(tmp_path / "store") if kind == "local" else request.getfixturevalue("s3_url"))
-    prompts = Prompts([f"prompt {number}" for number in range(200)])
-    lost_claims = store.claims(KEY)
-    *_, last = chunks_of(prompts.parts, workers=2)[0]
-    assert lost_claims.take(last.name)
-    logged = [prompts.request(0, ask) for ask in range(last.start, last.stop - 1)]
-
-    async def lose_the_other_shard(asked: Request) -> Response:
-        """The other shard logs answers and is gone, after this one has read the logs and before it is at that chunk."""
-        if len(backend.asked) == 1:
-            with LogWriter(store.scratch(KEY), "lost") as log:
-                for one in logged:
-                    key = response_key(MODEL, encode(backend.body(one)), one.draw)
-                    log.append(key, (await echo(one)).to_bytes())
-            lost_claims.close()
-        return await echo(asked)
-
-    backend = Scripted(lose_the_other_shard)
-    done = generate(store, prompts, backend, claims=store.claims(KEY), workers=2)
-    assert len(done.column("answer")) == 200
-    assert len(backend.asked) == 200 - len(logged)
 
 
 def test_a_log_that_was_cleared_away_is_not_found(tmp_path: Path) -> None:

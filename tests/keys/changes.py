@@ -143,7 +143,6 @@ CONFIG: dict[str, dict[str, list[Change]]] = {
         "pool_size": [_at("role_adapters.0.resource_requirement.pool_size", 2)],
         "gpus": [_at("role_adapters.0.resource_requirement.gpus", 1)],
         "work_pool": [_at("role_adapters.0.resource_requirement.work_pool", "local")],
-        "shards": [_at("role_adapters.0.resource_requirement.shards", 2)],
     },
     "RoleAdapterConfig": {
         "adapter_id": [
@@ -339,7 +338,6 @@ OPTIONS: dict[str, list[Change]] = {
     "freshness": [Change(options={"freshness": "2030-01-01"})],
     "verify": [Change(options={"verify": True})],
     "work_pool": [Change(options={"work_pool": "local"})],
-    "shards": [Change(options={"shards": 2})],
 }
 
 # By backend type: a config that is whole, and another value for every field. `same` names the same content.

@@ -14,8 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
-from gage_eval.base.marks import STAGES
-from gage_eval.base.stages import StageResult
+from gage_eval.base.stages import STAGES, StageResult
 from gage_eval.observability import http_recorder
 from gage_eval.runs import RunOptions, RunOutcome, run_inline
 

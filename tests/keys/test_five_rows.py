@@ -12,7 +12,8 @@ from pydantic import BaseModel
 
 from gage_eval.base.canonical import JsonValue
 from gage_eval.base.errors import InputError
-from gage_eval.base.marks import STAGES, mark_of
+from gage_eval.base.marks import mark_of
+from gage_eval.base.stages import stages_before
 from gage_eval.config.settings import Settings
 from gage_eval.pipeline.plan import make_plan
 from gage_eval.runs import RunOptions
@@ -69,7 +70,7 @@ def test_a_changed_field_computes_what_its_mark_says(
 def test_the_stages_before_a_change_are_the_same_actions(lab: Laboratory, monkeypatch: pytest.MonkeyPatch) -> None:
     before = stages_of(lab.base())
     after = stages_of(lab.run(Change({"prompts.0.template": "What?"}), monkeypatch))
-    unchanged = STAGES[: STAGES.index("infer")]
+    unchanged = stages_before("infer")
     assert {name: before[name].outputs for name in unchanged if name in before} == {
         name: after[name].outputs for name in unchanged if name in after
     }

@@ -6,7 +6,8 @@ import pytest
 from changes import MODELS
 from pydantic import BaseModel, ConfigDict
 
-from gage_eval.base.marks import STAGES, identity, mark_of, nested, scheduling, semantic, semantic_values
+from gage_eval.base.marks import identity, mark_of, nested, scheduling, semantic, semantic_values
+from gage_eval.base.stages import STAGES
 from gage_eval.config.settings import Settings
 from gage_eval.extend import registry
 from gage_eval.runs import RunOptions

@@ -10,20 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pipeline.calling import Bench
 
-from gage_eval.base.canonical import digest
 from gage_eval.base.errors import RunFailed
 from gage_eval.base.stages import StageResult
-from gage_eval.base.tables import ASKS
-from gage_eval.engine.session import ModelSession
 from gage_eval.extend.registry import Plugin
-from gage_eval.models.backends.base import BackendContext
 from gage_eval.pipeline import stages
-from gage_eval.pipeline.asks import StoredAsks, write_asks
 from gage_eval.pipeline.generate_spec import GenerateSpec, PromptBinding
 from gage_eval.pipeline.judge import judgment
 from gage_eval.pipeline.judge_overrides import judge_override
 from gage_eval.pipeline.judge_spec import JudgeSpec
-from gage_eval.pipeline.sharing import engine_of, serve, step_of
 from gage_eval.pipeline.source import RoleSource
 from gage_eval.pipeline.specs import ScoreSpec
 from gage_eval.scoring.metrics import bind
@@ -330,24 +324,6 @@ def test_too_many_errors_of_a_named_judge_end_the_run_and_name_their_cause(bench
     judges = Judges(bench, fail_sample_ids=["s3"])
     with pytest.raises(RunFailed, match=r"judge: 2 of 12 rows of task 't' ended in an error .*: 2 "):
         judges.ask()
-
-
-def test_a_session_answers_the_rows_of_its_judge_alone(bench: Bench) -> None:
-    judges = Judges(bench)
-    inputs = {name: result.outputs[name] for name, result in judges.inputs.items()}
-    table = judges.spec.explicit_asks(bench.store, inputs)
-    assert table is not None
-    writer = bench.store.writer(ASKS)
-    write_asks(table, writer)
-    _, asks = judges.spec.asks(StoredAsks(writer.commit(), table))
-    key = digest("the stage's")
-    step = step_of(asks, stage="judge", key=key, work_key=asks.work_key(key), inputs=inputs)
-    session = ModelSession(engine_of(judges.expert), 2, "attempt", (step,))
-    context = BackendContext(media=bench.store.media.get)
-    sent = serve(ModelSession.from_json(session.to_json()), bench.store, bench.env.runtime, context)
-    assert sent == 2, "the replicates of a row ask the same"
-    (chunk,) = bench.store.wip(step.work_key).chunks()
-    assert chunk.stop - chunk.start == 4, "two rows, two replicates each"
 
 
 @pytest.mark.parametrize(

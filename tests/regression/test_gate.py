@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from gage_eval.regression.alarm import alarm, promise
 from gage_eval.regression.evidence import Evidence, PairedRows, evidence
 from gage_eval.regression.gate import GateRule, judge, rows_needed, suite_verdict
-from gage_eval.scoring.scorecards import CardRule, check_regression
 
 
 def right_and_wrong(n: int, better: int, worse: int) -> Evidence:
@@ -115,14 +114,20 @@ def test_the_tolerance_mode_needs_no_test() -> None:
 
 
 @given(st.floats(0, 1), st.floats(0, 1), st.floats(0, 0.5), st.booleans())
-def test_the_tolerance_mode_and_the_check_of_two_cards_agree(
+def test_the_tolerance_mode_knows_a_loss_above_the_tolerance(
     now: float, before: float, tolerance: float, higher_is_better: bool
 ) -> None:
     rows = PairedRows(np.full(1, now), np.full((1, 1), before), higher_is_better=higher_is_better)
-    card = CardRule("text", "ter", higher_is_better=higher_is_better)
-    checked = check_regression(card.card({"ter": now}), card.card({"ter": before}), tolerance)
+    loss = before - now if higher_is_better else now - before
     rule = GateRule(mode="tolerance", tolerance=tolerance)
-    assert (verdict(evidence(rows), rule) == "regressed") == checked.regressed
+    assert (verdict(evidence(rows), rule) == "regressed") == (round(loss, 6) > tolerance)
+
+
+def test_a_loss_as_large_as_the_tolerance_is_none_in_either_mode() -> None:
+    means = evidence(PairedRows(np.full(2000, 0.78), np.full((1, 2000), 0.80)))
+    for mode in ("tolerance", "significance"):
+        assert verdict(means, GateRule(mode=mode, tolerance=0.02)) != "regressed"
+        assert verdict(means, GateRule(mode=mode, tolerance=0.019)) == "regressed"
 
 
 def test_rare_large_gains_among_small_losses_do_not_prove_a_loss() -> None:

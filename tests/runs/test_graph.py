@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from gage_eval.base.errors import GageError, RunCancelled
-from gage_eval.base.marks import Stage
-from gage_eval.base.stages import StageResult
+from gage_eval.base.stages import Stage, StageResult
 from gage_eval.observability.events import Event, TaskFailed, TaskFinished, TaskStarted
 from gage_eval.runs.graph import Node, Threads, graph, run_graph
 

@@ -18,7 +18,7 @@ from flows.evaluate import evaluate
 from flows.forms import FORMS, Engine, Form, options_of, parameters_of, suite_config
 from flows.suite import suite
 from gage_eval.base.errors import InputError
-from gage_eval.base.marks import Stage
+from gage_eval.base.stages import Stage
 from gage_eval.cli.main import app, main
 from gage_eval.extend import registry
 from gage_eval.runs.options import ModelOptions, RunOptions
@@ -36,7 +36,7 @@ COMMANDS = {
     "plan": FIELDS.keys() - NOT_OF_A_NEW_RUN - {"run_id", "refresh", "verify"},
     "preview": FIELDS.keys()
     - NOT_OF_A_NEW_RUN
-    - {"run_id", "output_dir", "concurrency", "refresh", "verify", "work_pool", "shards"},
+    - {"run_id", "output_dir", "concurrency", "refresh", "verify", "work_pool"},
     "validate": {"config", "data_dir", "model_path", "freshness", "overrides", *MODELS},
 }
 SPELLED = {

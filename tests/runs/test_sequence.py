@@ -61,24 +61,22 @@ def test_a_run_whose_answers_are_there_starts_no_engine(config: Config, tmp_path
     assert len(starts(tmp_path)) == 1
 
 
-@pytest.mark.parametrize("shards", [0, 1])
-def test_a_run_that_crashes_leaves_the_engine_to_the_others(config: Config, tmp_path: Path, shards: int) -> None:
+def test_a_run_that_crashes_leaves_the_engine_to_the_others(config: Config, tmp_path: Path) -> None:
     def crash(options: RunOptions, host: EngineHost) -> RunReader:
         reader = run_on(options, host)
         if "/a.yaml" in options.config:
             raise GageError("scoring crashed")
         return reader
 
-    first, second = run_in_turn([config(name, shards=shards) for name in "ab"], crash)
+    first, second = run_in_turn([config(name) for name in "ab"], crash)
     assert str(first) == "scoring crashed"
     assert isinstance(second, RunReader)
     assert len(starts(tmp_path)) == 1
 
 
-@pytest.mark.parametrize("shards", [0, 1])
-def test_an_engine_that_died_is_started_anew_for_the_next_run(config: Config, tmp_path: Path, shards: int) -> None:
+def test_an_engine_that_died_is_started_anew_for_the_next_run(config: Config, tmp_path: Path) -> None:
     (tmp_path / "deadly.jsonl").write_text('{"id": "d", "question": "die", "answer": "1"}\n')
-    asked = [config("a", shards=shards, rows="deadly.jsonl"), *(config(name, shards=shards) for name in "bc")]
+    asked = [config("a", rows="deadly.jsonl"), *(config(name) for name in "bc")]
     dead, second, third = run_in_turn(asked, run_on)
     assert "the engine core went away" in str(dead)
     assert engines_of(second) == engines_of(third)

@@ -309,6 +309,7 @@ def _worker(cluster: Cluster, pool: str) -> Service:
         **_clean_environment(),
         "PREFECT_HOME": str(_made(home / "home")),
         "PREFECT_API_URL": cluster.api_url,
+        "PREFECT_API_AUTH_STRING": _LOGIN,
         "PREFECT_WORKER_QUERY_SECONDS": "2",
         "PREFECT_WORKER_HEARTBEAT_SECONDS": "5",
         "PREFECT_LOGGING_EXTRA_LOGGERS": "gage_eval",

@@ -57,22 +57,27 @@ def starts(folder: Path) -> list[Start]:
     return [Start(*json.loads(line)) for line in log.read_text().splitlines()] if log.exists() else []
 
 
+def asked(folder: Path) -> list[tuple[int, str]]:
+    """(process, text) of the requests that processes of `fake_vllm` got, in their order."""
+    log = folder / "asked"
+    return [(pid, text) for pid, text in map(json.loads, log.read_text().splitlines())] if log.exists() else []
+
+
 def options_on_engine(
-    folder: Path, name: str, *, shards: int = 0, rows: str = "rows.jsonl", **engine: Any
+    folder: Path, name: str, *, tasks: int = 1, rows: str = "rows.jsonl", work_pool: str | None = None, **engine: Any
 ) -> RunOptions:
     """Options of a run on a folder's rows and `fake_vllm`; it reuses no answer of a run of another name.
 
     Args:
         folder: has the rows and what `write_fake_vllm` writes.
         name: of the config.
-        shards: processes that serve the engine; 0 starts it in the run's own process.
+        tasks: how many; the first is called sums.
         rows: file of the rows.
+        work_pool: serves the engine; None starts it in the run's own process.
         **engine: settings of the backend.
     """
     backend = {"backend_id": "engine", "type": "vllm", "config": {**_settings(folder), **engine}}
     adapter: dict[str, Any] = {"adapter_id": "dut", "role_type": "dut_model", "backend_id": "engine"}
-    if shards:
-        adapter["resource_requirement"] = {"shards": shards, "work_pool": "local"}
     file = write_config(
         folder,
         f"{name}.yaml",
@@ -80,8 +85,11 @@ def options_on_engine(
         datasets=[{"dataset_id": "sums", "params": {"path": rows}}],
         backends=[backend],
         role_adapters=[adapter],
+        tasks=[
+            {"task_id": f"sums{k or ''}", "dataset_id": "sums", "sampling_params": {"seed": k}} for k in range(tasks)
+        ],
     )
-    return RunOptions(config=str(file), store=str(folder / "store"), freshness=name)
+    return RunOptions(config=str(file), store=str(folder / "store"), freshness=name, work_pool=work_pool)
 
 
 def run_on(options: RunOptions, host: EngineHost) -> RunReader:
@@ -92,7 +100,7 @@ def run_on(options: RunOptions, host: EngineHost) -> RunReader:
 def engines_of(reader: RunReader | GageError) -> set[int]:
     """The processes of `fake_vllm` that gave the answers of a run."""
     assert isinstance(reader, RunReader), reader
-    answers = reader.task("sums").artifact("infer", "responses").table(columns=["answer"])["answer"].to_pylist()
+    answers = reader.task("sums").artifact("responses").table(columns=["answer"])["answer"].to_pylist()
     return {int(answer.split()[0]) for answer in answers}
 
 

@@ -1,12 +1,14 @@
 """Stands in for ``python -m vllm.entrypoints.openai.api_server``: its flags, its key, its API, its ways to fail.
 
 ``FAKE_FITS``: the largest share of memory there is enough of. ``FAKE_DIES``: the text after which it ends at once.
+``FAKE_SECONDS``: how long an answer takes. ``FAKE_PLAIN``: answers do not say which process gave them.
 Tokens are characters; the log probability of a token is minus its number / 1000, and even ones are the most likely.
 """
 
 import json
 import os
 import sys
+import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -91,7 +93,11 @@ class Handler(BaseHTTPRequestHandler):
         if text == "die":
             say("RuntimeError: the engine core went away")
             os._exit(3)
-        message = {"role": "assistant", "content": f"{os.getpid()} {text}"}
+        with Path(os.environ["FAKE_LOG"]).with_name("asked").open("a") as log:
+            log.write(json.dumps([os.getpid(), text]) + "\n")
+        time.sleep(float(os.environ.get("FAKE_SECONDS", "0")))
+        said = text if os.environ.get("FAKE_PLAIN") else f"{os.getpid()} {text}"
+        message = {"role": "assistant", "content": said}
         return {"model": "model", "choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}
 
     def reply(self, value: Any) -> None:

@@ -4,7 +4,8 @@ from collections.abc import Iterator
 
 from pydantic import BaseModel
 
-from gage_eval.base.marks import Stage, mark_of
+from gage_eval.base.marks import mark_of
+from gage_eval.base.stages import Stage
 
 
 def walk_fields(model: type[BaseModel]) -> Iterator[tuple[str, str, Stage | None]]:

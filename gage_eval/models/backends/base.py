@@ -12,9 +12,11 @@ from pydantic import AliasChoices, BaseModel, ConfigDict, field_validator, model
 
 from gage_eval.base.canonical import JsonValue
 from gage_eval.base.errors import InputError, closest
-from gage_eval.base.marks import Stage, scheduling, semantic, semantic_values
+from gage_eval.base.marks import scheduling, semantic, semantic_values
+from gage_eval.base.stages import Stage
 from gage_eval.extend import registry
 from gage_eval.models.backends.engines import Engines
+from gage_eval.models.backends.placement import Placement
 from gage_eval.models.client.limiter import Limiter
 from gage_eval.models.client.retry import RetryPolicy
 from gage_eval.models.client.route import UNIX
@@ -59,6 +61,7 @@ class BackendContext:
         blocks: the blocks of the Prefect API; None without one.
         built: the built backends by type and config, so that each is built once; None to build a new one each time.
         engines: starts the engines of its backends; those that several runs share come from here.
+        placement: the work pool that its engine is served on; None where the run starts it.
     """
 
     base_dir: Path = field(default_factory=Path)
@@ -68,6 +71,7 @@ class BackendContext:
     media_file: Callable[[str], Path | None] = lambda url: None
     built: "dict[str, Backend] | None" = field(default=None, compare=False, repr=False)
     engines: Engines = field(default_factory=Engines, compare=False, repr=False)
+    placement: Placement | None = None
 
     def secret(self, reference: str) -> str:
         """The value behind ``env:NAME`` or ``block:name``.

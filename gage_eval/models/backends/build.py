@@ -51,7 +51,7 @@ def build_backend(type_: str, config: Mapping[str, Any] | BackendConfig, context
     parsed = config if isinstance(config, BackendConfig) else parse_config(type_, config)
     if context.built is None:
         return _new(type_, parsed, context)
-    key = _what(type_, parsed)
+    key = _what(type_, parsed, context)
     known = context.built.get(key)
     # Two threads that build the same at once take one of the two.
     return known if known is not None else context.built.setdefault(key, _new(type_, parsed, context))
@@ -60,11 +60,12 @@ def build_backend(type_: str, config: Mapping[str, Any] | BackendConfig, context
 def forget_backend(type_: str, config: BackendConfig, context: BackendContext) -> None:
     """Make `build_backend` build this backend again."""
     if context.built is not None:
-        context.built.pop(_what(type_, config), None)
+        context.built.pop(_what(type_, config, context), None)
 
 
-def _what(type_: str, config: BackendConfig) -> str:
-    return digest([type_, config.model_dump(mode="json")])
+def _what(type_: str, config: BackendConfig, context: BackendContext) -> str:
+    place = context.placement
+    return digest([type_, config.model_dump(mode="json"), place and place.work_pool])
 
 
 def _new(type_: str, parsed: BackendConfig, context: BackendContext) -> Backend:

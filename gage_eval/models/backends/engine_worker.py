@@ -53,6 +53,10 @@ class Worker:
                 pass_fds=(theirs.fileno(),),
             )
 
+    def is_alive(self) -> bool:
+        """Whether its process runs."""
+        return self.child.is_alive()
+
     async def ready(self, timeout_s: float) -> "Worker":
         """Wait until the model is loaded.
 

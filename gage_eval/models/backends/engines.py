@@ -12,15 +12,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 if TYPE_CHECKING:
-    from gage_eval.models.backends.child import Child
+    from gage_eval.models.backends.pools import Pools
 
 
 class EnginePart(Protocol):
-    """One process of an engine: a server, or a worker."""
+    """One process of an engine, a server or a worker; or the servers of an engine on a work pool."""
 
-    @property
-    def child(self) -> "Child":
-        """The process."""
+    def is_alive(self) -> bool:
+        """Whether it runs."""
         ...
 
     async def close(self) -> None:
@@ -50,7 +49,7 @@ class Engine(Generic[PartT]):
     @property
     def is_usable(self) -> bool:
         """Whether another backend may use it."""
-        return not self.failed and all(part.child.is_alive() for part in self.parts)
+        return not self.failed and all(part.is_alive() for part in self.parts)
 
 
 class Engines:
@@ -58,9 +57,13 @@ class Engines:
 
     Args:
         keep_idle: leave an engine running that no backend uses, until `keep` or `close`.
+
+    Attributes:
+        pools: starts engines on work pools; None where there is no Prefect API.
     """
 
     def __init__(self, *, keep_idle: bool = False) -> None:
+        self.pools: Pools | None = None
         self._keep_idle = keep_idle
         self._engines: dict[str, Engine[Any]] = {}
         self._starting: dict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
@@ -129,7 +132,7 @@ async def _stop(engine: Engine[Any]) -> None:
 def _is_loaded(loading: "asyncio.Future[Sequence[Any]]") -> bool:
     """Whether a start that is over gave an engine that still runs."""
     failed = loading.cancelled() or loading.exception() is not None
-    return not failed and all(part.child.is_alive() for part in loading.result())
+    return not failed and all(part.is_alive() for part in loading.result())
 
 
 async def _abandon(loading: "asyncio.Future[Sequence[Any]]") -> None:

@@ -1,18 +1,19 @@
-"""Where a model is served: by the run itself, or by shards."""
+"""Where a model is served: by the run itself, or on a work pool."""
 
 from dataclasses import dataclass
+
+# The work pool that stands for the machine of the run itself.
+HERE = "local"
 
 
 @dataclass(frozen=True)
 class Placement:
-    """Where shards serve a model. It determines no result.
+    """A work pool whose machines serve a model. It determines no result.
 
     Attributes:
-        work_pool: name of the work pool; None for processes on the run's own machine.
-        shards: processes that share the work, each with an engine.
-        gpus: GPUs that each of them needs; 0 for all that it sees.
+        work_pool: its name.
+        gpus: GPUs that the engine's servers need together.
     """
 
-    work_pool: str | None
-    shards: int = 1
+    work_pool: str
     gpus: int = 0

@@ -28,6 +28,10 @@ class StartedServer:
     base_url: str
     key: str = field(repr=False)
 
+    def is_alive(self) -> bool:
+        """Whether its process runs."""
+        return self.child.is_alive()
+
     async def close(self) -> None:
         """End its process."""
         await asyncio.to_thread(self.child.stop)

@@ -3,7 +3,7 @@
 import asyncio
 import secrets
 import time
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -11,15 +11,24 @@ from typing import Any
 
 from pydantic import model_validator
 
-from gage_eval.base.canonical import JsonValue, canonical_text, digest
+from gage_eval.base.canonical import JsonValue, canonical_text, digest, sha256_hex
 from gage_eval.base.errors import EndpointFailed
 from gage_eval.base.marks import semantic
 from gage_eval.base.ports import HeldPort, hold_port
 from gage_eval.extend import registry
-from gage_eval.models.backends.base import BackendContext, BaseBackend, KeyedConfig, is_empty, likelihood_body, skipped
+from gage_eval.models.backends.base import (
+    BackendContext,
+    BaseBackend,
+    KeyedConfig,
+    ThinkingConfig,
+    is_empty,
+    likelihood_body,
+    skipped,
+)
 from gage_eval.models.backends.checkpoint import check_engine, find_checkpoint, model_identity, prefix_token
 from gage_eval.models.backends.child import Child
 from gage_eval.models.backends.engines import Engine
+from gage_eval.models.backends.pools import HeldEngine, HeldServer, ServerLost, files_of
 from gage_eval.models.backends.served import ServedClient, StartedServer
 from gage_eval.models.backends.vllm_engine import (
     MODEL_NAME,
@@ -36,10 +45,14 @@ from gage_eval.models.client.http1 import FAILURES, HTTPClient
 from gage_eval.models.client.limiter import Limiter
 from gage_eval.models.client.route import route_to
 from gage_eval.models.client.types import Request, Response
+from gage_eval.store.serving import ServingSpec
 
 _LOOK_EVERY_S = 0.25
 # How long one look may take.
 _LOOK_S = 5.0
+# A request that so many servers were lost with may be what ends them.
+_LOST_AT_MOST = 3
+_LOOPBACK = "127.0.0.1"
 
 
 class VLLMConfig(VLLMEngineConfig, KeyedConfig):
@@ -71,15 +84,27 @@ class VLLMConfig(VLLMEngineConfig, KeyedConfig):
         return self
 
 
+# Fields that say how a server is asked, and not with what it is started.
+_OF_REQUESTS = {
+    *KeyedConfig.model_fields,
+    *ThinkingConfig.model_fields,
+    *("base_url", "model", "identity", "reasoning_effort", "thinking_budget", "add_bos_token", "prefix_token_id"),
+}
+
+
 @dataclass
 class _Server:
-    """One server and what talks to it. ``child`` is its process if it was started."""
+    """One server and what talks to it. ``child`` is its process if it was started here."""
 
     client: ServedClient
     root: HTTPEndpoint
     likelihoods: Likelihoods
     child: Child | None = None
     active: int = 0
+
+    async def close(self) -> None:
+        await self.client.close()
+        await self.root.close()
 
 
 @registry.backends.register("vllm", version=2, config=VLLMConfig)
@@ -92,16 +117,42 @@ class VLLM(BaseBackend[VLLMConfig]):
     def __init__(self, config: VLLMConfig, context: BackendContext) -> None:
         super().__init__(config, context)
         # An engine that gage starts queues what it cannot take at once.
-        self.limiter = Limiter(config.max_concurrency, adaptive=config.adaptive and config.base_url is not None)
+        started = config.base_url is None
+        limit = config.max_concurrency * (config.replicas if started else 1)
+        self.limiter = Limiter(limit, adaptive=config.adaptive and not started)
         self._name = config.model or MODEL_NAME
         self._format = self._client()
         self._servers: list[_Server] = []
-        self._engine: Engine[StartedServer] | None = None
+        self._engine: Engine[StartedServer] | Engine[HeldEngine] | None = None
+        self._held: HeldEngine | None = None
+        # Connections to the servers of a work pool, by token.
+        self._connections: dict[str, _Server] = {}
+        self._connecting = asyncio.Lock()
 
     def engine_key(self) -> str | None:
         """A digest of the model's files and of the servers' arguments; None for a running server."""
         config = self.config
-        return None if config.base_url is not None else digest(started_with(config, self.context, self.type))
+        if config.base_url is not None:
+            return None
+        return (
+            digest(started_with(config, self.context, self.type))
+            if self.context.placement is None
+            else self._spec()[0].key
+        )
+
+    def _spec(self) -> tuple[ServingSpec, dict[str, bytes]]:
+        """The engine for the machines of its work pool, and the files that travel there."""
+        place, config = self.context.placement, self.config
+        assert place is not None, "the run starts the engine itself"
+        started = config.model_dump(mode="json", exclude_unset=True, exclude=_OF_REQUESTS)
+        files = files_of(started, self.context.base_dir)
+        digests = {name: sha256_hex(data) for name, data in files.items()}
+        return ServingSpec(place.work_pool, self.type, started, place.gpus, self.model_material, digests), files
+
+    @property
+    def model_material(self) -> JsonValue:
+        """Identity of the model's files, the same on all machines."""
+        return model_identity(self.config, self.context, self.type)
 
     def identity(self) -> dict[str, JsonValue]:
         """The checkpoint and every semantic value; of a running server its URL, model and declared identity.
@@ -132,12 +183,14 @@ class VLLM(BaseBackend[VLLMConfig]):
 
     @property
     def gpus(self) -> int:
-        """How many GPUs of this machine its servers hold; 0 for a server elsewhere."""
+        """How many GPUs its servers hold; 0 for a running server."""
+        if self.context.placement is not None:
+            return 0 if self._held is None else self._held.gpus
         return 0 if self.config.base_url is not None else gpus_of(self.config, self.context)
 
     def check_installed(self) -> None:
         """Check that the engine's library is where it will run."""
-        if self.config.base_url is None:
+        if self.config.base_url is None and self.context.placement is None:
             check_engine("vllm", self.type, self.config.python, self.context.base_dir)
 
     async def open(self, log_folder: Path | None) -> None:
@@ -150,21 +203,50 @@ class VLLM(BaseBackend[VLLMConfig]):
         config = self.config
         if config.base_url is not None:
             key = None if config.api_key is None else await asyncio.to_thread(self.context.secret, config.api_key)
-            self._servers.append(await self._connected(config.base_url, key, None))
-            return
-        key = self.engine_key()
-        assert key is not None, "servers that are started have a key"
-        self._engine = await self.context.engines.use(key, partial(self._start, log_folder))
-        for server in self._engine.parts:
-            self._servers.append(await self._connected(server.base_url, server.key, server.child))
+            self._servers.append(await self._connected(config.base_url, key, config.prefix_token_id))
+        elif self.context.placement is not None:
+            await self._hold()
+        else:
+            key = self.engine_key()
+            assert key is not None, "servers that are started have a key"
+            started = await self.context.engines.use(key, partial(self._start, log_folder, _LOOPBACK))
+            self._engine = started
+            prefix = await asyncio.to_thread(lambda: self.prefix)
+            for server in started.parts:
+                self._servers.append(await self._connected(server.base_url, server.key, prefix, server.child))
 
-    async def _start(self, log_folder: Path | None) -> list[StartedServer]:
-        return await start_replicas(self.config, self.context, self.type, log_folder, self._start_one)
+    async def _hold(self) -> None:
+        """Hold the engine on its work pool.
 
-    def _start_one(self, replica: Replica) -> tuple[Child, Awaitable[StartedServer]]:
+        Raises:
+            GageError: it cannot be served.
+        """
+        pools = self.context.engines.pools
+        assert pools is not None, "a run without a Prefect API refuses work pools"
+        spec, files = await asyncio.to_thread(self._spec)
+        held = await self.context.engines.use(spec.key, partial(pools.hold, spec, files))
+        self._engine, self._held = held, held.parts[0]
+        self._held.tell = pools.tell
+
+    async def serve(self, host: str) -> list[StartedServer]:
+        """Start the servers for other machines.
+
+        Args:
+            host: the address of this machine that they listen at.
+
+        Raises:
+            InputError, EndpointFailed: they do not start; none is left running.
+        """
+        return await self._start(None, host)
+
+    async def _start(self, log_folder: Path | None, host: str) -> list[StartedServer]:
+        start = partial(self._start_one, host)
+        return await start_replicas(self.config, self.context, self.type, log_folder, start)
+
+    def _start_one(self, host: str, replica: Replica) -> tuple[Child, Awaitable[StartedServer]]:
         port, key, lora = hold_port(), secrets.token_urlsafe(24), replica.lora
         own = {
-            "host": "127.0.0.1",
+            "host": host,
             "port": port.number,
             "served_model_name": "base" if lora else MODEL_NAME,
             # A line for each request would make the log grow with the dataset.
@@ -179,10 +261,9 @@ class VLLM(BaseBackend[VLLMConfig]):
             log=replica.log,
             hidden=(key,),
         )
-        return child, self._ready(child, port, key)
+        return child, self._ready(child, f"http://{_in_url(host)}:{port.number}/v1", port, key)
 
-    async def _ready(self, child: Child, port: HeldPort, key: str) -> StartedServer:
-        base_url = f"http://127.0.0.1:{port.number}/v1"
+    async def _ready(self, child: Child, base_url: str, port: HeldPort, key: str) -> StartedServer:
         deadline = time.monotonic() + self.config.start_timeout
         # With the key: another process that took the port does not know it.
         headers = {"Authorization": f"Bearer {key}"}
@@ -203,52 +284,105 @@ class VLLM(BaseBackend[VLLMConfig]):
             await client.close()
         return StartedServer(child, base_url, key)
 
-    async def _connected(self, base_url: str, key: str | None, child: Child | None) -> _Server:
-        config, is_alive = self.config, child.is_alive if child is not None else None
+    async def _connected(
+        self,
+        base_url: str,
+        key: str | None,
+        prefix: int | None,
+        child: Child | None = None,
+        is_alive: Callable[[], bool] | None = None,
+    ) -> _Server:
+        alive = is_alive if child is None else child.is_alive
         client = self._client()
-        await client.connect(base_url, key, is_alive)
-        root = client.endpoint_at(base_url.rstrip("/").removesuffix("/v1"), key, is_alive)
+        await client.connect(base_url, key, alive)
+        root = client.endpoint_at(base_url.rstrip("/").removesuffix("/v1"), key, alive)
         await root.open()
-        prefix = config.prefix_token_id
-        if prefix is None and child is not None:
-            prefix = await asyncio.to_thread(self._prefix)
-        likelihoods = Likelihoods(client.endpoint, root, self._name, prefix, config.add_bos_token)
+        likelihoods = Likelihoods(client.endpoint, root, self._name, prefix, self.config.add_bos_token)
         return _Server(client, root, likelihoods, child)
 
-    def _prefix(self) -> int | None:
-        """BOS, else EOS, from the checkpoint's config; None without this file."""
+    @property
+    def prefix(self) -> int | None:
+        """The token that replaces an empty likelihood context: the config's, else the checkpoint's BOS or EOS."""
+        if self.config.prefix_token_id is not None:
+            return self.config.prefix_token_id
         folder = find_checkpoint(self.config.model_path or "", self.context.base_dir, "model_path")
         return prefix_token(folder) if folder is not None else None
 
     async def call(self, request: Request, body: bytes) -> Response:
         """One answer of the server with the least to do; raises EndpointFailed with its last words when it died."""
-        assert self._servers, "the backend is not open"
         if is_empty(request):
             return skipped()
-        server = min(self._servers, key=lambda one: one.active)
-        server.active += 1
+        if self._held is not None:
+            return await self._call_on_pool(self._held, request, body)
+        assert self._servers, "the backend is not open"
+        server = min(self._servers, key=lambda server: server.active)
         try:
-            if request.kind == "likelihood":
-                return await server.likelihoods.answer(self.body(request))
-            return await server.client.call(request, body)
+            return await self._ask(server, request, body)
         except EndpointFailed as error:
             if self._engine is not None:
                 self._engine.failed = True
             if server.child is None or server.child.is_alive():
                 raise
             raise EndpointFailed(f"{error} {server.child.last_words()}".strip()) from error
+
+    async def _ask(self, server: _Server, request: Request, body: bytes) -> Response:
+        server.active += 1
+        try:
+            if request.kind == "likelihood":
+                return await server.likelihoods.answer(self.body(request))
+            return await server.client.call(request, body)
         finally:
             server.active -= 1
 
+    async def _call_on_pool(self, held: HeldEngine, request: Request, body: bytes) -> Response:
+        """One answer of a server of the work pool. If the server is lost, another one is asked.
+
+        Raises:
+            EndpointFailed: several servers were lost with this request.
+            GageError: no server can be started.
+        """
+        lost = 0
+        while True:
+            announced = min(await held.servers(), key=lambda server: len(server.calls))
+            server = await self._connection(held, announced)
+            try:
+                return await held.ask(announced, self._ask(server, request, body))
+            except ServerLost as error:
+                lost += 1
+                if lost == _LOST_AT_MOST:
+                    why = held.last_words or error
+                    raise EndpointFailed(f"{lost} servers were lost one after the other: {why}") from error
+
+    async def _connection(self, held: HeldEngine, announced: HeldServer) -> _Server:
+        """The connections of this backend to an announced server."""
+
+        def is_alive() -> bool:
+            # Called when the server cannot be reached.
+            held.look()
+            return announced.lost is None
+
+        async with self._connecting:
+            url, token, prefix = announced.base_url, announced.token, self.config.prefix_token_id
+            if token not in self._connections:
+                self._connections[token] = await self._connected(
+                    url, token, announced.prefix if prefix is None else prefix, is_alive=is_alive
+                )
+            return self._connections[token]
+
     async def close(self) -> None:
         """Close the connections and release the servers that were started."""
-        servers, self._servers = self._servers, []
+        servers = [*self._servers, *self._connections.values()]
+        self._servers, self._connections, self._held = [], {}, None
         for server in servers:
-            await server.client.close()
-            await server.root.close()
+            await server.close()
         engine, self._engine = self._engine, None
         if engine is not None:
             await self.context.engines.release(engine)
+
+
+def _in_url(host: str) -> str:
+    """An address as a URL has it."""
+    return f"[{host}]" if ":" in host else host
 
 
 async def _is_ready(client: HTTPClient) -> bool:

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gage_eval.base.canonical import digest
-from gage_eval.base.marks import STAGES, Stage
+from gage_eval.base.stages import STAGES, Stage, stages_before
 from gage_eval.base.tables import RESPONSE_TELEMETRY, RESPONSES
 from gage_eval.engine.episodes import Outcome
 from gage_eval.engine.rows import chunk_tables
@@ -142,7 +142,7 @@ class TaskCalls:
         """Artifact ids of a stage's inputs; None if it asks no model, or waits for answers of another stage."""
         if not asks_a_model(stage, self._task):
             return None
-        for earlier in STAGES[: STAGES.index(stage)]:
+        for earlier in stages_before(stage):
             if asks_a_model(earlier, self._task):
                 self._of(earlier)
         return inputs_of(stage, self._task, {name: ids for name, ids in self._outputs.items() if ids})

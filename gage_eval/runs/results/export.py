@@ -114,8 +114,8 @@ def export(tasks: Sequence[TaskReader], kind: str, target: Target, record: RunRe
 
 def _check(task: TaskReader) -> None:
     """Refuse an unfinished task: an export is always complete."""
-    for stage, output in (("infer", "responses"), ("auto_eval", "metrics"), ("report", "report")):
-        task.artifact(stage, output)
+    for output in ("responses", "metrics", "report"):
+        task.artifact(output)
 
 
 def _write_parquet(tasks: Sequence[TaskReader], target: Target) -> str:

@@ -3,28 +3,18 @@
 import time
 from collections.abc import Mapping
 
-from gage_eval.base.stages import StageResult
+from gage_eval.base.stages import STAGES, Stage, StageResult
 from gage_eval.observability.events import FetchProgress, StageProgress
 from gage_eval.report.console import counted, size_text
 
 # Seconds between two lines of progress of one stage. A stage that takes less has none.
 LINE_EVERY_S = 30.0
 
-# What each stage counts, and the singular.
-_COUNTED = {
-    "load": ("raw", "row"),
-    "standardize": ("samples", "row"),
-    "preprocess": ("requests", "request"),
-    "support": ("support_responses", "row"),
-    "infer": ("responses", "row"),
-    "judge": ("judgments", "judgment"),
-    "auto_eval": ("metrics", "metric"),
-}
 _WRONG = {"rejects": "rejected", "prepare_rejects": "rejected", "error": "in error"}
 _SO_FAR = {"retried": "retried", "reused": "reused", "errors": "in error"}
 
 
-def result_text(stage: str, counts: Mapping[str, int], *, seconds: float | None = None) -> str:
+def result_text(stage: Stage, counts: Mapping[str, int], *, seconds: float | None = None) -> str:
     """The result of a stage in short: ``1,319 rows · 268 reused · 212 requests/s · 2 in error``.
 
     Args:
@@ -32,13 +22,13 @@ def result_text(stage: str, counts: Mapping[str, int], *, seconds: float | None 
         counts: rows by output, and what else it counted.
         seconds: how long this run took to compute it; None if it was cached.
     """
-    if stage not in _COUNTED:
+    info = STAGES[stage]
+    if info.noun is None:
         return ""
-    name, noun = _COUNTED[stage]
-    rows = counts.get(name, 0)
-    if stage == "judge" and not rows:
+    rows = counts.get(info.counted, 0)
+    if info.phase == "judging" and not rows:
         return "–"
-    parts = [counted(rows, noun)]
+    parts = [counted(rows, info.noun)]
     if seconds is not None and "sent" in counts:
         parts += _named(counts, {"reused": "reused", "retried": "retried"})
         if counts["sent"] and seconds > 0:

@@ -5,7 +5,7 @@ from itertools import islice, product
 from typing import TYPE_CHECKING, Any
 
 from gage_eval.base.errors import InputError
-from gage_eval.base.marks import STAGES
+from gage_eval.base.stages import STAGES, Stage
 from gage_eval.report.console import headline
 from gage_eval.report.summary import TaskMetric
 from gage_eval.runs.options import Locations
@@ -59,7 +59,7 @@ class ShownStage:
     """
 
     task_id: str
-    stage: str
+    stage: Stage
     state: StageState
     record: StageRecord
 

@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 from gage_eval.base.canonical import decode
 from gage_eval.base.errors import InputError, closest
 from gage_eval.base.inputs import INPUTS
+from gage_eval.base.stages import writer_of
 from gage_eval.data.sample.table import rows_of
 from gage_eval.pipeline.specs import Plan, ScoreSpec, TaskPlan
 from gage_eval.report.summary import Summary, TaskSummary
@@ -148,15 +149,15 @@ class TaskReader:
 
     # --- tables
 
-    def artifact(self, stage: str, output: str) -> Artifact:
-        """An output of a stage.
+    def artifact(self, output: str) -> Artifact:
+        """An output of the task, by its name.
 
         Raises:
-            InputError: the stage has not finished.
+            InputError: its stage has not finished.
         """
-        found = self._artifact(stage, output)
+        found = self._artifact(output)
         if found is None:
-            raise self._missing(stage)
+            raise self._missing(INPUTS[output].stage if output in INPUTS else writer_of(output))
         return found
 
     @cached_property
@@ -166,7 +167,7 @@ class TaskReader:
         Raises:
             InputError: standardize has not finished.
         """
-        return self.artifact("standardize", "samples")
+        return self.artifact("samples")
 
     @cached_property
     def asked(self) -> Artifact:
@@ -175,7 +176,7 @@ class TaskReader:
         Raises:
             InputError: preprocess has not finished.
         """
-        return self.artifact("preprocess", "prepared")
+        return self.artifact("prepared")
 
     @cached_property
     def responses(self) -> Artifact | PendingResponses:
@@ -184,7 +185,7 @@ class TaskReader:
         Raises:
             InputError: the task has no responses yet.
         """
-        committed = self._artifact("infer", "responses")
+        committed = self._artifact("responses")
         if committed is not None:
             return committed
         calls = self._calls
@@ -196,7 +197,7 @@ class TaskReader:
     @cached_property
     def metrics(self) -> list[dict[str, Any]]:
         """The rows of `tables.METRICS`; empty before scoring."""
-        found = self._artifact("auto_eval", "metrics")
+        found = self._artifact("metrics")
         return [] if found is None else found.table().to_pylist()
 
     @cached_property
@@ -211,13 +212,13 @@ class TaskReader:
         Raises:
             InputError: report has not finished.
         """
-        text = self.artifact("report", "report").table()["summary"][0].as_py()
+        text = self.artifact("report").table()["summary"][0].as_py()
         return TaskSummary.model_validate(decode(text))
 
     @cached_property
     def cards(self) -> Cards | None:
         """How score cards of samples are made; None without an answer type, and before the report."""
-        card = self.summary.score_card if self._artifact("report", "report") is not None else None
+        card = self.summary.score_card if self._artifact("report") is not None else None
         return None if card is None else Cards.of(card, self.metrics)
 
     @cached_property
@@ -277,7 +278,7 @@ class TaskReader:
     @property
     def has_rows(self) -> bool:
         """Whether the task has rows to read already."""
-        return self._artifact("preprocess", "prepared") is not None
+        return self._artifact("prepared") is not None
 
     @property
     def parts(self) -> tuple[int, ...]:
@@ -417,7 +418,7 @@ class TaskReader:
     def _table(self, name: str, part: int, only: Sequence[int] | None) -> dict[int, list[dict[str, Any]]]:
         source: Artifact | PendingResponses | None
         if name == "judgments":
-            source = self._artifact("judge", "judgments")
+            source = self._artifact("judgments")
         elif not self._has_responses:
             source = None
         elif name == "responses":
@@ -425,7 +426,7 @@ class TaskReader:
         elif isinstance(self.responses, PendingResponses):
             return by_row(only_rows(self.responses.telemetry(part), only))
         else:
-            source = self._artifact("infer", "response_telemetry")
+            source = self._artifact("response_telemetry")
         return {} if source is None else by_row(only_rows(read_part(source, part, rows=only), only))
 
     def _scores(self, part: int, only: Sequence[int] | None, *, compared: bool) -> dict[int, Scores]:
@@ -443,7 +444,7 @@ class TaskReader:
         metric = None if spec is None else next((one for one in spec.metrics if one.metric_id == metric_id), None)
         if spec is None or metric is None:
             return {}
-        sources = {name: self._artifact(INPUTS[name].stage, name) for name in metric.inputs}
+        sources = {name: self._artifact(name) for name in metric.inputs}
         tables = {name: read_part(source, part) for name, source in sources.items() if source is not None}
         return compared_by_samples(metric, {"samples": self.samples.read(part), **tables}, known=spec.nameable)
 
@@ -485,8 +486,8 @@ class TaskReader:
         task = self._run.plan.task(self.task_id)
         return TaskCalls(self.store, task, self._outputs, run_id=self._run.run_id, refreshed=refreshed)
 
-    def _artifact(self, stage: str, output: str) -> Artifact | None:
-        id_ = self._outputs.get(stage, {}).get(output)
+    def _artifact(self, output: str) -> Artifact | None:
+        id_ = next((outputs[output] for outputs in self._outputs.values() if output in outputs), None)
         if id_ is None:
             return None
         if id_ not in self._opened:

@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 
 from gage_eval.base.canonical import decode
 from gage_eval.base.errors import InputError
+from gage_eval.base.stages import writer_of
 from gage_eval.data.datasets.base import file_name_of
 
 if TYPE_CHECKING:
@@ -50,13 +51,13 @@ def rejects_of(task: "TaskReader") -> Iterator[Reject]:
     Raises:
         InputError: standardize has not finished.
     """
-    yield from _rejects(task, "standardize", "rejects")
+    yield from _rejects(task, "rejects")
     if task.has_rows:
-        yield from _rejects(task, "preprocess", "prepare_rejects")
+        yield from _rejects(task, "prepare_rejects")
 
 
-def _rejects(task: "TaskReader", stage: str, output: str) -> Iterator[Reject]:
-    table = task.artifact(stage, output).table()
+def _rejects(task: "TaskReader", output: str) -> Iterator[Reject]:
+    table, stage = task.artifact(output).table(), writer_of(output)
     lines = _lines(task, table) if stage == "preprocess" and len(table) else {}
     # Lines in the table are those of the row's file; those of the raw records continue from file to file.
     located = _located(task, lines.values())
@@ -80,7 +81,7 @@ def _rejects(task: "TaskReader", stage: str, output: str) -> Iterator[Reject]:
 def _lines(task: "TaskReader", rejects: pa.Table) -> dict[int, int]:
     """The source's lines of rejected samples, by row index."""
     found: dict[int, int] = {}
-    for raw in task.artifact("load", "raw").tables(columns=["row_index", "line"]):
+    for raw in task.artifact("raw").tables(columns=["row_index", "line"]):
         mine = raw.filter(pc.is_in(raw["row_index"], rejects["row_index"]))
         found |= dict(zip(mine["row_index"].to_pylist(), mine["line"].to_pylist(), strict=True))
     return found

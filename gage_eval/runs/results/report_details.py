@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from gage_eval.base.canonical import canonical_text
 from gage_eval.base.errors import InputError
+from gage_eval.base.stages import writer_of
 from gage_eval.data.sample.rules import content_text
 from gage_eval.report.details import Bin, Comparison, Kind, KindOfAnswer, Message, RunDetails, SampleCard, TaskDetails
 from gage_eval.report.summary import format_value
@@ -346,12 +347,12 @@ def _reasons(task: TaskReader, scan: _Scan, measure: Measure | None) -> tuple[tu
             _count(reasons, measure.of_filter(scores)["reason"])
         reasons.pop("unanswered", None)  # The errors of the requests say it.
         found += [(measure.name, reason.replace("_", " "), count) for reason, count in _most(reasons)]
-    for stage, output in (("standardize", "rejects"), ("preprocess", "prepare_rejects")):
+    for output in ("rejects", "prepare_rejects"):
         rejected: dict[str, int] = {}
-        rejects = task.artifact(stage, output)
+        rejects = task.artifact(output)
         for table in rejects.tables(columns=["reason"]) if rejects.rows else ():
             _count(rejected, table["reason"])
-        found += [(f"rejected in {stage}", reason, count) for reason, count in _most(rejected)]
+        found += [(f"rejected in {writer_of(output)}", reason, count) for reason, count in _most(rejected)]
     return tuple(found)
 
 

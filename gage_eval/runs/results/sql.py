@@ -46,26 +46,25 @@ class View:
     Attributes:
         name: of the view.
         table: the rows; ``run_id`` and ``task_id`` come before their columns.
-        stage, output: where a task's artifact is; scores are named by the metrics table.
+        output: the output that holds them; scores are named by the metrics table.
         description: one row is …
     """
 
     name: str
     table: TableSchema
-    stage: str
     output: str
     description: str
 
 
 VIEWS = (
-    View("samples", SAMPLES, "standardize", "samples", "a sample of a task"),
-    View("rejects", REJECTS, "standardize", "rejects", "a row of the data that was rejected"),
-    View("requests", PREPARED, "preprocess", "prepared", "what a sample asks, before the adapter's prompt"),
-    View("responses", RESPONSES, "infer", "responses", "an answer of the model"),
-    View("telemetry", RESPONSE_TELEMETRY, "infer", "response_telemetry", "how an answer came: latency, attempts"),
-    View("judgments", JUDGMENTS, "judge", "judgments", "a judge's verdict on an answer"),
-    View("scores", SCORES, "auto_eval", "scores", "a metric's score of an answer; value is its first number"),
-    View("metrics", METRICS, "auto_eval", "metrics", "a number of a task, over all rows or a slice"),
+    View("samples", SAMPLES, "samples", "a sample of a task"),
+    View("rejects", REJECTS, "rejects", "a row of the data that was rejected"),
+    View("requests", PREPARED, "prepared", "what a sample asks, before the adapter's prompt"),
+    View("responses", RESPONSES, "responses", "an answer of the model"),
+    View("telemetry", RESPONSE_TELEMETRY, "response_telemetry", "how an answer came: latency, attempts"),
+    View("judgments", JUDGMENTS, "judgments", "a judge's verdict on an answer"),
+    View("scores", SCORES, "scores", "a metric's score of an answer; value is its first number"),
+    View("metrics", METRICS, "metrics", "a number of a task, over all rows or a slice"),
 )
 _RUNS = pa.schema(
     [
@@ -191,7 +190,7 @@ class Database:
         for reader in self._readers:
             for (task_id, stage), outputs in reader.stored.outputs.items():
                 for view in VIEWS:
-                    if view.stage == stage and view.output in outputs:
+                    if view.output in outputs:
                         yield view.name, reader.run_id, task_id, None, self._store.artifact(outputs[view.output])
                 if stage == "auto_eval":
                     for metric_id, artifact in reader.task(task_id).scores.items():

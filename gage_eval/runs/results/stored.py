@@ -10,6 +10,7 @@ from functools import cached_property
 from gage_eval.base.canonical import decode
 from gage_eval.base.errors import InputError
 from gage_eval.base.processes import alive
+from gage_eval.base.stages import Stage
 from gage_eval.base.version import __version__
 from gage_eval.pipeline.forecast import Use
 from gage_eval.report.summary import Summary
@@ -96,7 +97,7 @@ class StoredRun:
             ) from error
 
     @property
-    def stages(self) -> dict[tuple[str, str], StageRecord]:
+    def stages(self) -> dict[tuple[str, Stage], StageRecord]:
         """All stages that were started, by (task id, stage)."""
         return self.record.by_stage
 

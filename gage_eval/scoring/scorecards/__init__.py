@@ -6,7 +6,6 @@ are summed up in a `ScoreCard`: one primary score, and whether it passes.
 
 from gage_eval.scoring.scorecards.answer import ANSWER_TYPES, AnswerMeta, AnswerType, CanonicalAnswer
 from gage_eval.scoring.scorecards.card import CardRule, Preset, ScoreCard, find_primary
-from gage_eval.scoring.scorecards.regression import RegressionResult, check_regression
 
 __all__ = [
     "ANSWER_TYPES",
@@ -15,8 +14,6 @@ __all__ = [
     "CanonicalAnswer",
     "CardRule",
     "Preset",
-    "RegressionResult",
     "ScoreCard",
-    "check_regression",
     "find_primary",
 ]
