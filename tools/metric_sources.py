@@ -70,7 +70,12 @@ SOURCES: dict[str, Source] = {
     ),
     "multi_choice_accuracy": Source(OURS, "the first version took the first capital letter; [the rule](choices.md)"),
     "number": Source(OURS),
-    "numeric_match": Source(OURS, "GAGE's first version and Inspect compare five digits; this compares exactly"),
+    "numeric_match": Source(
+        OURS,
+        "GAGE's first version and Inspect compare five digits; here whole numbers are compared exactly, others to a "
+        "millionth. FinQA's script allows 0.1 %, ToRA's 0.01 %: set `relative_tolerance`. A reference of 18 is not "
+        "`18 million`",
+    ),
     "pattern": Source(f"{INSPECT}, `pattern`"),
     "ranking": Source("GAGE, first version", "`k: 0` and an unknown `metric_type` are refused"),
     "regex_match": Source("GAGE, first version", "patterns respect case unless they say `(?i)`"),

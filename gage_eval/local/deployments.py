@@ -73,8 +73,8 @@ class DeployOptions:
 
     Attributes:
         pool: the work pool of the runs; `POOL` is created if it is not there.
-        gpu_pools: the work pools of engines, each with the deployments `serve` and `evaluate`. The engines that forms
-            start are served by the first one.
+        gpu_pools: the work pools of engines, each with the deployments `serve` and `evaluate`. The engines that
+            forms start are served by the first one.
         store: the store of the runs, unless a form names another one.
         working_dir: the folder of runs in the pool `POOL`, for the server of a folder.
         nightly: a file of nightly runs to deploy too. The files that its configs need go into the store.

@@ -21,11 +21,11 @@ VERSIONS: Mapping[Stage, int] = {
     "support": 3,
     "infer": 2,
     "judge": 3,
-    "auto_eval": 6,
+    "auto_eval": 7,
     "report": 5,
 }
 # Versions of steps within stages: a metric's scores, the rendering of a role's requests.
-SCORES_VERSION = 5
+SCORES_VERSION = 6
 RENDER_VERSION = 3
 
 # Inputs that are named after their use. All others have the name of the output they take.

@@ -26,7 +26,7 @@ assert "pandas" not in sys.modules
     [
         "assert pa.table({'a': [1]}).to_pandas()['a'].tolist() == [1]",
         "import pandas; assert pa.Table.from_pandas(pandas.DataFrame({'a': [None, 1.0]}))['a'].null_count == 1",
-        "foreign.load_object('json:dumps'); import pandas; assert pa.array(pandas.Series(['x', None])).null_count",
+        "loading.load_object('json:dumps'); import pandas; assert pa.array(pandas.Series(['x', None])).null_count",
     ],
     ids=["to pandas", "from pandas", "a plug-in's series"],
 )

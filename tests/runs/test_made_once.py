@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gage_eval.base.errors import ConfigError, EndpointFailed
-from gage_eval.config import metrics
+from gage_eval.config import bound_metric
 from gage_eval.engine.runtime import Runtime
 from gage_eval.runs import RunOptions, run_inline
 from gage_eval.runs.planned import planned
@@ -87,13 +87,13 @@ def test_a_run_imports_a_file_once_however_often_a_config_names_it(here: Path) -
 
 def test_a_run_binds_each_metric_of_a_task_once(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     bound: Counter[str] = Counter()
-    bind = metrics.bind
+    bind = bound_metric.bind
 
     def counting(implementation: str, *args: Any, **kwargs: Any) -> Any:
         bound[implementation] += 1
         return bind(implementation, *args, **kwargs)
 
-    monkeypatch.setattr(metrics, "bind", counting)
+    monkeypatch.setattr(bound_metric, "bind", counting)
     tasks = [
         {"task_id": "both", "dataset_id": "sums"},
         {"task_id": "own", "dataset_id": "sums", "metric_overrides": ["contains"]},

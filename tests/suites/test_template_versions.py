@@ -11,6 +11,7 @@ from gage_eval.config.load import LoadedConfig
 from gage_eval.config.model_choice import ModelChoice
 from gage_eval.config.models import PipelineConfig
 from gage_eval.config.suites import frozen
+from gage_eval.config.suites.digest import definition_digest
 from gage_eval.config.suites.frozen import SECTIONS, code_versions, completed, defaults, record_of, released_file
 from gage_eval.config.suites.templates import load_suite
 from gage_eval.pipeline.plan import make_plan
@@ -74,7 +75,7 @@ def test_a_released_version_keeps_its_digest(name: str) -> None:
     file = suites.templates()[name]
     record = json.loads(released_file(file).read_text(encoding="utf-8"))
     assert GOLDEN.get(name) == record["digest"], "a released version never changes; make a new one"
-    assert suites.definition_digest(expanded_form(name)) == record["digest"]
+    assert definition_digest(expanded_form(name)) == record["digest"]
     assert f"digest: {record['digest']}" in file.read_text(encoding="utf-8")
     assert record["written"] == record_of(suites.definition_of(file), record["defaults"])["written"], (
         f"if it is not released yet: python -m tools.suites --rewrite {name}"

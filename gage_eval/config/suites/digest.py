@@ -1,7 +1,7 @@
 """The digest of a template's definition: it identifies a suite's version.
 
 It is computed from the definition in the template's file, as plain values with placeholders as written. Comments, the
-order of keys and the YAML style do not matter. A released version takes its own set of defaults, so a new default
+order of keys and the YAML style do not matter. A released version takes the defaults of its release, so a new default
 in the software does not change the digest. The suite's card and the template's parameters are not part of it, because
 the definition alone determines a run.
 """

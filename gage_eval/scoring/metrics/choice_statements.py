@@ -75,6 +75,11 @@ _NAME_BEFORE = re.compile(r"[wsud=](?:[OM][,&|/][,&|/KFT]?){0,25}$")
 _ALONE = re.compile(
     r"(?<![wsud=oq])(?<!w/)(?<![OM][,&|/])(?<![OM][,&|/][,&|/KFT])O(?:[,&|/]{1,2}[KF]?O){0,25}(?![ws=d])(?!(?<=[.?]O):)"
 )
+# A symbol and what it means; the word that follows tells it from a choice: "B is the best".
+_DEFINED = re.compile(
+    r"(?<!\w)(?P<a>[A-Z])\s(?:(?:is|are|was)\s(?=(?:the|its|their|our|an?)\s)|has\s|have\s|denotes\s|represents\s)"
+    r"(?:(?:the|its|their|our|an?)\s)?(?P<noun>[a-z]+)(?<!est)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +174,11 @@ class Reader:
     def bracketed(self, text: str) -> set[str]:
         """Options named as ``(B)``."""
         return {self.keys[match["a"].upper()] for match in self._bracketed.finditer(text)}
+
+    def defined(self, text: str) -> set[str]:
+        """Options whose letter is a symbol that the text defines: ``A is the surface area``."""
+        nouns = (match for match in _DEFINED.finditer(text) if KIND_OF_WORD.get(match["noun"], "w") == "w")
+        return {self.keys[match["a"]] for match in nouns if match["a"] in self.keys}
 
 
 class Reading:

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 from string import ascii_uppercase
 
 from gage_eval.base.canonical import JsonValue
+from gage_eval.scoring.metrics.choice_languages import in_english
 from gage_eval.scoring.metrics.choice_statements import FIRST_MENTION, reader_for
 from gage_eval.scoring.metrics.choice_words import BOX
 from gage_eval.scoring.metrics.text_utils import as_text
@@ -27,6 +28,7 @@ _MARKUP = re.compile(
     r"\\[()\[\],;! ]|\\(?:left|right|quad|qquad)\b|\$|\*+|`+|__+|(?m:^\s{0,3}#{1,6}\s)|\b[nN]/[aA]\b|</?(?:b|strong)>"
 )
 _MARKS = ("\\", "$", "*", "`", "__", "#", "N/A", "n/a", "N/a", "<b", "<s")
+_THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
 _QUOTES = tuple("\"'“‘「『《_")
 _MOST_NESTED = 4
 # Texts of options that sentences about options use too: "B is correct" does not name the option "correct".
@@ -56,7 +58,7 @@ def option_texts(options: JsonValue) -> dict[str, str]:
 
 
 def choose(answer: str, options: Mapping[str, str], *, allow_text_match: bool = True) -> str | None:
-    r"""The one option that an answer chooses, None when it chooses none or several: version 2 of the rule.
+    r"""The one option that an answer chooses, None when it chooses none or several: version 3 of the rule.
 
     LaTeX and Markdown around a letter do not count (``\boxed{\text{B}}``, ``$\mathbf{B}$``, ``**B**``), nor do
     full-width forms and ``N/A``. The first of these steps that finds an option decides:
@@ -71,8 +73,13 @@ def choose(answer: str, options: Mapping[str, str], *, allow_text_match: bool = 
     4. The one letter that opens a line: ``B. the mitochondria``, ``(b) …``, ``B: …``.
     5. The one capital in brackets: ``probably (B)``.
     6. The one capital on its own. After a noun or a number, and before a noun, a capital is part of a name:
-       ``vitamin A``, ``5 A``, ``B cells``. ``A`` as the article and ``I`` as the pronoun are words.
+       ``vitamin A``, ``5 A``, ``B cells``. ``A`` as the article and ``I`` as the pronoun are words, and a letter that
+       is defined is a symbol: ``A is the surface area``, ``B has eigenvalues``.
     7. The one option whose text occurs in the answer as whole words; of texts within each other the longest.
+
+    Sentences are read in English and Chinese, and those that choose an option in twelve further languages
+    (`gage_eval.scoring.metrics.choice_languages`). Options that all carry their own letter (``A)0.2``) are read without
+    it.
 
     Steps 4 to 7 leave out options that were rejected. From step 3 on, options in questions, conditions and
     alternatives do not count: ``is it A?``, ``if A is right``, ``between A and B``. ``The answer may be A`` and ``the
@@ -91,14 +98,14 @@ def choose(answer: str, options: Mapping[str, str], *, allow_text_match: bool = 
     bare = text.strip(_ENDS + BOX + "-•").upper()
     if bare in reader.keys:
         return reader.keys[bare]
-    texts = {option: _folded(_plain(content).strip(_ENDS)) for option, content in options.items()}
+    texts = {option: _folded(_plain(content).strip(_ENDS)) for option, content in _without_labels(options).items()}
     if allow_text_match:
         folded = _folded(text.strip(_ENDS + BOX))
         equal = [option for option, content in texts.items() if content and content == folded]
         if len(equal) == 1:
             return equal[0]
         text = _mentioned(text, texts, reader.keys)
-    reading = reader.read(text)
+    reading = reader.read(in_english(text))
     chosen: list[tuple[str, ...]] = []
     rejected: set[str] = set()
     for statement in reading.statements():
@@ -113,7 +120,8 @@ def choose(answer: str, options: Mapping[str, str], *, allow_text_match: bool = 
     opening = reader.opening(reading.text) - rejected
     if len(opening) == 1:
         return opening.pop()
-    for found in (reader.bracketed(reading.text), reading.letters(), reading.mentions()):
+    letters = reading.letters() - reader.defined(reading.text)
+    for found in (reader.bracketed(reading.text), letters, reading.mentions()):
         if remaining := found - rejected:
             return remaining.pop() if len(remaining) == 1 else None
     return None
@@ -132,9 +140,19 @@ def _plain(text: str) -> str:
     # The searches that find nothing would take longer than all the rest.
     if any(sign in text for sign in _MARKS):
         text = _MARKUP.sub("", text)
+    if "," in text:
+        text = _THOUSANDS.sub("", text)
     if any(sign in text for sign in _QUOTES):
         text = _QUOTED.sub(r"\1\2", text)
     return _BLANKS.sub(" ", text)
+
+
+def _without_labels(options: Mapping[str, str]) -> Mapping[str, str]:
+    """The options' texts without their own letters, where each begins with its letter: ``A)0.2``, ``(B) 0.4``."""
+    labels = {option: re.match(rf"\s*\(?{re.escape(option)}\s?[).:]\s*", text) for option, text in options.items()}
+    if not all(labels.values()):
+        return options
+    return {option: options[option][label.end() :] for option, label in labels.items() if label is not None}
 
 
 def _mentioned(text: str, texts: Mapping[str, str], letters: Collection[str]) -> str:

@@ -1,12 +1,13 @@
 """Numbers as people write them, in many scripts, as floats; the rule of Inspect AI's ``match(numeric=True)``.
 
-`gage_eval.scoring.metrics.numbers` finds numbers in running text and reads them exactly. Here a whole text must be one
-number.
+Here a whole text must be one number, read as Inspect reads it. `gage_eval.scoring.metrics.numbers` reads for all other
+metrics.
 """
 
 import math
 import re
 import unicodedata
+from fractions import Fraction
 
 _LONGEST = 400
 _MINUS, _PLUS = frozenset("-−﹣－负負"), frozenset("+＋﹢正")
@@ -84,7 +85,8 @@ def _with_fraction(text: str) -> float | None:
 def _plain(text: str) -> float | None:
     """A number without sign, fraction sign and exponent."""
     text = text.strip()
-    value = _chinese(text) if not _CHINESE.isdisjoint(text) else None
+    counted = chinese_number(text) if not _CHINESE.isdisjoint(text) else None
+    value = None if counted is None else float(counted)
     if value is None:
         value = _digits(text)
     return _symbol(text) if value is None else value
@@ -132,7 +134,8 @@ def _digits(text: str) -> float | None:
         return None
 
 
-def _chinese(text: str) -> float | None:
+def chinese_number(text: str) -> int | Fraction | None:
+    """The value of Chinese numerals: ``四十二``, ``三千零五``, ``一点五``, ``二零二四``; None for anything else."""
     mark = next((mark for mark in (*_CHINESE_POINTS, "．", ".") if mark in text), None)
     whole, _, behind = text.partition(mark) if mark else (text, "", "")
     count: int | None
@@ -143,7 +146,7 @@ def _chinese(text: str) -> float | None:
     rest = _row_of_digits(behind)
     if count is None or rest is None:
         return None
-    return float(count + rest / 10 ** sum(not sign.isspace() for sign in behind))
+    return count + Fraction(rest, 10 ** sum(not sign.isspace() for sign in behind)) if behind else count
 
 
 def _row_of_digits(text: str) -> int | None:

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import sample_strategies as strategies
+from data import sample_strategies as strategies
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError

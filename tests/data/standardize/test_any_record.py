@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import sample_strategies as strategies
+from data import sample_strategies as strategies
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

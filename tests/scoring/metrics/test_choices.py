@@ -217,6 +217,10 @@ def test_a_bare_letter_always_chooses_itself(letter: str) -> None:
         ("\\boxed{" * 30_000, None),
         ("answer: " + "*" * 200_000, None),
         ("选" * 200_000, None),
+        ("resposta é " * 20_000, None),
+        ("정답은 " * 50_000, None),
+        ("B has " * 33_000, "B"),
+        ("1,000" * 40_000, None),
     ],
 )
 def test_a_long_hostile_answer_costs_linear_time(answer: str, chosen: str | None) -> None:

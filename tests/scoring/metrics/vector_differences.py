@@ -22,6 +22,7 @@ GAGE_INITIAL: dict[str, str] = {
     "gage_initial-45ba50ae77": _NUMBERS,
     "gage_initial-c8813faa14": _NUMBERS,
     "gage_initial-813e4e402e": _NUMBERS,
+    "gage_initial-68e2fe67c4": "numbers with a fraction are equal to a millionth of the reference",
     "gage_initial-38a772e909": "an unknown mode is refused",
     "gage_initial-c41765c47b": "true is not a number",
     "gage_initial-96bb3074b6": "false is not a number",

@@ -30,7 +30,7 @@ Tolerance: TypeAlias = Annotated[float, Field(ge=0, allow_inf_nan=False)]
     higher_is_better={"{name}_abs_error": False},
     bounds={"{name}_abs_error": (0, None)},
     perfect={"{name}_abs_error": 0},
-    version=3,
+    version=4,
     normalized=True,
 )
 def number(

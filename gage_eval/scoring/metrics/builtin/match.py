@@ -31,7 +31,7 @@ def match(
     for comparison with its results: where the reference is a number, the first (``begin``), last (``end``) or any
     number that stands between spaces is compared to five significant digits, so that 180001 passes for 180000. With
     ``exact`` the whole answer must be that number, without brackets. Numbers are read by
-    `gage_eval.scoring.metrics.written_numbers.written_number`. `numeric_match` is exact.
+    `gage_eval.scoring.metrics.written_numbers.written_number`. `numeric_match` compares whole numbers exactly.
     """
     extracted: str | None = None
     for target in answers:

@@ -47,21 +47,21 @@ def strip_thinking(
     return thinking.strip_thinking(text, start, end)
 
 
-@text_filter("choice_letter", version=2)
+@text_filter("choice_letter", version=3)
 def choice_letter(text: str, *, letters: str = "ABCDEFGHIJ") -> str | None:
     """The one letter that an answer chooses, by the rule of `multi_choice_accuracy`."""
     answer = thinking.strip_thinking(text)
     return None if answer is None else choices.choose(answer, dict.fromkeys(letters, ""))
 
 
-@text_filter("last_number", version=1)
+@text_filter("last_number", version=2)
 def last_number(text: str) -> str | None:
     """The last number, as written."""
     number = numbers.last_number(text)
     return None if number is None else number.text
 
 
-@text_filter("first_number", version=1)
+@text_filter("first_number", version=2)
 def first_number(text: str) -> str | None:
     """The first number, as written."""
     number = numbers.first_number(text)
