@@ -41,7 +41,11 @@ class JudgeSpec:
 
     def parser_of(self, judge: GenerateSpec) -> VerdictParser:
         """The verdict parser of a judge."""
-        return self.parsers.get(judge.adapter_id) or read_parser()
+        return self.parsers.get(judge.adapter_id) or self._default_parser
+
+    @cached_property
+    def _default_parser(self) -> VerdictParser:
+        return read_parser()
 
     @property
     def reads_support(self) -> bool:

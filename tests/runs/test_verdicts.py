@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import gage_eval
-from gage_eval.base.errors import InputError
+from gage_eval.base.errors import EndpointFailed, InputError
 from gage_eval.base.tables import ASKS
 from gage_eval.pipeline.asks import AskTable
 from gage_eval.pipeline.generate_spec import Binding
@@ -144,3 +144,16 @@ def test_only_a_changed_judge_is_asked_again(panel: Path) -> None:
     again = gage_eval.run("mine.yaml", run_id="again")
     judged = again.reader.stored.record.stages["sums/judge"]
     assert judged.counts["sent"] == ROWS * 2, "both slots of the expert ask the same now, and each draw once"
+
+
+def test_while_one_judge_waits_the_verdicts_of_the_other_are_shown(panel: Path) -> None:
+    gone = {"base_url": "http://127.0.0.1:9/v1", "model": "m", "max_attempts": 1, "give_up_after": 0.1}
+    backends = [*CONFIG["backends"][:2], {"backend_id": "large", "type": "openai_http", "config": gone}]
+    write_config(panel, **{**CONFIG, "backends": backends})
+    with pytest.raises(EndpointFailed):
+        gage_eval.run("mine.yaml", run_id="r")
+    task = gage_eval.open_run("r").reader.task()
+    calls = [call for call in task.calls(next(task.rows(limit=1))) if call.stage == "judge"]
+    answers = [call.response and call.response["answer"][-1] for call in calls]
+    assert answers == [*"1122", None, None, None, None]
+    assert len({call.response["response_key"] for call in calls if call.response}) == 4
