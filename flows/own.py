@@ -1,4 +1,4 @@
-"""A run that code of this process asks for, such as `gage run` or a night: it has options and an outcome of its own.
+"""A run that code of this process asks for, such as `gage run` or a night: it has its own options and outcome.
 
 Prefect's engine carries out the flow of `gage run` in a thread of the user's process.
 
@@ -175,7 +175,7 @@ class OwnRun:
 
     def _run_flow(self, flow: Flow[..., Any], parameters: dict[str, Any], flow_run: FlowRun) -> None:
         _current.set(self)
-        # The process of a user is not resumed when it is gone, so nobody waits for its heartbeats.
+        # The process of a user is not resumed when it is gone, so nothing waits for its heartbeats.
         with temporary_settings({PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None}):
             try:
                 state = run_flow(flow, flow_run=flow_run, parameters=parameters, return_type="state")
