@@ -8,6 +8,7 @@ from gage_eval.extend import registry
 from gage_eval.extend.loading import without_folders
 from gage_eval.models.backends.base import KeyedConfig
 from gage_eval.models.backends.build import config_model, parse_config
+from gage_eval.models.backends.checkpoint import CheckpointConfig
 from gage_eval.models.backends.engine_backend import EngineBackend
 from gage_eval.models.backends.placement import HERE, Placement
 from gage_eval.models.backends.vllm import VLLMConfig
@@ -26,14 +27,12 @@ def with_gpus(backend: BackendEntry, adapters: Collection[RoleAdapterConfig]) ->
     if not gpus or _calls_share_nothing(backend):
         return backend
     config = parse_config(backend.type, backend.config)
-    if not isinstance(config, VLLMEngineConfig) or getattr(config, "base_url", None) is not None:
-        if starts_engine(backend) and any(adapter.resource_requirement.work_pool for adapter in adapters):
-            return backend
+    if not isinstance(config, CheckpointConfig) or getattr(config, "base_url", None) is not None:
         raise InputError(
             f"gpus has no effect on backend '{backend.backend_id}', which starts no engines; "
             "limit requests in flight with pool_size."
         )
-    each = config.tensor_parallel_size * config.data_parallel_size
+    each = config.gpus_each
     stated = "replicas" in config.model_fields_set
     replicas = config.replicas if stated else max(1, gpus // each)
     if replicas * each > gpus:
@@ -92,17 +91,7 @@ def placement_on(work_pool: str, backend: BackendEntry) -> Placement | None:
             f"'{work_pool}': only vllm starts a server that other machines can ask. Submit the whole run there: "
             f"gage run --submit --work-pool {work_pool}"
         )
-    return Placement(work_pool, gpus_of(backend))
-
-
-def gpus_of(backend: BackendEntry) -> int:
-    """How many GPUs the engines of a backend need on a machine that has some; 0 if it starts none."""
-    if not starts_engine(backend) or backend.type == "llama_cpp":
-        return 0
-    config = parse_config(backend.type, backend.config)
-    if isinstance(config, VLLMEngineConfig):
-        return config.replicas * config.tensor_parallel_size * config.data_parallel_size
-    return 1
+    return Placement(work_pool, config.replicas * config.gpus_each)
 
 
 def _calls_share_nothing(backend: BackendEntry) -> bool:

@@ -48,6 +48,21 @@ def test_as_many_engines_start_as_fit_on_the_gpus(type_: str, config: dict[str, 
     assert task.dut.adapter.resource_requirement.pool_size is None
 
 
+def test_an_engine_of_transformers_has_one_gpu() -> None:
+    (task,) = resolved("transformers", {"model_path": "m"}, {"gpus": 4}).tasks
+    assert task.dut.backend.config["replicas"] == 4
+
+
+def test_only_servers_are_served_on_a_work_pool() -> None:
+    (task,) = resolved("vllm", {"model_path": "m", "tensor_parallel_size": 2}, {"work_pool": "h100", "gpus": 4}).tasks
+    assert task.dut.placement is not None
+    assert (task.dut.placement.work_pool, task.dut.placement.gpus) == ("h100", 4)
+    (here,) = resolved("vllm", {"model_path": "m"}, {"work_pool": "local"}).tasks
+    assert here.dut.placement is None
+    with pytest.raises(ConfigError, match=r"work_pool: .*transformers.*--submit --work-pool h100"):
+        resolved("transformers", {"model_path": "m"}, {"work_pool": "h100"})
+
+
 def test_adapters_of_one_backend_share_its_engines() -> None:
     (task,) = resolved("vllm", {"model_path": "m"}, {"gpus": 2}, {"gpus": 4}).tasks
     assert task.judge is not None
@@ -62,7 +77,6 @@ def test_adapters_of_one_backend_share_its_engines() -> None:
         ("vllm", {"model_path": "m", "replicas": 8}, "backend 'model' needs 8 GPUs .*, and gpus is 4"),
         ("vllm", {"base_url": "http://h/v1", "model": "m"}, "gpus has no effect on backend 'model'.*pool_size"),
         ("openai_http", {"model": "m"}, "gpus has no effect on backend 'model'.*pool_size"),
-        ("transformers", {"model_path": "m"}, "gpus has no effect on backend 'model'.*pool_size"),
     ],
 )
 def test_gpus_that_cannot_be_had_are_said_at_their_place(type_: str, config: dict[str, Any], said: str) -> None:

@@ -41,12 +41,12 @@ def deploy(cluster: Cluster, *gpu_pools: str) -> None:
 
 @pytest.fixture
 def config(tmp_path: Path) -> Config:
-    """Writes configs of three tasks whose engine is `fake_vllm`."""
+    """Writes configs of three tasks whose engine is `fake_vllm`. None reuses answers of another one."""
     write_fake_vllm(tmp_path)
     write_rows(tmp_path, ROWS)
 
     def written(name: str, pool: str = "h100", **engine: Any) -> Path:
-        file = Path(options_on_engine(tmp_path, name, tasks=3, max_concurrency=4, **engine).config)
+        file = Path(options_on_engine(tmp_path, name, tasks=3, max_concurrency=4, freshness=name, **engine).config)
         content = yaml.safe_load(file.read_text())
         content["role_adapters"][0]["resource_requirement"] = {"work_pool": pool}
         file.write_text(yaml.safe_dump(content))

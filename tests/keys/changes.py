@@ -361,6 +361,7 @@ _KEYED: dict[str, list[tuple[Any, bool]]] = {
     "give_up_after": [(7.0, False)],
 }
 _CHECKPOINT: dict[str, list[tuple[Any, bool]]] = {
+    "replicas": [(2, False)],
     "model_path": [("checkpoint_copy", True), ("checkpoint_other", False), ("org/name", False)],
     "revision": [("abc", False)],
     "dtype": [("float32", False)],

@@ -64,8 +64,8 @@ def write_config(folder: Path) -> None:
     (folder / "run.yaml").write_text(yaml.safe_dump(config, sort_keys=False))
 
 
-def shards(prefect: Prefect) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = prefect.api("POST", "/flow_runs/filter", {"flows": {"name": {"any_": ["generate"]}}})
+def servers(prefect: Prefect) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = prefect.api("POST", "/flow_runs/filter", {"flows": {"name": {"any_": ["serve"]}}})
     return found
 
 
@@ -73,9 +73,10 @@ def test_one_vllm_on_the_gpu_pool_serves_all_tasks_and_a_hit_starts_none(prefect
     write_config(tmp_path)
     gage(tmp_path, "run", "run.yaml", "--work-pool", POOL, "--run-id", "first", env=prefect.env)
 
-    (shard,) = shards(prefect)
-    assert (shard["work_pool_name"], shard["state_type"]) == (POOL, "COMPLETED")
-    assert shard["state"]["message"] == f"{TASKS * ROWS} requests sent"
+    (served,) = servers(prefect)
+    assert served["work_pool_name"] == POOL
+    ended = prefect.finished(served["id"], 60.0)
+    assert (ended["state_type"], ended["state"]["message"]) == ("COMPLETED", "no run needs it any more")
     store = Store.open(str(tmp_path / ".gage"))
     outputs = stage_outputs(tmp_path, "first")
     for task in range(TASKS):
@@ -85,5 +86,5 @@ def test_one_vllm_on_the_gpu_pool_serves_all_tasks_and_a_hit_starts_none(prefect
     assert not list((tmp_path / ".gage" / "runs" / "first" / "engines").glob("*.log")), "the run opens no engine"
 
     gage(tmp_path, "run", "run.yaml", "--work-pool", POOL, "--run-id", "second", env=prefect.env)
-    assert len(shards(prefect)) == 1
+    assert len(servers(prefect)) == 1
     assert stage_outputs(tmp_path, "second") == outputs

@@ -39,6 +39,12 @@ class CheckpointConfig(ThinkingConfig):
     )
     python: str | None = scheduling(None, description="Interpreter that has the engine; by default this one.")
     start_timeout: float = scheduling(1800.0, gt=0, description="Seconds for loading the model.")
+    replicas: int = scheduling(1, ge=1, le=64, description="Engines that are started, each with its own GPUs.")
+
+    @property
+    def gpus_each(self) -> int:
+        """How many GPUs one engine needs."""
+        return 1
 
 
 def model_identity(config: CheckpointConfig, context: BackendContext, type_: str) -> dict[str, JsonValue]:

@@ -9,14 +9,16 @@ from typing import Any, Generic, TypeVar
 
 from gage_eval.base.canonical import JsonValue
 from gage_eval.base.errors import EndpointFailed, InputError
-from gage_eval.models.backends.base import BackendContext, BaseBackend, ThinkingConfig, is_empty, skipped
+from gage_eval.models.backends.base import BackendContext, BaseBackend, is_empty, skipped
+from gage_eval.models.backends.checkpoint import CheckpointConfig
 from gage_eval.models.backends.engine_worker import Worker
 from gage_eval.models.backends.engines import Engine
 from gage_eval.models.backends.media import holds_parts, with_media
 from gage_eval.models.backends.thinking import take_thinking
+from gage_eval.models.client.limiter import Limiter
 from gage_eval.models.client.types import Request, Response
 
-ConfigT = TypeVar("ConfigT", bound=ThinkingConfig)
+ConfigT = TypeVar("ConfigT", bound=CheckpointConfig)
 _RESERVED = ("messages", "prompt", "n", "stream", "model")
 
 
@@ -25,6 +27,7 @@ class EngineBackend(BaseBackend[ConfigT], Generic[ConfigT]):
 
     def __init__(self, config: ConfigT, context: BackendContext) -> None:
         super().__init__(config, context)
+        self.limiter = Limiter(config.max_concurrency * config.replicas)
         self._engine: Engine[Worker] | None = None
 
     @abstractmethod

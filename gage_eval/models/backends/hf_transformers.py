@@ -1,6 +1,7 @@
 """Hugging Face transformers in its own process and interpreter: text models and vision models."""
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -19,10 +20,10 @@ from gage_eval.models.backends.checkpoint import (
     located,
     model_identity,
 )
-from gage_eval.models.backends.child import log_file, watched
+from gage_eval.models.backends.child import watched
 from gage_eval.models.backends.engine_backend import EngineBackend
 from gage_eval.models.backends.engine_worker import Worker
-from gage_eval.models.backends.gpus import devices
+from gage_eval.models.backends.replicas import each_replica, gpus_of, start_together
 from gage_eval.models.backends.worker import on_transformers
 
 
@@ -75,7 +76,7 @@ class Transformers(EngineBackend[TransformersConfig]):
     @property
     def gpus(self) -> int:
         """How many GPUs of this machine the engine holds."""
-        return 0 if self.config.device == "cpu" else min(1, len(devices(self.context.env)))
+        return 0 if self.config.device == "cpu" else gpus_of(self.config, self.context)
 
     def check_installed(self) -> None:
         """Check that the engine's library is where it will run."""
@@ -84,7 +85,7 @@ class Transformers(EngineBackend[TransformersConfig]):
     def engine_key(self) -> str:
         """A digest of the model's files, the interpreter, and what the worker reads first."""
         files = files_now(self.context.base_dir, self.config.model_path, self.config.lora_path)
-        return digest([self.type, files, self._interpreter(), self._options()])
+        return digest([self.type, files, self._interpreter(), self._options(), self.config.replicas])
 
     def _interpreter(self) -> str:
         return interpreter(self.config.python, self.context.base_dir)
@@ -107,19 +108,19 @@ class Transformers(EngineBackend[TransformersConfig]):
         }  # fmt: skip
 
     async def _start(self, log_folder: Path | None) -> list[Worker]:
-        worker = Worker(
-            f"{self.type}' worker",
-            self._interpreter(),
-            self._options(),
-            {**self.context.env, "TOKENIZERS_PARALLELISM": "false", "HF_HUB_DISABLE_TELEMETRY": "1"},
-            log_file(log_folder, self.type),
-        )
+        replicas = each_replica(self.config, self.context, log_folder, self.type)
+        return await start_together(self._start_one(*replica) for replica in replicas)
+
+    async def _start_one(self, variables: Mapping[str, str], log: Path | None) -> Worker:
+        quiet = {"TOKENIZERS_PARALLELISM": "false", "HF_HUB_DISABLE_TELEMETRY": "1"}
+        env = {**self.context.env, **quiet, **variables}
+        worker = Worker(f"{self.type}' worker", self._interpreter(), self._options(), env, log)
         try:
             await watched(worker.child, worker.ready(self.config.start_timeout))
         except BaseException:
             await worker.close()
             raise
-        return [worker]
+        return worker
 
 
 @registry.backends.register("vlm_transformers", version=3, config=TransformersConfig)

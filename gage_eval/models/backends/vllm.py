@@ -29,13 +29,13 @@ from gage_eval.models.backends.checkpoint import check_engine, find_checkpoint, 
 from gage_eval.models.backends.child import Child
 from gage_eval.models.backends.engines import Engine
 from gage_eval.models.backends.pools import HeldEngine, HeldServer, ServerLost, files_of
+from gage_eval.models.backends.replicas import gpus_of
 from gage_eval.models.backends.served import ServedClient, StartedServer
 from gage_eval.models.backends.vllm_engine import (
     MODEL_NAME,
     THINKING_BUDGET,
     Replica,
     VLLMEngineConfig,
-    gpus_of,
     start_replicas,
     started_with,
 )

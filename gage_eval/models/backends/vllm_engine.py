@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import re
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from pydantic import field_validator, model_validator
 
 from gage_eval.base.canonical import JsonValue, decode
-from gage_eval.base.errors import EndpointFailed, InputError
+from gage_eval.base.errors import EndpointFailed
 from gage_eval.base.marks import scheduling, semantic
 from gage_eval.models.backends.base import BackendConfig, BackendContext
 from gage_eval.models.backends.checkpoint import (
@@ -22,9 +22,9 @@ from gage_eval.models.backends.checkpoint import (
     interpreter,
     located,
 )
-from gage_eval.models.backends.child import Child, log_file, watched
+from gage_eval.models.backends.child import Child, watched
 from gage_eval.models.backends.engines import EnginePart
-from gage_eval.models.backends.gpus import devices
+from gage_eval.models.backends.replicas import each_replica, start_together
 
 PartT = TypeVar("PartT", bound=EnginePart)
 
@@ -63,7 +63,6 @@ class VLLMEngineConfig(CheckpointConfig):
     )
     tensor_parallel_size: int = scheduling(1, ge=1, description="GPUs that one model is spread over.")
     data_parallel_size: int = scheduling(1, ge=1, description="Copies of the model within one engine.")
-    replicas: int = scheduling(1, ge=1, le=64, description="Engines that are started, each with its own GPUs.")
     enforce_eager: bool = scheduling(default=False, description="Start sooner, without compiled graphs.")
     prefill_chunk: int | None = scheduling(
         None,
@@ -75,6 +74,11 @@ class VLLMEngineConfig(CheckpointConfig):
         512, ge=1, le=65536, validation_alias=BackendConfig.model_fields["max_concurrency"].validation_alias,
         description="Requests in flight at once; the engine batches as many as fit.",
     )  # fmt: skip
+
+    @property
+    def gpus_each(self) -> int:
+        """How many GPUs one engine needs."""
+        return self.tensor_parallel_size * self.data_parallel_size
 
     @property
     def defaults(self) -> dict[str, Any]:
@@ -152,7 +156,7 @@ async def start_replicas(
 
         return await _down_the_ladder(config.gpu_memory_utilization, with_share)
 
-    return await _in_parallel(start_one(*own) for own in _of_each_replica(config, context, log_folder, type_))
+    return await start_together(start_one(*own) for own in each_replica(config, context, log_folder, type_))
 
 
 def _arguments(config: VLLMEngineConfig, context: BackendContext, type_: str) -> dict[str, Any]:
@@ -236,54 +240,3 @@ async def _down_the_ladder(share: float, start: Callable[[float], tuple[Child, A
 
 async def _stopped(child: Child) -> None:
     await asyncio.to_thread(child.stop)
-
-
-async def _in_parallel(starting: Iterable[Coroutine[Any, Any, PartT]]) -> list[PartT]:
-    """Start replicas at once. If one fails, the others are ended and its error is raised."""
-    tasks: list[asyncio.Task[PartT]] = []
-    try:
-        async with asyncio.TaskGroup() as group:
-            tasks += [group.create_task(one) for one in starting]
-    except BaseException as error:
-        ready = [task.result() for task in tasks if not task.cancelled() and task.exception() is None]
-        await asyncio.gather(*(part.close() for part in ready))
-        if isinstance(error, BaseExceptionGroup):
-            raise error.exceptions[0] from None
-        raise
-    return [task.result() for task in tasks]
-
-
-def _of_each_replica(
-    config: VLLMEngineConfig, context: BackendContext, log_folder: Path | None, type_: str
-) -> list[tuple[dict[str, str], Path | None]]:
-    """For each replica its additional environment variables, and the file of its log.
-
-    Raises:
-        InputError: there are too few GPUs.
-    """
-    names = [type_ if config.replicas == 1 else f"{type_}-{number}" for number in range(config.replicas)]
-    own = share_devices(context.env, config.replicas, config.tensor_parallel_size * config.data_parallel_size)
-    return [(variables, log_file(log_folder, name)) for variables, name in zip(own, names, strict=True)]
-
-
-def gpus_of(config: VLLMEngineConfig, context: BackendContext) -> int:
-    """How many GPUs the engines of a config hold on this machine."""
-    wanted = config.replicas * config.tensor_parallel_size * config.data_parallel_size
-    return min(wanted, len(devices(context.env)))
-
-
-def share_devices(env: Mapping[str, str], replicas: int, each: int) -> list[dict[str, str]]:
-    """The additional environment of each replica: its own GPUs. Empty without GPUs.
-
-    Raises:
-        InputError: there are too few.
-    """
-    found = devices(env)
-    if not found or replicas == 1:
-        return [{} for _ in range(replicas)]
-    if len(found) < replicas * each:
-        raise InputError(
-            f"{replicas} replicas of {each} GPUs each need {replicas * each} GPUs, and there are {len(found)}. "
-            "Lower replicas, tensor_parallel_size or data_parallel_size."
-        )
-    return [{"CUDA_VISIBLE_DEVICES": ",".join(found[i * each : (i + 1) * each])} for i in range(replicas)]

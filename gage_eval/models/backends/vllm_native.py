@@ -12,7 +12,8 @@ from gage_eval.models.backends.checkpoint import check_engine, model_identity
 from gage_eval.models.backends.child import Child
 from gage_eval.models.backends.engine_backend import EngineBackend
 from gage_eval.models.backends.engine_worker import Worker
-from gage_eval.models.backends.vllm_engine import Replica, VLLMEngineConfig, gpus_of, start_replicas, started_with
+from gage_eval.models.backends.replicas import gpus_of
+from gage_eval.models.backends.vllm_engine import Replica, VLLMEngineConfig, start_replicas, started_with
 from gage_eval.models.backends.worker import on_vllm
 
 
