@@ -74,7 +74,7 @@ def test_a_run_on_a_pool_has_the_results_of_a_run_on_this_machine(
     found = set()
     for store, replicas in (("one", 1), ("two", 2)):
         options = config("a", replicas=replicas, **plain).model_copy(update={"store": str(tmp_path / store)})
-        found.add(run_on_pool(options, pool)[0].task("sums").artifact("infer", "responses").id)
+        found.add(run_on_pool(options, pool)[0].task("sums").artifact("responses").id)
     here = run_inline(options.model_copy(update={"work_pool": None, "store": str(tmp_path / "here")}))
     assert found == {here.results["sums", "infer"].outputs["responses"]}
     assert [spec.gpus for spec in pool.specs] == [1, 2]
@@ -165,7 +165,7 @@ def test_a_lost_server_is_replaced_and_only_what_was_in_flight_is_sent_again(
     killer.start()
     run, warnings = run_on_pool(config("a", env={"FAKE_SECONDS": "0.1"}), pool)
     killer.join()
-    assert run.task("sums").artifact("infer", "responses").rows == ROWS
+    assert run.task("sums").artifact("responses").rows == ROWS
     assert len(asked(tmp_path)) <= ROWS + CONCURRENCY
     assert len(pool.servers) == 2
     (lost,) = [text for text in warnings if "are sent again" in text]
