@@ -45,10 +45,10 @@ def config(tmp_path: Path) -> Config:
     write_fake_vllm(tmp_path)
     write_rows(tmp_path, ROWS)
 
-    def written(name: str, pool: str = "h100", **engine: Any) -> Path:
+    def written(name: str, **engine: Any) -> Path:
         file = Path(options_on_engine(tmp_path, name, tasks=3, max_concurrency=4, freshness=name, **engine).config)
         content = yaml.safe_load(file.read_text())
-        content["role_adapters"][0]["resource_requirement"] = {"work_pool": pool}
+        content["role_adapters"][0]["resource_requirement"] = {"work_pool": "h100"}
         file.write_text(yaml.safe_dump(content))
         return file
 
@@ -124,13 +124,14 @@ def test_the_engines_own_error_reaches_the_user(cluster: Cluster, deployed: str,
 
 def test_a_pool_without_a_worker_gets_a_sentence_within_30_s(cluster: Cluster, deployed: str, config: Config) -> None:
     cluster.api("POST", "/work_pools/", {"name": "empty", "type": "process", "base_job_template": {}})
-    file = config("nobody", pool="empty")
-    run = cluster.finished(cluster.submit(deployed, {"config": str(file)}))
+    # The form proposes the pool of the deployments, which counts before the config's.
+    asked_for = {"config": str(config("nobody")), "model": {"work_pool": "empty"}}
+    run = cluster.finished(cluster.submit(deployed, asked_for))
     assert "no deployment of the flow 'serve' on work pool 'empty'" in run["state"]["message"]
 
     deploy(cluster, "h100", "empty")
     try:
-        run_id = cluster.submit(deployed, {"config": str(file)})
+        run_id = cluster.submit(deployed, asked_for)
         wait_for(lambda: [one["work_pool_name"] for one in servers(cluster)[:1]] == ["empty"], "the server waits")
         with Stopwatch() as watch:
             wait_for(
