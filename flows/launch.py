@@ -85,7 +85,7 @@ def submit(
 ) -> Submitted:
     """Have a worker carry out a run. The config, its plug-ins and small data go into the store.
 
-    A run with a work pool is carried out there as a whole, beside the engine that it starts.
+    A run with a work pool is carried out there as a whole, next to the engine that it starts.
 
     Args:
         options: what is asked.

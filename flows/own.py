@@ -1,4 +1,4 @@
-"""A run that code of this process asks for, such as `gage run` or a night: it has options and an outcome of its own.
+"""A run that code of this process asks for, such as `gage run` or a night: it has its own options and outcome.
 
 Prefect's engine carries out the flow of `gage run` in a thread of the user's process.
 
@@ -36,7 +36,7 @@ from gage_eval.runs.inline import carry_out
 from gage_eval.runs.record import FlowRunRecord
 
 # A server that has not let the flow begin after this time is given up; and how long it may take to report the end.
-_BEGIN_S = 30.0
+_BEGIN_S = 60.0
 _END_S = 8.0
 _WAKE_EVERY_S = 0.5
 
@@ -162,8 +162,11 @@ class OwnRun:
         deadline = time.monotonic() + _BEGIN_S
         while not self._ended.wait(_WAKE_EVERY_S):
             late = time.monotonic() > deadline or not engine.is_alive()
-            if late and not self._begun.locked():
-                self.body(self._without_prefect)
+            if not late or self._begun.locked():
+                continue
+            if self.is_reported:
+                raise RunCancelled("the flow run was ended at the Prefect API before it began")
+            self.body(self._without_prefect)
 
     def _without_prefect(self) -> State[Any]:
         with RunSession(
@@ -175,7 +178,7 @@ class OwnRun:
 
     def _run_flow(self, flow: Flow[..., Any], parameters: dict[str, Any], flow_run: FlowRun) -> None:
         _current.set(self)
-        # The process of a user is not resumed when it is gone, so nobody waits for its heartbeats.
+        # The process of a user is not resumed when it is gone, so nothing waits for its heartbeats.
         with temporary_settings({PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None}):
             try:
                 state = run_flow(flow, flow_run=flow_run, parameters=parameters, return_type="state")

@@ -43,7 +43,8 @@ SOURCES: dict[str, Source] = {
     "gsm8k": Source(f"{HARNESS}, task gsm8k version 3", _TRIED),
     "ifeval": Source(
         "google-research, instruction_following_eval",
-        "sentences are split with parameters of our own for Punkt: 3 of 4,787 answers have another count",
+        "sentences are split with parameters of our own for Punkt: 3 of 4,787 answers have another count; "
+        "`language: zh` is any Chinese",
     ),
     "json_schema": Source("JSON Schema 2020-12 by the package jsonschema"),
     "json_valid": Source("RFC 8259"),

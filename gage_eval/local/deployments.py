@@ -24,7 +24,7 @@ AUTOMATION = "–"
 # then resumed. A lost server needs no resume: the runs that need it start another one.
 WATCHED_FLOWS = ("suite", "evaluate", "nightly", "triage", "serve", "cache-gc", "cache-verify")
 RESUMED_FLOWS = ("suite", "evaluate", "nightly")
-# A run that a night or a triage carries out as a part of its own flow run.
+# A run that a night or a triage carries out as a part of the night's or triage's flow run.
 INNER_FLOW = "inner-run"
 
 Change: TypeAlias = Literal["created", "updated", "unchanged"]
@@ -167,7 +167,7 @@ def _of_engines(pool: str) -> tuple[Deployment, Deployment]:
         Deployment(
             flow="evaluate",
             name=evaluate_on(pool),
-            description="Evaluate a config or a suite as a whole on this work pool, beside the engine that it starts.",
+            description="Evaluate a config or a suite as a whole on this work pool, next to the engine that it starts.",
             tags=("engine",),
             parameters={"model": {"work_pool": HERE}},
             pool=pool,

@@ -1,4 +1,4 @@
-"""Files that travel with a run or a model session: in the store by content hash, and in a folder where they are read.
+"""Files that travel with a run or a served engine: in the store by content hash, and in a folder where they are read.
 
 bundles/<sha256>.json        the files of a run: sha256 by path, and which of them is the config
 media/sha256/…               their content

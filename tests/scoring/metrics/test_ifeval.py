@@ -184,6 +184,17 @@ def test_the_language_of_a_text_is_the_same_every_time() -> None:
     assert is_language("1 2 3", "fr")
 
 
+def test_zh_is_any_chinese() -> None:
+    simplified, traditional = "这是一封用中文写的短信。", "這是一封用中文寫的短信，請您儘快回覆。"
+    assert [is_language(text, "zh") for text in (simplified, traditional, "A short letter in English.")] == [
+        True,
+        True,
+        False,
+    ]
+    assert is_language(simplified, "zh-cn")
+    assert not is_language(simplified, "zh-tw")
+
+
 @given(st.text(alphabet="aA.,*-[]<>\"' \n{}#1", max_size=80))
 def test_loose_holds_wherever_strict_does(response: str) -> None:
     names = [name for name in INSTRUCTIONS if not name.startswith(("language", "change_case:english"))]

@@ -13,7 +13,7 @@ from gage_eval.scoring.metrics.ifeval import follow
     aggregate={"inst_strict": "ratio", "inst_loose": "ratio"},
     binary=("prompt_strict", "prompt_loose"),
     bounds=(0, 1),
-    version=3,
+    version=4,
     fields={"instructions": "sample.instruction_id_list", "arguments": "sample.kwargs"},
     libraries=("langdetect", "nltk"),
 )

@@ -28,13 +28,17 @@ def capital_word_count(text: str) -> int:
 
 
 def is_language(text: str, language: str) -> bool:
-    """Whether langdetect, seeded with 0, detects the language; a text without letters passes for any language."""
+    """Whether langdetect, seeded with 0, detects the language; a text without letters passes for any language.
+
+    ``zh`` is any Chinese, which langdetect knows as ``zh-cn`` and ``zh-tw`` only.
+    """
     from langdetect import LangDetectException
 
     detector = _languages().create()
     detector.append(text)
     try:
-        return bool(detector.detect() == language)
+        detected = detector.detect()
+        return language in (detected, detected.partition("-")[0])
     except LangDetectException:
         return True
 
