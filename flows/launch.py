@@ -68,12 +68,15 @@ def launch(
         from flows.submit import flow_of
     from prefect.settings import temporary_settings
 
-    with packages_beside(), temporary_settings(settings_at(api_url)):
+    with temporary_settings(settings_at(api_url)):
         options = options.model_copy(update={"run_id": options.run_id or _free_name(options)})
         flow_run, record, anywhere = _start(options, api_url, named_store, observers)
         own = OwnRun(options, record, observers, host)
         try:
-            own.carry_out(*flow_of(anywhere), flow_run)
+            # Plug-ins may import packages of the user that have the names of ours.
+            with packages_beside():
+                flow, parameters = flow_of(anywhere)
+            own.carry_out(flow, parameters, flow_run)
         finally:
             _close(own)
         assert own.outcome is not None, "a run that does not complete raises"
