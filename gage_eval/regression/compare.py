@@ -21,11 +21,12 @@ from gage_eval.regression.definitions import (
 )
 from gage_eval.regression.evidence import Evidence, evidence
 from gage_eval.regression.gate import MAX_PARTNERLESS, GateRule, detectable_loss
-from gage_eval.regression.row_scores import Pairing, RowScores, pair, row_scores
+from gage_eval.regression.row_scores import Pairing, RowScores, aggregation_of, pair, row_scores
 from gage_eval.runs.record import StageRecord
 from gage_eval.runs.results.outcomes import Measure
 from gage_eval.runs.results.reading import RunReader, TaskReader
 from gage_eval.scoring.metrics.grouping import Grouping, grouping
+from gage_eval.scoring.metrics.scale import Scale
 from gage_eval.stats.multiple import holm
 
 _MIN_SLICE = 5
@@ -79,8 +80,7 @@ class ScoredTask:
     def scores(self, measure: Measure) -> RowScores:
         """One number of every sample. It is read only once."""
         if measure not in self._scores:
-            aggregation = self.reader.number(measure)["aggregation"]
-            self._scores[measure] = row_scores(self.reader, measure, aggregation, self.grouping(measure.metric_id))
+            self._scores[measure] = row_scores(self.reader, measure, self.grouping(measure.metric_id))
         return self._scores[measure]
 
 
@@ -99,7 +99,7 @@ class TaskComparison:
     Args:
         current: the run to compare.
         baseline: the run to compare it with, or several repeats of it.
-        metric: name of the number, the task's first by default.
+        metric: name of the number as it is printed, the task's first by default.
 
     Attributes:
         task_id: the task.
@@ -112,18 +112,21 @@ class TaskComparison:
 
     def __init__(self, current: ScoredTask, baseline: Sequence[ScoredTask], metric: str | None = None) -> None:
         self.task_id = current.reader.task_id
-        self.measure = current.reader.measure(metric)
+        self.measure = current.reader.number(metric)
         self._current, self.baseline = current, baseline
 
     @cached_property
     def pairing(self) -> Pairing:
         """The values, sample by sample."""
-        before = [one.scores(one.reader.measure(self.measure.name)) for one in self.baseline]
+        before = [one.scores(one.reader.number(self.measure.name)) for one in self.baseline]
         return pair(
-            self._current.scores(self.measure),
-            before,
-            higher_is_better=self.measure.scale.higher_is_better is not False,
+            self._current.scores(self.measure), before, higher_is_better=self.scale.higher_is_better is not False
         )
+
+    @property
+    def scale(self) -> Scale:
+        """What the number means: of a share of right answers, more is better."""
+        return aggregation_of(self.task_id, self.measure).scale_of(self.measure.scale)
 
     def evidence(self, alpha: float) -> Evidence:
         """Tests and one-sided bounds at a level."""
@@ -195,9 +198,10 @@ class TaskComparison:
     def slices(self) -> list[SliceChange]:
         """The slices, largest change first, without those that have few rows."""
         changes = [
-            SliceChange(name, len(places), float(self.pairing.of_slice(places).differences.mean()))
+            SliceChange(name, len(places), rows.mean(rows.differences))
             for name, places in self.pairing.slices.items()
             if len(places) >= _MIN_SLICE
+            for rows in [self.pairing.of_slice(places)]
         ]
         return sorted(changes, key=lambda change: (-abs(change.difference), change.name))
 

@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from gage_eval.stats.clusters import clustered_stderr
+from gage_eval.stats.clusters import clustered_stderr, weighted_mean_stderr
 from gage_eval.stats.intervals import t_quantile
 from gage_eval.stats.paired_binary import mcnemar, mcnemar_mid_p, tango_interval
 from gage_eval.stats.repeats import RunNoise, run_noise, skewness
@@ -31,6 +31,7 @@ class PairedRows:
         clusters: the cluster of each sample; None where samples are independent.
         binary: each value is one answer that is right (1) or wrong (0).
         higher_is_better: whether a larger value is a better one.
+        weights: of each sample, above 0; None where all count the same.
     """
 
     current: Floats
@@ -38,6 +39,7 @@ class PairedRows:
     clusters: npt.NDArray[np.int64] | None = None
     binary: bool = False
     higher_is_better: bool = True
+    weights: Floats | None = None
 
     def __post_init__(self) -> None:
         if self.baseline.ndim != 2 or self.baseline.shape[1] != len(self.current):
@@ -54,10 +56,14 @@ class PairedRows:
         raw: Floats = self.current - self.baseline.mean(axis=0)
         return raw if self.higher_is_better else -raw
 
+    def mean(self, values: Floats) -> float:
+        """The mean of one value per sample, with the samples' weights."""
+        return float(np.average(values, weights=self.weights))
+
     @property
     def discordant(self) -> tuple[int, int] | None:
         """Samples that became better and samples that became worse; None unless McNemar's test applies."""
-        if not self.binary or self.clusters is not None or len(self.baseline) != 1:
+        if not self.binary or self.clusters is not None or self.weights is not None or len(self.baseline) != 1:
             return None
         signs = np.sign(self.differences)
         return int(np.count_nonzero(signs > 0)), int(np.count_nonzero(signs < 0))
@@ -113,9 +119,9 @@ def evidence(rows: PairedRows, *, alpha: float = 0.05) -> Evidence:
     """The tests and bounds of one metric.
 
     0/1 values of one answer each, without clusters: McNemar's mid-p test and Tango's score interval. All others: the
-    paired t test on row means, with C − 1 degrees of freedom for C clusters. A baseline of three or more repeats whose
-    means differ more than their rows explain adds that variance v: se² = s_d²/n + v(1 + 1/R), with R − 1 degrees of
-    freedom.
+    paired t test on (weighted) row means, with C − 1 degrees of freedom for C clusters. A baseline of three or more
+    repeats whose means differ more than their rows explain adds that variance v: se² = s_d²/n + v(1 + 1/R), with R − 1
+    degrees of freedom.
 
     Args:
         rows: the paired values.
@@ -125,7 +131,7 @@ def evidence(rows: PairedRows, *, alpha: float = 0.05) -> Evidence:
         return Evidence(0)
     discordant = rows.discordant
     found = _of_means(rows, alpha) if discordant is None else _of_discordant(rows.n, *discordant, alpha)
-    return replace(found, baseline=float(rows.baseline.mean()), current=float(rows.current.mean()))
+    return replace(found, baseline=rows.mean(rows.baseline.mean(axis=0)), current=rows.mean(rows.current))
 
 
 def _of_discordant(n: int, better: int, worse: int, alpha: float) -> Evidence:
@@ -151,8 +157,8 @@ def _of_discordant(n: int, better: int, worse: int, alpha: float) -> Evidence:
 
 def _of_means(rows: PairedRows, alpha: float) -> Evidence:
     n, differences = rows.n, rows.differences
-    difference = float(differences.mean())
-    stderr, units = _stderr(differences, rows.clusters)
+    difference = rows.mean(differences)
+    stderr, units = _stderr(rows, difference)
     found = Evidence(n, difference=difference, noise=_noise(rows))
     if stderr is None:
         return found
@@ -188,18 +194,26 @@ def _of_means(rows: PairedRows, alpha: float) -> Evidence:
     )
 
 
-def _stderr(differences: Floats, clusters: npt.NDArray[np.int64] | None) -> tuple[float | None, Floats]:
-    """The standard error of the mean, and what varies independently: the rows, or the totals of clusters."""
-    if clusters is None:
-        n = len(differences)
-        return (None if n < 2 else float(np.std(differences, ddof=1)) / math.sqrt(n)), differences
-    codes = np.unique(clusters, return_inverse=True)[1]
-    totals = np.bincount(codes, weights=differences - differences.mean()).astype(np.float64)
-    return clustered_stderr(differences, clusters.tolist()), totals
+def _stderr(rows: PairedRows, mean: float) -> tuple[float | None, Floats]:
+    """The standard error of the mean difference, and what varies independently: the rows, or the totals of clusters."""
+    differences = rows.differences
+    residuals = differences - mean if rows.weights is None else rows.weights * (differences - mean)
+    if rows.clusters is not None:
+        codes = np.unique(rows.clusters, return_inverse=True)[1]
+        totals = np.bincount(codes, weights=residuals).astype(np.float64)
+        return clustered_stderr(differences, rows.clusters, rows.weights), totals
+    if rows.weights is not None:
+        return weighted_mean_stderr(differences, rows.weights).stderr, residuals
+    n = len(differences)
+    return (None if n < 2 else float(np.std(differences, ddof=1)) / math.sqrt(n)), residuals
 
 
 def _noise(rows: PairedRows) -> RunNoise | None:
-    return run_noise(rows.baseline) if len(rows.baseline) >= REPEATS_FOR_NOISE else None
+    if len(rows.baseline) < REPEATS_FOR_NOISE:
+        return None
+    # Scaled so that the plain mean over samples is the weighted one.
+    scaled = rows.baseline if rows.weights is None else rows.baseline * rows.weights / rows.weights.mean()
+    return run_noise(scaled)
 
 
 def _one_sided(difference: float, stderr: float, freedom: float) -> float:

@@ -181,7 +181,7 @@ def gate(
         for task_id in entry.runs[0].tasks
     ]
     for comparison in comparisons:
-        if comparison.measure.scale.higher_is_better is None:
+        if comparison.scale.higher_is_better is None:
             raise InputError(
                 f"task '{comparison.task_id}': {comparison.measure.name} does not say which values are better, so "
                 "no run can be worse. Name another metric with --metric."
