@@ -119,9 +119,7 @@ class TaskComparison:
     def pairing(self) -> Pairing:
         """The values, sample by sample."""
         before = [one.scores(one.reader.number(self.measure.name)) for one in self.baseline]
-        return pair(
-            self._current.scores(self.measure), before, higher_is_better=self.scale.higher_is_better is not False
-        )
+        return pair(self._current.scores(self.measure), before, self.scale)
 
     @property
     def scale(self) -> Scale:
@@ -145,7 +143,8 @@ class TaskComparison:
             allowed: which of data, prompts and scorer may differ.
 
         Raises:
-            InputError: data, prompts or the scorer differ; the message names the field. Or a kind is unknown.
+            InputError: data, prompts or the scorer differ; the message names the field. Or no sample is in both runs,
+                or a kind is unknown.
         """
         for kind in allowed:
             if kind not in KINDS:
@@ -168,6 +167,12 @@ class TaskComparison:
                     f"same id differ, '{first}' among them. The scores are not comparable. To show them side by "
                     "side anyway: --allow-different data"
                 )
+
+        if not self.pairing.shared:
+            raise InputError(
+                f"task '{self.task_id}' is not comparable: no sample of {current} is in {baseline}. Name runs on the "
+                "same data."
+            )
 
     def allowed_differences(self, allowed: Collection[str]) -> tuple[str, ...]:
         """Which of data, prompts and scorer differ and were allowed to."""
@@ -300,7 +305,7 @@ def compare(
             task,
             found[task.task_id],
             adjusted[task.task_id],
-            None if task.is_unchanged else detectable_loss(found[task.task_id], rule or GateRule()),
+            detectable_loss(found[task.task_id], rule or GateRule()),
             task.allowed_differences(allowed),
             tuple(_notes(task)),
         )

@@ -18,6 +18,7 @@ Floats: TypeAlias = npt.NDArray[np.float64]
 Test: TypeAlias = Literal["mcnemar", "t", "none"]
 
 REPEATS_FOR_NOISE = 3  # of a baseline, to tell run noise from row noise
+_ROUNDING = 1e-12  # a spread that is smaller, relative to the values, is that of floats
 _SKEW = 25  # rows per squared unit of skewness that Student's t needs (Cochran 1977, Sampling Techniques, 2.15)
 
 
@@ -32,6 +33,7 @@ class PairedRows:
         binary: each value is one answer that is right (1) or wrong (0).
         higher_is_better: whether a larger value is a better one.
         weights: of each sample, above 0; None where all count the same.
+        width: of the range that the metric declares for its values; None without such a range.
     """
 
     current: Floats
@@ -40,6 +42,7 @@ class PairedRows:
     binary: bool = False
     higher_is_better: bool = True
     weights: Floats | None = None
+    width: float | None = None
 
     def __post_init__(self) -> None:
         if self.baseline.ndim != 2 or self.baseline.shape[1] != len(self.current):
@@ -59,6 +62,13 @@ class PairedRows:
     def mean(self, values: Floats) -> float:
         """The mean of one value per sample, with the samples' weights."""
         return float(np.average(values, weights=self.weights))
+
+    @property
+    def span(self) -> float:
+        """How far two values can lie apart: the declared width, else as far as they do, and at least 1."""
+        if self.width is not None:
+            return self.width
+        return max(1.0, float(np.ptp(np.append(self.current, self.baseline))))
 
     @property
     def discordant(self) -> tuple[int, int] | None:
@@ -86,6 +96,7 @@ class Evidence:
         too_skewed: the direction that cannot be claimed, because the differences are too skewed.
         noise: the run noise of the baseline; None with fewer than `REPEATS_FOR_NOISE` repeats.
         row_p_worse: ``p_worse`` from row noise alone.
+        span: how far two values of the metric can lie apart.
     """
 
     n: int
@@ -103,6 +114,7 @@ class Evidence:
     too_skewed: Literal["worse", "better"] | None = None
     noise: RunNoise | None = None
     row_p_worse: float = 1.0
+    span: float = 1.0
 
     @property
     def test_name(self) -> str:
@@ -162,6 +174,8 @@ def _of_means(rows: PairedRows, alpha: float) -> Evidence:
     found = Evidence(n, difference=difference, noise=_noise(rows))
     if stderr is None:
         return found
+    if stderr < _ROUNDING * max(1.0, float(np.abs(differences).max())):
+        stderr = 0.0
     freedom: float = len(units) - 1
     row_p_worse = _one_sided(difference, stderr, freedom)
     total = stderr
@@ -172,9 +186,9 @@ def _of_means(rows: PairedRows, alpha: float) -> Evidence:
     half = t_quantile(1 - alpha, freedom) * total
     if stderr == 0:
         # Even if all differences are equal, the next one may not be: the bound of Tango's interval without discordant
-        # pairs.
+        # pairs, for values that can lie as far apart as these.
         z2 = NormalDist().inv_cdf(1 - alpha) ** 2
-        half = max(half, z2 / (n + z2))
+        half = max(half, rows.span * z2 / (n + z2))
         row_p_worse = 0.5 if difference == 0 else 0.5**n if difference < 0 else 1 - 0.5**n
     p_worse = row_p_worse if total == stderr else _one_sided(difference, total, freedom)
     return Evidence(
@@ -191,6 +205,7 @@ def _of_means(rows: PairedRows, alpha: float) -> Evidence:
         too_skewed=_too_skewed(units),
         noise=found.noise,
         row_p_worse=row_p_worse,
+        span=rows.span,
     )
 
 

@@ -21,7 +21,7 @@ def night_page(night: Night) -> str:
     """What a night found, cell by cell."""
     problems = [f"{one.row.name} with {one.model.name}: {one.problem}" for one in night.cells if one.problem]
     runs = [f"{one.row.name} with {one.model.name}: run {one.run.run_id}" for one in night.cells if one.run is not None]
-    anchors = [note for one in night.cells for note in _of_anchor(one)]
+    anchors = [note for one in night.cells for note in _of_suite(one)]
     notes = [
         f"{one.row.name} with {one.model.name}, {task.comparison.task_id}: {note}"
         for one in night.cells
@@ -54,7 +54,7 @@ def cell_page(cell: NightCell) -> str:
     return page(
         f"## {found.verdict.capitalize()} against {where}",
         table(_NIGHT, _rows(cell)),
-        bullets([*_of_anchor(cell), *notes]),
+        bullets([*_of_suite(cell), *notes]),
         *_trends(cell),
     )
 
@@ -84,9 +84,10 @@ def triage_page(found: Triage) -> str:
     )
 
 
-def _of_anchor(cell: NightCell) -> Iterator[str]:
+def _of_suite(cell: NightCell) -> Iterator[str]:
+    what = f"{cell.row.name} with {cell.model.name}"
+    yield from (f"{what}: {remark}" for remark in (() if cell.gated is None else cell.gated.remarks))
     if cell.anchor is not None and cell.anchor.verdict != cell.verdict:
-        what = f"{cell.row.name} with {cell.model.name}"
         yield f"{what}: against the anchor of the baseline the verdict is {cell.anchor.verdict}."
 
 

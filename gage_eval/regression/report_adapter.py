@@ -29,6 +29,7 @@ def gated_comparison(found: Gated, anchor: Gated | None, points: Sequence[TrendP
         points: the trends of the tasks.
     """
     notes = [f"The verdict on the whole is {found.verdict}."] if len(found.tasks) > 1 else []
+    notes += found.remarks
     if anchor is not None and anchor.verdict != found.verdict:
         notes.append(f"Against the anchor of the baseline (entry {anchor.entry.number}) it is {anchor.verdict}.")
     return Comparison(

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
@@ -17,7 +17,7 @@ from gage_eval.runs.results.outcomes import Measure
 from gage_eval.runs.results.reading import TaskReader
 from gage_eval.scoring.metrics.aggregations.base import Aggregation, find_aggregation
 from gage_eval.scoring.metrics.grouping import CLUSTER, WEIGHT, Grouping, slice_column
-from gage_eval.scoring.metrics.scale import Scale
+from gage_eval.scoring.metrics.scale import DEFAULT, Scale
 
 Ints = npt.NDArray[np.int64]
 
@@ -100,6 +100,7 @@ class Pairing:
         ids: the samples.
         slices: positions within ``rows`` by slice.
         unpaired: samples that only one run has, or only one run has scored.
+        shared: samples that both have, scored or not.
         samples: samples that at least one of them has.
     """
 
@@ -107,6 +108,7 @@ class Pairing:
     ids: pa.Array
     slices: Mapping[str, Ints]
     unpaired: int
+    shared: int
     samples: int
 
     @property
@@ -116,21 +118,24 @@ class Pairing:
 
     def of_slice(self, positions: Ints) -> PairedRows:
         """The rows of a slice."""
-        clusters = None if self.rows.clusters is None else self.rows.clusters[positions]
-        return PairedRows(
-            self.rows.current[positions],
-            self.rows.baseline[:, positions],
-            clusters,
-            self.rows.binary,
-            self.rows.higher_is_better,
-            None if self.rows.weights is None else self.rows.weights[positions],
+        rows = self.rows
+        return replace(
+            rows,
+            current=rows.current[positions],
+            baseline=rows.baseline[:, positions],
+            clusters=None if rows.clusters is None else rows.clusters[positions],
+            weights=None if rows.weights is None else rows.weights[positions],
         )
 
 
-def pair(current: RowScores, baseline: Sequence[RowScores], *, higher_is_better: bool = True) -> Pairing:
+def pair(current: RowScores, baseline: Sequence[RowScores], scale: Scale = DEFAULT) -> Pairing:
     """Pair two runs sample by sample; the baseline may be several repeats of one run.
 
     A sample counts if the current run and every repeat have scored it, and its weight is not 0.
+
+    Args:
+        current, baseline: the runs.
+        scale: of the samples' values.
     """
     ids = current.ids.combine_chunks() if current.ids.num_chunks else pa.array([], pa.string())
     matched = [_matched(ids, repeat) for repeat in baseline]
@@ -158,12 +163,14 @@ def pair(current: RowScores, baseline: Sequence[RowScores], *, higher_is_better:
             values,
             clusters,
             binary,
-            higher_is_better,
+            scale.higher_is_better is not False,
             None if current.weights is None else current.weights[both],
+            scale.width,
         ),
         ids.take(pa.array(both, pa.int64())),
         slices,
         gone + int(np.count_nonzero(new)) + one_sided,
+        len(ids) - int(np.count_nonzero(new)),
         len(ids) + gone,
     )
 
