@@ -19,11 +19,11 @@ _MOST_DIFFERENCES = 15
 
 def night_page(night: Night) -> str:
     """What a night found, cell by cell."""
-    problems = [f"{one.row.name} with {one.model.name}: {one.problem}" for one in night.cells if one.problem]
-    runs = [f"{one.row.name} with {one.model.name}: run {one.run.run_id}" for one in night.cells if one.run is not None]
+    problems = [f"{one.name}: {one.problem}" for one in night.cells if one.problem]
+    runs = [f"{one.name}: run {one.run.run_id}" for one in night.cells if one.run is not None]
     anchors = [note for one in night.cells for note in _of_suite(one)]
     notes = [
-        f"{one.row.name} with {one.model.name}, {task.comparison.task_id}: {note}"
+        f"{one.name}, {task.comparison.task_id}: {note}"
         for one in night.cells
         if one.gated is not None
         for task in one.gated.tasks
@@ -85,17 +85,16 @@ def triage_page(found: Triage) -> str:
 
 
 def _of_suite(cell: NightCell) -> Iterator[str]:
-    what = f"{cell.row.name} with {cell.model.name}"
-    yield from (f"{what}: {remark}" for remark in (() if cell.gated is None else cell.gated.remarks))
+    yield from (f"{cell.name}: {remark}" for remark in (() if cell.gated is None else cell.gated.remarks))
     if cell.anchor is not None and cell.anchor.verdict != cell.verdict:
-        yield f"{what}: against the anchor of the baseline the verdict is {cell.anchor.verdict}."
+        yield f"{cell.name}: against the anchor of the baseline the verdict is {cell.anchor.verdict}."
 
 
 def _trends(cell: NightCell) -> Iterator[str]:
     """The picture of each task's scores per night, with a title."""
     for task in cell.gated.tasks if cell.gated is not None else ():
         own = [point for point in cell.trend if point.task_id == task.comparison.task_id]
-        title = f"{cell.row.name} with {cell.model.name}: {task.comparison.task_id} {task.comparison.measure.name}"
+        title = f"{cell.name}: {task.comparison.task_id} {task.comparison.measure.name}"
         if svg := trend_chart(own, task.judged.evidence.baseline, title):
             yield f"### {plain(title)}\n\n![{plain(title)}]({_as_url(svg)})"
 
