@@ -316,7 +316,7 @@ def _print(found: "Gated", anchor: "Gated | None", label: str) -> None:
                 number_text(numbers.baseline),
                 number_text(numbers.current),
                 signed_text(numbers.difference),
-                "–" if numbers.test == "none" else signed_text(numbers.low),
+                signed_text(numbers.bounds and numbers.bounds[0]),
                 p_text(one.judged.p),
                 f"{numbers.n:,}",
             )

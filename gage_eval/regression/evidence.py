@@ -8,6 +8,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from gage_eval.report.summary import LEAST_SHOWN
 from gage_eval.stats.clusters import clustered_stderr, weighted_mean_stderr
 from gage_eval.stats.intervals import t_quantile
 from gage_eval.stats.paired_binary import mcnemar, mcnemar_mid_p, tango_interval
@@ -120,6 +121,13 @@ class Evidence:
     def test_name(self) -> str:
         """The test for readers; empty without one."""
         return {"mcnemar": "McNemar", "t": "t-test", "none": ""}[self.test]
+
+    @property
+    def bounds(self) -> tuple[float, float] | None:
+        """``low`` and ``high`` as they are shown. None without a test, and for Student's of fewer than 5 pairs."""
+        if self.test == "none" or (self.test == "t" and self.n < LEAST_SHOWN):
+            return None
+        return self.low, self.high
 
     @property
     def delta(self) -> float | None:

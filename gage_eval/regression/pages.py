@@ -114,7 +114,7 @@ def _rows(cell: NightCell) -> Iterator[tuple[str, ...]]:
             format_value(one.baseline),
             format_value(one.current),
             signed_text(one.difference),
-            signed_text(one.low) if known else "–",
+            signed_text(one.bounds and one.bounds[0]),
             p_text(task.judged.p) if known else "–",
             "rings" if task.alarm.rings else "withheld" if task.alarm.withheld else "quiet",
         )

@@ -101,6 +101,16 @@ def test_a_suite_with_a_task_that_nothing_watches_is_at_best_inconclusive() -> N
     assert suite_verdict(judge({"a": worse}), ["b"]) == "regressed"
 
 
+def test_bounds_that_few_pairs_do_not_show_are_unknown() -> None:
+    values = np.array([0.1, 0.4, 0.2, 0.9, 0.3])
+    for n, known in ((4, False), (5, True)):
+        one = evidence(PairedRows(values[:n], 1 - values[None, :n]))
+        assert (one.bounds is not None) == known
+        assert one.low > -np.inf
+    # Tango's interval is one of few pairs, too.
+    assert right_and_wrong(3, 1, 1).bounds is not None
+
+
 def test_equal_rows_claim_no_power() -> None:
     for rows in (np.ones(10), np.zeros(10), np.full(10, 0.3)):
         for current in (rows, rows - 0.1):
