@@ -39,6 +39,7 @@ _EVENTS = {
     "regressed": DETECTED,
     "improved": "gage.regression.improved",
     "inconclusive": "gage.regression.inconclusive",
+    "unmeasured": "gage.regression.unmeasured",
 }
 
 _REQUEST_S, _RETRIES = 5.0, 2
@@ -76,6 +77,8 @@ def nightly(text: str, configs: dict[str, str], storage: StorageForm = STORAGE) 
         return Failed(name="Regressed", message=sentence)
     if night.verdict == "failed":
         return Failed(message=sentence)
+    if all(cell.verdict == "unmeasured" for cell in night.cells):
+        return Completed(name="Unmeasured", message=sentence)
     return Completed(message=sentence)
 
 
@@ -139,25 +142,26 @@ def _tell(asked: Nightly, cell: NightCell, places: Locations) -> None:
 def _emit(asked: Nightly, cell: NightCell, places: Locations) -> None:
     """Emit the event of a cell's verdict, with the parameters that its triage needs."""
     event = _EVENTS.get(cell.verdict)
-    if event is None or cell.gated is None:
+    if event is None or cell.run is None:
         return
-    entry = cell.gated.entry
+    suite, baseline = cell.run.stored.record.name, cell.model.baseline_name
     emit_event(
         event,
         {
-            "prefect.resource.id": f"gage_eval.nightly.{slug(asked.name)}.{slug(entry.suite)}.{entry.name}",
-            "prefect.resource.name": f"{entry.suite} with {cell.model.name}",
+            "prefect.resource.id": f"gage_eval.nightly.{slug(asked.name)}.{slug(suite)}.{baseline}",
+            "prefect.resource.name": f"{suite} with {cell.model.name}",
         },
         payload={
             "nightly": asked.name,
-            "run": cell.gated.run_id,
-            "baseline": entry.name,
+            "run": cell.run.run_id,
+            "baseline": baseline,
             "row": cell.row.name,
             "model": cell.model.name,
             "alarm": cell.rings,
             "gate": asked.gate.model_dump(mode="json"),
             "storage": {"store": places.store, "runs": places.runs},
-            "tasks": cell.gated.as_record()["tasks"],
+            "problem": cell.problem,
+            "tasks": [] if cell.gated is None else cell.gated.as_record()["tasks"],
         },
     )
 

@@ -18,7 +18,13 @@ if TYPE_CHECKING:
     from gage_eval.extend import registry
     from gage_eval.models.backends.base import BackendConfig, BackendContext, BaseBackend
     from gage_eval.models.client.types import Request, RequestRefused, Response
-    from gage_eval.scoring.metrics.aggregations.base import Aggregate, Counted, Samples, aggregation
+    from gage_eval.scoring.metrics.aggregations.base import (
+        Aggregate,
+        Counted,
+        Samples,
+        aggregation,
+        mean_over_samples,
+    )
     from gage_eval.scoring.metrics.base import Score, metric, sample_filter, text_filter
     from gage_eval.scoring.metrics.families import (
         ComparisonMetric,
@@ -45,7 +51,13 @@ _MODULES = {
     "extend.registry": ("backends.register", "loaders.register", "preprocessors.register"),
     "models.backends.base": ("BackendConfig", "BackendContext", "BaseBackend"),
     "models.client.types": ("Request", "RequestRefused", "Response"),
-    "scoring.metrics.aggregations.base": ("Aggregate", "Counted", "Samples", "aggregation"),
+    "scoring.metrics.aggregations.base": (
+        "Aggregate",
+        "Counted",
+        "Samples",
+        "aggregation",
+        "mean_over_samples",
+    ),
     "scoring.metrics.base": ("Score", "metric", "sample_filter", "text_filter"),
     "scoring.metrics.families": (
         *("ComparisonMetric", "LikelihoodMetric", "MultiReferenceTextMetric", "NumericThresholdMetric"),
@@ -86,6 +98,7 @@ __all__ = [
     "backend",
     "identity",
     "loader",
+    "mean_over_samples",
     "metric",
     "preprocessor",
     "sample_filter",

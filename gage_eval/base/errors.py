@@ -24,6 +24,9 @@ _WORDS = re.compile(r"[^\W_]+")
 GATE_FAILED = 3
 """Exit code of a command whose gate found a regression; nothing went wrong."""
 
+GATE_UNDECIDED = 4
+"""Exit code of a gate that could not decide, where that was to count as a failure."""
+
 
 class GageError(Exception):
     """Base of every error meant for a user's eyes. ``exit_code`` 1: the run failed."""

@@ -12,8 +12,8 @@ def changes_of(outcome: "RunOutcome") -> "tuple[list[Change], list[str]]":
     """The change of each task's declared number against each baseline, with the gate's verdict.
 
     Returns:
-        The changes, and a sentence for each baseline that cannot be compared; the run itself is complete. Both are
-        empty without baselines.
+        The changes, and a sentence for each baseline that cannot be compared or lacks a task; the run itself is
+        complete. Both are empty without baselines.
     """
     from gage_eval.store import Store
 
@@ -33,7 +33,9 @@ def changes_of(outcome: "RunOutcome") -> "tuple[list[Change], list[str]]":
         if suite != run.stored.record.name:
             continue
         try:
-            changes += _changes(gate(run, baselines.latest(suite, name)))
+            gated = gate(run, baselines.latest(suite, name))
+            changes += _changes(gated)
+            notes += [f"vs {name}  {remark}" for remark in gated.remarks]
         except GageError as error:
             notes.append(f"vs {name}  not compared: {error}")
     return changes, notes

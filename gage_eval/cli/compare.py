@@ -118,7 +118,7 @@ def _print(first: "RunReader", other: "RunReader", found: "list[Compared]", limi
                 number_text(numbers.baseline),
                 number_text(numbers.current),
                 signed_text(numbers.difference),
-                "–" if numbers.test == "none" else f"{signed_text(numbers.low)} … {signed_text(numbers.high)}",
+                " … ".join(map(signed_text, numbers.bounds or (None,))),
                 "–" if numbers.test == "none" else p_text(one.p),
                 f"{numbers.n:,}",
                 f"+{len(task.better):,} −{len(task.worse):,}",

@@ -65,6 +65,14 @@ def gate(
         list[str] | None,
         typer.Option("--allow-different", metavar="KIND", help="Let data, prompts or scorer differ. May be repeated."),
     ] = None,
+    fail_on: Annotated[
+        str,
+        typer.Option(
+            "--fail-on",
+            metavar="VERDICT",
+            help="regressed (default), or inconclusive: exit with 4 where the gate cannot decide.",
+        ),
+    ] = "regressed",
     store: Store = None,
     output_dir: OutputDir = None,
     json: AsJson = False,
@@ -72,7 +80,7 @@ def gate(
     """Say whether a run is worse than a baseline; if so, exit with 3."""
     from pydantic import ValidationError
 
-    from gage_eval.base.errors import GATE_FAILED, InputError
+    from gage_eval.base.errors import GATE_FAILED, GATE_UNDECIDED, InputError
     from gage_eval.cli.output import print_json, shown_location
     from gage_eval.regression.gate import GateRule
     from gage_eval.regression.gate_report import write_report
@@ -83,6 +91,8 @@ def gate(
     from gage_eval.runs.results.reading import RunReader
     from gage_eval.runs.sinks import add_event
 
+    if fail_on not in ("regressed", "inconclusive"):
+        raise InputError(f"--fail-on '{fail_on}' is unknown: regressed or inconclusive.")
     given = {"tolerance": tolerance, "alpha": alpha, "mode": mode}
     try:
         rule = GateRule.model_validate({name: value for name, value in given.items() if value is not None})
@@ -101,6 +111,8 @@ def gate(
             print(f"report  {shown_location(run.stored.folder.location(REPORT_FILE))}")
     if found.verdict == "regressed":
         raise typer.Exit(GATE_FAILED)
+    if found.verdict == fail_on:
+        raise typer.Exit(GATE_UNDECIDED)
 
 
 @baseline_app.command("set")
@@ -304,7 +316,7 @@ def _print(found: "Gated", anchor: "Gated | None", label: str) -> None:
                 number_text(numbers.baseline),
                 number_text(numbers.current),
                 signed_text(numbers.difference),
-                "–" if numbers.test == "none" else signed_text(numbers.low),
+                signed_text(numbers.bounds and numbers.bounds[0]),
                 p_text(one.judged.p),
                 f"{numbers.n:,}",
             )
@@ -312,6 +324,7 @@ def _print(found: "Gated", anchor: "Gated | None", label: str) -> None:
     header = ("task", "metric", "verdict", "baseline", "run", "better by", "at least", "p", "n")
     print_table(header, rows, right=header[3:], stack=True)
     notes = [f"{one.comparison.task_id}: {note}" for one in found.tasks for note in _notes(one, found.rule.tolerance)]
+    notes += found.remarks
     if anchor is not None and anchor.verdict != found.verdict:
         notes.append(f"Against the anchor (entry {anchor.entry.number}) the verdict is {anchor.verdict}.")
     for note in notes:

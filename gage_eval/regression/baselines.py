@@ -166,9 +166,9 @@ class Baselines:
         found = []
         for repeats in zip(*(entry.tasks(self._store, task_id) for task_id in entry.runs[0].tasks), strict=True):
             for task in repeats:
-                measure = task.reader.measure()
-                value = task.reader.number(measure)["value"]
-                found.append(BaselineScore(task.name, task.reader.task_id, measure.name, value))
+                number = task.reader.number()
+                value = task.reader.number_row(number)["value"]
+                found.append(BaselineScore(task.name, task.reader.task_id, number.name, value))
         return found
 
     def latest(self, suite: str, name: str) -> BaselineEntry:

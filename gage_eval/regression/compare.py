@@ -21,11 +21,12 @@ from gage_eval.regression.definitions import (
 )
 from gage_eval.regression.evidence import Evidence, evidence
 from gage_eval.regression.gate import MAX_PARTNERLESS, GateRule, detectable_loss
-from gage_eval.regression.row_scores import Pairing, RowScores, pair, row_scores
+from gage_eval.regression.row_scores import Pairing, RowScores, aggregation_of, pair, row_scores
 from gage_eval.runs.record import StageRecord
 from gage_eval.runs.results.outcomes import Measure
 from gage_eval.runs.results.reading import RunReader, TaskReader
 from gage_eval.scoring.metrics.grouping import Grouping, grouping
+from gage_eval.scoring.metrics.scale import Scale
 from gage_eval.stats.multiple import holm
 
 _MIN_SLICE = 5
@@ -79,8 +80,7 @@ class ScoredTask:
     def scores(self, measure: Measure) -> RowScores:
         """One number of every sample. It is read only once."""
         if measure not in self._scores:
-            aggregation = self.reader.number(measure)["aggregation"]
-            self._scores[measure] = row_scores(self.reader, measure, aggregation, self.grouping(measure.metric_id))
+            self._scores[measure] = row_scores(self.reader, measure, self.grouping(measure.metric_id))
         return self._scores[measure]
 
 
@@ -99,7 +99,7 @@ class TaskComparison:
     Args:
         current: the run to compare.
         baseline: the run to compare it with, or several repeats of it.
-        metric: name of the number, the task's first by default.
+        metric: name of the number as it is printed, the task's first by default.
 
     Attributes:
         task_id: the task.
@@ -112,18 +112,19 @@ class TaskComparison:
 
     def __init__(self, current: ScoredTask, baseline: Sequence[ScoredTask], metric: str | None = None) -> None:
         self.task_id = current.reader.task_id
-        self.measure = current.reader.measure(metric)
+        self.measure = current.reader.number(metric)
         self._current, self.baseline = current, baseline
 
     @cached_property
     def pairing(self) -> Pairing:
         """The values, sample by sample."""
-        before = [one.scores(one.reader.measure(self.measure.name)) for one in self.baseline]
-        return pair(
-            self._current.scores(self.measure),
-            before,
-            higher_is_better=self.measure.scale.higher_is_better is not False,
-        )
+        before = [one.scores(one.reader.number(self.measure.name)) for one in self.baseline]
+        return pair(self._current.scores(self.measure), before, self.scale)
+
+    @property
+    def scale(self) -> Scale:
+        """What the number means: of a share of right answers, more is better."""
+        return aggregation_of(self.task_id, self.measure).scale_of(self.measure.scale)
 
     def evidence(self, alpha: float) -> Evidence:
         """Tests and one-sided bounds at a level."""
@@ -142,7 +143,8 @@ class TaskComparison:
             allowed: which of data, prompts and scorer may differ.
 
         Raises:
-            InputError: data, prompts or the scorer differ; the message names the field. Or a kind is unknown.
+            InputError: data, prompts or the scorer differ; the message names the field. Or no sample is in both runs,
+                or a kind is unknown.
         """
         for kind in allowed:
             if kind not in KINDS:
@@ -165,6 +167,12 @@ class TaskComparison:
                     f"same id differ, '{first}' among them. The scores are not comparable. To show them side by "
                     "side anyway: --allow-different data"
                 )
+
+        if not self.pairing.shared:
+            raise InputError(
+                f"task '{self.task_id}' is not comparable: no sample of {current} is in {baseline}. Name runs on the "
+                "same data."
+            )
 
     def allowed_differences(self, allowed: Collection[str]) -> tuple[str, ...]:
         """Which of data, prompts and scorer differ and were allowed to."""
@@ -195,9 +203,10 @@ class TaskComparison:
     def slices(self) -> list[SliceChange]:
         """The slices, largest change first, without those that have few rows."""
         changes = [
-            SliceChange(name, len(places), float(self.pairing.of_slice(places).differences.mean()))
+            SliceChange(name, len(places), rows.mean(rows.differences))
             for name, places in self.pairing.slices.items()
             if len(places) >= _MIN_SLICE
+            for rows in [self.pairing.of_slice(places)]
         ]
         return sorted(changes, key=lambda change: (-abs(change.difference), change.name))
 
@@ -296,7 +305,7 @@ def compare(
             task,
             found[task.task_id],
             adjusted[task.task_id],
-            None if task.is_unchanged else detectable_loss(found[task.task_id], rule or GateRule()),
+            detectable_loss(found[task.task_id], rule or GateRule()),
             task.allowed_differences(allowed),
             tuple(_notes(task)),
         )

@@ -8,7 +8,8 @@ from typing import Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from gage_eval.stats.clusters import clustered_stderr
+from gage_eval.report.summary import LEAST_SHOWN
+from gage_eval.stats.clusters import clustered_stderr, weighted_mean_stderr
 from gage_eval.stats.intervals import t_quantile
 from gage_eval.stats.paired_binary import mcnemar, mcnemar_mid_p, tango_interval
 from gage_eval.stats.repeats import RunNoise, run_noise, skewness
@@ -18,6 +19,7 @@ Floats: TypeAlias = npt.NDArray[np.float64]
 Test: TypeAlias = Literal["mcnemar", "t", "none"]
 
 REPEATS_FOR_NOISE = 3  # of a baseline, to tell run noise from row noise
+_ROUNDING = 1e-12  # a spread that is smaller, relative to the values, is that of floats
 _SKEW = 25  # rows per squared unit of skewness that Student's t needs (Cochran 1977, Sampling Techniques, 2.15)
 
 
@@ -31,6 +33,8 @@ class PairedRows:
         clusters: the cluster of each sample; None where samples are independent.
         binary: each value is one answer that is right (1) or wrong (0).
         higher_is_better: whether a larger value is a better one.
+        weights: of each sample, above 0; None where all count the same.
+        width: of the range that the metric declares for its values; None without such a range.
     """
 
     current: Floats
@@ -38,6 +42,8 @@ class PairedRows:
     clusters: npt.NDArray[np.int64] | None = None
     binary: bool = False
     higher_is_better: bool = True
+    weights: Floats | None = None
+    width: float | None = None
 
     def __post_init__(self) -> None:
         if self.baseline.ndim != 2 or self.baseline.shape[1] != len(self.current):
@@ -54,10 +60,21 @@ class PairedRows:
         raw: Floats = self.current - self.baseline.mean(axis=0)
         return raw if self.higher_is_better else -raw
 
+    def mean(self, values: Floats) -> float:
+        """The mean of one value per sample, with the samples' weights."""
+        return float(np.average(values, weights=self.weights))
+
+    @property
+    def span(self) -> float:
+        """How far two values can lie apart: the declared width, else as far as they do, and at least 1."""
+        if self.width is not None:
+            return self.width
+        return max(1.0, float(np.ptp(np.append(self.current, self.baseline))))
+
     @property
     def discordant(self) -> tuple[int, int] | None:
         """Samples that became better and samples that became worse; None unless McNemar's test applies."""
-        if not self.binary or self.clusters is not None or len(self.baseline) != 1:
+        if not self.binary or self.clusters is not None or self.weights is not None or len(self.baseline) != 1:
             return None
         signs = np.sign(self.differences)
         return int(np.count_nonzero(signs > 0)), int(np.count_nonzero(signs < 0))
@@ -80,6 +97,7 @@ class Evidence:
         too_skewed: the direction that cannot be claimed, because the differences are too skewed.
         noise: the run noise of the baseline; None with fewer than `REPEATS_FOR_NOISE` repeats.
         row_p_worse: ``p_worse`` from row noise alone.
+        span: how far two values of the metric can lie apart.
     """
 
     n: int
@@ -97,11 +115,19 @@ class Evidence:
     too_skewed: Literal["worse", "better"] | None = None
     noise: RunNoise | None = None
     row_p_worse: float = 1.0
+    span: float = 1.0
 
     @property
     def test_name(self) -> str:
         """The test for readers; empty without one."""
         return {"mcnemar": "McNemar", "t": "t-test", "none": ""}[self.test]
+
+    @property
+    def bounds(self) -> tuple[float, float] | None:
+        """``low`` and ``high`` as they are shown. None without a test, and for Student's of fewer than 5 pairs."""
+        if self.test == "none" or (self.test == "t" and self.n < LEAST_SHOWN):
+            return None
+        return self.low, self.high
 
     @property
     def delta(self) -> float | None:
@@ -113,9 +139,9 @@ def evidence(rows: PairedRows, *, alpha: float = 0.05) -> Evidence:
     """The tests and bounds of one metric.
 
     0/1 values of one answer each, without clusters: McNemar's mid-p test and Tango's score interval. All others: the
-    paired t test on row means, with C − 1 degrees of freedom for C clusters. A baseline of three or more repeats whose
-    means differ more than their rows explain adds that variance v: se² = s_d²/n + v(1 + 1/R), with R − 1 degrees of
-    freedom.
+    paired t test on (weighted) row means, with C − 1 degrees of freedom for C clusters. A baseline of three or more
+    repeats whose means differ more than their rows explain adds that variance v: se² = s_d²/n + v(1 + 1/R), with R − 1
+    degrees of freedom.
 
     Args:
         rows: the paired values.
@@ -125,7 +151,7 @@ def evidence(rows: PairedRows, *, alpha: float = 0.05) -> Evidence:
         return Evidence(0)
     discordant = rows.discordant
     found = _of_means(rows, alpha) if discordant is None else _of_discordant(rows.n, *discordant, alpha)
-    return replace(found, baseline=float(rows.baseline.mean()), current=float(rows.current.mean()))
+    return replace(found, baseline=rows.mean(rows.baseline.mean(axis=0)), current=rows.mean(rows.current))
 
 
 def _of_discordant(n: int, better: int, worse: int, alpha: float) -> Evidence:
@@ -151,11 +177,13 @@ def _of_discordant(n: int, better: int, worse: int, alpha: float) -> Evidence:
 
 def _of_means(rows: PairedRows, alpha: float) -> Evidence:
     n, differences = rows.n, rows.differences
-    difference = float(differences.mean())
-    stderr, units = _stderr(differences, rows.clusters)
+    difference = rows.mean(differences)
+    stderr, units = _stderr(rows, difference)
     found = Evidence(n, difference=difference, noise=_noise(rows))
     if stderr is None:
         return found
+    if stderr < _ROUNDING * max(1.0, float(np.abs(differences).max())):
+        stderr = 0.0
     freedom: float = len(units) - 1
     row_p_worse = _one_sided(difference, stderr, freedom)
     total = stderr
@@ -166,9 +194,9 @@ def _of_means(rows: PairedRows, alpha: float) -> Evidence:
     half = t_quantile(1 - alpha, freedom) * total
     if stderr == 0:
         # Even if all differences are equal, the next one may not be: the bound of Tango's interval without discordant
-        # pairs.
+        # pairs, for values that can lie as far apart as these.
         z2 = NormalDist().inv_cdf(1 - alpha) ** 2
-        half = max(half, z2 / (n + z2))
+        half = max(half, rows.span * z2 / (n + z2))
         row_p_worse = 0.5 if difference == 0 else 0.5**n if difference < 0 else 1 - 0.5**n
     p_worse = row_p_worse if total == stderr else _one_sided(difference, total, freedom)
     return Evidence(
@@ -185,21 +213,30 @@ def _of_means(rows: PairedRows, alpha: float) -> Evidence:
         too_skewed=_too_skewed(units),
         noise=found.noise,
         row_p_worse=row_p_worse,
+        span=rows.span,
     )
 
 
-def _stderr(differences: Floats, clusters: npt.NDArray[np.int64] | None) -> tuple[float | None, Floats]:
-    """The standard error of the mean, and what varies independently: the rows, or the totals of clusters."""
-    if clusters is None:
-        n = len(differences)
-        return (None if n < 2 else float(np.std(differences, ddof=1)) / math.sqrt(n)), differences
-    codes = np.unique(clusters, return_inverse=True)[1]
-    totals = np.bincount(codes, weights=differences - differences.mean()).astype(np.float64)
-    return clustered_stderr(differences, clusters.tolist()), totals
+def _stderr(rows: PairedRows, mean: float) -> tuple[float | None, Floats]:
+    """The standard error of the mean difference, and what varies independently: the rows, or the totals of clusters."""
+    differences = rows.differences
+    residuals = differences - mean if rows.weights is None else rows.weights * (differences - mean)
+    if rows.clusters is not None:
+        codes = np.unique(rows.clusters, return_inverse=True)[1]
+        totals = np.bincount(codes, weights=residuals).astype(np.float64)
+        return clustered_stderr(differences, rows.clusters, rows.weights), totals
+    if rows.weights is not None:
+        return weighted_mean_stderr(differences, rows.weights).stderr, residuals
+    n = len(differences)
+    return (None if n < 2 else float(np.std(differences, ddof=1)) / math.sqrt(n)), residuals
 
 
 def _noise(rows: PairedRows) -> RunNoise | None:
-    return run_noise(rows.baseline) if len(rows.baseline) >= REPEATS_FOR_NOISE else None
+    if len(rows.baseline) < REPEATS_FOR_NOISE:
+        return None
+    # Scaled so that the plain mean over samples is the weighted one.
+    scaled = rows.baseline if rows.weights is None else rows.baseline * rows.weights / rows.weights.mean()
+    return run_noise(scaled)
 
 
 def _one_sided(difference: float, stderr: float, freedom: float) -> float:

@@ -7,7 +7,7 @@ inconclusive   otherwise, with the number of rows that would decide
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Annotated, Literal, TypeAlias
@@ -87,12 +87,12 @@ def judge(
     }
 
 
-def suite_verdict(judged: Mapping[str, Judged]) -> Verdict:
+def suite_verdict(judged: Mapping[str, Judged], unwatched: Collection[str] = ()) -> Verdict:
     """Regressed if any metric is; inconclusive if an unadjusted bound does not pass; improved if any metric is."""
     verdicts = [one.verdict for one in judged.values()]
     if "regressed" in verdicts:
         return "regressed"
-    if not verdicts or not all(one.holds for one in judged.values()):
+    if not verdicts or unwatched or not all(one.holds for one in judged.values()):
         return "inconclusive"
     return "improved" if "improved" in verdicts else "passed"
 
@@ -142,17 +142,17 @@ def rows_needed(one: Evidence, rule: GateRule) -> int | None:
         return None
     needed = (z * one.sd / distance) ** 2
     if one.difference > -rule.tolerance:
-        # Even without a discordant pair, the bound lies z²/(n + z²) below.
-        needed = max(needed, z * z * (1 - distance) / distance)
+        # Even without a discordant pair, the bound lies span · z²/(n + z²) below.
+        needed = max(needed, z * z * (one.span - distance) / distance)
     return max(2, math.ceil(needed))
 
 
 def detectable_loss(one: Evidence, rule: GateRule) -> float | None:
-    """The smallest true loss that the gate finds with a chance of 80 %; None without a standard error.
+    """The smallest true loss that the gate finds with a chance of 80 %; None where nothing shows how rows vary.
 
     A loss is found if the observed loss exceeds the tolerance and is significant. The larger of the two limits counts.
     """
-    if one.stderr is None:
+    if not one.stderr:
         return None
     z, power = NormalDist().inv_cdf(1 - rule.alpha), NormalDist().inv_cdf(0.8)
     return max(rule.tolerance + power * one.stderr, (z + power) * one.stderr)

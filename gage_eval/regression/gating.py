@@ -92,6 +92,7 @@ class Gated:
         rule: tolerance and level.
         verdict: on the suite.
         tasks: on each task's declared metric.
+        unwatched: tasks of the run that the baseline lacks; with one of them, the verdict is at best inconclusive.
     """
 
     run_id: str
@@ -99,6 +100,16 @@ class Gated:
     rule: GateRule
     verdict: Verdict
     tasks: tuple[GatedTask, ...]
+    unwatched: tuple[str, ...] = ()
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What a reader must know of the suite, in sentences."""
+        return tuple(
+            f"task '{name}' is not in the baseline, so nothing watches it: gage baseline promote {self.entry.name} "
+            f"{self.run_id}"
+            for name in self.unwatched
+        )
 
     @property
     def metrics(self) -> dict[str, str]:
@@ -124,6 +135,7 @@ class Gated:
             "rule": self.rule.model_dump(),
             "verdict": self.verdict,
             "regressed": self.verdict == "regressed",
+            "unwatched": list(self.unwatched),
             "tasks": [task.as_record() for task in self.tasks],
         }
 
@@ -181,7 +193,7 @@ def gate(
         for task_id in entry.runs[0].tasks
     ]
     for comparison in comparisons:
-        if comparison.measure.scale.higher_is_better is None:
+        if comparison.scale.higher_is_better is None:
             raise InputError(
                 f"task '{comparison.task_id}': {comparison.measure.name} does not say which values are better, so "
                 "no run can be worse. Name another metric with --metric."
@@ -202,4 +214,5 @@ def gate(
         )
         for one in comparisons
     )
-    return Gated(run.run_id, entry, rule, suite_verdict(judged), tasks)
+    unwatched = tuple(name for name in run.task_ids if name not in entry.runs[0].tasks)
+    return Gated(run.run_id, entry, rule, suite_verdict(judged, unwatched), tasks, unwatched)

@@ -276,19 +276,19 @@ def _of_task(row: str, task_id: str, runs: Mapping[str, RunReader]) -> Iterator[
         better[pair] = one if (evidence.difference or 0) > 0 else other
     significant = [pair for pair, p in holm(p_values).items() if p <= _ALPHA]
     for model, task in tasks.items():
-        measure = task.reader.measure()
-        number = task.reader.number(measure)
+        number = task.reader.number()
+        numbers = task.reader.number_row(number)
         mine = [pair for pair in significant if model in pair.split("\0")]
         won = sum(better[pair] == model for pair in mine)
         yield Standing(
             row,
             task_id,
-            measure.name,
+            number.name,
             model,
-            number["value"],
-            number["ci_low"],
-            number["ci_high"],
-            number["n"],
+            numbers["value"],
+            numbers["ci_low"],
+            numbers["ci_high"],
+            numbers["n"],
             best=1 + len(mine) - won,
             worst=len(runs) - won,
         )

@@ -4,6 +4,7 @@ A night is a matrix with a schedule. Its runs have names made of the night's dat
 resumes, and their answers have the date as freshness, so that no night is answered from the store.
 """
 
+import logging
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -31,6 +32,8 @@ from gage_eval.runs.sequence import run_in_turn
 
 # The verdict on a cell. failed: it has no scores. unmeasured: no baseline that it can be compared with.
 CellVerdict: TypeAlias = Verdict | Literal["failed", "unmeasured"]
+_log = logging.getLogger(__name__)
+
 _CRON_FIELDS = ("minute", "hour", "day of the month", "month", "day of the week")
 # What the night as a whole is, the gravest first.
 _GRAVEST: tuple[CellVerdict, ...] = ("regressed", "failed", "unmeasured", "inconclusive", "improved", "passed")
@@ -155,6 +158,11 @@ class NightCell:
     problem: str | None = None
 
     @property
+    def name(self) -> str:
+        """As people know it."""
+        return f"{self.row.name} with {self.model.name}"
+
+    @property
     def verdict(self) -> CellVerdict:
         if self.gated is not None:
             return self.gated.verdict
@@ -184,7 +192,7 @@ class Night:
         """What happened, for a state's message."""
         bad = [cell for cell in self.cells if cell.verdict in ("regressed", "failed")]
         if bad:
-            return "; ".join(f"{cell.row.name} with {cell.model.name}: {_what(cell)}" for cell in bad)
+            return "; ".join(f"{cell.name}: {_what(cell)}" for cell in bad)
         counts = {verdict: sum(cell.verdict == verdict for cell in self.cells) for verdict in _GRAVEST}
         return ", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count)
 
@@ -215,10 +223,19 @@ def run_night(
 
     def ended(number: int, result: RunReader | GageError) -> None:
         cells[number] = _measured(asked, *places[number], result)
-        told(cells[number])
+        try:
+            told(cells[number])
+        except Exception:  # noqa: BLE001 - the other cells are told
+            _log.exception("the verdict on %s could not be told", cells[number].name)
 
-    options = [locations.placed(asked.options_of_night(night, row, model, configs)) for row, model in places]
-    run_in_turn(options, run, blocks=blocks, ended=ended)
+    options: dict[int, RunOptions] = {}
+    for number, (row, model) in enumerate(places):
+        try:
+            options[number] = locations.placed(asked.options_of_night(night, row, model, configs))
+        except GageError as error:
+            ended(number, error)
+    numbers = list(options)
+    run_in_turn(list(options.values()), run, blocks=blocks, ended=lambda place, result: ended(numbers[place], result))
     return Night(asked, night, tuple(cells[number] for number in range(len(places))))
 
 
@@ -229,14 +246,21 @@ def _measured(asked: Nightly, row: MatrixRow, model: NightlyModel, result: RunRe
         newest, anchor = gate_with_anchor(result, model.baseline_name, asked.gate)
     except GageError as error:
         return NightCell(row, model, result, problem=str(error))
-    points = trend(
-        result.stored.folder.locations,
-        newest.entry,
-        lambda stored: asked.is_run_of(stored.run_id, row, model),
-        metrics=newest.metrics,
-        until=result.stored.record.created,
-        most=MOST_POINTS,
-    )
+    except Exception as error:  # noqa: BLE001 - the other cells go on
+        _log.exception("run %s could not be measured", result.run_id)
+        return NightCell(row, model, result, problem=f"{type(error).__name__}: {error}")
+    points: list[TrendPoint] = []
+    try:
+        points = trend(
+            result.stored.folder.locations,
+            newest.entry,
+            lambda stored: asked.is_run_of(stored.run_id, row, model),
+            metrics=newest.metrics,
+            until=result.stored.record.created,
+            most=MOST_POINTS,
+        )
+    except Exception as error:  # noqa: BLE001 - whatever it is, the verdict is there
+        _log.warning("run %s has no trend, because its nights could not be read: %s", result.run_id, error)
     write_report(result, newest, anchor, points)
     return NightCell(row, model, result, newest, anchor, tuple(points))
 

@@ -19,11 +19,11 @@ _MOST_DIFFERENCES = 15
 
 def night_page(night: Night) -> str:
     """What a night found, cell by cell."""
-    problems = [f"{one.row.name} with {one.model.name}: {one.problem}" for one in night.cells if one.problem]
-    runs = [f"{one.row.name} with {one.model.name}: run {one.run.run_id}" for one in night.cells if one.run is not None]
-    anchors = [note for one in night.cells for note in _of_anchor(one)]
+    problems = [f"{one.name}: {one.problem}" for one in night.cells if one.problem]
+    runs = [f"{one.name}: run {one.run.run_id}" for one in night.cells if one.run is not None]
+    anchors = [note for one in night.cells for note in _of_suite(one)]
     notes = [
-        f"{one.row.name} with {one.model.name}, {task.comparison.task_id}: {note}"
+        f"{one.name}, {task.comparison.task_id}: {note}"
         for one in night.cells
         if one.gated is not None
         for task in one.gated.tasks
@@ -54,7 +54,7 @@ def cell_page(cell: NightCell) -> str:
     return page(
         f"## {found.verdict.capitalize()} against {where}",
         table(_NIGHT, _rows(cell)),
-        bullets([*_of_anchor(cell), *notes]),
+        bullets([*_of_suite(cell), *notes]),
         *_trends(cell),
     )
 
@@ -84,17 +84,17 @@ def triage_page(found: Triage) -> str:
     )
 
 
-def _of_anchor(cell: NightCell) -> Iterator[str]:
+def _of_suite(cell: NightCell) -> Iterator[str]:
+    yield from (f"{cell.name}: {remark}" for remark in (() if cell.gated is None else cell.gated.remarks))
     if cell.anchor is not None and cell.anchor.verdict != cell.verdict:
-        what = f"{cell.row.name} with {cell.model.name}"
-        yield f"{what}: against the anchor of the baseline the verdict is {cell.anchor.verdict}."
+        yield f"{cell.name}: against the anchor of the baseline the verdict is {cell.anchor.verdict}."
 
 
 def _trends(cell: NightCell) -> Iterator[str]:
     """The picture of each task's scores per night, with a title."""
     for task in cell.gated.tasks if cell.gated is not None else ():
         own = [point for point in cell.trend if point.task_id == task.comparison.task_id]
-        title = f"{cell.row.name} with {cell.model.name}: {task.comparison.task_id} {task.comparison.measure.name}"
+        title = f"{cell.name}: {task.comparison.task_id} {task.comparison.measure.name}"
         if svg := trend_chart(own, task.judged.evidence.baseline, title):
             yield f"### {plain(title)}\n\n![{plain(title)}]({_as_url(svg)})"
 
@@ -114,7 +114,7 @@ def _rows(cell: NightCell) -> Iterator[tuple[str, ...]]:
             format_value(one.baseline),
             format_value(one.current),
             signed_text(one.difference),
-            signed_text(one.low) if known else "–",
+            signed_text(one.bounds and one.bounds[0]),
             p_text(task.judged.p) if known else "–",
             "rings" if task.alarm.rings else "withheld" if task.alarm.withheld else "quiet",
         )

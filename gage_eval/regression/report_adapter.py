@@ -29,6 +29,7 @@ def gated_comparison(found: Gated, anchor: Gated | None, points: Sequence[TrendP
         points: the trends of the tasks.
     """
     notes = [f"The verdict on the whole is {found.verdict}."] if len(found.tasks) > 1 else []
+    notes += found.remarks
     if anchor is not None and anchor.verdict != found.verdict:
         notes.append(f"Against the anchor of the baseline (entry {anchor.entry.number}) it is {anchor.verdict}.")
     return Comparison(
@@ -55,6 +56,7 @@ def _gated(one: GatedTask, points: Sequence[TrendPoint]) -> ComparedTask:
 
 def _task(task: TaskComparison, numbers: Evidence, p: float, notes: Sequence[str]) -> ComparedTask:
     tested = numbers.test != "none"
+    low, high = numbers.bounds or (None, None)
     return ComparedTask(
         task_id=task.task_id,
         metric=task.measure.name,
@@ -62,8 +64,8 @@ def _task(task: TaskComparison, numbers: Evidence, p: float, notes: Sequence[str
         baseline=numbers.baseline,
         current=numbers.current,
         difference=numbers.difference,
-        low=numbers.low if tested else None,
-        high=numbers.high if tested else None,
+        low=low,
+        high=high,
         p=p if tested else None,
         test=numbers.test_name,
         better=tuple(task.better),

@@ -1,8 +1,9 @@
 """One number of a run as one value per sample, with clusters and slices; and two runs, paired by sample id."""
 
-import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -14,14 +15,11 @@ from gage_eval.base.errors import InputError
 from gage_eval.regression.evidence import Floats, PairedRows
 from gage_eval.runs.results.outcomes import Measure
 from gage_eval.runs.results.reading import TaskReader
-from gage_eval.scoring.metrics.grouping import CLUSTER, Grouping, slice_column
-from gage_eval.stats import at_least_k, pass_at_k, pass_hat_k
+from gage_eval.scoring.metrics.aggregations.base import Aggregation, find_aggregation
+from gage_eval.scoring.metrics.grouping import CLUSTER, WEIGHT, Grouping, slice_column
+from gage_eval.scoring.metrics.scale import DEFAULT, Scale
 
 Ints = npt.NDArray[np.int64]
-_Reduce = Callable[[Sequence[float]], float | None]
-
-_OF_REPLICATES = re.compile(r"(pass@|pass\^|at_least@)(\d+)")
-_MEANS = ("mean", "weighted_mean")
 
 
 @dataclass(frozen=True)
@@ -30,9 +28,10 @@ class RowScores:
 
     Attributes:
         ids: the samples.
-        values: mean or other reduction of each sample's answers; NaN where none of them is scored.
+        values: what the aggregation makes of each sample's answers; NaN where the sample does not count.
         single: every sample has one answer.
         clusters: name of each sample's cluster; None without a cluster field.
+        weights: of each sample; None without a weight field.
         slices: the positions of each slice's samples, by ``field = value``.
     """
 
@@ -40,43 +39,39 @@ class RowScores:
     values: Floats
     single: bool
     clusters: pa.ChunkedArray | None = None
+    weights: Floats | None = None
     slices: Mapping[str, Ints] = field(default_factory=dict)
 
 
-def reduction(aggregation: str, weighted: bool = False) -> _Reduce | None:
-    """How replicates of a sample become one value, so that the mean over samples is the metric's number.
+def aggregation_of(task_id: str, number: Measure) -> Aggregation:
+    """The aggregation of a number by which runs can be compared sample by sample.
 
-    Returns:
-        None for an aggregation that is not a mean over samples: a median, a corpus score, a weighted mean.
+    Raises:
+        InputError: the number is not a mean over samples, so that samples cannot be paired.
     """
-    if aggregation in _MEANS:
-        return None if weighted else lambda values: float(np.mean(values))
-    found = _OF_REPLICATES.fullmatch(aggregation)
-    if found is None:
-        return None
-    how = {"pass@": pass_at_k, "pass^": pass_hat_k, "at_least@": at_least_k}[found[1]]
-    k = int(found[2])
-    return lambda values: how(len(values), sum(value >= 1 for value in values), k)
+    name = number.aggregation or "mean"
+    # Comparing two runs never loads code that only a stored run names.
+    how = find_aggregation(name) if ":" not in name else None
+    if how is None or not how.is_mean:
+        raise InputError(
+            f"task '{task_id}': {number.name} is aggregated as {name}, not a mean over samples, so runs cannot be "
+            "paired by it. Name another metric with --metric."
+        )
+    return how
 
 
-def row_scores(task: TaskReader, measure: Measure, aggregation: str, grouping: Grouping) -> RowScores:
+def row_scores(task: TaskReader, measure: Measure, grouping: Grouping) -> RowScores:
     """Read one number of every sample of a task.
 
     Args:
         task: of a run that is scored, or of a baseline.
         measure: which number.
-        aggregation: how it is aggregated over samples.
         grouping: fields of clusters and slices.
 
     Raises:
         InputError: the number is not a mean over samples, so that samples cannot be paired.
     """
-    reduce = reduction(aggregation, grouping.weight is not None)
-    if reduce is None:
-        raise InputError(
-            f"task '{task.task_id}': {measure.name} is aggregated as {aggregation}, not a mean over samples, so "
-            "runs cannot be paired by it. Name another metric with --metric."
-        )
+    how = aggregation_of(task.task_id, measure)
     tables = list(_score_tables(task, measure, grouping))
     if not tables:
         return RowScores(pa.chunked_array([], pa.string()), np.empty(0), single=True)
@@ -88,9 +83,10 @@ def row_scores(task: TaskReader, measure: Measure, aggregation: str, grouping: G
     single = len(codes) == count
     return RowScores(
         pa.chunked_array([ids.dictionary]),
-        _in_order(values, codes) if single else _reduced(values, codes, count, reduce),
+        reduced(values, codes, count, how, measure.scale),
         single,
         table[CLUSTER].take(pa.array(first, pa.int64())) if CLUSTER in table.column_names else None,
+        table[WEIGHT].to_numpy()[first] if WEIGHT in table.column_names else None,
         _slices(table, grouping, codes),
     )
 
@@ -104,6 +100,7 @@ class Pairing:
         ids: the samples.
         slices: positions within ``rows`` by slice.
         unpaired: samples that only one run has, or only one run has scored.
+        shared: samples that both have, scored or not.
         samples: samples that at least one of them has.
     """
 
@@ -111,6 +108,7 @@ class Pairing:
     ids: pa.Array
     slices: Mapping[str, Ints]
     unpaired: int
+    shared: int
     samples: int
 
     @property
@@ -120,26 +118,31 @@ class Pairing:
 
     def of_slice(self, positions: Ints) -> PairedRows:
         """The rows of a slice."""
-        clusters = None if self.rows.clusters is None else self.rows.clusters[positions]
-        return PairedRows(
-            self.rows.current[positions],
-            self.rows.baseline[:, positions],
-            clusters,
-            self.rows.binary,
-            self.rows.higher_is_better,
+        rows = self.rows
+        return replace(
+            rows,
+            current=rows.current[positions],
+            baseline=rows.baseline[:, positions],
+            clusters=None if rows.clusters is None else rows.clusters[positions],
+            weights=None if rows.weights is None else rows.weights[positions],
         )
 
 
-def pair(current: RowScores, baseline: Sequence[RowScores], *, higher_is_better: bool = True) -> Pairing:
+def pair(current: RowScores, baseline: Sequence[RowScores], scale: Scale = DEFAULT) -> Pairing:
     """Pair two runs sample by sample; the baseline may be several repeats of one run.
 
-    A sample counts if the current run and every repeat have scored it.
+    A sample counts if the current run and every repeat have scored it, and its weight is not 0.
+
+    Args:
+        current, baseline: the runs.
+        scale: of the samples' values.
     """
     ids = current.ids.combine_chunks() if current.ids.num_chunks else pa.array([], pa.string())
     matched = [_matched(ids, repeat) for repeat in baseline]
     scored_now = np.isfinite(current.values)
     scored_before = np.all([np.isfinite(values) for values in matched], axis=0)
-    both = np.flatnonzero(scored_now & scored_before)
+    weighs = True if current.weights is None else current.weights > 0
+    both = np.flatnonzero(scored_now & scored_before & weighs)
     only_before = [pc.invert(pc.is_in(repeat.ids, ids)).to_numpy() for repeat in baseline]
     gone = max((int(np.count_nonzero(mask)) for mask in only_before), default=0)
     new = np.all([~np.isin(np.arange(len(ids)), _places(ids, repeat)[1]) for repeat in baseline], axis=0)
@@ -155,10 +158,19 @@ def pair(current: RowScores, baseline: Sequence[RowScores], *, higher_is_better:
     place[both] = np.arange(len(both))
     slices = {name: found[found >= 0] for name, rows in current.slices.items() for found in [place[rows]]}
     return Pairing(
-        PairedRows(now, values, clusters, binary, higher_is_better),
+        PairedRows(
+            now,
+            values,
+            clusters,
+            binary,
+            scale.higher_is_better is not False,
+            None if current.weights is None else current.weights[both],
+            scale.width,
+        ),
         ids.take(pa.array(both, pa.int64())),
         slices,
         gone + int(np.count_nonzero(new)) + one_sided,
+        len(ids) - int(np.count_nonzero(new)),
         len(ids) + gone,
     )
 
@@ -177,24 +189,19 @@ def _score_tables(task: TaskReader, measure: Measure, grouping: Grouping) -> Ite
             table = grouping.label(table, inputs)
         counts = pc.not_equal(table["status"], "unscored").combine_chunks()
         value = pc.if_else(counts, pc.fill_null(measure.values(table), float("nan")), float("nan"))
-        kept = ["sample_id", *(name for name in table.column_names if name == CLUSTER or name.startswith("slice."))]
+        labels = (name for name in table.column_names if name in (CLUSTER, WEIGHT) or name.startswith("slice."))
+        kept = ["sample_id", *labels]
         yield table.select(kept).append_column("value", value)
 
 
-def _in_order(values: Floats, codes: Ints) -> Floats:
-    out = np.empty(len(values))
-    out[codes] = values
-    return out
-
-
-def _reduced(values: Floats, codes: Ints, count: int, reduce: _Reduce) -> Floats:
+def reduced(values: Floats, codes: Ints, count: int, how: Aggregation, scale: Scale) -> Floats:
     order = np.argsort(codes, kind="stable")
-    ends = np.cumsum(np.bincount(codes, minlength=count))
+    ordered, ends = values[order].tolist(), np.cumsum(np.bincount(codes, minlength=count)).tolist()
     out = np.full(count, np.nan)
-    for code, group in enumerate(np.split(values[order], ends[:-1])):
-        scored = group[np.isfinite(group)]
-        found = reduce(scored.tolist()) if len(scored) else None
-        out[code] = np.nan if found is None else found
+    for code, (start, end) in enumerate(pairwise([0, *ends])):
+        scored = [value for value in ordered[start:end] if math.isfinite(value)]
+        value = how.per_sample(scored, scale) if scored else None
+        out[code] = np.nan if value is None else value
     return out
 
 

@@ -31,11 +31,12 @@ def interval(score: MetricSummary | GroupScore) -> Svg:
 
     A metric that declares no bounds is drawn on 0..1 while its score is in there.
     """
-    value, low, high = score.value, score.ci_low, score.ci_high
+    value = score.value
     first, last = _ends(score)
     if value is None or not first <= value <= last:
         return Svg()
-    low, high = (value if low is None else max(low, first)), (value if high is None else min(high, last))
+    low, high = score.ends or (value, value)
+    low, high = max(low, first), min(high, last)
     left, right, middle = (_WIDTH * (x - first) / (last - first) for x in (low, high, value))
     y = _HEIGHT // 2
     label = escape(f"{format_value(value)} within {format_value(low)} to {format_value(high)}")

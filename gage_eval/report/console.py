@@ -60,8 +60,13 @@ def size_text(count: int) -> str:
 
 
 def score_text(metric: MetricSummary | GroupScore) -> str:
-    """The number with its 95 % interval: ``0.861 ± 0.019``, or by its ends, ``1.000 [0.44, 1.00]``."""
-    return format_interval(metric.value, metric.ci_low, metric.ci_high)
+    """The number with its 95 % interval: ``0.861 ± 0.019``, by its ends, ``1.000 [0.44, 1.00]``, or ``0.500 ± ?``.
+
+    Unknown is an interval of too few samples.
+    """
+    if metric.ends is None and metric.ci_low is not None:
+        return f"{format_value(metric.value)} ± ?"
+    return format_interval(metric.value, *(metric.ends or (None, None)))
 
 
 def headline(summary: Summary, most: int) -> str:

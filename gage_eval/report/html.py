@@ -356,9 +356,7 @@ def _problems(metric: MetricSummary) -> str:
 
 def ends_text(score: MetricSummary | GroupScore) -> str:
     """Both ends of the 95 % interval."""
-    if score.ci_low is None or score.ci_high is None:
-        return "–"
-    return f"{format_value(score.ci_low)} … {format_value(score.ci_high)}"
+    return " … ".join(map(format_value, score.ends or (None,)))
 
 
 def _change(one: ComparedTask) -> Svg:

@@ -16,6 +16,8 @@ from gage_eval.scoring.scorecards.card import CardRule, ScoreCard, task_scores
 
 SUMMARY_VERSION = 1
 LOWER_IS_BETTER = "↓"
+LEAST_SHOWN = 5
+"""Student's interval of fewer samples is wider than any number is: it is shown as unknown."""
 
 
 class MetricSummary(SummaryModel):
@@ -80,6 +82,13 @@ class MetricSummary(SummaryModel):
         return self.raw_values.get(self.value_key)
 
     @property
+    def ends(self) -> tuple[float, float] | None:
+        """Both ends of the interval as it is shown. None without one, and for Student's of fewer than 5 samples."""
+        if self.ci_low is None or self.ci_high is None or (self.n < LEAST_SHOWN and self.interval != "wilson"):
+            return None
+        return self.ci_low, self.ci_high
+
+    @property
     def all_rows(self) -> int:
         """All score rows, counted or not: the base of every share."""
         return self.rows + self.unscored
@@ -138,6 +147,11 @@ class GroupScore(SummaryModel):
     stderr: float | None = Field(default=None, description="Its standard error; null where one is not known.")
     ci_low: float | None = Field(default=None, description="Lower bound of Student's 95 % interval.")
     ci_high: float | None = Field(default=None, description="Upper bound of Student's 95 % interval.")
+
+    @property
+    def ends(self) -> tuple[float, float] | None:
+        """Both ends of the interval; None without one."""
+        return None if self.ci_low is None or self.ci_high is None else (self.ci_low, self.ci_high)
 
 
 class GroupMetric(SummaryModel):

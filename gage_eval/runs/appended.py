@@ -36,14 +36,16 @@ class LocalFile:
         self._warned = False
 
     def append(self, lines: bytes) -> None:
-        """Append whole lines in one write."""
+        """Append whole lines."""
         if not lines:
             return
         try:
             if self._file is None:
                 self._path.parent.mkdir(parents=True, exist_ok=True)
                 self._file = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
-            os.write(self._file, lines)
+            left = memoryview(lines)
+            while left:
+                left = left[os.write(self._file, left) :]
         except OSError as error:
             self._warn(error.strerror or str(error))
 

@@ -38,8 +38,8 @@ def run_in_turn(
     results: dict[int, RunReader | GageError] = {}
     with EngineHost() as host:
         for number in sorted(range(len(asked)), key=lambda one: needs.index(needs[one])):
-            host.keep(needs[number])
             try:
+                host.keep(needs[number])
                 results[number] = run(asked[number], host)
             except GageError as error:
                 results[number] = error

@@ -11,6 +11,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 from gage_eval.base.errors import GageError, InputError
 from gage_eval.base.processes import born, refuse_in_new_process
@@ -42,6 +43,9 @@ from gage_eval.runs.record import ConfigRecord, FlowRunRecord, ProcessRecord, Ru
 from gage_eval.runs.recorder import Recorder
 from gage_eval.runs.scoring import scoring_processes
 from gage_eval.runs.sinks import RunSinks
+
+if TYPE_CHECKING:
+    from gage_eval.scoring.metrics.processes import ScoringProcesses
 
 # Tasks that run at once: enough to overlap the end of one with the start of the next, few enough to save memory.
 TASKS_AT_ONCE = 4
@@ -111,15 +115,18 @@ class RunSession:
         self.folder = self._folder(asked.locations, flow_run)
         refresh = self._refresh()
         self.recorder = Recorder(self.folder, refresh)
+        self._opened = ExitStack()
+        self._opened.callback(self.recorder.close)
         try:
             self._open(refresh, observers, blocks, host)
             if launcher is not None:
                 self.loaded.context.engines.pools = Pools(self.store, launcher, self._warn)
+            self._tell_start(flow_run)
         except BaseException as error:
-            # The folder is there: without this, the run would look as if it were killed.
-            self._record_end("failed" if isinstance(error, Exception) else "interrupted", str(error))
+            with self._opened:
+                # The folder is there: without this, the run would look as if it were killed.
+                self._record_end("failed" if isinstance(error, Exception) else "interrupted", str(error))
             raise
-        self._tell_start(flow_run)
 
     def _open(
         self,
@@ -132,14 +139,17 @@ class RunSession:
         sinks = RunSinks(
             self.folder, self.loaded.config.observability, settings, None if blocks is None else blocks.secret
         )
-        self._writer = EventWriter(self.folder.run_id, sinks.open())
-        self.observer = Observers([self._writer, self.recorder, *observers])
-        self._opened = ExitStack()
+        writer = EventWriter(self.folder.run_id, sinks.open())
+        self._opened.callback(writer.close)
+        self.observer = Observers([writer, self.recorder, *observers])
         if settings.enable_log_sink:
             level = logging.getLevelNamesMapping()[settings.log_sink_level]
-            self._opened.enter_context(log_events(self._writer, level))
+            self._opened.enter_context(log_events(writer, level))
+        processes = self._opened.enter_context(scoring_processes(self.store, settings.autoeval_workers))
         self.runtime = self._runtime(settings, host)
-        self.env = self._env(settings, refresh, self._sampling(settings, counts_all=sinks.counts_all_samples))
+        self._opened.callback(self.runtime.close)
+        sampling = self._sampling(settings, counts_all=sinks.counts_all_samples)
+        self.env = self._env(settings, refresh, sampling, processes)
         self._engines = _needed_engines(self.plan)
         self.tasks_at_once = 1 if settings.sequential else TASKS_AT_ONCE
 
@@ -206,7 +216,13 @@ class RunSession:
             loop=None if host is None else host.loop,
         )
 
-    def _env(self, settings: Settings, refresh: frozenset[tuple[str, str]], sampling: Sampling) -> Env:
+    def _env(
+        self,
+        settings: Settings,
+        refresh: frozenset[tuple[str, str]],
+        sampling: Sampling,
+        processes: "ScoringProcesses | None",
+    ) -> Env:
         return Env(
             store=self.store,
             runtime=self.runtime,
@@ -221,7 +237,7 @@ class RunSession:
             max_inflight=settings.max_inflight,
             prefetch_factor=settings.prefetch_factor,
             media_threads=settings.embed_media_threads,
-            processes=self._opened.enter_context(scoring_processes(self.store, settings.autoeval_workers)),
+            processes=processes,
         )
 
     def _sampling(self, settings: Settings, *, counts_all: bool) -> Sampling:
@@ -341,16 +357,9 @@ class RunSession:
             ended = GageError(
                 f"{failure('a plug-in or a library', error)} What was computed is kept; resume it: {self.folder.again}"
             )
-        try:
+        with self._opened:
             if ended is not None:
                 self._fail(ended)
-        finally:
-            try:
-                self.runtime.close()
-            finally:
-                self.recorder.close()
-                self._opened.close()
-                self._writer.close()
         if ended is not error and ended is not None:
             raise ended from error
 

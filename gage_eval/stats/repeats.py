@@ -42,7 +42,9 @@ def run_noise(repeats: npt.NDArray[np.float64]) -> RunNoise | None:
     if of_rows == 0:
         # If no row changes, the means can differ only by rounding.
         return RunNoise(runs, 0.0, 1.0)
-    return RunNoise(runs, max(0.0, of_means - of_rows), chi_square_tail((runs - 1) * of_means / of_rows, runs - 1))
+    excess = of_means - of_rows
+    variance = excess if excess > 1e-12 * of_rows else 0.0
+    return RunNoise(runs, variance, chi_square_tail((runs - 1) * of_means / of_rows, runs - 1))
 
 
 def skewness(values: npt.NDArray[np.float64]) -> float:

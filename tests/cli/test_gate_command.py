@@ -134,12 +134,29 @@ def test_more_than_one_row_in_a_hundred_without_a_partner_leaves_no_verdict(runs
     fewer = gage("gate", "fewer", "--baseline", "main")
     assert fewer.code == 0
     assert "INCONCLUSIVE" in fewer.out
+    assert gage("gate", "fewer", "--baseline", "main", "--fail-on", "inconclusive").code == 4
     assert "2.5% of the rows are scored in one run only" in fewer.out
     assert "10 of 400 samples are in one run only, or scored in one only: too many for a verdict" in (
         gage("compare", "good", "fewer").out
     )
     assert gage("run", "bad.yaml", "--run-id", "nearly", "--max-samples", "398").code == 0
     assert gage("gate", "nearly", "--baseline", "main").code == 3
+
+
+def test_a_task_that_the_baseline_lacks_is_never_passed_over(runs: Path, gage: Gage) -> None:
+    gage("baseline", "set", "main", "good")
+    more = yaml.safe_load((runs / "good.yaml").read_text(encoding="utf-8"))
+    more["tasks"] = [{"task_id": name, "dataset_id": "sums"} for name in ("sums", "new")]
+    (runs / "more.yaml").write_text(yaml.safe_dump(more), encoding="utf-8")
+    said = gage("run", "more.yaml", "--run-id", "more").out
+    sentence = "task 'new' is not in the baseline, so nothing watches it: gage baseline promote main more"
+    assert sentence in said
+    gated = gage("gate", "more", "--baseline", "main")
+    assert "INCONCLUSIVE" in gated.out
+    assert sentence in gated.out
+    assert gage("gate", "more", "--baseline", "main", "--json").json["unwatched"] == ["new"]
+    assert gage("gate", "more", "--baseline", "main", "--fail-on", "inconclusive").code == 4
+    assert sentence.replace("'", "&#39;") in (runs / ".gage/runs/more/report.html").read_text(encoding="utf-8")
 
 
 def test_promotion_asks_again_and_leaves_the_anchor(runs: Path, gage: Gage) -> None:
@@ -179,6 +196,7 @@ def test_a_collection_keeps_what_a_baseline_names(runs: Path, gage: Gage) -> Non
         (("gate", "bad", "--baseline", "mian"), "no baseline 'mian'. Baselines of 'small': main. Did you mean 'main'?"),
         (("gate", "bad", "--baseline", "main", "--tolerance", "-1"), "--tolerance: "),
         (("gate", "bad", "--baseline", "main", "--mode", "hope"), "--mode: "),
+        (("gate", "bad", "--baseline", "main", "--fail-on", "hope"), "--fail-on 'hope' is unknown"),
         (("gate", "bad", "--baseline", "main", "--allow-different", "prompt"), "--allow-different 'prompt' is unknown"),
         (("baseline", "set", "main", "bad"), "baseline 'main' of 'small' exists."),
         (("baseline", "set", "../up", "bad"), "'../up' cannot be the name of a baseline"),

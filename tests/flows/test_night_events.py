@@ -34,7 +34,12 @@ def test_a_verdict_that_asks_for_action_is_an_event(
     asked = two_models(tmp_path)
     unmeasured = night_of(asked, tmp_path, FIRST)
     tell(unmeasured, tmp_path)
-    assert emitted == []
+    assert [(name, payload["model"], payload["tasks"]) for name, payload in emitted] == [
+        ("gage.regression.unmeasured", "steady", []),
+        ("gage.regression.unmeasured", "shaky", []),
+    ]
+    assert "gage baseline set steady" in emitted[0][1]["problem"]
+    emitted.clear()
     set_baselines(unmeasured, tmp_path)
     answer(tmp_path, "shaky", right)
     tell(night_of(asked, tmp_path, SECOND), tmp_path)

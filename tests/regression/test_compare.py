@@ -184,6 +184,20 @@ def test_runs_without_a_common_task_are_refused(tmp_path: Path) -> None:
         compare(a, b)
 
 
+def test_runs_without_a_common_sample_are_not_comparable(tmp_path: Path) -> None:
+    write_questions(tmp_path, 40)
+    a = run(tmp_path, "a", set(range(20)))
+    rows = [{"id": f"other{n}", "question": f"{n} + 1 = ?", "answer": str(n + 1)} for n in range(40)]
+    (tmp_path / "rows.jsonl").write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in rows))
+    answers = [{"id": f"other{n}", "output": "no"} for n in range(40)]
+    (tmp_path / "others.jsonl").write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in answers))
+    recorded = {"path": "others.jsonl", "answer_field": "output"}
+    b = run(tmp_path, "b", set(), backends=[{"backend_id": "model", "type": "replay", "config": recorded}])
+    for allowed in ((), ("data",)):
+        with pytest.raises(InputError, match="task 'sums' is not comparable: no sample of b is in a"):
+            compare(a, b, allowed=allowed)
+
+
 def test_a_number_that_is_not_a_mean_is_refused(tmp_path: Path) -> None:
     write_questions(tmp_path, 40)
     metrics = [{"metric_id": "exact_match", "aggregation": "median"}]

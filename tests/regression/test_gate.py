@@ -94,6 +94,47 @@ def test_a_suite_passes_only_where_every_bound_does() -> None:
     assert suite_verdict({}) == "inconclusive"
 
 
+def test_a_suite_with_a_task_that_nothing_watches_is_at_best_inconclusive() -> None:
+    passed, worse, better = right_and_wrong(2000, 5, 5), right_and_wrong(1000, 0, 80), right_and_wrong(1000, 80, 0)
+    assert suite_verdict(judge({"a": passed}), ["b"]) == "inconclusive"
+    assert suite_verdict(judge({"a": better}), ["b"]) == "inconclusive"
+    assert suite_verdict(judge({"a": worse}), ["b"]) == "regressed"
+
+
+def test_bounds_that_few_pairs_do_not_show_are_unknown() -> None:
+    values = np.array([0.1, 0.4, 0.2, 0.9, 0.3])
+    for n, known in ((4, False), (5, True)):
+        one = evidence(PairedRows(values[:n], 1 - values[None, :n]))
+        assert (one.bounds is not None) == known
+        assert one.low > -np.inf
+    # Tango's interval is one of few pairs, too.
+    assert right_and_wrong(3, 1, 1).bounds is not None
+
+
+def test_equal_rows_claim_no_power() -> None:
+    for rows in (np.ones(10), np.zeros(10), np.full(10, 0.3)):
+        for current in (rows, rows - 0.1):
+            same = judge({"m": evidence(PairedRows(current, rows[None], binary=False))})["m"]
+            assert same.detectable is None
+    assert judge({"m": right_and_wrong(10, 0, 0)})["m"].detectable is None
+    assert judge({"m": right_and_wrong(10, 0, 1)})["m"].detectable is not None
+
+
+def test_the_bound_of_equal_rows_is_in_units_of_the_metric() -> None:
+    rows = np.full(30, 7.0)
+    share, rating = (evidence(PairedRows(rows, rows[None], width=width)) for width in (1, 9))
+    assert rating.low == pytest.approx(9 * share.low)
+    rule = GateRule(tolerance=0.1)
+    needed = judge({"m": rating}, rule)["m"].rows_needed
+    assert verdict(rating, rule) == "inconclusive"
+    assert needed is not None
+    enough = np.full(needed, 7.0)
+    assert verdict(evidence(PairedRows(enough, enough[None], width=9)), rule) == "passed"
+    # Without a declared range, the values show how far they can lie apart.
+    ranged = np.arange(30.0)
+    assert evidence(PairedRows(ranged, ranged[None])).low == pytest.approx(29 * share.low)
+
+
 def test_a_metric_with_many_unpaired_rows_is_inconclusive() -> None:
     one = right_and_wrong(1000, 0, 80)
     assert judge({"m": one}, unpaired={"m": 0.01})["m"].verdict == "regressed"

@@ -3,12 +3,13 @@
 import re
 from pathlib import Path
 from typing import Any
+from unittest.mock import DEFAULT, Mock
 
 import pytest
 import yaml
 
-from gage_eval.base.errors import InputError
-from gage_eval.regression import gate_report
+from gage_eval.base.errors import InputError, StoreError
+from gage_eval.regression import gate_report, nightly
 from gage_eval.regression.baselines import Baselines
 from gage_eval.regression.nightly import NightCell, Nightly
 from gage_eval.regression.pages import cell_page, night_page
@@ -71,6 +72,32 @@ def test_a_cell_that_crashes_leaves_the_others(asked: Nightly, tmp_path: Path) -
     assert {cell.model.name: cell.verdict for cell in night.cells} == {"steady": "failed", "shaky": "passed"}
     assert night.verdict == "failed"
     assert "steady.jsonl" in night.sentence
+
+
+def test_a_store_that_answers_wrongly_for_one_cell_leaves_the_others_and_the_verdicts(
+    asked: Nightly, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_baselines(night_of(asked, tmp_path, FIRST), tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(nightly, "trend", Mock(side_effect=StoreError("the bucket answers 500")))
+        night = night_of(asked, tmp_path, SECOND)
+    assert [(cell.verdict, cell.trend) for cell in night.cells] == [("passed", ()), ("passed", ())]
+    gate = nightly.gate_with_anchor
+    for error in (StoreError("the bucket answers 500"), ValueError("not a number")):
+        with monkeypatch.context() as patch:
+            patch.setattr(nightly, "gate_with_anchor", Mock(side_effect=[error, DEFAULT], wraps=gate))
+            night = night_of(asked, tmp_path, SECOND)
+        assert [cell.verdict for cell in night.cells] == ["unmeasured", "passed"]
+        assert str(error) in (night.cells[0].problem or "")
+
+
+def test_a_cell_that_cannot_be_told_or_has_no_config_leaves_the_others(asked: Nightly, tmp_path: Path) -> None:
+    told = Mock(side_effect=OSError("the server is away"))
+    night = night_of(asked, tmp_path, FIRST, told=told)
+    assert [cell.verdict for cell in night.cells] == ["unmeasured", "unmeasured"]
+    assert told.call_count == 2
+    lost = night_of(asked, tmp_path, SECOND, {"elsewhere.yaml": "elsewhere.yaml"})
+    assert [cell.verdict for cell in lost.cells] == ["failed", "failed"]
 
 
 def test_the_trend_of_a_cell_holds_its_own_nights_only(asked: Nightly, tmp_path: Path) -> None:

@@ -105,6 +105,18 @@ def test_an_interval_that_is_not_symmetric_is_shown_by_its_ends(
     assert f"<strong>{shown}</strong>" in report_html(scored)
 
 
+@pytest.mark.parametrize(
+    ("n", "interval", "shown"),
+    [(2, "t", "0.500 ± ?"), (4, "bootstrap", "0.500 ± ?"), (5, "t", "0.500 ± 0.400"), (3, "wilson", "0.500 ± 0.400")],
+)
+def test_an_interval_that_few_samples_do_not_show_is_unknown(n: int, interval: str, shown: str) -> None:
+    scored = summary([metric_row(value=0.5, ci_low=0.1, ci_high=0.9, n=n, interval=interval)])
+    assert score_text(scored.metrics[0]) == shown
+    page = report_html(scored)
+    assert f"<strong>{shown}</strong>" in page
+    assert ("0.100 … 0.900" in page) == ("?" not in shown)
+
+
 def test_plus_minus_is_half_of_the_interval() -> None:
     ((*_, score, _n, _t, _u, _e),) = score_rows(summary([metric_row(ci_low=0.792, ci_high=0.892)]))
     assert score == "0.842 ± 0.050"

@@ -1,5 +1,6 @@
 """No upload of a file that grows loses lines that it had before."""
 
+import os
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -8,9 +9,18 @@ import pytest
 
 from gage_eval.base.errors import StoreError
 from gage_eval.runs import appended
-from gage_eval.runs.appended import UploadedFile
+from gage_eval.runs.appended import LocalFile, UploadedFile
 
 NAME = "first/events.jsonl"
+
+
+def test_a_write_that_takes_a_part_of_the_lines_is_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write = os.write
+    monkeypatch.setattr(appended.os, "write", lambda file, data: write(file, data[:3]))
+    file = LocalFile(tmp_path / "events.jsonl")
+    file.append(b'{"a": 1}\n{"b": 2}\n')
+    file.close()
+    assert (tmp_path / "events.jsonl").read_bytes() == b'{"a": 1}\n{"b": 2}\n'
 
 
 class Bucket:

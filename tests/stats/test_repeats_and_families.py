@@ -76,3 +76,10 @@ def test_skewness_is_the_moment_coefficient() -> None:
     assert skewness(np.full(4, 0.1)) == 0.0
     assert skewness(np.array([])) == 0.0
     assert math.isfinite(skewness(np.array([1e-300, -1e-300])))
+
+
+def test_rounding_is_no_noise() -> None:
+    repeats = np.array([[1, 1, 0, 1, 0], [1, 0, 0, 0, 1], [1, 1, 0, 1, 1]], np.float64)
+    noise = run_noise(repeats)
+    assert noise is not None
+    assert noise.variance == 0

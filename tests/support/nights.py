@@ -1,6 +1,6 @@
 """Nights of two models with recorded answers, without a server."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import date
 from pathlib import Path
 
@@ -9,7 +9,7 @@ import yaml
 
 from gage_eval.engine.host import EngineHost
 from gage_eval.regression.baselines import Baselines
-from gage_eval.regression.nightly import Night, Nightly, run_night
+from gage_eval.regression.nightly import Night, NightCell, Nightly, run_night
 from gage_eval.runs import RunOptions, run_inline
 from gage_eval.runs.folder import has_run
 from gage_eval.runs.options import Locations
@@ -44,7 +44,13 @@ def two_models(folder: Path) -> Nightly:
     return Nightly.of_text(text, "nightly.yaml")
 
 
-def night_of(asked: Nightly, folder: Path, night: date, configs: Mapping[str, str] | None = None) -> Night:
+def night_of(
+    asked: Nightly,
+    folder: Path,
+    night: date,
+    configs: Mapping[str, str] | None = None,
+    told: Callable[[NightCell], None] = lambda cell: None,
+) -> Night:
     """Run a night, with the configs of the folder by default. The store is in the folder."""
     locations = Locations.at(str(folder / "store"))
 
@@ -53,7 +59,7 @@ def night_of(asked: Nightly, folder: Path, night: date, configs: Mapping[str, st
         asked = options.model_copy(update={"resume": has_run(locations, options.run_id)})
         return RunReader.open(locations, run_inline(asked, host=host).run_id)
 
-    return run_night(asked, night, configs or asked.configs_in(folder), locations, run)
+    return run_night(asked, night, configs or asked.configs_in(folder), locations, run, told)
 
 
 def set_baselines(night: Night, folder: Path) -> None:

@@ -29,6 +29,7 @@ class Measure:
         name: its shown name, such as ``exact_match,strict-match``.
         scale: what its values mean.
         threshold: the pass threshold of the task's score card; without one, an answer needs full credit.
+        aggregation: which of the measure's numbers over all samples; None for the answers' values alone.
     """
 
     metric_id: str
@@ -37,6 +38,7 @@ class Measure:
     name: str
     scale: Scale = DEFAULT
     threshold: float | None = None
+    aggregation: str | None = None
 
     @property
     def passes(self) -> float | None:

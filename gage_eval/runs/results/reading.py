@@ -11,6 +11,7 @@ artifacts, and answers in finished chunks and in the write-ahead logs.
 
 import logging
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -23,6 +24,7 @@ from gage_eval.base.inputs import INPUTS
 from gage_eval.base.stages import writer_of
 from gage_eval.data.sample.table import rows_of
 from gage_eval.pipeline.specs import Plan, ScoreSpec, TaskPlan
+from gage_eval.report.metric_names import metric_name
 from gage_eval.report.summary import Summary, TaskSummary
 from gage_eval.runs.options import Locations
 from gage_eval.runs.planned import planned_before
@@ -232,25 +234,44 @@ class TaskReader:
         Raises:
             InputError: there is no measure of this name, or nothing is scored.
         """
-        if not self.measures:
+        return self._named(self.measures, name)
+
+    def number(self, name: str | None = None) -> Measure:
+        """A measure with an aggregation, by the name under which its number is printed; the first one by default.
+
+        Raises:
+            InputError: there is no such number, or nothing is scored.
+        """
+        numbers = [
+            replace(one, name=metric_name(*key, row["aggregation"]), aggregation=row["aggregation"])
+            for one in self.measures
+            for key in [(one.metric_id, one.filter, one.value_key)]
+            for row in self._rows_of(one)
+        ]
+        printed = [one for one in numbers if one.name == name]
+        return self._named(printed or numbers, name)
+
+    def number_row(self, number: Measure) -> dict[str, Any]:
+        """The row of `tables.METRICS` that holds a number over all rows."""
+        return next(row for row in self._rows_of(number) if row["aggregation"] == number.aggregation)
+
+    def _rows_of(self, measure: Measure) -> Iterator[dict[str, Any]]:
+        wanted = (measure.metric_id, measure.filter, measure.value_key)
+        for row in self.metrics:
+            if row["slice_field"] is None and (row["metric_id"], row["filter"], row["value_key"]) == wanted:
+                yield row
+
+    def _named(self, known: Sequence[Measure], name: str | None) -> Measure:
+        if not known:
             raise self._missing("auto_eval")
-        found = [one for one in self.measures if name in (None, one.name, one.metric_id)]
-        if not found:
-            names = [one.name for one in self.measures]
+        found = next((one for one in known if name in (None, one.name, one.metric_id)), None)
+        if found is None:
+            names = [one.name for one in known]
             raise InputError(
                 f"task '{self.task_id}' has no metric '{name}'. Metrics: {', '.join(names)}."
                 f"{closest(name or '', names)}"
             )
-        return found[0]
-
-    def number(self, measure: Measure) -> dict[str, Any]:
-        """The row of `tables.METRICS` that holds a measure over all rows."""
-        wanted = (measure.metric_id, measure.filter, measure.value_key)
-        return next(
-            row
-            for row in self.metrics
-            if row["slice_field"] is None and (row["metric_id"], row["filter"], row["value_key"]) == wanted
-        )
+        return found
 
     def response_table(self) -> pa.Table:
         """All responses so far in one table.

@@ -37,6 +37,11 @@ class Scale:
         """The value of an answer that cannot be read; None where less is better and the range has no end."""
         return 0.0 if self.higher_is_better is not False else self.high
 
+    @property
+    def width(self) -> float | None:
+        """The length of the range; None where it has an end without a bound."""
+        return None if self.low is None or self.high is None else self.high - self.low
+
     def is_right(self, value: float) -> bool:
         """Whether a value has full credit."""
         if self.perfect is None:

@@ -34,7 +34,7 @@ def message(folder: Path, **params: Any) -> str:
 
 
 def test_records_keep_their_text_and_line(tmp_path: Path) -> None:
-    write(tmp_path, "d.jsonl", '\ufeff{"a": 1.0}\n\n  \n{"b":2}\r\nbroken\n{"c": 3}')
+    write(tmp_path, "d.jsonl", '\ufeff{"a": 1.0}\n\n  \n{"b":2}\r\nbroken\n\ufeff{"c": 3}')
     assert load(tmp_path, path="d.jsonl") == [
         (1, '{"a": 1.0}'),
         (4, '{"b":2}'),

@@ -3,17 +3,24 @@
     @aggregation("median", version=1)
     def median(rows: Counted) -> Aggregate: ...
 
+    @mean_over_samples("best", version=3)
+    def best(values: Sequence[float], scale: Scale) -> float | None: ...
+
+The second one reduces each sample's replicates to one value, and its number is the mean over samples. Such numbers are
+the ones that two runs can be compared by, sample by sample.
+
 A name may hold one whole number, as ``pass@{k}``: the config says ``pass@5`` and the function gets ``k=5``.
 A corpus number (BLEU, perplexity, a ratio) needs more than the values. The metric stores it in ``Score.components``
 as ``{value key: [numbers]}``, and an aggregation with ``terms=True`` gets these as a matrix. So the number can be
 computed again from the stored scores, without any text.
 """
 
+import math
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
@@ -172,6 +179,26 @@ class Aggregation:
         """Whether it counts right answers, which only some metrics have."""
         return bool(self.plugin.info.get("counts_right"))
 
+    @property
+    def is_mean(self) -> bool:
+        """Whether its number is the (weighted) mean over samples of `per_sample`."""
+        return "per_sample" in self.plugin.info
+
+    def per_sample(self, values: Sequence[float], scale: Scale) -> float | None:
+        """The value of one sample, from those of its replicates; None if it does not count.
+
+        Args:
+            values: of the sample's answers that count, in the order of replicates; at least one.
+            scale: what they mean.
+        """
+        value: float | None
+        if self.plugin.is_builtin:
+            value = self.plugin.info["per_sample"](values, scale, **self.arguments)
+        else:
+            with plugin_errors(f"{self.plugin.location}()"):
+                value = self.plugin.info["per_sample"](values, scale, **self.arguments)
+        return value
+
     def scale_of(self, scale: Scale) -> Scale:
         """The scale of its number, for values on ``scale``."""
         if self.counts_right:
@@ -236,6 +263,7 @@ def aggregation(
     counts_right: bool = False,
     largest: int = 10_000,
     libraries: Sequence[str] = (),
+    per_sample: Callable[..., float | None] | None = None,
 ) -> Callable[[F], F]:
     """Decorator: register a function of `Counted` that returns an `Aggregate`, or several by suffix.
 
@@ -250,6 +278,8 @@ def aggregation(
         counts_right: it counts right answers; a metric by which no answer is right is refused.
         largest: the largest number that its name may hold.
         libraries: distributions whose version is part of its identity.
+        per_sample: reduces the values of a sample's replicates, on a `Scale`, to one value or None, if the number is
+            the mean over samples of these values, weighted where there are weights.
     """
     register: Callable[[F], F] = aggregations.register(
         name,
@@ -262,7 +292,36 @@ def aggregation(
         counts_right=counts_right,
         largest=largest,
         libraries=tuple(libraries),
+        **({} if per_sample is None else {"per_sample": per_sample}),
     )
+    return register
+
+
+def mean_over_samples(
+    name: str, *, version: int = 1, counts_right: bool = False, largest: int = 10_000
+) -> Callable[[F], F]:
+    """Decorator: register a function that reduces one sample's values; the number is the mean over samples.
+
+    The function gets the values of the sample's replicates, their `Scale` and the parameter in the name. It returns
+    the sample's value, or None to leave the sample out.
+
+    Args:
+        name, version, counts_right, largest: as for `aggregation`.
+    """
+
+    def register(per_sample: F) -> F:
+        def aggregate(rows: Counted, **arguments: int) -> Aggregate:
+            reduce = partial(per_sample, scale=rows.scale, **arguments)
+            return mean_of(rows.reduced(lambda values: reduce(values.tolist()), SHARE if counts_right else None))
+
+        for attribute in ("__module__", "__name__", "__qualname__", "__doc__"):
+            setattr(aggregate, attribute, getattr(per_sample, attribute))
+        decorate = aggregation(
+            name, version=version, clusters=True, counts_right=counts_right, largest=largest, per_sample=per_sample
+        )
+        decorate(aggregate)
+        return per_sample
+
     return register
 
 
@@ -291,6 +350,11 @@ def find_aggregation(name: str) -> Aggregation:
         if "{" not in plugin.name:
             return Aggregation(plugin.name, plugin)
     raise InputError(f"no aggregation '{name}'. Known: {', '.join(known)}.{closest(name, known)}")
+
+
+def mean_value(values: Sequence[float], _scale: Scale = DEFAULT) -> float:
+    """The mean of a sample's replicates."""
+    return math.fsum(values) / len(values)
 
 
 def mean_of(samples: Samples) -> Aggregate:

@@ -3,19 +3,26 @@
 import numpy as np
 
 from gage_eval.base.errors import InputError
-from gage_eval.scoring.metrics.aggregations.base import Aggregate, Counted, aggregation, mean_of, weighted_mean_of
+from gage_eval.scoring.metrics.aggregations.base import (
+    Aggregate,
+    Counted,
+    aggregation,
+    mean_of,
+    mean_value,
+    weighted_mean_of,
+)
 from gage_eval.stats import mean_stderr, quantile, quantile_interval
 
 _MOST_CATEGORIES = 1000
 
 
-@aggregation("mean", version=4, clusters=True)
+@aggregation("mean", version=4, clusters=True, per_sample=mean_value)
 def mean(rows: Counted) -> Aggregate:
     """The mean; Wilson's interval for values that the metric declares 0 or 1, else Student's within its ``bounds``."""
     return mean_of(rows.samples)
 
 
-@aggregation("weighted_mean", version=3, clusters=True, weights=True)
+@aggregation("weighted_mean", version=3, clusters=True, weights=True, per_sample=mean_value)
 def weighted_mean(rows: Counted) -> Aggregate:
     """Σwx/Σw with the metric's ``weight_field``; without one the mean."""
     return weighted_mean_of(rows.samples)

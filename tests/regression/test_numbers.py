@@ -1,0 +1,203 @@
+"""Promises of compared numbers: each number of a table can be compared by its printed name, and is the same number."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gage_eval.base.errors import InputError
+from gage_eval.extend.registry import aggregations
+from gage_eval.regression.baselines import Baselines
+from gage_eval.regression.compare import Compared, compare
+from gage_eval.regression.evidence import PairedRows, evidence
+from gage_eval.regression.gate import GateRule
+from gage_eval.regression.gating import gate
+from gage_eval.regression.row_scores import RowScores, aggregation_of, pair, reduced
+from gage_eval.regression.trend import trend
+from gage_eval.runs import RunOptions, run_inline
+from gage_eval.runs.options import Locations
+from gage_eval.runs.results.outcomes import Measure
+from gage_eval.runs.results.reading import RunReader
+from gage_eval.scoring.metrics.aggregations.base import Counted, find_aggregation
+from gage_eval.scoring.metrics.scale import DEFAULT, Scale
+from gage_eval.store import Store
+
+SCALES = {
+    "share": Scale(low=0, high=1, binary=True),
+    "undeclared": DEFAULT,
+    "percent": Scale(low=0, high=100, perfect=100),
+    "distance": Scale(higher_is_better=False, perfect=0),
+    "rating": Scale(low=1, high=10, perfect=10),
+    "length": Scale(higher_is_better=None, perfect=None),
+}
+OWN_METRICS = """
+from gage_eval.plugins import metric
+
+@metric("percent", value="pct", bounds=(0, 100), perfect=100)
+def percent(prediction: str) -> float:
+    return float(prediction)
+
+@metric("distance", value="distance", perfect=0, higher_is_better=False)
+def distance(prediction: str) -> float:
+    return float(prediction)
+"""
+
+
+def names_of(plugin_name: str) -> str:
+    return plugin_name.replace("{k}", "2").replace("{q}", "90")
+
+
+@pytest.mark.parametrize("name", [names_of(plugin.name) for plugin in aggregations])
+@given(data=st.data())
+@settings(max_examples=40, deadline=None)
+def test_a_compared_number_is_that_of_the_table_or_is_refused(name: str, data: st.DataObject) -> None:
+    how, scale = find_aggregation(name), SCALES[data.draw(st.sampled_from(sorted(SCALES)))]
+    measure = Measure("m", None, "v", name, scale, aggregation=name)
+    if not how.is_mean:
+        with pytest.raises(InputError, match="not a mean over samples"):
+            aggregation_of("task", measure)
+        return
+    values = [0.0, 1.0] if scale.binary else [0.0, 0.5, 1.0, 1.8, 10.0, 100.0]
+    replicates = st.lists(st.sampled_from(values), min_size=1, max_size=4)
+    samples = data.draw(st.lists(replicates, min_size=1, max_size=12))
+    codes = np.repeat(np.arange(len(samples)), [len(one) for one in samples])
+    flat = np.array([value for one in samples for value in one])
+    weights = None
+    if how.takes_weights:
+        drawn = data.draw(st.lists(st.sampled_from([0.0, 0.5, 1, 3]), min_size=len(samples), max_size=len(samples)))
+        weights = np.array(drawn, np.float64)
+    of_rows = None if weights is None else weights[codes]
+    table = how.compute(Counted(codes, flat, weights=of_rows, scale=scale))[""].value
+    per_sample = reduced(flat, codes, len(samples), aggregation_of("task", measure), scale)
+    ids = pa.chunked_array([[f"s{n}" for n in range(len(samples))]])
+    scores = RowScores(ids, per_sample, single=False, weights=weights)
+    compared = evidence(pair(scores, [scores]).rows)
+    assert (compared.current is None) == (table is None)
+    if table is not None:
+        assert compared.current == pytest.approx(table)
+        assert compared.baseline == pytest.approx(table)
+
+
+@pytest.fixture
+def scored(tmp_path: Path) -> Callable[..., RunReader]:
+    """Makes a run of samples with recorded answers."""
+    (tmp_path / "own.py").write_text(OWN_METRICS, encoding="utf-8")
+
+    def run(run_id: str, answers: list[str], metric: dict[str, Any], **sample: Any) -> RunReader:
+        lines = [orjson.dumps({"id": f"s{n}", "output": text}) for n, text in enumerate(answers)]
+        (tmp_path / f"{run_id}.jsonl").write_bytes(b"\n".join(lines))
+        records = [
+            {"id": f"s{n}", "question": f"{n}?", "answer": "1 2", **{key: value[n] for key, value in sample.items()}}
+            for n in range(len(answers))
+        ]
+        config = {
+            "metadata": {"name": "numbers"},
+            "datasets": [{"dataset_id": "d", "loader": "inline", "params": {"records": records}}],
+            "backends": [
+                {
+                    "backend_id": "m",
+                    "type": "replay",
+                    "config": {"path": f"{run_id}.jsonl", "answer_field": "output"},
+                }
+            ],
+            "metrics": [metric],
+            "tasks": [{"task_id": "t", "dataset_id": "d", "replicates": 2}],
+        }
+        (tmp_path / f"{run_id}.yaml").write_bytes(orjson.dumps(config))
+        store = str(tmp_path / "store")
+        run_inline(RunOptions(config=str(tmp_path / f"{run_id}.yaml"), run_id=run_id, store=store))
+        return RunReader.open(Locations.at(store), run_id)
+
+    return run
+
+
+def shown(run: RunReader, name: str) -> float | None:
+    (number,) = (one for task in run.summary.tasks for one in task.metrics if one.name == name)
+    return number.value
+
+
+def only(found: list[Compared]) -> Compared:
+    (one,) = found
+    return one
+
+
+HALF = 20
+CASES = {
+    "percent pct pass@2": (
+        {"metric_id": "percent", "implementation": "own.py:percent", "aggregation": ["mean", "pass@2"]},
+        ["100"] * HALF + ["50"] * HALF,
+        ["50"] * HALF + ["100"] * HALF,
+        (0.5, 0.5, 0.0),
+    ),
+    "distance pass@1": (
+        {"metric_id": "distance", "implementation": "own.py:distance", "aggregation": "pass@1"},
+        ["0"] * 36 + ["3"] * 4,
+        ["0"] * 16 + ["3"] * 24,
+        (0.9, 0.4, -0.5),
+    ),
+    "token_f1 f1 pass@1": (
+        {"metric_id": "token_f1", "aggregation": "pass@1"},
+        ["1"] * 40,
+        ["2"] * 40,
+        (0.0, 0.0, 0.0),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_compare_gate_and_trend_show_the_number_of_the_table(scored: Callable[..., RunReader], name: str) -> None:
+    metric, before, after, expected = CASES[name]
+    a, b = scored("a", before, metric), scored("b", after, metric)
+    one = only(compare(a, b, metric=name))
+    assert one.task.measure.name == name
+    assert (one.evidence.baseline, one.evidence.current) == (shown(a, name), shown(b, name))
+    assert (one.evidence.baseline, one.evidence.current, one.evidence.difference) == pytest.approx(expected)
+    entry = Baselines(Store.open(a.stored.folder.locations.store)).add("main", [a], promote=False)
+    gated = gate(b, entry, GateRule(), metric=name)
+    assert gated.metrics == {"t": name}
+    assert gated.tasks[0].judged.evidence.current == shown(b, name)
+    points = trend(b.stored.folder.locations, entry, metrics=gated.metrics)
+    assert {(point.run_id, point.metric, point.value) for point in points} == {
+        ("a", name, shown(a, name)),
+        ("b", name, shown(b, name)),
+    }
+
+
+def test_a_change_within_samples_is_seen_on_every_scale(scored: Callable[..., RunReader]) -> None:
+    metric, before, after, _ = CASES["percent pct pass@2"]
+    one = only(compare(scored("a", before, metric), scored("b", after, metric), metric="percent pct pass@2"))
+    assert (len(one.task.better), len(one.task.worse)) == (HALF, HALF)
+    assert not one.task.is_unchanged
+
+
+def test_weighted_means_are_compared_with_their_weights(scored: Callable[..., RunReader]) -> None:
+    metric = {
+        "metric_id": "exact_match",
+        "aggregation": "weighted_mean",
+        "weight_field": "metadata.weight",
+    }
+    weights = [{"weight": 1.0 if n < HALF else 3.0} for n in range(2 * HALF)]
+    a = scored("a", ["1 2"] * 2 * HALF, metric, metadata=weights)
+    b = scored("b", ["1 2"] * HALF + ["no"] * 10 + ["1 2"] * 10, metric, metadata=weights)
+    one = only(compare(a, b))
+    assert one.evidence.current == shown(b, "exact_match") == pytest.approx(50 / 80)
+    assert one.evidence.difference == pytest.approx(-30 / 80)
+    assert one.evidence.test == "t"
+
+
+def test_the_spread_of_a_weighted_difference_is_that_of_the_weighted_mean() -> None:
+    rng = np.random.default_rng(1)
+    current, baseline, weights = rng.random(200), rng.random((1, 200)), rng.integers(1, 5, 200).astype(np.float64)
+    one = evidence(PairedRows(current, baseline, weights=weights))
+    moved = current - baseline[0]
+    mean = np.sum(weights * moved) / weights.sum()
+    expected = np.sqrt(200 / 199 * np.sum((weights * (moved - mean)) ** 2)) / weights.sum()
+    assert one.stderr == pytest.approx(expected)
+    plain = evidence(PairedRows(current, baseline))
+    assert evidence(PairedRows(current, baseline, weights=np.full(200, 2.0))).stderr == pytest.approx(plain.stderr)
