@@ -12,6 +12,7 @@ from gage_eval.base.canonical import JsonValue, encode
 from gage_eval.base.errors import InputError
 from gage_eval.base.marks import scheduling, semantic
 from gage_eval.base.statuses import FINISH_STATUSES
+from gage_eval.data.sample.rules import RESERVED_PARAMS
 from gage_eval.extend import registry
 from gage_eval.models.backends import echo_likelihood
 from gage_eval.models.backends.base import (
@@ -35,8 +36,7 @@ from gage_eval.models.client.types import Request, Response, token_count
 OPENAI = "https://api.openai.com/v1"
 # Extra fields of a streamed request. They are not part of the body, because streaming does not change the question.
 _STREAMED = b'{"stream":true,"stream_options":{"include_usage":true},'
-_RESERVED = ("model", "messages", "prompt", "stream", "stream_options", "n")
-_RESERVED_SET = frozenset(_RESERVED)
+_RESERVED = frozenset(RESERVED_PARAMS)
 
 
 class OpenAIHTTPConfig(KeyedConfig, ThinkingConfig):
@@ -71,7 +71,7 @@ class OpenAIHTTPConfig(KeyedConfig, ThinkingConfig):
     @model_validator(mode="after")
     def _no_reserved_parameters(self) -> "OpenAIHTTPConfig":
         for where, names in (("default_params.", self.default_params), ("", self.model_extra or {})):
-            for name in _RESERVED:
+            for name in RESERVED_PARAMS:
                 if name in names:
                     raise ValueError(f"{where}{name} is set by gage-eval itself: remove it")
         return self
@@ -112,8 +112,8 @@ class OpenAIHTTP(BaseBackend[OpenAIHTTPConfig]):
             InputError: a parameter would change what is asked of whom (model, messages, stream, n, …).
         """
         body: dict[str, JsonValue] = {**self._constant, **self._mapped(request.params)}
-        if not _RESERVED_SET.isdisjoint(body):
-            name = next(name for name in _RESERVED if name in body)
+        if not _RESERVED.isdisjoint(body):
+            name = next(name for name in RESERVED_PARAMS if name in body)
             raise InputError(f"sample '{request.sample_id}': parameter '{name}' is set by gage-eval itself: remove it.")
         body["model"] = self._model
         if request.kind == "likelihood":
