@@ -13,6 +13,7 @@ from typing import Any
 
 from gage_eval.base.canonical import JsonValue
 from gage_eval.base.errors import closest
+from gage_eval.data.sample.rules import RESERVED_PARAMS
 
 _PLACE = "eval_config.judge"
 # Settings that refer to a section of the config, and what they name.
@@ -49,6 +50,9 @@ def judge_override(config: JsonValue, prompts: Iterable[str], adapters: Iterable
             return JudgeOverride(refused=f"{_PLACE} has no '{name}': {', '.join(_KEYS)}.{closest(name, _KEYS)}")
         if name not in _REFERENCES and not isinstance(value, Mapping):
             return JudgeOverride(refused=f"{_PLACE}.{name} is not a mapping")
+    for name in RESERVED_PARAMS:
+        if name in given.get("params", ()):
+            return JudgeOverride(refused=f"{_PLACE}.params.{name} is set by gage-eval itself")
     for name, known in (("adapter_id", list(adapters)), ("prompt_id", list(prompts))):
         wanted = given.get(name)
         if wanted is not None and wanted not in known:

@@ -17,7 +17,9 @@ _SHOWN = 3
 
 def rejects_table(rows: Sequence[tuple[int, str | None, int | None, str, str, str]]) -> pa.Table:
     """`tables.REJECTS` of (row_index, file, line, stage, reason, record) rows."""
-    columns = zip(*rows, strict=True) if rows else [()] * len(REJECTS.arrow)
+    # A reason repeats what a record holds, and no table holds half of a surrogate pair.
+    stored = [(*place, reason.encode(errors="backslashreplace").decode(), record) for *place, reason, record in rows]
+    columns = zip(*stored, strict=True) if stored else [()] * len(REJECTS.arrow)
     arrays = [pa.array(list(column), field.type) for column, field in zip(columns, REJECTS.arrow, strict=True)]
     return pa.Table.from_arrays(arrays, schema=REJECTS.arrow)
 

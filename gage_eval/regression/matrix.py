@@ -1,7 +1,5 @@
 """Suites × models: every cell is a run, and every model gets the range of ranks that chance does not exclude."""
 
-import csv
-import io
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,6 +17,7 @@ from gage_eval.models.backends.base import Blocks
 from gage_eval.regression.compare import ScoredTask, TaskComparison
 from gage_eval.runs.options import SUITE_PREFIX, Locations, RunOptions
 from gage_eval.runs.results.reading import RunReader
+from gage_eval.runs.results.tabular import csv_records
 from gage_eval.runs.sequence import run_in_turn
 from gage_eval.stats.multiple import holm
 
@@ -296,13 +295,12 @@ def _of_task(row: str, task_id: str, runs: Mapping[str, RunReader]) -> Iterator[
 
 def as_csv(found: Sequence[Standing]) -> str:
     """One line per model and task."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(("row", "task", "metric", "model", "value", "ci_low", "ci_high", "n", "rank_best", "rank_worst"))
-    for one in found:
-        numbers = (one.value, one.low, one.high, one.n, one.best, one.worst)
-        writer.writerow((one.row, one.task_id, one.metric, one.model, *numbers))
-    return out.getvalue()
+    names = ("row", "task", "metric", "model", "value", "ci_low", "ci_high", "n", "rank_best", "rank_worst")
+    cells = (
+        (one.row, one.task_id, one.metric, one.model, one.value, one.low, one.high, one.n, one.best, one.worst)
+        for one in found
+    )
+    return b"".join(csv_records((dict(zip(names, row, strict=True)) for row in cells), names)).decode()
 
 
 def table(found: Sequence[Standing], cells: Sequence[Cell]) -> tuple[list[str], list[list[str]]]:

@@ -332,6 +332,7 @@ def test_too_many_errors_of_a_named_judge_end_the_run_and_name_their_cause(bench
         ("x", "is not a mapping"),
         ({"prompt": "x"}, "has no 'prompt'.*Did you mean 'prompt_id'"),
         ({"params": 3}, "params is not a mapping"),
+        ({"params": {"n": 2}}, "params.n is set by gage-eval itself"),
         ({"prompt_id": 3}, "no prompt '3'"),
         ({"adapter_id": ["x"]}, "no judge"),
     ],

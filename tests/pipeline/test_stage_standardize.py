@@ -31,6 +31,21 @@ def test_a_reject_keeps_its_line_its_reason_and_its_record(bench: Bench) -> None
     assert [row["row_index"] for row in bench.rows(result, "samples")] == [0, 3]
 
 
+def test_a_reject_whose_reason_holds_half_a_surrogate_pair_costs_its_record_alone(bench: Bench) -> None:
+    bench.write([question(0), '{"question": "q", "choices": ["a", "b"], "answer": "\\ud800"}'])
+    rejects = bench.rows(bench.standardize(bench.load(), on_reject="skip"), "rejects")
+    assert [row["row_index"] for row in rejects] == [1]
+    assert "\\ud800" in rejects[0]["reason"]
+
+
+@pytest.mark.parametrize("field", ["sampling_params", "generation_params"])
+def test_a_record_that_sets_what_gage_sets_itself_is_rejected(bench: Bench, field: str) -> None:
+    bench.write([question(0), question(1, **{field: {"n": 2}}), question(2, **{field: {"temperature": 1}})])
+    result = bench.standardize(bench.load(), on_reject="skip")
+    assert [row["row_index"] for row in bench.rows(result, "samples")] == [0, 2]
+    assert [row["reason"] for row in bench.rows(result, "rejects")] == [f"{field}.n is set by gage-eval itself."]
+
+
 def test_rejects_shrink_a_part_and_move_no_boundary(bench: Bench) -> None:
     bench.write([question(row) if row % 3 else "7" for row in range(PART_ROWS + 10)])
     raw = bench.load()

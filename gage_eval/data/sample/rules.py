@@ -29,6 +29,9 @@ _ROLES = frozenset(ROLES)
 _MEDIA = frozenset(MEDIA_TYPES)
 _Rule = Callable[[Any, str], Any]
 
+RESERVED_PARAMS = ("model", "messages", "prompt", "stream", "stream_options", "n")
+"""Parameters of a request that would change what is asked of whom: nobody sets them but gage-eval itself."""
+
 
 def normalise_sample(record: Mapping[str, Any], *, default_id: str | None = None) -> dict[str, Any]:
     """The record in the canonical form of a Sample: plain JSON values, absent fields omitted.
@@ -240,6 +243,14 @@ def _medium(value: Any, where: str) -> dict[str, Any]:
     return value.copy() if len(value) == 1 else _object(value, where)
 
 
+def _params(value: Any, where: str) -> dict[str, Any]:
+    out = _object(value, where)
+    for name in RESERVED_PARAMS:
+        if name in out:
+            raise RecordRejected(f"{where}.{name} is set by gage-eval itself.")
+    return out
+
+
 def _options(value: Any, where: str) -> list[dict[str, str]]:
     if type(value) is not list:
         _wrong(where, "a list of options", value)
@@ -426,8 +437,8 @@ _FIELDS: dict[str, _Rule] = {
     "metadata": _object,
     "data_tag": _object,
     "raw_assets": _object,
-    "sampling_params": _object,
-    "generation_params": _object,
+    "sampling_params": _params,
+    "generation_params": _params,
     "eval_config": _object,
     "unconditioned_input": _unconditioned,
     "predict_result": _array,

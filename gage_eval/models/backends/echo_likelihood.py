@@ -9,7 +9,8 @@ from typing import Any
 from gage_eval.base.canonical import encode
 from gage_eval.base.errors import EndpointFailed
 from gage_eval.models.backends.worker.likelihood import by_context, entry, split
-from gage_eval.models.client.http import HTTPEndpoint, Malformed, parse_json
+from gage_eval.models.client.http import HTTPEndpoint
+from gage_eval.models.client.payload import Malformed, model_fingerprint
 from gage_eval.models.client.types import Request, Response, token_count
 
 
@@ -36,20 +37,18 @@ async def answer(endpoint: HTTPEndpoint, model: str, request: Request) -> Respon
         return Response("error", error_kind="empty_context", errors=[text])
     found: list[dict[str, Any]] = []
 
-    def read(reply: bytes) -> Response:
+    def read(value: Any) -> Response:
         nonlocal found
-        value = parse_json(reply)
         if not isinstance(value, dict) or not isinstance(value.get("choices"), list) or not value["choices"]:
             raise Malformed("the answer has no choices")
         try:
             ordered = sorted(value["choices"], key=lambda choice: choice["index"])
             found = [_entry(*pair, choice) for pair, choice in zip(pairs, ordered, strict=True)]
-        except (TypeError, KeyError, ValueError, IndexError, AttributeError):
+        except (TypeError, KeyError, ValueError, IndexError, AttributeError, OverflowError):
             raise _NoEcho from None
-        runs = [str(value[name]) for name in ("model", "system_fingerprint") if value.get(name)]
         usage = value.get("usage")
         tokens = token_count(usage.get("prompt_tokens") if isinstance(usage, dict) else None)
-        return Response("ok", prompt_tokens=tokens, model_fingerprint=" ".join(runs) or None)
+        return Response("ok", prompt_tokens=tokens, model_fingerprint=model_fingerprint(value))
 
     body = {
         "model": model,

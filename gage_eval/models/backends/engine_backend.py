@@ -9,6 +9,7 @@ from typing import Any, Generic, TypeVar
 
 from gage_eval.base.canonical import JsonValue
 from gage_eval.base.errors import EndpointFailed, InputError
+from gage_eval.data.sample.rules import RESERVED_PARAMS
 from gage_eval.models.backends.base import BackendContext, BaseBackend, is_empty, skipped
 from gage_eval.models.backends.checkpoint import CheckpointConfig
 from gage_eval.models.backends.engine_worker import Worker
@@ -19,7 +20,6 @@ from gage_eval.models.client.limiter import Limiter
 from gage_eval.models.client.types import Request, Response
 
 ConfigT = TypeVar("ConfigT", bound=CheckpointConfig)
-_RESERVED = ("messages", "prompt", "n", "stream", "model")
 
 
 class EngineBackend(BaseBackend[ConfigT], Generic[ConfigT]):
@@ -53,7 +53,7 @@ class EngineBackend(BaseBackend[ConfigT], Generic[ConfigT]):
         Raises:
             InputError: a parameter would change what is asked.
         """
-        for name in _RESERVED:
+        for name in RESERVED_PARAMS:
             if name in request.params or name in self.config.default_params:
                 raise InputError(f"parameter '{name}' is set by gage-eval itself: remove it.")
         return super().body(request)

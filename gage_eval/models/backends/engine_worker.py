@@ -15,7 +15,7 @@ from gage_eval.base.errors import EndpointFailed
 from gage_eval.models.backends import worker
 from gage_eval.models.backends.child import Child
 from gage_eval.models.backends.worker.serve import LINE_BYTES
-from gage_eval.models.client.http import Malformed, parse_json
+from gage_eval.models.client.payload import Malformed, parse_json
 from gage_eval.models.client.types import Response
 
 _log = logging.getLogger(__name__)

@@ -12,6 +12,7 @@ from gage_eval.base.canonical import JsonValue, encode
 from gage_eval.base.errors import InputError
 from gage_eval.base.marks import scheduling, semantic
 from gage_eval.base.statuses import FINISH_STATUSES
+from gage_eval.data.sample.rules import RESERVED_PARAMS
 from gage_eval.extend import registry
 from gage_eval.models.backends import echo_likelihood
 from gage_eval.models.backends.base import (
@@ -26,16 +27,16 @@ from gage_eval.models.backends.base import (
 )
 from gage_eval.models.backends.media import MEDIA_REFERENCE, with_media
 from gage_eval.models.backends.thinking import take_thinking
-from gage_eval.models.client.http import HTTPEndpoint, Malformed, parse_json
+from gage_eval.models.client.http import HTTPEndpoint
 from gage_eval.models.client.limiter import Limiter
 from gage_eval.models.client.pace import Rates
+from gage_eval.models.client.payload import Malformed, model_fingerprint, shown
 from gage_eval.models.client.types import Request, Response, token_count
 
 OPENAI = "https://api.openai.com/v1"
 # Extra fields of a streamed request. They are not part of the body, because streaming does not change the question.
 _STREAMED = b'{"stream":true,"stream_options":{"include_usage":true},'
-_RESERVED = ("model", "messages", "prompt", "stream", "stream_options", "n")
-_RESERVED_SET = frozenset(_RESERVED)
+_RESERVED = frozenset(RESERVED_PARAMS)
 
 
 class OpenAIHTTPConfig(KeyedConfig, ThinkingConfig):
@@ -70,7 +71,7 @@ class OpenAIHTTPConfig(KeyedConfig, ThinkingConfig):
     @model_validator(mode="after")
     def _no_reserved_parameters(self) -> "OpenAIHTTPConfig":
         for where, names in (("default_params.", self.default_params), ("", self.model_extra or {})):
-            for name in _RESERVED:
+            for name in RESERVED_PARAMS:
                 if name in names:
                     raise ValueError(f"{where}{name} is set by gage-eval itself: remove it")
         return self
@@ -111,8 +112,8 @@ class OpenAIHTTP(BaseBackend[OpenAIHTTPConfig]):
             InputError: a parameter would change what is asked of whom (model, messages, stream, n, …).
         """
         body: dict[str, JsonValue] = {**self._constant, **self._mapped(request.params)}
-        if not _RESERVED_SET.isdisjoint(body):
-            name = next(name for name in _RESERVED if name in body)
+        if not _RESERVED.isdisjoint(body):
+            name = next(name for name in RESERVED_PARAMS if name in body)
             raise InputError(f"sample '{request.sample_id}': parameter '{name}' is set by gage-eval itself: remove it.")
         body["model"] = self._model
         if request.kind == "likelihood":
@@ -206,23 +207,26 @@ class OpenAIHTTP(BaseBackend[OpenAIHTTPConfig]):
         return encode(body)
 
 
-def read_chat(text: bytes) -> Response:
-    """The response in the body of a chat completion.
+def read_chat(reply: Any) -> Response:
+    """The response in a chat completion.
 
     Raises:
-        Malformed: no JSON, or no message in it.
+        Malformed: no message in it, or one that cannot be read.
     """
-    reply = parse_json(text)
     choice = _first_choice(reply)
     message = choice.get("message")
     if not isinstance(message, dict):
         raise Malformed("the answer has no choices[0].message")
     content = message.get("content")
     if isinstance(content, list):
-        content = "".join(part["text"] for part in content if isinstance(part, dict) and _text(part.get("text")))
-    refusal = _text(message.get("refusal"))
+        content = _text_of(content)
+    refusal = message.get("refusal") or None
+    if refusal is not None and not isinstance(refusal, str):
+        raise Malformed("the answer's refusal is not a text")
     reasoning = _text(message.get("reasoning_content")) or _text(message.get("reasoning"))
     tool_calls = message.get("tool_calls") or None
+    if tool_calls is not None and not (isinstance(tool_calls, list) and all(isinstance(c, dict) for c in tool_calls)):
+        raise Malformed("the answer's tool_calls are not a list of objects")
     if not isinstance(content, str):
         if content is not None or ("content" not in message and not (refusal or reasoning or tool_calls)):
             raise Malformed("the answer has no choices[0].message.content")
@@ -236,13 +240,12 @@ def read_chat(text: bytes) -> Response:
     return response
 
 
-def read_completion(text: bytes) -> Response:
-    """The response in the body of a text completion.
+def read_completion(reply: Any) -> Response:
+    """The response in a text completion.
 
     Raises:
-        Malformed: no JSON, or no text in it.
+        Malformed: no text in it.
     """
-    reply = parse_json(text)
     choice = _first_choice(reply)
     answer = choice.get("text")
     if not isinstance(answer, str):
@@ -250,13 +253,12 @@ def read_completion(text: bytes) -> Response:
     return _response(reply, choice, answer)
 
 
-def read_embedding(text: bytes) -> Response:
-    """The response in the body of an embedding: its answer is the vector as JSON text.
+def read_embedding(reply: Any) -> Response:
+    """The response in an embedding: its answer is the vector as JSON text.
 
     Raises:
-        Malformed: no JSON, or no vector of finite numbers in it.
+        Malformed: no vector of finite numbers in it.
     """
-    reply = parse_json(text)
     data = reply.get("data") if isinstance(reply, dict) else None
     vector = data[0].get("embedding") if isinstance(data, list) and data and isinstance(data[0], dict) else None
     if not isinstance(vector, list) or not vector or not all(map(_is_number, vector)):
@@ -264,11 +266,30 @@ def read_embedding(text: bytes) -> Response:
     return _response(reply, {}, _json_text(vector, "embedding"))
 
 
+def _text_of(parts: list[Any]) -> str:
+    """The text of a content in parts. Parts of other kinds are left out where there is text beside them.
+
+    Raises:
+        Malformed: a part is neither an object nor a text, or only parts of other kinds hold anything.
+    """
+    texts = []
+    for part in parts:
+        value = part.get("text") if isinstance(part, dict) else part
+        if isinstance(value, str):
+            texts.append(value)
+        elif not isinstance(part, dict):
+            raise Malformed("the answer's content has a part that is neither an object nor a text")
+    text = "".join(texts)
+    if not text and len(texts) < len(parts):
+        raise Malformed("the answer's content has no text")
+    return text
+
+
 def _first_choice(reply: Any) -> dict[str, Any]:
     choices = reply.get("choices") if isinstance(reply, dict) else None
     if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
         error = reply.get("error") if isinstance(reply, dict) else None
-        raise Malformed(f"the answer has no choices[0]{f': {error}'[:300] if error else ''}")
+        raise Malformed(f"the answer has no choices[0]{f': {shown(error)}' if error else ''}")
     return choices[0]
 
 
@@ -280,14 +301,13 @@ def _response(reply: dict[str, Any], choice: dict[str, Any], answer: str) -> Res
     usage = reply.get("usage")
     if not isinstance(usage, dict):
         usage = {}
-    model, fingerprint = _text(reply.get("model")), _text(reply.get("system_fingerprint"))
     # Setting fields is twice as fast as naming them in the call, which makes a dictionary of them.
     response = Response(status, answer)
     response.finish_reason = finish
     response.logprobs = None if logprobs is None else _json_text(logprobs, "logprobs")
     response.prompt_tokens = token_count(usage.get("prompt_tokens"))
     response.completion_tokens = token_count(usage.get("completion_tokens"))
-    response.model_fingerprint = f"{model} {fingerprint}" if model and fingerprint else model or fingerprint
+    response.model_fingerprint = model_fingerprint(reply)
     return response
 
 

@@ -7,7 +7,8 @@ from typing import Any
 from gage_eval.base.canonical import encode
 from gage_eval.models.backends.worker.chat import template_variables
 from gage_eval.models.backends.worker.likelihood import Scored, by_context, entry, locate, split
-from gage_eval.models.client.http import HTTPEndpoint, Malformed, parse_json
+from gage_eval.models.client.http import HTTPEndpoint
+from gage_eval.models.client.payload import Malformed, model_fingerprint
 from gage_eval.models.client.types import Response, token_count
 
 # What is read of an answer, by path.
@@ -112,11 +113,10 @@ class Likelihoods:
         """
         found: dict[str, Any] = {}
 
-        def read(reply: bytes) -> Response:
-            value = parse_json(reply)
+        def read(value: Any) -> Response:
             try:
                 found.update({name: kind(value[name]) for name, kind in _ANSWERS[path].items()})
-            except (TypeError, KeyError, ValueError):
+            except (TypeError, KeyError, ValueError, OverflowError):
                 raise Malformed(f"the answer has no {' and '.join(_ANSWERS[path])}") from None
             return Response("ok")
 
@@ -129,16 +129,14 @@ class Likelihoods:
         """One entry for each pass, and a response with what the server counted."""
         found: list[dict[str, Any]] = []
 
-        def read(reply: bytes) -> Response:
+        def read(value: Any) -> Response:
             nonlocal found
-            value = parse_json(reply)
             try:
                 ordered = sorted(value["choices"], key=lambda choice: choice["index"])
                 found = [read_entry(one, choice) for one, choice in zip(passes, ordered, strict=True)]
-                runs = [str(value[name]) for name in ("model", "system_fingerprint") if value.get(name)]
                 tokens = token_count(value["usage"]["prompt_tokens"])
-                return Response("ok", prompt_tokens=tokens, model_fingerprint=" ".join(runs) or None)
-            except (TypeError, KeyError, ValueError, IndexError):
+                return Response("ok", prompt_tokens=tokens, model_fingerprint=model_fingerprint(value))
+            except (TypeError, KeyError, ValueError, IndexError, OverflowError):
                 raise Malformed("the answer has no prompt_logprobs for each token of the prompts") from None
 
         body = {

@@ -274,7 +274,9 @@ class Connection(asyncio.Protocol):
             return
         self._status = status = self._parser.get_status_code()
         if status < 200:
-            if status == 101:
+            if status < 100:
+                self._problem = Broken(f"the answer is not HTTP: status {status:03}")
+            elif status == 101:
                 self._problem = Broken("the server switches to another protocol")
             return
         if self._is_tunnel and status < 300:

@@ -1,7 +1,6 @@
 """An HTTP endpoint: one client, retries by `RetryPolicy`."""
 
 import base64
-import json
 import logging
 import math
 import time
@@ -9,18 +8,17 @@ from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
-import orjson
-
 from gage_eval.base.errors import EndpointFailed, InputError
 from gage_eval.models.client.connect import Unreachable
 from gage_eval.models.client.connection import Answer, Broken, Sink, Unusable
 from gage_eval.models.client.http1 import HTTPClient, NoAnswer
 from gage_eval.models.client.limiter import Limiter
 from gage_eval.models.client.pace import Breaker, Rates
+from gage_eval.models.client.payload import Malformed, parse_json
 from gage_eval.models.client.retry import Action, Failure, RetryPolicy, classify
 from gage_eval.models.client.route import route_to
-from gage_eval.models.client.streams import Stream, StreamError
-from gage_eval.models.client.types import RequestRefused, Response, without_surrogates
+from gage_eval.models.client.streams import Stream
+from gage_eval.models.client.types import RequestRefused, Response
 from gage_eval.models.client.watch import tell_retry
 from gage_eval.store.media_types import media_type
 
@@ -31,10 +29,7 @@ _OVERLOAD = frozenset({"rate_limited", "http_503", "timeout"})
 _EVENTS = "text/event-stream"
 # Shorter keys are placeholders such as "EMPTY", which an answer may hold by chance.
 _SHORTEST_SECRET = 12
-
-
-class Malformed(Exception):
-    """An answer that is not JSON or lacks a required part. The call is retried."""
+_TEXTS = ("answer", "reasoning", "tool_calls", "logprobs", "finish_reason", "model_fingerprint")
 
 
 class HTTPEndpoint:
@@ -71,7 +66,7 @@ class HTTPEndpoint:
     ) -> None:
         self.base_url = base_url.rstrip("/")
         self._api_key = api_key
-        self._secret = api_key.encode() if api_key and len(api_key) >= _SHORTEST_SECRET else None
+        self._secret = api_key if api_key and len(api_key) >= _SHORTEST_SECRET else None
         self._policy = policy
         self._timeout_s = timeout_s
         self._connect_timeout_s = connect_timeout_s
@@ -113,15 +108,13 @@ class HTTPEndpoint:
         if client is not None:
             await client.close()
 
-    async def call(
-        self, path: str, body: bytes, read: Callable[[bytes], Response], *, stream: bool = False
-    ) -> Response:
+    async def call(self, path: str, body: bytes, read: Callable[[Any], Response], *, stream: bool = False) -> Response:
         """Send a body; retry until an answer can be read or the policy gives up.
 
         Args:
             path: below the base URL, as ``chat/completions``.
             body: JSON text.
-            read: makes a `Response` of an answer's body; raises `Malformed`.
+            read: makes a `Response` of an answer's parsed JSON; raises `Malformed`.
             stream: the body asks for a stream, whose first token is timed.
 
         Returns:
@@ -208,7 +201,7 @@ class HTTPEndpoint:
         return self._breaker.soonest(wait) if unreachable and wait is not None else wait
 
     async def _attempt(
-        self, path: str, body: bytes, read: Callable[[bytes], Response], stream: bool
+        self, path: str, body: bytes, read: Callable[[Any], Response], stream: bool
     ) -> Response | Failure:
         """Send one request. Returns the answer or the failure."""
         assert self._client is not None, "the endpoint is not open"
@@ -216,26 +209,26 @@ class HTTPEndpoint:
         sent = time.monotonic()
         try:
             answer = await self._client.post(path, body, events.sink_of if events is not None else None)
-            text = answer.body if events is None else events.body_of(answer)
         except NoAnswer as error:
             return Failure(Action.RETRY, "timeout", str(error))
         except Unreachable as error:
             return self._refused(str(error))
-        except (Malformed, StreamError, Unusable) as error:
+        except (Malformed, Unusable) as error:
             return Failure(Action.RETRY, "malformed", self._hide(str(error)))
         except Broken as error:
             return Failure(Action.RETRY, "connection", self._hide(str(error)))
         self._answered_at = answered_at = time.monotonic()
         self._warned = False
-        if self._secret is not None:
-            text = text.replace(self._secret, b"***")
         if answer.status != 200:
-            failure = classify(answer.status, text, answer.header(b"retry-after"))
+            failure = classify(answer.status, answer.body, answer.header(b"retry-after"))
             return Failure(failure.action, failure.kind, self._hide(failure.message), failure.retry_after_s)
         try:
-            response = read(text)
+            streamed = None if events is None else events.reply()
+            response = read(parse_json(answer.body) if streamed is None else streamed)
         except Malformed as error:
             return Failure(Action.RETRY, "malformed", self._hide(str(error)))
+        if self._secret is not None:
+            _mask(response, self._secret)
         response.latency_ms = (answered_at - sent) * 1000.0
         if events is not None and events.first_token_at is not None:
             response.ttft_ms = (events.first_token_at - sent) * 1000.0
@@ -252,22 +245,6 @@ class HTTPEndpoint:
     def _hide(self, text: str) -> str:
         """The text without the API key, in case an endpoint repeats it."""
         return text.replace(self._api_key, "***") if self._api_key else text
-
-
-def parse_json(text: bytes) -> Any:
-    """Parse an endpoint's JSON. Lone surrogates and bad UTF-8 become U+FFFD; NaN is allowed.
-
-    Raises:
-        Malformed: not JSON.
-    """
-    try:
-        return orjson.loads(text)
-    except orjson.JSONDecodeError:
-        pass
-    try:
-        return without_surrogates(json.loads(text.decode(errors="replace")))
-    except (ValueError, RecursionError):
-        raise Malformed(f"not JSON: {text[:200].decode(errors='replace')!r}") from None
 
 
 def data_url(data: bytes, known: str | None = None) -> str:
@@ -289,18 +266,26 @@ class _Events:
         self._stream = Stream()
         return self._stream.feed
 
-    def body_of(self, answer: Answer) -> bytes:
-        """The body, or what the events make when put together.
+    def reply(self) -> dict[str, Any] | None:
+        """The answer that the events make when put together; None where none came.
 
         Raises:
-            StreamError: the stream ended before the answer was complete.
+            Malformed: the stream ended before the answer was complete, or its pieces make no answer.
         """
-        return answer.body if self._stream is None else self._stream.reply()
+        return None if self._stream is None else self._stream.reply()
 
     @property
     def first_token_at(self) -> float | None:
         """`time.monotonic` when the first token of a stream came."""
         return None if self._stream is None else self._stream.first_token_at
+
+
+def _mask(response: Response, secret: str) -> None:
+    """Replace a key that an endpoint repeats, in all texts of its answer."""
+    for name in _TEXTS:
+        text = getattr(response, name)
+        if text is not None and secret in text:
+            setattr(response, name, text.replace(secret, "***"))
 
 
 def _tokens_of(response: Response) -> int | None:

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from enum import Enum
-from typing import Any
 
-import orjson
+from gage_eval.models.client.payload import SHOWN, Malformed, parse_json, shown
 
 _RETRIED = frozenset({408, 409, 425, 429})
 _CONTEXT_LENGTH = (
@@ -24,7 +23,6 @@ _CONTEXT_LENGTH = (
 # Some endpoints answer with a 400 and this message instead of a 401 or 404.
 _NO_CALL_CAN = frozenset({"model_not_found", "invalid_model", "invalid_api_key"})
 _NO_SUCH_MODEL = re.compile(r"\bmodel\b.{0,200}\b(does not exist|not found|is not supported)", re.IGNORECASE)
-_SHOWN = 300
 # A longer wait than a day is never meant.
 _LONGEST_S = 86_400.0
 
@@ -130,16 +128,14 @@ def classify(status: int, body: bytes, wait: str | None = None) -> Failure:
 def error_text(body: bytes) -> tuple[str, str]:
     """(code, message) of an error body: OpenAI's form, a similar one, or the beginning of the text."""
     try:
-        parsed: Any = orjson.loads(body)
-    except orjson.JSONDecodeError:
-        return "", " ".join(body[:_SHOWN].decode(errors="replace").split())
+        parsed = parse_json(body)
+    except Malformed:
+        return "", shown(body[:SHOWN].decode(errors="replace"))
     error = parsed.get("error", parsed) if isinstance(parsed, dict) else parsed
     if isinstance(error, dict):
         code, message = error.get("code"), error.get("message", error.get("detail"))
-        if not isinstance(message, str):
-            message = orjson.dumps(error).decode()
-        return code if isinstance(code, str) else "", " ".join(message[:_SHOWN].split())
-    return "", " ".join(str(error)[:_SHOWN].split())
+        return code if isinstance(code, str) else "", shown(message if isinstance(message, str) else error)
+    return "", shown(error)
 
 
 def retry_after(header: str | None, now: datetime | None = None) -> float | None:

@@ -5,7 +5,6 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime, time
 from decimal import Decimal
-from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from gage_eval.base.errors import InputError
 
 SUFFIXES = (".csv", ".jsonl", ".parquet")
 # A spreadsheet would take a text that begins so for a formula.
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 _CHUNK = 1_000
 _CAST = "Cast that column in the query: CAST(name AS VARCHAR)."
 
@@ -94,7 +93,7 @@ def json_lines(rows: pa.Table | pa.RecordBatch) -> bytes:
 
 def csv_header(rows: pa.Table | pa.RecordBatch) -> bytes:
     """The line of CSV that names the columns."""
-    return _csv([rows.schema.names])
+    return _csv([[_csv_cell(name) for name in rows.schema.names]])
 
 
 def csv_lines(rows: pa.Table | pa.RecordBatch) -> bytes:
@@ -104,15 +103,23 @@ def csv_lines(rows: pa.Table | pa.RecordBatch) -> bytes:
 
 def csv_records(rows: Iterable[Mapping[str, Any]], names: Sequence[str]) -> Iterator[bytes]:
     """Records as CSV, line by line, after a header. A column that a record lacks is empty."""
-    yield _csv([names])
+    yield _csv([[_csv_cell(name) for name in names]])
     for row in rows:
         yield _csv([[_csv_cell(plain(row.get(name))) for name in names]])
 
 
 def _csv(lines: Iterable[Sequence[Any]]) -> bytes:
-    out = StringIO(newline="")
-    csv.writer(out, lineterminator="\n").writerows(lines)
-    return out.getvalue().encode()
+    # Python quotes only those ends of lines that are in the line terminator; a bare CR ends a line for other programs.
+    out = _Lines()
+    csv.writer(out, lineterminator="\r\n").writerows(lines)
+    return "".join(out).encode()
+
+
+class _Lines(list[str]):
+    """Takes each line of a csv writer, and ends it with LF alone."""
+
+    def write(self, line: str) -> None:
+        self.append(line.removesuffix("\r\n") + "\n")
 
 
 def _csv_cell(value: Any) -> Any:

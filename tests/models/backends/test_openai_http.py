@@ -16,7 +16,8 @@ from gage_eval.models.backends import echo_likelihood
 from gage_eval.models.backends.base import Backend, BackendContext
 from gage_eval.models.backends.build import build_backend
 from gage_eval.models.backends.openai_http import read_chat, read_completion, read_embedding
-from gage_eval.models.client.http import Malformed, data_url, parse_json
+from gage_eval.models.client.http import data_url
+from gage_eval.models.client.payload import Malformed, parse_json
 from gage_eval.models.client.types import Request, Response
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 16
@@ -31,8 +32,8 @@ def user(text: Any) -> list[dict[str, Any]]:
     return [{"role": "user", "content": text}]
 
 
-def chat_reply(message: dict[str, Any], finish: str | None = "stop", **more: Any) -> bytes:
-    return json.dumps({"choices": [{"message": message, "finish_reason": finish}], **more}).encode()
+def chat_reply(message: dict[str, Any], finish: str | None = "stop", **more: Any) -> dict[str, Any]:
+    return {"choices": [{"message": message, "finish_reason": finish}], **more}
 
 
 def test_the_body_is_the_config_then_the_request_then_what_is_asked() -> None:
@@ -142,7 +143,7 @@ def test_a_plain_answer() -> None:
 @pytest.mark.parametrize("vector", [None, [], "AAAA", [1, "2"], [1, True], {"0": 1}, [float("nan")]])
 def test_an_embedding_without_a_vector_of_numbers_is_asked_again(vector: Any) -> None:
     with pytest.raises(Malformed):
-        read_embedding(json.dumps({"data": [{"embedding": vector}]}).encode())
+        read_embedding({"data": [{"embedding": vector}]})
 
 
 @pytest.mark.parametrize(
@@ -155,6 +156,7 @@ def test_an_embedding_without_a_vector_of_numbers_is_asked_again(vector: Any) ->
         ({"content": None, "reasoning_content": "hm"}, "length", "truncated", ""),
         ({"tool_calls": [{"id": "1"}]}, "tool_calls", "ok", ""),
         ({"content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}, "stop", "ok", "ab"),
+        ({"content": ["a", {"type": "image"}]}, "stop", "ok", "a"),
     ],
 )
 def test_what_an_answer_means(message: dict[str, Any], finish: str, status: str, answer: str) -> None:
@@ -169,7 +171,7 @@ def test_thinking_and_tool_calls_are_kept_apart_from_the_answer() -> None:
 
 def test_log_probabilities_that_are_no_json_are_let_through_as_text() -> None:
     text = b'{"choices":[{"text":"x","logprobs":{"token_logprobs":[null,-1.5]},"finish_reason":"stop"}]}'
-    assert read_completion(text).logprobs == '{"token_logprobs":[null,-1.5]}'
+    assert read_completion(parse_json(text)).logprobs == '{"token_logprobs":[null,-1.5]}'
 
 
 @pytest.mark.parametrize(
@@ -177,19 +179,23 @@ def test_log_probabilities_that_are_no_json_are_let_through_as_text() -> None:
     [
         b"", b"{", b"[]", b"null", b"{}", b'{"choices":{}}', b'{"choices":[1]}', b'{"choices":[{}]}',
         b'{"choices":[{"message":{}}]}', b'{"choices":[{"message":{"content":5}}]}',
-        b'{"error":"overloaded"}',
+        b'{"error":"overloaded"}', b'{"error":' + b"[" * 900 + b"]" * 900 + b"}",
+        b'{"choices":[{"message":{"content":[["yes"]]}}]}',
+        b'{"choices":[{"message":{"content":[{"type":"image"}]}}]}',
+        b'{"choices":[{"message":{"content":null,"refusal":["no"]}}]}',
+        b'{"choices":[{"message":{"content":null,"tool_calls":5}}]}',
     ],
 )  # fmt: skip
 def test_an_answer_without_an_answer_is_malformed(text: bytes) -> None:
     with pytest.raises(Malformed):
-        read_chat(text)
+        read_chat(parse_json(text))
 
 
 @given(st.binary(max_size=200) | st.text(max_size=200).map(lambda s: s.encode(errors="surrogatepass")))
 def test_no_bytes_do_more_than_be_malformed(text: bytes) -> None:
     for read in (read_chat, read_completion):
         with pytest.raises(Malformed):
-            read(text)
+            read(parse_json(text))
 
 
 json_values = st.recursive(
@@ -215,7 +221,7 @@ def test_whatever_fields_hold_the_response_can_be_logged(
     choice = {"message": message, "finish_reason": finish, "logprobs": logprobs}
     text = json.dumps({"choices": [choice], "usage": usage, "model": usage}).encode()
     try:
-        response = read_chat(text)
+        response = read_chat(parse_json(text))
     except Malformed:
         return
     assert response.from_bytes(response.to_bytes()) == response
@@ -224,6 +230,10 @@ def test_whatever_fields_hold_the_response_can_be_logged(
 def test_lone_surrogates_and_bad_bytes_become_replacement_characters() -> None:
     assert parse_json(b'{"a": "\\ud800"}') == {"a": "\ufffd"}
     assert parse_json(b'{"a": "\xff"}') == {"a": "\ufffd"}
+
+
+def test_a_byte_order_mark_before_an_answer_is_dropped() -> None:
+    assert parse_json(b'\xef\xbb\xbf{"a": 1}') == {"a": 1}
 
 
 @pytest.mark.parametrize(
@@ -312,8 +322,8 @@ async def test_an_endpoint_without_log_probabilities_is_told_in_one_request(choi
 
         base_url = "http://it/v1"
 
-        async def call(self, path: str, body: bytes, read: Callable[[bytes], Response]) -> Response:
-            return read(json.dumps({"choices": choices}).encode())
+        async def call(self, path: str, body: bytes, read: Callable[[Any], Response]) -> Response:
+            return read({"choices": choices})
 
     with pytest.raises(EndpointFailed, match="does not echo prompts with their log probabilities"):
         await echo_likelihood.answer(cast(Any, Endpoint()), "m", Request("likelihood", prompt="a", choices=["b"]))

@@ -255,6 +255,13 @@ async def test_what_is_not_plain_http_is_no_answer(answer: bytes) -> None:
         await answer_to(answer, closes=True)
 
 
+@pytest.mark.parametrize("status", [b"000", b"099"])
+@on_both_loops
+async def test_a_status_that_is_none_is_refused_at_once(status: bytes) -> None:
+    with pytest.raises(Broken, match=f"status {status.decode()}"):
+        await answer_to(b"HTTP/1.1 %s Odd\r\ncontent-length: 2\r\n\r\n{}" % status, closes=True)
+
+
 @on_both_loops
 async def test_a_redirect_is_an_answer_like_any_other() -> None:
     answer = await answer_to(b"HTTP/1.1 307 Moved\r\nlocation: /elsewhere\r\ncontent-length: 0\r\n\r\n")

@@ -7,6 +7,7 @@ import ssl
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trustme
@@ -16,7 +17,8 @@ from support.endpoint import mock_endpoint
 from gage_eval.base.canonical import encode
 from gage_eval.base.errors import EndpointFailed, InputError
 from gage_eval.engine.runtime import Runtime
-from gage_eval.models.client.http import HTTPEndpoint, Malformed
+from gage_eval.models.client.http import HTTPEndpoint
+from gage_eval.models.client.payload import Malformed
 from gage_eval.models.client.retry import RetryPolicy
 from gage_eval.models.client.types import Response
 from gage_eval.models.client.watch import Retry, watch_retries
@@ -45,7 +47,7 @@ def test_a_row_that_never_succeeds_is_an_error_row_with_what_each_attempt_came_t
     assert "not JSON" in response.errors[0]
 
 
-def unreadable(text: bytes) -> Response:
+def unreadable(reply: Any) -> Response:
     raise Malformed("not JSON")
 
 
@@ -93,8 +95,9 @@ def test_a_refused_key_ends_the_run_and_is_shown_nowhere(caplog: pytest.LogCaptu
     assert "sk-planted-canary" not in shown
 
 
-def test_a_key_that_an_endpoint_repeats_in_its_answer_is_masked() -> None:
-    reply = b'{"choices":[{"message":{"content":"your key is sk-planted-canary"},"finish_reason":"stop"}]}'
+@pytest.mark.parametrize("key", [b"sk-planted-canary", b"\\u0073k-planted-canary"])
+def test_a_key_that_an_endpoint_repeats_in_its_answer_is_masked(key: bytes) -> None:
+    reply = b'{"choices":[{"message":{"content":"your key is %s"},"finish_reason":"stop"}]}' % key
     with Runtime() as runtime:
         url, stop = serve_once(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n%s" % (len(reply), reply))
         backend = connect(runtime, url, {"SOME_KEY": "sk-planted-canary"}, api_key="env:SOME_KEY")

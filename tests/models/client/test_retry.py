@@ -45,9 +45,22 @@ def test_a_used_up_quota_ends_the_run_though_its_status_says_try_again() -> None
     assert classify(429, body).action is Action.FATAL
 
 
-@pytest.mark.parametrize("body", [b"", b"\xff\xfe", b"<html>", b"[]", b"3", b'{"error":"text"}', b'{"error":{}}'])
+DEEP = b"[" * 1000 + b"]" * 1000
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"", b"\xff\xfe", b"<html>", b"[]", b"3", b'{"error":"text"}', b'{"error":{}}', b'\xef\xbb\xbf{"error":"text"}',
+        DEEP, b"[" * 10**5, b'{"error":%s}' % DEEP, b'{"error":{"code":%s}}' % DEEP, b'{"error":{"message":%s}}' % DEEP,
+        b'{"error":{"message":"\\ud800"}}', b'{"error":{"message":NaN}}',
+    ],
+)  # fmt: skip
 def test_any_error_body_is_read(body: bytes) -> None:
-    assert classify(500, body).kind == "http_500"
+    for status, kind in ((500, "http_500"), (418, "http_418")):
+        failure = classify(status, body)
+        assert failure.kind == kind
+        failure.message.encode()
 
 
 def test_an_error_text_is_kept_short_and_on_one_line() -> None:

@@ -1,8 +1,11 @@
 """Promises of SQL over runs: documented views, the same numbers as everywhere, and no way out of the store."""
 
+import csv
+import io
 from pathlib import Path
 
 import orjson
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -10,7 +13,7 @@ import gage_eval
 from gage_eval.base.errors import InputError
 from gage_eval.runs.options import Locations
 from gage_eval.runs.results.sql import VIEWS, Database, columns
-from gage_eval.runs.results.tabular import csv_header, csv_lines, records, write_table
+from gage_eval.runs.results.tabular import csv_header, csv_lines, csv_records, records, write_table
 from tests.support.runs import gage
 from tests.support.workspace import write_config, write_rows
 
@@ -205,3 +208,14 @@ def test_what_a_file_cannot_hold_is_refused_with_a_remedy(store: str, tmp_path: 
     lasting = gage_eval.sql("SELECT INTERVAL 1 day AS d", store=store)
     with pytest.raises(InputError, match="CAST"):
         write_table(lasting, tmp_path / "x.parquet")
+
+
+@pytest.mark.parametrize("text", ["a\r=1+1", "\r=1+1", "\n=1+1", "\r\n=1+1", "=1+1", '"\r', "a\r\n", "a\n"])
+def test_a_line_break_in_a_cell_of_csv_begins_no_line_and_no_formula(text: str) -> None:
+    table = pa.table({"=name": [text, "b"], "other": [1, 2]})
+    for written in (csv_header(table) + csv_lines(table), b"".join(csv_records(table.to_pylist(), table.column_names))):
+        rows = list(csv.reader(io.StringIO(written.decode(), newline="")))
+        assert [len(row) for row in rows] == [2, 2, 2]
+        assert rows[1][0].removeprefix("'") == text
+        assert not any(cell.startswith(("=", "\r", "\n")) for row in rows for cell in row)
+        assert written.decode().count("\n") - text.count("\n") == 3, "lines end with LF alone"
