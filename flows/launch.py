@@ -73,7 +73,7 @@ def launch(
         flow_run, record, anywhere = _start(options, api_url, named_store, observers)
         own = OwnRun(options, record, observers, host)
         try:
-            # Plug-ins may import packages of the user that have the names of ours.
+            # Plug-ins may import the user's packages that are called flows, tasks or blocks, too.
             with packages_beside():
                 flow, parameters = flow_of(anywhere)
             own.carry_out(flow, parameters, flow_run)

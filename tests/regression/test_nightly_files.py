@@ -111,9 +111,10 @@ def test_mistakes_of_a_config_are_found_before_it_is_deployed(asked: Nightly, pr
         files_of(asked, project)
 
 
-def test_a_config_that_was_not_deployed_is_refused(asked: Nightly, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"'mine\.yaml' was not deployed with this file: deploy the file again"):
-        night_of(asked, tmp_path, FIRST, {"other.yaml": "bundle:0"})
+def test_a_config_that_was_not_deployed_fails_its_cell_alone(asked: Nightly, tmp_path: Path) -> None:
+    night = night_of(asked, tmp_path, FIRST, {"other.yaml": "bundle:0"})
+    assert {cell.verdict for cell in night.cells if cell.row.config == "mine.yaml"} == {"failed"}
+    assert "'mine.yaml' was not deployed with this file" in str(night.cells[0].problem)
 
 
 def test_gc_keeps_the_files_of_a_deployment_until_it_needs_others(asked: Nightly, project: Path) -> None:

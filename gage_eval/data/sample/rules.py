@@ -30,7 +30,7 @@ _MEDIA = frozenset(MEDIA_TYPES)
 _Rule = Callable[[Any, str], Any]
 
 RESERVED_PARAMS = ("model", "messages", "prompt", "stream", "stream_options", "n")
-"""Parameters of a request that would change what is asked of whom: nobody sets them but gage-eval itself."""
+"""Parameters of a request that would change what is asked of whom: only gage-eval itself sets them."""
 
 
 def normalise_sample(record: Mapping[str, Any], *, default_id: str | None = None) -> dict[str, Any]:

@@ -267,7 +267,7 @@ def read_embedding(reply: Any) -> Response:
 
 
 def _text_of(parts: list[Any]) -> str:
-    """The text of a content in parts. Parts of other kinds are left out where there is text beside them.
+    """The text of a content in parts. Parts of other kinds are left out where there is also text.
 
     Raises:
         Malformed: a part is neither an object nor a text, or only parts of other kinds hold anything.
