@@ -15,9 +15,7 @@ from gage_eval.engine.host import EngineHost
 from gage_eval.regression.baselines import Baselines
 from gage_eval.regression.gate import GateRule
 from gage_eval.regression.pages import triage_page
-from gage_eval.regression.triage import FATES
 from gage_eval.regression.triage import triage as look_into
-from gage_eval.report.console import counted
 from gage_eval.runs.names import slug
 from gage_eval.runs.results.reading import RunReader
 
@@ -53,6 +51,5 @@ def triage(
             reader, entry, gate, lambda options: ask(places.placed(options), host), repeats=repeats, most=samples
         )
     create_markdown_artifact(triage_page(found), key=f"{slug(entry.suite)}-triage", description=f"Triage of {run}")
-    fates = {fate: sum(task.fates[fate] for task in found.tasks) for fate in FATES}
-    said = ", ".join(f"{counted(count, 'sample')} {fate}" for fate, count in fates.items() if count)
+    said = ", ".join(f"{task.gated.comparison.task_id} {task.outcome}" for task in found.tasks if task.outcome)
     return Completed(message=f"{run}: {found.gated.verdict}" + (f"; {said}" if said else ""))

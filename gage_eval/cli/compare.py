@@ -136,13 +136,11 @@ def _print(first: "RunReader", other: "RunReader", found: "list[Compared]", limi
 
 
 def _remarks(one: "Compared", limit: int) -> list[str]:
-    from gage_eval.report.summary import signed_text
-
     said = [f"NOT THE SAME {kind}, as allowed" for kind in one.allowed]
     said += one.notes
     if one.detectable is not None:
         said.append(f"a loss of {one.detectable:.3f} or more would be found with a chance of 80 %")
-    slices = [f"{x.name} {signed_text(x.difference)} (n {x.n:,})" for x in one.task.slices[:limit] if x.difference]
+    slices = [x.text for x in one.task.slices[:limit] if x.difference]
     if slices:
         said.append(f"slices that moved most: {', '.join(slices)}")
     for word, ids in (("better", one.task.better), ("worse", one.task.worse)):

@@ -19,9 +19,10 @@ from gage_eval.regression.definitions import (
     definition,
     differences,
 )
-from gage_eval.regression.evidence import Evidence, evidence
+from gage_eval.regression.evidence import Evidence, evidence, unlike
 from gage_eval.regression.gate import MAX_PARTNERLESS, GateRule, detectable_loss
 from gage_eval.regression.row_scores import Pairing, RowScores, aggregation_of, pair, row_scores
+from gage_eval.report.summary import signed_text
 from gage_eval.runs.record import StageRecord
 from gage_eval.runs.results.outcomes import Measure
 from gage_eval.runs.results.reading import RunReader, TaskReader
@@ -30,6 +31,7 @@ from gage_eval.scoring.metrics.scale import Scale
 from gage_eval.stats.multiple import holm
 
 _MIN_SLICE = 5
+_ALPHA = 0.05
 
 
 @dataclass(frozen=True)
@@ -86,11 +88,27 @@ class ScoredTask:
 
 @dataclass(frozen=True)
 class SliceChange:
-    """How the score of a slice changed. Slices are chosen after the results are known, so they have no p value."""
+    """How the score of a slice changed.
+
+    Attributes:
+        name: ``field = value``.
+        n: pairs.
+        difference: positive is better.
+        bounds: the two-sided 95 % interval, not adjusted for the number of slices; None where it is unknown.
+        stands_out: whether it changed otherwise than the other samples, beyond chance (Welch's test, Holm over slices).
+    """
 
     name: str
     n: int
     difference: float
+    bounds: tuple[float, float] | None
+    stands_out: bool
+
+    @property
+    def text(self) -> str:
+        """``topic = algebra −0.120 (−0.190 … −0.050, n 166)``."""
+        bounds = "" if self.bounds is None else f"{' … '.join(map(signed_text, self.bounds))}, "
+        return f"{self.name} {signed_text(self.difference)} ({bounds}n {self.n:,})"
 
 
 class TaskComparison:
@@ -202,11 +220,14 @@ class TaskComparison:
     @cached_property
     def slices(self) -> list[SliceChange]:
         """The slices, largest change first, without those that have few rows."""
+        pairing = self.pairing
+        places = {name: found for name, found in pairing.slices.items() if len(found) >= _MIN_SLICE}
+        inside = {name: evidence(pairing.of_slice(found), alpha=0.025) for name, found in places.items()}
+        rest = {name: np.setdiff1d(np.arange(pairing.rows.n), found) for name, found in places.items()}
+        p_values = holm({name: unlike(one, evidence(pairing.of_slice(rest[name]))) for name, one in inside.items()})
         changes = [
-            SliceChange(name, len(places), rows.mean(rows.differences))
-            for name, places in self.pairing.slices.items()
-            if len(places) >= _MIN_SLICE
-            for rows in [self.pairing.of_slice(places)]
+            SliceChange(name, one.n, one.difference or 0.0, one.bounds, p_values[name] <= _ALPHA)
+            for name, one in inside.items()
         ]
         return sorted(changes, key=lambda change: (-abs(change.difference), change.name))
 
@@ -263,7 +284,17 @@ class Compared:
             "unpaired": task.pairing.unpaired,
             "better": task.better,
             "worse": task.worse,
-            "slices": [{"slice": x.name, "n": x.n, "difference": x.difference} for x in task.slices],
+            "slices": [
+                {
+                    "slice": x.name,
+                    "n": x.n,
+                    "difference": x.difference,
+                    "ci_low": x.bounds and x.bounds[0],
+                    "ci_high": x.bounds and x.bounds[1],
+                    "stands_out": x.stands_out,
+                }
+                for x in task.slices
+            ],
             "differences": [{"kind": x.kind, "path": x.path, "a": x.a, "b": x.b} for x in task.differences],
             "allowed_different": list(self.allowed),
             "notes": list(self.notes),

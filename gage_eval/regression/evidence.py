@@ -12,6 +12,7 @@ from gage_eval.report.summary import LEAST_SHOWN
 from gage_eval.stats.clusters import clustered_stderr, weighted_mean_stderr
 from gage_eval.stats.intervals import t_quantile
 from gage_eval.stats.paired_binary import mcnemar, mcnemar_mid_p, tango_interval
+from gage_eval.stats.pooling import macro_freedom
 from gage_eval.stats.repeats import RunNoise, run_noise, skewness
 from gage_eval.stats.special import t_tail
 
@@ -59,6 +60,11 @@ class PairedRows:
         """Current minus the baseline's mean, with the sign that makes positive better."""
         raw: Floats = self.current - self.baseline.mean(axis=0)
         return raw if self.higher_is_better else -raw
+
+    @property
+    def runs(self) -> Floats:
+        """All runs: the baseline's repeats, and the current one."""
+        return np.vstack([self.baseline, self.current])
 
     def mean(self, values: Floats) -> float:
         """The mean of one value per sample, with the samples' weights."""
@@ -152,6 +158,21 @@ def evidence(rows: PairedRows, *, alpha: float = 0.05) -> Evidence:
     discordant = rows.discordant
     found = _of_means(rows, alpha) if discordant is None else _of_discordant(rows.n, *discordant, alpha)
     return replace(found, baseline=rows.mean(rows.baseline.mean(axis=0)), current=rows.mean(rows.current))
+
+
+def unlike(a: Evidence, b: Evidence) -> float:
+    """The two-sided p value that two groups of rows changed differently, from row noise: Welch's test.
+
+    1 where one of them has fewer than two rows.
+    """
+    if a.difference is None or b.difference is None or a.sd is None or b.sd is None or min(a.n, b.n) < 2:
+        return 1.0
+    stderrs = [one.sd / math.sqrt(one.n) for one in (a, b) if one.sd is not None]
+    freedom = macro_freedom([a.n, b.n], stderrs)
+    distance = a.difference - b.difference
+    if freedom is None:
+        return float(math.isclose(distance, 0, abs_tol=_ROUNDING))
+    return t_tail(distance / math.hypot(*stderrs), freedom)
 
 
 def _of_discordant(n: int, better: int, worse: int, alpha: float) -> Evidence:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from gage_eval.regression.alarm import promise
 from gage_eval.regression.gating import GatedTask
 from gage_eval.regression.nightly import Night, NightCell
-from gage_eval.regression.triage import Card, Triage, TriagedTask
+from gage_eval.regression.triage import Card, Outcome, Triage, TriagedTask
 from gage_eval.report.console import counted
 from gage_eval.report.markdown import bullets, code, page, plain, table
 from gage_eval.report.summary import format_value, p_text, signed_text
@@ -14,6 +14,13 @@ from gage_eval.report.trend_chart import trend_chart
 
 _NIGHT = ("suite", "model", "task", "verdict", "baseline", "tonight", "better by", "at least", "p", "alarm")
 _LONGEST = 600
+_OUTCOMES: dict[Outcome | None, str] = {
+    "confirmed": "**Confirmed**: the loss is there again.",
+    "gone again": "**Gone again**: chance does not explain the loss of this run. It has passed, or it is spread thinly "
+    "over all samples.",
+    "chance": "**Chance**: such samples score as much without a change.",
+    None: "These are too few to tell a change from chance.",
+}
 _MOST_DIFFERENCES = 15
 
 
@@ -138,14 +145,14 @@ def _fired(night: Night) -> str:
 def _lost(one: TriagedTask, repeats: int) -> str:
     task = one.gated
     evidence, changed = task.judged.evidence, task.comparison
-    slices = [f"{x.name}: {signed_text(x.difference)} (n {x.n:,})" for x in one.slices]
+    slices = [x.text for x in one.slices]
     return page(
         f"### {plain(changed.task_id)}",
         f"{plain(changed.measure.name)} fell from {format_value(evidence.baseline)} to "
         f"{format_value(evidence.current)} ({signed_text(evidence.difference)}, p {p_text(task.judged.p_worse)}, "
         f"n {evidence.n:,}): {len(changed.worse):,} samples became worse, {len(changed.better):,} better.",
         _asked_again(one, repeats),
-        f"Slices that lost most:\n\n{bullets(slices)}" if slices else "",
+        f"Slices that lost more than the rest:\n\n{bullets(slices)}" if slices else "",
     ).rstrip("\n")
 
 
@@ -159,13 +166,14 @@ def _samples(one: TriagedTask) -> str:
 def _asked_again(one: TriagedTask, repeats: int) -> str:
     if one.problem is not None:
         return f"The samples that became worse could not be asked again: {plain(one.problem)}"
-    total = sum(one.fates.values())
-    if not total:
+    again = one.again
+    if again is None or not again.n:
         return "None of the samples that became worse has a new score."
-    said = ", ".join(f"{count:,} {fate}" for fate, count in one.fates.items())
-    stayed = one.fates["as bad again"]
-    judgement = "It looks like a change." if stayed > total / 2 else "Much of it looks like chance."
-    return f"{counted(total, 'sample')} asked again, {counted(repeats, 'time')} each: {said}. **{judgement}**"
+    said = (
+        f"{counted(again.n, 'sample')} asked again, {counted(repeats, 'time')} each: {format_value(again.current)}, "
+        f"where the runs so far predict {format_value(again.baseline)} of the same model (p {p_text(again.p_worse)})."
+    )
+    return f"{said} {_OUTCOMES[one.outcome]}"
 
 
 def _differences(found: Triage) -> str:

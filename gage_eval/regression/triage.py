@@ -1,17 +1,24 @@
 """Triage of a regression: is it there again, what differs, and which samples show it?
 
-The samples that became worse are asked again several times. A loss by chance mostly goes away, because these samples
-were chosen for their bad luck. A loss that comes from a change stays.
+The samples that became worse are asked again several times. They were chosen for their bad luck, so even without a
+change they do not score as in the baseline: the baseline's repeats and the night itself predict what they score.
+
+confirmed      they score less than that, one-sided at the gate's level
+gone again     they do not, and chance does not explain the night's loss: it has passed, or is thin over all samples
+chance         they do not, and chance explains the night's loss
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
+
+import numpy as np
 
 from gage_eval.base.errors import GageError, InputError
 from gage_eval.regression.baselines import BaselineEntry
 from gage_eval.regression.compare import ScoredTask, SliceChange, TaskComparison
 from gage_eval.regression.definitions import Difference
+from gage_eval.regression.evidence import Evidence, evidence
 from gage_eval.regression.gate import GateRule
 from gage_eval.regression.gating import Gated, GatedTask, gate
 from gage_eval.regression.run_diff import run_differences
@@ -20,9 +27,9 @@ from gage_eval.runs.planned import options_before
 from gage_eval.runs.results.explain import ExplainedAnswer, explain
 from gage_eval.runs.results.outcomes import Measure
 from gage_eval.runs.results.reading import RunReader, TaskReader
+from gage_eval.stats.repeats import expected_next
 
-Fate: TypeAlias = Literal["as bad again", "partly", "as good as the baseline"]
-FATES: tuple[Fate, ...] = ("as bad again", "partly", "as good as the baseline")
+Outcome: TypeAlias = Literal["confirmed", "gone again", "chance"]
 
 # What differs most often explains a change of scores, the likeliest first.
 _LIKELIEST = ("model", "engine", "sampling", "prompts", "data", "scorer", "environment")
@@ -47,15 +54,17 @@ class TriagedTask:
     Attributes:
         gated: the verdict.
         asked: how many of its worse samples were asked again.
-        fates: how many had which fate, by the mean of their new answers.
+        again: their new answers against what the runs before predict of them; None if they could not be asked.
+        outcome: what that says; None for fewer than 5 samples.
         problem: why they could not be asked again.
-        slices: those that lost most.
+        slices: those that lost more than the other samples, beyond chance.
         cards: samples to look at.
     """
 
     gated: GatedTask
     asked: int
-    fates: dict[Fate, int]
+    again: Evidence | None
+    outcome: Outcome | None
     problem: str | None
     slices: tuple[SliceChange, ...]
     cards: tuple[Card, ...]
@@ -104,7 +113,7 @@ def triage(
     """
     gated = gate(run, entry, rule)
     worse = [task for task in gated.tasks if task.judged.verdict == "regressed"]
-    tasks = tuple(_task(run, task, ask, repeats, most) for task in worse)
+    tasks = tuple(_task(run, task, rule, ask, repeats, most) for task in worse)
     found: list[Difference] = []
     problem = None
     try:
@@ -117,22 +126,24 @@ def triage(
 def _task(
     run: RunReader,
     gated: GatedTask,
+    rule: GateRule,
     ask: Callable[[RunOptions], RunReader],
     repeats: int,
     most: int,
 ) -> TriagedTask:
     comparison = gated.comparison
     ids = comparison.worse[:most]
-    fates, problem = dict.fromkeys(FATES, 0), None
+    again, problem = None, None
     try:
-        again = ask(_again(run, comparison.task_id, ids, repeats))
-        now = ScoredTask.of_run(again, comparison.task_id)
-        fates = _fates(comparison, TaskComparison(now, comparison.baseline, comparison.measure.name))
+        new = ask(_again(run, comparison.task_id, ids, repeats))
+        now = ScoredTask.of_run(new, comparison.task_id)
+        again = _against_prediction(comparison, TaskComparison(now, comparison.baseline, comparison.measure.name))
     except GageError as error:
         problem = str(error)
-    losses = [one for one in comparison.slices if one.difference < 0]
+    losses = [one for one in comparison.slices if one.stands_out and one.difference < 0]
     cards = _cards(comparison.baseline[0].reader, run.task(comparison.task_id), comparison.measure, ids[:_CARDS])
-    return TriagedTask(gated, len(ids), fates, problem, tuple(losses[:_SLICES]), tuple(cards))
+    outcome = _outcome(gated, again, rule)
+    return TriagedTask(gated, len(ids), again, outcome, problem, tuple(losses[:_SLICES]), tuple(cards))
 
 
 def _again(run: RunReader, task_id: str, ids: Sequence[str], repeats: int) -> RunOptions:
@@ -153,20 +164,22 @@ def _again(run: RunReader, task_id: str, ids: Sequence[str], repeats: int) -> Ru
     )
 
 
-def _fates(first: TaskComparison, again: TaskComparison) -> dict[Fate, int]:
-    """How many samples have which fate, by the mean of their new answers."""
-    then = _moves(first)
-    fates = dict.fromkeys(FATES, 0)
-    for sample_id, move in _moves(again).items():
-        lost = then.get(sample_id)
-        if lost is not None:
-            fates["as good as the baseline" if move >= 0 else "as bad again" if move <= lost else "partly"] += 1
-    return fates
+def _against_prediction(before: TaskComparison, again: TaskComparison) -> Evidence:
+    """The new answers to the samples against what the baseline's repeats and the night predict of them."""
+    rows = before.pairing.rows
+    predicted = dict(zip(before.pairing.ids.to_pylist(), expected_next(rows.runs).tolist(), strict=True))
+    new = again.pairing
+    expected = [predicted[name] for name in new.ids.to_pylist()]
+    return evidence(replace(new.rows, baseline=np.array([expected]), binary=False))
 
 
-def _moves(comparison: TaskComparison) -> dict[str, float]:
-    pairing = comparison.pairing
-    return dict(zip(pairing.ids.to_pylist(), pairing.rows.differences.tolist(), strict=True))
+def _outcome(gated: GatedTask, again: Evidence | None, rule: GateRule) -> Outcome | None:
+    if again is None or again.bounds is None:
+        return None
+    if again.p_worse <= rule.alpha:
+        return "confirmed"
+    excluded = gated.alarm.rings or gated.judged.evidence.p_worse <= gated.alarm.level
+    return "gone again" if excluded else "chance"
 
 
 def _cards(before: TaskReader, now: TaskReader, measure: Measure, ids: Sequence[str]) -> Iterator[Card]:

@@ -47,6 +47,24 @@ def run_noise(repeats: npt.NDArray[np.float64]) -> RunNoise | None:
     return RunNoise(runs, variance, chi_square_tail((runs - 1) * of_means / of_rows, runs - 1))
 
 
+def expected_next(runs: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """The value that each sample is expected to have in one more run, if all runs are of the same model.
+
+    Z·mᵢ + (1 − Z)·m with the sample's mean mᵢ, the mean m of all, and Z = b / (b + w/R) from the variances within (w)
+    and between (b) samples: the credibility of Bühlmann (1967), Experience rating and credibility. For right and wrong
+    answers it is exact where the samples' rates have a beta distribution.
+
+    Args:
+        runs: one row per run, at least two; one column per sample, at least two.
+    """
+    means = runs.mean(axis=0)
+    noise = float(np.var(runs, axis=0, ddof=1).mean()) / len(runs)
+    between = max(0.0, float(np.var(means, ddof=1)) - noise)
+    credibility = between / (between + noise) if between + noise else 1.0
+    expected: npt.NDArray[np.float64] = credibility * means + (1 - credibility) * means.mean()
+    return expected
+
+
 def skewness(values: npt.NDArray[np.float64]) -> float:
     """Fisher's moment coefficient g₁ = m₃ / m₂^1.5; 0 for values without spread."""
     if len(values) == 0:

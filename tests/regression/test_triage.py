@@ -7,7 +7,8 @@ from unittest.mock import Mock
 import orjson
 import pytest
 
-from gage_eval.regression import compare
+from gage_eval.regression import compare, gating
+from gage_eval.regression.alarm import Alarm
 from gage_eval.regression.baselines import BaselineEntry, Baselines
 from gage_eval.regression.gate import GateRule
 from gage_eval.regression.pages import triage_page
@@ -58,14 +59,65 @@ def test_a_change_is_there_again(tmp_path: Path, entry: BaselineEntry) -> None:
     found = triaged(tmp_path, entry, lambda n: n >= RIGHT - LOST)
     (task,) = found.tasks
     assert task.asked == LOST
-    assert task.fates == {"as bad again": LOST, "partly": 0, "as good as the baseline": 0}
-    assert "It looks like a change." in triage_page(found)
+    assert task.outcome == "confirmed"
+    assert task.again is not None
+    assert (task.again.n, task.again.current) == (LOST, 0)
+    assert "**Confirmed**" in triage_page(found)
 
 
 def test_bad_luck_goes_away(tmp_path: Path, entry: BaselineEntry) -> None:
     found = triaged(tmp_path, entry, lambda n: n >= RIGHT - 4)
-    assert found.tasks[0].fates == {"as bad again": 4, "partly": 0, "as good as the baseline": LOST - 4}
-    assert "Much of it looks like chance." in triage_page(found)
+    # Forty losses and no gain are not chance, whatever becomes of them.
+    assert found.tasks[0].outcome == "gone again"
+    assert "**Gone again**" in triage_page(found)
+
+
+def test_what_the_repeats_predict_is_chance_unless_the_alarm_excludes_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, entry: BaselineEntry
+) -> None:
+    # A noisy model: 140 samples become worse and 120 better. Asked again, two thirds of the worse ones are right.
+    answer(tmp_path, lambda n: n % 10 < 3)
+    first = run(tmp_path, RunOptions(config=str(tmp_path / "mine.yaml"), freshness="2026-03-03"))
+    noisy = Baselines(Store.open(str(tmp_path / "store"))).add("noisy", [first], promote=False)
+    answer(tmp_path, lambda n: n % 10 in (5, 6, 7) or n % 20 == 8)
+    night = run(tmp_path, RunOptions(config=str(tmp_path / "mine.yaml"), freshness="2026-03-04"))
+
+    def ask(options: RunOptions) -> RunReader:
+        answer(tmp_path, lambda n: n // 10 % 3 == 1)
+        return run(tmp_path, options)
+
+    rule = GateRule(alpha=0.25)
+    found = triage(night, noisy, rule, ask, repeats=3)
+    assert found.tasks[0].outcome == "chance"
+    assert "**Chance**" in triage_page(found)
+    ringing = Alarm(rings=True, level=0.0)
+    monkeypatch.setattr(gating, "alarm", lambda *args, **more: ringing)
+    assert triage(night, noisy, rule, ask, repeats=3).tasks[0].outcome == "gone again"
+
+
+def test_a_uniform_loss_names_no_slice_and_a_slice_that_lost_more_is_named(tmp_path: Path) -> None:
+    rows = [
+        {"id": f"s{n}", "question": f"{n} + 1 = ?", "answer": str(n + 1), "data_tag": {"topic": f"t{n % 4}"}}
+        for n in range(COUNT)
+    ]
+    (tmp_path / "rows.jsonl").write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in rows))
+    backend = {"backend_id": "model", "type": "replay", "config": {"path": "answers.jsonl", "answer_field": "output"}}
+    metrics = [{"metric_id": "exact_match", "slices": ["data_tag.topic"]}]
+    write_config(tmp_path, backends=[backend], metrics=metrics)
+    options = RunOptions(config=str(tmp_path / "mine.yaml"))
+    answer(tmp_path, lambda n: False)
+    first = run(tmp_path, options.model_copy(update={"freshness": "1"}))
+    entry = Baselines(Store.open(str(tmp_path / "store"))).add("sliced", [first], promote=False)
+    for day, wrong, named in (
+        ("2", lambda n: n % 20 < 4, []),
+        ("3", lambda n: n % 4 == 1 and n % 20 < 16, ["data_tag.topic = t1"]),
+    ):
+        answer(tmp_path, wrong)
+        night = run(tmp_path, options.model_copy(update={"freshness": day}))
+        found = triage(night, entry, GateRule(), lambda asked: run(tmp_path, asked), repeats=1)
+        assert [one.name for one in found.tasks[0].slices] == named
+        assert all(one.bounds is not None and one.bounds[1] < 0 for one in found.tasks[0].slices)
+        assert ("Slices that lost more" in triage_page(found)) == bool(named)
 
 
 def test_the_model_is_named_before_the_environment_and_the_date_is_not(tmp_path: Path, entry: BaselineEntry) -> None:

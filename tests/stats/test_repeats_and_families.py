@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gage_eval.stats.multiple import holm
-from gage_eval.stats.repeats import run_noise, skewness
+from gage_eval.stats.repeats import expected_next, run_noise, skewness
 from gage_eval.stats.special import chi_square_tail
 
 
@@ -76,6 +76,20 @@ def test_skewness_is_the_moment_coefficient() -> None:
     assert skewness(np.full(4, 0.1)) == 0.0
     assert skewness(np.array([])) == 0.0
     assert math.isfinite(skewness(np.array([1e-300, -1e-300])))
+
+
+@pytest.mark.parametrize("shape", [(0.3, 0.3), (1.0, 1.0), (0.1, 0.05)])
+def test_the_next_run_of_chosen_samples_is_predicted(shape: tuple[float, float]) -> None:
+    rng = np.random.default_rng(5)
+    rates = rng.beta(*shape, size=50_000)
+    for repeats in (1, 3, 5):
+        runs = (rng.random((repeats + 1, len(rates))) < rates).astype(np.float64)
+        again = rng.random(len(rates)) < rates
+        # The samples that the last run has lost: their own means say too much or too little.
+        lost = runs[-1] < runs[:-1].mean(axis=0)
+        assert expected_next(runs)[lost].mean() == pytest.approx(again[lost].mean(), abs=0.03)
+    same = np.ones((2, 3))
+    assert expected_next(same).tolist() == [1, 1, 1]
 
 
 def test_rounding_is_no_noise() -> None:
