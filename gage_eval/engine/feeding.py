@@ -4,6 +4,7 @@ import asyncio
 
 from gage_eval.base.canonical import encode
 from gage_eval.base.errors import InputError
+from gage_eval.base.statuses import UNANSWERED
 from gage_eval.engine.assembly import Assembly
 from gage_eval.engine.episodes import EPISODES, Outcome, episode_name, response_key, with_body
 from gage_eval.engine.job import Chunk, Item, Job, PartSource, Tally, chunks_of
@@ -11,7 +12,7 @@ from gage_eval.engine.known import KnownAnswers
 from gage_eval.engine.ready import ReadyQueue
 from gage_eval.engine.refusals import Refusals
 from gage_eval.models.backends.base import check_served
-from gage_eval.models.client.types import Response, Unasked
+from gage_eval.models.client.types import Request, Response, Unasked
 
 
 class Feeder:
@@ -33,6 +34,7 @@ class Feeder:
         self._assembly = assembly
         self._tally = tally
         self._any_made = False
+        self._any_remembered = False
 
     async def run(self) -> None:
         """Feed every chunk."""
@@ -55,12 +57,20 @@ class Feeder:
             source, finished = opened
             items = await asyncio.to_thread(self._prepare, chunk, source, finished)
             self._tally.count_known(chunk.outcomes)
-            if any(outcome is not None and outcome.response.status != "error" for outcome in chunk.outcomes):
+            first = next((i for i, known in enumerate(chunk.outcomes) if known and _is_answer(known)), None)
+            if first is not None:
                 self._refusals.answered()
+                self._remember(chunk.requests[first])
             if items:
                 self._queue.put_chunk(items)
             else:
                 await self._assembly.commit(chunk)
+
+    def _remember(self, request: Request) -> None:
+        """Tell the backend a request with a known answer, the first one."""
+        if not self._any_remembered and request.kind not in EPISODES and request.unasked is None:
+            self._any_remembered = True
+            self._job.backend.remember(request, encode(self._job.backend.body(request)))
 
     def _open(self, part: int) -> tuple[PartSource, dict[str, Outcome]]:
         """Open the source of a part's requests, and its known outcomes."""
@@ -100,6 +110,10 @@ class Feeder:
         self._any_made = self._any_made or len(failed) < len(chunk.requests)
         if failed and not self._any_made:
             raise InputError(failed[0].message)
+
+
+def _is_answer(outcome: Outcome) -> bool:
+    return outcome.response.status not in UNANSWERED
 
 
 def _unasked(why: Unasked) -> Outcome:

@@ -220,6 +220,13 @@ class Backend(Protocol):
         """One answer, retries inside. Raises EndpointFailed when the run must end."""
         ...
 
+    def remember(self, request: Request, body: bytes) -> None:
+        """Take note of a request that this model answered in an earlier run.
+
+        A backend may ask it again to learn whether the model fails, or only some rows.
+        """
+        ...
+
     async def close(self) -> None:
         """Stop what `open` started."""
         ...
@@ -296,6 +303,9 @@ class BaseBackend(ABC, Generic[ConfigT]):
     @abstractmethod
     async def call(self, request: Request, body: bytes) -> Response:
         """One answer, retries inside. Raises EndpointFailed when the run must end."""
+
+    def remember(self, request: Request, body: bytes) -> None:
+        """Nothing to note."""
 
     async def close(self) -> None:
         """Nothing to stop."""

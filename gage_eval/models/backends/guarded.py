@@ -95,6 +95,9 @@ class GuardedBackend:
             return Response("error", error_kind="plugin", attempts=1, errors=[str(error)])
         return response  # type: ignore[no-any-return]  # checked
 
+    def remember(self, request: Request, body: bytes) -> None:
+        """Nothing to note: a plug-in knows of no earlier run."""
+
     async def close(self) -> None:
         """Stop what `open` started.
 

@@ -149,6 +149,10 @@ class LlamaCpp(BaseBackend[LlamaCppConfig]):
                 self._engine.failed = True
             raise EndpointFailed(f"{error} {server.child.last_words()}".strip()) from error
 
+    def remember(self, request: Request, body: bytes) -> None:
+        """See `Backend`."""
+        self._http.remember(request, body)
+
     async def close(self) -> None:
         """Close the connections and release the server."""
         await self._http.close()

@@ -3,6 +3,7 @@
 import asyncio
 import math
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -27,7 +28,7 @@ from gage_eval.models.backends.base import (
 )
 from gage_eval.models.backends.media import MEDIA_REFERENCE, with_media
 from gage_eval.models.backends.thinking import take_thinking
-from gage_eval.models.client.http import HTTPEndpoint
+from gage_eval.models.client.http import Ask, HTTPEndpoint
 from gage_eval.models.client.limiter import Limiter
 from gage_eval.models.client.pace import Rates
 from gage_eval.models.client.payload import Malformed, model_fingerprint, shown
@@ -170,25 +171,40 @@ class OpenAIHTTP(BaseBackend[OpenAIHTTPConfig]):
             return skipped()
         if request.kind == "likelihood":
             return await echo_likelihood.answer(self._endpoint, self._model, request)
-        if request.kind == "embed":
-            return await self._endpoint.call("embeddings", body, read_embedding)
-        path, read = ("chat/completions", read_chat) if request.kind == "chat" else ("completions", read_completion)
         if request.kind == "chat" and MEDIA_REFERENCE in body:
-            body = await asyncio.to_thread(self._with_media, request)
-        elif self._cuts_at_stops:
-            body = encode(self._sent(self.body(request)))
-        if self._streams:
-            body = _STREAMED + body[1:]
-        response = await self._endpoint.call(path, body, read, stream=self._streams)
-        if response.answer:
+            path, body, read, stream = await asyncio.to_thread(self._ask, request, body)
+        else:
+            path, body, read, stream = self._ask(request, body)
+        response = await self._endpoint.call(path, body, read, stream=stream)
+        if response.answer and request.kind != "embed":
             stops = self.body(request).get("stop") if self._cuts_at_stops else None
             take_thinking(response, self.config, stops)
         return response
+
+    def remember(self, request: Request, body: bytes) -> None:
+        """See `Backend`."""
+        if self._endpoint is not None and request.kind != "likelihood":
+            self._endpoint.remember(partial(self._ask, request, body))
 
     async def close(self) -> None:
         """Close the session."""
         if self._endpoint is not None:
             await self._endpoint.close()
+
+    def _ask(self, request: Request, body: bytes) -> Ask:
+        """How a request is sent. Media are read."""
+        if request.kind == "embed":
+            return "embeddings", body, read_embedding, False
+        is_chat = request.kind == "chat"
+        if is_chat and MEDIA_REFERENCE in body:
+            body = self._with_media(request)
+        elif self._cuts_at_stops:
+            body = encode(self._sent(self.body(request)))
+        if self._streams:
+            body = _STREAMED + body[1:]
+        if is_chat:
+            return "chat/completions", body, read_chat, self._streams
+        return "completions", body, read_completion, self._streams
 
     def _mapped(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """Parameters by the endpoint's names; those without a value are left out."""

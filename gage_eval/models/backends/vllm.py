@@ -325,6 +325,11 @@ class VLLM(BaseBackend[VLLMConfig]):
                 raise
             raise EndpointFailed(f"{error} {server.child.last_words()}".strip()) from error
 
+    def remember(self, request: Request, body: bytes) -> None:
+        """See `Backend`."""
+        for server in self._servers:
+            server.client.remember(request, body)
+
     async def _ask(self, server: _Server, request: Request, body: bytes) -> Response:
         server.active += 1
         try:

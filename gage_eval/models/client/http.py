@@ -1,14 +1,15 @@
 """An HTTP endpoint: one client, retries by `RetryPolicy`."""
 
+import asyncio
 import base64
 import logging
 import math
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
-from gage_eval.base.errors import EndpointFailed, InputError
+from gage_eval.base.errors import EndpointFailed, GageError, InputError
 from gage_eval.models.client.connect import Unreachable
 from gage_eval.models.client.connection import Answer, Broken, Sink, Unusable
 from gage_eval.models.client.http1 import HTTPClient, NoAnswer
@@ -30,6 +31,10 @@ _EVENTS = "text/event-stream"
 # Shorter keys are placeholders such as "EMPTY", which an answer may hold by chance.
 _SHORTEST_SECRET = 12
 _TEXTS = ("answer", "reasoning", "tool_calls", "logprobs", "finish_reason", "model_fingerprint")
+
+
+Ask: TypeAlias = tuple[str, bytes, Callable[[Any], Response], bool]
+"""One request: its path, its body, what reads the answer, and whether it asks for a stream."""
 
 
 class HTTPEndpoint:
@@ -77,6 +82,8 @@ class HTTPEndpoint:
         self._rates = rates or Rates(None, None)
         self._breaker = Breaker(give_up_after_s, policy.max_elapsed_s)
         self._client: HTTPClient | None = None
+        self._answered_ask: Callable[[], Ask] | None = None
+        self._probing = asyncio.Lock()
         self._answered_at = -1.0
         self._warned = False
 
@@ -107,6 +114,14 @@ class HTTPEndpoint:
         client, self._client = self._client, None
         if client is not None:
             await client.close()
+
+    def remember(self, ask: Callable[[], Ask]) -> None:
+        """Take note of a request that was answered before; ``ask`` makes it, in a thread, if it is needed.
+
+        When all attempts fail, it is sent again: it tells an endpoint that fails from rows that always fail.
+        """
+        if self._answered_ask is None:
+            self._answered_ask = ask
 
     async def call(self, path: str, body: bytes, read: Callable[[Any], Response], *, stream: bool = False) -> Response:
         """Send a body; retry until an answer can be read or the policy gives up.
@@ -142,6 +157,8 @@ class HTTPEndpoint:
                 self._breaker.ended(attempt)
             if isinstance(result, Response):
                 self._went_through()
+                if self._answered_ask is None:
+                    self._answered_ask = lambda: (path, body, read, stream)
                 if self._rates.limited:
                     self._rates.used(reserved, _tokens_of(result))
                 result.attempts = len(errors) + 1
@@ -152,7 +169,7 @@ class HTTPEndpoint:
                 self._breaker.answered()
                 response = Response("error", error_kind=result.kind, attempts=len(errors), errors=errors)
                 raise RequestRefused(f"{self.base_url} answers {result.message}.{self._remedy(result)}", response)
-            wait = self._after(result, len(errors), time.monotonic() - started)
+            wait = await self._after(result, len(errors), time.monotonic() - started)
             if wait is None:
                 return Response("error", error_kind=result.kind, attempts=len(errors), errors=errors)
             tell_retry(len(errors), result.kind, result.message, wait)
@@ -173,7 +190,7 @@ class HTTPEndpoint:
         self._breaker.answered()
         self._limiter.answered()
 
-    def _after(self, failure: Failure, attempts: int, elapsed_s: float) -> float | None:
+    async def _after(self, failure: Failure, attempts: int, elapsed_s: float) -> float | None:
         """Seconds to wait after a failed attempt; None to give up the row.
 
         Raises:
@@ -188,7 +205,7 @@ class HTTPEndpoint:
         if failure.kind in _OVERLOAD:
             self._limiter.overloaded()
         failing = self._breaker.opened_by(failure, attempts)
-        if failing is not None:
+        if failing is not None and (unreachable or failure.is_refusal or not await self._still_answers()):
             what = "cannot be reached" if unreachable else "refuses all requests" if failure.is_refusal else "fails"
             raise EndpointFailed(
                 f"{self.base_url} {what}: every attempt failed for {failing:.0f} s ({failure.message})."
@@ -199,6 +216,25 @@ class HTTPEndpoint:
             if never or failure.action is Action.FATAL:
                 raise EndpointFailed(f"{self.base_url} cannot be reached ({failure.message}; {attempts} attempts).")
         return self._breaker.soonest(wait) if unreachable and wait is not None else wait
+
+    async def _still_answers(self) -> bool:
+        """Whether the endpoint answers a request that it answered before. It is one attempt, outside of any row."""
+        async with self._probing:
+            if not self._breaker.is_failing:
+                # It answered while this call waited.
+                return True
+            if self._answered_ask is None:
+                return False
+            try:
+                ask = await asyncio.to_thread(self._answered_ask)
+            except GageError:
+                # Its media are gone.
+                return False
+            result = await self._attempt(*ask)
+            answers = isinstance(result, Response) or result.action is not Action.RETRY or result.is_refusal
+            if answers:
+                self._breaker.answered()
+            return answers
 
     async def _attempt(
         self, path: str, body: bytes, read: Callable[[Any], Response], stream: bool

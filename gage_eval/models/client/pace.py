@@ -86,7 +86,8 @@ class Breaker:
     """Circuit breaker: distinguishes an endpoint that is down from one that fails occasionally.
 
     It opens when for ``give_up_after_s`` there was no answer and every attempt failed. Where no server listens it opens
-    at once. Other failures must affect several rows, so that one row that crashes a server does not end the run.
+    at once. Other failures must affect several rows, so that one row that crashes a server does not end the run; before
+    it ends, its user asks what was answered before.
     Refusals for load (429, or with a `Retry-After`) are signs of life. They open it only where there never was an
     answer, after ``refused_most_s`` or after the time that the endpoint asked for, if that is longer.
 
@@ -157,6 +158,11 @@ class Breaker:
         """How long to wait where no server listens: at most until the endpoint counts as down."""
         since = self._now() if self._since is None else self._since
         return min(wait_s, max(0.0, since + self._most_s - self._now()))
+
+    @property
+    def is_failing(self) -> bool:
+        """Whether every attempt since the last answer failed, and there was one."""
+        return self._since is not None
 
     @property
     def _most_s(self) -> float:
