@@ -37,7 +37,7 @@ Repeats = Annotated[
         "--repeats",
         metavar="R",
         min=1,
-        help="Ask everything this many times in all; three or more show the noise between runs.",
+        help="Ask everything this many times in all; five show the noise between runs, three cost power.",
     ),
 ]
 
@@ -284,15 +284,14 @@ def _record(entry: "BaselineEntry") -> dict[str, Any]:
 
 
 def _tell(entry: "BaselineEntry") -> None:
-    from gage_eval.regression.evidence import REPEATS_FOR_NOISE
+    from gage_eval.regression.evidence import REPEATS_ADVISED
     from gage_eval.report.console import clean, counted
 
     runs = ", ".join(run.run_id for run in entry.runs)
     repeats = counted(len(entry.runs), "repeat")
     print(clean(f"{entry.suite} · baseline {entry.name} · entry {entry.number} · {repeats}: {runs}"))
-    if len(entry.runs) < REPEATS_FOR_NOISE:
-        least = REPEATS_FOR_NOISE
-        print(f"Fewer than {least} repeats do not show the noise between runs: --repeats {least} or more.")
+    if len(entry.runs) < (least := REPEATS_ADVISED):
+        print(f"Fewer than {least} repeats hide the noise between runs or cost power: --repeats {least} or more.")
 
 
 def _print(found: "Gated", anchor: "Gated | None", label: str) -> None:

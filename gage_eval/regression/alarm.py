@@ -10,10 +10,9 @@ import calendar
 import math
 from dataclasses import dataclass
 
-from gage_eval.regression.evidence import Evidence
+from gage_eval.regression.evidence import REPEATS_ADVISED, Evidence
 from gage_eval.regression.gate import GateRule
 
-REPEATS_FOR_ALARM = 5
 MAX_NOISE_P = 0.1
 
 
@@ -54,9 +53,9 @@ def alarm(one: Evidence, rule: GateRule, *, year: int, repeats: int) -> Alarm:
         repeats: repeats of the baseline.
     """
     level = rule.alpha / (366 if calendar.isleap(year) else 365)
-    if repeats < REPEATS_FOR_ALARM:
+    if repeats < REPEATS_ADVISED:
         return Alarm(
-            rings=False, level=level, withheld=f"the baseline needs {REPEATS_FOR_ALARM} repeats and has {repeats}"
+            rings=False, level=level, withheld=f"the baseline needs {REPEATS_ADVISED} repeats and has {repeats}"
         )
     if one.noise is not None and one.noise.p < MAX_NOISE_P:
         return Alarm(rings=False, level=level, withheld="the baseline's repeats differ more than their rows explain")

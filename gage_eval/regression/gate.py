@@ -14,7 +14,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from gage_eval.regression.evidence import REPEATS_FOR_NOISE, Evidence
+from gage_eval.regression.evidence import REPEATS_ADVISED, REPEATS_FOR_NOISE, Evidence
 from gage_eval.stats.multiple import holm
 
 Verdict: TypeAlias = Literal["regressed", "improved", "passed", "inconclusive"]
@@ -161,7 +161,8 @@ def detectable_loss(one: Evidence, rule: GateRule) -> float | None:
 def _notes(one: Evidence) -> tuple[str, ...]:
     notes = []
     if one.noise is None:
-        notes.append(f"run noise not estimated: the baseline has fewer than {REPEATS_FOR_NOISE} repeats")
+        few = f"the baseline has fewer than {REPEATS_FOR_NOISE} repeats"
+        notes.append(f"run noise not estimated: {few}, and {REPEATS_ADVISED} are recommended")
     if one.too_skewed == "worse":
         notes.append("a few large gains among many small losses: too few rows to call a loss significant")
     elif one.too_skewed == "better":

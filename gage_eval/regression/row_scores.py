@@ -15,7 +15,7 @@ from gage_eval.base.errors import InputError
 from gage_eval.regression.evidence import Floats, PairedRows
 from gage_eval.runs.results.outcomes import Measure
 from gage_eval.runs.results.reading import TaskReader
-from gage_eval.scoring.metrics.aggregations.base import Aggregation, find_aggregation
+from gage_eval.scoring.metrics.aggregations.base import Aggregation, mean_aggregation
 from gage_eval.scoring.metrics.grouping import CLUSTER, WEIGHT, Grouping, slice_column
 from gage_eval.scoring.metrics.scale import DEFAULT, Scale
 
@@ -50,9 +50,8 @@ def aggregation_of(task_id: str, number: Measure) -> Aggregation:
         InputError: the number is not a mean over samples, so that samples cannot be paired.
     """
     name = number.aggregation or "mean"
-    # Comparing two runs never loads code that only a stored run names.
-    how = find_aggregation(name) if ":" not in name else None
-    if how is None or not how.is_mean:
+    how = mean_aggregation(name)
+    if how is None:
         raise InputError(
             f"task '{task_id}': {number.name} is aggregated as {name}, not a mean over samples, so runs cannot be "
             "paired by it. Name another metric with --metric."

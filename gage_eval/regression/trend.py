@@ -27,7 +27,9 @@ def trend(
     most: int | None = None,
     among: int | None = None,
 ) -> list[TrendPoint]:
-    """Completed runs of the entry's suite, oldest first; one point per task. Damaged runs are left out.
+    """Completed runs of the entry's suite, oldest first; one point per task.
+
+    Damaged runs are left out, and runs of chosen samples, as those of a triage.
 
     Args:
         locations: where the runs are.
@@ -69,7 +71,8 @@ def _is_of(stored: StoredRun, entry: BaselineEntry, until: datetime | None) -> b
     with suppress(InputError):
         record = stored.record
         in_time = until is None or record.created <= until
-        return in_time and record.name == entry.suite and record.status == "completed" and bool(stored.summary.tasks)
+        whole = record.status == "completed" and not record.options.get("sample_ids")
+        return in_time and whole and record.name == entry.suite and bool(stored.summary.tasks)
     return False
 
 

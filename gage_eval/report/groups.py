@@ -1,15 +1,21 @@
 """Several tasks or slices as one number: micro (every sample counts the same) and macro (every task or slice does)."""
 
-import re
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from gage_eval.report.summary import GroupMetric, GroupScore, GroupSummary, MetricSummary, TaskSummary
+from gage_eval.scoring.metrics.aggregations.base import mean_aggregation
 from gage_eval.scoring.metrics.scale import Scale
-from gage_eval.stats import macro_freedom, macro_mean, macro_stderr, pooled_mean, pooled_stderr, t_interval
-
-# Only a mean over samples can be pooled by the number of samples.
-_MEANS = re.compile(r"mean|best|mode|majority|(pass@|pass\^|at_least@)\d+")
+from gage_eval.stats import (
+    Interval,
+    macro_freedom,
+    macro_mean,
+    macro_stderr,
+    mover_interval,
+    pooled_mean,
+    pooled_stderr,
+    t_interval,
+)
 
 
 class Group(Protocol):
@@ -77,7 +83,7 @@ def _members(group: Group, tasks: Sequence[TaskSummary]) -> list[list[MetricSumm
 def _metrics(members: Sequence[Sequence[MetricSummary]], wanted: Sequence[str]) -> Iterator[GroupMetric]:
     found = [{_number(metric): metric for metric in metrics} for metrics in members]
     for number, first in next((metrics for metrics in found if metrics), {}).items():
-        if (wanted and first.metric_id not in wanted) or not _MEANS.fullmatch(first.aggregation):
+        if (wanted and first.metric_id not in wanted) or not _is_pooled(first.aggregation):
             continue
         of_members = [metrics[number] for metrics in found if number in metrics]
         # A slice without rows has no numbers at all: the group's score is then unknown.
@@ -95,6 +101,12 @@ def _metrics(members: Sequence[Sequence[MetricSummary]], wanted: Sequence[str]) 
             )
 
 
+def _is_pooled(aggregation: str) -> bool:
+    """Only a plain mean over samples can be pooled by the number of samples."""
+    how = mean_aggregation(aggregation)
+    return how is not None and not how.takes_weights
+
+
 def _number(metric: MetricSummary) -> tuple[str, str | None, str, str]:
     return metric.metric_id, metric.filter, metric.value_key, metric.aggregation
 
@@ -105,7 +117,8 @@ def _micro(metrics: Sequence[MetricSummary]) -> GroupScore:
         return GroupScore()
     sizes = [metric.n for metric in metrics]
     stderr = pooled_stderr(sizes, [metric.stderr for metric in metrics])
-    return _score(pooled_mean(sizes, values), stderr, sum(sizes) - len(sizes), metrics[0])
+    weights = [size / sum(sizes) for size in sizes] if sum(sizes) else []
+    return _score(pooled_mean(sizes, values), stderr, sum(sizes) - len(sizes), metrics, weights)
 
 
 def _macro(metrics: Sequence[MetricSummary]) -> GroupScore:
@@ -114,10 +127,22 @@ def _macro(metrics: Sequence[MetricSummary]) -> GroupScore:
         return GroupScore()
     stderrs = [metric.stderr for metric in metrics]
     freedom = macro_freedom([metric.n for metric in metrics], stderrs)
-    return _score(macro_mean(values), macro_stderr(stderrs), freedom, metrics[0])
+    return _score(macro_mean(values), macro_stderr(stderrs), freedom, metrics, [1 / len(values)] * len(values))
 
 
-def _score(value: float | None, stderr: float | None, freedom: float | None, like: MetricSummary) -> GroupScore:
+def _score(
+    value: float | None,
+    stderr: float | None,
+    freedom: float | None,
+    metrics: Sequence[MetricSummary],
+    weights: Sequence[float],
+) -> GroupScore:
+    """A group's score with its interval: from Wilson's of its members where all have that, else Student's."""
+    ends = [Interval(*one.ends) for one in metrics if one.interval == "wilson" and one.ends is not None]
+    if value is not None and weights and len(ends) == len(metrics):
+        low, high = mover_interval(weights, [one.value or 0.0 for one in metrics], ends)
+        return GroupScore(value=value, stderr=stderr, ci_low=max(0.0, low), ci_high=min(1.0, high))
+    like = metrics[0]
     if value is None or stderr is None or freedom is None:
         return GroupScore(value=value, stderr=stderr)
     interval = t_interval(value, stderr, freedom)

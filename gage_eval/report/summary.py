@@ -145,8 +145,8 @@ class GroupScore(SummaryModel):
 
     value: float | None = Field(default=None, description="The score; null while a member of the group has none.")
     stderr: float | None = Field(default=None, description="Its standard error; null where one is not known.")
-    ci_low: float | None = Field(default=None, description="Lower bound of Student's 95 % interval.")
-    ci_high: float | None = Field(default=None, description="Upper bound of Student's 95 % interval.")
+    ci_low: float | None = Field(default=None, description="Lower bound of the 95 % interval.")
+    ci_high: float | None = Field(default=None, description="Upper bound of the 95 % interval.")
 
     @property
     def ends(self) -> tuple[float, float] | None:

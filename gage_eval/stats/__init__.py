@@ -17,7 +17,7 @@ from gage_eval.stats.intervals import (
 )
 from gage_eval.stats.paired import PairedDifference, paired_difference
 from gage_eval.stats.paired_binary import mcnemar, mcnemar_mid_p, tango_interval
-from gage_eval.stats.pooling import macro_freedom, macro_mean, macro_stderr, pooled_mean, pooled_stderr
+from gage_eval.stats.pooling import macro_freedom, macro_mean, macro_stderr, mover_interval, pooled_mean, pooled_stderr
 from gage_eval.stats.power import difference_sd, minimum_detectable_effect, required_samples
 from gage_eval.stats.quantiles import quantile, quantile_interval
 from gage_eval.stats.replicates import at_least_k, majority_value, modal_value, pass_at_k, pass_hat_k
@@ -46,6 +46,7 @@ __all__ = [
     "mean_stderr",
     "minimum_detectable_effect",
     "modal_value",
+    "mover_interval",
     "paired_difference",
     "pass_at_k",
     "pass_hat_k",

@@ -3,6 +3,8 @@
 import math
 from collections.abc import Sequence
 
+from gage_eval.stats.intervals import Interval
+
 
 def pooled_mean(ns: Sequence[int], means: Sequence[float]) -> float | None:
     """Micro score Σ nᵢmᵢ / Σnᵢ; None for no sample.
@@ -68,6 +70,22 @@ def macro_freedom(ns: Sequence[int], stderrs: Sequence[float | None]) -> float |
     largest = max(squares)  # Scaled, so that fourth powers of small errors do not vanish.
     shares = [square / largest for square in squares]
     return math.fsum(shares) ** 2 / math.fsum(s * s / (n - 1) for s, n in zip(shares, ns, strict=True) if s)
+
+
+def mover_interval(weights: Sequence[float], means: Sequence[float], intervals: Sequence[Interval]) -> Interval:
+    """The interval of Σwᵢmᵢ from those of independent means: Σwᵢmᵢ − √Σwᵢ²(mᵢ−lᵢ)² to Σwᵢmᵢ + √Σwᵢ²(uᵢ−mᵢ)².
+
+    MOVER, the method of variance estimates recovery (Zou & Donner 2008, Statistics in Medicine 27).
+
+    Args:
+        weights: at least 0 each.
+        means, intervals: of each task; every mean lies within its interval.
+    """
+    mean = math.fsum(w * m for w, m in zip(weights, means, strict=True))
+    parts = list(zip(weights, means, intervals, strict=True))
+    below = math.hypot(*(w * (m - one.low) for w, m, one in parts))
+    above = math.hypot(*(w * (one.high - m) for w, m, one in parts))
+    return Interval(mean - below, mean + above)
 
 
 def _total(ns: Sequence[int], others: Sequence[object]) -> int:

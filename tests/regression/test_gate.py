@@ -101,6 +101,19 @@ def test_a_suite_with_a_task_that_nothing_watches_is_at_best_inconclusive() -> N
     assert suite_verdict(judge({"a": worse}), ["b"]) == "regressed"
 
 
+@pytest.mark.parametrize(("spread", "counts"), [(0.02, False), (0.2, True)])
+def test_noise_between_runs_counts_only_where_its_own_test_finds_it(spread: float, counts: bool) -> None:
+    rng = np.random.default_rng(2)
+    baseline = rng.random((3, 200)) + spread * np.array([[-1], [0], [1]])
+    one = evidence(PairedRows(rng.random(200), baseline))
+    assert one.noise is not None
+    assert one.noise.variance > 0
+    assert (one.noise.p < 0.25) == counts
+    assert one.sd is not None
+    assert one.stderr is not None
+    assert (one.stderr > one.sd / 200**0.5 * 1.01) == counts
+
+
 def test_bounds_that_few_pairs_do_not_show_are_unknown() -> None:
     values = np.array([0.1, 0.4, 0.2, 0.9, 0.3])
     for n, known in ((4, False), (5, True)):

@@ -163,6 +163,14 @@ def test_the_gate_draws_only_runs_that_measure_the_same(asked: Nightly, tmp_path
     ]
 
 
+def test_the_trend_of_a_suite_leaves_out_runs_of_chosen_samples(asked: Nightly, tmp_path: Path) -> None:
+    set_baselines(night_of(asked, tmp_path, FIRST), tmp_path)
+    store = str(tmp_path / "store")
+    run_inline(RunOptions(config=str(tmp_path / "mine.yaml"), store=store, sample_ids=("s1", "s399")))
+    entry = Baselines(Store.open(store)).latest("small", "shaky")
+    assert {point.run_id.rpartition("-")[2] for point in trend(Locations.at(store), entry)} == {"steady", "shaky"}
+
+
 def report_of(cell: NightCell) -> str:
     assert cell.run is not None
     return (cell.run.stored.folder.read("report.html") or b"").decode()

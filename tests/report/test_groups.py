@@ -10,6 +10,7 @@ from gage_eval.report import Summary, TaskSummary, group_summaries, run_summary,
 from gage_eval.report.console import group_lines, score_rows, slice_lines
 from gage_eval.report.html import report_html
 from gage_eval.report.metric_names import metric_name
+from gage_eval.stats import wilson_interval
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,38 @@ def test_micro_weighs_samples_and_macro_weighs_tasks() -> None:
         assert score.ci_high is not None
         assert score.value is not None
         assert score.ci_low < score.value < score.ci_high
+
+
+def right(task_id: str, right: int, samples: int) -> TaskSummary:
+    """A task of right and wrong answers."""
+    interval = wilson_interval(right, samples)
+    assert interval is not None
+    share = right / samples
+    stderr = (share * (1 - share) / (samples - 1)) ** 0.5
+    return task(task_id, row(share, samples, stderr, ci_low=interval.low, ci_high=interval.high))
+
+
+def test_a_group_of_right_answers_has_the_interval_of_its_tasks() -> None:
+    (group,) = group_summaries([Group()], [right("a", 3, 3), right("b", 2, 2)])
+    for score in (group.metrics[0].micro, group.metrics[0].macro):
+        assert (score.value, score.stderr, score.ci_high) == (1.0, 0.0, 1.0)
+        assert score.ci_low is not None
+        assert 0.4 < score.ci_low < 0.7
+    # Zou and Donner's formula, with the tasks' own limits.
+    (group,) = group_summaries([Group()], [right("a", 30, 40), right("b", 5, 10)])
+    limits = [wilson_interval(30, 40), wilson_interval(5, 10)]
+    for score, weights in ((group.metrics[0].micro, (0.8, 0.2)), (group.metrics[0].macro, (0.5, 0.5))):
+        below = [w * (mean - one.low) for w, mean, one in zip(weights, (0.75, 0.5), limits, strict=True) if one]
+        assert score.value is not None
+        assert score.ci_low == pytest.approx(score.value - (below[0] ** 2 + below[1] ** 2) ** 0.5)
+
+
+def test_a_group_of_other_values_keeps_students_interval() -> None:
+    numbers = [row(1.0, n, 0.01, interval="t") for n in (300, 100)]
+    (group,) = group_summaries([Group()], [task("a", numbers[0]), task("b", numbers[1])])
+    micro = group.metrics[0].micro
+    assert micro.stderr is not None
+    assert micro.ci_high == pytest.approx(1 + 1.966 * micro.stderr, abs=1e-4)
 
 
 def test_a_task_without_a_score_leaves_the_group_unknown_and_not_smaller() -> None:
@@ -141,7 +174,7 @@ def test_the_page_shows_slices_and_groups_as_text_whatever_they_hold() -> None:
 
 
 def test_the_console_shows_a_line_for_each_number_of_a_group() -> None:
-    tasks = [task("a", row(0.5, 10)), task("b", row(0.7, 10))]
+    tasks = [task("a", row(0.5, 10, interval="t")), task("b", row(0.7, 10, interval="t"))]
     (line,) = group_lines(summary(tasks, [Group("\x1b[31mall")]))
     assert "micro 0.600 ±" in line
     assert "macro 0.600 ±" in line

@@ -352,6 +352,15 @@ def find_aggregation(name: str) -> Aggregation:
     raise InputError(f"no aggregation '{name}'. Known: {', '.join(known)}.{closest(name, known)}")
 
 
+def mean_aggregation(name: str) -> Aggregation | None:
+    """The aggregation of a stored number, if that is a mean over samples.
+
+    Code that only a path names is not loaded for it: such an aggregation is None.
+    """
+    how = None if ":" in name else find_aggregation(name)
+    return how if how is not None and how.is_mean else None
+
+
 def mean_value(values: Sequence[float], _scale: Scale = DEFAULT) -> float:
     """The mean of a sample's replicates."""
     return math.fsum(values) / len(values)
