@@ -4,6 +4,7 @@ import threading
 import weakref
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,8 @@ from gage_eval.viewer.word_diff import Piece, word_diff
 # Parts that a page of an index without texts reads.
 _MOST_PARTS = 4
 _EXCERPT = 160
+# Filters of a search line that can be removed one by one: each link repeats the line.
+_MOST_CHIPS = 20
 # A list does not wait longer for the comparison of its runs; the next page has it.
 _CHIP_WAIT_S = 0.3
 
@@ -86,7 +89,7 @@ class ListPage:
             columns=_columns(state, shown),
             choices=_choices(shown),
             right=RIGHT,
-            q_terms=[(one, without_term(state.q, one)) for one in terms(state.q)],
+            q_terms=[(one, without_term(state.q, one)) for one in islice(terms(state.q), _MOST_CHIPS)],
             worst=worst_slices(shown.listing, shown.measure),
             reasons=reasons(shown.listing, shown.measure),
         )

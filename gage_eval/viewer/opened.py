@@ -10,6 +10,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as StillRunning
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -34,8 +35,10 @@ _MOST_OPEN = 4
 _MOST_READERS = 32
 _MOST_RESULTS = 16
 WAIT_S = 1.5
-# No index takes so long.
-_DRAFT_KEPT_S = 86_400.0
+# No index takes so long, and no page looks at a running run without making its index again.
+_LEFT_KEPT_S = 86_400.0
+# How the names of files begin that hold the answers of a running run so far.
+_LIVE = "live-"
 
 
 class StillIndexing(Exception):
@@ -85,7 +88,8 @@ class Opened:
         self._readers: OrderedDict[str, tuple[str, RunReader]] = OrderedDict()
         self._work: dict[str, _Work[Path]] = {}
         self._databases: OrderedDict[tuple[Path, Path | None], IndexDatabase] = OrderedDict()
-        self._temporary: dict[str, Path] = {}
+        # Files of running runs, also those that are still being made: by what they are of, the latest ones last.
+        self._temporary: dict[str, dict[Path, None]] = {}
         self._results: OrderedDict[tuple[Any, ...], Future[Any]] = OrderedDict()
         self._is_closed = threading.Event()
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="index")
@@ -96,8 +100,9 @@ class Opened:
         self._pool.shutdown(wait=False, cancel_futures=True)
         for database in self._databases.values():
             database.close()
-        for file in self._temporary.values():
-            file.unlink(missing_ok=True)
+        with self._lock:
+            for file in chain.from_iterable(self._temporary.values()):
+                file.unlink(missing_ok=True)
 
     def run(self, run_id: str) -> RunReader:
         """The reader of a run; a new one once its record has changed.
@@ -150,9 +155,15 @@ class Opened:
     def pairs_file(self, one: tuple[RunReader, TaskReader], other: tuple[RunReader, TaskReader], measure: str) -> Path:
         """The file that pairs a task's answers with those of another run. Raises as `index`."""
         mine, theirs = self.index_file(one[1], one[0]), self.index_file(other[1], other[0])
-        file = self._folder / f"pairs-{digest([INDEX_VERSION, mine.name, theirs.name, measure])[:40]}.duckdb"
+        state = digest([INDEX_VERSION, mine.name, theirs.name, measure])[:40]
         what = f"pairs of {one[0].run_id} and {other[0].run_id}"
-        return self._made(file, what, WAIT_S, lambda out, tell: build_pairs(mine, theirs, measure, out))
+
+        def make(out: Path, tell: Callable[[float], None]) -> None:
+            build_pairs(mine, theirs, measure, out)
+
+        if mine.name.startswith(_LIVE) or theirs.name.startswith(_LIVE):
+            return self._made_for_now(f"{what}, {one[1].task_id}, {measure}", state, what, make)
+        return self._made(self._folder / f"pairs-{state}.duckdb", what, WAIT_S, make)
 
     def computed(self, key: tuple[Any, ...], what: str, make: Callable[[], T], *, wait_s: float = WAIT_S) -> T:
         """The result of a long computation, which is made in the background and remembered.
@@ -187,13 +198,25 @@ class Opened:
         """The index of a running run: made again when the run has written its record since."""
         name = f"{run.run_id}/{task.task_id}"
         state = digest([name, str(run.stored.record.updated)])[:24]
-        file = self._folder / f"live-{os.getpid()}-{state}.duckdb"
-        before = self._temporary.get(name)
-        made = self._made(file, f"the answers of {run.run_id} so far", WAIT_S,
-                          lambda out, tell: self._build_quietly(task, out, tell))  # fmt: skip
-        if before is not None and before != made:
-            self._forget(before)
-        self._temporary[name] = made
+        what = f"the answers of {run.run_id} so far"
+        return self._made_for_now(name, state, what, lambda out, tell: self._build_quietly(task, out, tell))
+
+    def _made_for_now(
+        self, name: str, state: str, what: str, make: Callable[[Path, Callable[[float], None]], object]
+    ) -> Path:
+        """As `_made`, for what changes with a running run: the older files of this name are removed."""
+        file = self._folder / f"{_LIVE}{os.getpid()}-{state}.duckdb"
+        with self._lock:
+            files = self._temporary.setdefault(name, {})
+            files[file] = None
+        made = self._made(file, what, WAIT_S, make)
+        with self._lock:
+            # One that is still being made comes to an end later.
+            older = [one for one in files if one != made and one.exists()]
+            for one in older:
+                del files[one]
+        for one in older:
+            self._forget(one)
         return made
 
     @staticmethod
@@ -238,6 +261,9 @@ class Opened:
 
             make(draft, tell)
             draft.replace(file)
+            if self._is_closed.is_set() and file.name.startswith(_LIVE):
+                # `close` has removed the others.
+                file.unlink(missing_ok=True)
             self._trim(file)
             work.future.set_result(file)
         except BaseException as error:  # noqa: BLE001 - raised where the file is waited for
@@ -254,11 +280,11 @@ class Opened:
             work.future.set_exception(error)
 
     def _trim(self, newest: Path) -> None:
-        """Remove drafts of killed viewers, and files that were not used for longest until the cache has its size."""
-        for draft in self._folder.glob(".*.duckdb.*"):
+        """Remove what killed viewers left, and files that were not used for longest until the cache has its size."""
+        for left in chain(self._folder.glob(".*.duckdb.*"), self._folder.glob(f"{_LIVE}*.duckdb")):
             with suppress(OSError):
-                if draft.stat().st_mtime < time.time() - _DRAFT_KEPT_S:
-                    draft.unlink()
+                if left.stat().st_mtime < time.time() - _LEFT_KEPT_S:
+                    left.unlink()
         files = []
         for entry in self._folder.glob("*.duckdb"):
             # Another viewer may remove it now.

@@ -49,12 +49,22 @@ class Term:
         return term(self.name, self.value, self.operator, negated=self.negated)
 
 
+# Each term costs the planner of a query time, in which nothing can interrupt it.
+MOST_TERMS = 500
+
+
 @dataclass(frozen=True)
 class Condition:
-    """A condition in SQL with its values."""
+    """A condition in SQL with its values.
+
+    Attributes:
+        sql, values: the condition.
+        of_texts: it is over ``task.texts``, not over the answers.
+    """
 
     sql: str
     values: tuple[Any, ...] = ()
+    of_texts: bool = False
 
 
 def term(name: str, value: str, operator: str = ":", *, negated: bool = False) -> str:
@@ -115,22 +125,37 @@ def condition_of(
     """A search line as a condition over ``answers a`` (and ``pairs p`` if paired).
 
     Raises:
-        InputError: a term names a field or a value that does not exist.
+        InputError: a term names a field or a value that does not exist, or there are too many terms.
     """
-    parts: list[str] = []
-    values: list[Any] = []
+    conditions: dict[Condition, None] = {}
+    # One subquery for all texts that are wanted, and one for all that are not: the planner takes long for each.
+    wanted: dict[Condition, None] = {}
+    unwanted: dict[Condition, None] = {}
     for one in terms(line):
         found = _label(one, labelled) if one.name == "label" else _condition(one, about, measure, paired=paired)
-        parts.append(f"NOT coalesce({found.sql}, false)" if one.negated else f"({found.sql})")
-        values += found.values
-    return Condition(" AND ".join(parts) or "true", tuple(values))
+        if found.of_texts:
+            (unwanted if one.negated else wanted)[found] = None
+        else:
+            sql = f"NOT coalesce({found.sql}, false)" if one.negated else f"({found.sql})"
+            conditions[Condition(sql, found.values)] = None
+    if len(conditions) + len(wanted) + len(unwanted) > MOST_TERMS:
+        raise InputError(f"search: a line has at most {MOST_TERMS} terms. To look for a whole text, put it in quotes.")
+    for joined, texts in ((" AND ", wanted), (" OR ", unwanted)):
+        if texts:
+            sql = f"a.pos IN (SELECT pos FROM task.texts WHERE {joined.join(text.sql for text in texts)})"  # noqa: S608
+            values = tuple(value for text in texts for value in text.values)
+            conditions[Condition(f"NOT {sql}" if texts is unwanted else sql, values)] = None
+    return Condition(
+        " AND ".join(one.sql for one in conditions) or "true",
+        tuple(value for one in conditions for value in one.values),
+    )
 
 
 def _condition(one: Term, about: About, measure: IndexedMeasure | None, *, paired: bool) -> Condition:
     number = 0 if measure is None else measure.number
     if not one.name:
         _needs_texts(about, one.value)
-        return Condition("a.pos IN (SELECT pos FROM task.texts WHERE contains(searchable, ?))", (one.value.lower(),))
+        return Condition("contains(searchable, ?)", (one.value.lower(),), of_texts=True)
     if one.name in NUMBERS:
         return _comparison(one, _scored(NUMBERS[one.name], measure, one))
     if one.operator not in (":", "="):
@@ -159,9 +184,9 @@ def _text(one: Term, about: About, measure: IndexedMeasure | None) -> Condition:
     if one.name in ("asked", "answer"):
         _needs_texts(about, one.value)
         return Condition(
-            "a.pos IN (SELECT pos FROM task.texts WHERE contains(searchable, ?) "  # noqa: S608
-            f"AND contains(lower({TEXTS[one.name]}), ?))",
+            f"(contains(searchable, ?) AND contains(lower({TEXTS[one.name]}), ?))",
             (one.value.lower(), one.value.lower()),
+            of_texts=True,
         )
     column = _scored("read", measure, one) if one.name == "read" else f"a.{TEXTS[one.name]}"
     if one.operator == "=":

@@ -1,5 +1,7 @@
 """Promises of the viewer for runs on S3 and for runs that are not finished."""
 
+import contextlib
+import os
 import random
 import re
 from collections.abc import Callable
@@ -20,6 +22,9 @@ from gage_eval.runs.options import Locations
 from gage_eval.runs.record import RunRecord
 from gage_eval.store import Store
 from gage_eval.store.s3 import S3Objects
+from gage_eval.viewer import opened
+from gage_eval.viewer.opened import Opened, StillIndexing
+from tests.support.waiting import wait_for
 from tests.support.workspace import write_config
 
 
@@ -103,6 +108,28 @@ def test_answers_that_are_only_in_the_logs_are_listed(folder: Path) -> None:
         found = ids(samples(client, "first"))
         assert 0 < len(found) < ROWS
         assert "has not finished" not in page(client, f"/runs/first/sample?id={found[0]}")
+
+
+def test_indexes_of_a_running_run_are_gone_with_the_viewer(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = write_config(folder, "small.yaml", backends=answers("2"), metrics=["exact_match"], limits={"tokens": 40})
+    with pytest.raises(BudgetSpent):
+        run_inline(RunOptions(config=str(config), store="store", run_id="first", concurrency=1))
+    cache, locations = folder / "cache", Locations.at("store", None)
+    cache.mkdir()
+    left = cache / "live-1-of-a-killed-viewer.duckdb"
+    left.touch()
+    os.utime(left, (0, 0))
+    # Each page says that the index is being made.
+    monkeypatch.setattr(opened, "WAIT_S", 0.0)
+    looked_at = Opened(locations, cache)
+    for _ in range(3):
+        RunFolder.open(locations, "first").update(lambda record: record)
+        reader = looked_at.run("first")
+        with contextlib.suppress(StillIndexing):
+            looked_at.index_file(reader.task(), reader)
+    wait_for(lambda: left not in (files := set(cache.glob("live-*.duckdb"))) and files, "an index")
+    looked_at.close()
+    wait_for(lambda: not any(cache.iterdir()), "an empty cache")
 
 
 def _as_if_scoring(record: RunRecord) -> RunRecord:
