@@ -225,8 +225,8 @@ def run_night(
         cells[number] = _measured(asked, *places[number], result)
         try:
             told(cells[number])
-        except Exception:  # noqa: BLE001 - the other cells are told
-            _log.exception("the verdict on %s could not be told", cells[number].name)
+        except Exception:  # noqa: BLE001 - the other cells go on
+            _log.exception("the verdict on %s could not be reported", cells[number].name)
 
     options: dict[int, RunOptions] = {}
     for number, (row, model) in enumerate(places):

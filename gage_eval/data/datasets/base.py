@@ -272,7 +272,7 @@ def lines_of(file: io.BufferedReader, name: str, first: int = 1) -> Iterator[byt
     while line := file.readline(MAX_BYTES):
         if len(line) == MAX_BYTES and not line.endswith(b"\n"):
             raise InputError(f"'{name}' line {number} is longer than {MAX_BYTES >> 20} MiB.")
-        # A byte order mark is no part of a record. It begins a file, and in files that were joined, each of them.
+        # A byte order mark does not belong to a record. It begins a file, and in files that were joined, each of them.
         yield line.removeprefix(b"\xef\xbb\xbf").strip()
         number += 1
 
