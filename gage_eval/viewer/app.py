@@ -162,7 +162,8 @@ class Viewer:
     def _report(self, request: Request) -> Response:
         data = self.opened.run(request.path_params["run"]).stored.folder.read(REPORT_FILE)
         if data is None:
-            raise InputError(f"run {request.path_params['run']} has no report.html.")
+            said = f"run {request.path_params['run']} has no report.html: a run writes it at its end."
+            return HTMLResponse(rendered("error.html", message=said, title="Not found"), 404)
         # The report's own policy allows its one style sheet and nothing else.
         policy = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; sandbox"
         return Response(data, media_type="text/html", headers={"content-security-policy": policy})

@@ -97,6 +97,8 @@ def test_a_running_run_shows_its_progress_and_asks_for_itself_again(folder: Path
         assert "data-live" in text
         assert f"<b>{ROWS}</b> scored" in text
         assert len(ids(samples(client, "first"))) == ROWS
+        (folder / "store" / "runs" / "first" / "report.html").unlink()
+        assert client.get("/runs/first/report").status_code == 404
 
 
 def test_answers_that_are_only_in_the_logs_are_listed(folder: Path) -> None:

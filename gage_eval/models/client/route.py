@@ -5,14 +5,13 @@ import ipaddress
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import SplitResult, quote, unquote, urlsplit
 
 from gage_eval.base.errors import InputError
 
 # A URL with this scheme names a socket file in place of a host: http+unix://%2Frun%2Fvllm.sock/v1.
 UNIX = "http+unix"
 _PORTS = {"http": 80, "https": 443}
-_LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 _HOST = re.compile(r"[A-Za-z0-9._~-]+")
 # What may stand in a path or a query as it is; the rest is percent-encoded.
 _PATH_SAFE = "/%:@!$&'()*+,;=~"
@@ -90,7 +89,9 @@ def route_to(url: str, env: Mapping[str, str]) -> Route:
                      socket_path=_socket_path(parts.netloc))  # fmt: skip
     if parts.scheme not in _PORTS:
         raise ValueError(f"it starts with neither http:// nor https:// nor {UNIX}://")
-    host, port = _host(parts.hostname), parts.port or _PORTS[parts.scheme]
+    if parts.username is not None:
+        raise ValueError("it holds a user or password")
+    host, port = _host(parts.hostname), _port(parts)
     authority = f"[{host}]" if ":" in host else host
     if port != _PORTS[parts.scheme]:
         authority = f"{authority}:{port}"
@@ -120,6 +121,13 @@ def _host(host: str | None) -> str:
     return name
 
 
+def _port(parts: SplitResult) -> int:
+    port = parts.port
+    if port == 0:
+        raise ValueError("nothing listens on port 0")
+    return port or _PORTS[parts.scheme]
+
+
 def _proxy_for(scheme: str, host: str, port: int, env: Mapping[str, str]) -> Proxy | None:
     proxies = {
         name.lower().removesuffix("_proxy"): value
@@ -127,14 +135,14 @@ def _proxy_for(scheme: str, host: str, port: int, env: Mapping[str, str]) -> Pro
         if name.lower().endswith("_proxy") and value
     }
     url = proxies.get(scheme, proxies.get("all"))
-    if url is None or host in _LOOPBACK or _is_exempt(host, port, proxies):
+    if url is None or host == "localhost" or _is_exempt(host, port, proxies):
         return None
     wrong = f"change {scheme}_proxy."
     try:
         parts = urlsplit(url)
         if parts.scheme not in _PORTS:
             raise InputError(f"the proxy set for {scheme} URLs is not an http:// or https:// URL: {wrong}")
-        proxy_host, proxy_port = _host(parts.hostname), parts.port or _PORTS[parts.scheme]
+        proxy_host, proxy_port = _host(parts.hostname), _port(parts)
     except ValueError as error:
         # The URL is not shown: it may hold a password.
         reason = str(error) if "@" not in url else "its host or port is wrong"
@@ -147,7 +155,26 @@ def _proxy_for(scheme: str, host: str, port: int, env: Mapping[str, str]) -> Pro
 
 
 def _is_exempt(host: str, port: int, proxies: Mapping[str, str]) -> bool:
-    """Whether ``NO_PROXY`` names the host."""
+    """Whether the host is this machine, or ``NO_PROXY`` names it or a network that it is in, such as 10.0.0.0/8."""
     from urllib.request import proxy_bypass_environment  # type: ignore[attr-defined]
 
+    address = _address(host)
+    if address is not None:
+        networks = map(_network, proxies.get("no", "").split(","))
+        if address.is_loopback or any(network is not None and address in network for network in networks):
+            return True
     return bool(proxy_bypass_environment(f"{host}:{port}" if ":" not in host else host, dict(proxies)))
+
+
+def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    try:
+        return ipaddress.ip_address(host)
+    except ValueError:
+        return None
+
+
+def _network(text: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network | None:
+    try:
+        return ipaddress.ip_network(text.strip(), strict=False)
+    except ValueError:
+        return None

@@ -231,6 +231,11 @@ async def test_a_proxy_that_hangs_or_goes_away_costs_no_more_than_the_time_to_co
         ("https://model.test/v1", {"HTTPS_PROXY": "http://proxy:8080", "NO_PROXY": "*"}, False),
         ("https://model.test/v1", {"HTTPS_PROXY": "http://proxy:8080", "NO_PROXY": "odel.test"}, True),
         ("http://localhost:8000", {"HTTP_PROXY": "http://proxy:8080"}, False),
+        ("http://127.0.0.2:8000", {"HTTP_PROXY": "http://proxy:8080"}, False),
+        ("http://10.1.2.3:8000", {"HTTP_PROXY": "http://proxy:8080"}, True),
+        ("http://10.1.2.3:8000", {"HTTP_PROXY": "http://proxy:8080", "NO_PROXY": "x, 10.0.0.0/8"}, False),
+        ("http://11.1.2.3:8000", {"HTTP_PROXY": "http://proxy:8080", "NO_PROXY": "10.0.0.0/8"}, True),
+        ("http://[fd00::1]:80", {"HTTP_PROXY": "http://proxy:8080", "NO_PROXY": "fd00::/8"}, False),
         ("http://[::1]:8000", {"HTTP_PROXY": "http://proxy:8080"}, False),
         ("http+unix://%2Frun%2Fm.sock", {"HTTP_PROXY": "http://proxy:8080", "ALL_PROXY": "http://proxy:1"}, False),
     ],
@@ -357,6 +362,7 @@ def test_what_a_url_comes_to(url: str, target: str, host: str) -> None:
 @pytest.mark.parametrize(
     "url",
     ["http://", "http:///v1", "ftp://host", "host", "http://ho st/v1", "http://host:x", "http://host:99999",
+     "http://host:0", "http://me:secret@host/v1",
      "http://[::g]/v1", "http://a..b/", "http+unix://run/v1", "http://host\\evil/v1"],
 )  # fmt: skip
 def test_anything_else_is_refused(url: str) -> None:
