@@ -211,7 +211,7 @@ class Opened:
             files[file] = None
         made = self._made(file, what, WAIT_S, make)
         with self._lock:
-            # One that is still being made comes to an end later.
+            # One that is still being made ends later.
             older = [one for one in files if one != made and one.exists()]
             for one in older:
                 del files[one]
