@@ -48,7 +48,10 @@ def entries(kind: str) -> list[dict[str, Any]]:
             "version": plugin.version,
             "origin": plugin.origin,
             "summary": plugin.summary,
-            "info": {**{key: _info(value) for key, value in plugin.info.items()}, **_parameters(plugin)},
+            "info": {
+                **{key: _info(value) for key, value in plugin.info.items() if not inspect.isfunction(value)},
+                **_parameters(plugin),
+            },
         }
         for plugin in registry.ALL[kind]
     ]
