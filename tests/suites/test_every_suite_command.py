@@ -148,7 +148,7 @@ def test_a_suite_is_one_command(
     monkeypatch.setenv(KEY, "k")
     monkeypatch.setenv("GAGE_EVAL_DATA_CACHE", str(data / "cache"))
     # The origins of the package, but for the hashes of files that were made for these tests.
-    monkeypatch.setattr("gage_eval.data.datasets.origins.configs_dir", lambda: data / "configs")
+    monkeypatch.setattr("gage_eval.config.data_origins.configs_dir", lambda: data / "configs")
     said = gage(*asked, *model_options(needs, request), *shorter(template["definition"]))
     assert said.code == 0, said.err
     assert said.out.startswith(f"{name} v1")
