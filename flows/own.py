@@ -182,10 +182,14 @@ class OwnRun:
         with temporary_settings({PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None}):
             try:
                 state = run_flow(flow, flow_run=flow_run, parameters=parameters, return_type="state")
+            except Pause:
+                # The server suspended the run itself. A later command must not report another end.
+                self._reported.set()
+                return
             except BaseException as error:  # noqa: BLE001 - the run itself has its own result
                 _log.debug("Prefect's engine: %r", error)
                 return
-        if isinstance(state, State) and (state.is_final() or state.is_paused()):
+        if isinstance(state, State) and state.is_final():
             self._reported.set()
 
 
