@@ -62,8 +62,9 @@ _REQUEST_S = 5.0
 _RETRIES = 2
 # After this time without an answer the user is informed.
 _SILENT_S = 10.0
-# At the end of a run, what is not sent after this time is given up.
-_LAST_S = 8.0
+# At the end of a run, what is not sent after this time is given up; if the server does not answer, sooner.
+LAST_S = 8.0
+LAST_UNANSWERED_S = 1.0
 
 _log = logging.getLogger("gage_eval")
 # Lines for the developer, which are on no page.
@@ -92,6 +93,8 @@ class FlowRunPage:
         self._viewer: str | None = None
         self._stopped: State[Any] | None = None
         self._answered = time.monotonic()
+        self._has_failed = False
+        self._thread: threading.Thread | None = None
         self._jobs: SimpleQueue[Callable[[], Any] | None] = SimpleQueue()
         # Of each stage that is running: the context of its task run.
         self._contexts: dict[StageId, Context] = {}
@@ -136,7 +139,10 @@ class FlowRunPage:
 
     @contextmanager
     def watched(self, session: RunSession) -> Iterator[None]:
-        """While the run is carried out: show its progress, and end it if its flow run is cancelled or suspended."""
+        """While the run is carried out: show its progress, and end it if its flow run is cancelled or suspended.
+
+        What is not sent by then follows; `finish` waits for it.
+        """
         self._session = session
         if session.options.resume:
             self._end_killed_attempt()
@@ -147,15 +153,26 @@ class FlowRunPage:
             key = f"{slug(session.plan.name)}-viewer"
             self._jobs.put(lambda: create_markdown_artifact(text, key, f"Viewer of {session.run_id}"))
             _log.info("Samples and answers: %s", self._viewer)
-        thread = threading.Thread(target=copy_context().run, args=(self._work,), name="gage-eval-page", daemon=True)
-        thread.start()
+        self._thread = threading.Thread(
+            target=copy_context().run, args=(self._work,), name="gage-eval-page", daemon=True
+        )
+        self._thread.start()
         try:
             yield
         finally:
             self._jobs.put(None)
-            thread.join(_LAST_S)
-            # What still waits for the server is given up without another word.
-            self._is_over = True
+
+    def finish(self, patience_s: float) -> None:
+        """Wait until the server has taken everything, at most for this time in seconds, and give up the rest."""
+        if self._thread is not None:
+            self._thread.join(patience_s)
+        self._is_over = True
+
+    @property
+    def patience_s(self) -> float:
+        """How long to wait for the server at the end of the run, in seconds."""
+        silent = self._has_failed or time.monotonic() - self._answered >= LAST_S
+        return LAST_UNANSWERED_S if silent else LAST_S
 
     def publish(self, outcome: RunOutcome) -> None:
         """Show the scores and the report, and emit the event of a completed run."""
@@ -192,6 +209,7 @@ class FlowRunPage:
             job()
         except Exception as error:  # noqa: BLE001 - a page that cannot be shown must not stop the run
             _quiet_log.debug("the Prefect API did not take this: %r", error)
+            self._has_failed = True
             if time.monotonic() - self._answered >= _SILENT_S and not (self.is_silent or self._is_over):
                 self.is_silent = True
                 self._warn(
@@ -200,6 +218,7 @@ class FlowRunPage:
                 )
         else:
             self._answered = time.monotonic()
+            self._has_failed = False
 
     def _warn(self, text: str) -> None:
         for observer in self._others:

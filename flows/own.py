@@ -26,7 +26,7 @@ from prefect.logging.handlers import APILogWorker
 from prefect.settings import PREFECT_FLOWS_HEARTBEAT_FREQUENCY, temporary_settings
 
 from blocks import PrefectBlocks
-from flows.flow_run import FlowRunPage
+from flows.flow_run import LAST_S, FlowRunPage
 from flows.states import end_state
 from gage_eval.base.errors import RunCancelled
 from gage_eval.engine.host import EngineHost
@@ -35,9 +35,10 @@ from gage_eval.runs import RunOptions, RunOutcome, RunSession
 from gage_eval.runs.inline import carry_out
 from gage_eval.runs.record import FlowRunRecord
 
-# A server that has not let the flow begin after this time is given up; and how long it may take to report the end.
+# A server that has not let the flow begin after this time is given up.
 _BEGIN_S = 60.0
-_END_S = 8.0
+# Log lines and events have this time at least to be sent at the exit.
+_LEAST_S = 1.0
 _WAKE_EVERY_S = 0.5
 
 _log = logging.getLogger(__name__)
@@ -152,10 +153,17 @@ class OwnRun:
                 pass
             raise
         finally:
-            engine.join(_END_S)
-            _bound_the_exit()
+            self._report_end(engine)
         if self._error is not None:
             raise self._error
+
+    def _report_end(self, engine: threading.Thread) -> None:
+        """Wait a few seconds for the server to take the last state, the page and, at the exit, the log lines."""
+        deadline = time.monotonic() + (LAST_S if self.page is None else self.page.patience_s)
+        engine.join(deadline - time.monotonic())
+        if self.page is not None:
+            self.page.finish(max(deadline - time.monotonic(), 0.0))
+        _bound_the_exit(max(deadline - time.monotonic(), _LEAST_S))
 
     def _wait(self, engine: threading.Thread) -> None:
         """Wait for the end of the run; carry it out here if the server does not let it begin."""
@@ -193,22 +201,22 @@ class OwnRun:
             self._reported.set()
 
 
-def _bound_the_exit() -> None:
+def _bound_the_exit(patience_s: float) -> None:
     """Have the process give what Prefect has not sent a few seconds at its exit, then drop it.
 
     Prefect registers a wait without a limit for each of its services. The newest is called first.
     """
-    threading._register_atexit(_drop_what_waits)  # type: ignore[attr-defined]
+    threading._register_atexit(_drop_what_waits, patience_s)  # type: ignore[attr-defined]
 
 
-def _drop_what_waits() -> None:
+def _drop_what_waits(patience_s: float) -> None:
     def drain() -> None:
         EventsWorker.drain_all()
         APILogWorker.drain_all()
 
     thread = threading.Thread(target=drain, daemon=True)
     thread.start()
-    thread.join(_END_S)
+    thread.join(patience_s)
     for service in list(_active_services):
         service._remove_instance()  # type: ignore[no-untyped-call]
         service._stopped = True

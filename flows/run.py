@@ -54,21 +54,26 @@ def evaluated(options: RunOptions | None = None) -> State[Any]:
         own = OwnRun(_of_worker(options))
     record = own.flow_run or _flow_run(own.options)
     page = own.page = FlowRunPage(record, own.observers)
-    with (
-        page.shown(),
-        RunSession(
-            own.options,
-            page.observers,
-            blocks=PrefectBlocks(),
-            flow_run=record,
-            host=own.host,
-            launcher=ServeLauncher(),
-        ) as session,
-        page.watched(session),
-    ):
-        own.opened(session)
-        own.outcome = carry_out(session, TaskRuns(session))
-        page.publish(own.outcome)
+    try:
+        with (
+            page.shown(),
+            RunSession(
+                own.options,
+                page.observers,
+                blocks=PrefectBlocks(),
+                flow_run=record,
+                host=own.host,
+                launcher=ServeLauncher(),
+            ) as session,
+            page.watched(session),
+        ):
+            own.opened(session)
+            own.outcome = carry_out(session, TaskRuns(session))
+            page.publish(own.outcome)
+    finally:
+        if own.flow_run is None:
+            # The process of a worker or a night ends or goes on when the page is complete.
+            page.finish(page.patience_s)
     return completed(own.outcome)
 
 

@@ -168,7 +168,8 @@ def test_a_slow_server_delays_the_start_of_a_run_but_not_the_run(
     assert process.returncode == 0, said
     assert "Traceback" not in said
     assert summary(tmp_path, "late")["metrics"][0]["n"] == ROWS
-    assert mortal.flow_state("late")[0] == "COMPLETED", "what was sent in time arrives"
+    gage(tmp_path, "list", "runs", env=mortal.env)
+    assert mortal.flow_state("late")[0] == "COMPLETED"
 
 
 def test_cancel_ends_a_run_as_cancelled_and_a_resume_asks_for_the_rest(
