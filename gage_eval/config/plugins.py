@@ -164,15 +164,18 @@ class _Checker:
                 self.found.append(ConfigProblem((*loc, "hub_params", key), message))
 
     def _arguments(self, loc: Loc, given: Mapping[str, Any], plugin: registry.Plugin[Any]) -> None:
+        from gage_eval.data.standardize.compose import parameters_of
+
         try:
-            parameters = inspect.signature(plugin.obj).parameters
-        except (TypeError, ValueError):
+            parameters = parameters_of(plugin)
+        except InputError as error:
+            self.found.append(ConfigProblem((*loc[:-1], "preprocess"), str(error), error))
+            return
+        if parameters is None:
             # A callable without declared parameters checks its arguments itself.
             return
-        named = {
-            name: p for name, p in parameters.items() if p.kind is not p.VAR_KEYWORD and p.kind is not p.VAR_POSITIONAL
-        }
-        takes_all = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+        named = {p.name: p for p in parameters if p.kind is not p.VAR_KEYWORD and p.kind is not p.VAR_POSITIONAL}
+        takes_all = any(p.kind is p.VAR_KEYWORD for p in parameters)
         before = len(self.found)
         for key, value in given.items():
             if key in named:
