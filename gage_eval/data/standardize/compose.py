@@ -3,7 +3,7 @@
 import copy
 import functools
 import inspect
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from gage_eval.base.errors import InputError
@@ -31,11 +31,10 @@ def build(plugin: Plugin[Any], kwargs: Mapping[str, Any]) -> Preprocessor:
     if plugin.is_builtin:
         builtin: Preprocessor = plugin.obj(**kwargs).to_sample
         return builtin
+    to_sample: Callable[..., Any] = functools.partial(plugin.obj, **kwargs)
     if inspect.isclass(plugin.obj):
         with plugin_errors(f"{plugin.location}()"):
-            to_sample = plugin.obj(**kwargs).to_sample
-    else:
-        to_sample = functools.partial(plugin.obj, **kwargs)
+            to_sample = to_sample().to_sample
 
     def guarded(record: dict[str, Any]) -> dict[str, Any]:
         try:
