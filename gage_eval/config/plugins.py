@@ -93,13 +93,14 @@ class _Checker:
         if "config" not in plugin.info:
             return
         name = backend.backend_id if isinstance(backend, BackendEntry) else path_text(loc)
-        for key in backend.config:
+        names = _names_of(model)
+        for key in (key for key in backend.config if key not in names):
             # Undeclared keys are passed on to the model, so a typo is possible but not an error.
-            near = None if key in _names_of(model) else nearest(key, _names_of(model), cutoff=0.85)
-            if near is not None:
+            near = nearest(key, names, cutoff=0.85)
+            if near is not None or model.SENDS_UNDECLARED:
+                hint = "" if near is None else f" Did you mean '{near}'?"
                 self.warnings.append(
-                    f"{path_text((*loc, 'config', key))}: '{name}' passes '{key}' on to the model as it is. "
-                    f"Did you mean '{near}'?"
+                    f"{path_text((*loc, 'config', key))}: '{name}' passes '{key}' on to the model as it is.{hint}"
                 )
 
     def verdict_parser(self, loc: Loc, entry: JsonValue) -> None:

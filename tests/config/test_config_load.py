@@ -354,16 +354,22 @@ class TestPlugins:
             "backends[0].config.timeout: must be a number, not 'long'."
         ]
 
-    def test_an_undeclared_key_of_a_backend_passes_with_a_word_when_it_looks_like_a_slip(
-        self, small: Small, load: Load
-    ) -> None:
+    def test_an_undeclared_key_that_every_request_holds_is_named(self, small: Small, load: Load) -> None:
         config = {"base_url": "http://h/v1", "model": "m", "max_concurency": 4, "vendor_option": 1}
         loaded = load(small(backends=[{"backend_id": "b", "type": "openai_http", "config": config}]))
         assert loaded.config.backends[0].config == config
         assert loaded.warnings == (
             "backends[0].config.max_concurency: 'b' passes 'max_concurency' on to the model as it is. "
             "Did you mean 'max_concurrency'?",
+            "backends[0].config.vendor_option: 'b' passes 'vendor_option' on to the model as it is.",
         )
+
+    def test_an_undeclared_key_of_an_engine_is_named_when_it_looks_like_a_slip(
+        self, small: Small, load: Load, tmp_path: Path
+    ) -> None:
+        config = {"model_path": str(tmp_path), "max_model_lenn": 4, "enforce_eager": True}
+        (warning,) = load(small(backends=[{"backend_id": "b", "type": "vllm", "config": config}])).warnings
+        assert warning.endswith("Did you mean 'max_model_len'?")
 
     def test_an_inline_backend_is_checked_too(self, small: Small, refusal: Refusal) -> None:
         adapter = {"adapter_id": "a", "role_type": "dut_model", "backend": {"type": "nope"}}

@@ -133,7 +133,7 @@ class Database:
 
     @staticmethod
     def _rows(connection: "duckdb.DuckDBPyConnection", sql: str) -> pa.Table:
-        """The rows of a query, in a thread: DuckDB looks for a signal too seldom to stop at Ctrl-C."""
+        """The rows of a query, in a thread: DuckDB itself may not look for a signal before its end."""
         with ThreadPoolExecutor(1, _THREAD) as thread:
             rows = thread.submit(lambda: connection.sql(sql).to_arrow_table())
             try:
