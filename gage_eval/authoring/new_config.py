@@ -289,10 +289,13 @@ def _preprocess(seen: Look, metric: str) -> dict[str, Any]:
         return {"preprocess": "multi_choice", **({"preprocess_kwargs": kwargs} if kwargs else {})}
     if seen.worked and seen.question in QUESTION_FIELDS and seen.answer in ANSWER_FIELDS:
         return {"preprocess_kwargs": {"answer_split": _GSM8K, "answer_strip": ",", **said}}
-    found = seen.question is None or seen.question in QUESTION_FIELDS
-    if found and (seen.answer is None or seen.answer in (*ANSWER_FIELDS, "references")):
-        return {"preprocess_kwargs": said} if said and seen.question is not None else {}
-    fields = {"question_field": seen.question or "question", "answer_field": seen.answer}
+    usual_answer = seen.answer is None or seen.answer in (*ANSWER_FIELDS, "references")
+    if seen.question is None:
+        # Messages are sent as they are: a system prompt is for questions.
+        return {} if usual_answer else {"preprocess_kwargs": {"answer_field": seen.answer}}
+    if seen.question in QUESTION_FIELDS and usual_answer:
+        return {"preprocess_kwargs": said} if said else {}
+    fields = {"question_field": seen.question, "answer_field": seen.answer}
     return {"preprocess": "simple", "preprocess_kwargs": {**fields, **said}}
 
 

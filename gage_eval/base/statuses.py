@@ -69,5 +69,8 @@ NO_RECORD = "no_record"
 USUAL_REASON: dict[str, Reason] = {"unparsed": "unparsed_answer", "unscored": "unusable_input"}
 """The reason of a score, by its status, where the metric gives none."""
 
+NO_VERDICT: frozenset[Reason] = frozenset({"no_verdict", "judge_refused"})
+"""Reasons of judgments that another answer of the judge may not have."""
+
 EXCUSED: frozenset[Reason] = frozenset({"unanswered", "missing_field", "not_measured"})
 """Reasons of unscored rows that other limits watch; the rest counts against ``max_unscored_share``."""

@@ -93,13 +93,14 @@ class _Checker:
         if "config" not in plugin.info:
             return
         name = backend.backend_id if isinstance(backend, BackendEntry) else path_text(loc)
-        for key in backend.config:
+        names = _names_of(model)
+        for key in (key for key in backend.config if key not in names):
             # Undeclared keys are passed on to the model, so a typo is possible but not an error.
-            near = None if key in _names_of(model) else nearest(key, _names_of(model), cutoff=0.85)
-            if near is not None:
+            near = nearest(key, names, cutoff=0.85)
+            if near is not None or model.SENDS_UNDECLARED:
+                hint = "" if near is None else f" Did you mean '{near}'?"
                 self.warnings.append(
-                    f"{path_text((*loc, 'config', key))}: '{name}' passes '{key}' on to the model as it is. "
-                    f"Did you mean '{near}'?"
+                    f"{path_text((*loc, 'config', key))}: '{name}' passes '{key}' on to the model as it is.{hint}"
                 )
 
     def verdict_parser(self, loc: Loc, entry: JsonValue) -> None:
@@ -164,15 +165,18 @@ class _Checker:
                 self.found.append(ConfigProblem((*loc, "hub_params", key), message))
 
     def _arguments(self, loc: Loc, given: Mapping[str, Any], plugin: registry.Plugin[Any]) -> None:
+        from gage_eval.data.standardize.compose import parameters_of
+
         try:
-            parameters = inspect.signature(plugin.obj).parameters
-        except (TypeError, ValueError):
+            parameters = parameters_of(plugin)
+        except InputError as error:
+            self.found.append(ConfigProblem((*loc[:-1], "preprocess"), str(error), error))
+            return
+        if parameters is None:
             # A callable without declared parameters checks its arguments itself.
             return
-        named = {
-            name: p for name, p in parameters.items() if p.kind is not p.VAR_KEYWORD and p.kind is not p.VAR_POSITIONAL
-        }
-        takes_all = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+        named = {p.name: p for p in parameters if p.kind is not p.VAR_KEYWORD and p.kind is not p.VAR_POSITIONAL}
+        takes_all = any(p.kind is p.VAR_KEYWORD for p in parameters)
         before = len(self.found)
         for key, value in given.items():
             if key in named:

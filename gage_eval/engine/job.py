@@ -84,8 +84,9 @@ class Job:
         pool: a limit shared with other steps, in addition to the backend's.
         reuse: take answers from other runs; false for a refresh.
         answers: the answers that other steps of this run get.
-        earlier: responses and telemetry of this action's incomplete result: only its errors are asked again, and no
-            answer is taken from other runs, because theirs may be older.
+        earlier: responses and telemetry of this action's earlier result: only its errors and `ask_again` are asked
+            again, and no answer is taken from other runs, because theirs may be older.
+        ask_again: keys of the earlier result's answers that do not count.
         budget: limits on tokens, costs and time of the run's answers.
         price: price of the backend's tokens.
         progress: called with the progress.
@@ -107,6 +108,7 @@ class Job:
     reuse: bool = True
     answers: StepAnswers = field(default_factory=StepAnswers)
     earlier: tuple[Artifact, Artifact] | None = None
+    ask_again: frozenset[str] = frozenset()
     budget: Budget = field(default_factory=Budget)
     price: Price = field(default_factory=Price)
     progress: Progress = lambda done, total, **figures: None

@@ -40,7 +40,10 @@ class KnownAnswers:
         if self._job.earlier is not None:
             responses, telemetry = (artifact.read(part) for artifact in self._job.earlier)
             kept = outcomes_in({"responses": responses, "response_telemetry": telemetry})
-            found = {key: outcome for key, outcome in kept.items() if outcome.response.status != "error"}
+            again = self._job.ask_again
+            found = {
+                key: outcome for key, outcome in kept.items() if outcome.response.status != "error" and key not in again
+            }
         for _, _, tables in self._job.finished_chunks(part):
             found.update(outcomes_in(tables))
         return found

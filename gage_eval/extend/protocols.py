@@ -131,9 +131,10 @@ LOADER = PluginProtocol(
     methods={"identity": Method(), "records": Method()},
 )
 PREPROCESSOR = PluginProtocol(
-    "a function that gives a function of a record, or a class with to_sample(record)",
+    "a function of a record, or a class with to_sample(record)",
     "preprocessor.md",
     is_factory=True,
+    methods={"to_sample": Method(1)},
 )
 BACKEND = PluginProtocol(
     "a class with the coroutine call(request, body)",

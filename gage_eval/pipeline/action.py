@@ -55,6 +55,7 @@ class Env:
         again: the command that resumes the run, for messages.
         model_by_options: options of the command name the model; a resumed run has the same ones.
         refresh: (task id, stage) pairs to compute again although they are stored.
+        without_verdict: response keys for which a judge is asked again, by the id of the judgments without a verdict.
         only_errors: ask again only for rows that ended in error; refuse to compute anything new.
         verify: check the hashes of every part of a hit, not only its size.
         max_inflight: most requests in flight for each task; None for the backend's own limit.
@@ -72,6 +73,7 @@ class Env:
     again: str = "gage resume RUN"
     model_by_options: bool = False
     refresh: frozenset[tuple[str, str]] = frozenset()
+    without_verdict: Mapping[str, frozenset[str]] = field(default_factory=dict)
     only_errors: bool = False
     verify: bool = False
     max_inflight: int | None = None
@@ -116,6 +118,12 @@ class StageRun:
     def work_key(self) -> str:
         """Key of the work in progress. A refresh has another key, so that it finds no earlier answers."""
         return digest([self.key, self.env.run_id]) if self.refreshing else self.key
+
+    @property
+    def ask_again(self) -> frozenset[str]:
+        """Keys of the earlier result's responses that are asked again, although they are answers."""
+        judgments = None if self.previous is None else self.previous.outputs.get("judgments")
+        return self.env.without_verdict.get(judgments or "", frozenset())
 
     def input(self, name: str) -> Artifact:
         """The input artifact with this name."""
@@ -251,11 +259,11 @@ def _run(info: StageInfo, env: Env, spec: StageSpec, inputs: Mapping[str, str]) 
     while True:
         # Renewed, because this run builds on it: a garbage collection spares it.
         found = None if refreshing else env.store.find_action(info.name, key, renew=True, hashes=env.verify)
-        if _is_hit(found, info.name):
+        if _is_hit(found, env, info.name):
             return _hit(env, info.name, spec.task_id, found)
         with _locked(env, info.name, spec.task_id, key):
             replaced = env.store.find_action(info.name, key, renew=not refreshing, hashes=env.verify and not refreshing)
-            if _is_hit(replaced, info.name) and not refreshing:
+            if _is_hit(replaced, env, info.name) and not refreshing:
                 return _hit(env, info.name, spec.task_id, replaced)
             previous = replaced if replaced is not None and has_outputs_of(info.name, replaced) else None
             run = StageRun(env, info.name, spec.task_id, key, inputs, refreshing=refreshing, previous=previous)
@@ -320,8 +328,10 @@ def _compute(
     )
 
 
-def _is_hit(action: Action | None, stage_name: Stage) -> TypeGuard[Action]:
-    return action is not None and action.complete and has_outputs_of(stage_name, action)
+def _is_hit(action: Action | None, env: Env, stage_name: Stage) -> TypeGuard[Action]:
+    if action is None or not action.complete or not has_outputs_of(stage_name, action):
+        return False
+    return action.outputs.get("judgments") not in env.without_verdict
 
 
 def _hit(env: Env, stage: Stage, task_id: str, action: Action) -> StageResult:

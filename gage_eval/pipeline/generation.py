@@ -102,6 +102,7 @@ def _ask(
             reuse=not run.refreshing,
             answers=answers,
             earlier=earlier(run, asks),
+            ask_again=run.ask_again,
             progress=progress,
             watch=SampleWatch(run, without_folders(spec.backend_type), spec.model_name),
         )
@@ -172,7 +173,7 @@ def _tell_why(run: StageRun, asks: Asks, failures: Mapping[int, Mapping[int, str
 
 
 def earlier(run: StageRun, asks: Asks) -> tuple[Artifact, Artifact] | None:
-    """Responses and telemetry of the action's incomplete result; None without one."""
+    """Responses and telemetry of the action's earlier result; None without one."""
     kept = {} if run.previous is None or run.refreshing else run.previous.artifacts
     return (kept[asks.received], kept[asks.telemetry]) if asks.received in kept else None
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 from gage_eval.base.canonical import canonical_text
 from gage_eval.base.errors import InputError
 from gage_eval.base.stages import StageResult
-from gage_eval.base.statuses import RESPONSE_STATUSES, UNANSWERED, Reason
+from gage_eval.base.statuses import NO_VERDICT, RESPONSE_STATUSES, UNANSWERED, Reason
 from gage_eval.base.tables import ASKS, JUDGMENTS
 from gage_eval.pipeline.action import Env, StageRun, stage
 from gage_eval.pipeline.asks import Asks, AskTable, StoredAsks, write_asks
@@ -105,6 +105,16 @@ def _of_table(
             rows, parser = by_judge[ask["judge"]]
             judgments.append(judgment(next(rows), parser, ask))
     return judgments
+
+
+def without_verdict(judgments: Artifact) -> frozenset[str]:
+    """Keys of the responses in which no verdict was found, though another answer of the judge may have one."""
+    table = pa.concat_tables(judgments.tables(columns=["reason", "response_key"]))
+    return frozenset(
+        key
+        for reason, key in zip(table["reason"].to_pylist(), table["response_key"].to_pylist(), strict=True)
+        if reason in NO_VERDICT and key is not None
+    )
 
 
 def _only_ask(binding: str) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from gage_eval.base.errors import RunFailed
 from gage_eval.base.stages import StageResult
-from gage_eval.base.statuses import EXCUSED, REASONS
+from gage_eval.base.statuses import EXCUSED, NO_VERDICT, REASONS
 from gage_eval.pipeline.action import Env
 from gage_eval.pipeline.specs import ScoreSpec
 from gage_eval.store import Artifact, Store
@@ -24,11 +24,13 @@ def check_scored(env: Env, spec: ScoreSpec, result: StageResult) -> None:
     numbers = _numbers(env.store.artifact(result.outputs["metrics"]))
     for row in numbers:
         if row["unscored"] > share * (row["rows"] + row["unscored"]):
-            _check_share(spec.task_id, row["metric_id"], share, _Unscored.of(env.store, row))
-    refuse_without_score(env.store, spec, result, allowed=share >= 1)
+            _check_share(env, spec.task_id, row["metric_id"], share, _Unscored.of(env.store, row))
+    refuse_without_score(env.store, spec, result, again=env.again, allowed=share >= 1)
 
 
-def refuse_without_score(store: Store, spec: ScoreSpec, result: StageResult, *, allowed: bool = False) -> None:
+def refuse_without_score(
+    store: Store, spec: ScoreSpec, result: StageResult, *, again: str | None = None, allowed: bool = False
+) -> None:
     """Refuse a metric that scored no row, because it has no result.
 
     Latencies may be missing in all rows, as in replayed ones. With ``on_missing_field: ignore``, a metric's field may
@@ -38,6 +40,7 @@ def refuse_without_score(store: Store, spec: ScoreSpec, result: StageResult, *, 
         store: where the scores are.
         spec: the metrics.
         result: the result of auto_eval.
+        again: the command that resumes the run; None where no run can be resumed.
         allowed: the user allows that no answer has a score.
 
     Raises:
@@ -57,7 +60,7 @@ def refuse_without_score(store: Store, spec: ScoreSpec, result: StageResult, *, 
         if allowed:
             excused |= set(REASONS) - EXCUSED
         if not reasons or not reasons <= excused:
-            raise _no_score(spec.task_id, row["metric_id"], found)
+            raise _no_score(spec.task_id, row["metric_id"], found, again)
 
 
 def _numbers(metrics: Artifact) -> list[dict[str, Any]]:
@@ -116,7 +119,7 @@ class _Unscored:
             self.first_failed = self.first_failed or words
 
 
-def _check_share(task_id: str, metric_id: str, share: float, found: _Unscored) -> None:
+def _check_share(env: Env, task_id: str, metric_id: str, share: float, found: _Unscored) -> None:
     """Refuse too many answers without a score because of the metric: it failed, could not use the answer, or had no
     verdict.
 
@@ -128,10 +131,16 @@ def _check_share(task_id: str, metric_id: str, share: float, found: _Unscored) -
             f"auto_eval: metric {metric_id} has no score for {found.failed:,} of {found.answered:,} answers of task "
             f"'{task_id}' ({found.failed / found.answered:.1%}, more than max_unscored_share {share:.1%}), the first "
             f"because: {found.first_failed} The scores are kept; fix the metric or its judge, or raise the share."
+            f"{_judge_again(found, env.again)}"
         )
 
 
-def _no_score(task_id: str, metric_id: str, found: _Unscored) -> RunFailed:
+def _judge_again(found: _Unscored, again: str | None) -> str:
+    """What asks the judge again, where it gave no verdict."""
+    return f" {again} asks the judge again where it gave no verdict." if again and found.reasons & NO_VERDICT else ""
+
+
+def _no_score(task_id: str, metric_id: str, found: _Unscored, again: str | None) -> RunFailed:
     because = f", the first because: {found.first}" if found.first else ": it gave no number."
     if "missing_field" in found.reasons:
         remedy = (
@@ -143,7 +152,10 @@ def _no_score(task_id: str, metric_id: str, found: _Unscored) -> RunFailed:
     else:
         remedy = "fix the metric or what it reads."
     none = "could not score the only answer" if found.rows == 1 else f"scored none of the {found.rows:,} answers"
-    return RunFailed(f"auto_eval: metric {metric_id} {none} of task '{task_id}'{because} The scores are kept; {remedy}")
+    return RunFailed(
+        f"auto_eval: metric {metric_id} {none} of task '{task_id}'{because} The scores are kept; {remedy}"
+        f"{_judge_again(found, again)}"
+    )
 
 
 def _ended(reason: str) -> str:

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from gage_eval.base.errors import GageError, InputError
+from gage_eval.base.errors import GageError, InputError, StoreError
 from gage_eval.base.processes import born, refuse_in_new_process
 from gage_eval.base.stages import Stage, StageResult
 from gage_eval.base.version import __version__
@@ -232,6 +232,7 @@ class RunSession:
             again=self.folder.again,
             model_by_options=self.options.choice.names_a_model,
             refresh=refresh,
+            without_verdict=self._without_verdict(),
             only_errors=self.options.only_errors,
             verify=self.options.verify,
             max_inflight=settings.max_inflight,
@@ -317,6 +318,24 @@ class RunSession:
         if self.options.resume and wanted:
             wanted.difference_update(map(stage_id_of, self.folder.record().refreshed))
         return frozenset(wanted)
+
+    def _without_verdict(self) -> dict[str, frozenset[str]]:
+        """Response keys to ask again, by the judgments that lack their verdicts: those whose scoring failed before."""
+        if not self.options.resume:
+            return {}
+        from gage_eval.pipeline.judge import without_verdict
+
+        stages = self.folder.record().by_stage
+        found: dict[str, frozenset[str]] = {}
+        for (task_id, stage), record in stages.items():
+            judge = stages.get((task_id, "judge"))
+            if stage != "auto_eval" or record.state != "failed" or judge is None or "judgments" not in judge.outputs:
+                continue
+            name = judge.outputs["judgments"]
+            # Without the judgments, or with damaged ones, the judge's stage is computed again in any case.
+            with suppress(StoreError):
+                found[name] = without_verdict(self.store.artifact(name))
+        return {name: keys for name, keys in found.items() if keys}
 
     def finish(self) -> None:
         """Record that the run completed.

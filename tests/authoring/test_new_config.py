@@ -67,6 +67,11 @@ CASES: dict[str, tuple[list[dict[str, Any]], str, dict[str, Any]]] = {
     ),
     "long answers": ([{"question": "a", "answer": "word " * 40}], "rouge", {}),
     "messages": ([{"messages": [{"role": "user", "content": "a"}], "answer": "b"}], "exact_match", {}),
+    "messages and another name": (
+        [{"id": "1", "messages": [{"role": "user", "content": "a"}], "expected": "b"}],
+        "exact_match",
+        {"answer_field": "expected"},
+    ),
 }
 
 

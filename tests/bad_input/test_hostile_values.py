@@ -201,10 +201,7 @@ def test_what_a_verdict_parser_gives_or_raises_costs_its_row(tmp_path: Path, gag
 
 
 def test_what_a_preprocessor_gives_or_raises_costs_its_record(tmp_path: Path, gage: Command) -> None:
-    code = cases(TEXTS) + (
-        "def own():\n    def to_sample(record):\n"
-        "        return CASES.get(record['id'], lambda: {**record, 'label': '1'})()\n    return to_sample\n"
-    )
+    code = cases(TEXTS) + ("def own(record):\n    return CASES.get(record['id'], lambda: {**record, 'label': '1'})()\n")
     params = {"path": "rows.jsonl", "preprocess": "own.py:own", "on_reject": "skip"}
     write(tmp_path, list(TEXTS), code, datasets=[{"dataset_id": "rows", "params": params}])
     found = gage("run", "all.yaml", "--run-id", "first")

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import pytest
 from pydantic import BaseModel, Field, ValidationError
@@ -21,8 +21,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from nowhere import Field
-def make(*, field: Field | None = None):
-    return lambda record: record
+def make(record, *, field: Field | None = None):
+    return record
 """
 FIRST_CONFIG = """\
 datasets:
@@ -300,7 +300,7 @@ class TestPlugins:
 
     @pytest.mark.parametrize(
         "code",
-        [FORWARD, "class make:\n    __signature__ = 0\n"],
+        [FORWARD, "class make:\n    __signature__ = 0\n    def to_sample(self, record): ...\n"],
         ids=["a type for type checkers", "no signature"],
     )
     def test_what_a_preprocessor_does_not_say_of_its_arguments_is_not_checked(
@@ -310,6 +310,27 @@ class TestPlugins:
         params = {"path": "a.jsonl", "preprocess": f"{tmp_path}/mine.py:make", "preprocess_kwargs": {"field": 1}}
         loaded = load(small(datasets=[{"dataset_id": "a", "params": params}]))
         assert loaded.config.datasets[0].params.preprocess_kwargs == {"field": 1}
+
+    def test_a_function_gets_the_record_and_its_other_arguments_are_checked(
+        self, small: Small, load: Load, refusal: Refusal, tmp_path: Path
+    ) -> None:
+        code = "def make(record, *, field='q', times: int = 1): ...\ndef own(): ...\ndef all(record, field): ..."
+        (tmp_path / "mine.py").write_text(code)
+
+        def config(name: str, **kwargs: Any) -> str:
+            params = {"path": "a.jsonl", "preprocess": f"{tmp_path}/mine.py:{name}", "preprocess_kwargs": kwargs}
+            return small(datasets=[{"dataset_id": "a", "params": params}])
+
+        assert load(config("make", field="x", times=2)).config.datasets[0].params.preprocess_kwargs["field"] == "x"
+        (unknown,) = refusal(config("make", record=1))
+        assert "has no parameter 'record'. It takes: field (q), times (1)." in unknown
+        (typed,) = refusal(config("make", times="2"))
+        assert "preprocess_kwargs.times: must be a whole number" in typed
+        (lacking,) = refusal(config("all"))
+        assert lacking.endswith("mine.py:all needs 'field'.")
+        (nothing,) = refusal(config("own"))
+        assert nothing.startswith("datasets[0].params.preprocess: ")
+        assert "must take a record" in nothing
 
     def test_a_mistake_with_braces_is_said_as_it_stands(self) -> None:
         class One(BaseModel):
@@ -333,16 +354,22 @@ class TestPlugins:
             "backends[0].config.timeout: must be a number, not 'long'."
         ]
 
-    def test_an_undeclared_key_of_a_backend_passes_with_a_word_when_it_looks_like_a_slip(
-        self, small: Small, load: Load
-    ) -> None:
+    def test_an_undeclared_key_that_every_request_holds_is_named(self, small: Small, load: Load) -> None:
         config = {"base_url": "http://h/v1", "model": "m", "max_concurency": 4, "vendor_option": 1}
         loaded = load(small(backends=[{"backend_id": "b", "type": "openai_http", "config": config}]))
         assert loaded.config.backends[0].config == config
         assert loaded.warnings == (
             "backends[0].config.max_concurency: 'b' passes 'max_concurency' on to the model as it is. "
             "Did you mean 'max_concurrency'?",
+            "backends[0].config.vendor_option: 'b' passes 'vendor_option' on to the model as it is.",
         )
+
+    def test_an_undeclared_key_of_an_engine_is_named_when_it_looks_like_a_slip(
+        self, small: Small, load: Load, tmp_path: Path
+    ) -> None:
+        config = {"model_path": str(tmp_path), "max_model_lenn": 4, "enforce_eager": True}
+        (warning,) = load(small(backends=[{"backend_id": "b", "type": "vllm", "config": config}])).warnings
+        assert warning.endswith("Did you mean 'max_model_len'?")
 
     def test_an_inline_backend_is_checked_too(self, small: Small, refusal: Refusal) -> None:
         adapter = {"adapter_id": "a", "role_type": "dut_model", "backend": {"type": "nope"}}

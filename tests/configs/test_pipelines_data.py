@@ -105,6 +105,17 @@ def test_no_pipeline_of_a_dataset_is_longer_than_a_page(repo_root: Path) -> None
     assert {file.name: lines for file in files if (lines := len(file.read_text().splitlines())) > 25} == {}
 
 
+def test_no_pipeline_of_a_benchmark_has_a_length_for_its_score(repo_root: Path, shared: Path) -> None:
+    """Where its own score needs a sandbox or a judge, nothing is scored, and a note says so."""
+    unscored = set()
+    for file in (repo_root / "configs" / "pipelines").rglob("*.yaml"):
+        assert "text_length" not in file.read_text(), file.name
+        warnings = load_config(file, env={"LOCAL_DATASETS_ROOT": str(shared / "data")}).warnings
+        if any("nothing is scored" in warning for warning in warnings):
+            unscored.add(file.stem)
+    assert unscored == {"humaneval", "mt_bench"}
+
+
 def test_gsm8k_and_piqa(through: Through) -> None:
     data = through("gsm8k")
     assert [sample["label"] for sample in data.samples[:3]] == ["18", "3", "70000"]

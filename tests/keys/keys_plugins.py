@@ -7,7 +7,7 @@ from typing import Any
 from gage_eval.data.datasets.jsonl import JsonlLoader
 from gage_eval.data.standardize.default import Default
 from gage_eval.models.backends.dummy import Dummy, DummyConfig
-from gage_eval.plugins import BackendConfig, BackendContext, Preprocessor, Request
+from gage_eval.plugins import BackendConfig, BackendContext, Request
 
 
 class OtherLoader(JsonlLoader):
@@ -33,9 +33,9 @@ class Nothing:
     """Has no hand in anything."""
 
 
-def other_preprocess() -> Preprocessor:
+def other_preprocess(record: dict[str, Any]) -> dict[str, Any]:
     """Makes the same samples."""
-    return Default().to_sample
+    return Default().to_sample(record)
 
 
 def words(sample: dict[str, object], **kwargs: object) -> str:

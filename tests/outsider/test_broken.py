@@ -339,7 +339,7 @@ BREAKS = {
     ),
     # A preprocessor
     "preprocessor without to_sample": Break(
-        "preprocessor.md", "def to_sample(", "def sample(", "preprocessor reviews.py:Sentiment gives Sentiment"
+        "preprocessor.md", "def to_sample(", "def sample(", "preprocessor reviews.py:Sentiment lacks to_sample()"
     ),
     "preprocessor that raises when it is built": Break(
         "preprocessor.md",

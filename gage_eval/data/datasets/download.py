@@ -45,6 +45,7 @@ def download(url: str, part: Path, size: int, advance: Callable[[int], None], *,
         OSError: ``part`` cannot be written, as on a full disk.
     """
     import requests
+    from urllib3.exceptions import HTTPError
 
     advance(_size(part))
     failure = DownloadFailed("nothing was fetched")
@@ -64,9 +65,9 @@ def download(url: str, part: Path, size: int, advance: Callable[[int], None], *,
         except DownloadFailed as error:
             raise error
         except requests.exceptions.ConnectionError as error:
-            # A stream that breaks off is one too: then a server was there.
             failure = DownloadFailed(_reason(error), offline=failure.offline or _size(part) == 0)
-        except (requests.exceptions.Timeout, requests.exceptions.ChunkedEncodingError) as error:
+        except (requests.exceptions.Timeout, HTTPError) as error:
+            # An error of urllib3 itself: the connection broke while the file came.
             failure = DownloadFailed(_reason(error))
         except _TryAgain as error:
             failure = DownloadFailed(str(error))
@@ -90,7 +91,8 @@ def _save(response: Any, part: Path, size: int, advance: Callable[[int], None]) 
     if status != HTTPStatus.PARTIAL_CONTENT:
         _drop(part, advance)
     with part.open("ab") as file:
-        for piece in response.iter_content(_PIECE):
+        # Piece by piece as they come: `iter_content` waits for a full one, and drops it when the connection breaks.
+        while piece := response.raw.read1(_PIECE, decode_content=True):
             file.write(piece)
             advance(len(piece))
             if file.tell() > size:

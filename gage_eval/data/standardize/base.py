@@ -1,7 +1,7 @@
 """Code that preprocessors share: reading fields, options and answers, and building messages.
 
-A preprocessor is a factory whose keyword arguments are the config's ``preprocess_kwargs``. It returns a function that
-turns one record into a Sample-shaped dict (`gage_eval.data.sample.model.normalise_sample` settles the rest) or raises
+A built-in preprocessor is a class whose arguments are the config's ``preprocess_kwargs``. Its ``to_sample`` turns one
+record into a Sample-shaped dict (`gage_eval.data.sample.rules.normalise_sample` settles the rest) or raises
 `RecordRejected`. Fields are dotted paths; digits index lists.
 """
 

@@ -1,7 +1,9 @@
 """Steps around preprocessors: remove roles, add an instruction, and wrap users' own preprocessors."""
 
 import copy
-from collections.abc import Iterable, Mapping
+import functools
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from gage_eval.base.errors import InputError
@@ -14,25 +16,25 @@ from gage_eval.extend.registry import Plugin
 
 
 def build(plugin: Plugin[Any], kwargs: Mapping[str, Any]) -> Preprocessor:
-    """The preprocessor of a plug-in: a factory of functions, or a class with ``to_sample(record)``.
+    """The preprocessor of a plug-in: a class with ``to_sample(record)``, or a function of a record.
 
     Built-in ones raise `RecordRejected` themselves. An error of another one rejects the record, with the error as the
     reason. It gets a copy of the record, so it may change the record.
 
+    Args:
+        plugin: the plug-in.
+        kwargs: arguments of the class, or of the function after the record.
+
     Raises:
-        PluginError: the factory fails, or returns something that cannot be called.
+        PluginError: an object of the class cannot be made.
     """
     if plugin.is_builtin:
         builtin: Preprocessor = plugin.obj(**kwargs).to_sample
         return builtin
-    with plugin_errors(f"{plugin.location}()"):
-        made = plugin.obj(**kwargs)
-        to_sample = getattr(made, "to_sample", made)
-    if not callable(to_sample):
-        raise PluginError(
-            f"preprocessor {plugin.location} gives {type(made).__name__}; it must give a function of a record, or an "
-            "object with to_sample(record)."
-        )
+    to_sample: Callable[..., Any] = functools.partial(plugin.obj, **kwargs)
+    if inspect.isclass(plugin.obj):
+        with plugin_errors(f"{plugin.location}()"):
+            to_sample = to_sample().to_sample
 
     def guarded(record: dict[str, Any]) -> dict[str, Any]:
         try:
@@ -51,6 +53,23 @@ def build(plugin: Plugin[Any], kwargs: Mapping[str, Any]) -> Preprocessor:
         return made
 
     return guarded
+
+
+def parameters_of(plugin: Plugin[Any]) -> Sequence[inspect.Parameter] | None:
+    """The parameters that ``preprocess_kwargs`` sets; None where the plug-in does not declare them.
+
+    Raises:
+        PluginError: a function takes no record.
+    """
+    try:
+        parameters = list(inspect.signature(plugin.obj).parameters.values())
+    except (TypeError, ValueError):
+        return None
+    if inspect.isclass(plugin.obj):
+        return parameters
+    if not parameters or parameters[0].kind in (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.VAR_KEYWORD):
+        raise PluginError(f"preprocessor {plugin.location} must take a record as its first argument.")
+    return parameters[1:]
 
 
 def reason_of(name: str, error: BaseException) -> str:

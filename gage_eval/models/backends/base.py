@@ -94,12 +94,17 @@ class BackendContext:
 
 
 class BackendConfig(BaseModel):
-    """Fields every backend takes. Undeclared keys are allowed, passed through, and count as semantic."""
+    """Fields every backend takes. Undeclared keys are allowed, passed through, and count as semantic.
+
+    Attributes:
+        SENDS_UNDECLARED: whether undeclared keys go into every request, where many servers take a slip without a word.
+    """
 
     model_config = ConfigDict(
         extra="allow", frozen=True, populate_by_name=True, protected_namespaces=(), defer_build=True
     )
     PASS_THROUGH: ClassVar[Stage] = "infer"  # noqa: S105 - a stage
+    SENDS_UNDECLARED: ClassVar[bool] = False
 
     default_params: dict[str, Any] = semantic(
         "infer", {}, description="Sampling parameters for requests that do not set them."

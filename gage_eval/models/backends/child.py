@@ -19,6 +19,7 @@ from typing import IO, ClassVar, TypeVar
 from gage_eval.base.errors import EndpointFailed
 from gage_eval.extend.extras import install_engine
 from gage_eval.models.backends import guard
+from gage_eval.models.client.echoes import EchoedKey
 
 T = TypeVar("T")
 
@@ -157,7 +158,7 @@ class Child:
                 log.seek(max(self._log_start, log.seek(0, os.SEEK_END) - 2**18))
                 text = log.read().decode(errors="replace")
         for secret in self._hidden:
-            text = text.replace(secret, "***")
+            text = EchoedKey(secret).masked_in(text)
         return text
 
     def last_words(self) -> str:

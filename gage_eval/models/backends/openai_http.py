@@ -43,6 +43,8 @@ _RESERVED = frozenset(RESERVED_PARAMS)
 class OpenAIHTTPConfig(KeyedConfig, ThinkingConfig):
     """An OpenAI-compatible endpoint. Undeclared keys become fields of every request body."""
 
+    SENDS_UNDECLARED = True
+
     base_url: str = semantic("infer", OPENAI, description="The part of the URL before /chat/completions.")
     model: str = semantic("infer", min_length=1, description="The model's name at the endpoint.")
     identity: str | None = semantic(

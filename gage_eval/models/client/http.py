@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from gage_eval.base.errors import EndpointFailed, GageError, InputError
 from gage_eval.models.client.connect import Unreachable
 from gage_eval.models.client.connection import Answer, Broken, Sink, Unusable
+from gage_eval.models.client.echoes import EchoedKey
 from gage_eval.models.client.http1 import HTTPClient, NoAnswer
 from gage_eval.models.client.limiter import Limiter
 from gage_eval.models.client.pace import Breaker, Rates
@@ -28,8 +29,6 @@ _log = logging.getLogger(__name__)
 # These kinds of errors mean that an endpoint is overloaded.
 _OVERLOAD = frozenset({"rate_limited", "http_503", "timeout"})
 _EVENTS = "text/event-stream"
-# Shorter keys are placeholders such as "EMPTY", which an answer may hold by chance.
-_SHORTEST_SECRET = 12
 _TEXTS = ("answer", "reasoning", "tool_calls", "logprobs", "finish_reason", "model_fingerprint")
 
 
@@ -71,7 +70,7 @@ class HTTPEndpoint:
     ) -> None:
         self.base_url = base_url.rstrip("/")
         self._api_key = api_key
-        self._secret = api_key if api_key and len(api_key) >= _SHORTEST_SECRET else None
+        self._echoed = EchoedKey(api_key) if api_key else None
         self._policy = policy
         self._timeout_s = timeout_s
         self._connect_timeout_s = connect_timeout_s
@@ -263,8 +262,8 @@ class HTTPEndpoint:
             response = read(parse_json(answer.body) if streamed is None else streamed)
         except Malformed as error:
             return Failure(Action.RETRY, "malformed", self._hide(str(error)))
-        if self._secret is not None:
-            _mask(response, self._secret)
+        if self._echoed is not None and self._echoed.is_secret:
+            _mask(response, self._echoed)
         response.latency_ms = (answered_at - sent) * 1000.0
         if events is not None and events.first_token_at is not None:
             response.ttft_ms = (events.first_token_at - sent) * 1000.0
@@ -280,7 +279,7 @@ class HTTPEndpoint:
 
     def _hide(self, text: str) -> str:
         """The text without the API key, in case an endpoint repeats it."""
-        return text.replace(self._api_key, "***") if self._api_key else text
+        return text if self._echoed is None else self._echoed.masked_in(text)
 
 
 def data_url(data: bytes, known: str | None = None) -> str:
@@ -316,12 +315,12 @@ class _Events:
         return None if self._stream is None else self._stream.first_token_at
 
 
-def _mask(response: Response, secret: str) -> None:
+def _mask(response: Response, echoed: EchoedKey) -> None:
     """Replace a key that an endpoint repeats, in all texts of its answer."""
     for name in _TEXTS:
         text = getattr(response, name)
-        if text is not None and secret in text:
-            setattr(response, name, text.replace(secret, "***"))
+        if text is not None:
+            setattr(response, name, echoed.masked_in(text))
 
 
 def _tokens_of(response: Response) -> int | None:

@@ -5,6 +5,7 @@ One SELECT at a time, read only: a query can read the parts of the runs that wer
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from itertools import chain, count
 from typing import TYPE_CHECKING, Any
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     import duckdb
 
 
+_THREAD = "gage-eval-sql"
+_INTERRUPT_EVERY_S = 0.05
 _UNKNOWN_VIEW = re.compile(r'Table with name (\S+) does not exist!(?: Did you mean "(\S+)"\?)?')
 _OTHER_FILE = "file system operations are disabled"
 _UNKNOWN_COLUMN = re.compile(r'Referenced column "([^"]+)" not found.*?Candidate bindings: (.*)')
@@ -123,10 +126,23 @@ class Database:
             kinds = {statement.type for statement in statements}
             if len(statements) != 1 or not kinds <= {duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN}:
                 raise InputError("a query is one SELECT, WITH, FROM, DESCRIBE, SUMMARIZE or EXPLAIN.")
-            found = self._opened(sql).sql(sql).to_arrow_table()
+            found = self._rows(self._opened(sql), sql)
         except duckdb.Error as error:
             raise InputError(sentence_of(error, columns())) from error
         return found.rename_columns(_distinct(found.column_names))
+
+    @staticmethod
+    def _rows(connection: "duckdb.DuckDBPyConnection", sql: str) -> pa.Table:
+        """The rows of a query, in a thread: DuckDB itself may not look for a signal before its end."""
+        with ThreadPoolExecutor(1, _THREAD) as thread:
+            rows = thread.submit(lambda: connection.sql(sql).to_arrow_table())
+            try:
+                return rows.result()
+            except KeyboardInterrupt:
+                # Again and again, because it may come before the query begins.
+                while not wait([rows], timeout=_INTERRUPT_EVERY_S).done:
+                    connection.interrupt()
+                raise
 
     def _opened(self, sql: str) -> "duckdb.DuckDBPyConnection":
         if self._connection is None:

@@ -389,9 +389,8 @@ class Upper:
         return {**record, "messages": [{"role": "user", "content": text.upper()}], "references": []}
 
 
-def one_thing() -> int:
-    """A factory of nothing that can be called."""
-    return 3
+class Nothing:
+    """A class without to_sample."""
 
 
 def by_path(name: str) -> str:
@@ -410,17 +409,19 @@ def test_what_a_users_code_raises_rejects_the_record_with_the_reason() -> None:
     assert reason(by_path("Upper"), {"q": 3}).startswith("test_tasks.py:Upper failed with AttributeError: 'int'")
 
 
-def test_what_is_no_preprocessor_is_refused(tmp_path: Any) -> None:
-    with pytest.raises(InputError, match="gives int; it must give a function of a record"):
-        sample_of(by_path("one_thing"), {})
+def test_what_is_no_preprocessor_is_refused() -> None:
+    with pytest.raises(InputError, match=r"lacks to_sample\(\)"):
+        sample_of(by_path("Nothing"), {})
 
 
 def test_a_file_is_a_preprocessor_by_its_path_and_known_by_its_content(tmp_path: Any) -> None:
     file = tmp_path / "mine.py"
-    source = "def make(*, tail='!'):\n    return lambda r: {'messages': [], 'references': [r['a'] + tail]}\n"
+    source = "def make(r, *, tail='!'):\n    return {'messages': [], 'references': [r.pop('a') + tail]}\n"
     file.write_text(source)
-    sample = sample_of(f"{file}:make", {"a": "x"}, tail="?")
+    record = {"a": "x"}
+    sample = sample_of(f"{file}:make", record, tail="?")
     assert sample["label"] == "x?"
+    assert record == {"a": "x"}, "it gets a copy"
     identity = registry.preprocessors.get(f"{file}:make").identity()
     copy = tmp_path / "elsewhere" / "mine.py"
     copy.parent.mkdir()
@@ -428,7 +429,7 @@ def test_a_file_is_a_preprocessor_by_its_path_and_known_by_its_content(tmp_path:
     assert registry.preprocessors.get(f"{copy}:make").identity() == identity
     copy.write_text(source.replace("!", "."))
     assert registry.preprocessors.get(f"{copy}:make").identity() != identity
-    file.write_text("def make():\n    return lambda record: 3\n")
+    file.write_text("def make(record):\n    return 3\n")
     assert reason(f"{file}:make", {}).endswith("gave a number, not a sample.")
 
 

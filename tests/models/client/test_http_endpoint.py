@@ -1,5 +1,6 @@
 """Calls against the mock endpoint: what an endpoint may do to us, and what a run makes of it."""
 
+import base64
 import contextlib
 import logging
 import socket
@@ -17,6 +18,7 @@ from support.endpoint import mock_endpoint
 from gage_eval.base.canonical import encode
 from gage_eval.base.errors import EndpointFailed, InputError
 from gage_eval.engine.runtime import Runtime
+from gage_eval.models.client.echoes import EchoedKey
 from gage_eval.models.client.http import HTTPEndpoint
 from gage_eval.models.client.payload import Malformed
 from gage_eval.models.client.retry import RetryPolicy
@@ -104,6 +106,32 @@ def test_a_key_that_an_endpoint_repeats_in_its_answer_is_masked(key: bytes) -> N
         (response,) = ask(runtime, backend, [chat(1)])
         stop()
     assert response.answer == "your key is ***"
+
+
+@pytest.mark.parametrize("before", ["", "a", "ab", "Bearer "])
+@pytest.mark.parametrize("encode", [base64.b64encode, base64.urlsafe_b64encode])
+def test_a_key_that_an_endpoint_repeats_encoded_is_masked(before: str, encode: Callable[[bytes], bytes]) -> None:
+    key = "sk-planted?canary>\u00fc>?"
+    echoed = encode(f"{before}{key}, and more".encode()).decode()
+    masked = EchoedKey(key).masked_in(f"not {echoed} please")
+    assert "***" in masked
+    # Of the characters at both ends, only those are left that also belong to what stands beside the key.
+    left = masked.removeprefix("not ").removesuffix(" please").replace("***", "")
+    assert len(left) <= len(echoed) - len(key.encode()) * 8 // 6 + 2
+
+
+def test_a_key_that_an_error_repeats_encoded_is_masked() -> None:
+    key = "sk-planted-canary"
+    escaped = "".join(f"\\u{ord(character):04x}" for character in key)
+    body = f"no such user: {base64.b64encode(f'user:{key}'.encode()).decode()} {escaped}".encode()
+    with Runtime() as runtime:
+        url, stop = serve_once(b"HTTP/1.1 418 No\r\ncontent-length: %d\r\n\r\n%s" % (len(body), body))
+        backend = connect(runtime, url, {"SOME_KEY": key}, api_key="env:SOME_KEY")
+        (response,) = ask(runtime, backend, [chat(1)])
+        stop()
+    (error,) = response.errors
+    assert error.count("***") == 2
+    assert base64.b64encode(key.encode()).decode()[4:12] not in error
 
 
 def test_the_right_key_is_sent() -> None:

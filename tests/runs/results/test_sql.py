@@ -2,6 +2,8 @@
 
 import csv
 import io
+import signal
+import threading
 from pathlib import Path
 
 import orjson
@@ -15,6 +17,7 @@ from gage_eval.runs.options import Locations
 from gage_eval.runs.results.sql import VIEWS, Database, columns
 from gage_eval.runs.results.tabular import csv_header, csv_lines, csv_records, records, write_table
 from tests.support.runs import gage
+from tests.support.waiting import wait_for
 from tests.support.workspace import write_config, write_rows
 
 
@@ -55,6 +58,22 @@ def test_every_view_has_the_columns_that_are_listed(store: str) -> None:
         described = query(store, f"DESCRIBE {name}")
         assert [row["column_name"] for row in described] == [column for column, _ in listed]
     assert set(columns()) == {"runs", *(view.name for view in VIEWS)}
+
+
+def test_a_query_without_an_end_stops_at_ctrl_c(store: str) -> None:
+    def press() -> None:
+        """Ctrl-C once the query has its thread."""
+        wait_for(lambda: any(thread.name.startswith("gage-eval-sql") for thread in threading.enumerate()), "a thread")
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+
+    pressing = threading.Thread(target=press)
+    pressing.start()
+    with pytest.raises(KeyboardInterrupt):
+        query(
+            store, "SELECT count(*) FROM range(100000) a, range(100000) b, range(1000) c WHERE a.range * b.range = -1"
+        )
+    pressing.join()
+    assert query(store, "SELECT 1 AS one") == [{"one": 1}]
 
 
 def test_views_join_to_the_question_and_its_answer(store: str) -> None:
