@@ -1,6 +1,8 @@
 """What several runs of one process share: the event loop, and the engines on it."""
 
-from collections.abc import Collection
+import threading
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 
 from gage_eval.engine.loop import EventLoop
 from gage_eval.models.backends.engines import Engines
@@ -17,11 +19,43 @@ class EngineHost:
     def __init__(self) -> None:
         self.loop = EventLoop()
         self.engines = Engines(keep_idle=True)
+        self._lock = threading.Lock()
+        self._cancels: list[Callable[[], None]] = []
+        self._is_cancelled = False
 
     def keep(self, keys: Collection[str]) -> None:
-        """Stop the engines that are not among these. Call it before a run, with the keys it needs."""
+        """Stop the engines that no run uses and that are not among these. Call it before a run, with the keys it needs.
+
+        Where other runs go on beside it, with theirs too.
+        """
         if self.loop.is_started:
             self.loop.call(self.engines.keep(keys))
+
+    @contextmanager
+    def running(self, cancel: Callable[[], None]) -> Iterator[None]:
+        """Have `cancel_runs` end a run.
+
+        Args:
+            cancel: ends the run soon, from any thread.
+        """
+        with self._lock:
+            self._cancels.append(cancel)
+            is_cancelled = self._is_cancelled
+        if is_cancelled:
+            cancel()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._cancels.remove(cancel)
+
+    def cancel_runs(self) -> None:
+        """End the runs that go on, and those that begin after this, soon. They raise `RunCancelled`."""
+        with self._lock:
+            self._is_cancelled = True
+            cancels = list(self._cancels)
+        for cancel in cancels:
+            cancel()
 
     def close(self) -> None:
         """Stop all engines and the loop."""

@@ -18,7 +18,7 @@ from gage_eval.regression.compare import ScoredTask, TaskComparison
 from gage_eval.runs.options import SUITE_PREFIX, Locations, RunOptions
 from gage_eval.runs.results.reading import RunReader
 from gage_eval.runs.results.tabular import csv_records
-from gage_eval.runs.sequence import run_in_turn
+from gage_eval.runs.sequence import run_all
 from gage_eval.stats.multiple import holm
 
 _ALPHA = 0.05
@@ -236,7 +236,7 @@ def run_cells(
     places = [(row, model) for model in matrix.models for row in matrix.rows]
     configs = matrix.configs_in(folder)
     asked = [locations.placed(matrix.options_of(row, model, configs)) for row, model in places]
-    results = run_in_turn(asked, run, blocks=blocks)
+    results = run_all(asked, run, blocks=blocks)
     return [
         Cell(row.name, model.name, error=str(result))
         if isinstance(result, GageError)

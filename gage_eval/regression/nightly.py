@@ -28,7 +28,7 @@ from gage_eval.report.trend_chart import MOST_POINTS, TrendPoint
 from gage_eval.runs.names import is_name, slug
 from gage_eval.runs.options import Locations, RunOptions
 from gage_eval.runs.results.reading import RunReader
-from gage_eval.runs.sequence import run_in_turn
+from gage_eval.runs.sequence import run_all
 
 # The verdict on a cell. failed: it has no scores. unmeasured: no baseline that it can be compared with.
 CellVerdict: TypeAlias = Verdict | Literal["failed", "unmeasured"]
@@ -86,6 +86,7 @@ class Nightly(Matrix):
         models: each runs every row.
         gate: tolerance, level and mode of all verdicts.
         webhook: URL that is called when a night has regressed; ``block:NAME`` for a Webhook block that exists.
+        runs_at_once: how many runs go on side by side.
     """
 
     name: str = "nightly"
@@ -93,6 +94,7 @@ class Nightly(Matrix):
     models: list[NightlyModel] = Field(min_length=1)
     gate: GateRule = GateRule()
     webhook: str | None = None
+    runs_at_once: int = Field(2, ge=1)
 
     @field_validator("webhook")
     @classmethod
@@ -209,6 +211,8 @@ def run_night(
 ) -> Night:
     """Run and measure every cell. If one fails, the others still run. An engine starts once for all that need it.
 
+    Several runs go on side by side, in threads.
+
     Args:
         asked: the file of nightly runs.
         night: the date it was scheduled for.
@@ -235,7 +239,13 @@ def run_night(
         except GageError as error:
             ended(number, error)
     numbers = list(options)
-    run_in_turn(list(options.values()), run, blocks=blocks, ended=lambda place, result: ended(numbers[place], result))
+    run_all(
+        list(options.values()),
+        run,
+        at_once=asked.runs_at_once,
+        blocks=blocks,
+        ended=lambda place, result: ended(numbers[place], result),
+    )
     return Night(asked, night, tuple(cells[number] for number in range(len(places))))
 
 

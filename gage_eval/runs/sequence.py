@@ -1,7 +1,9 @@
-"""Several runs, one after the other. An engine that more than one of them needs is started once."""
+"""Several runs, one after the other or side by side. An engine that more than one of them needs is started once."""
 
 import logging
 from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextvars import copy_context
 
 from gage_eval.base.errors import GageError, RunCancelled
 from gage_eval.engine.host import EngineHost
@@ -13,40 +15,75 @@ from gage_eval.runs.results.reading import RunReader
 _log = logging.getLogger(__name__)
 
 
-def run_in_turn(
+def run_all(
     asked: Sequence[RunOptions],
     run: Callable[[RunOptions, EngineHost], RunReader],
     *,
+    at_once: int = 1,
     blocks: Blocks | None = None,
     ended: Callable[[int, RunReader | GageError], None] = lambda number, result: None,
 ) -> list[RunReader | GageError]:
     """Carry out several runs. If one fails or is cancelled, the others still run.
 
-    Runs that need the same engines follow each other. Before each run, the engines that it does not need stop, so that
-    at most the engines of one run are in memory.
+    Runs that need the same engines follow each other, or run side by side. Runs that need different engines never do,
+    and the engines that a run does not need stop before it, so that at most the engines of one run are in memory.
 
     Args:
         asked: the options of each run.
-        run: carries out a run with the engines of a host.
+        run: carries out a run with the engines of a host. Where several run at once, in threads.
+        at_once: how many may run side by side.
         blocks: the blocks of the Prefect API, if there is one.
-        ended: called after each run with its position and its result.
+        ended: called after each run with its position and its result, always in this thread.
 
     Returns:
         For each of ``asked`` the run, or why there is none.
     """
     needs = [engine_keys(options, blocks) for options in asked]
+    waiting = sorted(range(len(asked)), key=lambda number: needs.index(needs[number]))
     results: dict[int, RunReader | GageError] = {}
+
+    def carry_out(number: int) -> RunReader | GageError:
+        try:
+            return run(asked[number], host)
+        except GageError as error:
+            return error
+        except RunCancelled as error:
+            # Its own flow run was cancelled. Ctrl-C is another exception, which ends them all.
+            return GageError(f"{error}.")
+
+    def end(number: int, result: RunReader | GageError) -> None:
+        results[number] = result
+        ended(number, result)
+
     with EngineHost() as host:
-        for number in sorted(range(len(asked)), key=lambda one: needs.index(needs[one])):
-            try:
+        if at_once == 1:
+            for number in waiting:
                 host.keep(needs[number])
-                results[number] = run(asked[number], host)
-            except GageError as error:
-                results[number] = error
-            except RunCancelled as error:
-                # Its own flow run was cancelled. Ctrl-C is another exception, which ends them all.
-                results[number] = GageError(f"{error}.")
-            ended(number, results[number])
+                end(number, carry_out(number))
+        else:
+            with ThreadPoolExecutor(at_once, thread_name_prefix="run") as threads:
+                running: dict[Future[RunReader | GageError], int] = {}
+
+                def begin() -> None:
+                    """Begin the runs that may begin now."""
+                    for number in list(waiting):
+                        beside = {needs[other] for other in running.values()} - {frozenset()}
+                        if len(running) < at_once and (not needs[number] or beside <= {needs[number]}):
+                            waiting.remove(number)
+                            host.keep(needs[number].union(*beside))
+                            running[threads.submit(copy_context().run, carry_out, number)] = number
+
+                try:
+                    begin()
+                    while running:
+                        done = wait(running, return_when=FIRST_COMPLETED).done
+                        numbers = {running.pop(future): future for future in done}
+                        begin()
+                        for number, future in numbers.items():
+                            end(number, future.result())
+                except BaseException:
+                    host.cancel_runs()
+                    raise
     return [results[number] for number in range(len(asked))]
 
 

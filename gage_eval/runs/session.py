@@ -119,6 +119,8 @@ class RunSession:
         self._opened.callback(self.recorder.close)
         try:
             self._open(refresh, observers, blocks, host)
+            if host is not None:
+                self._opened.enter_context(host.running(self.cancel))
             if launcher is not None:
                 self.loaded.context.engines.pools = Pools(self.store, launcher, self._warn)
             self._tell_start(flow_run)

@@ -18,7 +18,7 @@ import yaml
 from gage_eval.base.errors import GageError, InputError, RunCancelled
 from gage_eval.runs import RunOptions, RunSession, run_inline
 from gage_eval.runs.inline import carry_out
-from gage_eval.runs.sequence import run_in_turn
+from gage_eval.runs.sequence import run_all
 from gage_eval.store import Store
 from gage_eval.store import serving as signs
 from tests.support.engines import (
@@ -91,9 +91,7 @@ def test_two_replicas_share_the_requests(config: Config, pool: LocalPool, tmp_pa
 
 def test_runs_in_turn_share_an_engine_and_let_it_go_together(config: Config, pool: LocalPool, tmp_path: Path) -> None:
     options = [config("a"), config("b", default_params={"temperature": 1}), config("c", max_concurrency=2)]
-    first, *others = [
-        engines_of(one) for one in run_in_turn(options, lambda one, host: run_on_pool(one, pool, host)[0])
-    ]
+    first, *others = [engines_of(one) for one in run_all(options, lambda one, host: run_on_pool(one, pool, host)[0])]
     assert others == [first, first]
     assert len(starts(tmp_path)) == 1
     assert [

@@ -1,4 +1,4 @@
-"""Promises of runs in turn: an engine starts once for all runs that need it, and none is left running."""
+"""Promises of several runs: an engine starts once for all runs that need it, and none is left running."""
 
 import os
 import threading
@@ -13,7 +13,7 @@ from gage_eval.engine.host import EngineHost
 from gage_eval.runs import RunOptions, RunSession
 from gage_eval.runs.inline import carry_out
 from gage_eval.runs.results.reading import RunReader
-from gage_eval.runs.sequence import engine_keys, run_in_turn
+from gage_eval.runs.sequence import engine_keys, run_all
 from tests.support.engines import engines_of, is_alive, options_on_engine, run_on, starts, write_fake_vllm
 from tests.support.workspace import write_rows
 
@@ -30,7 +30,7 @@ def config(tmp_path: Path) -> Config:
 
 def test_an_engine_starts_once_whatever_its_runs_say_of_requests(config: Config, tmp_path: Path) -> None:
     asked = [config("a"), config("b", default_params={"temperature": 1}), config("c", max_concurrency=2)]
-    first, *others = [engines_of(one) for one in run_in_turn(asked, run_on)]
+    first, *others = [engines_of(one) for one in run_all(asked, run_on)]
     assert others == [first, first]
     assert len(starts(tmp_path)) == 1
     assert not any(map(is_alive, first))
@@ -45,7 +45,7 @@ def test_runs_of_one_engine_follow_each_other_and_no_two_engines_are_alive(confi
         order.append(number)
         alive.append({pid for pid in set().union(engines_of(result), *alive) if is_alive(pid)})
 
-    results = run_in_turn(asked, run_on, ended=ended)
+    results = run_all(asked, run_on, ended=ended)
     assert [one.flags["max-model-len"] for one in starts(tmp_path)] == ["64", "32"]
     assert order == [0, 2, 1]
     assert [len(pids) for pids in alive] == [1, 1, 1]
@@ -54,9 +54,9 @@ def test_runs_of_one_engine_follow_each_other_and_no_two_engines_are_alive(confi
 
 def test_a_run_whose_answers_are_there_starts_no_engine(config: Config, tmp_path: Path) -> None:
     asked = [config("a"), config("b")]
-    run_in_turn(asked, run_on)
+    run_all(asked, run_on)
     assert len(starts(tmp_path)) == 1
-    results = run_in_turn(asked, run_on)
+    results = run_all(asked, run_on)
     assert all(isinstance(one, RunReader) for one in results)
     assert len(starts(tmp_path)) == 1
 
@@ -68,7 +68,7 @@ def test_a_run_that_crashes_leaves_the_engine_to_the_others(config: Config, tmp_
             raise GageError("scoring crashed")
         return reader
 
-    first, second = run_in_turn([config(name) for name in "ab"], crash)
+    first, second = run_all([config(name) for name in "ab"], crash)
     assert str(first) == "scoring crashed"
     assert isinstance(second, RunReader)
     assert len(starts(tmp_path)) == 1
@@ -77,7 +77,7 @@ def test_a_run_that_crashes_leaves_the_engine_to_the_others(config: Config, tmp_
 def test_an_engine_that_died_is_started_anew_for_the_next_run(config: Config, tmp_path: Path) -> None:
     (tmp_path / "deadly.jsonl").write_text('{"id": "d", "question": "die", "answer": "1"}\n')
     asked = [config("a", rows="deadly.jsonl"), *(config(name) for name in "bc")]
-    dead, second, third = run_in_turn(asked, run_on)
+    dead, second, third = run_all(asked, run_on)
     assert "the engine core went away" in str(dead)
     assert engines_of(second) == engines_of(third)
     assert len(starts(tmp_path)) == 2
@@ -93,7 +93,7 @@ def test_a_cancelled_run_leaves_the_engine_to_the_next_one(config: Config, tmp_p
             carry_out(session)
         raise AssertionError("it was not cancelled")
 
-    first, second, third = run_in_turn([config("a"), config("b"), config("c")], cancelled)
+    first, second, third = run_all([config("a"), config("b"), config("c")], cancelled)
     assert str(second) == "the run was cancelled."
     assert engines_of(first) == engines_of(third)
     assert len(starts(tmp_path)) == 1
@@ -108,9 +108,60 @@ def test_ctrl_c_stops_the_engines(config: Config) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        run_in_turn([config("a"), config("b")], interrupted)
+        run_all([config("a"), config("b")], interrupted)
     assert pids
     assert not any(map(is_alive, pids))
+
+
+def test_runs_of_one_engine_go_side_by_side_and_share_it(config: Config, tmp_path: Path) -> None:
+    together = threading.Barrier(2, timeout=30)
+
+    def run(options: RunOptions, host: EngineHost) -> RunReader:
+        together.wait()
+        return run_on(options, host)
+
+    results = run_all([config(name) for name in "abcd"], run, at_once=2)
+    assert len({frozenset(engines_of(one)) for one in results}) == 1
+    assert len(starts(tmp_path)) == 1
+    assert not any(map(is_alive, engines_of(results[0])))
+
+
+def test_runs_of_two_engines_never_go_side_by_side(config: Config, tmp_path: Path) -> None:
+    running: set[str] = set()
+    beside: set[frozenset[str]] = set()
+
+    def run(options: RunOptions, host: EngineHost) -> RunReader:
+        name = Path(options.config).stem
+        running.add(name)
+        beside.add(frozenset(running))
+        try:
+            return run_on(options, host)
+        finally:
+            running.remove(name)
+
+    asked = [config(name, max_model_len=length) for name, length in (("a", 64), ("b", 32), ("c", 64))]
+    results = run_all(asked, run, at_once=3)
+    assert all(isinstance(one, RunReader) for one in results)
+    assert not any("b" in names and len(names) > 1 for names in beside)
+    assert [one.flags["max-model-len"] for one in starts(tmp_path)] == ["64", "32"]
+
+
+def test_an_interruption_cancels_the_runs_that_go_on(config: Config) -> None:
+    begun, ends = threading.Event(), []
+
+    def run(options: RunOptions, host: EngineHost) -> RunReader:
+        if "/a.yaml" in options.config:
+            begun.wait(30)
+            raise KeyboardInterrupt
+        with RunSession(options, host=host) as session:
+            begun.set()
+            ends.append(session.env.cancelled.wait(30))
+            carry_out(session)
+        raise AssertionError("it was not cancelled")
+
+    with pytest.raises(KeyboardInterrupt):
+        run_all([config("a"), config("b")], run, at_once=2)
+    assert ends == [True]
 
 
 def test_a_model_that_changed_on_disk_is_another_engine(config: Config, tmp_path: Path) -> None:
