@@ -59,14 +59,14 @@ class Aggregations:
     @property
     def every(self) -> Iterator[Aggregation]:
         yield from self.default
-        for found in self.by_key.values():
-            yield from found
+        for aggregations in self.by_key.values():
+            yield from aggregations
 
     def identity(self) -> dict[str, JsonValue]:
         """The part of the key of the metrics table."""
         return {
-            "default": [one.identity() for one in self.default],
-            "by_key": {key: [one.identity() for one in found] for key, found in self.by_key.items()},
+            "default": [aggregation.identity() for aggregation in self.default],
+            "by_key": {key: [aggregation.identity() for aggregation in own] for key, own in self.by_key.items()},
             "scales": {key: scale.identity() for key, scale in self.scales.items()},
         }
 
@@ -90,30 +90,30 @@ def read_aggregations(
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise InputError(f"metric {by.metric_id}: the aggregation '{twice}' is given twice. Keep one.")
-    found = Aggregations(
+    aggregations = Aggregations(
         tuple(find_aggregation(name) for name in names),
         {key: (find_aggregation(name),) for key, name in by_key.items()},
         component_keys or {},
         scales or {},
     )
-    for one in found.every:
-        for name, given, takes in (
-            ("cluster_field", by.cluster, one.takes_clusters),
-            ("weight_field", by.weight, one.takes_weights),
+    for aggregation in aggregations.every:
+        for name, field_path, takes in (
+            ("cluster_field", by.cluster, aggregation.takes_clusters),
+            ("weight_field", by.weight, aggregation.takes_weights),
         ):
-            if given is not None and not takes:
+            if field_path is not None and not takes:
                 raise InputError(
-                    f"metric {by.metric_id}: aggregation {one.name} does not read a {name}. Remove {name}, or "
-                    f"aggregate with {'mean' if given is by.cluster else 'weighted_mean'}."
+                    f"metric {by.metric_id}: aggregation {aggregation.name} does not read a {name}. Remove {name}, or "
+                    f"aggregate with {'mean' if field_path is by.cluster else 'weighted_mean'}."
                 )
-    for key, scale in found.scales.items():
-        counting = next((one for one in found.of(key) if one.counts_right), None)
+    for key, scale in aggregations.scales.items():
+        counting = next((aggregation for aggregation in aggregations.of(key) if aggregation.counts_right), None)
         if counting is not None and scale.perfect is None:
             raise InputError(
                 f"metric {by.metric_id}: aggregation {counting.name} counts right answers, and no answer is right or "
                 f"wrong by '{key}'. Aggregate with mean."
             )
-    return found
+    return aggregations
 
 
 def aggregate(
@@ -160,12 +160,12 @@ def aggregate(
     named = {"metric_id": metric_id, "implementation": implementation}
     rows: list[dict[str, Any]] = []
     sliced: list[dict[str, Any]] = []
-    for name, found in series.items():
-        keys = [*value_keys, *sorted(set(found.keys) - set(value_keys))]
-        rows += found.numbers(keys, {**named, "filter": name, "slice_field": None, "slice_value": None}, whole)
-        for sliced_by, value, members in found.slices():
+    for name, filtered in series.items():
+        keys = [*value_keys, *sorted(set(filtered.keys) - set(value_keys))]
+        rows += filtered.numbers(keys, {**named, "filter": name, "slice_field": None, "slice_value": None}, whole)
+        for sliced_by, value, members in filtered.slices():
             head = {**named, "filter": name, "slice_field": sliced_by, "slice_value": value}
-            sliced += found.numbers(keys, head, found.response_statuses(members), members)
+            sliced += filtered.numbers(keys, head, filtered.response_statuses(members), members)
     return rows + sliced
 
 
@@ -175,8 +175,8 @@ class _Wanted:
     def __init__(self, how: Aggregations, grouping: Grouping) -> None:
         self.how = how
         self.grouping = grouping
-        self.terms = any(one.terms for one in how.every)
-        self.categories = any(one.categories for one in how.every)
+        self.terms = any(aggregation.terms for aggregation in how.every)
+        self.categories = any(aggregation.categories for aggregation in how.every)
 
 
 class _Series:

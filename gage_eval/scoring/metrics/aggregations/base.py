@@ -212,14 +212,16 @@ class Aggregation:
     def compute(self, rows: Counted) -> dict[str, Aggregate]:
         """The numbers by the suffix to the value key: none, or ``=B`` for one of several."""
         if self.plugin.is_builtin:
-            found = self.plugin.obj(rows, **self.arguments)
-            return {"": found} if isinstance(found, Aggregate) else dict(found)
+            result = self.plugin.obj(rows, **self.arguments)
+            return {"": result} if isinstance(result, Aggregate) else dict(result)
         what = f"{self.plugin.location}()"
         with plugin_errors(what):
-            found = self.plugin.obj(rows, **self.arguments)
-            numbers = {"": found} if isinstance(found, Aggregate) else found
-            if not isinstance(numbers, Mapping) or not all(isinstance(one, Aggregate) for one in numbers.values()):
-                raise PluginError(f"{what} gave {type(found).__name__}, not an Aggregate or a mapping of them.")
+            result = self.plugin.obj(rows, **self.arguments)
+            numbers = {"": result} if isinstance(result, Aggregate) else result
+            if not isinstance(numbers, Mapping) or not all(
+                isinstance(number, Aggregate) for number in numbers.values()
+            ):
+                raise PluginError(f"{what} gave {type(result).__name__}, not an Aggregate or a mapping of them.")
             for suffix, number in numbers.items():
                 if (why := _no_number(number)) is not None:
                     raise PluginError(f"{what} gave an Aggregate whose {why}.")
@@ -232,20 +234,20 @@ def _is_text(value: Any) -> bool:
     return isinstance(value, str) and visible(value) == value
 
 
-def _no_number(found: Aggregate) -> str | None:
+def _no_number(aggregate: Aggregate) -> str | None:
     """Which part of an aggregate is not a number; None when all are."""
     for name in ("value", "stderr", "low", "high", "samples"):
-        value = getattr(found, name)
+        value = getattr(aggregate, name)
         if value is None:
             continue
         if not isinstance(value, int | float):
             return f"{name} is {type(value).__name__}, not a number"
         if not -_LARGEST <= value <= _LARGEST:
             return f"{name} is not a finite number"
-    if found.samples is not None and not (type(found.samples) is int and 0 <= found.samples < 2**63):
+    if aggregate.samples is not None and not (type(aggregate.samples) is int and 0 <= aggregate.samples < 2**63):
         return "samples is not a count"
-    if found.interval is not None and (
-        not isinstance(found.interval, str) or visible(found.interval) != found.interval
+    if aggregate.interval is not None and (
+        not isinstance(aggregate.interval, str) or visible(aggregate.interval) != aggregate.interval
     ):
         return "interval is not a text"
     return None

@@ -72,20 +72,20 @@ def std(rows: Counted) -> Aggregate:
 @aggregation("counts", version=1, keeps_scale=False)
 def counts(rows: Counted) -> dict[str, Aggregate]:
     """Number of rows with each value, one number per value (``score=1``); every replicate counts."""
-    values, found = np.unique(rows.values, return_counts=True)
+    values, occurrences = np.unique(rows.values, return_counts=True)
     _refuse_too_many(len(values))
-    return {f"={value:g}": Aggregate(float(n)) for value, n in zip(values, found, strict=True)}
+    return {f"={value:g}": Aggregate(float(n)) for value, n in zip(values, occurrences, strict=True)}
 
 
 @aggregation("extracted_counts", version=1, categories=True, keeps_scale=False)
 def extracted_counts(rows: Counted) -> dict[str, Aggregate]:
     """Number of answers with each extracted text (``score=B``); answers without one are under ``=``."""
     assert rows.categories is not None
-    found: dict[str, int] = {}
+    occurrences: dict[str, int] = {}
     for text in rows.categories:
-        found[text or ""] = found.get(text or "", 0) + 1
-    _refuse_too_many(len(found))
-    return {f"={text}": Aggregate(float(found[text])) for text in sorted(found)}
+        occurrences[text or ""] = occurrences.get(text or "", 0) + 1
+    _refuse_too_many(len(occurrences))
+    return {f"={text}": Aggregate(float(occurrences[text])) for text in sorted(occurrences)}
 
 
 def _quantile(rows: Counted, p: float) -> Aggregate:

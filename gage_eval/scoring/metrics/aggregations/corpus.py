@@ -16,11 +16,11 @@ def ratio(rows: Counted) -> Aggregate:
     sums, sizes = summed_terms(rows)
     if not len(sums):
         return Aggregate(None, samples=0)
-    found = _ratio(sums[:, 0], sums[:, 1], int(sizes.sum()))
-    if found.value is None or found.low is None or found.high is None:
-        return found
-    low, high = rows.scale.clipped(found.value, found.low, found.high)
-    return replace(found, low=low, high=high)
+    estimate = _ratio(sums[:, 0], sums[:, 1], int(sizes.sum()))
+    if estimate.value is None or estimate.low is None or estimate.high is None:
+        return estimate
+    low, high = rows.scale.clipped(estimate.value, estimate.low, estimate.high)
+    return replace(estimate, low=low, high=high)
 
 
 @aggregation("perplexity", version=2, clusters=True, terms=True)

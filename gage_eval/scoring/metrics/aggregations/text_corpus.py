@@ -40,7 +40,7 @@ def _bleu(sums: Floats) -> float:
 
     counts = [round(number) for number in sums.tolist()]
     orders = len(counts) // 2 - 1
-    found = BLEU.compute_bleu(
+    bleu = BLEU.compute_bleu(
         counts[:orders],
         counts[orders:-2],
         counts[-2],
@@ -48,7 +48,7 @@ def _bleu(sums: Floats) -> float:
         smooth_method="exp",
         max_ngram_order=orders,
     )
-    return float(found.score)
+    return float(bleu.score)
 
 
 def _chrf(sums: Floats) -> float:

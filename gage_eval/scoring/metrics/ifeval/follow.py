@@ -34,7 +34,7 @@ def follow(response: str, names: Sequence[str], kwargs: Sequence[Mapping[str, An
     """
     if len(names) != len(kwargs):
         raise ValueError(f"there are {len(names)} instructions, but {len(kwargs)} sets of arguments")
-    checks = [_bound(name, given) for name, given in zip(names, kwargs, strict=True)]
+    checks = [_bound(name, arguments) for name, arguments in zip(names, kwargs, strict=True)]
     variants = list(dict.fromkeys(_variants(response)))
     strict = tuple(bool(response.strip()) and check(response) for check in checks)
     loose = tuple(
@@ -44,11 +44,11 @@ def follow(response: str, names: Sequence[str], kwargs: Sequence[Mapping[str, An
     return Followed(strict, loose)
 
 
-def _bound(name: str, given: Mapping[str, Any]) -> Callable[[str], bool]:
+def _bound(name: str, arguments: Mapping[str, Any]) -> Callable[[str], bool]:
     instruction = INSTRUCTIONS.get(name)
     if instruction is None:
         raise ValueError(f"there is no instruction {name!r}")
-    return partial(instruction.check, **instruction.arguments(given))
+    return partial(instruction.check, **instruction.arguments(arguments))
 
 
 def _variants(response: str) -> Iterator[str]:
