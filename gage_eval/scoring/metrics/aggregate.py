@@ -19,7 +19,7 @@ from gage_eval.base.statuses import NOT_OK, SCORE_STATUSES
 from gage_eval.scoring.metrics.aggregations.base import (
     Aggregate,
     Aggregation,
-    Counted,
+    CountedRows,
     Floats,
     Ints,
     find_aggregation,
@@ -149,7 +149,7 @@ def aggregate(
         InputError: a slice field has more than `MOST_SLICES` values, or ``components`` that an aggregation needs
             are not numbers.
     """
-    wanted = _Wanted(how, grouping)
+    wanted = _Needs(how, grouping)
     series: dict[str | None, _Series] = {name: _Series(wanted) for name in filters}
     for table in tables:
         names = table.column("filter")
@@ -169,7 +169,7 @@ def aggregate(
     return rows + sliced
 
 
-class _Wanted:
+class _Needs:
     """The data that the series must collect besides the values."""
 
     def __init__(self, how: Aggregations, grouping: Grouping) -> None:
@@ -182,17 +182,17 @@ class _Wanted:
 class _Series:
     """The rows of one filter, column by column, in the order in which they came."""
 
-    def __init__(self, wanted: _Wanted) -> None:
+    def __init__(self, wanted: _Needs) -> None:
         self._wanted = wanted
         self._rows = 0
-        self._row_index = _Growing(np.int64)
-        self._status = _Growing(np.int8)
-        self._overridden = _Growing(np.bool_)
-        self._positions: dict[str, _Growing] = {}
-        self._values: dict[str, _Growing] = {}
+        self._row_index = _GrowingArray(np.int64)
+        self._status = _GrowingArray(np.int8)
+        self._overridden = _GrowingArray(np.bool_)
+        self._positions: dict[str, _GrowingArray] = {}
+        self._values: dict[str, _GrowingArray] = {}
         self._terms: dict[str, _Terms] = {}
         self._clusters = _Codes()
-        self._weights = _Growing(np.float64)
+        self._weights = _GrowingArray(np.float64)
         self._responses, self._categories = _Codes(), _Codes()
         self._slices = [_Membership(path.text) for path in wanted.grouping.slices]
 
@@ -212,8 +212,8 @@ class _Series:
         flat_keys, items = entries.keys, entries.items.to_numpy()
         for key in pc.unique(flat_keys).to_pylist():
             mine = pc.equal(flat_keys, key).to_numpy(zero_copy_only=False)
-            self._positions.setdefault(key, _Growing(np.int64)).append(self._rows + parents[mine])
-            self._values.setdefault(key, _Growing(np.float64)).append(items[mine])
+            self._positions.setdefault(key, _GrowingArray(np.int64)).append(self._rows + parents[mine])
+            self._values.setdefault(key, _GrowingArray(np.float64)).append(items[mine])
             if self._wanted.terms:
                 of_key = table.column("components").take(parents[mine]).to_pylist()
                 name = self._wanted.how.component_keys.get(key, key)
@@ -284,13 +284,15 @@ class _Series:
 
     def _credited(self, key: str, inside: npt.NDArray[np.bool_] | None) -> int:
         """Unparsed rows whose value is above 0, a drawn option that was right for example."""
-        positions = self._positions.get(key, _Growing(np.int64)).all
-        credited = (self._values.get(key, _Growing(np.float64)).all > 0) & (self._status.all[positions] == _UNPARSED)
+        positions = self._positions.get(key, _GrowingArray(np.int64)).all
+        credited = (self._values.get(key, _GrowingArray(np.float64)).all > 0) & (
+            self._status.all[positions] == _UNPARSED
+        )
         return int(np.count_nonzero(credited if inside is None else credited & inside[positions]))
 
-    def _counted(self, key: str, inside: npt.NDArray[np.bool_] | None) -> Counted:
-        positions = self._positions.get(key, _Growing(np.int64)).all
-        values = self._values.get(key, _Growing(np.float64)).all
+    def _counted(self, key: str, inside: npt.NDArray[np.bool_] | None) -> CountedRows:
+        positions = self._positions.get(key, _GrowingArray(np.int64)).all
+        values = self._values.get(key, _GrowingArray(np.float64)).all
         terms = None
         if self._wanted.terms:
             terms = self._terms[key].all if key in self._terms else np.empty((0, 0))
@@ -301,7 +303,7 @@ class _Series:
         grouping = self._wanted.grouping
         # Where every row counts, no selection is needed.
         row_index = self._row_index.all if len(positions) == self._rows else self._row_index.all[positions]
-        return Counted(
+        return CountedRows(
             row_index,
             values,
             self._clusters.codes[positions] if grouping.cluster else None,
@@ -312,7 +314,7 @@ class _Series:
         )
 
 
-class _Growing:
+class _GrowingArray:
     """An array that grows part by part and is concatenated when it is read."""
 
     def __init__(self, kind: type[np.generic]) -> None:
@@ -332,7 +334,7 @@ class _Codes:
     """Texts as numbers, one per row; each different text is stored once."""
 
     def __init__(self) -> None:
-        self._codes = _Growing(np.int64)
+        self._codes = _GrowingArray(np.int64)
         self._code_of: dict[str | None, int] = {}
 
     @property
@@ -364,8 +366,8 @@ class _Membership:
     def __init__(self, field: str) -> None:
         self.field = field
         self._members = _Codes()
-        self._positions = _Growing(np.int64)
-        self._none = _Growing(np.int64)
+        self._positions = _GrowingArray(np.int64)
+        self._none = _GrowingArray(np.int64)
 
     def add(self, column: pa.ChunkedArray, offset: int, metric_id: str) -> None:
         lists = column.combine_chunks()

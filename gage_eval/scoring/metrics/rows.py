@@ -161,7 +161,7 @@ class Rows:
         """A column of an input, or a value below it, one per response; and whether it is plain text.
 
         Args:
-            one: the input.
+            source: the input.
             parts: of the path.
             listed: the values of all rows of a response, as a list, instead of that of its only row.
 

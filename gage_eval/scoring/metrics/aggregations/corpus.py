@@ -3,12 +3,12 @@
 import math
 from dataclasses import replace
 
-from gage_eval.scoring.metrics.aggregations.base import Aggregate, Counted, Floats, aggregation, summed_terms
+from gage_eval.scoring.metrics.aggregations.base import Aggregate, CountedRows, Floats, aggregation, summed_terms
 from gage_eval.stats import ratio_stderr, t_interval
 
 
 @aggregation("ratio", version=2, clusters=True, terms=True)
-def ratio(rows: Counted) -> Aggregate:
+def ratio(rows: CountedRows) -> Aggregate:
     """Σa/Σb with the linearised standard error of a ratio and Student's interval, over samples or clusters.
 
     A metric leaves ``components={value key: [a, b]}``: for example instructions followed and given, or bits and bytes.
@@ -24,7 +24,7 @@ def ratio(rows: Counted) -> Aggregate:
 
 
 @aggregation("perplexity", version=2, clusters=True, terms=True)
-def perplexity(rows: Counted) -> Aggregate:
+def perplexity(rows: CountedRows) -> Aggregate:
     """exp(−Σll/Σsize): word perplexity for sizes in words, byte perplexity for bytes.
 
     A metric leaves ``components={value key: [ll, size]}``. The interval is that of the exponent, so it is not

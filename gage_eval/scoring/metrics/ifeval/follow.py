@@ -9,7 +9,7 @@ from gage_eval.scoring.metrics.ifeval.instructions import INSTRUCTIONS
 
 
 @dataclass(frozen=True, slots=True)
-class Followed:
+class Compliance:
     """One flag per instruction, in their order.
 
     Attributes:
@@ -21,7 +21,7 @@ class Followed:
     loose: tuple[bool, ...]
 
 
-def follow(response: str, names: Sequence[str], kwargs: Sequence[Mapping[str, Any]]) -> Followed:
+def follow(response: str, names: Sequence[str], kwargs: Sequence[Mapping[str, Any]]) -> Compliance:
     """Check a response against its instructions.
 
     Args:
@@ -41,7 +41,7 @@ def follow(response: str, names: Sequence[str], kwargs: Sequence[Mapping[str, An
         follows or any(bool(variant.strip()) and check(variant) for variant in variants)
         for follows, check in zip(strict, checks, strict=True)
     )
-    return Followed(strict, loose)
+    return Compliance(strict, loose)
 
 
 def _bound(name: str, arguments: Mapping[str, Any]) -> Callable[[str], bool]:
