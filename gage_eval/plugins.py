@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from gage_eval.models.client.types import Request, RequestRefused, Response
     from gage_eval.scoring.metrics.aggregations.base import (
         Aggregate,
-        Counted,
+        CountedRows,
         Samples,
         aggregation,
         mean_over_samples,
@@ -53,7 +53,7 @@ _MODULES = {
     "models.client.types": ("Request", "RequestRefused", "Response"),
     "scoring.metrics.aggregations.base": (
         "Aggregate",
-        "Counted",
+        "CountedRows",
         "Samples",
         "aggregation",
         "mean_over_samples",
@@ -74,7 +74,7 @@ __all__ = [
     "BackendContext",
     "BaseBackend",
     "ComparisonMetric",
-    "Counted",
+    "CountedRows",
     "EndpointFailed",
     "FileLoader",
     "GageError",

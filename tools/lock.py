@@ -27,7 +27,7 @@ from gage_eval.extend import registry
 from gage_eval.pipeline.score_row import metric_spec, score
 from gage_eval.pipeline.standardize import to_standard
 from gage_eval.runs import RunOptions, run_inline
-from gage_eval.scoring.metrics.aggregations.base import Counted, find_aggregation
+from gage_eval.scoring.metrics.aggregations.base import CountedRows, find_aggregation
 from gage_eval.scoring.metrics.pipelines import read_pipelines
 from gage_eval.scoring.metrics.scale import Scale
 from gage_eval.scoring.metrics.verdicts import read_parser
@@ -174,7 +174,7 @@ def _aggregations(calls: list[dict[str, Any]], rows: list[dict[str, Any]]) -> It
             count = len(row["values"])
             clusters, weights = row.get("clusters"), row.get("weights")
             terms = np.array([call["terms"][at % len(call["terms"])] for at in range(count)]) if how.terms else None
-            counted = Counted(
+            counted = CountedRows(
                 np.array(row["row_index"], np.int64),
                 np.array(row["values"], np.float64),
                 None if clusters is None or not how.takes_clusters else np.array(clusters),

@@ -47,7 +47,7 @@ def plan(
         return
     asked = planned(options, blocks=known_blocks())
     # A folder of the user is not a download.
-    if fetch or asked.data.given is not None:
+    if fetch or asked.data.user_folder is not None:
         with ConsoleObserver(quiet=json) as console:
             asked.fetch_data(console)
     missing = asked.data.missing(asked.plan.origin_files)

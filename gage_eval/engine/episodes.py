@@ -14,7 +14,7 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 from gage_eval.base.canonical import JsonValue, decode, digest
 from gage_eval.base.statuses import UNANSWERED
 from gage_eval.extend.loading import PluginError
-from gage_eval.models.client.types import Request, Response, Unasked
+from gage_eval.models.client.types import RenderFailure, Request, Response
 
 N = TypeVar("N", int, float)
 
@@ -156,7 +156,7 @@ def with_body(
     try:
         return request, body(as_call(request))
     except PluginError as error:
-        return replace(request, unasked=Unasked("plugin", str(error))), {}
+        return replace(request, unasked=RenderFailure("plugin", str(error))), {}
 
 
 def episode_name(request: Request) -> str:

@@ -12,7 +12,7 @@ from gage_eval.engine.known import KnownAnswers
 from gage_eval.engine.ready import ReadyQueue
 from gage_eval.engine.refusals import Refusals
 from gage_eval.models.backends.base import check_served
-from gage_eval.models.client.types import Request, Response, Unasked
+from gage_eval.models.client.types import RenderFailure, Request, Response
 
 
 class Feeder:
@@ -116,5 +116,5 @@ def _is_answer(outcome: Outcome) -> bool:
     return outcome.response.status not in UNANSWERED
 
 
-def _unasked(why: Unasked) -> Outcome:
+def _unasked(why: RenderFailure) -> Outcome:
     return Outcome(Response("error", error_kind=why.kind, errors=[why.message]))

@@ -14,7 +14,7 @@ from gage_eval.base.field_paths import resolve
 from gage_eval.data.prompts import PromptError, PromptRenderer
 from gage_eval.engine.episodes import EPISODES
 from gage_eval.extend.loading import without_folders
-from gage_eval.models.client.types import Request, Unasked
+from gage_eval.models.client.types import RenderFailure, Request
 from gage_eval.pipeline.generate_spec import Binding, PromptBinding
 from gage_eval.pipeline.tool_outputs import recorded_tools
 
@@ -107,7 +107,7 @@ class RequestRenderer:
                 request.messages = messages = self._messages(row, context, replicate)
             except PromptError as error:
                 request.messages, request.prompt = [], None
-                request.unasked = Unasked("prompt_failed", str(error))
+                request.unasked = RenderFailure("prompt_failed", str(error))
                 requests.append(request)
                 continue
             if rewrites:
@@ -134,7 +134,7 @@ class RequestRenderer:
         try:
             return hooks.prepare(request, context.payload(request.replicate))
         except GageError as error:
-            return replace(request, unasked=Unasked("hook_failed", str(error)))
+            return replace(request, unasked=RenderFailure("hook_failed", str(error)))
 
     def _kind(self, prepared: str) -> str:
         """The kind of a row's requests: the row's own for the model under test, chat for support and judge.

@@ -58,9 +58,9 @@ def fetch_data(
     if not missing:
         return
     began, size = time.monotonic(), sum(one.file.bytes for one in missing)
-    if data.given is not None:
+    if data.user_folder is not None:
         data.take(missing)
-        observer.tell(FetchFinished(len(missing), size, time.monotonic() - began, str(data.given)))
+        observer.tell(FetchFinished(len(missing), size, time.monotonic() - began, str(data.user_folder)))
         return
     for event in would_fetch(missing):
         observer.tell(event)

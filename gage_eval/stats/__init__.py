@@ -3,7 +3,7 @@
 This package does not depend on tables, metrics or configs. An unknown number is None, never 0.
 """
 
-from gage_eval.stats.bootstrap import Bootstrapped, bootstrap_stderr, bootstrap_sums
+from gage_eval.stats.bootstrap import BootstrapResult, bootstrap_stderr, bootstrap_sums
 from gage_eval.stats.clusters import clustered_stderr, clustered_wilson_interval, ratio_stderr, weighted_mean_stderr
 from gage_eval.stats.corpus import bits_per_byte, f1, matthews_correlation, perplexity, weighted_perplexity
 from gage_eval.stats.intervals import (
@@ -24,7 +24,7 @@ from gage_eval.stats.replicates import at_least_k, majority_value, modal_value, 
 from gage_eval.stats.special import t_tail
 
 __all__ = [
-    "Bootstrapped",
+    "BootstrapResult",
     "Interval",
     "MeanStderr",
     "PairedDifference",

@@ -20,7 +20,7 @@ SEED = 1234
 _MOST_UNITS = 10_000
 
 
-class Bootstrapped(NamedTuple):
+class BootstrapResult(NamedTuple):
     """A bootstrap standard error and the 95 % interval between the 2.5 % and 97.5 % quantiles of the draws."""
 
     stderr: float | None
@@ -54,7 +54,7 @@ def bootstrap_sums(
     *,
     draws: int = DRAWS,
     seed: int = SEED,
-) -> Bootstrapped:
+) -> BootstrapResult:
     """Uncertainty of a statistic of sums over samples: BLEU of n-gram counts, perplexity of log-likelihoods.
 
     More than 10,000 samples are first combined into 10,000 random groups of (nearly) equal size. The sums of groups
@@ -71,7 +71,7 @@ def bootstrap_sums(
     """
     count = len(terms)
     if count < 2:
-        return Bootstrapped(None, None)
+        return BootstrapResult(None, None)
     generator = np.random.RandomState(seed)
     if count > _MOST_UNITS:
         group = np.arange(count) % _MOST_UNITS
@@ -83,8 +83,8 @@ def bootstrap_sums(
         times = np.bincount(generator.randint(0, count, size=count), minlength=count)
         drawn[index] = statistic(times @ terms)
     if not np.isfinite(drawn).all():
-        return Bootstrapped(None, None)
+        return BootstrapResult(None, None)
     low, high = (float(x) for x in np.quantile(drawn, (0.025, 0.975)))
     mean = math.fsum(drawn.tolist()) / draws
     spread = math.sqrt(math.fsum((x - mean) ** 2 for x in drawn.tolist()) / (draws - 1))
-    return Bootstrapped(spread, Interval(low, high))
+    return BootstrapResult(spread, Interval(low, high))

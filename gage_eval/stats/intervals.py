@@ -66,9 +66,9 @@ def scale_of(values: npt.NDArray[np.float64]) -> float:
     return 1.0 if largest < _LARGE else 2.0 ** (math.frexp(largest)[1] - 1)
 
 
-def rescaled(found: MeanStderr, scale: float) -> MeanStderr:
+def rescaled(estimate: MeanStderr, scale: float) -> MeanStderr:
     """Mean and error of values from those of the values divided by ``scale``; None for a number beyond floats."""
-    mean, stderr = (None if number is None or math.isinf(number * scale) else number * scale for number in found)
+    mean, stderr = (None if number is None or math.isinf(number * scale) else number * scale for number in estimate)
     return MeanStderr(mean, stderr)
 
 

@@ -83,8 +83,8 @@ def mover_interval(weights: Sequence[float], means: Sequence[float], intervals: 
     """
     mean = math.fsum(w * m for w, m in zip(weights, means, strict=True))
     parts = list(zip(weights, means, intervals, strict=True))
-    below = math.hypot(*(w * (m - one.low) for w, m, one in parts))
-    above = math.hypot(*(w * (one.high - m) for w, m, one in parts))
+    below = math.hypot(*(w * (m - interval.low) for w, m, interval in parts))
+    above = math.hypot(*(w * (interval.high - m) for w, m, interval in parts))
     return Interval(mean - below, mean + above)
 
 

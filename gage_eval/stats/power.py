@@ -39,17 +39,17 @@ def required_samples(effect: float, sd: float, *, alpha: float = 0.05, power: fl
     if not effect > 0:
         raise ValueError(f"an effect must be positive, not {effect}")
 
-    def found(n: int) -> bool:
+    def suffices(n: int) -> bool:
         least = minimum_detectable_effect(n, sd, alpha=alpha, power=power)
         return least is not None and least <= effect
 
     high = 2
-    while not found(high):
+    while not suffices(high):
         high *= 2
     low = max(2, high // 2)
     while low < high:
         middle = (low + high) // 2
-        low, high = (low, middle) if found(middle) else (middle + 1, high)
+        low, high = (low, middle) if suffices(middle) else (middle + 1, high)
     return high
 
 

@@ -24,7 +24,7 @@ from gage_eval.runs import RunOptions, run_inline
 from gage_eval.runs.options import Locations
 from gage_eval.runs.results.outcomes import Measure
 from gage_eval.runs.results.reading import RunReader
-from gage_eval.scoring.metrics.aggregations.base import Counted, find_aggregation
+from gage_eval.scoring.metrics.aggregations.base import CountedRows, find_aggregation
 from gage_eval.scoring.metrics.scale import DEFAULT, Scale
 from gage_eval.store import Store
 
@@ -73,7 +73,7 @@ def test_a_compared_number_is_that_of_the_table_or_is_refused(name: str, data: s
         drawn = data.draw(st.lists(st.sampled_from([0.0, 0.5, 1, 3]), min_size=len(samples), max_size=len(samples)))
         weights = np.array(drawn, np.float64)
     of_rows = None if weights is None else weights[codes]
-    table = how.compute(Counted(codes, flat, weights=of_rows, scale=scale))[""].value
+    table = how.compute(CountedRows(codes, flat, weights=of_rows, scale=scale))[""].value
     per_sample = reduced(flat, codes, len(samples), aggregation_of("task", measure), scale)
     ids = pa.chunked_array([[f"s{n}" for n in range(len(samples))]])
     scores = RowScores(ids, per_sample, single=False, weights=weights)

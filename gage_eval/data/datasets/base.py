@@ -79,8 +79,8 @@ class Source:
             InputError: a parameter is unknown, or no file is there.
         """
         check_params(params, ("path", *known), loader)
-        given: Any = params.get("path")
-        paths: list[Any] = given if isinstance(given, list) else [given]
+        value: Any = params.get("path")
+        paths: list[Any] = value if isinstance(value, list) else [value]
         if not paths or not all(isinstance(path, str) and path for path in paths):
             raise InputError(f"loader {loader} needs params.path, the file to read, or a list of files.")
         field = text_param(params, "source_field", loader)
@@ -190,10 +190,10 @@ def _find_local(path: str, full: Path, base_dir: Path) -> list[str]:
     if full.is_file():
         return [str(full)]
     if glob.has_magic(path):
-        found = matching_files(path, base_dir)
-        if not found:
+        files = matching_files(path, base_dir)
+        if not files:
             raise InputError(f"no file matches '{path}'.")
-        return found
+        return files
     if full.is_dir():
         raise InputError(f"'{path}' is a folder; name its files, as '{path.rstrip('/')}/*.jsonl'.")
     names = [entry.name for entry in full.parent.iterdir()] if full.parent.is_dir() else []
@@ -213,7 +213,7 @@ def matching_files(pattern: str, base_dir: Path) -> list[str]:
     plain = next(index for index, step in enumerate([*steps, "*"]) if glob.has_magic(step))
     folder = base_dir.joinpath(*steps[:plain]).resolve()
     inside: dict[Path, bool] = {}
-    found = []
+    files = []
     for name in sorted(glob.glob(str(Path(*steps)), root_dir=base_dir, recursive=True)):
         file = base_dir / name
         if not file.is_file():
@@ -225,8 +225,8 @@ def matching_files(pattern: str, base_dir: Path) -> list[str]:
             raise InputError(
                 f"'{pattern}' matches '{name}', a link out of its folder. Name that file itself, or put a copy there."
             )
-        found.append(str(file))
-    return found
+        files.append(str(file))
+    return files
 
 
 def _find_remote(path: str) -> list[str]:
@@ -237,12 +237,12 @@ def _find_remote(path: str) -> list[str]:
             import fsspec
 
             system, pattern = fsspec.core.url_to_fs(path)
-            found = sorted(system.unstrip_protocol(name) for name in system.glob(pattern) if not system.isdir(name))
+            files = sorted(system.unstrip_protocol(name) for name in system.glob(pattern) if not system.isdir(name))
     except OSError as error:
         raise InputError(f"'{path}' cannot be listed: {why(error)}.") from error
-    if not found:
+    if not files:
         raise InputError(f"no file matches '{path}'.")
-    return found
+    return files
 
 
 def open_bytes(path: str) -> io.BufferedReader:
@@ -339,10 +339,10 @@ def _open_foreign(path: str, compression: str | None) -> io.BufferedReader:
     with foreign_errors():
         import fsspec
 
-        return io.BufferedReader(_Foreign(fsspec.open(path, "rb", compression=compression).open()), _BUFFER)
+        return io.BufferedReader(_ForeignFile(fsspec.open(path, "rb", compression=compression).open()), _BUFFER)
 
 
-class _Foreign(io.RawIOBase):
+class _ForeignFile(io.RawIOBase):
     """A file of another library, remote or packed (`foreign_errors`).
 
     Some of these files can only read lines of any length; the reader around this one limits them.

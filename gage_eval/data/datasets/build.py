@@ -37,14 +37,14 @@ class _GuardedLoader:
     def identity(self) -> JsonValue:
         what = f"{self._location}.identity()"
         with plugin_errors(what):
-            found = self._inner.identity()
+            identity = self._inner.identity()
         try:
-            canonical_json(found)
+            canonical_json(identity)
         except (TypeError, ValueError) as error:
-            raise PluginError(f"{what} gave {type(found).__name__} without a JSON form: {error}.") from error
-        if found is None:
+            raise PluginError(f"{what} gave {type(identity).__name__} without a JSON form: {error}.") from error
+        if identity is None:
             raise PluginError(f"{what} gave None; it must give a value that identifies the records, such as a hash.")
-        return found
+        return identity
 
     def records(self, *keep: Any) -> Iterator[Record]:
         what = f"{self._location}.records()"
@@ -62,11 +62,11 @@ class _GuardedLoader:
             yield record  # type: ignore[misc]  # checked
 
 
-def _is_record(found: Any) -> bool:
-    return type(found) is tuple and len(found) == 2 and type(found[0]) is int and type(found[1]) is str
+def _is_record(record: Any) -> bool:
+    return type(record) is tuple and len(record) == 2 and type(record[0]) is int and type(record[1]) is str
 
 
-def _shown(found: Any) -> str:
-    if type(found) is tuple:
-        return f"({', '.join(type(one).__name__ for one in found)})"
-    return type(found).__name__
+def _shown(record: Any) -> str:
+    if type(record) is tuple:
+        return f"({', '.join(type(item).__name__ for item in record)})"
+    return type(record).__name__

@@ -108,28 +108,31 @@ class TsvLoader(CsvLoader):
     DELIMITER = "\t"
 
 
-def _delimiter(given: Any, loader: str) -> str | None:
-    if given is not None and (not isinstance(given, str) or len(given) != 1 or given in _NOT_BETWEEN_CELLS):
-        raise InputError(f"loader {loader}: delimiter is one character, no quote or line end, not {given!r}.")
-    return given
+def _delimiter(delimiter: Any, loader: str) -> str | None:
+    if delimiter is None:
+        return None
+    if not isinstance(delimiter, str) or len(delimiter) != 1 or delimiter in _NOT_BETWEEN_CELLS:
+        raise InputError(f"loader {loader}: delimiter is one character, no quote or line end, not {delimiter!r}.")
+    return delimiter
 
 
 def _encoding(name: Any, loader: str) -> str:
     """The codec's own name; UTF-8 with or without a byte order mark is one encoding."""
     try:
-        found = codecs.lookup(name).name
+        encoding = codecs.lookup(name).name
         "".encode(name)  # refuses codecs that are not for text, such as base64
     except (LookupError, TypeError, ValueError):
         raise InputError(f"loader {loader}: there is no encoding {name!r}; try utf-8.") from None
-    return "utf-8-sig" if found == "utf-8" else found
+    return "utf-8-sig" if encoding == "utf-8" else encoding
 
 
-def _columns(given: Any, loader: str) -> list[str] | None:
-    if given is None:
+def _columns(columns: Any, loader: str) -> list[str] | None:
+    if columns is None:
         return None
-    if not isinstance(given, Sequence) or isinstance(given, str) or not all(isinstance(n, str) and n for n in given):
-        raise InputError(f"loader {loader}: columns is a list of names, not {given!r}.")
-    return _distinct(list(given), f"loader {loader}: columns")
+    is_list = isinstance(columns, Sequence) and not isinstance(columns, str)
+    if not is_list or not all(isinstance(name, str) and name for name in columns):
+        raise InputError(f"loader {loader}: columns is a list of names, not {columns!r}.")
+    return _distinct(list(columns), f"loader {loader}: columns")
 
 
 def _header(cells: list[str], name: str) -> list[str]:

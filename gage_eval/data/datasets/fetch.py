@@ -28,13 +28,15 @@ class DataCache:
 
     Args:
         folder: the cache.
-        given: a folder of the user that holds the files, in any layout; they are copied into the cache.
+        user_folder: a folder of the user that holds the files, in any layout; they are copied into the cache.
         base_url: where files are fetched from.
     """
 
-    def __init__(self, folder: Path = Path(DEFAULT_CACHE), given: Path | None = None, base_url: str = GITHUB) -> None:
+    def __init__(
+        self, folder: Path = Path(DEFAULT_CACHE), user_folder: Path | None = None, base_url: str = GITHUB
+    ) -> None:
         self.folder = local_path(str(folder), Path()).absolute()
-        self.given = given
+        self.user_folder = user_folder
         self._base_url = base_url
 
     def root(self, origin: DataOrigin) -> Path:
@@ -47,15 +49,15 @@ class DataCache:
 
     def hub_copy(self, name: str) -> Path | None:
         """The copy of a dataset of the Hugging Face hub in the user's folder, as ``DIR/owner/name`` or ``DIR/name``."""
-        if self.given is None or ".." in name.split("/"):
+        if self.user_folder is None or ".." in name.split("/"):
             return None
-        places = (self.given / name, self.given / name.rpartition("/")[2])
+        places = (self.user_folder / name, self.user_folder / name.rpartition("/")[2])
         # `os.path` says no of a name that no folder can have.
         return next((place for place in places if os.path.isdir(place) and any(place.iterdir())), None)
 
     def missing(self, wanted: Iterable[OriginPath]) -> list[OriginPath]:
         """The files that are not in the cache as they should be. What is there is verified every time."""
-        return [one for one in dict.fromkeys(wanted, None) if not self._is_here(one)]
+        return [pinned for pinned in dict.fromkeys(wanted, None) if not self._is_here(pinned)]
 
     def take(self, wanted: Collection[OriginPath]) -> None:
         """Copy files from the user's folder into the cache.
@@ -63,18 +65,18 @@ class DataCache:
         Raises:
             InputError: the folder lacks some of them, or holds others under their names.
         """
-        assert self.given is not None
-        if not self.given.is_dir():
-            raise InputError(f"--data {self.given}: the folder does not exist.")
-        found = _Finder(self.given).find(wanted)
-        absent = [one for one in wanted if one not in found]
+        assert self.user_folder is not None
+        if not self.user_folder.is_dir():
+            raise InputError(f"--data {self.user_folder}: the folder does not exist.")
+        copies = _Finder(self.user_folder).find(wanted)
+        absent = [pinned for pinned in wanted if pinned not in copies]
         if absent:
             raise InputError(
-                f"--data {self.given} does not hold {_names(absent)}. Put it there, as {self.given}/"
+                f"--data {self.user_folder} does not hold {_names(absent)}. Put it there, as {self.user_folder}/"
                 f"{absent[0].origin.name}/{absent[0].path}, or leave out --data to fetch it."
             )
-        for one, file in found.items():
-            with self._writing(one) as place:
+        for pinned, file in copies.items():
+            with self._writing(pinned) as place:
                 draft = place.with_name(f"{place.name}.{os.getpid()}.{threading.get_ident()}")
                 try:
                     shutil.copyfile(file, draft)
@@ -102,16 +104,16 @@ class DataCache:
                 raise _Stopped
             advance(size)
 
-        def fetch_one(one: OriginPath) -> None:
+        def fetch_one(pinned: OriginPath) -> None:
             if stop.is_set():
-                failed.append((one, ""))
+                failed.append((pinned, ""))
                 return
             try:
-                self._fetch(one, counted)
+                self._fetch(pinned, counted)
             except _Stopped:
-                failed.append((one, ""))
-            except (DownloadFailed, _Different) as error:
-                failed.append((one, str(error)))
+                failed.append((pinned, ""))
+            except (DownloadFailed, _WrongFile) as error:
+                failed.append((pinned, str(error)))
                 stop.set()
 
         with ThreadPoolExecutor(min(_AT_ONCE, max(1, len(wanted))), thread_name_prefix="fetch") as pool:
@@ -122,21 +124,22 @@ class DataCache:
                 stop.set()
                 raise
         if failed:
-            first, why = next((one, why) for one, why in failed if why)
+            first, why = next((pinned, why) for pinned, why in failed if why)
+            others = [pinned for pinned, _ in failed if pinned != first]
             url = first.origin.url(first.path, self._base_url)
             raise InputError(
-                f"{_names([first, *(one for one, _ in failed if one != first)])} cannot be fetched ({url}: {why}). "
+                f"{_names([first, *others])} cannot be fetched ({url}: {why}). "
                 "Try again, or name a folder that holds the files with --data DIR."
             )
 
-    def _fetch(self, one: OriginPath, advance: Callable[[int], None]) -> None:
+    def _fetch(self, pinned: OriginPath, advance: Callable[[int], None]) -> None:
         import pooch
 
         pooch.get_logger().setLevel("ERROR")
-        url, file = one.origin.url(one.path, self._base_url), one.file
+        url, file = pinned.origin.url(pinned.path, self._base_url), pinned.file
         lock = _partial(self.folder, file.sha256).with_suffix(".lock")
-        with self._writing(one) as place, locked(lock, partial(advance, 0)):
-            if self._is_here(one):
+        with self._writing(pinned) as place, locked(lock, partial(advance, 0)):
+            if self._is_here(pinned):
                 # Another process has fetched it in the meantime.
                 advance(file.bytes)
                 return
@@ -155,38 +158,38 @@ class DataCache:
                 pooch.retrieve(url, f"sha256:{file.sha256}", fname=place.name, path=place.parent, downloader=resume)
             except ValueError as error:
                 # pooch refuses a file by its hash; it has removed it.
-                raise _Different("what is there is not the pinned file: its sha256 differs") from error
+                raise _WrongFile("what is there is not the pinned file: its sha256 differs") from error
 
     @contextmanager
-    def _writing(self, one: OriginPath) -> Iterator[Path]:
+    def _writing(self, pinned: OriginPath) -> Iterator[Path]:
         """The place of a file, to write it there.
 
         Raises:
             InputError: the cache cannot be written.
         """
-        place = self.place(one)
+        place = self.place(pinned)
         try:
             place.parent.mkdir(parents=True, exist_ok=True)
             yield place
         except OSError as error:
             if error.errno in (ENOSPC, EDQUOT):
-                why = f"no space is left for {one.file.bytes:,} bytes"
+                why = f"no space is left for {pinned.file.bytes:,} bytes"
             else:
                 why = error.strerror or str(error)
             raise InputError(
-                f"'{one.path}' of '{one.origin.name}' cannot be written to the data cache {self.folder} ({why}). "
+                f"'{pinned.path}' of '{pinned.origin.name}' cannot be written to the data cache {self.folder} ({why}). "
                 "Make room, or set GAGE_EVAL_DATA_CACHE to another folder."
             ) from error
 
-    def _is_here(self, one: OriginPath) -> bool:
-        place = self.place(one)
+    def _is_here(self, pinned: OriginPath) -> bool:
+        place = self.place(pinned)
         try:
-            return place.stat().st_size == one.file.bytes and file_digest(place) == one.file.sha256
+            return place.stat().st_size == pinned.file.bytes and file_digest(place) == pinned.file.sha256
         except OSError:
             return False
 
 
-class _Different(Exception):
+class _WrongFile(Exception):
     """A file is not the pinned one."""
 
 
@@ -206,52 +209,52 @@ class _Finder:
         Raises:
             InputError: a file exists, but has other content.
         """
-        found, elsewhere = {}, []
-        for one in wanted:
-            for place in (self._folder / one.origin.name / one.path, self._folder / one.path):
+        copies, elsewhere = {}, []
+        for pinned in wanted:
+            for place in (self._folder / pinned.origin.name / pinned.path, self._folder / pinned.path):
                 if place.is_file():
-                    _check(place, one)
-                    found[one] = place
+                    _check(place, pinned)
+                    copies[pinned] = place
                     break
             else:
-                elsewhere.append(one)
-        return {**found, **self._by_name(elsewhere)}
+                elsewhere.append(pinned)
+        return {**copies, **self._by_name(elsewhere)}
 
     def _by_name(self, wanted: Collection[OriginPath]) -> dict[OriginPath, Path]:
         """Files of the same name and content anywhere below the folder."""
-        names = {Path(one.path).name for one in wanted}
+        names = {Path(pinned.path).name for pinned in wanted}
         places: dict[str, list[Path]] = {}
         for parent, _, files in os.walk(self._folder) if names else ():
             for name in names.intersection(files):
                 places.setdefault(name, []).append(Path(parent, name))
-        found = {}
-        for one in wanted:
-            same_name = places.get(Path(one.path).name, [])
-            sized = [place for place in sorted(same_name) if place.stat().st_size == one.file.bytes]
-            match = next((place for place in sized if file_digest(place) == one.file.sha256), None)
+        copies = {}
+        for pinned in wanted:
+            same_name = places.get(Path(pinned.path).name, [])
+            sized = [place for place in sorted(same_name) if place.stat().st_size == pinned.file.bytes]
+            match = next((place for place in sized if file_digest(place) == pinned.file.sha256), None)
             if match is not None:
-                found[one] = match
+                copies[pinned] = match
             elif len(same_name) == 1:
-                _check(same_name[0], one)
-        return found
+                _check(same_name[0], pinned)
+        return copies
 
 
-def _check(place: Path, one: OriginPath) -> None:
+def _check(place: Path, pinned: OriginPath) -> None:
     try:
         digest = file_digest(place)
     except OSError as error:
         raise InputError(f"--data: '{place}' cannot be read: {error.strerror}.") from error
-    if digest != one.file.sha256:
+    if digest != pinned.file.sha256:
         raise InputError(
-            f"--data: '{place}' is not '{one.path}' of {one.origin.repository} at {one.origin.commit[:_DIGITS]}: its "
-            f"sha256 is {digest[:_DIGITS]}…, not {one.file.sha256[:_DIGITS]}…."
+            f"--data: '{place}' is not '{pinned.path}' of {pinned.origin.repository} at "
+            f"{pinned.origin.commit[:_DIGITS]}: its sha256 is {digest[:_DIGITS]}…, not {pinned.file.sha256[:_DIGITS]}…."
         )
 
 
 def _names(files: Sequence[OriginPath]) -> str:
-    shown = ", ".join(f"'{one.path}'" for one in files[:_SHOWN])
+    shown = ", ".join(f"'{pinned.path}'" for pinned in files[:_SHOWN])
     more = f" and {len(files) - _SHOWN:,} more files" if len(files) > _SHOWN else ""
-    origins = ", ".join(dict.fromkeys(one.origin.name for one in files))
+    origins = ", ".join(dict.fromkeys(pinned.origin.name for pinned in files))
     return f"{shown}{more} of {origins}"
 
 

@@ -86,12 +86,12 @@ class FilesLoader:
         """The records of a text file, one for each match of the pattern."""
         name = Path(path).name
         try:
-            found = patterns.fields_of_matches(pattern, _bytes(path).decode())
+            matches = patterns.fields_of_matches(pattern, _bytes(path).decode())
         except (ValueError, patterns.PatternTooSlow) as error:
             raise InputError(f"'{name}' cannot be read: {error}.") from error
-        if not found:
+        if not matches:
             raise InputError(f"'{name}' has no match of record_pattern.")
-        for number, fields in enumerate(found, 1):
+        for number, fields in enumerate(matches, 1):
             yield record_text(self._source.named({"id": f"{stem(path)}-{number}", **fields}, path))
 
     def _text(self, path: str) -> str:

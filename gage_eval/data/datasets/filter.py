@@ -63,8 +63,8 @@ class Filter:
             raise InputError(f"none of {read:,} records passes the filter. {self._advice(list(seen))}")
 
     def _advice(self, seen: list[str]) -> str:
-        asked = [field.partition(".")[0] for choice in self._choices for field, _ in choice]
-        unknown = next((field for field in asked if field not in seen), None)
+        top_fields = [field.partition(".")[0] for choice in self._choices for field, _ in choice]
+        unknown = next((field for field in top_fields if field not in seen), None)
         shown = ", ".join(seen[:_SHOWN])
         if unknown is None:
             return "Loosen it."
@@ -74,8 +74,8 @@ class Filter:
 def _value(record: Mapping[str, Any], field: str) -> Any:
     if field in record:
         return record[field]
-    found = walk(record, field)
-    return None if found is MISSING else found
+    value = walk(record, field)
+    return None if value is MISSING else value
 
 
 def _test(field: str, condition: JsonValue) -> _Test:

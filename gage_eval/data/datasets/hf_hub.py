@@ -46,17 +46,17 @@ class HubLoader:
 
     def __init__(self, params: Mapping[str, Any], base_dir: Path) -> None:
         check_params(params, ("path", *_PARAMS), "hf_hub")
-        given = {key: text_param(params, key, "hf_hub") for key in ("path", "hub", "split", "subset", "revision")}
-        name, path = given["hub"], given["path"]
+        texts = {key: text_param(params, key, "hf_hub") for key in ("path", "hub", "split", "subset", "revision")}
+        name, path = texts["hub"], texts["path"]
         if (name is None) == (path is None):
             raise InputError("loader hf_hub needs hub, the name of a dataset, or path, a folder; one of them.")
         self._name: str = path or name or ""
         self._folder = local_path(self._name, base_dir) if is_folder(self._name, base_dir) else None
         if path is not None and self._folder is None:
             raise InputError(f"no folder '{path}'.")
-        self._split = given["split"] or "test"
-        self._subset = given["subset"]
-        self._revision = given["revision"] or "main"
+        self._split = texts["split"] or "test"
+        self._subset = texts["subset"]
+        self._revision = texts["revision"] or "main"
         self._streaming = params.get("streaming") is True
 
     def identity(self) -> JsonValue:
@@ -165,12 +165,12 @@ class HubLoader:
                     streaming=self._streaming,
                 )
             if _saved(self._folder):
-                found = library.load_from_disk(str(self._folder))
-                if not isinstance(found, dict):
-                    return found
-                if self._split not in found:
-                    raise InputError(f"'{self._name}' has no split '{self._split}'. Splits: {', '.join(found)}.")
-                return found[self._split]
+                dataset = library.load_from_disk(str(self._folder))
+                if not isinstance(dataset, dict):
+                    return dataset
+                if self._split not in dataset:
+                    raise InputError(f"'{self._name}' has no split '{self._split}'. Splits: {', '.join(dataset)}.")
+                return dataset[self._split]
             # Streamed, so that local files are not copied.
             return library.load_dataset(str(self._folder), self._subset, split=self._split, streaming=True)
         except InputError:

@@ -78,7 +78,7 @@ def _bar(hub: Any, advance: Callable[[int], None]) -> type[Any]:
     """A progress bar, as the library wants one, that shows nothing and tells how many bytes have arrived."""
     base: type[Any] = hub.utils.tqdm
 
-    class Counted(base):  # type: ignore[misc]  # known at run time only
+    class ProgressCounter(base):  # type: ignore[misc]  # known at run time only
         def __init__(self, *args: Any, **options: Any) -> None:
             super().__init__(*args, **{**options, "disable": True})
 
@@ -86,4 +86,4 @@ def _bar(hub: Any, advance: Callable[[int], None]) -> type[Any]:
             if n:
                 advance(int(n))
 
-    return Counted
+    return ProgressCounter

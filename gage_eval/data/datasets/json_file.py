@@ -71,13 +71,13 @@ class JsonLoader(FileLoader):
             raise InputError(f"'{name}' cannot be read: {why(error)}.") from error
         except ValueError as error:
             raise InputError(f"'{name}' is not JSON: {error}.") from None
-        found = walk(document, self._records_path) if self._records_path else document
-        if found is MISSING or not isinstance(found, list | dict):
+        records = walk(document, self._records_path) if self._records_path else document
+        if records is MISSING or not isinstance(records, list | dict):
             where = f"at '{self._records_path}'" if self._records_path else "as its top level"
             raise InputError(f"'{name}' holds no list of records {where}.{_keys_of(document, self._records_path)}")
-        if not found:
+        if not records:
             raise InputError(f"'{name}' holds no records.")
-        return found if isinstance(found, list) else [_with_id(key, record) for key, record in found.items()]
+        return records if isinstance(records, list) else [_with_id(key, record) for key, record in records.items()]
 
 
 def _keys_of(document: JsonValue, path: str) -> str:

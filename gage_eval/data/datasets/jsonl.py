@@ -104,9 +104,9 @@ class JsonlLoader(FileLoader):
         fitting = False
         for number, text in self._named():
             value = (_object(text) or {}).get(key)
-            found = None if value is None else labels.get(canonical.canonical_text(value))
-            fitting = fitting or found is not None
-            yield number, text if found is None else _with_field(text, self._labels_field, found)
+            label = None if value is None else labels.get(canonical.canonical_text(value))
+            fitting = fitting or label is not None
+            yield number, text if label is None else _with_field(text, self._labels_field, label)
         if not fitting:
             raise InputError(
                 f"no record of '{self._source.path}' has the '{key}' of a line of '{self._labels_path}'; name a field "

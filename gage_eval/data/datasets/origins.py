@@ -74,9 +74,9 @@ class DataOrigin(BaseModel):
         """
         if pattern in self.files:
             return [pattern]
-        found = _matching(pattern, self.files) if has_magic(pattern) else []
-        if found:
-            return found
+        matches = _matching(pattern, self.files) if has_magic(pattern) else []
+        if matches:
+            return matches
         what = "file matching" if has_magic(pattern) else "file"
         raise InputError(f"origin '{self.name}' has no {what} '{pattern}'.{closest(pattern, self.files)}")
 

@@ -70,7 +70,7 @@ class OwnExamples:
     def shown(self, examples: list[Example]) -> tuple[list[Example], list[JsonValue]]:
         resolved = [self._media.resolve(example.messages) for example in examples]
         shown = [Example(messages, example.answer) for (messages, _), example in zip(resolved, examples, strict=True)]
-        return shown, [one for _, found in resolved for one in found]
+        return shown, [item for _, items in resolved for item in items]
 
     def _messages(self, shot: dict[str, Any]) -> Conversation:
         messages: Conversation = with_options(shot) if self._lists_options else shot["messages"]

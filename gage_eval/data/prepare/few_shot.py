@@ -274,8 +274,8 @@ def answer_of(shot: Mapping[str, Any]) -> str:
 
 def fingerprint(messages: Sequence[Mapping[str, Any]]) -> bytes:
     """A hash of the question: equal for equal messages, system prompts aside."""
-    asked = [message for message in messages if message["role"] not in _SYSTEM]
-    return hashlib.sha256(canonical_json(asked)).digest()[:16]
+    conversation = [message for message in messages if message["role"] not in _SYSTEM]
+    return hashlib.sha256(canonical_json(conversation)).digest()[:16]
 
 
 def as_chat(own: list[dict[str, Any]], examples: Sequence[Example]) -> list[dict[str, Any]]:

@@ -135,10 +135,10 @@ class MediaReader:
     def _medium(self, address: tuple[str, str]) -> Medium:
         if address not in self._known:
             self._known[address] = self._work(address)
-        found = self._known[address]
-        if isinstance(found, str):
-            raise RecordRejected(found)
-        return found
+        medium = self._known[address]
+        if isinstance(medium, str):
+            raise RecordRejected(medium)
+        return medium
 
     def _work(self, address: tuple[str, str]) -> Medium | str:
         """The stored medium of an address, or the reason why there is none."""
@@ -158,8 +158,8 @@ class MediaReader:
             facts = {"media_type": picture.media_type, "width": picture.width, "height": picture.height}
             return Medium(kept, {"url": kept, "type": kind, "bytes": len(picture.data), **facts})
         kept = url if url.startswith(MEDIA_SCHEME) else self._store.put(data)
-        found = media_type(data, "" if url.startswith((MEDIA_SCHEME, _DATA)) else url)
-        return Medium(kept, {"url": kept, "type": kind, "bytes": len(data), "media_type": found}, found)
+        mime = media_type(data, "" if url.startswith((MEDIA_SCHEME, _DATA)) else url)
+        return Medium(kept, {"url": kept, "type": kind, "bytes": len(data), "media_type": mime}, mime)
 
     def _bytes(self, url: str) -> bytes:
         if url.startswith(_DATA):
@@ -190,16 +190,16 @@ def local_file(url: str, rules: MediaRules) -> Path:
         path = ((rules.root or Path("/")) / url).resolve()
         if not rules.allow_outside and (rules.root is None or not path.is_relative_to(rules.root.resolve())):
             raise RecordRejected("it leads out of content_root; set allow_outside: true to allow it.")
-        found = path.stat()
+        status = path.stat()
     except FileNotFoundError:
         raise RecordRejected("the file does not exist in content_root.") from None
     # A NUL byte, a name that is too long, or a link to itself.
     except (OSError, ValueError, RuntimeError):
         raise RecordRejected("it is not a path to a file.") from None
-    if not stat.S_ISREG(found.st_mode):
+    if not stat.S_ISREG(status.st_mode):
         raise RecordRejected("it is not a file.")
-    if found.st_size > MAX_BYTES:
-        raise RecordRejected(f"the file has {found.st_size:,} bytes; the limit is {MAX_BYTES:,}.")
+    if status.st_size > MAX_BYTES:
+        raise RecordRejected(f"the file has {status.st_size:,} bytes; the limit is {MAX_BYTES:,}.")
     return path
 
 
@@ -301,25 +301,25 @@ def media_in_messages(messages: Iterable[Mapping[str, Any]]) -> Iterator[tuple[s
 def media_of(samples: pa.Table) -> list[tuple[str, str]]:
     """(segment type, address) of all media in the messages and few-shot examples of samples, each once, sorted."""
     few_shot = [chunk.flatten().field("messages") for chunk in samples["few_shot_examples"].chunks]
-    found: set[tuple[str, str]] = set()
+    addresses: set[tuple[str, str]] = set()
     for messages in [*samples["messages"].chunks, *few_shot]:
         segments = messages.flatten().field("content").flatten()
         urls = segments.field("url")
         if urls.null_count < len(urls):
             named = pc.is_valid(urls)
             kinds = segments.field("type").filter(named).to_pylist()
-            found.update(zip(kinds, urls.filter(named).to_pylist(), strict=True))
-    return sorted(found)
+            addresses.update(zip(kinds, urls.filter(named).to_pylist(), strict=True))
+    return sorted(addresses)
 
 
 def media_in(samples: Artifact) -> list[tuple[str, str]]:
     """`media_of` a whole artifact of samples; costs nothing where standardize counted no media."""
     if not samples.counts.get("media"):
         return []
-    found: set[tuple[str, str]] = set()
+    addresses: set[tuple[str, str]] = set()
     for table in samples.tables(columns=["messages", "few_shot_examples"]):
-        found.update(media_of(table))
-    return sorted(found)
+        addresses.update(media_of(table))
+    return sorted(addresses)
 
 
 def files_identity(media: Iterable[tuple[str, str]], rules: MediaRules) -> JsonValue:

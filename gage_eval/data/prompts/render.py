@@ -177,8 +177,8 @@ def compile_template(source: str, location: str) -> Template:
 
 
 def _undefined(message: str) -> str:
-    found = _QUOTED.search(message)
-    name = (found[1] or found[2]) if found else ""
+    quoted = _QUOTED.search(message)
+    name = (quoted[1] or quoted[2]) if quoted else ""
     return f"the template uses '{name}', which is not defined ({message})." if name else f"{message}."
 
 

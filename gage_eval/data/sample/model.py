@@ -34,52 +34,52 @@ Name: TypeAlias = Annotated[str, StringConstraints(min_length=1)]
 Text: TypeAlias = str | int | float | bool
 
 
-class _Closed(BaseModel):
+class _ClosedModel(BaseModel):
     model_config = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
 
 
-class _Open(BaseModel):
+class _OpenModel(BaseModel):
     """Keys beyond the declared ones are kept."""
 
     model_config = ConfigDict(strict=True, extra="allow", allow_inf_nan=False)
     __pydantic_extra__: dict[str, JsonValue]
 
 
-class Medium(_Open):
+class Medium(_OpenModel):
     """Where an image, a recording, a video or a document is."""
 
     url: Name = Field(description="Address, path relative to the dataset's folder, or media://sha256/<hex>.")
 
 
-class TextSegment(_Open):
+class TextSegment(_OpenModel):
     """Text."""
 
     type: Literal["text"]
     text: str
 
 
-class ImageSegment(_Open):
+class ImageSegment(_OpenModel):
     """An image."""
 
     type: Literal["image_url"]
     image_url: Medium | Name
 
 
-class AudioSegment(_Open):
+class AudioSegment(_OpenModel):
     """A recording."""
 
     type: Literal["audio_url"]
     audio_url: Medium | Name
 
 
-class VideoSegment(_Open):
+class VideoSegment(_OpenModel):
     """A video."""
 
     type: Literal["video_url"]
     video_url: Medium | Name
 
 
-class FileSegment(_Open):
+class FileSegment(_OpenModel):
     """A document."""
 
     type: Literal["file_url"]
@@ -92,7 +92,7 @@ Segment: TypeAlias = Annotated[
 Content: TypeAlias = str | list[Segment]
 
 
-class Message(_Open):
+class Message(_OpenModel):
     """One message in OpenAI's form. A string as content stands for one text segment."""
 
     role: Literal["system", "developer", "user", "assistant", "tool", "function"]
@@ -108,21 +108,21 @@ class Message(_Open):
         return self
 
 
-class Option(_Closed):
+class Option(_ClosedModel):
     """A candidate answer of a multiple-choice question. Options are shown in the list's order."""
 
     id: Text
     content: Text
 
 
-class Reference(_Closed):
+class Reference(_ClosedModel):
     """A correct final answer. A string or number stands for one text segment."""
 
     answer: Text | list[Segment]
     meta: JsonObject | None = None
 
 
-class Sandbox(_Open):
+class Sandbox(_OpenModel):
     """The environment in which a sample's code or agent runs."""
 
     image: str = Field("", description="Container image.")
@@ -139,7 +139,7 @@ class Sandbox(_Open):
         return files
 
 
-class _Answered(_Open):
+class _SampleBase(_OpenModel):
     """What a Sample and a few-shot example share."""
 
     messages: list[Message] = Field(description="The question; empty where a prompt of the config renders it.")
@@ -173,7 +173,7 @@ class _Answered(_Open):
         return self
 
 
-class FewShot(_Answered):
+class FewShot(_SampleBase):
     """A solved example, shown before the question. It has neither examples nor runtime fields."""
 
     @model_validator(mode="after")
@@ -184,7 +184,7 @@ class FewShot(_Answered):
         return self
 
 
-class Sample(_Answered):
+class Sample(_SampleBase):
     """One item of an evaluation. Keys that are not listed are kept under ``extra``."""
 
     schema_version: Name | None = Field(SCHEMA_VERSION, description="Version of this contract.")

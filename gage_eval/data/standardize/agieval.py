@@ -49,8 +49,8 @@ class AgiEval(BuiltInPreprocessor):
             raise RecordRejected(f"options: they must be a list of two or more texts, not {kind_of(options)}.")
         choices = [Choice(option_letter(place), text_of(text, "options")) for place, text in enumerate(options)]
         known = [choice.id for choice in choices]
-        right = [text_of(one, "label").strip() for one in (label if type(label) is list else [label])]
-        letters = sorted({letter for one in right for letter in one})
+        right = [text_of(item, "label").strip() for item in (label if type(label) is list else [label])]
+        letters = sorted({letter for text in right for letter in text})
         if not letters or any(letter not in known for letter in letters):
             raise RecordRejected(f"label: {label!r} does not name options of {', '.join(known)}.")
         facts = set_options(sample, choices, letters[0], 0, "label")
@@ -68,5 +68,5 @@ class AgiEval(BuiltInPreprocessor):
             raise RecordRejected("answer: it is missing, and there are no options.")
         sample["references"] = [text_of(answer, "answer")]
         sample["task_type"] = "short-answer"
-        asked = f"Q: {question}\nA: The answer is" if self.language == "en" else f"问题：{question}\n答案："
-        return asked, {"question_text": question}
+        question_text = f"Q: {question}\nA: The answer is" if self.language == "en" else f"问题：{question}\n答案："
+        return question_text, {"question_text": question}

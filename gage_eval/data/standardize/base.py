@@ -108,15 +108,15 @@ def addresses(value: Any, field: str, what: str = "an image") -> list[str]:
     Raises:
         RecordRejected: it is something else, or there is none.
     """
-    found = []
+    urls = []
     for item in value if type(value) is list else [value]:
         address = next((item[key] for key in ("url", "path") if item.get(key)), None) if type(item) is dict else item
         if type(address) is not str or not address:
             raise RecordRejected(f"{field}: it must be the path of {what}, not {kind_of(address)}.")
-        found.append(address)
-    if not found:
+        urls.append(address)
+    if not urls:
         raise RecordRejected(f"{field}: there is no {what.partition(' ')[2]}.")
-    return found
+    return urls
 
 
 def image_segment(address: str) -> dict[str, Any]:
@@ -231,8 +231,8 @@ class AnswerRule:
             RecordRejected: the text has no answer of that form, or the search takes too long.
         """
         if self.split is not None:
-            _, found, tail = text.rpartition(self.split)
-            if not found:
+            _, separator, tail = text.rpartition(self.split)
+            if not separator:
                 raise RecordRejected(f"{field}: there is no '{self.split}' before a final answer.")
             text = tail.strip()
         if self.regex is not None:
@@ -313,21 +313,21 @@ def correct_choice(value: Any, choices: list[Choice], index_base: int, field: st
         raise RecordRejected(f"{field}: the answer must be a letter, an index or a text, not {kind_of(value)}.")
     wanted = value.strip()
     for fold in (str, str.casefold):
-        found = [choice for choice in choices if fold(choice.id) == fold(wanted)]
-        if len(found) == 1:
-            return found[0]
-    found = [choice for choice in choices if choice.text.strip() == wanted]
-    if len(found) > 1:
+        matches = [choice for choice in choices if fold(choice.id) == fold(wanted)]
+        if len(matches) == 1:
+            return matches[0]
+    matches = [choice for choice in choices if choice.text.strip() == wanted]
+    if len(matches) > 1:
         raise RecordRejected(f"{field}: several choices read '{wanted[:60]}'.")
-    if found:
-        return found[0]
+    if matches:
+        return matches[0]
     # Limited, because int() refuses thousands of digits with its own error.
     if wanted.isascii() and wanted.isdigit() and len(wanted) < 10:
         return _at(int(wanted) - index_base, choices, wanted, field)
     bare = wanted.strip("().:")
-    found = [choice for choice in choices if choice.id.casefold() == bare.casefold()]
-    if len(found) == 1:
-        return found[0]
+    matches = [choice for choice in choices if choice.id.casefold() == bare.casefold()]
+    if len(matches) == 1:
+        return matches[0]
     raise RecordRejected(f"{field}: '{wanted[:60]}' is not one of the choices.")
 
 

@@ -72,8 +72,8 @@ class ConfigCallable:
         except (TypeError, ValueError):
             return dict(self.kwargs)
         parameters = list(signature.parameters.values())[1:]
-        named = {one.name for one in parameters if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)}
-        takes_all = any(one.kind is one.VAR_KEYWORD for one in parameters)
+        named = {item.name for item in parameters if item.kind in (item.POSITIONAL_OR_KEYWORD, item.KEYWORD_ONLY)}
+        takes_all = any(item.kind is item.VAR_KEYWORD for item in parameters)
         for name in self.kwargs:
             if name not in named and not takes_all:
                 takes = ", ".join(sorted(named)) or "none"
@@ -89,7 +89,7 @@ class ConfigCallable:
         """Its code and its arguments, for keys."""
         return {"origin": self._loaded[1], "name": self.path.rpartition(":")[2], "arguments": self.arguments}
 
-    def _called(self, given: Mapping[str, Any]) -> Any:
+    def _called(self, sample: Mapping[str, Any]) -> Any:
         """Call it with a record or sample.
 
         Raises:
@@ -99,7 +99,7 @@ class ConfigCallable:
         function, _ = self._loaded
         try:
             with plugin_errors(self.name):
-                return function(given, **self.arguments)
+                return function(sample, **self.arguments)
         except PluginError as error:
             if isinstance(error.__cause__, _OF_DATA):
                 raise AdapterFailed(self.name, reason_of(self.name, error.__cause__)) from error
@@ -144,8 +144,8 @@ def _asked_with(text: str, messages: list[Any]) -> list[Any]:
         content = message.get("content")
         segments = content if type(content) is list else []
         kept = [item for item in segments if not (type(item) is dict and item.get("type") == "text")]
-        asked = {**message, "content": [*kept, {"type": "text", "text": text}]}
-        return [*messages[:index], asked, *messages[index + 1 :]]
+        merged = {**message, "content": [*kept, {"type": "text", "text": text}]}
+        return [*messages[:index], merged, *messages[index + 1 :]]
     return [*messages, {"role": "user", "content": text}]
 
 
@@ -173,23 +173,23 @@ class MediaCallable(ConfigCallable):
         Raises:
             AdapterFailed: the callable fails on this sample, or returns something else.
         """
-        given = self._called(copy.deepcopy(sample))
-        several = given if isinstance(given, list | tuple) else [] if given is None else [given]
-        return [self._url(one, store) for one in several]
+        result = self._called(copy.deepcopy(sample))
+        several = result if isinstance(result, list | tuple) else [] if result is None else [result]
+        return [self._url(address, store) for address in several]
 
-    def _url(self, given: Any, store: Media) -> str:
-        if isinstance(given, str) and given and given.isprintable():
-            return given
-        if isinstance(given, bytes | bytearray) and given:
-            return store.put(bytes(given))
-        if self.kind == "image_url" and hasattr(given, "save") and hasattr(given, "has_transparency_data"):
-            return store.put(self._png(given))
-        reason = f"{self.name} gave {kind_of(given)}; it must give paths, URLs, bytes or Pillow images."
+    def _url(self, address: Any, store: Media) -> str:
+        if isinstance(address, str) and address and address.isprintable():
+            return address
+        if isinstance(address, bytes | bytearray) and address:
+            return store.put(bytes(address))
+        if self.kind == "image_url" and hasattr(address, "save") and hasattr(address, "has_transparency_data"):
+            return store.put(self._png(address))
+        reason = f"{self.name} gave {kind_of(address)}; it must give paths, URLs, bytes or Pillow images."
         raise AdapterFailed(self.name, reason)
 
-    def _png(self, given: Any) -> bytes:
+    def _png(self, picture: Any) -> bytes:
         try:
-            return as_png(given)
+            return as_png(picture)
         except RecordRejected as error:
             raise AdapterFailed(self.name, f"{self.name} gave an image that cannot be used: {error.reason}") from error
 
@@ -209,7 +209,7 @@ def attach(sample: dict[str, Any], callables: tuple[MediaCallable, ...], store: 
     """
     if not callables or any(media_in_messages(sample["messages"])):
         return sample
-    segments = [{"type": one.kind, one.kind: {"url": url}} for one in callables for url in one.urls(sample, store)]
+    segments = [{"type": item.kind, item.kind: {"url": url}} for item in callables for url in item.urls(sample, store)]
     if not segments:
         return sample
     messages = sample["messages"]

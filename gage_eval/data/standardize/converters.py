@@ -35,24 +35,24 @@ def embed_local_image_as_data_url(
         image_field: path of the address.
         content_root: folder of relative addresses; by default that of the dataset.
     """
-    found = _at(sample, image_field)
-    return _addresses(found if isinstance(found, list) else [found], content_root)
+    value = _at(sample, image_field)
+    return _addresses(value if isinstance(value, list) else [value], content_root)
 
 
 def _addresses(urls: Sequence[Any], root: str | None) -> list[str]:
-    given = [url for url in urls if isinstance(url, str) and url]
-    return [url if root is None or "://" in url or url.startswith(("/", "data:")) else f"{root}/{url}" for url in given]
+    named = [url for url in urls if isinstance(url, str) and url]
+    return [url if root is None or "://" in url or url.startswith(("/", "data:")) else f"{root}/{url}" for url in named]
 
 
 def _at(sample: Mapping[str, Any], field: str) -> Any:
     """The value at a dotted path of a sample, or of its extra fields; None where there is none."""
     parts = field.removeprefix("sample.").split(".")
-    found: Any = sample if parts[0] in sample else sample.get("extra")
+    value: Any = sample if parts[0] in sample else sample.get("extra")
     for part in parts:
-        if isinstance(found, Mapping):
-            found = found.get(part)
-        elif isinstance(found, list) and part.isdecimal() and int(part) < len(found):
-            found = found[int(part)]
+        if isinstance(value, Mapping):
+            value = value.get(part)
+        elif isinstance(value, list) and part.isdecimal() and int(part) < len(value):
+            value = value[int(part)]
         else:
             return None
-    return found
+    return value

@@ -43,11 +43,11 @@ def _media(data: Any) -> list[tuple[str, str]]:
     for key in data:
         if key not in _KINDS:
             raise RecordRejected(f"{where}.{key}: media are image, audio, video or file.")
-    found: dict[tuple[str, str], None] = {}
+    media: dict[tuple[str, str], None] = {}
     for key, kind in _KINDS.items():
         if data.get(key) not in (None, []):
-            found.update({(kind, url): None for url in addresses(data[key], f"{where}.{key}", "a file")})
-    return list(found)
+            media.update({(kind, url): None for url in addresses(data[key], f"{where}.{key}", "a file")})
+    return list(media)
 
 
 def _shown(messages: list[Any]) -> set[str]:

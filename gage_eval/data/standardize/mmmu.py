@@ -217,7 +217,7 @@ def _listed(value: Any, field: str) -> list[Any]:
         return []
     try:
         # Literals only, nothing is evaluated; and only those that JSON has too.
-        found = canonical.normalise(ast.literal_eval(expression_tree(text)))
+        items = canonical.normalise(ast.literal_eval(expression_tree(text)))
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         raise RecordRejected(f"{field}: '{text[:60]}' is not a list.") from None
-    return found if type(found) is list else []
+    return items if type(items) is list else []

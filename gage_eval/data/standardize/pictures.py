@@ -65,19 +65,19 @@ class DocVqa(BuiltInPreprocessor):
 
     def to_sample(self, record: dict[str, Any]) -> dict[str, Any]:
         pages_field = self.content_field or self.image_field or "image"
-        asked = self.question
-        if asked is None:
-            asked = text_in(record, self.question_field, "question", "question_field")
+        question = self.question
+        if question is None:
+            question = text_in(record, self.question_field, "question", "question_field")
         pages = addresses(read(record, pages_field), pages_field)
         answer_fields = (self.answers_field,) if self.answers_field else _ANSWERS
         answers_key, value = first_of(record, answer_fields)
         if value is None and not any(is_null(record, name) for name in answer_fields):
             raise lacking(record, answer_fields, "answer", "answers_field")
-        given = value if type(value) is list else [] if value is None else [value]
-        answers = [text_of(item, answers_key) for item in given]
+        listed = value if type(value) is list else [] if value is None else [value]
+        answers = [text_of(item, answers_key) for item in listed]
         used = ("messages", "label", self.question_field, answers_key or answer_fields[0], pages_field, self.id_field)
         sample = carry_over(record, used)
-        content = [*map(image_segment, pages), {"type": "text", "text": instructed(asked, self.instruction)}]
+        content = [*map(image_segment, pages), {"type": "text", "text": instructed(question, self.instruction)}]
         sample["messages"] = build_messages(content, self.system_prompt)
         sample["references"] = list(answers)
         sample["metadata"] = {**object_of(sample, "metadata"), "answers": answers, "image_url": pages[0]}

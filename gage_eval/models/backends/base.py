@@ -300,7 +300,7 @@ class BaseBackend(ABC, Generic[ConfigT]):
         """The request in plain form: messages or prompt, parameters over the defaults, tools."""
         if request.kind == "likelihood":
             return likelihood_body(request, self.defaults)
-        return {**self.defaults, **request.params, **asked(request)}
+        return {**self.defaults, **request.params, **request_content(request)}
 
     async def open(self, log_folder: Path | None) -> None:
         """Nothing to start."""
@@ -316,7 +316,7 @@ class BaseBackend(ABC, Generic[ConfigT]):
         """Nothing to stop."""
 
 
-def asked(request: Request) -> dict[str, JsonValue]:
+def request_content(request: Request) -> dict[str, JsonValue]:
     """What a request asks, in OpenAI's form: its messages or prompt, and its tools."""
     body: dict[str, JsonValue] = {}
     if request.kind == "chat":

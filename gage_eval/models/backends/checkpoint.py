@@ -53,12 +53,12 @@ def model_identity(config: CheckpointConfig, context: BackendContext, type_: str
     Raises:
         InputError: one of them is not there.
     """
-    found: dict[str, JsonValue] = {}
+    identities: dict[str, JsonValue] = {}
     for name, path, revision in (("model", config.model_path, config.revision), ("lora", config.lora_path, None)):
         if path is not None:
             setting = f"{type_}: config.{name}_path"
-            found[name] = checkpoint_identity(path, revision, context.base_dir, context.env, setting)
-    return found
+            identities[name] = checkpoint_identity(path, revision, context.base_dir, context.env, setting)
+    return identities
 
 
 def located(path: str, context: BackendContext, setting: str) -> str:
@@ -162,13 +162,15 @@ def check_engine(library: str, backend: str, python: str | None, base_dir: Path)
     Raises:
         InputError: the interpreter or the library is not there.
     """
-    found = interpreter(python, base_dir)
-    if found == sys.executable:
+    executable = interpreter(python, base_dir)
+    if executable == sys.executable:
         there = importlib.util.find_spec(library) is not None
     else:
-        there = _may_hold(Path(found).parent.parent, library)
+        there = _may_hold(Path(executable).parent.parent, library)
     if not there:
-        raise InputError(f"backend {backend} needs {library}, which is not installed. {install_engine(library, found)}")
+        raise InputError(
+            f"backend {backend} needs {library}, which is not installed. {install_engine(library, executable)}"
+        )
 
 
 def _may_hold(environment: Path, library: str) -> bool:

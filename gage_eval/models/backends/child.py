@@ -110,12 +110,12 @@ class Child:
             EndpointFailed: the process ended, or the time is up.
         """
         try:
-            found = await asyncio.wait_for(asyncio.to_thread(self._find_line, start), timeout_s)
+            line = await asyncio.wait_for(asyncio.to_thread(self._find_line, start), timeout_s)
         except TimeoutError:
             raise await asyncio.to_thread(self.too_slow, timeout_s) from None
-        if found is None:
+        if line is None:
             raise await asyncio.to_thread(self.ended)
-        return found
+        return line
 
     def _find_line(self, start: str) -> str | None:
         assert self._process.stdout is not None

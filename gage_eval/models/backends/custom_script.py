@@ -95,16 +95,16 @@ class CustomScript(BaseBackend[CustomScriptConfig]):
         """One answer. What the class raises, or returns that is not an answer, is an error row."""
         if is_empty(request):
             return skipped()
-        given = {**decode(body), "draw": request.draw}
+        fields = {**decode(body), "draw": request.draw}
         if request.kind == "chat" and holds_parts(request.messages or []):
-            given["messages"] = await asyncio.to_thread(with_media, request, self.context, files=True)
-        asked = {"request": given}
+            fields["messages"] = await asyncio.to_thread(with_media, request, self.context, files=True)
+        payload = {"request": fields}
         worker = await self._running()
         try:
-            return await worker.ask(asked, self.config.timeout)
+            return await worker.ask(payload, self.config.timeout)
         except EndpointFailed:
             # A request has ended the process: this one or another one in flight.
-            return await self._again(asked)
+            return await self._again(payload)
 
     async def close(self) -> None:
         """Let the class close what it opened, and end its process."""
@@ -123,13 +123,13 @@ class CustomScript(BaseBackend[CustomScriptConfig]):
                 self._worker = await self._start()
             return self._worker
 
-    async def _again(self, asked: dict[str, Any]) -> Response:
+    async def _again(self, payload: dict[str, Any]) -> Response:
         """Ask once more, as the only request."""
         async with self._alone:
             if self._second is None or not self._second.child.is_alive():
                 self._second = await self._start()
             try:
-                return await self._second.ask(asked, self.config.timeout)
+                return await self._second.ask(payload, self.config.timeout)
             except EndpointFailed as error:
                 second, self._second = self._second, None
                 await second.close()

@@ -35,15 +35,15 @@ async def answer(endpoint: HTTPEndpoint, model: str, request: Request) -> Respon
     if not all(bare and rest for bare, rest in pairs):
         text = "a choice or its context is empty, and the endpoint's token for an empty context is unknown"
         return Response("error", error_kind="empty_context", errors=[text])
-    found: list[dict[str, Any]] = []
+    entries: list[dict[str, Any]] = []
 
     def read(value: Any) -> Response:
-        nonlocal found
+        nonlocal entries
         if not isinstance(value, dict) or not isinstance(value.get("choices"), list) or not value["choices"]:
             raise Malformed("the answer has no choices")
         try:
             ordered = sorted(value["choices"], key=lambda choice: choice["index"])
-            found = [_entry(*pair, choice) for pair, choice in zip(pairs, ordered, strict=True)]
+            entries = [_entry(*pair, choice) for pair, choice in zip(pairs, ordered, strict=True)]
         except (TypeError, KeyError, ValueError, IndexError, AttributeError, OverflowError):
             raise _NoEcho from None
         usage = value.get("usage")
@@ -67,7 +67,7 @@ async def answer(endpoint: HTTPEndpoint, model: str, request: Request) -> Respon
             "Remove echo_logprobs, or use a backend with the capability 'likelihood' (vllm, vllm_native, transformers)."
         ) from None
     if response.status == "ok":
-        response.logprobs = encode(by_context(found, len(choices))).decode()
+        response.logprobs = encode(by_context(entries, len(choices))).decode()
     return response
 
 

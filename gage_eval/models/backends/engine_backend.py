@@ -64,10 +64,10 @@ class EngineBackend(BaseBackend[ConfigT], Generic[ConfigT]):
         assert engine is not None, "the backend is not open"
         if is_empty(request):
             return skipped()
-        asked = await asyncio.to_thread(self._asked, request) if _is_large(request) else self._asked(request)
-        worker = min(engine.parts, key=lambda one: one.active)
+        payload = await asyncio.to_thread(self._asked, request) if _is_large(request) else self._asked(request)
+        worker = min(engine.parts, key=lambda part: part.active)
         try:
-            response = await worker.ask(asked, self.config.timeout)
+            response = await worker.ask(payload, self.config.timeout)
         except EndpointFailed:
             engine.failed = True
             raise
@@ -86,17 +86,17 @@ class EngineBackend(BaseBackend[ConfigT], Generic[ConfigT]):
         return {**self.defaults, **request.params}
 
     def _asked(self, request: Request) -> Mapping[str, Any]:
-        asked: dict[str, Any] = {"kind": request.kind}
+        payload: dict[str, Any] = {"kind": request.kind}
         if request.kind == "likelihood":
-            return {**asked, **self.body(request)}
+            return {**payload, **self.body(request)}
         params = self._params(request)
-        asked["params"] = {
+        payload["params"] = {
             name: value for name, value in params.items() if name != "stop" or not self.config.stop_after_thinking
         }
         if request.kind != "chat":
-            return {**asked, "prompt": request.prompt}
+            return {**payload, "prompt": request.prompt}
         messages = with_media(request, self.context, files="files" in self.capabilities)
-        return {**asked, "messages": messages, "images": holds_images(messages), "tools": request.tools}
+        return {**payload, "messages": messages, "images": holds_images(messages), "tools": request.tools}
 
 
 def holds_images(messages: list[dict[str, Any]]) -> bool:

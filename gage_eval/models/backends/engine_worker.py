@@ -81,7 +81,7 @@ class Worker:
         self._reading = asyncio.create_task(self._read(reader))
         return self
 
-    async def ask(self, asked: Mapping[str, Any], timeout_s: float) -> Response:
+    async def ask(self, request: Mapping[str, Any], timeout_s: float) -> Response:
         """The response to a request; an error row when it takes too long.
 
         Raises:
@@ -95,7 +95,7 @@ class Worker:
         self._waiting[number] = future
         self.active += 1
         try:
-            self._writer.write(encode({**asked, "id": number}) + b"\n")
+            self._writer.write(encode({**request, "id": number}) + b"\n")
             with suppress(ConnectionError):
                 await self._writer.drain()
             reply = await asyncio.wait_for(future, timeout_s)

@@ -36,10 +36,11 @@ class GuardedBackend:
         if not isinstance(self.limiter, Limiter):
             raise PluginError(f"backend {location}: limiter is {_type(self.limiter)}, not a gage_eval Limiter.")
 
-    def _capabilities(self, given: Any) -> frozenset[str]:
-        if isinstance(given, str) or not all(isinstance(one, str) for one in given):
-            raise PluginError(f"backend {self._location}: capabilities is {reprlib.repr(given)}, not a set of texts.")
-        return frozenset(given)
+    def _capabilities(self, capabilities: Any) -> frozenset[str]:
+        if isinstance(capabilities, str) or not all(isinstance(name, str) for name in capabilities):
+            shown = reprlib.repr(capabilities)
+            raise PluginError(f"backend {self._location}: capabilities is {shown}, not a set of texts.")
+        return frozenset(capabilities)
 
     @property
     def max_concurrency(self) -> int:
@@ -66,14 +67,14 @@ class GuardedBackend:
     def _mapping(self, method: str, arguments: tuple[Any, ...]) -> dict[str, JsonValue]:
         what = f"{self._location}.{method}()"
         with plugin_errors(what):
-            found = getattr(self._inner, method)(*arguments)
-        if not isinstance(found, dict):
-            raise PluginError(f"{what} gave {_type(found)}, not a dict.")
+            mapping = getattr(self._inner, method)(*arguments)
+        if not isinstance(mapping, dict):
+            raise PluginError(f"{what} gave {_type(mapping)}, not a dict.")
         try:
-            canonical_json(found)
+            canonical_json(mapping)
         except (TypeError, ValueError) as error:
             raise PluginError(f"{what} gave a dict without a JSON form: {error}.") from error
-        return found
+        return mapping
 
     async def open(self, log_folder: Path | None) -> None:
         """Start what is needed.
@@ -108,19 +109,19 @@ class GuardedBackend:
             await self._inner.close()
 
 
-def check_response(what: str, found: Any) -> None:
+def check_response(what: str, response: Any) -> None:
     """Refuse what no table can hold.
 
     Raises:
         PluginError: it is not a `Response`, or one of its fields is of another type.
     """
-    if not isinstance(found, Response):
-        raise PluginError(f"{what} gave {_type(found)}, not a Response.")
-    if not isinstance(found.status, str) or found.status not in RESPONSE_STATUSES:
+    if not isinstance(response, Response):
+        raise PluginError(f"{what} gave {_type(response)}, not a Response.")
+    if not isinstance(response.status, str) or response.status not in RESPONSE_STATUSES:
         raise PluginError(
-            f"{what} gave the status {reprlib.repr(found.status)}, not one of {', '.join(RESPONSE_STATUSES)}."
+            f"{what} gave the status {reprlib.repr(response.status)}, not one of {', '.join(RESPONSE_STATUSES)}."
         )
-    values = {name: getattr(found, name) for name in (*_TEXTS, *_COUNTS, *_NUMBERS)}
+    values = {name: getattr(response, name) for name in (*_TEXTS, *_COUNTS, *_NUMBERS)}
     for name, value in values.items():
         if value is None:
             continue
@@ -133,10 +134,10 @@ def check_response(what: str, found: Any) -> None:
         if not fits:
             raise PluginError(f"{what} gave {name} {reprlib.repr(value)}, not {wanted}.")
     try:
-        found.to_bytes()
+        response.to_bytes()
     except (TypeError, ValueError) as error:
         raise PluginError(f"{what} gave a Response that cannot be stored: {error}.") from error
-    if type(found.attempts) is not int or not isinstance(found.errors, list):
+    if type(response.attempts) is not int or not isinstance(response.errors, list):
         raise PluginError(f"{what} gave a Response whose attempts are not a count, or whose errors are not a list.")
 
 

@@ -21,9 +21,9 @@ from gage_eval.models.backends.base import (
     BaseBackend,
     KeyedConfig,
     ThinkingConfig,
-    asked,
     is_empty,
     likelihood_body,
+    request_content,
     skipped,
 )
 from gage_eval.models.backends.media import MEDIA_REFERENCE, with_media
@@ -124,7 +124,7 @@ class OpenAIHTTP(BaseBackend[OpenAIHTTPConfig]):
         if request.kind == "embed":
             # Endpoints refuse sampling parameters here.
             return {**(self.config.model_extra or {}), **request.params, "model": self._model, "input": request.prompt}
-        body.update(asked(request))
+        body.update(request_content(request))
         return body
 
     async def open(self, log_folder: Path | None) -> None:

@@ -32,7 +32,7 @@ _REACHED_WITHIN_S = 10.0
 _LARGEST_FILE = 64 * 2**20
 
 
-class Launched(Protocol):
+class ServerLaunch(Protocol):
     """A server that a work pool was asked to start."""
 
     def ended(self) -> str | None:
@@ -48,7 +48,7 @@ class Launched(Protocol):
 class Launcher(Protocol):
     """Has work pools start servers."""
 
-    def launch(self, spec: ServingSpec, store: str, server: str) -> Launched:
+    def launch(self, spec: ServingSpec, store: str, server: str) -> ServerLaunch:
         """Have a machine of a work pool start a server.
 
         Args:
@@ -98,20 +98,20 @@ def files_of(config: Mapping[str, Any], folder: Path) -> dict[str, bytes]:
         InputError: a model is named by a relative path, which another machine does not have.
     """
     folder = folder.resolve()
-    found: dict[str, bytes] = {}
+    contents: dict[str, bytes] = {}
     for setting, value in config.items():
         if not isinstance(value, str) or not value or Path(value).is_absolute() or "://" in value:
             continue
         place = Path(os.path.normpath(folder / value))
         inside = place.is_relative_to(folder) and place.resolve().is_relative_to(folder)
         if inside and place.is_file() and place.stat().st_size <= _LARGEST_FILE:
-            found[place.relative_to(folder).as_posix()] = place.read_bytes()
+            contents[place.relative_to(folder).as_posix()] = place.read_bytes()
         elif setting.endswith("path") and place.exists():
             raise InputError(
                 f"{setting} '{value}' is a path on this machine, which the machines of a work pool cannot read. Give "
                 "an absolute path that they have, or a name on the hub."
             )
-    return found
+    return contents
 
 
 class ServerLost(Exception):
@@ -162,7 +162,7 @@ class HeldEngine:
         # Since when announced servers cannot be reached, and what their signs counted then.
         self._unreached: dict[str, tuple[float, int]] = {}
         # The server that was asked for last, its name, and whether it has shown a sign.
-        self._launched: Launched | None = None
+        self._launched: ServerLaunch | None = None
         self._server = ""
         self._appeared = False
         self._told: set[str] = set()
@@ -312,10 +312,10 @@ class HeldEngine:
     async def _turn(self) -> None:
         signs = await asyncio.to_thread(self._signs.look)
         announced = {
-            one["token"]: HeldServer(one["url"], one["token"], sign["prefix"], name)
+            server["token"]: HeldServer(server["url"], server["token"], sign["prefix"], name)
             for name, sign in signs.items()
             if sign["state"] == "ready"
-            for one in sign["servers"]
+            for server in sign["servers"]
         }
         for token in self._servers.keys() - announced.keys():
             server = self._servers[token]
@@ -377,7 +377,7 @@ class HeldEngine:
         self._server, self._appeared = secrets.token_hex(8), False
         self._launched = await asyncio.to_thread(self._launch)
 
-    def _launch(self) -> Launched:
+    def _launch(self) -> ServerLaunch:
         self._folder.put_spec(self._spec)
         return self._pools.launcher.launch(self._spec, self._pools.store.url, self._server)
 

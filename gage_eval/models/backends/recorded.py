@@ -81,8 +81,8 @@ class RecordedTexts:
         code = _code(name)
         index = bisect_left(self._codes, code)
         while index < len(self._codes) and self._codes[index] == code:
-            found, text = self._read(index)
-            if found == name:
+            stored_key, text = self._read(index)
+            if stored_key == name:
                 return text.decode(errors="surrogatepass")
             index += 1
         return None

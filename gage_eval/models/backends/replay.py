@@ -224,10 +224,10 @@ class Replay(BaseBackend[ReplayConfig]):
         except (ValueError, OSError, EOFError) as error:
             raise self._wrong(f"cannot be read as json: {error}", file) from error
         if self.config.records_path is not None:
-            found = _dig(value, self.config.records_path)
-            if found is _ABSENT:
+            records = _dig(value, self.config.records_path)
+            if records is _ABSENT:
                 raise self._missing("records_path", self.config.records_path, value)
-            value = found
+            value = records
         if not isinstance(value, dict | list):
             raise self._wrong("the records are neither a list nor a mapping by id; set records_path", file)
         return value

@@ -138,7 +138,8 @@ class RoleHooks:
 
 def _check_request(what: str, made: Request) -> None:
     messages, params = made.messages, made.params
-    if messages is not None and not (isinstance(messages, list) and all(isinstance(one, dict) for one in messages)):
+    are_mappings = isinstance(messages, list) and all(isinstance(message, dict) for message in messages)
+    if messages is not None and not are_mappings:
         raise PluginError(f"{what} gave a Request whose messages are not a list of dicts.")
     if not isinstance(params, dict):
         raise PluginError(f"{what} gave a Request whose params are {type(params).__name__}, not a dict.")

@@ -29,5 +29,5 @@ def take_thinking(response: Response, config: ThinkingConfig, stops: Any) -> Non
 def cut_at(text: str, stops: Any) -> str:
     """The text up to the first of some stop strings: a list of them, a single one, or None."""
     texts = [stops] if isinstance(stops, str) else [str(stop) for stop in stops or ()]
-    found = [index for stop in texts if stop and (index := text.find(stop)) >= 0]
-    return text[: min(found)] if found else text
+    positions = [index for stop in texts if stop and (index := text.find(stop)) >= 0]
+    return text[: min(positions)] if positions else text

@@ -215,8 +215,8 @@ async def _down_the_ladder(share: float, start: Callable[[float], tuple[Child, A
         EndpointFailed: it does not start, even with the smallest share, or for another reason.
     """
     shares = [share, *(less for less in LADDER if less < share)]
-    for attempt, one in enumerate(shares):
-        child, loaded = start(one)
+    for attempt, utilization in enumerate(shares):
+        child, loaded = start(utilization)
         try:
             return await watched(child, loaded)
         except EndpointFailed as error:
@@ -229,9 +229,8 @@ async def _down_the_ladder(share: float, start: Callable[[float], tuple[Child, A
                     f"{child.name} ran out of memory with gpu_memory_utilization {tried}. {child.last_words()} "
                     "Take a larger tensor_parallel_size, a smaller max_model_len, or a quantised model."
                 ) from error
-            _log.warning(
-                "%s ran out of memory with gpu_memory_utilization %g; trying %g.", child.name, one, shares[attempt + 1]
-            )
+            message = "%s ran out of memory with gpu_memory_utilization %g; trying %g."
+            _log.warning(message, child.name, utilization, shares[attempt + 1])
         except BaseException:
             await _stopped(child)
             raise

@@ -6,7 +6,7 @@ from typing import Any
 
 from gage_eval.base.canonical import encode
 from gage_eval.models.backends.worker.chat import template_variables
-from gage_eval.models.backends.worker.likelihood import Scored, by_context, entry, locate, split
+from gage_eval.models.backends.worker.likelihood import ForwardPass, by_context, entry, locate, split
 from gage_eval.models.client.http import HTTPEndpoint
 from gage_eval.models.client.payload import Malformed, model_fingerprint
 from gage_eval.models.client.types import Response, token_count
@@ -44,40 +44,40 @@ class Likelihoods:
         self._prefix = prefix
         self._special = special
 
-    async def answer(self, asked: Mapping[str, Any]) -> Response:
+    async def answer(self, request: Mapping[str, Any]) -> Response:
         """The likelihoods of a request's choices; an error row where the server or the tokens do not allow it.
 
         Args:
-            asked: as `gage_eval.models.backends.base.likelihood_body` gives it.
+            request: as `gage_eval.models.backends.base.likelihood_body` gives it.
         """
-        choices = asked["choices"]
+        choices = request["choices"]
         try:
-            if "messages" in asked:
+            if "messages" in request:
                 # The template writes the special tokens itself.
-                scored = await self._tokens(await self._rendered(asked), choices, special=False)
+                scored = await self._tokens(await self._rendered(request), choices, special=False)
             else:
-                scored = await self._tokens(asked["prompt"], choices, special=self._special)
-            if "unconditioned" in asked:
-                scored += await self._tokens(asked["unconditioned"], choices, special=self._special)
-            passes = [one for one in scored if one is not None]
+                scored = await self._tokens(request["prompt"], choices, special=self._special)
+            if "unconditioned" in request:
+                scored += await self._tokens(request["unconditioned"], choices, special=self._special)
+            passes = [pair for pair in scored if pair is not None]
             if len(passes) < len(scored):
                 return Response(
                     "error",
                     error_kind="empty_context",
                     errors=["a choice or its context has no tokens, and the model no token to begin with"],
                 )
-            found, response = await self._logprobs(passes)
+            entries, response = await self._logprobs(passes)
         except _GivenUp as given_up:
             return given_up.response
-        response.logprobs = encode(by_context(found, len(choices))).decode()
+        response.logprobs = encode(by_context(entries, len(choices))).decode()
         return response
 
-    async def _rendered(self, asked: Mapping[str, Any]) -> str:
+    async def _rendered(self, request: Mapping[str, Any]) -> str:
         """The text that the model's chat template makes of messages; a last one of the assistant is left open."""
-        begun = asked["messages"][-1]["role"] == "assistant"
+        begun = request["messages"][-1]["role"] == "assistant"
         chat = {
-            "messages": asked["messages"],
-            "chat_template_kwargs": template_variables(asked),
+            "messages": request["messages"],
+            "chat_template_kwargs": template_variables(request),
             "add_generation_prompt": not begun,
             "continue_final_message": begun,
         }
@@ -85,11 +85,11 @@ class Likelihoods:
         value = await self._ask("detokenize", {"tokens": tokens})
         return str(value["prompt"])
 
-    async def _tokens(self, context: str, continuations: Sequence[str], *, special: bool) -> list[Scored | None]:
+    async def _tokens(self, context: str, continuations: Sequence[str], *, special: bool) -> list[ForwardPass | None]:
         pairs = [split(context, rest) for rest in continuations]
         texts = {text for bare, rest in pairs for text in (bare, bare + rest) if text}
-        found = await asyncio.gather(*(self._tokenise({"prompt": text}, special=special) for text in texts))
-        tokenised = dict(zip(texts, found, strict=True))
+        token_lists = await asyncio.gather(*(self._tokenise({"prompt": text}, special=special) for text in texts))
+        tokenised = dict(zip(texts, token_lists, strict=True))
         prefix = self._prefix
         if prefix is None and any(not bare for bare, _ in pairs):
             begun, _ = await self._tokenise({"prompt": ""}, special=True)
@@ -111,11 +111,11 @@ class Likelihoods:
         Raises:
             _GivenUp: it says nothing that is of use.
         """
-        found: dict[str, Any] = {}
+        answer: dict[str, Any] = {}
 
         def read(value: Any) -> Response:
             try:
-                found.update({name: kind(value[name]) for name, kind in _ANSWERS[path].items()})
+                answer.update({name: kind(value[name]) for name, kind in _ANSWERS[path].items()})
             except (TypeError, KeyError, ValueError, OverflowError):
                 raise Malformed(f"the answer has no {' and '.join(_ANSWERS[path])}") from None
             return Response("ok")
@@ -123,17 +123,17 @@ class Likelihoods:
         response = await self._root.call(path, encode({"model": self._model, **body}), read)
         if response.status != "ok":
             raise _GivenUp(response)
-        return found
+        return answer
 
-    async def _logprobs(self, passes: Sequence[Scored]) -> tuple[list[dict[str, Any]], Response]:
+    async def _logprobs(self, passes: Sequence[ForwardPass]) -> tuple[list[dict[str, Any]], Response]:
         """One entry for each pass, and a response with what the server counted."""
-        found: list[dict[str, Any]] = []
+        entries: list[dict[str, Any]] = []
 
         def read(value: Any) -> Response:
-            nonlocal found
+            nonlocal entries
             try:
                 ordered = sorted(value["choices"], key=lambda choice: choice["index"])
-                found = [read_entry(one, choice) for one, choice in zip(passes, ordered, strict=True)]
+                entries = [read_entry(pair, choice) for pair, choice in zip(passes, ordered, strict=True)]
                 tokens = token_count(value["usage"]["prompt_tokens"])
                 return Response("ok", prompt_tokens=tokens, model_fingerprint=model_fingerprint(value))
             except (TypeError, KeyError, ValueError, IndexError, OverflowError):
@@ -141,7 +141,7 @@ class Likelihoods:
 
         body = {
             "model": self._model,
-            "prompt": [one.tokens for one in passes],
+            "prompt": [pair.tokens for pair in passes],
             # Nothing should be generated, and no server accepts less than 1.
             "max_tokens": 1,
             "temperature": 0,
@@ -151,10 +151,10 @@ class Likelihoods:
         response = await self._api.call("completions", encode(body), read)
         if response.status != "ok":
             raise _GivenUp(response)
-        return found, response
+        return entries, response
 
 
-def read_entry(scored: Scored, choice: Any) -> dict[str, Any]:
+def read_entry(scored: ForwardPass, choice: Any) -> dict[str, Any]:
     """The candidate's entry from a choice of the server's answer.
 
     Raises:

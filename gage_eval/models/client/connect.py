@@ -110,12 +110,12 @@ class Connector:
         looking = self._looking
         try:
             # One caller's time may be over before another's.
-            found = await asyncio.shield(looking)
+            addresses = await asyncio.shield(looking)
         finally:
             if looking.done() and self._looking is looking:
                 self._looking = None
-        self._found, self._found_at = found, loop.time()
-        return found
+        self._found, self._found_at = addresses, loop.time()
+        return addresses
 
 
 def proxy_headers(route: Route) -> str:
@@ -198,10 +198,10 @@ def _close_result(task: "asyncio.Task[socket.socket]") -> None:
 async def _look_up(host: str, port: int) -> list[Address]:
     """The addresses of a host, its families in turns, so that a broken one costs little."""
     look = partial(asyncio.get_running_loop().getaddrinfo, host, port, type=socket.SOCK_STREAM)
-    found = [(family, where) for family, _, _, _, where in await look()]
-    first = [one for one in found if one[0] == found[0][0]]
-    other = [one for one in found if one[0] != found[0][0]]
-    turns = [one for pair in zip(first, other, strict=False) for one in pair]
+    addresses = [(family, where) for family, _, _, _, where in await look()]
+    first = [address for address in addresses if address[0] == addresses[0][0]]
+    other = [address for address in addresses if address[0] != addresses[0][0]]
+    turns = [address for pair in zip(first, other, strict=False) for address in pair]
     return [*turns, *first[len(other) :], *other[len(first) :]]  # type: ignore[list-item]
 
 

@@ -14,7 +14,7 @@ _SURROGATES = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
-class Unasked:
+class RenderFailure:
     """Why a request cannot be made: its prompt or a plug-in failed on its sample.
 
     Attributes:
@@ -100,7 +100,7 @@ class Request:
     choices: list[str] | None = None
     unconditioned: str | None = None
     embed: bool = False
-    unasked: Unasked | None = None
+    unasked: RenderFailure | None = None
     program: Program | None = None
 
 

@@ -33,7 +33,7 @@ from gage_eval.runs.results.cards import Cards
 from gage_eval.runs.results.outcomes import Measure, RowFilter, answer_table, measures
 from gage_eval.runs.results.rows import PartRows, SampleRow, Scores, by_row, only_rows, read_part, score_entry
 from gage_eval.runs.results.stored import StoredRun
-from gage_eval.scoring.metrics.compared import Compared
+from gage_eval.scoring.metrics.compared import ComparedValues
 from gage_eval.scoring.metrics.overrides import compared_by_samples
 from gage_eval.store import Artifact, Store
 
@@ -459,7 +459,7 @@ class TaskReader:
                 out.setdefault(row["row_index"], {}).setdefault(metric_id, []).append(entry)
         return out
 
-    def _compared(self, metric_id: str, part: int) -> Compared:
+    def _compared(self, metric_id: str, part: int) -> ComparedValues:
         """What a metric compared in the rows of a part."""
         spec = self._scoring
         metric = None if spec is None else next((one for one in spec.metrics if one.metric_id == metric_id), None)

@@ -11,14 +11,14 @@ _VERDICTS = {"[[A]]": "A", "[[B]]": "B", "[[C]]": "tie"}
 
 def double_bracketed(text: str) -> str | None:
     """The first number in double brackets, ``[[7.5]]``."""
-    found = _DOUBLE.search(text)
-    return None if found is None else found[1]
+    match = _DOUBLE.search(text)
+    return None if match is None else match[1]
 
 
 def single_bracketed(text: str) -> str | None:
     """The first number in brackets, ``[7.5]``."""
-    found = _SINGLE.search(text)
-    return None if found is None else found[1]
+    match = _SINGLE.search(text)
+    return None if match is None else match[1]
 
 
 def pairwise_verdict(text: str) -> str | None:

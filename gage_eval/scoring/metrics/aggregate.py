@@ -19,7 +19,7 @@ from gage_eval.base.statuses import NOT_OK, SCORE_STATUSES
 from gage_eval.scoring.metrics.aggregations.base import (
     Aggregate,
     Aggregation,
-    Counted,
+    CountedRows,
     Floats,
     Ints,
     find_aggregation,
@@ -59,14 +59,14 @@ class Aggregations:
     @property
     def every(self) -> Iterator[Aggregation]:
         yield from self.default
-        for found in self.by_key.values():
-            yield from found
+        for aggregations in self.by_key.values():
+            yield from aggregations
 
     def identity(self) -> dict[str, JsonValue]:
         """The part of the key of the metrics table."""
         return {
-            "default": [one.identity() for one in self.default],
-            "by_key": {key: [one.identity() for one in found] for key, found in self.by_key.items()},
+            "default": [aggregation.identity() for aggregation in self.default],
+            "by_key": {key: [aggregation.identity() for aggregation in own] for key, own in self.by_key.items()},
             "scales": {key: scale.identity() for key, scale in self.scales.items()},
         }
 
@@ -90,30 +90,30 @@ def read_aggregations(
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise InputError(f"metric {by.metric_id}: the aggregation '{twice}' is given twice. Keep one.")
-    found = Aggregations(
+    aggregations = Aggregations(
         tuple(find_aggregation(name) for name in names),
         {key: (find_aggregation(name),) for key, name in by_key.items()},
         component_keys or {},
         scales or {},
     )
-    for one in found.every:
-        for name, given, takes in (
-            ("cluster_field", by.cluster, one.takes_clusters),
-            ("weight_field", by.weight, one.takes_weights),
+    for aggregation in aggregations.every:
+        for name, field_path, takes in (
+            ("cluster_field", by.cluster, aggregation.takes_clusters),
+            ("weight_field", by.weight, aggregation.takes_weights),
         ):
-            if given is not None and not takes:
+            if field_path is not None and not takes:
                 raise InputError(
-                    f"metric {by.metric_id}: aggregation {one.name} does not read a {name}. Remove {name}, or "
-                    f"aggregate with {'mean' if given is by.cluster else 'weighted_mean'}."
+                    f"metric {by.metric_id}: aggregation {aggregation.name} does not read a {name}. Remove {name}, or "
+                    f"aggregate with {'mean' if field_path is by.cluster else 'weighted_mean'}."
                 )
-    for key, scale in found.scales.items():
-        counting = next((one for one in found.of(key) if one.counts_right), None)
+    for key, scale in aggregations.scales.items():
+        counting = next((aggregation for aggregation in aggregations.of(key) if aggregation.counts_right), None)
         if counting is not None and scale.perfect is None:
             raise InputError(
                 f"metric {by.metric_id}: aggregation {counting.name} counts right answers, and no answer is right or "
                 f"wrong by '{key}'. Aggregate with mean."
             )
-    return found
+    return aggregations
 
 
 def aggregate(
@@ -149,7 +149,7 @@ def aggregate(
         InputError: a slice field has more than `MOST_SLICES` values, or ``components`` that an aggregation needs
             are not numbers.
     """
-    wanted = _Wanted(how, grouping)
+    wanted = _Needs(how, grouping)
     series: dict[str | None, _Series] = {name: _Series(wanted) for name in filters}
     for table in tables:
         names = table.column("filter")
@@ -160,39 +160,39 @@ def aggregate(
     named = {"metric_id": metric_id, "implementation": implementation}
     rows: list[dict[str, Any]] = []
     sliced: list[dict[str, Any]] = []
-    for name, found in series.items():
-        keys = [*value_keys, *sorted(set(found.keys) - set(value_keys))]
-        rows += found.numbers(keys, {**named, "filter": name, "slice_field": None, "slice_value": None}, whole)
-        for sliced_by, value, members in found.slices():
+    for name, filtered in series.items():
+        keys = [*value_keys, *sorted(set(filtered.keys) - set(value_keys))]
+        rows += filtered.numbers(keys, {**named, "filter": name, "slice_field": None, "slice_value": None}, whole)
+        for sliced_by, value, members in filtered.slices():
             head = {**named, "filter": name, "slice_field": sliced_by, "slice_value": value}
-            sliced += found.numbers(keys, head, found.response_statuses(members), members)
+            sliced += filtered.numbers(keys, head, filtered.response_statuses(members), members)
     return rows + sliced
 
 
-class _Wanted:
+class _Needs:
     """The data that the series must collect besides the values."""
 
     def __init__(self, how: Aggregations, grouping: Grouping) -> None:
         self.how = how
         self.grouping = grouping
-        self.terms = any(one.terms for one in how.every)
-        self.categories = any(one.categories for one in how.every)
+        self.terms = any(aggregation.terms for aggregation in how.every)
+        self.categories = any(aggregation.categories for aggregation in how.every)
 
 
 class _Series:
     """The rows of one filter, column by column, in the order in which they came."""
 
-    def __init__(self, wanted: _Wanted) -> None:
+    def __init__(self, wanted: _Needs) -> None:
         self._wanted = wanted
         self._rows = 0
-        self._row_index = _Growing(np.int64)
-        self._status = _Growing(np.int8)
-        self._overridden = _Growing(np.bool_)
-        self._positions: dict[str, _Growing] = {}
-        self._values: dict[str, _Growing] = {}
+        self._row_index = _GrowingArray(np.int64)
+        self._status = _GrowingArray(np.int8)
+        self._overridden = _GrowingArray(np.bool_)
+        self._positions: dict[str, _GrowingArray] = {}
+        self._values: dict[str, _GrowingArray] = {}
         self._terms: dict[str, _Terms] = {}
         self._clusters = _Codes()
-        self._weights = _Growing(np.float64)
+        self._weights = _GrowingArray(np.float64)
         self._responses, self._categories = _Codes(), _Codes()
         self._slices = [_Membership(path.text) for path in wanted.grouping.slices]
 
@@ -212,8 +212,8 @@ class _Series:
         flat_keys, items = entries.keys, entries.items.to_numpy()
         for key in pc.unique(flat_keys).to_pylist():
             mine = pc.equal(flat_keys, key).to_numpy(zero_copy_only=False)
-            self._positions.setdefault(key, _Growing(np.int64)).append(self._rows + parents[mine])
-            self._values.setdefault(key, _Growing(np.float64)).append(items[mine])
+            self._positions.setdefault(key, _GrowingArray(np.int64)).append(self._rows + parents[mine])
+            self._values.setdefault(key, _GrowingArray(np.float64)).append(items[mine])
             if self._wanted.terms:
                 of_key = table.column("components").take(parents[mine]).to_pylist()
                 name = self._wanted.how.component_keys.get(key, key)
@@ -284,13 +284,15 @@ class _Series:
 
     def _credited(self, key: str, inside: npt.NDArray[np.bool_] | None) -> int:
         """Unparsed rows whose value is above 0, a drawn option that was right for example."""
-        positions = self._positions.get(key, _Growing(np.int64)).all
-        credited = (self._values.get(key, _Growing(np.float64)).all > 0) & (self._status.all[positions] == _UNPARSED)
+        positions = self._positions.get(key, _GrowingArray(np.int64)).all
+        credited = (self._values.get(key, _GrowingArray(np.float64)).all > 0) & (
+            self._status.all[positions] == _UNPARSED
+        )
         return int(np.count_nonzero(credited if inside is None else credited & inside[positions]))
 
-    def _counted(self, key: str, inside: npt.NDArray[np.bool_] | None) -> Counted:
-        positions = self._positions.get(key, _Growing(np.int64)).all
-        values = self._values.get(key, _Growing(np.float64)).all
+    def _counted(self, key: str, inside: npt.NDArray[np.bool_] | None) -> CountedRows:
+        positions = self._positions.get(key, _GrowingArray(np.int64)).all
+        values = self._values.get(key, _GrowingArray(np.float64)).all
         terms = None
         if self._wanted.terms:
             terms = self._terms[key].all if key in self._terms else np.empty((0, 0))
@@ -301,7 +303,7 @@ class _Series:
         grouping = self._wanted.grouping
         # Where every row counts, no selection is needed.
         row_index = self._row_index.all if len(positions) == self._rows else self._row_index.all[positions]
-        return Counted(
+        return CountedRows(
             row_index,
             values,
             self._clusters.codes[positions] if grouping.cluster else None,
@@ -312,7 +314,7 @@ class _Series:
         )
 
 
-class _Growing:
+class _GrowingArray:
     """An array that grows part by part and is concatenated when it is read."""
 
     def __init__(self, kind: type[np.generic]) -> None:
@@ -332,7 +334,7 @@ class _Codes:
     """Texts as numbers, one per row; each different text is stored once."""
 
     def __init__(self) -> None:
-        self._codes = _Growing(np.int64)
+        self._codes = _GrowingArray(np.int64)
         self._code_of: dict[str | None, int] = {}
 
     @property
@@ -364,8 +366,8 @@ class _Membership:
     def __init__(self, field: str) -> None:
         self.field = field
         self._members = _Codes()
-        self._positions = _Growing(np.int64)
-        self._none = _Growing(np.int64)
+        self._positions = _GrowingArray(np.int64)
+        self._none = _GrowingArray(np.int64)
 
     def add(self, column: pa.ChunkedArray, offset: int, metric_id: str) -> None:
         lists = column.combine_chunks()

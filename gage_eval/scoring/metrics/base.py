@@ -234,13 +234,13 @@ class Signature:
     parameters: Mapping[str, tuple[Any, Any]]
     also: tuple[str, ...] = ()
 
-    def validate(self, given: Mapping[str, Any]) -> dict[str, Any]:
+    def validate(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """All parameters with their values, including defaults.
 
         Raises:
             InputError: a parameter is unknown, has the wrong type, or is required and missing.
         """
-        for name in given:
+        for name in params:
             if name not in self.parameters:
                 raise InputError(
                     f"{self.owner} has no parameter '{name}'. {self._takes()}"
@@ -248,8 +248,8 @@ class Signature:
                 )
         values: dict[str, Any] = {}
         for name, (annotation, default) in self.parameters.items():
-            if name in given:
-                values[name] = self._checked(name, annotation, given[name])
+            if name in params:
+                values[name] = self._checked(name, annotation, params[name])
             elif default is inspect.Parameter.empty:
                 raise InputError(f"{self.owner} needs the parameter '{name}'. {self._takes()}")
             else:
@@ -297,16 +297,16 @@ class Definition:
             if chosen is None or key.replace("{", "").replace("}", "") == chosen
         }
 
-    def with_preset(self, given: Mapping[str, Any]) -> dict[str, Any]:
+    def with_preset(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """The parameters that are given, and those of their ``preset`` where they say nothing else.
 
         Raises:
             InputError: the metric has no such preset.
         """
-        if PRESET not in given or PRESET in self.signature.parameters:
-            return dict(given)
-        own = {name: value for name, value in given.items() if name != PRESET}
-        presets, name = self.plugin.info.get("presets") or {}, given[PRESET]
+        if PRESET not in params or PRESET in self.signature.parameters:
+            return dict(params)
+        own = {name: value for name, value in params.items() if name != PRESET}
+        presets, name = self.plugin.info.get("presets") or {}, params[PRESET]
         if not isinstance(name, str) or name not in presets:
             known = f"Presets: {', '.join(presets)}.{closest(str(name), presets)}" if presets else "It has no presets."
             raise InputError(f"{self.plugin.name} has no preset {name!r}. {known}")
@@ -389,8 +389,8 @@ def _as_function(cls: type[Any], name: str) -> Callable[..., Any]:
     def function(*args: Any, **params: Any) -> Any:
         return score(cls(**params), *args)
 
-    reads = [one for one in inspect.signature(score).parameters.values() if one.name != "self"]
-    takes = [one.replace(kind=one.KEYWORD_ONLY) for one in inspect.signature(cls).parameters.values()]
+    reads = [parameter for parameter in inspect.signature(score).parameters.values() if parameter.name != "self"]
+    takes = [parameter.replace(kind=parameter.KEYWORD_ONLY) for parameter in inspect.signature(cls).parameters.values()]
     function.__signature__ = inspect.Signature([*reads, *takes])  # type: ignore[attr-defined]
     own = typing.get_type_hints(cls, include_extras=True)
     function.__annotations__ = {**typing.get_type_hints(score, include_extras=True), **own}
@@ -414,9 +414,9 @@ def _scales(plugin: Plugin[Any]) -> dict[str, Scale]:
     return {key: Scale(**scale) for key, scale in plugin.info.get("scales", {}).items()}
 
 
-def _no_score(scales: Mapping[str, Scale], found: Any) -> str | None:
+def _no_score(scales: Mapping[str, Scale], result: Any) -> str | None:
     """What is wrong with the result of a plug-in's metric; None when nothing is."""
-    score = found if isinstance(found, Score) else Score(found)
+    score = result if isinstance(result, Score) else Score(result)
     values: list[Any] = list(score.value.values()) if isinstance(score.value, Mapping) else [score.value]
     for value in values:
         if not isinstance(value, int | float):

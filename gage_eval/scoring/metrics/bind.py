@@ -237,10 +237,10 @@ class BoundMetric:
                     if pipeline.per_sample:
                         if row not in kept[pipeline.name]:
                             continue
-                        found = kept[pipeline.name][row]
-                        if isinstance(found, Exception):
-                            raise found
-                        extracted = found
+                        outcome = kept[pipeline.name][row]
+                        if isinstance(outcome, Exception):
+                            raise outcome
+                        extracted = outcome
                     elif args[position] is not None:
                         extracted = pipeline.apply(args[position])
                     if extracted is None:
@@ -273,8 +273,8 @@ class BoundMetric:
             if pipeline.per_sample:
                 kept[pipeline.name] = {}
                 for replicates in rows.values():
-                    found = pipeline.of_sample([columns[position][row] for row in replicates])
-                    kept[pipeline.name].update((replicates[at], text) for at, text in found.items())
+                    filtered = pipeline.of_sample([columns[position][row] for row in replicates])
+                    kept[pipeline.name].update((replicates[at], text) for at, text in filtered.items())
         return kept
 
     def _add_all(self, out: ScoreRows, row: int, score: Score) -> None:
@@ -374,15 +374,15 @@ def bind(
     definition = define(registry.metrics.get(implementation))
     definition.plugin.libraries()
     check_references(definition, references)
-    given = definition.with_preset(params or {})
-    default = given.pop("default", None)
+    settings = definition.with_preset(params or {})
+    default = settings.pop("default", None)
     if default is not None and not _is_number(default):
         raise InputError(f"{definition.plugin.name}: parameter 'default' is {default!r}: it must be a finite number.")
-    field_paths = _field_paths(definition, given, parse_schema)
+    field_paths = _field_paths(definition, settings, parse_schema)
     pipelines = read_pipelines(filters or [])
     if any(pipeline.steps for pipeline in pipelines) and definition.filtered_field is None:
         raise InputError(f"{definition.plugin.name} reads no text of the model, so it takes no filters.")
-    values = definition.signature.validate(given)
+    values = definition.signature.validate(settings)
     keys = definition.keys(values)
     renamed: dict[str, str] = {}
     if value_key is not None:
@@ -418,13 +418,13 @@ def _is_number(value: JsonValue) -> bool:
 
 
 def _normalization(
-    definition: Definition, given: NormalizationConfig | None, params: Mapping[str, Any]
+    definition: Definition, normalization: NormalizationConfig | None, params: Mapping[str, Any]
 ) -> NormalizationConfig | None:
-    if given is None or not definition.plugin.info.get("normalized"):
+    if normalization is None or not definition.plugin.info.get("normalized"):
         return None
     if params.get("case_sensitive") is not True:
-        return given
-    return NormalizationConfig.model_validate({**given.model_dump(), "lowercase": False})
+        return normalization
+    return NormalizationConfig.model_validate({**normalization.model_dump(), "lowercase": False})
 
 
 def _normalised(value: Any, kind: str, how: NormalizationConfig) -> Any:
@@ -442,7 +442,7 @@ def _aggregations(
 ) -> Aggregations:
     """The aggregations of the config, else those that the metric declares."""
     own = definition.aggregate
-    component_keys = {shown: given for given, shown in renamed.items()}
+    component_keys = {shown: key for key, shown in renamed.items()}
     by_key: Mapping[str, str] = {}
     if chosen is None:
         chosen, by_key = (own, {}) if isinstance(own, str) else ("mean", own)
@@ -458,15 +458,17 @@ def _aggregations(
     )
 
 
-def _field_paths(definition: Definition, given: dict[str, JsonValue], schema: ParseSchema | None) -> tuple[Path, ...]:
-    """The path of each field. Removes the parameters that set paths from ``given``."""
+def _field_paths(
+    definition: Definition, settings: dict[str, JsonValue], schema: ParseSchema | None
+) -> tuple[Path, ...]:
+    """The path of each field. Removes the parameters that set paths from ``settings``."""
     name = definition.plugin.name
     chosen = {item.name: item.path for item in definition.fields}
     set_by: dict[str, str] = {}
     for spelling, field_name in definition.path_parameters.items():
-        if spelling not in given:
+        if spelling not in settings:
             continue
-        path = given.pop(spelling)
+        path = settings.pop(spelling)
         if not isinstance(path, str):
             raise InputError(f"{name}: parameter '{spelling}' is {path!r}: it must be a path, written as text.")
         if field_name in set_by:

@@ -121,8 +121,8 @@ def choose(answer: str, options: Mapping[str, str], *, allow_text_match: bool = 
     if len(opening) == 1:
         return opening.pop()
     letters = reading.letters() - reader.defined(reading.text)
-    for found in (reader.bracketed(reading.text), letters, reading.mentions()):
-        if remaining := found - rejected:
+    for candidates in (reader.bracketed(reading.text), letters, reading.mentions()):
+        if remaining := candidates - rejected:
             return remaining.pop() if len(remaining) == 1 else None
     return None
 

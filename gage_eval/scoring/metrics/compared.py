@@ -10,13 +10,13 @@ from gage_eval.base.canonical import JsonValue
 from gage_eval.scoring.metrics.bind import BoundMetric
 from gage_eval.scoring.metrics.rows import Rows, Tables, keys
 
-Compared: TypeAlias = dict[tuple[int, int], dict[str, JsonValue]]
+ComparedValues: TypeAlias = dict[tuple[int, int], dict[str, JsonValue]]
 """``prediction`` and ``reference``, as far as there are any, by row index and replicate."""
 
 _SHOWN_AS = {"prediction": "prediction", "reference": "reference", "answers": "reference"}
 
 
-def compared(metric: BoundMetric, tables: Tables) -> Compared:
+def compared_values(metric: BoundMetric, tables: Tables) -> ComparedValues:
     """What the metric compares in each row of a part, before filters.
 
     Args:
@@ -30,14 +30,14 @@ def compared(metric: BoundMetric, tables: Tables) -> Compared:
     names = [fields[position].name for position in shown]
     columns = [rows.values(metric.field_paths[position], fields[position].kind) for position in shown]
     of_rows = (compared_in(names, values) for values in zip(*columns, strict=True))
-    return {key: found for key, found in zip(keys(tables["responses"]), of_rows, strict=True) if found}
+    return {key: values for key, values in zip(keys(tables["responses"]), of_rows, strict=True) if values}
 
 
 def compared_in(names: Iterable[str], args: Iterable[Any]) -> dict[str, JsonValue]:
     """``prediction`` and ``reference`` among a metric's arguments; several references are a list."""
-    found = {_SHOWN_AS[name]: value for name, value in zip(names, args, strict=True) if name in _SHOWN_AS}
+    values = {_SHOWN_AS[name]: value for name, value in zip(names, args, strict=True) if name in _SHOWN_AS}
     return {
-        name: list(found[name]) if isinstance(found[name], tuple) else found[name]
+        name: list(values[name]) if isinstance(values[name], tuple) else values[name]
         for name in ("prediction", "reference")
-        if found.get(name) is not None
+        if values.get(name) is not None
     }

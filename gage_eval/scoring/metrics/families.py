@@ -2,7 +2,7 @@
 
     @metric("close_enough", value="similarity")
     class CloseEnough(SequenceDistanceMetric):
-        def distance(self, one: str, other: str) -> float: ...
+        def distance(self, answer: str, expected: str) -> float: ...
 
 A metric may be a class instead of a function: a frozen dataclass with keyword-only fields, which are its parameters,
 and a method ``score``, whose arguments are the fields that it reads.
@@ -56,19 +56,19 @@ class SequenceDistanceMetric(ComparisonMetric):
     normalize: Literal["anls", "cer", "raw"] = "anls"
     case_sensitive: bool = False
 
-    def distance(self, one: str, other: str) -> float:
+    def distance(self, answer: str, expected: str) -> float:
         """Levenshtein's distance, unless a subclass has another."""
         from rapidfuzz.distance import Levenshtein
 
-        return Levenshtein.distance(one, other)
+        return Levenshtein.distance(answer, expected)
 
     def compare(self, prediction: str, reference: str) -> float | Score:
-        one, other = (
+        answer, expected = (
             normalise_text(text, case_sensitive=self.case_sensitive, collapse_whitespace=True)
             for text in (prediction, reference)
         )
-        distance = self.distance(one, other)
-        length = len(other) if self.normalize == "cer" else max(len(one), len(other))
+        distance = self.distance(answer, expected)
+        length = len(expected) if self.normalize == "cer" else max(len(answer), len(expected))
         value = distance if self.normalize == "raw" else max(0.0, 1 - distance / (length or 1))
         facts: dict[str, JsonValue] = {"distance": distance, "normalized": value, "strategy": self.normalize}
         return Score(value, metadata=facts)
@@ -106,12 +106,12 @@ class NumericThresholdMetric:
         return abs(number - reference) <= exact(self.tolerance)
 
     def score(self, prediction: str, reference: str) -> Score:
-        wanted, found = last_number(reference), last_number(prediction)
+        wanted, predicted = last_number(reference), last_number(prediction)
         if wanted is None:
             return Score.unscored("the reference is not a number")
-        if found is None:
+        if predicted is None:
             return Score(0.0, "unparsed", explanation="the answer holds no number", metadata={"invalid_format": True})
-        return Score(float(self.accepts(Fraction(found.value), Fraction(wanted.value))), extracted=found.text)
+        return Score(float(self.accepts(Fraction(predicted.value), Fraction(wanted.value))), extracted=predicted.text)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,5 +144,5 @@ class RankingMetric(ABC):
         if not wanted:
             return Score.unscored("there is no target")
         candidates = read_candidates(prediction, self.candidate_field)
-        value = self.of([rank for rank, one in enumerate(candidates, 1) if one in wanted], len(wanted))
+        value = self.of([rank for rank, candidate in enumerate(candidates, 1) if candidate in wanted], len(wanted))
         return Score(value) if candidates else Score.unparsed("the answer holds no candidates", value=value)

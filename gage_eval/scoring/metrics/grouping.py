@@ -114,19 +114,19 @@ def grouping(
         InputError: a path is invalid, the cluster or weight is not a field of the sample, or a slice is given
             twice.
     """
-    found = Grouping(
+    result = Grouping(
         metric_id,
         _of_sample(cluster_field, "cluster_field", metric_id),
         _of_sample(weight_field, "weight_field", metric_id),
         tuple(compile_path(text) for text in slices),
     )
-    for path in found.slices:
+    for path in result.slices:
         check_path(path, metric_id)
-    spelled = [path.canonical for path in found.slices]
-    twice = next((path.text for path in found.slices if spelled.count(path.canonical) > 1), None)
+    spelled = [path.canonical for path in result.slices]
+    twice = next((path.text for path in result.slices if spelled.count(path.canonical) > 1), None)
     if twice is not None:
         raise InputError(f"metric {metric_id}: the slice '{twice}' is given twice. Keep one.")
-    return found
+    return result
 
 
 def _of_sample(text: str | None, name: str, metric_id: str) -> Path | None:

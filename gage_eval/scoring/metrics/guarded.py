@@ -23,9 +23,9 @@ def guarded(function: Callable[..., Any], what: str, wrong: Callable[[Any], str 
 
     def call(*args: Any, **params: Any) -> Any:
         try:
-            found = function(*args, **params)
+            result = function(*args, **params)
             # The result may be an object whose methods are also plug-in code.
-            why = wrong(found)
+            why = wrong(result)
         except BaseException as error:
             if is_ours(error):
                 raise
@@ -33,16 +33,16 @@ def guarded(function: Callable[..., Any], what: str, wrong: Callable[[Any], str 
         raise_if_received()
         if why is not None:
             raise RowFailed(f"{what} gave {why}.")
-        return found
+        return result
 
     return call
 
 
-def no_text(found: Any) -> str | None:
+def no_text(result: Any) -> str | None:
     """What is wrong with what a filter of texts gives."""
-    if found is None:
+    if result is None:
         return None
-    return no_unicode(found) if isinstance(found, str) else f"{type(found).__name__}, not a text or None"
+    return no_unicode(result) if isinstance(result, str) else f"{type(result).__name__}, not a text or None"
 
 
 def no_unicode(text: str) -> str | None:
@@ -54,11 +54,11 @@ def no_unicode(text: str) -> str | None:
     return None
 
 
-def no_texts(found: Any) -> str | None:
+def no_texts(result: Any) -> str | None:
     """What is wrong with the result of a filter over replicates."""
-    if not isinstance(found, Mapping):
-        return f"{type(found).__name__}, not a mapping of positions to texts"
-    for position, text in found.items():
+    if not isinstance(result, Mapping):
+        return f"{type(result).__name__}, not a mapping of positions to texts"
+    for position, text in result.items():
         if type(position) is not int or not isinstance(text, str | None):
             return f"{{{position!r}: {type(text).__name__}}}, not positions with texts"
         if (why := no_text(text)) is not None:

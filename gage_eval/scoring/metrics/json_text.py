@@ -31,7 +31,7 @@ def find_json(text: str) -> tuple[JsonValue] | None:
     whole = _read(text.strip())
     if whole is not None:
         return whole
-    fenced = [found for block in _FENCE.findall(text[-_LONGEST:]) if (found := _read(block)) is not None]
+    fenced = [document for block in _FENCE.findall(text[-_LONGEST:]) if (document := _read(block)) is not None]
     return fenced[-1] if fenced else _among_words(text[-_LONGEST:])
 
 
@@ -45,9 +45,9 @@ def _read(text: str) -> tuple[JsonValue] | None:
 def _among_words(text: str) -> tuple[JsonValue] | None:
     """The last complete object or list; a nested one only where the outer one is not JSON."""
     for start, end in reversed(_spans(text)[-_MOST_TRIED:]):
-        found = _read(text[start:end])
-        if found is not None:
-            return found
+        document = _read(text[start:end])
+        if document is not None:
+            return document
     return None
 
 

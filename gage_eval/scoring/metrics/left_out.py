@@ -40,8 +40,8 @@ def check_nothing_left_out(
     Raises:
         InputError: the metric does not declare that it is made for such an aggregation.
     """
-    summed = next((one.name for one in aggregations.every if one.terms), None)
-    may_find_nothing = any(one.steps for one in filters) or any(map(reads_parsed, field_paths))
+    summed = next((aggregation.name for aggregation in aggregations.every if aggregation.terms), None)
+    may_find_nothing = any(pipeline.steps for pipeline in filters) or any(map(reads_parsed, field_paths))
     if summed is None or not may_find_nothing or reads_judge(definition, field_paths):
         return
     if not is_of_corpus(definition):

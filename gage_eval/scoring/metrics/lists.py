@@ -17,9 +17,9 @@ def list_items(text: str, separator: str | None = None, *, case_sensitive: bool 
     if separator:
         parts = text.split(separator)
     else:
-        found = find_json(text)
-        if found is not None and isinstance(found[0], list):
-            parts = [as_text(item) for item in found[0]]
+        document = find_json(text)
+        if document is not None and isinstance(document[0], list):
+            parts = [as_text(item) for item in document[0]]
         else:
             lines = [line for line in text.splitlines() if line.strip()]
             parts = lines if len(lines) > 1 else re.split("[,;，；、]", text)

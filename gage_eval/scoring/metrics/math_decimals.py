@@ -30,10 +30,10 @@ class Terms:
     coefficients: dict[_Product, Coefficient]
 
     def __add__(self, other: "Terms") -> "Terms":
-        found = dict(self.coefficients)
+        coefficients = dict(self.coefficients)
         for product, coefficient in other.coefficients.items():
-            found[product] = _sum(found[product], coefficient) if product in found else coefficient
-        return _small({product: value for product, value in found.items() if value != 0})
+            coefficients[product] = _sum(coefficients[product], coefficient) if product in coefficients else coefficient
+        return _small({product: value for product, value in coefficients.items() if value != 0})
 
     def __neg__(self) -> "Terms":
         return Terms({product: -value for product, value in self.coefficients.items()})
@@ -42,10 +42,10 @@ class Terms:
         return self + -other
 
     def __mul__(self, other: "Terms") -> "Terms":
-        found = Terms({})
+        result = Terms({})
         for product, value in self.coefficients.items():
-            found += Terms({_product(product, more): _times(value, by) for more, by in other.coefficients.items()})
-        return found
+            result += Terms({_product(product, more): _times(value, by) for more, by in other.coefficients.items()})
+        return result
 
     def __truediv__(self, other: "Terms") -> "Terms":
         if len(other.coefficients) != 1:
@@ -61,10 +61,10 @@ class Terms:
             NotTerms: the result is not a sum of products.
         """
         if exponent.denominator == 1 and 0 <= exponent <= _HIGHEST_POWER:
-            found = number("1")
+            result = number("1")
             for _ in range(int(exponent)):
-                found *= self
-            return found
+                result *= self
+            return result
         if len(self.coefficients) != 1:
             raise NotTerms
         ((product, value),) = self.coefficients.items()

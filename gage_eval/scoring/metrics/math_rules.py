@@ -54,17 +54,17 @@ def prm800k_equal(prediction: str, target: str) -> bool:
         return True
     if max(len(prediction), len(target)) > _LONGEST:
         return False
-    given, wanted = _prm800k(prediction), _prm800k(target)
-    if given == wanted:
+    predicted, wanted = _prm800k(prediction), _prm800k(target)
+    if predicted == wanted:
         return True
-    if not given:
+    if not predicted:
         return False
-    given_parts, wanted_parts = _parts(given), _parts(wanted)
-    if len(wanted_parts) > 1 and (given[0] != wanted[0] or given[-1] != wanted[-1]):
+    predicted_parts, wanted_parts = _parts(predicted), _parts(wanted)
+    if len(wanted_parts) > 1 and (predicted[0] != wanted[0] or predicted[-1] != wanted[-1]):
         return False
-    if len(given_parts) != len(wanted_parts):
+    if len(predicted_parts) != len(wanted_parts):
         return False
-    return all(_same_part(part, right) for part, right in zip(given_parts, wanted_parts, strict=True))
+    return all(_same_part(part, right) for part, right in zip(predicted_parts, wanted_parts, strict=True))
 
 
 def _hendrycks(text: str, *, strict: bool) -> str:
@@ -199,12 +199,12 @@ def _parts(text: str) -> list[str]:
     return [text]
 
 
-def _same_part(given: str, wanted: str) -> bool:
-    if _FRACTION.search(given) and _FRACTION.search(wanted):
-        return given == wanted
-    if _is_whole_number(given) != _is_whole_number(wanted):
+def _same_part(predicted: str, wanted: str) -> bool:
+    if _FRACTION.search(predicted) and _FRACTION.search(wanted):
+        return predicted == wanted
+    if _is_whole_number(predicted) != _is_whole_number(wanted):
         return False
-    return equal_values(given, wanted)
+    return equal_values(predicted, wanted)
 
 
 def _is_whole_number(text: str) -> bool:

@@ -37,18 +37,18 @@ def read_choice(answer: str, options: Mapping[str, str]) -> str | None:
     text = _between_spaces(answer)
     for form in ("({})", " {} "):
         named = {option: text.rfind(form.format(option)) for option in options}
-        found = {option: position for option, position in named.items() if position >= 0}
-        if found:
-            return max(found, key=found.__getitem__)
+        positions = {option: position for option, position in named.items() if position >= 0}
+        if positions:
+            return max(positions, key=positions.__getitem__)
     if len(text.split()) <= _WORDS_FOR_TEXT:
         return None
     lowered = text.lower()
-    found = {
+    positions = {
         option: position
         for option, content in options.items()
         if content and (position := lowered.rfind(content.lower())) >= 0
     }
-    return max(found, key=found.__getitem__) if found else None
+    return max(positions, key=positions.__getitem__) if positions else None
 
 
 def read_pro_choice(answer: str, options: Mapping[str, str | None]) -> str | None:
@@ -75,9 +75,9 @@ def read_pro_choice(answer: str, options: Mapping[str, str | None]) -> str | Non
     if len(text.split()) <= _WORDS_FOR_TEXT:
         return None
     lowered = text.lower()
-    found = {option: lowered.rfind(content.lower()) for option, content in options.items() if content is not None}
-    found = {option: position for option, position in found.items() if position >= 0}
-    return max(found, key=found.__getitem__) if found else None
+    positions = {option: lowered.rfind(content.lower()) for option, content in options.items() if content is not None}
+    positions = {option: position for option, position in positions.items() if position >= 0}
+    return max(positions, key=positions.__getitem__) if positions else None
 
 
 def draw_option(options: Iterable[str], sample_id: str) -> str:

@@ -49,7 +49,7 @@ class NormalizationConfig(BaseModel):
         """
         if self.unit_aliases:
             # Letters that match each other in a pattern but are not lowered to each other (ſ and s) stay unchanged.
-            text = self._pattern.sub(lambda found: self._units.get(self._cased(found[0]), found[0]), text)
+            text = self._pattern.sub(lambda match: self._units.get(self._cased(match[0]), match[0]), text)
         if self.lowercase:
             text = text.lower()
         if self.collapse_spaces:

@@ -103,11 +103,11 @@ def find_numbers(text: str) -> Iterator[Number]:
 
     Words count, English or Chinese, where the text has no number in digits: ``two hundred``, ``四十二``, ``三分之二``.
     """
-    found = False
+    any_number = False
     for number in filter(None, map(_number, _matches(text))):
-        found = True
+        any_number = True
         yield number
-    if not found:
+    if not any_number:
         yield from _in_words(text)
 
 
@@ -232,5 +232,5 @@ def _power(base: Exact, exponent: int) -> Exact | None:
 
 
 def _factor(scale: str) -> int:
-    found = next((factor for pattern, factor in _ALL_SCALES if pattern.fullmatch(scale)), None)
-    return _SHORT_SCALES[scale] if found is None else found
+    factor = next((factor for pattern, factor in _ALL_SCALES if pattern.fullmatch(scale)), None)
+    return _SHORT_SCALES[scale] if factor is None else factor

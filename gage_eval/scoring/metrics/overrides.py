@@ -19,7 +19,7 @@ from gage_eval.base.errors import InputError, closest
 from gage_eval.extend import registry
 from gage_eval.scoring.metrics.base import Score
 from gage_eval.scoring.metrics.bind import BoundMetric, bind
-from gage_eval.scoring.metrics.compared import Compared, compared
+from gage_eval.scoring.metrics.compared import ComparedValues, compared_values
 from gage_eval.scoring.metrics.rows import Tables, keys
 from gage_eval.store import Artifact
 
@@ -87,16 +87,16 @@ def score_samples(metric: BoundMetric, tables: Tables, *, known: Collection[str]
     return _in_order(pa.concat_tables(scored), tables["responses"])
 
 
-def compared_by_samples(metric: BoundMetric, tables: Tables, *, known: Collection[str] = ()) -> Compared:
-    """`compared` with the field paths that samples set. The arguments are those of `score_samples`."""
+def compared_by_samples(metric: BoundMetric, tables: Tables, *, known: Collection[str] = ()) -> ComparedValues:
+    """`compared_values` with the field paths that samples set. The arguments are those of `score_samples`."""
     if not _has_overrides(tables):
-        return compared(metric, tables)
-    found: Compared = {}
+        return compared_values(metric, tables)
+    values: ComparedValues = {}
     for override, own in _by_override(metric, tables, known):
         changed = variant(metric, override)
         if isinstance(changed, BoundMetric):
-            found |= compared(changed, own)
-    return found
+            values |= compared_values(changed, own)
+    return values
 
 
 def _has_overrides(tables: Tables) -> bool:
@@ -120,9 +120,9 @@ def _by_override(metric: BoundMetric, tables: Tables, known: Collection[str]) ->
 
 def override_of(metric: BoundMetric, config: str | None, known: Collection[str] = ()) -> Override:
     """The changes that an ``eval_config`` (JSON) makes to a metric."""
-    given = decode(config) if config is not None else {}
-    wanted = given.get("metrics")
-    judge = canonical_text(given["judge"]) if "judgments" in metric.inputs and given.get("judge") else None
+    override = decode(config) if config is not None else {}
+    wanted = override.get("metrics")
+    judge = canonical_text(override["judge"]) if "judgments" in metric.inputs and override.get("judge") else None
     if wanted is None:
         return Override(judge=judge)
     if not isinstance(wanted, Mapping):
@@ -152,7 +152,7 @@ def variant(metric: BoundMetric, override: Override) -> BoundMetric | Score:
     except InputError as error:
         return _unscored(f"{_NAMES}: {error}")
     if changed.value_keys != metric.value_keys:
-        named, wanted = (", ".join(one.value_keys) for one in (changed, metric))
+        named, wanted = (", ".join(bound.value_keys) for bound in (changed, metric))
         return _unscored(f"{_NAMES} would name the numbers {named} instead of {wanted}: set that in the config")
     # The variants share their warnings, so that each is logged once.
     return replace(changed, warned=metric.warned)
@@ -181,8 +181,8 @@ def _unusable(metric: BoundMetric, tables: Tables) -> dict[int, Override]:
     for name in sorted(metric.inputs & tables.keys()):
         table = tables[name]
         if {"row_index", "reason", "explanation"} <= {*table.column_names}:
-            found = table.filter(pc.equal(table.column("reason"), "invalid_override"))
-            rows, explanations = (found.column(column).to_pylist() for column in ("row_index", "explanation"))
+            rejected = table.filter(pc.equal(table.column("reason"), "invalid_override"))
+            rows, explanations = (rejected.column(column).to_pylist() for column in ("row_index", "explanation"))
             unusable.update(zip(rows, map(_invalid, explanations), strict=True))
     return unusable
 

@@ -59,7 +59,7 @@ class ParseField:
         exact = next((value for value in self.values if value.casefold() == wanted), None)
         if exact is not None:
             return exact
-        named = [found.casefold() for found in self._words.findall(text)]
+        named = [word.casefold() for word in self._words.findall(text)]
         return next((value for value in self.values if named and value.casefold() == named[-1]), None)
 
     @cached_property
@@ -88,27 +88,29 @@ class ParseSchema:
         text = strip_thinking(answer)
         if text is None:
             return {}
-        given = self._given(text)
-        read = {item.name: item.read(given.get(item.name)) for item in self.fields}
+        texts = self._texts_of_fields(text)
+        read = {item.name: item.read(texts.get(item.name)) for item in self.fields}
         return {name: value for name, value in read.items() if value is not None}
 
     def identity(self) -> JsonValue:
         """Its part of keys."""
         return [{"field": item.name, "type": item.type, "values": list(item.values)} for item in self.fields]
 
-    def _given(self, text: str) -> Mapping[str, Any]:
-        found = find_json(text)
-        if found is not None and isinstance(found[0], dict):
-            return found[0]
-        given: dict[str, Any] = {}
+    def _texts_of_fields(self, text: str) -> Mapping[str, Any]:
+        document = find_json(text)
+        if document is not None and isinstance(document[0], dict):
+            return document[0]
+        texts: dict[str, Any] = {}
         for line in text.splitlines():
             name, colon, value = line.partition(":")
             key = name.strip(" \t-*#`\"'").casefold()
             if colon and key in self._by_key:
-                given[self._by_key[key]] = value.strip(" \t*")
-        if not given and len(self.fields) == 1:
-            return {self.fields[0].name: found[0] if found is not None and isinstance(found[0], list) else text}
-        return given
+                texts[self._by_key[key]] = value.strip(" \t*")
+        if not texts and len(self.fields) == 1:
+            if document is not None and isinstance(document[0], list):
+                return {self.fields[0].name: document[0]}
+            return {self.fields[0].name: text}
+        return texts
 
     @cached_property
     def _by_key(self) -> dict[str, str]:

@@ -25,8 +25,8 @@ class FilterStep(PluginCall):
         """Whether it sees all replicates of a sample (`sample_filter`)."""
         return bool(self.plugin.info.get("per_sample"))
 
-    def wrong(self, found: Any) -> str | None:
-        return no_texts(found) if self.per_sample else no_text(found)
+    def wrong(self, result: Any) -> str | None:
+        return no_texts(result) if self.per_sample else no_text(result)
 
 
 @dataclass(frozen=True)
@@ -73,8 +73,8 @@ class FilterPipeline:
         for step in self.steps:
             if step.per_sample:
                 positions = list(kept)
-                found = step.function(list(kept.values()), **step.params)
-                kept = {positions[at]: text for at, text in found.items()}
+                filtered = step.function(list(kept.values()), **step.params)
+                kept = {positions[at]: text for at, text in filtered.items()}
             else:
                 kept = {
                     position: None if text is None else step.function(text, **step.params)

@@ -36,7 +36,7 @@ class PluginCall(ABC):
         return function if plugin.is_builtin else guarded(function, f"{plugin.location}()", self.wrong)
 
     @abstractmethod
-    def wrong(self, found: Any) -> str | None:
+    def wrong(self, result: Any) -> str | None:
         """What is wrong with the plug-in's result; None when nothing is."""
 
     def identity(self) -> dict[str, JsonValue]:

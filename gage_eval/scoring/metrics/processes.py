@@ -27,7 +27,7 @@ from gage_eval.store import Store
 _TASKS_KEPT = 4
 
 
-class Scored(NamedTuple):
+class ScoredRows(NamedTuple):
     """The scores of some rows.
 
     Attributes:
@@ -66,7 +66,7 @@ class ScoringProcesses:
         self._context = _Context()
         self._closed = False
 
-    def submit(self, recipe: Recipe, rows: Rows) -> "Future[Scored]":
+    def submit(self, recipe: Recipe, rows: Rows) -> "Future[ScoredRows]":
         """Score rows. After a process was killed, others are started for what is submitted then.
 
         The future raises what a metric raised, and ``BrokenProcessPool`` where a process was killed.
@@ -140,7 +140,7 @@ def _bound(recipe: Recipe) -> tuple[RowReader, list[BoundMetric]]:
     return RowReader(_store[0], inputs), [bind(**metric) for metric in metrics]
 
 
-def _work(recipe: Recipe, rows: Rows) -> Scored:
+def _work(recipe: Recipe, rows: Rows) -> ScoredRows:
     reader, metrics = _bound(recipe)
     scores = score_rows(metrics, reader.tables(rows), reader.inputs)
-    return Scored(scores, [dict(metric.warned) for metric in metrics])
+    return ScoredRows(scores, [dict(metric.warned) for metric in metrics])

@@ -103,12 +103,12 @@ class Rows:
 
     def _with_alternatives(self, path: Path, kind: FieldKind, values: Sequence[Any]) -> Sequence[Any]:
         """The reference of each response: a text, or a tuple of texts where the sample has several."""
-        found = [None if value is None else in_form(value, kind) for value in values]
+        labels = [None if value is None else in_form(value, kind) for value in values]
         if path.reads_label and "references" in self._samples.column_names:
             for sample_row, texts in _several(self._samples).items():
                 for row in self._responses_of(sample_row):
-                    found[row] = alternatives(path, found[row], texts)
-        return found
+                    labels[row] = alternatives(path, labels[row], texts)
+        return labels
 
     def _responses_of(self, sample_row: int) -> Sequence[int]:
         if self._sample_of is None:
@@ -121,14 +121,14 @@ class Rows:
 
     def missing_reason(self, path: Path, row: int) -> Reason:
         """Why the response at ``row`` is unscored when the path has no value; a table's ``reason`` comes first."""
-        one = path.input
-        if "reason" not in one.columns:
-            return one.missing
-        key = one.name, path.is_listed
+        source = path.input
+        if "reason" not in source.columns:
+            return source.missing
+        key = source.name, path.is_listed
         if key not in self._reasons:
-            self._reasons[key] = self._joined(one, ("reason",), listed=path.is_listed)[0]
+            self._reasons[key] = self._joined(source, ("reason",), listed=path.is_listed)[0]
         reason = self._reasons[key][row]
-        return (next(filter(None, reason), None) if isinstance(reason, list) else reason) or one.missing
+        return (next(filter(None, reason), None) if isinstance(reason, list) else reason) or source.missing
 
     def _read(self, path: Path) -> tuple[Sequence[Any], bool]:
         if path.root == SAMPLES_INPUT.root:
@@ -157,53 +157,53 @@ class Rows:
             values = [values[row] for row in self._sample_of if row is not None]
         return values, flat
 
-    def _joined(self, one: Input, parts: tuple[str, ...], *, listed: bool) -> tuple[Sequence[Any], bool]:
+    def _joined(self, source: Input, parts: tuple[str, ...], *, listed: bool) -> tuple[Sequence[Any], bool]:
         """A column of an input, or a value below it, one per response; and whether it is plain text.
 
         Args:
-            one: the input.
+            source: the input.
             parts: of the path.
             listed: the values of all rows of a response, as a list, instead of that of its only row.
 
         Raises:
             InputError: a response has several rows, and not all are read.
         """
-        table = self._tables.get(one.name)
+        table = self._tables.get(source.name)
         if table is None:
             return [None] * self.responses.num_rows, False
-        if one.open_column is not None and parts[0] not in one.columns:
-            parts = (one.open_column, *parts)
-        values, flat = _column(table, parts, one.json_columns)
+        if source.open_column is not None and parts[0] not in source.columns:
+            parts = (source.open_column, *parts)
+        values, flat = _column(table, parts, source.json_columns)
         if table is self.responses:
             return values, flat
         if listed:
-            rows = [[values[row] for row in group] for group in self._rows_by_response(one, table)]
+            rows = [[values[row] for row in group] for group in self._rows_by_response(source, table)]
             return [None if all(value is None for value in group) else group for group in rows], False
-        if one.name not in self._orders:
-            known = keys(table, one.key)
-            if one.listed is not None and len(set(known)) < len(known):
+        if source.name not in self._orders:
+            known = keys(table, source.key)
+            if source.listed is not None and len(set(known)) < len(known):
                 raise InputError(
-                    f"some answers have several {one.listed}, and '{one.root}.{parts[0]}' reads the only one. Read "
-                    f"'{one.listed}.{parts[0]}', the list of all."
+                    f"some answers have several {source.listed}, and '{source.root}.{parts[0]}' reads the only one. "
+                    f"Read '{source.listed}.{parts[0]}', the list of all."
                 )
-            self._orders[one.name] = positions_of(known, keys(self.responses, one.key))
-        order = self._orders[one.name]
+            self._orders[source.name] = positions_of(known, keys(self.responses, source.key))
+        order = self._orders[source.name]
         if order is not None:
             values = [None if row is None else values[row] for row in order]
         return values, flat
 
-    def _rows_by_response(self, one: Input, table: pa.Table) -> list[list[int]]:
+    def _rows_by_response(self, source: Input, table: pa.Table) -> list[list[int]]:
         """The rows of each response in an input, ordered by the columns that tell them apart."""
-        if one.name not in self._groups:
+        if source.name not in self._groups:
             groups: dict[tuple[Any, ...], list[int]] = {}
-            for row, key in enumerate(keys(table, one.key)):
+            for row, key in enumerate(keys(table, source.key)):
                 groups.setdefault(key, []).append(row)
-            apart = keys(table, one.apart)
+            apart = keys(table, source.apart)
             for group in groups.values():
                 # Nulls come first.
                 group.sort(key=lambda row: [(value is not None, value) for value in apart[row]])
-            self._groups[one.name] = [groups.get(key, []) for key in keys(self.responses, one.key)]
-        return self._groups[one.name]
+            self._groups[source.name] = [groups.get(key, []) for key in keys(self.responses, source.key)]
+        return self._groups[source.name]
 
 
 class ScoreRows:
@@ -260,13 +260,13 @@ class ScoreRows:
 
     def records(self) -> list[dict[str, Any]]:
         """The score rows so far, without keys of responses."""
-        found, start = [], 0
+        records, start = [], 0
         for _, name, status, stop, *rest in self._rows:
             values = dict(zip(self._keys[start:stop], self._items[start:stop], strict=True))
             texts = zip(("extracted", "reason", "explanation", "components", "metadata"), rest, strict=True)
-            found.append({"filter": name, "status": status, "values": values, **dict(texts)})
+            records.append({"filter": name, "status": status, "values": values, **dict(texts)})
             start = stop
-        return found
+        return records
 
     def table(self, responses: pa.Table) -> pa.Table:
         """The score rows, with the keys of their responses."""
@@ -307,8 +307,8 @@ class ScoreRows:
         components: str | None = None,
         metadata: str | None = None,
     ) -> None:
-        one = (row, name, status, len(self._keys), extracted, reason, explanation, components, metadata)
-        self._rows.append(one)
+        entry = (row, name, status, len(self._keys), extracted, reason, explanation, components, metadata)
+        self._rows.append(entry)
 
 
 def _usable(value: float) -> bool:
@@ -369,8 +369,8 @@ def alternatives(path: Path, label: Any, texts: Sequence[str]) -> Any:
     if label is None or (path.parts != ("label",) and label.strip() not in {text.strip() for text in texts}):
         return label
     own = label if path.parts == ("label",) else texts[0]
-    found = tuple(dict.fromkeys((own, *texts[1:])))
-    return found if len(found) > 1 else label
+    answers = tuple(dict.fromkeys((own, *texts[1:])))
+    return answers if len(answers) > 1 else label
 
 
 def _several(samples: pa.Table) -> dict[int, list[str]]:

@@ -42,23 +42,23 @@ class Verdict:
 class VerdictParser(PluginCall):
     """A verdict parser with its parameters."""
 
-    def wrong(self, found: Any) -> str | None:
-        if found is None:
+    def wrong(self, verdict: Any) -> str | None:
+        if verdict is None:
             return None
-        if not isinstance(found, Verdict):
-            return f"{type(found).__name__}, not a Verdict or None"
-        score: Any = found.score
+        if not isinstance(verdict, Verdict):
+            return f"{type(verdict).__name__}, not a Verdict or None"
+        score: Any = verdict.score
         if score is not None and not isinstance(score, int | float):
             return f"a Verdict whose score is {type(score).__name__}, not a number"
         if score is not None and not -_LARGEST <= score <= _LARGEST:
             return "a Verdict whose score is not a finite number"
-        answer: Any = found.answer
+        answer: Any = verdict.answer
         if answer is not None and not isinstance(answer, str):
             return f"a Verdict whose answer is {type(answer).__name__}, not a text"
         if answer is not None and (why := no_unicode(answer)) is not None:
             return f"a Verdict whose answer is {why}"
         try:
-            canonical_text(dict(found.fields))
+            canonical_text(dict(verdict.fields))
         except (TypeError, ValueError) as error:
             return f"a Verdict whose fields have no JSON form: {error}"
         return None
@@ -70,10 +70,10 @@ class VerdictParser(PluginCall):
             RowFailed: a plug-in failed, or returned something that is not a verdict. Errors of built-in parsers pass
                 through.
         """
-        found: Verdict | None = self.function(text, **self.params)
-        if found is None:
+        verdict: Verdict | None = self.function(text, **self.params)
+        if verdict is None:
             return None
-        return found if found.fields or found.answer is not None or found.score is not None else None
+        return verdict if verdict.fields or verdict.answer is not None or verdict.score is not None else None
 
 
 def verdict_parser(name: str, *, version: int = 1, one_of: Sequence[str] = ()) -> Callable[[F], F]:

@@ -93,13 +93,13 @@ def _plain(text: str) -> float | None:
 
 
 def _symbol(text: str) -> float | None:
-    found: float | None = unicodedata.numeric(text, None) if len(text) == 1 else None
-    return found
+    value: float | None = unicodedata.numeric(text, None) if len(text) == 1 else None
+    return value
 
 
 def _digit(sign: str) -> int | None:
-    found = unicodedata.digit(sign, None)
-    return _DIGIT_OF.get(sign) if found is None else found
+    value = unicodedata.digit(sign, None)
+    return _DIGIT_OF.get(sign) if value is None else value
 
 
 def _digits(text: str) -> float | None:

@@ -140,12 +140,14 @@ def task_scores(numbers: Iterable["Number"]) -> dict[str, float | None]:
     """The scores of a task's card from its numbers; of several aggregations of one the first."""
     every = list(numbers)
     values = {
-        name: len({one.value_key for one in every if one.metric_id == name})
-        for name in {one.metric_id for one in every}
+        name: len({number.value_key for number in every if number.metric_id == name})
+        for name in {number.metric_id for number in every}
     }
     scores: dict[str, float | None] = {}
-    for one in every:
-        scores.setdefault(score_key(one.metric_id, one.filter, one.value_key, values[one.metric_id]), one.value)
+    for number in every:
+        scores.setdefault(
+            score_key(number.metric_id, number.filter, number.value_key, values[number.metric_id]), number.value
+        )
     return scores
 
 
@@ -173,16 +175,16 @@ def find_primary(
         [key for key in keys if plain[key].endswith(wanted)],
         [key for key in keys if plain[key] in names],
     )
-    found = next(filter(None, searches), [])
-    if len(found) > 1:
+    matches = next(filter(None, searches), [])
+    if len(matches) > 1:
         _log.warning(
             "%sprimary_metric '%s' may be any of %s; %s is taken. Name one of them in the scoring profile.",
             owner,
             wanted,
-            ", ".join(found),
-            found[0],
+            ", ".join(matches),
+            matches[0],
         )
-    return found[0] if found else None
+    return matches[0] if matches else None
 
 
 def card_rule(

@@ -92,7 +92,7 @@ def test_a_file_of_a_folder_that_cannot_be_read_is_one_sentence(
 
 def test_a_name_that_no_folder_can_have_is_one_of_the_hub(tmp_path: Path) -> None:
     name = "owner/" + "n" * 5000
-    assert DataCache(tmp_path, given=tmp_path).hub_copy(name) is None
+    assert DataCache(tmp_path, user_folder=tmp_path).hub_copy(name) is None
     assert HubLoader({"hub": name}, tmp_path)._folder is None
 
 

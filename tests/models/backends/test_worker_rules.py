@@ -22,7 +22,7 @@ from gage_eval.models.backends.worker.chat import (
     template_variables,
     with_images,
 )
-from gage_eval.models.backends.worker.likelihood import Scored, encode_pair, entry, locate, split
+from gage_eval.models.backends.worker.likelihood import ForwardPass, encode_pair, entry, locate, split
 from gage_eval.models.backends.worker.scoring import Scoring
 from gage_eval.models.backends.worker.serve import Fatal, GivenUp, fitting
 
@@ -95,11 +95,11 @@ class Tokenizer:
         return "".join(f"[{message['content']}]" for message in messages)
 
 
-async def scored(asked: dict[str, Any], **options: Any) -> tuple[list[Scored], dict[str, Any]]:
+async def scored(asked: dict[str, Any], **options: Any) -> tuple[list[ForwardPass], dict[str, Any]]:
     """The passes of a request, and its response when each pass scores its number."""
-    passes: list[Scored] = []
+    passes: list[ForwardPass] = []
 
-    async def score(one: Scored) -> dict[str, Any]:
+    async def score(one: ForwardPass) -> dict[str, Any]:
         passes.append(one)
         return {"ll": len(passes)}
 

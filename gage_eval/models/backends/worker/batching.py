@@ -12,7 +12,7 @@ _GATHER_S = 0.005
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting(Generic[ItemT, ResultT]):
+class QueuedItem(Generic[ItemT, ResultT]):
     """An item on its way.
 
     Attributes:
@@ -46,14 +46,16 @@ class Batcher(Generic[ItemT, ResultT]):
         self._compute = compute
         self._size = batch_size
         self._is_too_large = is_too_large
-        self._waiting: list[Waiting[ItemT, ResultT]] = []
-        self._round: list[Waiting[ItemT, ResultT]] = []
+        self._waiting: list[QueuedItem[ItemT, ResultT]] = []
+        self._round: list[QueuedItem[ItemT, ResultT]] = []
         self._runner: asyncio.Task[None] | None = None
         self._thread = ThreadPoolExecutor(1)
 
     async def run(self, item: ItemT, settings: Hashable, length: int) -> ResultT:
         """The result of one item."""
-        waiting: Waiting[ItemT, ResultT] = Waiting(item, settings, length, asyncio.get_running_loop().create_future())
+        waiting: QueuedItem[ItemT, ResultT] = QueuedItem(
+            item, settings, length, asyncio.get_running_loop().create_future()
+        )
         self._waiting.append(waiting)
         if self._runner is None or self._runner.done():
             self._runner = asyncio.create_task(self._run())
@@ -65,34 +67,34 @@ class Batcher(Generic[ItemT, ResultT]):
         while batch := self._next():
             await self._one(batch)
 
-    def _next(self) -> list[Waiting[ItemT, ResultT]]:
+    def _next(self) -> list[QueuedItem[ItemT, ResultT]]:
         """The longest items of a round, with settings like the longest one's: what runs out of memory does so first.
 
         Items that arrive in the meantime wait for the next round. Otherwise, longer items could delay a short one
         forever.
         """
-        left = [one for one in self._round if not one.result.done()]
+        left = [item for item in self._round if not item.result.done()]
         if not left:
             waiting, self._waiting = self._waiting, []
-            left = sorted((one for one in waiting if not one.result.done()), key=lambda one: -one.length)
-        chosen = [one for one in left if one.settings == left[0].settings][: self._size]
+            left = sorted((item for item in waiting if not item.result.done()), key=lambda item: -item.length)
+        chosen = [item for item in left if item.settings == left[0].settings][: self._size]
         taken = set(map(id, chosen))
-        self._round = [one for one in left if id(one) not in taken]
+        self._round = [item for item in left if id(item) not in taken]
         return chosen
 
-    async def _one(self, batch: list[Waiting[ItemT, ResultT]]) -> None:
+    async def _one(self, batch: list[QueuedItem[ItemT, ResultT]]) -> None:
         loop = asyncio.get_running_loop()
         try:
-            results = await loop.run_in_executor(self._thread, self._compute, [one.item for one in batch])
+            results = await loop.run_in_executor(self._thread, self._compute, [waiting.item for waiting in batch])
         except Exception as error:  # noqa: BLE001 - each item's caller gets it
             if len(batch) > 1 and self._is_too_large(error):
                 self._size = max(1, len(batch) // 2)
                 self._round = [*batch, *self._round]
                 return
-            for one in batch:
-                if not one.result.done():
-                    one.result.set_exception(error)
+            for item in batch:
+                if not item.result.done():
+                    item.result.set_exception(error)
             return
-        for one, result in zip(batch, results, strict=True):
-            if not one.result.done():
-                one.result.set_result(result)
+        for item, result in zip(batch, results, strict=True):
+            if not item.result.done():
+                item.result.set_result(result)

@@ -41,24 +41,24 @@ def render(
     return text
 
 
-def context_of(owner: Any, asked: Mapping[str, Any]) -> str:
+def context_of(owner: Any, request: Mapping[str, Any]) -> str:
     """The text after which a likelihood request wants its choices: as it is given, or by the chat template.
 
     Args:
         owner: as in `render`.
-        asked: ``prompt``, or ``messages`` and what `template_variables` reads.
+        request: ``prompt``, or ``messages`` and what `template_variables` reads.
 
     Raises:
         Fatal: the model has no chat template.
     """
-    if "messages" not in asked:
-        return str(asked["prompt"])
-    messages = plain(asked["messages"])
+    if "messages" not in request:
+        return str(request["prompt"])
+    messages = plain(request["messages"])
     begun = messages[-1]["role"] == "assistant"
     if "image" in str(getattr(owner, "chat_template", None)):
         # A template that knows images asks each part whether it is one.
         messages = [{**message, "content": [{"type": "text", "text": message["content"]}]} for message in messages]
-    return render(owner, messages, None, template_variables(asked), begun=begun)
+    return render(owner, messages, None, template_variables(request), begun=begun)
 
 
 def template_variables(params: Mapping[str, Any]) -> dict[str, Any]:
@@ -160,12 +160,12 @@ def image_token(processor: Any) -> str:
 
 def complete(text: str, images: int, token: str) -> str:
     """A prompt with as many image tokens as there are images: missing ones in front, superfluous ones taken out."""
-    found = text.count(token)
-    if found < images:
-        return token * (images - found) + text
-    while found > images:
+    tokens = text.count(token)
+    if tokens < images:
+        return token * (images - tokens) + text
+    while tokens > images:
         before, _, after = text.rpartition(token)
-        text, found = before + after, found - 1
+        text, tokens = before + after, tokens - 1
     return text
 
 

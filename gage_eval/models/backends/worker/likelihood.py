@@ -13,7 +13,7 @@ Encode = Callable[[str], list[int]]
 
 
 @dataclass(frozen=True, slots=True)
-class Scored:
+class ForwardPass:
     """Tokens for one forward pass, and which of them count.
 
     Attributes:
@@ -33,7 +33,7 @@ def split(context: str, continuation: str) -> tuple[str, str]:
     return bare, context[len(bare) :] + continuation
 
 
-def locate(context: Sequence[int], whole: Sequence[int], prefix: int | None, max_length: int) -> Scored | None:
+def locate(context: Sequence[int], whole: Sequence[int], prefix: int | None, max_length: int) -> ForwardPass | None:
     """Find the continuation in the tokens of context and continuation together.
 
     Args:
@@ -58,10 +58,12 @@ def locate(context: Sequence[int], whole: Sequence[int], prefix: int | None, max
     dropped = max(0, len(tokens) - (max_length - 1))
     kept = tokens[dropped:]
     # A continuation that fills the window loses its first tokens, and the first one kept is what others follow.
-    return Scored(kept, max(1, start - dropped), dropped > 0) if len(kept) > 1 else None
+    return ForwardPass(kept, max(1, start - dropped), dropped > 0) if len(kept) > 1 else None
 
 
-def encode_pair(encode: Encode, context: str, continuation: str, prefix: int | None, max_length: int) -> Scored | None:
+def encode_pair(
+    encode: Encode, context: str, continuation: str, prefix: int | None, max_length: int
+) -> ForwardPass | None:
     """`split` and `locate` with a tokenizer at hand."""
     bare, rest = split(context, continuation)
     return locate(encode(bare) if bare else [], encode(bare + rest), prefix, max_length)
@@ -85,7 +87,7 @@ def by_context(entries: Sequence[Mapping[str, Any]], choices: int) -> dict[str, 
         entries: of each choice after its context, then of each without it where that was asked for.
         choices: how many there are.
     """
-    found = {"choices": entries[:choices]}
+    by_prompt = {"choices": entries[:choices]}
     if len(entries) > choices:
-        found["unconditioned"] = entries[choices:]
-    return found
+        by_prompt["unconditioned"] = entries[choices:]
+    return by_prompt

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from gage_eval.models.backends.worker.serve import Answered, Asked, NotLoaded, failed
+from gage_eval.models.backends.worker.serve import NotLoaded, WorkerRequest, WorkerResponse, failed
 
 _TEXTS = ("answer", "reasoning", "finish_reason", "error_kind")
 _COUNTS = ("prompt_tokens", "completion_tokens")
@@ -49,14 +49,14 @@ class ScriptEngine:
     def __init__(self, model: Any) -> None:
         self._model = model
 
-    async def answer(self, asked: Asked) -> Answered:
+    async def answer(self, request: WorkerRequest) -> WorkerResponse:
         """The response to ``asked["request"]``."""
         try:
             if hasattr(self._model, "ainvoke"):
-                found = await self._model.ainvoke(asked["request"])
+                result = await self._model.ainvoke(request["request"])
             else:
-                found = await _in_thread(self._model.generate, asked["request"])
-            return _response(found)
+                result = await _in_thread(self._model.generate, request["request"])
+            return _response(result)
         except BaseException as error:
             # The class may raise its own CancelledError.
             if isinstance(error, asyncio.CancelledError) and _is_cancelled():
@@ -104,7 +104,7 @@ def _is_cancelled() -> bool:
     return task is not None and task.cancelling() > 0
 
 
-def _response(found: Any) -> Answered:
+def _response(result: Any) -> WorkerResponse:
     """The fields of a response in what the class returned.
 
     Raises:
@@ -115,32 +115,32 @@ def _response(found: Any) -> Answered:
     from gage_eval.base.statuses import FINISH_STATUSES, RESPONSE_STATUSES, UNANSWERED
     from gage_eval.models.client.types import token_count, without_surrogates
 
-    if isinstance(found, str):
-        return {"status": "ok", "answer": found, "attempts": 1}
-    if not isinstance(found, Mapping):
-        raise ValueError(f"it returned {type(found).__name__}, not text or a mapping")
-    for name in found:
+    if isinstance(result, str):
+        return {"status": "ok", "answer": result, "attempts": 1}
+    if not isinstance(result, Mapping):
+        raise ValueError(f"it returned {type(result).__name__}, not text or a mapping")
+    for name in result:
         if name not in _GIVEN:
             raise ValueError(f"it returned '{name}', which is not a field of an answer.{closest(str(name), _GIVEN)}")
     for name in _TEXTS:
-        if found.get(name) is not None and not isinstance(found[name], str):
-            raise ValueError(f"its {name} is {type(found[name]).__name__}, not str")
+        if result.get(name) is not None and not isinstance(result[name], str):
+            raise ValueError(f"its {name} is {type(result[name]).__name__}, not str")
     for name in _COUNTS:
-        if found.get(name) is not None and token_count(found[name]) is None:
-            raise ValueError(f"its {name} is {found[name]!r}, which is not a count")
-    status = found.get("status")
+        if result.get(name) is not None and token_count(result[name]) is None:
+            raise ValueError(f"its {name} is {result[name]!r}, which is not a count")
+    status = result.get("status")
     if status is None:
-        status = FINISH_STATUSES.get(found.get("finish_reason") or "", "ok")
+        status = FINISH_STATUSES.get(result.get("finish_reason") or "", "ok")
     if status not in RESPONSE_STATUSES:
         raise ValueError(f"its status is {status!r}, not one of {', '.join(RESPONSE_STATUSES)}")
-    if status == "ok" and "answer" not in found and not found.get("tool_calls"):
+    if status == "ok" and "answer" not in result and not result.get("tool_calls"):
         raise ValueError("it returned neither 'answer' nor 'tool_calls'")
-    response = {"status": status, "attempts": 1, **{name: found.get(name) for name in (*_TEXTS, *_COUNTS)}}
+    response = {"status": status, "attempts": 1, **{name: result.get(name) for name in (*_TEXTS, *_COUNTS)}}
     if status in UNANSWERED:
         response["answer"] = None
     for name in _JSON:
-        if found.get(name) is not None:
-            response[name] = canonical_text(without_surrogates(found[name]))
+        if result.get(name) is not None:
+            response[name] = canonical_text(without_surrogates(result[name]))
     return response
 
 

@@ -16,9 +16,9 @@ from gage_eval.models.backends.worker.chat import (
     template_variables,
     with_images,
 )
-from gage_eval.models.backends.worker.likelihood import Scored, entry
+from gage_eval.models.backends.worker.likelihood import ForwardPass, entry
 from gage_eval.models.backends.worker.scoring import Scoring
-from gage_eval.models.backends.worker.serve import Answered, Asked, Fatal, answered, fitting
+from gage_eval.models.backends.worker.serve import Fatal, WorkerRequest, WorkerResponse, answered, fitting
 
 Tensor: TypeAlias = Any
 
@@ -95,41 +95,41 @@ class TransformersEngine:
         self._takes = frozenset(inspect.signature(own.forward).parameters)
         self._batcher: Batcher[Job, Any] = Batcher(self._compute, options["batch_size"], _is_out_of_memory)
 
-    async def answer(self, asked: Asked) -> Answered:
+    async def answer(self, request: WorkerRequest) -> WorkerResponse:
         """The response to a request."""
-        if asked["kind"] == "likelihood":
-            return await self._scoring.answer(asked, self._score)
-        job = self._job(asked)
+        if request["kind"] == "likelihood":
+            return await self._scoring.answer(request, self._score)
+        job = self._job(request)
         alone = (object(),) if job.images or job.seed is not None else ()
         settings = (json.dumps(job.params, sort_keys=True, default=str), job.stop, *alone)
-        response: Answered = await self._batcher.run(job, settings, len(job.tokens))
+        response: WorkerResponse = await self._batcher.run(job, settings, len(job.tokens))
         return response
 
     # --- what is asked
 
-    def _job(self, asked: Asked) -> Job:
-        params, stop, seed, template = _generation(asked["params"])
+    def _job(self, request: WorkerRequest) -> Job:
+        params, stop, seed, template = _generation(request["params"])
         text, images = "", list[Any]()
-        if asked["kind"] == "completion":
-            tokens = self._tokenizer(asked["prompt"])["input_ids"]
+        if request["kind"] == "completion":
+            tokens = self._tokenizer(request["prompt"])["input_ids"]
         else:
             if self._processor is not None:
-                text, images = self._with_images(asked, template)
+                text, images = self._with_images(request, template)
             else:
-                text = render(self._tokenizer, plain(asked["messages"]), asked.get("tools"), template)
+                text = render(self._tokenizer, plain(request["messages"]), request.get("tools"), template)
             tokens = self._tokenizer(text, add_special_tokens=False)["input_ids"]
         tokens = fitting(tokens, self._longest)
         wanted = int(params.get("max_new_tokens", _DEFAULT_NEW_TOKENS))
         params["max_new_tokens"] = min(self._longest - len(tokens), wanted)
         return Job(tokens, 0, params, stop, seed, text, tuple(images))
 
-    def _with_images(self, asked: Asked, template: Mapping[str, Any]) -> tuple[str, list[Any]]:
+    def _with_images(self, request: WorkerRequest, template: Mapping[str, Any]) -> tuple[str, list[Any]]:
         """The prompt of a model that sees, with as many image tokens as there are images, and the images."""
-        messages, images = with_images(asked["messages"])
+        messages, images = with_images(request["messages"])
         token = image_token(self._processor)
-        return render_seen(self._owner, messages, len(images), token, asked.get("tools"), template), images
+        return render_seen(self._owner, messages, len(images), token, request.get("tools"), template), images
 
-    async def _score(self, scored: Scored) -> dict[str, Any]:
+    async def _score(self, scored: ForwardPass) -> dict[str, Any]:
         job = Job(scored.tokens, scored.start)
         logprobs, greedy = await self._batcher.run(job, "likelihood", len(scored.tokens))
         return entry(logprobs, greedy, scored.truncated)
@@ -162,7 +162,7 @@ class TransformersEngine:
             out.append((own.gather(1, targets[:, None])[:, 0].tolist(), greedy))
         return out
 
-    def _generate_batch(self, jobs: Sequence[Job]) -> list[Answered]:
+    def _generate_batch(self, jobs: Sequence[Job]) -> list[WorkerResponse]:
         import torch
 
         first = jobs[0]
@@ -182,7 +182,7 @@ class TransformersEngine:
         ends = _end_tokens(self._model.generation_config, self._tokenizer)
         return [self._answered(job, made[row, prompt:].tolist(), ends, prompt) for row, job in enumerate(jobs)]
 
-    def _answered(self, job: Job, tokens: list[int], ends: frozenset[int], width: int) -> Answered:
+    def _answered(self, job: Job, tokens: list[int], ends: frozenset[int], width: int) -> WorkerResponse:
         stopped = next((index for index, token in enumerate(tokens) if token in ends), None)
         own = tokens if stopped is None else tokens[:stopped]
         text = self._tokenizer.decode(own, skip_special_tokens=True)

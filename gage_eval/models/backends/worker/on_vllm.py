@@ -15,9 +15,18 @@ from gage_eval.models.backends.worker.chat import (
     template_variables,
     with_images,
 )
-from gage_eval.models.backends.worker.likelihood import Scored, entry
+from gage_eval.models.backends.worker.likelihood import ForwardPass, entry
 from gage_eval.models.backends.worker.scoring import Scoring
-from gage_eval.models.backends.worker.serve import Answered, Asked, Fatal, GivenUp, Gone, answered, failed, fitting
+from gage_eval.models.backends.worker.serve import (
+    Fatal,
+    GivenUp,
+    Gone,
+    WorkerRequest,
+    WorkerResponse,
+    answered,
+    failed,
+    fitting,
+)
 
 _TOO_LONG = ("maximum model length", "max_model_len", "maximum context length", "longer than the maximum")
 
@@ -53,11 +62,11 @@ class VLLMEngine:
         self._processor: Any = None
         self._lora = _adapter(options["lora"])
 
-    async def answer(self, asked: Asked) -> Answered:
+    async def answer(self, request: WorkerRequest) -> WorkerResponse:
         """The response to a request."""
-        if asked["kind"] == "likelihood":
-            return await self._scoring.answer(asked, self._score)
-        output = await self._generate(self._prompt(asked), self._sampling(asked["params"]))
+        if request["kind"] == "likelihood":
+            return await self._scoring.answer(request, self._score)
+        output = await self._generate(self._prompt(request), self._sampling(request["params"]))
         first = output.outputs[0]
         if first.finish_reason == "abort":
             raise GivenUp(failed("aborted", "the engine gave the request up"))
@@ -66,16 +75,16 @@ class VLLMEngine:
             response["logprobs"] = json.dumps({"content": _token_logprobs(first.token_ids, first.logprobs)})
         return response
 
-    def _prompt(self, asked: Asked) -> dict[str, Any]:
-        if asked["kind"] == "completion":
-            return {"prompt_token_ids": fitting(self._tokenizer.encode(asked["prompt"]), self._longest)}
-        options = template_variables(asked["params"])
-        if asked.get("images"):
-            messages, images = with_images(asked["messages"])
+    def _prompt(self, request: WorkerRequest) -> dict[str, Any]:
+        if request["kind"] == "completion":
+            return {"prompt_token_ids": fitting(self._tokenizer.encode(request["prompt"]), self._longest)}
+        options = template_variables(request["params"])
+        if request.get("images"):
+            messages, images = with_images(request["messages"])
             processor = self._with_processor()
-            text = render_seen(processor, messages, len(images), image_token(processor), asked.get("tools"), options)
+            text = render_seen(processor, messages, len(images), image_token(processor), request.get("tools"), options)
             return {"prompt": text, "multi_modal_data": {"image": images}}
-        text = render(self._tokenizer, plain(asked["messages"]), asked.get("tools"), options)
+        text = render(self._tokenizer, plain(request["messages"]), request.get("tools"), options)
         return {"prompt_token_ids": fitting(self._tokenizer.encode(text, add_special_tokens=False), self._longest)}
 
     def _with_processor(self) -> Any:
@@ -130,7 +139,7 @@ class VLLMEngine:
             raise GivenUp(failed("aborted", "the engine gave no answer"))
         return output
 
-    async def _score(self, scored: Scored) -> dict[str, Any]:
+    async def _score(self, scored: ForwardPass) -> dict[str, Any]:
         from vllm import SamplingParams
         from vllm.sampling_params import RequestOutputKind
 
@@ -139,10 +148,11 @@ class VLLMEngine:
             max_tokens=1, temperature=0.0, prompt_logprobs=0, detokenize=False, output_kind=RequestOutputKind.FINAL_ONLY
         )
         output = await self._generate({"prompt_token_ids": scored.tokens}, sampling)
-        found = [
+        logprobs = [
             output.prompt_logprobs[index][scored.tokens[index]] for index in range(scored.start, len(scored.tokens))
         ]
-        return entry([one.logprob for one in found], all(one.rank == 1 for one in found), scored.truncated)
+        greedy = all(logprob.rank == 1 for logprob in logprobs)
+        return entry([logprob.logprob for logprob in logprobs], greedy, scored.truncated)
 
 
 def _adapter(path: str | None) -> Any:
@@ -159,7 +169,7 @@ def _token_logprobs(tokens: Any, logprobs: Any) -> list[dict[str, Any]]:
         {
             "token": candidates[token].decoded_token,
             "logprob": candidates[token].logprob,
-            "top_logprobs": [{"token": one.decoded_token, "logprob": one.logprob} for one in candidates.values()],
+            "top_logprobs": [{"token": top.decoded_token, "logprob": top.logprob} for top in candidates.values()],
         }
         for token, candidates in zip(tokens, logprobs, strict=True)
     ]

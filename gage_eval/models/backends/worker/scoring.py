@@ -7,8 +7,8 @@ from functools import partial
 from typing import Any
 
 from gage_eval.models.backends.worker.chat import context_of
-from gage_eval.models.backends.worker.likelihood import Scored, by_context, encode_pair
-from gage_eval.models.backends.worker.serve import Answered, Asked, GivenUp, failed
+from gage_eval.models.backends.worker.likelihood import ForwardPass, by_context, encode_pair
+from gage_eval.models.backends.worker.serve import GivenUp, WorkerRequest, WorkerResponse, failed
 
 
 class Scoring:
@@ -30,11 +30,13 @@ class Scoring:
         known = (options["prefix"], tokenizer.bos_token_id, tokenizer.eos_token_id)
         self._prefix: int | None = next((token for token in known if token is not None), None)
 
-    async def answer(self, asked: Asked, score: Callable[[Scored], Awaitable[Mapping[str, Any]]]) -> Answered:
+    async def answer(
+        self, request: WorkerRequest, score: Callable[[ForwardPass], Awaitable[Mapping[str, Any]]]
+    ) -> WorkerResponse:
         """The response to a likelihood request.
 
         Args:
-            asked: ``choices``, their context as `context_of` reads it, and ``unconditioned`` where it is wanted.
+            request: ``choices``, their context as `context_of` reads it, and ``unconditioned`` where it is wanted.
             score: makes the candidate's entry (`gage_eval.models.backends.worker.likelihood.entry`) of a forward pass;
                 all passes run together.
 
@@ -43,18 +45,19 @@ class Scoring:
             Fatal: the model has no chat template.
         """
         # A chat's template writes the special tokens itself.
-        passes = self._passes(context_of(self._owner, asked), asked, special=self._special and "messages" not in asked)
-        if asked.get("unconditioned") is not None:
-            passes += self._passes(asked["unconditioned"], asked, special=self._special)
+        special = self._special and "messages" not in request
+        passes = self._passes(context_of(self._owner, request), request, special=special)
+        if request.get("unconditioned") is not None:
+            passes += self._passes(request["unconditioned"], request, special=self._special)
         entries = await asyncio.gather(*map(score, passes))
-        found = by_context(entries, len(asked["choices"]))
+        logprobs = by_context(entries, len(request["choices"]))
         tokens = sum(len(scored.tokens) for scored in passes)
-        return {"status": "ok", "attempts": 1, "prompt_tokens": tokens, "logprobs": json.dumps(found)}
+        return {"status": "ok", "attempts": 1, "prompt_tokens": tokens, "logprobs": json.dumps(logprobs)}
 
-    def _passes(self, context: str, asked: Asked, *, special: bool) -> list[Scored]:
+    def _passes(self, context: str, request: WorkerRequest, *, special: bool) -> list[ForwardPass]:
         encode = partial(self._tokenizer.encode, add_special_tokens=special)
         passes = []
-        for choice in asked["choices"]:
+        for choice in request["choices"]:
             scored = encode_pair(encode, context, choice, self._prefix, self._longest)
             if scored is None:
                 raise GivenUp(failed("empty_context", "a choice or its context has no tokens"))

@@ -1,7 +1,7 @@
 """One engine behind a socket: a JSON line for each request, a JSON line for each answer, in any order.
 
-A request is ``{"id", "kind", "messages" or "prompt", "params", …}`` (`Asked`), or ``{"id", "cancel": true}`` for one
-that are not needed any more. An answer is ``{"id", "response": {…}}`` with the fields of a response, or ``{"id",
+A request is ``{"id", "kind", "messages" or "prompt", "params", …}`` (`WorkerRequest`), or ``{"id", "cancel": true}``
+if it is no longer needed. An answer is ``{"id", "response": {…}}`` with the fields of a response, or ``{"id",
 "fatal": sentence}`` when no other request can succeed either. The first line says that the model is loaded, and by
 what: ``{"runs": "vllm 0.32.0"}``; or, in one sentence, why it is not: ``{"not_loaded": sentence}``.
 """
@@ -16,8 +16,8 @@ import traceback
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
-Asked: TypeAlias = dict[str, Any]
-Answered: TypeAlias = dict[str, Any]
+WorkerRequest: TypeAlias = dict[str, Any]
+WorkerResponse: TypeAlias = dict[str, Any]
 LINE_BYTES = 512 * 2**20
 
 
@@ -36,7 +36,7 @@ class Gone(Exception):
 class GivenUp(Exception):
     """A request that gets no answer, though others do; its response says why."""
 
-    def __init__(self, response: Answered) -> None:
+    def __init__(self, response: WorkerResponse) -> None:
         super().__init__(response["error_kind"])
         self.response = response
 
@@ -50,7 +50,7 @@ class Engine(Protocol):
 
     library: str | None
 
-    async def answer(self, asked: Asked) -> Answered:
+    async def answer(self, request: WorkerRequest) -> WorkerResponse:
         """The fields of the response.
 
         Raises:
@@ -93,22 +93,22 @@ async def _serve(options: Mapping[str, Any]) -> None:
     writer.write(json.dumps({"runs": runs}).encode() + b"\n")
     under_way: dict[int, asyncio.Task[None]] = {}
     while line := await reader.readline():
-        asked = json.loads(line)
-        number = asked["id"]
-        if asked.get("cancel"):
+        request = json.loads(line)
+        number = request["id"]
+        if request.get("cancel"):
             if task := under_way.get(number):
                 task.cancel()
             continue
-        under_way[number] = asyncio.create_task(_one(engine, asked, writer))
+        under_way[number] = asyncio.create_task(_one(engine, request, writer))
         under_way[number].add_done_callback(lambda _, number=number: under_way.pop(number))  # type: ignore[misc]
     if isinstance(engine, Closes):
         await engine.close()
 
 
-async def _one(engine: Engine, asked: Asked, writer: asyncio.StreamWriter) -> None:
-    reply: dict[str, Any] = {"id": asked["id"]}
+async def _one(engine: Engine, request: WorkerRequest, writer: asyncio.StreamWriter) -> None:
+    reply: dict[str, Any] = {"id": request["id"]}
     try:
-        reply["response"] = await engine.answer(asked)
+        reply["response"] = await engine.answer(request)
     except GivenUp as given_up:
         reply["response"] = given_up.response
     except Fatal as error:
@@ -125,7 +125,7 @@ async def _one(engine: Engine, asked: Asked, writer: asyncio.StreamWriter) -> No
     await writer.drain()
 
 
-def failed(kind: str, message: str) -> Answered:
+def failed(kind: str, message: str) -> WorkerResponse:
     """The response of a row that cannot be answered."""
     return {"status": "error", "error_kind": kind, "attempts": 1, "errors": [" ".join(message.split())[:300]]}
 
@@ -143,7 +143,7 @@ def fitting(tokens: Sequence[int], longest: int) -> list[int]:
     return list(tokens)
 
 
-def answered(text: str, finish: str | None, prompt_tokens: int, completion_tokens: int) -> Answered:
+def answered(text: str, finish: str | None, prompt_tokens: int, completion_tokens: int) -> WorkerResponse:
     """The response with a text; one that reached the token limit is truncated."""
     return {
         "status": "truncated" if finish == "length" else "ok",

@@ -1,7 +1,7 @@
 """Define and register an aggregation.
 
     @aggregation("median", version=1)
-    def median(rows: Counted) -> Aggregate: ...
+    def median(rows: CountedRows) -> Aggregate: ...
 
     @mean_over_samples("best", version=3)
     def best(values: Sequence[float], scale: Scale) -> float | None: ...
@@ -91,7 +91,7 @@ def one_each(row_index: Ints) -> bool:
 
 
 @dataclass(frozen=True)
-class Counted:
+class CountedRows:
     """The score rows that count (scored and unparsed) of one filter, value key and slice.
 
     Attributes:
@@ -209,17 +209,19 @@ class Aggregation:
         """Its part of keys."""
         return [self.plugin.identity(), dict(self.arguments)]
 
-    def compute(self, rows: Counted) -> dict[str, Aggregate]:
+    def compute(self, rows: CountedRows) -> dict[str, Aggregate]:
         """The numbers by the suffix to the value key: none, or ``=B`` for one of several."""
         if self.plugin.is_builtin:
-            found = self.plugin.obj(rows, **self.arguments)
-            return {"": found} if isinstance(found, Aggregate) else dict(found)
+            result = self.plugin.obj(rows, **self.arguments)
+            return {"": result} if isinstance(result, Aggregate) else dict(result)
         what = f"{self.plugin.location}()"
         with plugin_errors(what):
-            found = self.plugin.obj(rows, **self.arguments)
-            numbers = {"": found} if isinstance(found, Aggregate) else found
-            if not isinstance(numbers, Mapping) or not all(isinstance(one, Aggregate) for one in numbers.values()):
-                raise PluginError(f"{what} gave {type(found).__name__}, not an Aggregate or a mapping of them.")
+            result = self.plugin.obj(rows, **self.arguments)
+            numbers = {"": result} if isinstance(result, Aggregate) else result
+            if not isinstance(numbers, Mapping) or not all(
+                isinstance(number, Aggregate) for number in numbers.values()
+            ):
+                raise PluginError(f"{what} gave {type(result).__name__}, not an Aggregate or a mapping of them.")
             for suffix, number in numbers.items():
                 if (why := _no_number(number)) is not None:
                     raise PluginError(f"{what} gave an Aggregate whose {why}.")
@@ -232,20 +234,20 @@ def _is_text(value: Any) -> bool:
     return isinstance(value, str) and visible(value) == value
 
 
-def _no_number(found: Aggregate) -> str | None:
+def _no_number(aggregate: Aggregate) -> str | None:
     """Which part of an aggregate is not a number; None when all are."""
     for name in ("value", "stderr", "low", "high", "samples"):
-        value = getattr(found, name)
+        value = getattr(aggregate, name)
         if value is None:
             continue
         if not isinstance(value, int | float):
             return f"{name} is {type(value).__name__}, not a number"
         if not -_LARGEST <= value <= _LARGEST:
             return f"{name} is not a finite number"
-    if found.samples is not None and not (type(found.samples) is int and 0 <= found.samples < 2**63):
+    if aggregate.samples is not None and not (type(aggregate.samples) is int and 0 <= aggregate.samples < 2**63):
         return "samples is not a count"
-    if found.interval is not None and (
-        not isinstance(found.interval, str) or visible(found.interval) != found.interval
+    if aggregate.interval is not None and (
+        not isinstance(aggregate.interval, str) or visible(aggregate.interval) != aggregate.interval
     ):
         return "interval is not a text"
     return None
@@ -265,15 +267,15 @@ def aggregation(
     libraries: Sequence[str] = (),
     per_sample: Callable[..., float | None] | None = None,
 ) -> Callable[[F], F]:
-    """Decorator: register a function of `Counted` that returns an `Aggregate`, or several by suffix.
+    """Decorator: register a function of `CountedRows` that returns an `Aggregate`, or several by suffix.
 
     Args:
         name: the name used in configs; ``{k}`` in it stands for a whole number, the parameter ``k``.
         version: increase it whenever a result can change.
         clusters: it supports clusters; otherwise a cluster field is refused.
         weights: it supports weights; otherwise a weight field is refused.
-        terms: it needs `Counted.terms`.
-        categories: it needs `Counted.categories`.
+        terms: it needs `CountedRows.terms`.
+        categories: it needs `CountedRows.categories`.
         keeps_scale: its number is on the scale of the values, so that more is better where it is for them.
         counts_right: it counts right answers; a metric by which no answer is right is refused.
         largest: the largest number that its name may hold.
@@ -310,7 +312,7 @@ def mean_over_samples(
     """
 
     def register(per_sample: F) -> F:
-        def aggregate(rows: Counted, **arguments: int) -> Aggregate:
+        def aggregate(rows: CountedRows, **arguments: int) -> Aggregate:
             reduce = partial(per_sample, scale=rows.scale, **arguments)
             return mean_of(rows.reduced(lambda values: reduce(values.tolist()), SHARE if counts_right else None))
 
@@ -413,7 +415,7 @@ def weighted_mean_of(samples: Samples) -> Aggregate:
     return Aggregate(average, stderr, low, high, "t", len(values))
 
 
-def summed_terms(rows: Counted) -> tuple[Floats, Ints]:
+def summed_terms(rows: CountedRows) -> tuple[Floats, Ints]:
     """The sums of each sample (or cluster), and the number of samples in each.
 
     Rows without terms are left out.
@@ -434,7 +436,7 @@ def summed_terms(rows: Counted) -> tuple[Floats, Ints]:
     return np.stack(sums, axis=1) if sums and count else np.empty((0, terms.shape[1])), sizes
 
 
-def corpus_number(rows: Counted, statistic: Callable[[Floats], float]) -> Aggregate:
+def corpus_number(rows: CountedRows, statistic: Callable[[Floats], float]) -> Aggregate:
     """A statistic of the sums of all rows' terms, with a seeded bootstrap over samples (over clusters, if any).
 
     Args:

@@ -3,12 +3,12 @@
 import math
 from dataclasses import replace
 
-from gage_eval.scoring.metrics.aggregations.base import Aggregate, Counted, Floats, aggregation, summed_terms
+from gage_eval.scoring.metrics.aggregations.base import Aggregate, CountedRows, Floats, aggregation, summed_terms
 from gage_eval.stats import ratio_stderr, t_interval
 
 
 @aggregation("ratio", version=2, clusters=True, terms=True)
-def ratio(rows: Counted) -> Aggregate:
+def ratio(rows: CountedRows) -> Aggregate:
     """Σa/Σb with the linearised standard error of a ratio and Student's interval, over samples or clusters.
 
     A metric leaves ``components={value key: [a, b]}``: for example instructions followed and given, or bits and bytes.
@@ -16,15 +16,15 @@ def ratio(rows: Counted) -> Aggregate:
     sums, sizes = summed_terms(rows)
     if not len(sums):
         return Aggregate(None, samples=0)
-    found = _ratio(sums[:, 0], sums[:, 1], int(sizes.sum()))
-    if found.value is None or found.low is None or found.high is None:
-        return found
-    low, high = rows.scale.clipped(found.value, found.low, found.high)
-    return replace(found, low=low, high=high)
+    estimate = _ratio(sums[:, 0], sums[:, 1], int(sizes.sum()))
+    if estimate.value is None or estimate.low is None or estimate.high is None:
+        return estimate
+    low, high = rows.scale.clipped(estimate.value, estimate.low, estimate.high)
+    return replace(estimate, low=low, high=high)
 
 
 @aggregation("perplexity", version=2, clusters=True, terms=True)
-def perplexity(rows: Counted) -> Aggregate:
+def perplexity(rows: CountedRows) -> Aggregate:
     """exp(−Σll/Σsize): word perplexity for sizes in words, byte perplexity for bytes.
 
     A metric leaves ``components={value key: [ll, size]}``. The interval is that of the exponent, so it is not

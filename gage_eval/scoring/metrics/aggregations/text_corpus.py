@@ -3,11 +3,11 @@
 from functools import cache
 from typing import Any
 
-from gage_eval.scoring.metrics.aggregations.base import Aggregate, Counted, Floats, aggregation, corpus_number
+from gage_eval.scoring.metrics.aggregations.base import Aggregate, CountedRows, Floats, aggregation, corpus_number
 
 
 @aggregation("corpus_bleu", version=1, clusters=True, terms=True, libraries=("sacrebleu",))
-def corpus_bleu(rows: Counted) -> Aggregate:
+def corpus_bleu(rows: CountedRows) -> Aggregate:
     """BLEU of all sentences' n-gram counts: exponential smoothing, no effective order (sacrebleu's default).
 
     A metric leaves ``components={value key: [matches by order, n-grams by order, length, reference length]}``.
@@ -17,7 +17,7 @@ def corpus_bleu(rows: Counted) -> Aggregate:
 
 
 @aggregation("corpus_chrf", version=1, clusters=True, terms=True, libraries=("sacrebleu",))
-def corpus_chrf(rows: Counted) -> Aggregate:
+def corpus_chrf(rows: CountedRows) -> Aggregate:
     """chrF2 of all sentences' n-gram counts (sacrebleu).
 
     A metric leaves ``components={value key: [n-grams of answer, of reference, shared]}``, three by three for each
@@ -27,7 +27,7 @@ def corpus_chrf(rows: Counted) -> Aggregate:
 
 
 @aggregation("corpus_ter", version=1, clusters=True, terms=True)
-def corpus_ter(rows: Counted) -> Aggregate:
+def corpus_ter(rows: CountedRows) -> Aggregate:
     """100 · Σ edits / Σ reference length; 100 where there are edits and no reference (sacrebleu).
 
     A metric leaves ``components={value key: [edits, reference length]}``. Bootstrap over samples.
@@ -40,7 +40,7 @@ def _bleu(sums: Floats) -> float:
 
     counts = [round(number) for number in sums.tolist()]
     orders = len(counts) // 2 - 1
-    found = BLEU.compute_bleu(
+    bleu = BLEU.compute_bleu(
         counts[:orders],
         counts[orders:-2],
         counts[-2],
@@ -48,7 +48,7 @@ def _bleu(sums: Floats) -> float:
         smooth_method="exp",
         max_ngram_order=orders,
     )
-    return float(found.score)
+    return float(bleu.score)
 
 
 def _chrf(sums: Floats) -> float:

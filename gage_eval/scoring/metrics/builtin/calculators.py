@@ -48,19 +48,19 @@ def number(
     reference, whichever is larger. An answer without a number is unparsed: 0, 0, and no distance. A distance of more
     than 1e305 is not given either.
     """
-    wanted, found = last_number(reference), last_number(prediction)
+    wanted, predicted = last_number(reference), last_number(prediction)
     if wanted is None:
         return Score.unscored("the reference is not a number")
-    if found is None:
+    if predicted is None:
         nothing = {f"{name}_within_tol": 0.0, f"{name}_exact": 0.0}
         return Score.unparsed("the answer holds no number", value=nothing)
     target = wanted.resolved(percent=percent)
-    off = abs(Fraction(found.resolved(percent=percent) - target))
+    off = abs(Fraction(predicted.resolved(percent=percent) - target))
     leeway = max(exact(tolerance), abs(exact(relative_tolerance) * target))
     values = {f"{name}_within_tol": float(off <= leeway), f"{name}_exact": float(off == 0)}
     if off <= _FARTHEST:
         values[f"{name}_abs_error"] = float(off)
-    return Score(values, extracted=found.text)
+    return Score(values, extracted=predicted.text)
 
 
 @metric(
@@ -90,16 +90,16 @@ def list_calculator(
     ``ordered``. Two empty lists are equal. An answer without items, where there should be some, is unparsed.
     """
     wanted = list_items(reference, separator, case_sensitive=case_sensitive)
-    given = list_items(prediction, separator, case_sensitive=case_sensitive)
+    items = list_items(prediction, separator, case_sensitive=case_sensitive)
     keys = (f"{name}_precision", f"{name}_recall", f"{name}_f1", f"{name}_exact")
-    if not given and wanted:
+    if not items and wanted:
         return Score.unparsed("the answer lists nothing", value=dict.fromkeys(keys, 0.0))
-    if not given:
+    if not items:
         return Score(dict.fromkeys(keys, 1.0))
-    bag, right = Counter(given), Counter(wanted)
+    bag, right = Counter(items), Counter(wanted)
     shared = (bag & right).total()
-    same = given == wanted if ordered else bag == right
-    values = (shared / len(given), shared / len(wanted) if wanted else 0.0, f1(bag, right), float(same))
+    same = items == wanted if ordered else bag == right
+    values = (shared / len(items), shared / len(wanted) if wanted else 0.0, f1(bag, right), float(same))
     return Score(dict(zip(keys, values, strict=True)))
 
 
@@ -112,10 +112,10 @@ def field_completeness(
     Fields are dotted paths (``address.city``). A field does not count as filled in when it is missing, null, an empty
     list or object, or text with only white space. An answer without JSON is unparsed.
     """
-    found = find_json(prediction)
-    if found is None:
+    document = find_json(prediction)
+    if document is None:
         return Score.unparsed("the answer holds no JSON")
-    missing = [path for path in fields if _is_empty(walk(found[0], path))]
+    missing = [path for path in fields if _is_empty(walk(document[0], path))]
     note = f"not filled in: {', '.join(missing)}" if missing else None
     return Score({name: 1 - len(missing) / len(fields)}, explanation=note)
 

@@ -30,9 +30,9 @@ def ifeval(prediction: str, instructions: JsonValue, arguments: JsonValue) -> Sc
     if not isinstance(instructions, list) or not isinstance(arguments, list) or not instructions:
         return Score.unscored("instruction_id_list and kwargs are not lists")
     names = [str(name) for name in instructions]
-    given = [item if isinstance(item, Mapping) else {} for item in arguments]
+    kwargs = [item if isinstance(item, Mapping) else {} for item in arguments]
     try:
-        followed = follow(prediction, names, given)
+        followed = follow(prediction, names, kwargs)
     except ValueError as error:
         return Score.unscored(str(error))
     broken = [name for name, follows in zip(names, followed.strict, strict=True) if not follows]

@@ -39,11 +39,11 @@ def judge_score(judge: JsonValue) -> Score:
 )
 def judge_rating(text: str) -> Score:
     """The judge's ``[[n]]``, as MT-bench reads it (filter ``rating``); unscored without one."""
-    found = rating(text)
+    rated = rating(text)
     return (
         Score.unscored("the judge gave no rating", reason="no_verdict")
-        if found is None
-        else Score(float(found), extracted=found)
+        if rated is None
+        else Score(float(rated), extracted=rated)
     )
 
 

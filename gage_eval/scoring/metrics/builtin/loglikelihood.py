@@ -134,4 +134,4 @@ def _bytes(text: str) -> int:
 def _gains(question: Question) -> list[float]:
     if not question.unconditioned:
         raise ValueError("the response has no unconditioned log-likelihoods")
-    return [given.ll - alone.ll for given, alone in zip(question.choices, question.unconditioned, strict=True)]
+    return [choice.ll - alone.ll for choice, alone in zip(question.choices, question.unconditioned, strict=True)]

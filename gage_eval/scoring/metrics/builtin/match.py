@@ -60,9 +60,9 @@ def pattern(
         return Score.unparsed("the pattern is not found")
     groups = [group for group in (hit.groups() or (hit[0],)) if group is not None]
     wanted = {target.lower() for target in answers} if ignore_case else set(answers)
-    found = [group for group in groups if (group.lower() if ignore_case else group) in wanted]
-    right = len(found) == len(groups) if match_all else bool(found)
-    shown = next(iter(found), None) or next(iter(groups), None)
+    matches = [group for group in groups if (group.lower() if ignore_case else group) in wanted]
+    right = len(matches) == len(groups) if match_all else bool(matches)
+    shown = next(iter(matches), None) or next(iter(groups), None)
     return Score(float(right), extracted=shown)
 
 
@@ -86,13 +86,13 @@ def _matches(text: str, target: str, location: str, ignore_case: bool, numeric: 
 def _matches_number(answer: str, value: str, wanted: str, location: str) -> tuple[str, bool]:
     if location == "exact":
         whole = written_number(value)
-        found = value if whole is None else _five_digits(whole)
-        return found, found == wanted
+        number = value if whole is None else _five_digits(whole)
+        return number, number == wanted
     words = value.split()
     if location == "any":
         return (wanted, True) if wanted in _numbers(words) else (answer, False)
-    found = next(_numbers(words if location == "begin" else reversed(words)), "")
-    return found, found == wanted
+    number = next(_numbers(words if location == "begin" else reversed(words)), "")
+    return number, number == wanted
 
 
 def _undecorated(text: str) -> str:

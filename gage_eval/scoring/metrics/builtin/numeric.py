@@ -44,13 +44,13 @@ def numeric_match(
     wanted = pick(reference)
     if wanted is None:
         return Score.unscored("the reference is not a number")
-    found = pick(prediction)
-    if found is None:
+    predicted = pick(prediction)
+    if predicted is None:
         return Score(fallback, "unparsed", explanation="the answer holds no number", metadata={"invalid_format": True})
     target = wanted.resolved(percent=percent)
-    value = found.resolved(percent=percent)
+    value = predicted.resolved(percent=percent)
     relative = relative_tolerance
-    if relative is None and not tolerance and (wanted.rounded or found.rounded):
+    if relative is None and not tolerance and (wanted.rounded or predicted.rounded):
         relative = _FLOAT_NOISE
     leeway = max(exact(tolerance), abs(exact(relative or 0.0) * target)) if tolerance or relative else 0
     if range is not None and not exact(range[0]) <= value <= exact(range[1]):
@@ -61,4 +61,4 @@ def numeric_match(
         right = value <= target + leeway
     else:
         right = -leeway <= value - target <= leeway
-    return Score(float(right), extracted=found.text)
+    return Score(float(right), extracted=predicted.text)

@@ -50,8 +50,8 @@ def ranking(
         values = {key: values[key]}
     if not candidates:
         return Score.unparsed("the answer holds no candidates", value=values)
-    found = None if rank is None else candidates[rank - 1]
-    return Score(values, extracted=found, metadata={"hit_rank": rank, "k": k})
+    hit = None if rank is None else candidates[rank - 1]
+    return Score(values, extracted=hit, metadata={"hit_rank": rank, "k": k})
 
 
 def read_candidates(answer: str, candidate_field: str | None) -> list[str]:

@@ -32,8 +32,8 @@ def rouge(prediction: str, answers: Sequence[str], *, use_stemmer: bool = False)
     longest = max(_words(answer) for answer in answers)
     if (cells := longest * _words(prediction)) > _MOST_CELLS:
         return Score.unscored(f"words of answer × words of reference are {cells:,}, more than {_MOST_CELLS:,}")
-    found = _scorer(use_stemmer).score_multi(list(answers), prediction)
-    return Score({kind: float(found[kind].fmeasure) for kind in _KINDS})
+    scores = _scorer(use_stemmer).score_multi(list(answers), prediction)
+    return Score({kind: float(scores[kind].fmeasure) for kind in _KINDS})
 
 
 def _words(text: str) -> int:

@@ -18,10 +18,10 @@ def squad(answers: Sequence[str], prediction: str | None = None) -> Score:
         return Score.unscored("there is no reference")
     if prediction is None:
         return Score.unparsed("there is no answer")
-    given = squad_normalised(prediction)
+    normalised = squad_normalised(prediction)
     wanted = [squad_normalised(answer) for answer in answers]
-    words = Counter(given.split())
-    return Score({"em": float(given in wanted), "f1": max(f1(words, Counter(text.split())) for text in wanted)})
+    words = Counter(normalised.split())
+    return Score({"em": float(normalised in wanted), "f1": max(f1(words, Counter(text.split())) for text in wanted)})
 
 
 @metric(
@@ -43,12 +43,12 @@ def token_f1(prediction: str, answers: Sequence[str], *, stop_words: Sequence[st
     wanted = [answer for answer in answers if answer[:1].strip()]
     if not wanted:
         return Score.unscored("there is no reference")
-    given, bag = _words(prediction, stop_words)
+    predicted, bag = _words(prediction, stop_words)
     right = [_words(answer, stop_words) for answer in wanted]
     return Score(
         {
             "f1": max(f1(bag, other) for _, other in right),
-            "exact": float(bool(given) and any(words == given for words, _ in right)),
+            "exact": float(bool(predicted) and any(words == predicted for words, _ in right)),
         }
     )
 

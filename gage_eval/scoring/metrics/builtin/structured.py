@@ -55,11 +55,11 @@ def json_schema(
     if not isinstance(wanted, Mapping | bool):
         return Score.unscored("there is no schema: set the parameter schema, or sample.metadata.json_schema")
     validator = _validator(canonical_text(wanted))
-    found = find_json(prediction) if extract else _whole(prediction)
-    if found is None:
+    document = find_json(prediction) if extract else _whole(prediction)
+    if document is None:
         return Score.unparsed("the answer holds no JSON")
     try:
-        errors = list(islice(validator.iter_errors(found[0]), _MOST_ERRORS))
+        errors = list(islice(validator.iter_errors(document[0]), _MOST_ERRORS))
     except RecursionError:
         return Score.unparsed("the answer's JSON is nested too deep")
     reasons = "; ".join(f"{error.json_path}: {error.message[:200]}" for error in errors)

@@ -39,8 +39,8 @@ def bleu(
     if not answers:
         return Score.unscored("there is no reference")
     scorer = _bleu(tokenize, lowercase, smooth_method, smooth_value, effective_order)
-    found = scorer.sentence_score(prediction, list(answers))
-    return Score(float(found.score), components={"bleu": [*found.counts, *found.totals, found.sys_len, found.ref_len]})
+    score = scorer.sentence_score(prediction, list(answers))
+    return Score(float(score.score), components={"bleu": [*score.counts, *score.totals, score.sys_len, score.ref_len]})
 
 
 @metric(
@@ -87,21 +87,21 @@ def ter(prediction: str, answers: Sequence[str], *, normalized: bool = False, ca
     if not answers:
         return Score.unscored("there is no reference")
     scorer = _ter(normalized, case_sensitive)
-    given, *wanted = (scorer._preprocess_segment(text).split() for text in (prediction, *answers))
-    if len(given) * max(map(len, wanted)) > _MOST_FOR_SHIFTS:
-        edits, length = _without_shifts(given, wanted)
+    hypothesis, *wanted = (scorer._preprocess_segment(text).split() for text in (prediction, *answers))
+    if len(hypothesis) * max(map(len, wanted)) > _MOST_FOR_SHIFTS:
+        edits, length = _without_shifts(hypothesis, wanted)
         note = "too long to search for shifts: counted as edits of single words"
     else:
-        found = scorer.sentence_score(prediction, list(answers))
-        edits, length, note = float(found.num_edits), float(found.ref_length), None
+        score = scorer.sentence_score(prediction, list(answers))
+        edits, length, note = float(score.num_edits), float(score.ref_length), None
     rate = 100 * edits / length if length else 100.0 * (edits > 0)
     return Score(rate, explanation=note, components={"ter": [edits, length]})
 
 
-def _without_shifts(given: Sequence[str], wanted: Sequence[Sequence[str]]) -> tuple[float, float]:
+def _without_shifts(hypothesis: Sequence[str], wanted: Sequence[Sequence[str]]) -> tuple[float, float]:
     from rapidfuzz.distance import Levenshtein
 
-    edits = min(Levenshtein.distance(given, words) for words in wanted)
+    edits = min(Levenshtein.distance(hypothesis, words) for words in wanted)
     return float(edits), sum(len(words) for words in wanted) / len(wanted)
 
 

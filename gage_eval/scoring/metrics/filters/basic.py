@@ -31,12 +31,12 @@ def regex(
     if match is None:
         return None
     if group is not None:
-        found = match[group]
+        text_of_group = match[group]
     elif match.re.groups:
-        found = next((part for part in match.groups() if part), None)
+        text_of_group = next((part for part in match.groups() if part), None)
     else:
-        found = match[0]
-    return (found or "").strip() or None
+        text_of_group = match[0]
+    return (text_of_group or "").strip() or None
 
 
 @text_filter("strip_thinking", version=1)

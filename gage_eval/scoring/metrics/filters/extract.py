@@ -30,10 +30,10 @@ def json_field(text: str, *, field: str) -> str | None:
 
     The answer may be JSON, contain it in a fenced block, or contain it among other text: the last object counts.
     """
-    found = find_json(text)
-    if found is None:
+    document = find_json(text)
+    if document is None:
         return None
-    value = walk(found[0], field)
+    value = walk(document[0], field)
     return None if value is MISSING or value is None else as_text(value)
 
 
@@ -56,21 +56,21 @@ def answer(text: str, *, kind: Literal["letter", "word", "line"] = "line") -> st
     """
     if kind == "line":
         return _last_line(text)
-    found = None
-    for found in _ANSWER.finditer(text):  # noqa: B007  # the last one stays
+    marker = None
+    for marker in _ANSWER.finditer(text):  # noqa: B007  # the last one stays
         pass
-    if found is None:
+    if marker is None:
         return None
     if kind == "letter":
-        letter = _LETTER.match(text, found.end())
+        letter = _LETTER.match(text, marker.end())
         return None if letter is None else letter[0]
-    return _word_at_line_end(text, found.end())
+    return _word_at_line_end(text, marker.end())
 
 
 def _last_line(text: str) -> str | None:
     end = len(text.rstrip())
     last_line = text.rfind("\n", 0, end)
-    marker = next((found for found in _ANSWER.finditer(text) if last_line < found.end() < end), None)
+    marker = next((match for match in _ANSWER.finditer(text) if last_line < match.end() < end), None)
     return None if marker is None else text[marker.end() : end]
 
 
@@ -82,8 +82,8 @@ def _word_at_line_end(text: str, start: int) -> str | None:
     gap = behind[: len(behind) - len(behind.lstrip())]
     if behind.strip() and "\n" not in gap:
         return None
-    found = word[0]
-    return found[:-1] if len(found) > 1 and found[-1] in _END_MARKS else found
+    token = word[0]
+    return token[:-1] if len(token) > 1 and token[-1] in _END_MARKS else token
 
 
 @text_filter("letters", version=1)

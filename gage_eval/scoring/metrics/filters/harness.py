@@ -11,8 +11,8 @@ _FLEXIBLE = re.compile(r"(-?[$0-9.,]{2,})|(-?[0-9]+)")
 @text_filter("strict-match", version=1)
 def strict_match(text: str) -> str | None:
     """The number after the first ``####``, as the lm-eval harness reads GSM8K (task version 3)."""
-    found = _STRICT.search(text)
-    return None if found is None else found[1]
+    match = _STRICT.search(text)
+    return None if match is None else match[1]
 
 
 @text_filter("flexible-extract", version=1)
@@ -21,7 +21,7 @@ def flexible_extract(text: str) -> str | None:
 
     Runs of digits, ``$``, ``.`` and ``,`` count as numbers there: ``42.`` keeps its point, and ``..`` is one.
     """
-    found = None
-    for found in _FLEXIBLE.finditer(text):  # noqa: B007  # the last one stays
+    match = None
+    for match in _FLEXIBLE.finditer(text):  # noqa: B007  # the last one stays
         pass
-    return None if found is None else found[0]
+    return None if match is None else match[0]

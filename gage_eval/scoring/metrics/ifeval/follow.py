@@ -9,7 +9,7 @@ from gage_eval.scoring.metrics.ifeval.instructions import INSTRUCTIONS
 
 
 @dataclass(frozen=True, slots=True)
-class Followed:
+class Compliance:
     """One flag per instruction, in their order.
 
     Attributes:
@@ -21,7 +21,7 @@ class Followed:
     loose: tuple[bool, ...]
 
 
-def follow(response: str, names: Sequence[str], kwargs: Sequence[Mapping[str, Any]]) -> Followed:
+def follow(response: str, names: Sequence[str], kwargs: Sequence[Mapping[str, Any]]) -> Compliance:
     """Check a response against its instructions.
 
     Args:
@@ -34,21 +34,21 @@ def follow(response: str, names: Sequence[str], kwargs: Sequence[Mapping[str, An
     """
     if len(names) != len(kwargs):
         raise ValueError(f"there are {len(names)} instructions, but {len(kwargs)} sets of arguments")
-    checks = [_bound(name, given) for name, given in zip(names, kwargs, strict=True)]
+    checks = [_bound(name, arguments) for name, arguments in zip(names, kwargs, strict=True)]
     variants = list(dict.fromkeys(_variants(response)))
     strict = tuple(bool(response.strip()) and check(response) for check in checks)
     loose = tuple(
         follows or any(bool(variant.strip()) and check(variant) for variant in variants)
         for follows, check in zip(strict, checks, strict=True)
     )
-    return Followed(strict, loose)
+    return Compliance(strict, loose)
 
 
-def _bound(name: str, given: Mapping[str, Any]) -> Callable[[str], bool]:
+def _bound(name: str, arguments: Mapping[str, Any]) -> Callable[[str], bool]:
     instruction = INSTRUCTIONS.get(name)
     if instruction is None:
         raise ValueError(f"there is no instruction {name!r}")
-    return partial(instruction.check, **instruction.arguments(given))
+    return partial(instruction.check, **instruction.arguments(arguments))
 
 
 def _variants(response: str) -> Iterator[str]:

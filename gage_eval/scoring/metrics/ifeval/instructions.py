@@ -24,16 +24,16 @@ class Instruction:
     check: Check
     needs: tuple[str, ...]
 
-    def arguments(self, given: Mapping[str, Any]) -> dict[str, Any]:
+    def arguments(self, kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """The check's arguments from ``given``, which may also hold others and nulls.
 
         Raises:
             ValueError: an argument is missing. The official script would draw it at random.
         """
-        missing = [name for name in self.needs if given.get(name) is None]
+        missing = [name for name in self.needs if kwargs.get(name) is None]
         if missing:
             raise ValueError(f"instruction {self.name} lacks {', '.join(missing)}")
-        return {name: given[name] for name in self.needs}
+        return {name: kwargs[name] for name in self.needs}
 
 
 INSTRUCTIONS: dict[str, Instruction] = {}

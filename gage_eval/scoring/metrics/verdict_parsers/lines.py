@@ -21,8 +21,8 @@ def default(text: str) -> Verdict | None:
     ``[[n]]`` the score.
     """
     lines = [line.strip() for line in text.splitlines()]
-    answers = [found[1] for line in lines if (found := _ANSWER.fullmatch(line))]
-    scores = [found[1] for line in lines if (found := _SCORE.fullmatch(line))]
+    answers = [match[1] for line in lines if (match := _ANSWER.fullmatch(line))]
+    scores = [match[1] for line in lines if (match := _SCORE.fullmatch(line))]
     score = scores[-1] if scores else double_bracketed(text)
     number = math.nan if score is None else float(score)
     return Verdict(answers[-1] if answers else pairwise_verdict(text), number if math.isfinite(number) else None)
@@ -34,9 +34,9 @@ def two_ratings(text: str) -> Verdict | None:
 
     The form of FastChat's first pairwise reviews. The ratings are ``judge_output.rating_a`` and ``rating_b``.
     """
-    found = _TWO_RATINGS.fullmatch(text.split("\n", 1)[0].strip())
-    if found is None:
+    match = _TWO_RATINGS.fullmatch(text.split("\n", 1)[0].strip())
+    if match is None:
         return None
-    first, second = float(found[1]), float(found[2])
+    first, second = float(match[1]), float(match[2])
     answer = "tie" if first == second else "A" if first > second else "B"
     return Verdict(answer, fields={"rating_a": first, "rating_b": second})
