@@ -64,7 +64,7 @@ def test_a_night_asks_again_what_the_night_before_asked(asked: Nightly, tmp_path
     night_of(asked, tmp_path, FIRST)
     # Both models have the same recorded answers, so one of them may take those of the other.
     runs = [cell.run for cell in night_of(asked, tmp_path, SECOND).cells]
-    assert ["load", "standardize", "preprocess"] in [run.summary.run.cached_stages for run in runs if run is not None]
+    assert any("infer" not in run.summary.run.cached_stages for run in runs if run is not None)
 
 
 def test_the_cells_of_a_night_go_side_by_side(asked: Nightly, tmp_path: Path) -> None:
