@@ -19,6 +19,7 @@ from flows.forms import (
     described,
     options_of,
 )
+from flows.guard import allow_own_code
 from flows.run import evaluated, run_name
 from flows.worker import on_worker
 
@@ -36,4 +37,6 @@ def evaluate(
     storage: StorageForm = STORAGE,
 ) -> State[Any]:
     """Evaluate all tasks of a config. Returns the run's folder."""
+    if not text:
+        allow_own_code([config], storage.places().store)
     return evaluated(options_of(config, text, model=model, data=data, run=run, judge=judge, storage=storage))
