@@ -11,6 +11,7 @@ from flows.forms import (
     MODEL,
     RUN,
     STORAGE,
+    ConfigText,
     DataForm,
     JudgeForm,
     ModelForm,
@@ -29,7 +30,7 @@ from flows.worker import on_worker
 @described
 def evaluate(
     config: str,
-    text: str = "",
+    text: ConfigText = "",
     model: ModelForm = MODEL,
     data: DataForm = DATA,
     run: RunForm = RUN,
