@@ -11,6 +11,7 @@ from flows.forms import (
     MODEL,
     RUN,
     STORAGE,
+    ConfigText,
     DataForm,
     JudgeForm,
     ModelForm,
@@ -19,6 +20,7 @@ from flows.forms import (
     described,
     options_of,
 )
+from flows.guard import allow_own_code
 from flows.run import evaluated, run_name
 from flows.worker import on_worker
 
@@ -28,7 +30,7 @@ from flows.worker import on_worker
 @described
 def evaluate(
     config: str,
-    text: str = "",
+    text: ConfigText = "",
     model: ModelForm = MODEL,
     data: DataForm = DATA,
     run: RunForm = RUN,
@@ -36,4 +38,6 @@ def evaluate(
     storage: StorageForm = STORAGE,
 ) -> State[Any]:
     """Evaluate all tasks of a config. Returns the run's folder."""
+    if not text:
+        allow_own_code([config], storage.places().store)
     return evaluated(options_of(config, text, model=model, data=data, run=run, judge=judge, storage=storage))

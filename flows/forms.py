@@ -6,6 +6,7 @@ number, a choice and a list as fields, but a union of models as raw JSON.
 """
 
 import inspect
+import re
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias, TypeVar
 
@@ -16,6 +17,7 @@ from pydantic import (
     GetJsonSchemaHandler,
     SerializerFunctionWrapHandler,
     StringConstraints,
+    ValidationError,
     WithJsonSchema,
     field_validator,
     model_serializer,
@@ -24,8 +26,12 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
 from blocks import open_store
+from gage_eval.base.errors import InputError
 from gage_eval.base.stages import Stage
+from gage_eval.config.overrides import refuse_secrets
+from gage_eval.config.secrets import KEY_SHAPES, MASK, holds_literals, scrub
 from gage_eval.config.suites.template_places import suite_folders
+from gage_eval.config.validation_messages import plain_words
 from gage_eval.runs.names import NAME_PATTERN
 from gage_eval.runs.options import SUITE_PREFIX, Locations, RunOptions, suite_of
 from gage_eval.runs.options_dict import LEAST, TEXTS
@@ -34,7 +40,14 @@ Engine: TypeAlias = Literal["openai_http", "vllm", "vllm_native", "transformers"
 
 # Patterns, and not validators, so that the server refuses a wrong value when the form is sent.
 Url: TypeAlias = Annotated[str, StringConstraints(pattern=r"^(https?://.+)?$")]
+# Names as they are usual, and no keys: those mix cases, or letters and digits.
+VARIABLE_NAME = r"^([A-Z_][A-Z0-9_]*|[a-z_]+[0-9]{0,2})?$"
+VariableName: TypeAlias = Annotated[str, StringConstraints(pattern=VARIABLE_NAME)]
 RunName: TypeAlias = Annotated[str, StringConstraints(pattern=f"^({NAME_PATTERN})?$")]
+
+
+_WITHOUT_KEY = {"not": {"type": "string", "pattern": KEY_SHAPES}}
+ConfigText: TypeAlias = Annotated[str, Field(json_schema_extra=_WITHOUT_KEY)]
 
 
 def _of(option: str, title: str | None = None) -> Any:
@@ -57,8 +70,18 @@ class Form(BaseModel):
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> Self:
-        """The form for some options."""
-        return cls.model_validate({field: options[cls.OPTIONS.get(field, field)] for field in cls.model_fields})
+        """The form for some options.
+
+        Raises:
+            InputError: a value does not fit.
+        """
+        given = {field: options[cls.OPTIONS.get(field, field)] for field in cls.model_fields}
+        try:
+            return cls.model_validate(given)
+        except ValidationError as error:
+            wrong = plain_words(error, given, cls)[0]
+            option = cls.OPTIONS.get(str(wrong.loc[0]), str(wrong.loc[0])).replace("_", "-")
+            raise InputError(f"--{option}: {wrong.message}") from error
 
     @model_serializer(mode="wrap")
     def _given(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
@@ -66,13 +89,19 @@ class Form(BaseModel):
 
     @classmethod
     def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        """An optional field as a plain one that may be missing. The UI would draw a switch between *str* and *None*."""
+        """An optional field as a plain one that may be missing. The UI would draw a switch between *str* and *None*.
+
+        The server refuses texts with a key in a well-known form, and so does not keep them.
+        """
         schema = handler.resolve_ref_schema(handler(core))
         for field in schema["properties"].values():
             kinds = [kind for kind in field.get("anyOf", ()) if kind != {"type": "null"}]
             if len(kinds) == 1:
                 del field["anyOf"], field["default"]
                 field |= kinds[0]
+            for text in (field, field.get("items", {})):
+                if text.get("type") == "string":
+                    text |= _WITHOUT_KEY
         return schema
 
     @field_validator("*", mode="before")
@@ -102,7 +131,7 @@ class ModelForm(Form, title="Model"):
     endpoint: Url | None = _of("endpoint")
     engine: Engine | None = _of("engine")
     key_block: str | None = _of("api_key_block", "Key block")
-    key_variable: str | None = _of("api_key_env", "Key variable")
+    key_variable: VariableName | None = _of("api_key_env", "Key variable")
     path: str | None = _of("model_path", "Path")
     work_pool: str | None = _of("work_pool")
 
@@ -120,7 +149,7 @@ class JudgeForm(Form, title="Judge"):
     names: tuple[str, ...] = _of("judges", "Names")
     endpoint: Url | None = _of("judge_endpoint", "Endpoint")
     key_block: str | None = _of("judge_api_key_block", "Key block")
-    key_variable: str | None = _of("judge_api_key_env", "Key variable")
+    key_variable: VariableName | None = _of("judge_api_key_env", "Key variable")
 
 
 class DataForm(Form, title="Data"):
@@ -226,3 +255,24 @@ def options_of(config: str, text: str = "", **forms: Form) -> RunOptions:
 def suite_config(suite: str, version: str) -> str:
     """The config of a suite, as a run's options name it."""
     return f"{SUITE_PREFIX}{suite}{f'@{version}' if version else ''}"
+
+
+def without_secrets(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Parameters of a flow run, as the API has them, with every literal secret that a run refuses masked."""
+    kept: dict[str, Any] = scrub(parameters)
+    if holds_literals(str(kept.get("text") or "")):
+        kept["text"] = MASK
+    for card in (kept[name] for name in FORMS if isinstance(kept.get(name), dict)):
+        if isinstance(variable := card.get("key_variable"), str) and not re.match(VARIABLE_NAME, variable):
+            card["key_variable"] = MASK
+        if isinstance(overrides := card.get("overrides"), list):
+            card["overrides"] = [MASK if _is_secret(one) else one for one in overrides]
+    return kept
+
+
+def _is_secret(override: Any) -> bool:
+    try:
+        refuse_secrets([str(override)])
+    except InputError:
+        return True
+    return False

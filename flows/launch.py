@@ -14,6 +14,7 @@ from gage_eval.config.overrides import refuse_secrets
 from gage_eval.config.secrets import literals, scrub
 from gage_eval.engine.host import EngineHost
 from gage_eval.local.deployments import POOL
+from gage_eval.local.server import running_url
 from gage_eval.models.backends.base import Blocks
 from gage_eval.models.backends.placement import HERE
 from gage_eval.observability.events import RunWarning
@@ -123,7 +124,9 @@ def submit(
             pool = deployment.work_pool_name or POOL
             for note in lacks(packed, places.store, pool if pool != POOL else None):
                 tell(note)
-            asked = for_any_folder(options, _stored(packed, places))
+            # The worker of this folder loads code from the folder's own files, and no run names the bundle yet.
+            is_here = options.text is None and api_url == running_url()
+            asked = for_any_folder(options, None if is_here else _stored(packed, places))
             if named_store is not None:
                 asked = asked.model_copy(update={"store": named_store})
             _, parameters = parameters_of(asked, as_config=whole_on is not None)

@@ -19,6 +19,7 @@ from prefect.states import Completed, Failed
 from blocks import PrefectBlocks
 from flows.api import api_client
 from flows.forms import STORAGE, StorageForm
+from flows.guard import allow_own_code
 from flows.own import OwnRun
 from flows.run import evaluated
 from flows.worker import on_worker
@@ -62,6 +63,7 @@ def nightly(text: str, configs: dict[str, str], storage: StorageForm = STORAGE) 
     """
     asked = Nightly.of_text(text, "the file of nightly runs")
     places = storage.places()
+    allow_own_code(configs.values(), places.store)
     night = run_night(
         asked,
         _date(asked),

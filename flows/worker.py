@@ -3,10 +3,14 @@
 from collections.abc import Callable
 from functools import partial, wraps
 from typing import Any, ParamSpec
+from uuid import UUID
 
+from prefect import runtime
 from prefect.client.schemas import State
 from prefect.logging import get_run_logger
 
+from flows.api import api_client
+from flows.forms import without_secrets
 from flows.guard import load_only_what_is_allowed
 from flows.own import OwnRun
 from flows.states import end_state
@@ -14,6 +18,8 @@ from flows.watch import watched
 from gage_eval.base.errors import GageError, RunCancelled
 
 P = ParamSpec("P")
+
+_REQUEST_S, _RETRIES = 5.0, 2
 
 
 def on_worker(function: Callable[P, State[Any]]) -> Callable[P, State[Any]]:
@@ -36,8 +42,24 @@ def on_worker(function: Callable[P, State[Any]]) -> Callable[P, State[Any]]:
             except RunCancelled as error:
                 return end_state(error)
             except Exception as error:  # noqa: BLE001 - becomes the flow run's state
-                if not isinstance(error, GageError):
+                if isinstance(error, GageError):
+                    _remove_secrets()
+                else:
                     get_run_logger().error("an unexpected error", exc_info=error)
                 return end_state(error)
 
     return carry_out
+
+
+def _remove_secrets() -> None:
+    """Remove the literal secrets that the run was refused for from its parameters at the server."""
+    try:
+        with api_client(timeout_s=_REQUEST_S, retries=_RETRIES) as client:
+            flow_run_id = UUID(str(runtime.flow_run.id))
+            there = client.read_flow_run(flow_run_id).parameters
+            kept = without_secrets(there)
+            if kept != there:
+                client.update_flow_run(flow_run_id, parameters=kept)
+                get_run_logger().warning("a literal secret was removed from the parameters of this flow run.")
+    except Exception as error:  # noqa: BLE001 - the run has its own error to report
+        get_run_logger().debug("the parameters could not be read: %r", error)

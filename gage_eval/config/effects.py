@@ -21,6 +21,7 @@ from gage_eval.config.problems import Loc, path_text
 from gage_eval.config.validation_messages import as_written
 from gage_eval.config.yaml import lines
 from gage_eval.extend import registry
+from gage_eval.extend.allowed_code import engine_entry
 from gage_eval.extend.loading import is_path, nothing_imported
 from gage_eval.models.backends.base import BackendConfig, BackendContext, Blocks
 from gage_eval.models.backends.build import config_model
@@ -85,6 +86,7 @@ class Examined:
         origins: where each value came from, by path.
         files: the files that the config names.
         secrets: the references to secrets that it holds, as ``env:NAME``.
+        engines: what allows the engines that it starts with code of others (`engine_entry`).
     """
 
     source: str
@@ -95,6 +97,7 @@ class Examined:
     origins: Mapping[str, Origin]
     files: tuple[NamedFile, ...]
     secrets: tuple[str, ...]
+    engines: tuple[str, ...]
 
 
 def examine(
@@ -132,6 +135,7 @@ def examine(
             *dict.fromkeys(lister.files),
         ),
         secrets=tuple(dict.fromkeys(text for _, text in _references(config.model_dump(mode="json"), ()))),
+        engines=tuple(lister.engines),
     )
 
 
@@ -141,6 +145,7 @@ class _Lister:
     folder: Path
     effects: list[Effect] = field(default_factory=list)
     files: list[NamedFile] = field(default_factory=list)
+    engines: list[str] = field(default_factory=list)
 
     def named(self, name: str, loc: Loc, kind: FileKind) -> None:
         """Note a file that the config names."""
@@ -273,6 +278,9 @@ class _Lister:
         if variables := getattr(config, "env", None):
             notes.append("variables " + ", ".join(f"{name}={value}" for name, value in variables.items()))
         self.add("start", executable, config_loc, "; ".join(notes))
+        entry = engine_entry(type_, config.model_dump())
+        if entry is not None and getattr(config, "module_path", None) is None:
+            self.engines.append(entry)
         if passed.get("trust_remote_code") or getattr(config, "trust_remote_code", False):
             self.add("run", f"code that comes with {getattr(config, 'model_path', 'the model')}", config_loc)
         if type_ == "custom_script":

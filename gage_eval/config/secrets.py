@@ -10,7 +10,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from gage_eval.base.errors import InputError
 from gage_eval.config.problems import ConfigProblem, Loc
+from gage_eval.config.yaml import lines
 
 MASK = "***"
 
@@ -33,11 +35,12 @@ _HARMLESS = re.compile(
 _CONNECTIONS = frozenset({"backends", "backend", "headers", "extra_headers", "sinks", "hub_params", "storage_options"})
 
 # All repetitions are bounded, because scrubbed text may be long and hostile.
-_TOKEN_SHAPE = re.compile(
+KEY_SHAPES = (
     r"\b(?:sk-[A-Za-z0-9_-]{16,}|hf_[A-Za-z0-9]{20,}|gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|glpat-[\w-]{16,}"
     r"|AKIA[0-9A-Z]{16}|xox[abeoprs]-[A-Za-z0-9-]{10,}|AIza[\w-]{30,}|pnu_\w{20,}"
     r"|eyJ[\w-]{8,200}\.eyJ[\w.-]+)"
 )
+_TOKEN_SHAPE = re.compile(KEY_SHAPES)
 _BEARER = re.compile(r"\b(Bearer|Basic)\s+[A-Za-z0-9._~+/=-]{8,}", re.IGNORECASE)
 _URL_PASSWORD = re.compile(r"\b([a-z][a-z0-9+.-]{0,20}://)[^\s/@:]*:[^\s/@]+@", re.IGNORECASE)
 _URL_QUERY = re.compile(
@@ -88,6 +91,15 @@ def literals(value: Any, variables: Mapping[Loc, Sequence[str]]) -> list[ConfigP
         elif not secret and isinstance(text, str) and _shapes(text) != text:
             found.append(ConfigProblem(loc, _IN_TEXT))
     return found
+
+
+def holds_literals(text: str) -> bool:
+    """Whether the text of a config holds a literal secret. False for what is not YAML."""
+    try:
+        value = lines.as_written(lines.parse(text, "the text"))
+    except InputError:
+        return False
+    return bool(literals(value, {}))
 
 
 def scrub(value: Any) -> Any:

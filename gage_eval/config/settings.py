@@ -75,7 +75,8 @@ class Settings(BaseModel):
     plugins: str | None = scheduling(
         None,
         description="code that runs started by a Prefect server may load on this worker, separated by commas: "
-        "`sha256:` and the hash of a file, a distribution, the path of an interpreter, or `*` for any; none by default",
+        "`sha256:` and the hash of a file, a distribution, the path of an interpreter, `.` for files that configs of "
+        "the worker's folder name, or `*` for any; none by default",
     )
     travel_mib: int = scheduling(
         64, ge=0, description="most MiB of config, plug-ins and data that travel with a run to a worker"

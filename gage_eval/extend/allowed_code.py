@@ -10,16 +10,21 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from gage_eval.base.canonical import sha256_hex
+from gage_eval.base.canonical import digest, sha256_hex
 from gage_eval.base.errors import InputError
 
 ANY = "*"
+# The plug-ins of installed distributions, and code in files of the worker's folder that its configs name. The worker
+# finds out which these are (`flows.guard`).
+OWN = "."
 VARIABLE = "GAGE_EVAL_PLUGINS"
 # Our functions that configs name by their module.
 _CONVERTERS = "gage_eval.data.standardize.converters"
 # Arguments and variables of engines that name code.
 _CODE_ARGUMENT = re.compile(r"_cls$|_class$|plugin|processors?$|middleware|trust_remote_code|hf_overrides|code_rev")
 _CODE_VARIABLE = re.compile(r"PYTHON|LD_|PATH$|PLUGIN|CLS", re.IGNORECASE)
+_SCRIPT = ("file_path", "module_path", "class_name")
+_ENGINE = "engine:"
 
 
 class CodeRefused(InputError):
@@ -34,8 +39,9 @@ def allow_only(entries: Iterable[str] | None) -> None:
     """From now on, load in this process only this code of others.
 
     Args:
-        entries: ``sha256:HEX`` of a file, the name of a distribution, the absolute path of an interpreter, or ``*`` for
-            any code. None lifts the limit.
+        entries: ``sha256:HEX`` of a file, the name of a distribution, the absolute path of an interpreter, an
+            `engine_entry`, ``.`` for the plug-ins of all installed distributions, or ``*`` for any code. None lifts
+            the limit.
     """
     names = None if entries is None else frozenset(_plain(one.strip()) for one in entries if one.strip())
     _Allowed.names = None if names is None or ANY in names else names
@@ -86,7 +92,10 @@ def check_distribution(name: str, distribution: str | None) -> None:
     Raises:
         CodeRefused: it is not.
     """
-    if _Allowed.names is not None and (distribution is None or _plain(distribution) not in _Allowed.names):
+    allowed = _Allowed.names
+    if allowed is None or OWN in allowed:
+        return
+    if distribution is None or _plain(distribution) not in allowed:
         raise _refused(f"the plug-in '{name}'", distribution or "DISTRIBUTION")
 
 
@@ -100,19 +109,36 @@ def check_engine(type_: str, config: Mapping[str, Any]) -> None:
     Raises:
         CodeRefused: it names a script, an interpreter, or a setting of an engine that loads code.
     """
-    if _Allowed.names is None:
+    allowed = _Allowed.names
+    if allowed is None or engine_entry(type_, config) in allowed:
         return
+    code = _code_of(type_, config)
+    python = code.pop("python", None)
     if type_ == "custom_script":
         raise _refused("a backend 'custom_script'", ANY)
-    python = config.get("python")
-    if python is not None and python not in _Allowed.names:
+    if python is not None and python not in allowed:
         raise _refused(f"backend '{type_}': the interpreter '{python}'", str(python))
-    variables = config.get("env")
-    names = [name for name, value in config.items() if value and _CODE_ARGUMENT.search(name)]
-    if isinstance(variables, Mapping):
-        names += [f"env.{name}" for name in variables if _CODE_VARIABLE.search(name)]
-    if names:
-        raise _refused(f"backend '{type_}': {names[0]}, which can load code,", ANY)
+    if code:
+        raise _refused(f"backend '{type_}': {next(iter(code))}, which can load code,", ANY)
+
+
+def engine_entry(type_: str, config: Mapping[str, Any]) -> str | None:
+    """The entry that allows a built-in backend with the code that its config names; None if it names none."""
+    code = _code_of(type_, config)
+    if not code:
+        return None
+    # A setting such as `trust_remote_code` runs the code of the model.
+    return f"{_ENGINE}{digest([type_, code, None if list(code) == ['python'] else str(config.get('model_path'))])}"
+
+
+def _code_of(type_: str, config: Mapping[str, Any]) -> dict[str, str]:
+    """The fields of a backend's config that name code, or make an engine load some, with their values as text."""
+    own = _SCRIPT if type_ == "custom_script" else ("python",)
+    code = {name: config[name] for name in own if config.get(name) is not None}
+    code |= {name: value for name, value in config.items() if value and _CODE_ARGUMENT.search(name)}
+    if isinstance(variables := config.get("env"), Mapping):
+        code |= {f"env.{name}": value for name, value in variables.items() if _CODE_VARIABLE.search(name)}
+    return {name: str(value) for name, value in code.items()}
 
 
 def _refused(what: str, entry: str) -> CodeRefused:
@@ -121,7 +147,7 @@ def _refused(what: str, entry: str) -> CodeRefused:
 
 def _plain(name: str) -> str:
     """A distribution's name in its one form; other entries unchanged."""
-    return name if name.startswith(("sha256:", "/")) else re.sub(r"[-_.]+", "-", name).lower()
+    return name if name.startswith(("sha256:", _ENGINE, "/", OWN)) else re.sub(r"[-_.]+", "-", name).lower()
 
 
 @cache

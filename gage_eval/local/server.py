@@ -158,9 +158,9 @@ def _prefect(*arguments: str) -> list[str]:
 def _environment(home: Path, port: int) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT_")}
     return {
-        # The server is the user's own: a retry from its UI loads what the user's command did.
-        allowed_code.VARIABLE: allowed_code.ANY,
         **kept,
+        # A form may name any code, so only what stands in the user's own files is loaded.
+        allowed_code.VARIABLE: ",".join(filter(None, (allowed_code.OWN, kept.get(allowed_code.VARIABLE)))),
         "PREFECT_HOME": str(home.resolve()),
         "PREFECT_API_URL": f"http://{LOOPBACK}:{port}/api",
         "PREFECT_API_AUTH_STRING": login(home),

@@ -1,8 +1,13 @@
 """What the config of a run would import, start and send."""
 
+from pathlib import Path
+
+from gage_eval.base.canonical import sha256_hex
+from gage_eval.base.errors import InputError
 from gage_eval.config.effects import Examined, examine
 from gage_eval.config.files import read_config
 from gage_eval.config.settings import load_settings
+from gage_eval.extend.loading import code_files
 from gage_eval.models.backends.base import Blocks
 from gage_eval.runs.options import RunOptions
 
@@ -32,3 +37,24 @@ def examined(options: RunOptions, *, blocks: Blocks | None = None) -> Examined:
         models=options.choice,
         settings=load_settings().given(),
     )
+
+
+def own_code(options: RunOptions, folder: Path) -> frozenset[str]:
+    """What allows the code that a config names in files, for `allow_only`. Nothing is imported.
+
+    Args:
+        options: of a run with that config and nothing else.
+        folder: where the files must be.
+
+    Returns:
+        Nothing for a config that names code elsewhere, or that cannot be used.
+    """
+    try:
+        found = examined(options)
+        named = {(options.base_dir / file.name).resolve() for file in found.files if file.kind == "code"}
+        files = {one for file in named if file.suffix == ".py" and file.is_file() for one in code_files(file)}
+        if not all(file.is_relative_to(folder.resolve()) for file in named | files):
+            return frozenset()
+        return frozenset((*found.engines, *(f"sha256:{sha256_hex(file.read_bytes())}" for file in files)))
+    except (InputError, OSError):
+        return frozenset()

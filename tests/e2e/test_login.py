@@ -62,6 +62,47 @@ def test_the_login_opens_and_only_its_owner_can_read_it(prefect: Prefect) -> Non
     assert stat.S_IMODE(server.login_file(prefect.home).stat().st_mode) == 0o600
 
 
+def test_a_form_runs_no_code_but_that_of_the_folders_configs_and_keeps_no_key(prefect: Prefect) -> None:
+    ran = prefect.folder / "ran"
+    (prefect.folder / "mine.py").write_text(
+        f"from pathlib import Path\nPath({str(ran)!r}).touch()\ndef mine(prediction, reference):\n    return 1.0\n"
+    )
+    text = (
+        "datasets: [{{dataset_id: d, params: {{path: d.jsonl{named}}}}}]\nbackends: [{{type: dummy}}]\n"
+        "metrics: [{{metric_id: own, implementation: '{metric}'}}]\n"
+    )
+    attack = text.format(named=", doc_to_text: 'subprocess:check_output'", metric="mine.py:mine")
+    own = prefect.folder / "own.yaml"
+    own.write_text(text.format(named="", metric="mine.py:mine"))
+    (prefect.folder / "d.jsonl").write_text(
+        '{"id": "1", "messages": [{"role": "user", "content": "1?"}], "references": ["1"]}\n'
+    )
+    literal = "hunter2hunter2"
+    where = {"storage": {"store": str(prefect.folder / ".gage")}}
+    refused = [
+        prefect.submit("evaluate/evaluate", {"config": str(prefect.folder), **given, **where})
+        for given in (
+            {"text": attack},
+            {"text": text.format(named="", metric="exact_match") + f"metadata: {{name: x, api_key: {literal}}}\n"},
+        )
+    ]
+    for flow_run in refused:
+        run = prefect.finished(flow_run)
+        assert run["state_type"] == "FAILED"
+        assert literal not in str(run)
+    assert "not allowed on this server" in prefect.flow_state(refused[0])[1]
+    assert not ran.exists()
+    with pytest.raises(HTTPError) as problem:
+        prefect.submit("evaluate/evaluate", {"config": str(own), "model": {"key_variable": literal}, **where})
+    assert problem.value.code == HTTPStatus.CONFLICT
+    kept = prefect.api("POST", "/flow_runs/filter", {"flow_runs": {"state": {"type": {"any_": ["SCHEDULED"]}}}})
+    assert literal not in str(kept)
+
+    completed = prefect.finished(prefect.submit("evaluate/evaluate", {"config": str(own), **where}))
+    assert completed["state_type"] == "COMPLETED", completed["state"]["message"]
+    assert ran.exists()
+
+
 def test_doctor_tells_a_missing_login_from_a_server_that_is_gone(prefect: Prefect, tmp_path: Path) -> None:
     ours = gage(prefect.folder, "doctor").stdout
     assert f"{prefect.api_url} answers" in ours
