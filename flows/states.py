@@ -1,8 +1,10 @@
 """The final states of flow runs."""
 
+import logging
 from typing import Any
 
 from prefect.client.schemas import State
+from prefect.exceptions import FailedRun
 from prefect.states import Cancelled, Completed, Crashed, Failed
 
 from flows.page import score_line
@@ -15,6 +17,12 @@ from gage_eval.runs import RunOutcome
 CRASHED = "Crashed"
 LOST = "Lost"
 ABORTED = "Aborted"
+# Of the type FAILED: a night that found a regression.
+REGRESSED = "Regressed"
+# Of the type COMPLETED: a night without a baseline that fits.
+UNMEASURED = "Unmeasured"
+# The names of all states in which a flow run of ours has ended.
+END_NAMES = ("Completed", "Failed", "Cancelled", CRASHED, LOST, ABORTED, REGRESSED, UNMEASURED)
 
 
 def completed(outcome: RunOutcome) -> State[Any]:
@@ -38,3 +46,17 @@ def end_state(error: BaseException) -> State[Any]:
             return Failed(message=readable(f"{type(error).__name__}: {error}"))
         case _:
             return aborted(readable(f"{type(error).__name__}: {error}"))
+
+
+def without_traceback(state: State[Any]) -> None:
+    """Have Prefect's engine log no traceback of a state that says what happened.
+
+    After a flow has returned a failed state, the engine raises an error with its message, and logs it as unexpected.
+    """
+    if state.is_failed():
+        for name in ("prefect.flow_runs", "prefect.engine"):
+            logging.getLogger(name).addFilter(_is_news)
+
+
+def _is_news(record: logging.LogRecord) -> bool:
+    return not (record.exc_info and isinstance(record.exc_info[1], FailedRun))
