@@ -10,6 +10,7 @@ from prefect.states import Cancelled, Completed, Crashed, Failed
 from flows.page import score_line
 from gage_eval.base.errors import GageError
 from gage_eval.report.console import readable
+from gage_eval.report.shares import is_unread
 from gage_eval.runs import RunOutcome
 
 # Names of states of the type CRASHED. The first two are resumed by an automation (`flows.lost_runs`). A run in a
@@ -21,13 +22,16 @@ ABORTED = "Aborted"
 REGRESSED = "Regressed"
 # Of the type COMPLETED: a night without a baseline that fits.
 UNMEASURED = "Unmeasured"
+# Of the type COMPLETED: a run in which no answer of some task could be read.
+UNPARSED = "Unparsed"
 # The names of all states in which a flow run of ours has ended.
-END_NAMES = ("Completed", "Failed", "Cancelled", CRASHED, LOST, ABORTED, REGRESSED, UNMEASURED)
+END_NAMES = ("Completed", "Failed", "Cancelled", CRASHED, LOST, ABORTED, REGRESSED, UNMEASURED, UNPARSED)
 
 
 def completed(outcome: RunOutcome) -> State[Any]:
     """The state of a run that completed: its message is the score, its data the run's folder."""
-    return Completed(message=score_line(outcome.summary), data=outcome.folder.url)
+    name = UNPARSED if is_unread(outcome.summary) else None
+    return Completed(name=name, message=score_line(outcome.summary), data=outcome.folder.url)
 
 
 def aborted(message: str) -> State[Any]:

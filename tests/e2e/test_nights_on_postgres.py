@@ -140,7 +140,7 @@ def test_a_planted_regression_is_gated_told_and_looked_into(
     answer(tmp_path, "shaky", 280)
     deploy("planted")
     night = cluster.finished(cluster.submit("nightly/planted", {}))
-    assert (night["state_type"], night["state_name"]) == ("FAILED", "Regressed")
+    assert (night["state_type"], night["state_name"]) == ("FAILED", "Regressed"), night["state"]["message"]
     assert night["state"]["message"] == "mine.yaml with shaky: regressed (sums exact_match −0.100)"
     assert "| mine.yaml | shaky | sums exact\\_match | regressed | 0.800 | 0.700 |" in artifact(
         cluster, "planted-night"
