@@ -43,7 +43,10 @@ def _ensure(client: SyncPrefectClient, name: str, wanted: AutomationCore | None,
         if wanted is not None and not dry_run:
             client.create_automation(wanted)
         return Deployed(name, AUTOMATION, "created")
-    there = found[0]
+    there, *twice = found
+    for automation in twice if not dry_run else ():
+        # `prefect automation create` makes another one each time.
+        client.delete_automation(automation.id)
     if wanted is not None and _fields(there) == _fields(wanted):
         return Deployed(name, AUTOMATION, "unchanged")
     if wanted is not None and not dry_run:

@@ -4,6 +4,8 @@ import asyncio
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from itertools import pairwise
 from typing import Any
 
 from prefect import Flow
@@ -15,14 +17,18 @@ from prefect.client.schemas.schedules import CronSchedule
 from prefect.exceptions import ObjectNotFound
 from prefect.server.schemas.schedules import CronSchedule as ServerCronSchedule
 from prefect.utilities.importtools import import_object
+from prefect.variables import Variable
 from prefect.workers.process import ProcessWorker
 
 from gage_eval import __version__
 from gage_eval.base.canonical import canonical_json
 from gage_eval.base.errors import InputError
-from gage_eval.local.deployments import POOL, Deployed, Deployment, DeployOptions
+from gage_eval.local.deployments import POOL, STORE_VARIABLE, Deployed, Deployment, DeployOptions
 from gage_eval.regression.nightly import Nightly, Schedule
 from gage_eval.runs.names import slug
+
+# Nights whose dates show how far apart they are: a month of daily ones.
+_NIGHTS = 32
 
 
 def nightly_deployment(asked: Nightly, text: str, configs: Mapping[str, str]) -> Deployment:
@@ -63,6 +69,9 @@ def deploy_all(client: SyncPrefectClient, deployments: Sequence[Deployment], opt
     pools = (options.pool, *(one.pool for one in deployments if one.pool is not None))
     for name in dict.fromkeys(pools):
         _ensure_pool(client, name, options.working_dir, dry_run=options.dry_run)
+    if not options.dry_run:
+        # `prefect deploy` of the file of deployments reads it.
+        Variable.set(STORE_VARIABLE, options.store, overwrite=True)
     return [_deploy(client, one, one.pool or options.pool, parameters, dry_run=options.dry_run) for one in deployments]
 
 
@@ -86,6 +95,13 @@ def check_schedule(schedule: Schedule) -> None:
             f"schedule.cron: '{schedule.cron}' never comes: Prefect finds no date with that day of the month in that "
             "month; change one of the two, such as 0 2 1 * *"
         ) from error
+
+
+def longest_pause(schedule: Schedule) -> timedelta:
+    """The longest time between two nights, among the next ones."""
+    read = ServerCronSchedule(cron=schedule.cron, timezone=schedule.timezone)
+    dates = asyncio.run(read.get_dates(n=_NIGHTS))
+    return max((after - before for before, after in pairwise(dates)), default=timedelta(days=1))
 
 
 def _ensure_pool(client: SyncPrefectClient, name: str, working_dir: str | None, *, dry_run: bool) -> None:

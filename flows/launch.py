@@ -216,7 +216,7 @@ def deploy(api_url: str, options: "DeployOptions", tell: Callable[[str], None]) 
         from flows.automations import ensure_automations
         from flows.deploy import deploy_all, nightly_deployment
         from flows.lost_runs import lost_run_automations
-        from flows.regressions import check_webhook, regression_automations
+        from flows.night_automations import check_addresses, night_automations
     from gage_eval.local.deployments import all_deployments
 
     if options.store.startswith(BLOCK_PREFIX):
@@ -230,7 +230,7 @@ def deploy(api_url: str, options: "DeployOptions", tell: Callable[[str], None]) 
     try:
         with patient_client(api_url, tell) as client:
             if night is not None:
-                check_webhook(client, night.asked)
+                check_addresses(client, night.asked)
                 if not options.dry_run:
                     night.put()
             done = deploy_all(client, deployments, options)
@@ -238,7 +238,7 @@ def deploy(api_url: str, options: "DeployOptions", tell: Callable[[str], None]) 
                 if not options.dry_run:
                     there = client.read_deployment_by_name(f"nightly/{slug(night.asked.name)}")
                     night.keep(scrub(api_url), deployment_id=str(there.id), flow_id=str(there.flow_id))
-                automations |= regression_automations(client, night.asked, dry_run=options.dry_run)
+                automations |= night_automations(client, night.asked, dry_run=options.dry_run)
             return [*done, *ensure_automations(client, automations, dry_run=options.dry_run)]
     except GageError:
         raise

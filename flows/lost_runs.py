@@ -12,7 +12,7 @@ from prefect.events.schemas.automations import AutomationCore, EventTrigger, Pos
 from prefect.events.schemas.events import ResourceSpecification
 from prefect.states import Running
 
-from flows.states import ABORTED, CRASHED, LOST
+from flows.states import ABORTED, CRASHED, END_NAMES, LOST
 from gage_eval.local.deployments import INNER_FLOW, RESUMED_FLOWS, WATCHED_FLOWS
 
 # Prefect's engine sends them.
@@ -22,8 +22,7 @@ _HEARTBEAT = "prefect.flow-run.heartbeat"
 _SETTLED_S = 10
 _RESUMED = "Resumed, because it crashed."
 # A run that changes into one of these is not lost.
-_ENDS = ("Completed", "Failed", "Cancelled", "Cancelling", CRASHED, LOST, ABORTED)
-_SIGNS = (*_ENDS, "AwaitingRetry", "Scheduled", "Pending")
+_SIGNS = (*END_NAMES, "Cancelling", "TimedOut", "Suspended", "Paused", "AwaitingRetry", "Scheduled", "Pending")
 
 
 def lost_run_automations(lost_after_s: int) -> dict[str, AutomationCore | None]:

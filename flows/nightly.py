@@ -2,9 +2,9 @@
 
 import logging
 from collections.abc import Callable
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from functools import partial
-from typing import Any
+from typing import Annotated, Any, TypeAlias
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
@@ -15,6 +15,7 @@ from prefect.client.schemas.actions import ArtifactCreate
 from prefect.events import emit_event
 from prefect.settings import PREFECT_API_URL
 from prefect.states import Completed, Failed
+from pydantic import StringConstraints
 
 from blocks import PrefectBlocks
 from flows.api import api_client
@@ -22,11 +23,13 @@ from flows.forms import STORAGE, StorageForm
 from flows.guard import allow_own_code
 from flows.own import OwnRun
 from flows.run import evaluated
+from flows.states import REGRESSED, UNMEASURED
 from flows.worker import on_worker
 from gage_eval.base.errors import GageError
 from gage_eval.engine.host import EngineHost
+from gage_eval.local import server
 from gage_eval.local.deployments import INNER_FLOW
-from gage_eval.regression.nightly import Night, NightCell, Nightly, run_night
+from gage_eval.regression.nightly import ATTEMPT_PATTERN, Night, NightCell, Nightly, label_of, run_night
 from gage_eval.regression.pages import cell_page, night_page, trend_page
 from gage_eval.report.console import readable
 from gage_eval.runs import RunOptions
@@ -36,6 +39,8 @@ from gage_eval.runs.options import Locations
 from gage_eval.runs.results.reading import RunReader
 
 DETECTED = "gage.regression.detected"
+# All cells of a night have ended, whatever their verdicts.
+NIGHT_ENDED = "gage.night.ended"
 _EVENTS = {
     "regressed": DETECTED,
     "improved": "gage.regression.improved",
@@ -47,26 +52,51 @@ _REQUEST_S, _RETRIES = 5.0, 2
 
 _log = logging.getLogger("gage_eval")
 
+# A pattern, and not a validator, so that the server refuses a wrong value when the form is sent.
+Attempt: TypeAlias = Annotated[str, StringConstraints(pattern=f"^({ATTEMPT_PATTERN})?$")]
 
-@flow(name="nightly", persist_result=False)
+
+def night_name() -> str:
+    """Name of the flow run of a night: that of its file, and the night's label."""
+    parameters = runtime.flow_run.parameters
+    try:
+        asked = Nightly.of_text(parameters["text"], "the file of nightly runs")
+    except GageError:
+        # The flow run itself fails with the reason.
+        return str(runtime.flow_run.name)
+    return f"{slug(asked.name)}-{_label(asked, parameters.get('attempt', ''))}"
+
+
+@flow(name="nightly", flow_run_name=night_name, persist_result=False)
 @on_worker
-def nightly(text: str, configs: dict[str, str], storage: StorageForm = STORAGE) -> State[Any]:
+def nightly(
+    *,
+    attempt: Attempt = "",
+    rows: tuple[str, ...] = (),
+    models: tuple[str, ...] = (),
+    text: str,
+    configs: dict[str, str],
+    storage: StorageForm = STORAGE,
+) -> State[Any]:
     """Run all suites with all models of a file of nightly runs, and measure each against its baseline.
 
     The answers are those of the night that the flow run was scheduled for: it asks every model again. A flow run that
-    is started again on the same night resumes it.
+    is started again on the same night resumes it, and asks nothing that has an answer.
 
     Args:
+        attempt: Name of another attempt, such as 2: it asks every model anew, on the same night too.
+        rows: Run these suites and configs only, by their names in the file.
+        models: Run these models only, by their names in the file.
         text: The file of nightly runs, as YAML.
         configs: Where each config of the file is: in the store, as it was when the file was deployed; or a path.
         storage: Where results and baselines are stored.
     """
-    asked = Nightly.of_text(text, "the file of nightly runs")
-    places = storage.places()
+    whole = Nightly.of_text(text, "the file of nightly runs")
+    asked, places = whole.chosen(rows, models), storage.places()
     allow_own_code(configs.values(), places.store)
     night = run_night(
         asked,
-        _date(asked),
+        _label(asked, attempt),
         configs,
         places,
         runner(places),
@@ -74,13 +104,19 @@ def nightly(text: str, configs: dict[str, str], storage: StorageForm = STORAGE) 
         blocks=PrefectBlocks(PREFECT_API_URL.value()),
     )
     _publish(night)
+    if asked == whole:
+        emit_event(
+            NIGHT_ENDED,
+            {"prefect.resource.id": night_resource(asked), "prefect.resource.name": asked.name},
+            payload={"night": night.label, "verdict": night.verdict, "sentence": night.sentence},
+        )
     sentence = readable(night.sentence)
     if night.verdict == "regressed":
-        return Failed(name="Regressed", message=sentence)
+        return Failed(name=REGRESSED, message=sentence)
     if night.verdict == "failed":
         return Failed(message=sentence)
     if all(cell.verdict == "unmeasured" for cell in night.cells):
-        return Completed(name="Unmeasured", message=sentence)
+        return Completed(name=UNMEASURED, message=sentence)
     return Completed(message=sentence)
 
 
@@ -115,10 +151,10 @@ def runner(places: Locations) -> Callable[[RunOptions, EngineHost], RunReader]:
     return run
 
 
-def _date(asked: Nightly) -> date:
-    """The date of the night in its own time zone."""
+def _label(asked: Nightly, attempt: str) -> str:
+    """The label of the night, whose date is that of its own time zone."""
     scheduled = runtime.flow_run.scheduled_start_time or datetime.now(UTC)
-    return scheduled.astimezone(ZoneInfo(asked.schedule.timezone)).date()
+    return label_of(scheduled.astimezone(ZoneInfo(asked.schedule.timezone)).date(), attempt)
 
 
 def _tell(asked: Nightly, cell: NightCell, places: Locations) -> None:
@@ -150,7 +186,7 @@ def _emit(asked: Nightly, cell: NightCell, places: Locations) -> None:
     emit_event(
         event,
         {
-            "prefect.resource.id": f"gage_eval.nightly.{slug(asked.name)}.{slug(suite)}.{baseline}",
+            "prefect.resource.id": f"{night_resource(asked)}.{slug(suite)}.{baseline}",
             "prefect.resource.name": f"{suite} with {cell.model.name}",
         },
         payload={
@@ -160,6 +196,7 @@ def _emit(asked: Nightly, cell: NightCell, places: Locations) -> None:
             "row": cell.row.name,
             "model": cell.model.name,
             "alarm": cell.rings,
+            "text": _text(cell),
             "gate": asked.gate.model_dump(mode="json"),
             "storage": {"store": places.store, "runs": places.runs},
             "problem": cell.problem,
@@ -168,8 +205,28 @@ def _emit(asked: Nightly, cell: NightCell, places: Locations) -> None:
     )
 
 
+def night_resource(asked: Nightly) -> str:
+    """The resource of the events of a file of nightly runs; those of its cells have names below it."""
+    return f"gage_eval.nightly.{slug(asked.name)}"
+
+
+def links_of(reader: RunReader) -> str:
+    """Where people find a run: its flow run, its samples if a viewer is running, its report."""
+    stored = reader.stored
+    url = None if stored.record.prefect is None else stored.record.prefect.url
+    viewer = server.run_page(PREFECT_API_URL.value(), stored.folder.locations, reader.run_id)
+    links = {"Run": url, "Samples": viewer, "Report": stored.folder.location("report.html")}
+    return "\n".join(f"{name}: {link}" for name, link in links.items() if link is not None)
+
+
+def _text(cell: NightCell) -> str:
+    """A cell's verdict for people, with links."""
+    assert cell.run is not None
+    return f"{readable(cell.sentence)}\nNight: {runtime.flow_run.ui_url}\n{links_of(cell.run)}"
+
+
 def _publish(night: Night) -> None:
     key = slug(night.asked.name)
-    create_markdown_artifact(night_page(night), key=f"{key}-night", description=f"Night of {night.date.isoformat()}")
+    create_markdown_artifact(night_page(night), key=f"{key}-night", description=f"Night of {night.label}")
     if any(cell.trend for cell in night.cells):
         create_markdown_artifact(trend_page(night), key=f"{key}-trend", description="Scores per night")

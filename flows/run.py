@@ -1,6 +1,7 @@
 """A run as a flow run: plan, graph, publish. Prefect's engine runs each stage as a task."""
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
@@ -107,11 +108,13 @@ class TaskRuns:
 
 def _flow_run(options: RunOptions) -> FlowRunRecord:
     """The current flow run, for run.json."""
+    scheduled = runtime.flow_run.scheduled_start_time
     return FlowRunRecord(
         flow_run_id=str(runtime.flow_run.id),
         flow_run_name=str(runtime.flow_run.name),
         url=runtime.flow_run.ui_url,
         bundle=bundle_of(options.config),
+        queued_s=None if scheduled is None else max((datetime.now(UTC) - scheduled).total_seconds(), 0.0),
     )
 
 

@@ -2,24 +2,27 @@
 
 from typing import Annotated, Any
 
-from prefect import flow
+from prefect import flow, runtime
 from prefect.artifacts import create_markdown_artifact
 from prefect.client.schemas import State
+from prefect.events import emit_event
 from prefect.states import Completed
 from pydantic import Field
 
 from flows.forms import STORAGE, StorageForm
 from flows.guard import allow_own_code
-from flows.nightly import runner
+from flows.nightly import links_of, runner
 from flows.worker import on_worker
 from gage_eval.engine.host import EngineHost
 from gage_eval.regression.baselines import Baselines
 from gage_eval.regression.gate import GateRule
 from gage_eval.regression.pages import triage_page
 from gage_eval.regression.triage import triage as look_into
+from gage_eval.report.console import readable
 from gage_eval.runs.names import slug
 from gage_eval.runs.results.reading import RunReader
 
+TRIAGED = "gage.regression.triaged"
 _GATE = GateRule()
 
 
@@ -56,4 +59,15 @@ def triage(
         )
     create_markdown_artifact(triage_page(found), key=f"{slug(entry.suite)}-triage", description=f"Triage of {run}")
     said = ", ".join(f"{task.gated.comparison.task_id} {task.outcome}" for task in found.tasks if task.outcome)
-    return Completed(message=f"{run}: {found.gated.verdict}" + (f"; {said}" if said else ""))
+    message = f"{run}: {found.gated.verdict}" + (f"; {said}" if said else "")
+    emit_event(
+        TRIAGED,
+        {"prefect.resource.id": f"gage_eval.triage.{run}", "prefect.resource.name": f"Triage of {run}"},
+        payload={
+            "run": run,
+            "baseline": baseline,
+            "outcomes": {task.gated.comparison.task_id: task.outcome for task in found.tasks},
+            "text": f"Triage of {readable(message)}\nTriage: {runtime.flow_run.ui_url}\n{links_of(reader)}",
+        },
+    )
+    return Completed(message=message)

@@ -13,7 +13,7 @@ from flows.api import api_client
 from flows.forms import without_secrets
 from flows.guard import load_only_what_is_allowed
 from flows.own import OwnRun
-from flows.states import end_state
+from flows.states import end_state, without_traceback
 from flows.watch import watched
 from gage_eval.base.errors import GageError, RunCancelled
 
@@ -38,15 +38,17 @@ def on_worker(function: Callable[P, State[Any]]) -> Callable[P, State[Any]]:
         with watched():
             try:
                 load_only_what_is_allowed()
-                return function(*args, **kwargs)
+                state = function(*args, **kwargs)
             except RunCancelled as error:
-                return end_state(error)
+                state = end_state(error)
             except Exception as error:  # noqa: BLE001 - becomes the flow run's state
                 if isinstance(error, GageError):
                     _remove_secrets()
                 else:
                     get_run_logger().error("an unexpected error", exc_info=error)
-                return end_state(error)
+                state = end_state(error)
+        without_traceback(state)
+        return state
 
     return carry_out
 

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from prefect.utilities.importtools import import_object
 
 from gage_eval.local import launch
-from gage_eval.local.deployments import POOL, Deployment, all_deployments
+from gage_eval.local.deployments import POOL, STORE_VARIABLE, Deployment, all_deployments
 
 ROOT = Path(__file__).resolve().parents[1]
 FILE = ROOT / "deployments" / "prefect.yaml"
@@ -20,15 +21,17 @@ _HEAD = """\
 #
 #   prefect --no-prompt deploy --prefect-file deployments/prefect.yaml --all
 #
-# `gage deploy` does the same with pools of any name, puts the store into the forms, and changes only what differs.
-# Workers need gage-eval installed, and GAGE_EVAL_STORE set.
+# `gage deploy` does the same with pools of any name, and changes only what differs. The forms have the store that
+# `gage deploy` was given last: it is the variable gage_eval_store of the server. Without that, workers need
+# GAGE_EVAL_STORE. Workers need gage-eval installed.
 """
 _HEAD_OF_AUTOMATIONS = """\
 # Made from flows/lost_runs.py by `python -m tools.deployment_files`; change an automation there, not here.
 #
 #   prefect automation create --from-file deployments/automations.yaml
 #
-# `gage deploy` does the same, and a second time changes nothing.
+# For servers that `gage deploy` was never used with: it makes them too, and a second time changes nothing. This command
+# makes each of them once more every time; the next `gage deploy` removes those.
 """
 _GPU_POOL = "h100"
 
@@ -65,12 +68,15 @@ def _yaml(content: object) -> str:
 
 
 def _entry(deployment: Deployment) -> dict[str, Any]:
+    parameters = dict(deployment.parameters)
+    if "storage" in import_object(deployment.entrypoint).parameters.properties:
+        parameters["storage"] = {"store": f"{{{{ prefect.variables.{STORE_VARIABLE} }}}}"}
     entry: dict[str, Any] = {
         "name": deployment.name,
         "entrypoint": deployment.entrypoint,
         "description": deployment.description,
         "tags": deployment.all_tags,
-        "parameters": dict(deployment.parameters),
+        "parameters": parameters,
         "work_pool": {"name": deployment.pool or POOL},
     }
     if deployment.concurrency is not None:

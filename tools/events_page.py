@@ -84,9 +84,12 @@ takes part.
 
 **OpenTelemetry** needs the extra `otel`. A run, its tasks and its stages are spans; so is each answer that was asked
 and is an event, as `chat MODEL` with the `gen_ai.…` attributes of the semantic conventions. The metrics
-`gen_ai.client.operation.duration`, `gen_ai.client.token.usage` and `gage_eval.retries` count all requests. The scores
-are `gen_ai.evaluation.result` events of the run's span. `GAGE_EVAL_OTEL=1` sends them to the collector that the usual
-`OTEL_…` variables name.
+`gen_ai.client.operation.duration`, `gen_ai.client.token.usage` and `gage_eval.retries` count all requests.
+`gage_eval.run.duration`, `gage_eval.run.tokens`, `gage_eval.run.cost` and `gage_eval.run.gpu_time` add up what runs
+took, by run (`gage_eval.run_id`) and by suite or config (`gage_eval.config`). `gage_eval.run.queued`,
+`gage_eval.engine.start` and `gage_eval.engine.out_of_memory` say what they waited for. A collector hands them on to
+Prometheus. The scores are `gen_ai.evaluation.result` events of the run's span. `GAGE_EVAL_OTEL=1` sends them to the
+collector that the usual `OTEL_…` variables name.
 
 ## Types
 """

@@ -45,11 +45,13 @@ class Runtime:
         objects: Objects | None = None,
         limit_changed: Callable[[str, int, int], None] | None = None,
         loop: EventLoop | None = None,
+        engine_started: Callable[[str, float, int], None] = lambda backend, seconds, gpus: None,
     ) -> None:
         self._objects = objects
         self._shared: list[SharedLimits] = []
         self._concurrency = concurrency
         self._limit_changed = limit_changed
+        self._engine_started = engine_started
         self.budget = budget or Budget()
         self.answers = RunAnswers()
         self._pools: dict[str, Limiter] = {}
@@ -117,6 +119,8 @@ class Runtime:
             engine = getattr(backend, "engine_key", lambda: None)()
             if (gpus := getattr(backend, "gpus", 0)) > 0:
                 self._gpus[key] = gpus, began
+            if engine is not None:
+                self._engine_started(type_, time.monotonic() - began, gpus)
         except BaseException as error:
             with self._lock:
                 self._backends.pop(key, None)

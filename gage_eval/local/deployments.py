@@ -20,6 +20,8 @@ TAG = "gage-eval"
 MAINTENANCE_TAG = "maintenance"
 POOL = "local"
 AUTOMATION = "–"
+# The variable of a server that has the store of the runs, unless a form names another one.
+STORE_VARIABLE = "gage_eval_store"
 # The flows, by their names at the server, whose runs are marked as lost when their process is gone; and those that are
 # then resumed. A lost server needs no resume: the runs that need it start another one.
 WATCHED_FLOWS = ("suite", "evaluate", "nightly", "triage", "serve", "cache-gc", "cache-verify")

@@ -77,6 +77,7 @@ class RunStarted(Event):
         tasks: ids of its tasks.
         resume_command: the command that resumes the run.
         url: page of the flow run, None for an inline run.
+        queued_s: seconds since the time that its flow run was scheduled for; None for a run that no worker took.
     """
 
     name: ClassVar[str] = "run_started"
@@ -85,6 +86,64 @@ class RunStarted(Event):
     tasks: tuple[str, ...]
     resume_command: str
     url: str | None = None
+    queued_s: float | None = None
+
+
+@dataclass(frozen=True)
+class RunUsage(Event):
+    """What the run took so far, at its end. A run that was resumed has this once for each of its processes.
+
+    Attributes:
+        run_id: the run's name.
+        config_name: what is run: the config's or the suite's name.
+        seconds: of this process.
+        prompt_tokens: as the endpoints count them.
+        completion_tokens: as the endpoints count them.
+        cost: in the currency of the config's prices.
+        gpu_seconds: seconds for which it used each engine that it started, times its GPUs; None without such.
+    """
+
+    name: ClassVar[str] = "usage"
+    run_id: str
+    config_name: str
+    seconds: float
+    prompt_tokens: int
+    completion_tokens: int
+    cost: float
+    gpu_seconds: float | None
+
+
+@dataclass(frozen=True)
+class EngineStarted(Event):
+    """An engine of the run has loaded its model and answers; or it was running already, for another run.
+
+    Attributes:
+        backend: type of its backend.
+        seconds: how long the run waited for it.
+        gpus: how many GPUs of this machine it holds.
+    """
+
+    name: ClassVar[str] = "engine_started"
+    backend: str
+    seconds: float
+    gpus: int
+
+
+@dataclass(frozen=True)
+class EngineOutOfMemory(Event):
+    """An engine did not get the memory it asked for, and is started again with less.
+
+    Attributes:
+        engine: its name.
+        share: of the GPU's memory, that it asked for.
+        next_share: that it asks for now.
+    """
+
+    name: ClassVar[str] = "engine_out_of_memory"
+    default_severity: ClassVar[int] = logging.WARNING
+    engine: str
+    share: float
+    next_share: float
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,9 @@
           └─ chat MODEL     one per answer that was asked in this run, as far as samples are events; failed ones always
 
 Metrics count all answers that were asked in this run: ``gen_ai.client.operation.duration``,
-``gen_ai.client.token.usage`` and ``gage_eval.retries``. No span holds a prompt or an answer.
+``gen_ai.client.token.usage`` and ``gage_eval.retries``. What a run took and waited for, and the starts of engines are
+metrics too (``gage_eval.run.…``, ``gage_eval.engine.…``), by run and by suite or config. No span holds a prompt or an
+answer.
 """
 
 import logging
@@ -20,11 +22,14 @@ from gage_eval.base.version import __version__
 from gage_eval.extend.extras import missing
 from gage_eval.models.client.types import KINDS
 from gage_eval.observability.events import (
+    EngineOutOfMemory,
+    EngineStarted,
     Event,
     MetricReported,
     RunFailed,
     RunFinished,
     RunStarted,
+    RunUsage,
     StageFailed,
     StageFinished,
     StageStarted,
@@ -107,6 +112,15 @@ class OpenTelemetrySink:
             explicit_bucket_boundaries_advisory=_TOKENS,
         )
         self._retries = meter.create_counter("gage_eval.retries", "{attempt}", "Attempts that another one followed")
+        self._queued = meter.create_histogram("gage_eval.run.queued", "s", "Time that a run waited for its worker")
+        self._run_seconds = meter.create_counter("gage_eval.run.duration", "s", "Time of runs")
+        self._run_tokens = meter.create_counter("gage_eval.run.tokens", "{token}", "Tokens that runs took")
+        self._run_cost = meter.create_counter("gage_eval.run.cost", "1", "Cost of runs, in their own currency")
+        self._run_gpus = meter.create_counter("gage_eval.run.gpu_time", "s", "Time of runs on GPUs, times the GPUs")
+        self._engine_starts = meter.create_histogram("gage_eval.engine.start", "s", "Time until an engine answered")
+        self._engine_memory = meter.create_counter("gage_eval.engine.out_of_memory", "{start}", "Starts without memory")
+        # Of the run, for all metrics of runs and engines.
+        self._of_run: dict[str, str] = {}
         # Open spans: of the run under (None, None), of tasks under (task, None).
         self._open: dict[tuple[str | None, str | None], Span] = {}
 
@@ -135,8 +149,16 @@ class OpenTelemetrySink:
             case RequestRetried():
                 self._retries.add(1, {"error.type": event.kind})
             case RunStarted():
-                about = {"gage_eval.run_id": event.run_id, "gage_eval.config": event.config_name}
-                self._start((None, None), f"run {event.config_name}", moment, about)
+                self._of_run = {"gage_eval.run_id": event.run_id, "gage_eval.config": event.config_name}
+                self._start((None, None), f"run {event.config_name}", moment, self._of_run)
+                if event.queued_s is not None:
+                    self._queued.record(event.queued_s, self._of_run)
+            case RunUsage():
+                self._used(event)
+            case EngineStarted():
+                self._engine_starts.record(event.seconds, {**self._of_run, "gage_eval.backend": event.backend})
+            case EngineOutOfMemory():
+                self._engine_memory.add(1, self._of_run)
             case TaskStarted() | StageStarted():
                 task_id, stage = event.stage_id
                 about = {"gage_eval.task_id": task_id or ""} | ({} if stage is None else {"gage_eval.stage": stage})
@@ -152,6 +174,14 @@ class OpenTelemetrySink:
                 self._end(event.stage_id, moment)
             case MetricReported():
                 self._evaluated(event, moment)
+
+    def _used(self, event: RunUsage) -> None:
+        self._run_seconds.add(event.seconds, self._of_run)
+        for kind, count in (("input", event.prompt_tokens), ("output", event.completion_tokens)):
+            self._run_tokens.add(count, {**self._of_run, "gen_ai.token.type": kind})
+        self._run_cost.add(event.cost, self._of_run)
+        if event.gpu_seconds is not None:
+            self._run_gpus.add(event.gpu_seconds, self._of_run)
 
     def _start(
         self, stage_id: tuple[str | None, str | None], name: str, moment: int, attributes: Mapping[str, Any]

@@ -1,12 +1,13 @@
 """Nights: every suite with every model, each measured against its baseline.
 
-A night is a matrix with a schedule. Its runs have names made of the night's date, so that a night that is started again
-resumes, and their answers have the date as freshness, so that no night is answered from the store.
+A night is a matrix with a schedule. Its label is its date, ``2026-11-22``. Its runs have names made of the label, so
+that a night that is started again resumes, and their answers have the label as freshness, so that no night is answered
+from the store. Another attempt has a label of its own, ``2026-11-22.fixed``, so it asks every model anew.
 """
 
 import logging
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -15,7 +16,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import Field, field_validator, model_validator
 
-from gage_eval.base.errors import GageError
+from gage_eval.base.errors import GageError, InputError
 from gage_eval.engine.host import EngineHost
 from gage_eval.models.backends.base import Blocks
 from gage_eval.regression.gate import GateRule, Verdict
@@ -30,6 +31,8 @@ from gage_eval.runs.options import Locations, RunOptions
 from gage_eval.runs.results.reading import RunReader
 from gage_eval.runs.sequence import run_all
 
+# The name of another attempt. It has no hyphen: the parts of a run's name are joined by hyphens.
+ATTEMPT_PATTERN = r"[A-Za-z0-9_]{1,20}"
 # The verdict on a cell. failed: it has no scores. unmeasured: no baseline that it can be compared with.
 CellVerdict: TypeAlias = Verdict | Literal["failed", "unmeasured"]
 _log = logging.getLogger(__name__)
@@ -85,7 +88,10 @@ class Nightly(Matrix):
         schedule: when a night begins.
         models: each runs every row.
         gate: tolerance, level and mode of all verdicts.
-        webhook: URL that is called when a night has regressed; ``block:NAME`` for a Webhook block that exists.
+        webhook: URL that is sent what people should know: a regression, what its triage found, a night that failed or
+            did not come; ``block:NAME`` for a Webhook block that exists.
+        notify: notification block of Prefect that is sent the same as text, ``TYPE/NAME`` such as
+            ``slack-webhook/team``.
         runs_at_once: how many runs go on side by side.
     """
 
@@ -94,6 +100,7 @@ class Nightly(Matrix):
     models: list[NightlyModel] = Field(min_length=1)
     gate: GateRule = GateRule()
     webhook: str | None = None
+    notify: str | None = Field(None, pattern=r"^[a-z0-9-]+/[a-z0-9-]+$")
     runs_at_once: int = Field(2, ge=1)
 
     @field_validator("webhook")
@@ -108,7 +115,7 @@ class Nightly(Matrix):
         for model in self.models:
             if not is_name(model.baseline_name):
                 raise ValueError(f"the baseline '{model.baseline_name}' needs a plain name: letters, digits, . _ -")
-        ids = [self.run_id(date.min, row, model) for row in self.rows for model in self.models]
+        ids = [self.run_id(label_of(date.min), row, model) for row in self.rows for model in self.models]
         twice = next((one for one in ids if ids.count(one) > 1), None)
         if twice is not None:
             raise ValueError(f"two cells would have the run name '{twice}': rename a model or a config")
@@ -117,25 +124,47 @@ class Nightly(Matrix):
             raise ValueError(f"'{long}' is too long for the name of a run: choose shorter names")
         return self
 
-    def run_id(self, night: date, row: MatrixRow, model: MatrixModel) -> str:
+    def chosen(self, rows: Collection[str], models: Collection[str]) -> Self:
+        """The same with some of its rows and models only, by their names; with all where none are named.
+
+        Raises:
+            InputError: there is no row or model of such a name.
+        """
+        for what, names, there in (("row", rows, self.rows), ("model", models, self.models)):
+            known = [item.name for item in there]
+            if unknown := [name for name in names if name not in known]:
+                raise InputError(f"{self.name} has no {what} '{unknown[0]}': name one of {', '.join(known)}.")
+        return self.model_copy(
+            update={
+                "rows": [row for row in self.rows if not rows or row.name in rows],
+                "models": [model for model in self.models if not models or model.name in models],
+            }
+        )
+
+    def run_id(self, label: str, row: MatrixRow, model: MatrixModel) -> str:
         """The name of a cell's run."""
-        return "-".join((slug(self.name), night.isoformat(), _row_slug(row), slug(model.name)))
+        return "-".join((slug(self.name), label, _row_slug(row), slug(model.name)))
 
     def is_run_of(self, run_id: str, row: MatrixRow, model: MatrixModel) -> bool:
         """Whether a run is some night's run of a cell."""
         name, ends = (re.escape(text) for text in (slug(self.name), f"{_row_slug(row)}-{slug(model.name)}"))
-        return re.fullmatch(rf"{name}-\d{{4}}-\d\d-\d\d-{ends}", run_id) is not None
+        return re.fullmatch(rf"{name}-\d{{4}}-\d\d-\d\d(\.{ATTEMPT_PATTERN})?-{ends}", run_id) is not None
 
     def options_of_night(
-        self, night: date, row: MatrixRow, model: MatrixModel, configs: Mapping[str, str]
+        self, label: str, row: MatrixRow, model: MatrixModel, configs: Mapping[str, str]
     ) -> RunOptions:
         """The options of a cell on a night.
 
         Raises:
             InputError: an option does not fit, or nothing says where the config is.
         """
-        given = {"run_id": self.run_id(night, row, model), "freshness": night.isoformat()}
+        given = {"run_id": self.run_id(label, row, model), "freshness": label}
         return self.options_of(row, model, configs).model_copy(update=given)
+
+
+def label_of(night: date, attempt: str = "") -> str:
+    """The label of a night, or of another attempt of it."""
+    return f"{night.isoformat()}.{attempt}" if attempt else night.isoformat()
 
 
 @dataclass(frozen=True)
@@ -175,13 +204,25 @@ class NightCell:
         """Whether the sequential alarm rings for one of its tasks."""
         return self.gated is not None and any(task.alarm.rings for task in self.gated.tasks)
 
+    @property
+    def sentence(self) -> str:
+        """What happened: ``gsm8k with small: regressed (gsm8k exact_match −0.100)``."""
+        if self.gated is None:
+            return f"{self.name}: {self.verdict} ({self.problem})"
+        changes = [
+            f"{task.comparison.task_id} {task.comparison.measure.name} {signed_text(task.judged.evidence.difference)}"
+            for task in self.gated.tasks
+            if task.judged.verdict == self.verdict
+        ]
+        return f"{self.name}: {self.verdict} ({', '.join(changes)})"
+
 
 @dataclass(frozen=True)
 class Night:
     """All cells of a night."""
 
     asked: Nightly
-    date: date
+    label: str
     cells: tuple[NightCell, ...]
 
     @property
@@ -194,14 +235,14 @@ class Night:
         """What happened, for a state's message."""
         bad = [cell for cell in self.cells if cell.verdict in ("regressed", "failed")]
         if bad:
-            return "; ".join(f"{cell.name}: {_what(cell)}" for cell in bad)
+            return "; ".join(cell.sentence for cell in bad)
         counts = {verdict: sum(cell.verdict == verdict for cell in self.cells) for verdict in _GRAVEST}
         return ", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count)
 
 
 def run_night(
     asked: Nightly,
-    night: date,
+    label: str,
     configs: Mapping[str, str],
     locations: Locations,
     run: Callable[[RunOptions, EngineHost], RunReader],
@@ -215,7 +256,7 @@ def run_night(
 
     Args:
         asked: the file of nightly runs.
-        night: the date it was scheduled for.
+        label: of the night.
         configs: where each config is: a file, or a bundle in the store.
         locations: of all runs.
         run: carries out a run.
@@ -235,7 +276,7 @@ def run_night(
     options: dict[int, RunOptions] = {}
     for number, (row, model) in enumerate(places):
         try:
-            options[number] = locations.placed(asked.options_of_night(night, row, model, configs))
+            options[number] = locations.placed(asked.options_of_night(label, row, model, configs))
         except GageError as error:
             ended(number, error)
     numbers = list(options)
@@ -246,7 +287,7 @@ def run_night(
         blocks=blocks,
         ended=lambda place, result: ended(numbers[place], result),
     )
-    return Night(asked, night, tuple(cells[number] for number in range(len(places))))
+    return Night(asked, label, tuple(cells[number] for number in range(len(places))))
 
 
 def _measured(asked: Nightly, row: MatrixRow, model: NightlyModel, result: RunReader | GageError) -> NightCell:
@@ -273,17 +314,6 @@ def _measured(asked: Nightly, row: MatrixRow, model: NightlyModel, result: RunRe
         _log.warning("run %s has no trend, because its nights could not be read: %s", result.run_id, error)
     write_report(result, newest, anchor, points)
     return NightCell(row, model, result, newest, anchor, tuple(points))
-
-
-def _what(cell: NightCell) -> str:
-    if cell.gated is None:
-        return f"failed ({cell.problem})"
-    losses = [
-        f"{task.comparison.task_id} {task.comparison.measure.name} {signed_text(task.judged.evidence.difference)}"
-        for task in cell.gated.tasks
-        if task.judged.verdict == "regressed"
-    ]
-    return f"regressed ({', '.join(losses)})"
 
 
 def _row_slug(row: MatrixRow) -> str:

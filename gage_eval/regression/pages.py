@@ -37,7 +37,7 @@ def night_page(night: Night) -> str:
         for note in _notes(task)
     ]
     return page(
-        f"## {plain(night.asked.name)} {night.date.isoformat()}: {night.verdict}",
+        f"## {plain(night.asked.name)} {night.label}: {night.verdict}",
         f"**{plain(night.sentence)}**",
         table(_NIGHT, [row for cell in night.cells for row in _rows(cell)]),
         bullets([*problems, *anchors, *notes]),

@@ -47,6 +47,14 @@ def remarks(summary: Summary, limits: Limits | None = None) -> list[str]:
     return changed + [line for task in summary.tasks for line in _task_remarks(task, limits or Limits())]
 
 
+def is_unread(summary: Summary) -> bool:
+    """Whether no metric of some task could read any answer: its score says nothing of the model."""
+    return any(
+        task.metrics and all(metric.unparsed == metric.all_rows > 0 for metric in task.metrics)
+        for task in summary.tasks
+    )
+
+
 def _modified(suite: SuiteRun) -> str:
     shown = ", ".join(suite.modified[:_SHOWN])
     more = f" and {len(suite.modified) - _SHOWN:,} more" if len(suite.modified) > _SHOWN else ""

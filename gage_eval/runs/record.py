@@ -89,6 +89,9 @@ class FlowRunRecord(_Model):
         None,
         description="API that does not know yet how the run ended; None if it knows.",
     )
+    queued_s: float | None = Field(
+        None, description="Seconds between the time it was scheduled for and its last start; None without a worker."
+    )
 
 
 class RescoredRecord(_Model):

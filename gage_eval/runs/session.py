@@ -25,7 +25,16 @@ from gage_eval.models.backends.base import Blocks
 from gage_eval.models.backends.placement import HERE
 from gage_eval.models.backends.pools import Launcher, Pools
 from gage_eval.models.client.budget import Budget
-from gage_eval.observability.events import ConcurrencyChanged, RunFailed, RunFinished, RunStarted, RunWarning
+from gage_eval.observability.events import (
+    ConcurrencyChanged,
+    EngineOutOfMemory,
+    EngineStarted,
+    RunFailed,
+    RunFinished,
+    RunStarted,
+    RunUsage,
+    RunWarning,
+)
 from gage_eval.observability.logs import log_events
 from gage_eval.observability.observer import Observer, Observers
 from gage_eval.observability.sample_events import Sampling
@@ -43,6 +52,7 @@ from gage_eval.runs.record import ConfigRecord, FlowRunRecord, ProcessRecord, Ru
 from gage_eval.runs.recorder import Recorder
 from gage_eval.runs.scoring import scoring_processes
 from gage_eval.runs.sinks import RunSinks
+from gage_eval.runs.usage import spent_by
 
 if TYPE_CHECKING:
     from gage_eval.scoring.metrics.processes import ScoringProcesses
@@ -121,8 +131,10 @@ class RunSession:
             self._open(refresh, observers, blocks, host)
             if host is not None:
                 self._opened.enter_context(host.running(self.cancel))
+            engines = self.loaded.context.engines
+            engines.out_of_memory = lambda *step: self.observer.tell(EngineOutOfMemory(*step))
             if launcher is not None:
-                self.loaded.context.engines.pools = Pools(self.store, launcher, self._warn)
+                engines.pools = Pools(self.store, launcher, self._warn)
             self._tell_start(flow_run)
         except BaseException as error:
             with self._opened:
@@ -207,6 +219,24 @@ class RunSession:
             return None
         return SuiteRun(name=found.name, version=found.version, digest=found.digest, modified=list(found.modified))
 
+    @property
+    def _title(self) -> str:
+        return self.plan.name if self.suite is None else self.suite.title
+
+    def _tell_usage(self) -> None:
+        spent, seconds = spent_by(self.runtime), time.time() - self.began
+        self.observer.tell(
+            RunUsage(
+                self.run_id,
+                self._title,
+                seconds,
+                spent.prompt_tokens,
+                spent.completion_tokens,
+                spent.cost,
+                spent.gpu_seconds,
+            )
+        )
+
     def _runtime(self, settings: Settings, host: EngineHost | None) -> Runtime:
         limits = self.loaded.config.limits
         return Runtime(
@@ -216,6 +246,7 @@ class RunSession:
             self.store.objects,
             lambda endpoint, *limits: self.observer.tell(ConcurrencyChanged(endpoint, *limits)),
             loop=None if host is None else host.loop,
+            engine_started=lambda *start: self.observer.tell(EngineStarted(*start)),
         )
 
     def _env(
@@ -255,10 +286,11 @@ class RunSession:
         self.observer.tell(
             RunStarted(
                 self.run_id,
-                self.plan.name if self.suite is None else self.suite.title,
+                self._title,
                 tuple(task.task_id for task in self.plan.tasks),
                 self.folder.again,
                 flow_run.url if flow_run is not None else None,
+                flow_run.queued_s if flow_run is not None else None,
             )
         )
         for warning in self.loaded.warnings:
@@ -346,6 +378,7 @@ class RunSession:
             GageError: run.json cannot be written, or is damaged.
         """
         self.recorder.finish("completed", None)
+        self._tell_usage()
         self.observer.tell(RunFinished())
 
     def cancel(self) -> None:
@@ -357,6 +390,7 @@ class RunSession:
 
     def _fail(self, error: BaseException) -> None:
         status: RunStatus = "failed" if isinstance(error, Exception) else "interrupted"
+        self._tell_usage()
         self.observer.tell(RunFailed(status, str(error)))
         self._record_end(status, str(error))
 

@@ -45,7 +45,9 @@ def _deploy(folder: Path, prefect: Prefect, *options: str) -> Any:
     return json.loads(gage(folder, "deploy", "--json", *options, env=prefect.env).stdout)
 
 
-def test_a_started_server_has_every_suite_and_deploying_again_changes_nothing(prefect: Prefect, tmp_path: Path) -> None:
+def test_a_started_server_has_every_suite_and_deploying_again_changes_nothing(
+    prefect: Prefect, tmp_path: Path, repo_root: Path
+) -> None:
     store = ("--store", str(prefect.folder / ".gage"))
     again = _deploy(tmp_path, prefect, *store)["deployments"]
     deployments = [one.name for one in all_deployments(())]
@@ -60,6 +62,11 @@ def test_a_started_server_has_every_suite_and_deploying_again_changes_nothing(pr
     planned = _deploy(tmp_path, prefect, "--store", "s3://other/store", "--dry-run")["deployments"]
     assert {one["change"] for one in planned if one["name"].startswith("suite/")} == {"updated"}
     assert _deploy(tmp_path, prefect, *store)["deployments"] == again, "a dry run changes nothing"
+
+    file = ("--prefect-file", str(repo_root / "deployments" / "prefect.yaml"), "--name", "cache-gc")
+    command = (sys.executable, "-m", "prefect", "--no-prompt", "deploy", *file)
+    subprocess.run(command, env=prefect.env, cwd=tmp_path, check=True, capture_output=True)
+    assert prefect.deployment("cache-gc/cache-gc")["parameters"]["storage"] == {"store": store[1]}
 
 
 ADD_SCHEDULE = """

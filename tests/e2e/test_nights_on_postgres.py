@@ -1,6 +1,7 @@
 """Nights on a real server: started by their schedule, gated, told by event and webhook, looked into by triage."""
 
 import json
+import re
 import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -139,7 +140,7 @@ def test_a_planted_regression_is_gated_told_and_looked_into(
     answer(tmp_path, "shaky", 280)
     deploy("planted")
     night = cluster.finished(cluster.submit("nightly/planted", {}))
-    assert (night["state_type"], night["state_name"]) == ("FAILED", "Regressed")
+    assert (night["state_type"], night["state_name"]) == ("FAILED", "Regressed"), night["state"]["message"]
     assert night["state"]["message"] == "mine.yaml with shaky: regressed (sums exact_match −0.100)"
     assert "| mine.yaml | shaky | sums exact\\_match | regressed | 0.800 | 0.700 |" in artifact(
         cluster, "planted-night"
@@ -147,7 +148,15 @@ def test_a_planted_regression_is_gated_told_and_looked_into(
 
     assert "data:image/svg+xml;base64," in artifact(cluster, "planted-sums-verdict")
 
+    assert re.fullmatch(r"planted-\d{4}-\d\d-\d\d", night["name"])
+    log = cluster.api("POST", "/logs/filter", {"logs": {"flow_run_id": {"any_": [night["id"]]}}})
+    assert not any("Traceback" in line["message"] for line in log), "a regression is no crash of the tool"
+    parent = {"flow_runs": {"parent_flow_run_id": {"any_": [night["id"]]}}}
+    inner = cluster.api("POST", "/flow_runs/filter", parent)
+    assert sorted(run["name"].rpartition("-")[2] for run in inner) == sorted(MODELS)
+
     wait_for(lambda: received, "the webhook is called")
+    assert received[0]["text"].startswith("mine.yaml with shaky: regressed (sums exact_match −0.100)\nNight: http")
     assert received[0]["model"] == "shaky"
     assert received[0]["tasks"][0]["verdict"] == "regressed"
     emitted = {"filter": {"event": {"prefix": ["gage.regression"]}}}
@@ -162,6 +171,13 @@ def test_a_planted_regression_is_gated_told_and_looked_into(
     assert "**Confirmed**" in page
     assert page.index("the likeliest cause first") < page.index("#### s280")
 
+    wait_for(lambda: received[1:], "the webhook is called by the triage")
+    assert "sums confirmed\nTriage: http" in received[1]["text"]
+
+    again = cluster.finished(cluster.submit("nightly/planted", {"attempt": "fixed", "models": ["steady"]}))
+    assert (again["state_type"], again["state"]["message"]) == ("COMPLETED", "1 passed")
+    assert again["name"].endswith(".fixed")
+
     run_id = received[0]["run"]
     store = ("--store", str(cluster.store))
     gage(tmp_path, "baseline", "promote", "shaky", run_id, *store)
@@ -170,8 +186,14 @@ def test_a_planted_regression_is_gated_told_and_looked_into(
     assert "against the anchor of the baseline the verdict is regressed" in artifact(cluster, "planted-night")
 
 
-def test_a_cell_that_crashes_leaves_the_others(cluster: Cluster, tmp_path: Path, deploy: Callable[[str], None]) -> None:
-    write_nights(tmp_path, "crashing")
+def test_a_cell_that_crashes_leaves_the_others(
+    cluster: Cluster,
+    tmp_path: Path,
+    calls: tuple[str, list[dict[str, Any]]],
+    deploy: Callable[[str], None],
+) -> None:
+    url, received = calls
+    write_nights(tmp_path, "crashing", webhook=url)
     set_baselines(cluster, tmp_path, "crashing")
     (tmp_path / "steady.jsonl").unlink()
     deploy("crashing")
@@ -187,3 +209,5 @@ def test_a_cell_that_crashes_leaves_the_others(cluster: Cluster, tmp_path: Path,
     page = artifact(cluster, "crashing-night")
     assert "| mine.yaml | steady | – | failed |" in page
     assert "| mine.yaml | shaky | sums exact\\_match | passed |" in page
+    wait_for(lambda: received, "the webhook is called")
+    assert received[0]["text"].startswith(f"The night {night['name']} Failed: mine.yaml with steady: failed")

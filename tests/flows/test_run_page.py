@@ -1,13 +1,16 @@
 """What the page of a flow run says: the state's message, the stages' lines, progress in words."""
 
+from unittest.mock import Mock
+
 import pytest
 
 from flows.page import score_line, stage_line
-from flows.states import end_state
+from flows.states import completed, end_state
 from gage_eval.base.errors import GageError
 from gage_eval.base.stages import StageResult
 from gage_eval.observability.events import StageProgress
 from gage_eval.report.suite_run import SuiteRun
+from gage_eval.runs import RunOutcome
 from gage_eval.runs.results.formatting import progress_line
 from tests.report.run_summaries import metric_row, summary
 
@@ -23,6 +26,16 @@ def test_a_modified_suite_says_so_beside_its_score() -> None:
     changed = SuiteRun(name="gsm8k", version="v1", digest="d", modified=["tasks[0].max_samples"])
     modified = summary().model_copy(update={"suite": changed})
     assert score_line(modified) == "exact_match,strict-match 0.842 ± 0.020 (modified) · 1,319 samples"
+
+
+def test_a_run_whose_answers_no_metric_could_read_is_no_plain_completed_one() -> None:
+    rows = metric_row()["rows"]
+    for unparsed, name in ((0, "Completed"), (rows - 1, "Completed"), (rows, "Unparsed")):
+        run = RunOutcome("first", Mock(url="s3://runs/first"), summary([metric_row(unparsed=unparsed)]), {})
+        state = completed(run)
+        assert (state.is_completed(), state.name) == (True, name)
+    other = summary([metric_row(unparsed=rows), metric_row(metric_id="other")])
+    assert completed(RunOutcome("first", Mock(url=""), other, {})).name == "Completed", "another metric could read them"
 
 
 def test_messages_have_no_character_that_a_database_refuses() -> None:

@@ -161,8 +161,8 @@ def test_a_task_and_a_run_that_fail_say_why(here: Path) -> None:
         with pytest.raises(RunFailed):
             gage_eval.run("sums.yaml", store="store", run_id="first")
     events = events_of("first")
-    assert [event["type"] for event in events[-3:]] == ["stage_failed", "task_failed", "run_failed"]
-    assert events[-2]["task_id"] == "sums"
+    assert [event["type"] for event in events[-4:]] == ["stage_failed", "task_failed", "usage", "run_failed"]
+    assert events[-3]["task_id"] == "sums"
     assert "5 of 5 rows" in events[-1]["payload"]["error"]
 
 

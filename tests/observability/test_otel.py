@@ -112,6 +112,14 @@ def test_metrics_count_every_answer_whatever_the_rate(here: Path, server: Record
     assert tokens == {"input": summed.prompt, "output": summed.completion}
     assert sum(point.as_int for point in found["gage_eval.retries"].sum.data_points) == attempts - 60 > 0
     assert [span for span in spans(server) if span.name.startswith("chat")] == []
+    took = {
+        values(point.attributes)["gen_ai.token.type"]: point for point in found["gage_eval.run.tokens"].sum.data_points
+    }
+    assert {kind: point.as_int for kind, point in took.items()} == tokens
+    assert values(took["input"].attributes).items() >= {"gage_eval.run_id": "first", "gage_eval.config": "sums"}.items()
+    (seconds,) = found["gage_eval.run.duration"].sum.data_points
+    assert seconds.as_double > 0
+    assert "gage_eval.run.cost" in found
 
 
 def test_a_failed_call_and_a_failed_run_are_spans_in_error(here: Path, server: Recorder) -> None:

@@ -2,6 +2,7 @@
 
 import re
 import threading
+from datetime import date
 from pathlib import Path
 from typing import Any
 from unittest.mock import DEFAULT, Mock
@@ -13,7 +14,7 @@ from gage_eval.base.errors import InputError, StoreError
 from gage_eval.engine.host import EngineHost
 from gage_eval.regression import gate_report, nightly
 from gage_eval.regression.baselines import Baselines
-from gage_eval.regression.nightly import NightCell, Nightly, run_night
+from gage_eval.regression.nightly import NightCell, Nightly, label_of, run_night
 from gage_eval.regression.pages import cell_page, night_page
 from gage_eval.regression.trend import trend, trend_before
 from gage_eval.report.trend_chart import trend_chart
@@ -65,6 +66,27 @@ def test_a_night_asks_again_what_the_night_before_asked(asked: Nightly, tmp_path
     # Both models have the same recorded answers, so one of them may take those of the other.
     runs = [cell.run for cell in night_of(asked, tmp_path, SECOND).cells]
     assert any("infer" not in run.summary.run.cached_stages for run in runs if run is not None)
+
+
+def test_another_attempt_of_a_night_asks_anew_and_is_in_the_trend(asked: Nightly, tmp_path: Path) -> None:
+    set_baselines(night_of(asked, tmp_path, FIRST), tmp_path)
+    again = night_of(asked, tmp_path, FIRST)
+    assert all(cell.run and "infer" in cell.run.summary.run.cached_stages for cell in again.cells)
+    night = night_of(asked, tmp_path, label_of(date.fromisoformat(FIRST), "fixed"))
+    runs = [cell.run for cell in night.cells if cell.run is not None]
+    # Both models have the same recorded answers, so one of them may take those of the other.
+    assert not all("infer" in run.summary.run.cached_stages for run in runs)
+    assert [run.run_id for run in runs] == [f"every-night-2026-03-01.fixed-mine-{name}" for name in ("steady", "shaky")]
+    assert [len(cell.trend) for cell in night.cells] == [2, 2]
+
+
+def test_a_night_of_some_rows_and_models_runs_only_these(asked: Nightly, tmp_path: Path) -> None:
+    night = night_of(asked.chosen(["mine.yaml"], ["shaky"]), tmp_path, FIRST)
+    assert [cell.name for cell in night.cells] == ["mine.yaml with shaky"]
+    assert asked.chosen([], []) == asked
+    for rows, models, what in ((["gsm8k"], [], "no row 'gsm8k'"), ([], ["large"], "no model 'large'")):
+        with pytest.raises(InputError, match=what):
+            asked.chosen(rows, models)
 
 
 def test_the_cells_of_a_night_go_side_by_side(asked: Nightly, tmp_path: Path) -> None:
@@ -139,7 +161,7 @@ def test_the_report_of_a_cell_shows_its_verdict_and_its_nights(asked: Nightly, t
     for report, name in ((steady, "steady"), (shaky, "shaky")):
         assert f"Against baseline {name}, entry 1" in report
         nights = re.findall(r"<title>(every-night-[^:]+)", report)
-        assert nights == [f"every-night-{night.isoformat()}-mine-{name}" for night in (FIRST, SECOND)]
+        assert nights == [f"every-night-{label}-mine-{name}" for label in (FIRST, SECOND)]
 
 
 def test_a_report_that_cannot_be_written_costs_no_verdict(
@@ -207,6 +229,8 @@ def report_of(cell: NightCell) -> str:
         ({"models": [{"name": "a" * 100}]}, "is too long for the name of a run"),
         ({"gate": {"tolerance": -1}}, "gate.tolerance"),
         ({"webhook": "javascript:alert(1)"}, "webhook"),
+        ({"notify": "team"}, "notify"),
+        ({"runs_at_once": 0}, "runs_at_once"),
     ],
 )
 def test_an_impossible_file_is_refused(changes: dict[str, Any], sentence: str) -> None:

@@ -1,10 +1,12 @@
 """Promises of several runs: an engine starts once for all runs that need it, and none is left running."""
 
+import json
 import os
 import threading
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from unittest.mock import ANY
 
 import pytest
 
@@ -59,6 +61,18 @@ def test_a_run_whose_answers_are_there_starts_no_engine(config: Config, tmp_path
     results = run_all(asked, run_on)
     assert all(isinstance(one, RunReader) for one in results)
     assert len(starts(tmp_path)) == 1
+
+
+def test_the_starts_of_engines_and_their_steps_of_memory_are_events(config: Config, tmp_path: Path) -> None:
+    (run,) = run_all([config("a", env={"FAKE_FITS": "0.7"})], run_on)
+    assert isinstance(run, RunReader)
+    lines = (run.stored.folder.read("events.jsonl") or b"").splitlines()
+    events = {event["type"]: event["payload"] for event in map(json.loads, lines)}
+    assert events["engine_out_of_memory"] == {"engine": ANY, "share": 0.9, "next_share": 0.7}
+    assert events["engine_started"]["backend"] == "vllm"
+    assert events["engine_started"]["seconds"] > 0
+    assert (events["usage"]["run_id"], events["usage"]["config_name"]) == (run.run_id, "a")
+    assert events["run_started"]["queued_s"] is None
 
 
 def test_a_run_that_crashes_leaves_the_engine_to_the_others(config: Config, tmp_path: Path) -> None:

@@ -1,7 +1,6 @@
 """Nights of two models with recorded answers, without a server."""
 
 from collections.abc import Callable, Mapping
-from datetime import date
 from pathlib import Path
 
 import orjson
@@ -18,7 +17,7 @@ from gage_eval.store import Store
 from tests.support.workspace import write_config, write_rows
 
 COUNT = 400
-FIRST, SECOND = date(2026, 3, 1), date(2026, 3, 2)
+FIRST, SECOND = "2026-03-01", "2026-03-02"
 
 
 def answer(folder: Path, name: str, right: int) -> None:
@@ -47,11 +46,11 @@ def two_models(folder: Path) -> Nightly:
 def night_of(
     asked: Nightly,
     folder: Path,
-    night: date,
+    label: str,
     configs: Mapping[str, str] | None = None,
     told: Callable[[NightCell], None] = lambda cell: None,
 ) -> Night:
-    """Run a night, with the configs of the folder by default. The store is in the folder."""
+    """Run the night of a label, with the configs of the folder by default. The store is in the folder."""
     locations = Locations.at(str(folder / "store"))
 
     def run(options: RunOptions, host: EngineHost) -> RunReader:
@@ -59,7 +58,7 @@ def night_of(
         asked = options.model_copy(update={"resume": has_run(locations, options.run_id)})
         return RunReader.open(locations, run_inline(asked, host=host).run_id)
 
-    return run_night(asked, night, configs or asked.configs_in(folder), locations, run, told)
+    return run_night(asked, label, configs or asked.configs_in(folder), locations, run, told)
 
 
 def set_baselines(night: Night, folder: Path) -> None:

@@ -60,10 +60,13 @@ class Engines:
 
     Attributes:
         pools: starts engines on work pools; None where there is no Prefect API.
+        out_of_memory: called when an engine did not get its memory, with its name, the share of the GPU's memory that
+            it asked for, and the share that it is started with now.
     """
 
     def __init__(self, *, keep_idle: bool = False) -> None:
         self.pools: Pools | None = None
+        self.out_of_memory: Callable[[str, float, float], None] = lambda name, share, less: None
         self._keep_idle = keep_idle
         self._engines: dict[str, Engine[Any]] = {}
         self._starting: dict[str, asyncio.Lock] = defaultdict(asyncio.Lock)

@@ -154,7 +154,7 @@ async def start_replicas(
                 Replica(python, {**arguments, "gpu_memory_utilization": share}, lora, {**env, **variables}, log)
             )
 
-        return await _down_the_ladder(config.gpu_memory_utilization, with_share)
+        return await _down_the_ladder(config.gpu_memory_utilization, with_share, context.engines.out_of_memory)
 
     return await start_together(start_one(*own) for own in each_replica(config, context, log_folder, type_))
 
@@ -204,12 +204,17 @@ def is_out_of_memory(text: str) -> bool:
     return _OUT_OF_MEMORY.search(text) is not None
 
 
-async def _down_the_ladder(share: float, start: Callable[[float], tuple[Child, Awaitable[PartT]]]) -> PartT:
+async def _down_the_ladder(
+    share: float,
+    start: Callable[[float], tuple[Child, Awaitable[PartT]]],
+    out_of_memory: Callable[[str, float, float], None],
+) -> PartT:
     """Start an engine with its share of memory, and with less when that is not there.
 
     Args:
         share: the first share tried.
         start: spawns the engine with a share; its awaitable is done when the model is loaded.
+        out_of_memory: called before the next share is tried, with the engine's name and both shares.
 
     Raises:
         EndpointFailed: it does not start, even with the smallest share, or for another reason.
@@ -231,6 +236,7 @@ async def _down_the_ladder(share: float, start: Callable[[float], tuple[Child, A
                 ) from error
             message = "%s ran out of memory with gpu_memory_utilization %g; trying %g."
             _log.warning(message, child.name, utilization, shares[attempt + 1])
+            out_of_memory(child.name, utilization, shares[attempt + 1])
         except BaseException:
             await _stopped(child)
             raise
