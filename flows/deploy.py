@@ -150,7 +150,7 @@ def _read(client: SyncPrefectClient, name: str) -> DeploymentResponse | None:
 def _fields(flow: Flow[..., Any], deployment: Deployment, pool: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of the deployment, by their names in both requests and answers of the API."""
     schema = flow.parameters.model_dump_for_openapi()
-    # Without any of ours, those that were set in the UI stay.
+    # Those that were set in the UI stay, unless the deployment has its own.
     job = {"job_variables": dict(deployment.job_variables)} if deployment.job_variables else {}
     own = {name: value for name, value in parameters.items() if name in schema["properties"]}
     return {
