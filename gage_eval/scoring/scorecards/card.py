@@ -206,7 +206,7 @@ def card_rule(
         types: the type of each metric by its name.
         less_is_better: the keys of scores of which less is better.
         owner: whose cards they are, for warnings: ``task 'x': ``.
-        is_chosen: whether the config names the profile. Of the default one it may not know that it has a primary metric.
+        is_chosen: whether the config names the profile. Who does not may not know that it has a primary metric.
     """
     if preset is None:
         return CardRule(answer_type, version=version)
