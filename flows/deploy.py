@@ -20,6 +20,7 @@ from prefect.utilities.importtools import import_object
 from prefect.variables import Variable
 from prefect.workers.process import ProcessWorker
 
+from flows.serving import device_ids
 from gage_eval import __version__
 from gage_eval.base.canonical import canonical_json
 from gage_eval.base.errors import InputError
@@ -61,7 +62,7 @@ def deploy_all(client: SyncPrefectClient, deployments: Sequence[Deployment], opt
         options: where they run, and the values that every form has at first.
 
     Raises:
-        InputError: there is no such work pool.
+        InputError: there is no such work pool, or its containers would share GPUs.
     """
     parameters: dict[str, Any] = {"storage": {"store": options.store}}
     if options.gpu_pools:
@@ -116,6 +117,7 @@ def _ensure_pool(client: SyncPrefectClient, name: str, working_dir: str | None, 
         if not dry_run:
             client.create_work_pool(WorkPoolCreate(name=name, type=ProcessWorker.type, base_job_template=template))
         return
+    device_ids(there)
     is_of_this_folder = name == POOL and working_dir is not None
     if is_of_this_folder and there.base_job_template != template and not dry_run:
         # The interpreter of the last start may be gone.
@@ -164,6 +166,8 @@ def _read(client: SyncPrefectClient, name: str) -> DeploymentResponse | None:
 def _fields(flow: Flow[..., Any], deployment: Deployment, pool: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of the deployment, by their names in both requests and answers of the API."""
     schema = flow.parameters.model_dump_for_openapi()
+    # Those that were set in the UI stay, unless the deployment has its own.
+    job = {"job_variables": dict(deployment.job_variables)} if deployment.job_variables else {}
     own = {name: value for name, value in parameters.items() if name in schema["properties"]}
     return {
         "version": __version__,
@@ -174,6 +178,7 @@ def _fields(flow: Flow[..., Any], deployment: Deployment, pool: str, parameters:
         "parameters": {**own, **deployment.parameters},
         "parameter_openapi_schema": schema,
         "enforce_parameter_schema": True,
+        **job,
     }
 
 

@@ -3,6 +3,7 @@
 import logging
 import time
 from collections.abc import Callable
+from typing import Any
 from uuid import UUID
 
 from prefect.client.orchestration import SyncPrefectClient
@@ -19,6 +20,7 @@ from gage_eval.store import local_folder
 from gage_eval.store.serving import ServingSpec
 
 _FLOW = "serve"
+_NEEDS = "the engine needs {gpus} GPUs (replicas × tensor_parallel_size × data_parallel_size)"
 _REQUEST_S = 10.0
 _RETRIES = 3
 # How often the API is asked about the flow run; and about the workers, while it has not started.
@@ -90,17 +92,49 @@ def _job_variables(pool: WorkPool, gpus: int) -> dict[str, int]:
     """The variables of the server's job. In a process, the server takes GPUs of its machine itself.
 
     Raises:
-        InputError: the pool's jobs have one number of GPUs, and the engine needs several.
+        InputError: the pool's jobs have fewer GPUs than the engine needs, or would share them.
     """
-    variables = pool.base_job_template.get("variables", {}).get("properties", {})
+    ids = device_ids(pool)
+    if ids is not None:
+        if gpus > len(ids):
+            raise InputError(
+                f"{_NEEDS.format(gpus=gpus)}, and a container of work pool '{pool.name}' gets {len(ids)}: "
+                f"{', '.join(ids)}. Use a pool with more 'device_ids'."
+            )
+        return {}
+    variables = _variables(pool)
     if "gpus" in variables:
         return {"gpus": gpus} if gpus else {}
     if gpus > 1 and pool.type != ProcessWorker.type:
         raise InputError(
-            f"the engine needs {gpus} GPUs (replicas × tensor_parallel_size × data_parallel_size), and the template of "
-            f"work pool '{pool.name}' has no variable 'gpus'. Add it, as in deployments/work_pools/*-gpu*.json."
+            f"{_NEEDS.format(gpus=gpus)}, and the template of work pool '{pool.name}' has no variable "
+            "'gpus'. Add it, as in deployments/work_pools/*-gpu*.json."
         )
     return {}
+
+
+def device_ids(pool: WorkPool) -> list[str] | None:
+    """The GPUs that each container of a Docker pool gets; None where a job says how many it needs.
+
+    Raises:
+        InputError: the pool would run several containers at once, which would share them.
+    """
+    variable = _variables(pool).get("device_ids")
+    if variable is None:
+        return None
+    ids = [str(one) for one in variable.get("default") or ()]
+    if pool.concurrency_limit != 1:
+        raise InputError(
+            f"each container of work pool '{pool.name}' gets the GPUs {', '.join(ids)}, and two at once would share "
+            f"them. Let one run at a time: prefect work-pool set-concurrency-limit {pool.name} 1"
+        )
+    return ids
+
+
+def _variables(pool: WorkPool) -> dict[str, Any]:
+    """The job variables of a pool's template, each with its schema."""
+    found: dict[str, Any] = pool.base_job_template.get("variables", {}).get("properties", {})
+    return found
 
 
 class ServeRun:

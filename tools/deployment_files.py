@@ -79,6 +79,8 @@ def _entry(deployment: Deployment) -> dict[str, Any]:
         "parameters": parameters,
         "work_pool": {"name": deployment.pool or POOL},
     }
+    if deployment.job_variables:
+        entry["work_pool"]["job_variables"] = dict(deployment.job_variables)
     if deployment.concurrency is not None:
         entry["concurrency_limit"] = {"limit": deployment.concurrency, "collision_strategy": "ENQUEUE"}
     if deployment.cron is not None:

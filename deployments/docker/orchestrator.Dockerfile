@@ -1,15 +1,19 @@
 # The Prefect server, workers without GPUs, and the command `gage`.
 #
-#   docker build -f deployments/docker/orchestrator.Dockerfile -t gage-eval:0.1.0 .
+#   docker build -f deployments/docker/orchestrator.Dockerfile --build-arg PYTHON_DIGEST=sha256:… -t gage-eval:0.1.0 .
 #   docker run --rm gage-eval:0.1.0 gage doctor
 #   docker run --env PREFECT_SERVER_API_AUTH_STRING=user:password … gage-eval:0.1.0
 
-FROM python:3.11-slim-bookworm AS wheel
+# The digest of the base image, which a build must name: a tag may become another image. This shows it:
+#   docker buildx imagetools inspect python:3.11-slim-bookworm --format '{{.Manifest.Digest}}'
+ARG PYTHON_DIGEST
+
+FROM python:3.11-slim-bookworm@${PYTHON_DIGEST} AS wheel
 WORKDIR /source
 COPY . .
 RUN python -m pip wheel --no-cache-dir --no-deps --wheel-dir /wheels .
 
-FROM python:3.11-slim-bookworm
+FROM python:3.11-slim-bookworm@${PYTHON_DIGEST}
 # Extras of the wheel; metrics and media are what the built-in suites use.
 ARG EXTRAS=metrics,media,hf,kubernetes,docker
 

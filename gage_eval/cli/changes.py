@@ -49,7 +49,11 @@ def _changes(found: "Gated") -> "list[Change]":
     for one in found.tasks:
         numbers, verdict = one.judged.evidence, one.judged.verdict
         arrow = {"regressed": " ▼", "improved": " ▲"}.get(verdict, "")
-        tested = "" if numbers.test == "none" else f" (p {p_text(one.judged.p)})"
-        text = f"{signed_text(numbers.difference)}{arrow}  {verdict}{tested}"
+        if verdict == "inconclusive" and one.judged.notes:
+            # A p value says nothing where something else leaves the task undecided.
+            reason = f" ({'; '.join(one.judged.notes)})"
+        else:
+            reason = "" if numbers.test == "none" else f" (p {p_text(one.judged.p)})"
+        text = f"{signed_text(numbers.difference)}{arrow}  {verdict}{reason}"
         out.append(Change(found.entry.name, one.comparison.task_id, one.comparison.measure.name, text))
     return out

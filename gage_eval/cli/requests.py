@@ -1,6 +1,7 @@
 """Requests as readable text."""
 
 from collections.abc import Iterator, Mapping
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 from gage_eval.cli.output import indented
@@ -20,12 +21,12 @@ def print_request(one: "PreviewedRequest") -> None:
             f"key {one.rendered.key[:8]}"
         )
     )
-    for line in body_lines(body):
+    for line in body_lines(body, by_turns=request.kind == "turns"):
         print(line)
 
 
-def body_lines(body: Mapping[str, Any]) -> Iterator[str]:
-    """The lines of a request's body."""
+def body_lines(body: Mapping[str, Any], *, by_turns: bool = False) -> Iterator[str]:
+    """The lines of a request's body; with ``by_turns``, the places where the model answers before the next question."""
     from gage_eval.base.canonical import canonical_text
 
     shown = {name: value for name, value in body.items() if name not in ("messages", "prompt")}
@@ -34,9 +35,13 @@ def body_lines(body: Mapping[str, Any]) -> Iterator[str]:
     if body.get("prompt") is not None:
         yield "  [prompt]"
         yield indented(str(body["prompt"]), "    ")
-    for message in body.get("messages") or []:
+    messages = body.get("messages") or []
+    for message, following in zip_longest(messages, messages[1:]):
         yield f"  [{clean(str(message.get('role')))}]"
         yield indented(_content(message), "    ")
+        if by_turns and message.get("role") == "user" and following and following.get("role") != "assistant":
+            yield "  [assistant]"
+            yield "    … the model's answer, before the next question"
 
 
 def _content(message: Mapping[str, Any]) -> str:

@@ -24,7 +24,7 @@ AUTOMATION = "–"
 STORE_VARIABLE = "gage_eval_store"
 # The flows, by their names at the server, whose runs are marked as lost when their process is gone; and those that are
 # then resumed. A lost server needs no resume: the runs that need it start another one.
-WATCHED_FLOWS = ("suite", "evaluate", "nightly", "triage", "serve", "cache-gc", "cache-verify")
+WATCHED_FLOWS = ("suite", "evaluate", "nightly", "triage", "serve", "cache-gc", "cache-verify", "warm-models")
 RESUMED_FLOWS = ("suite", "evaluate", "nightly")
 # A run that a night or a triage carries out as a part of the night's or triage's flow run.
 INNER_FLOW = "inner-run"
@@ -42,6 +42,7 @@ class Deployment:
         description: Markdown that the UI shows above the form.
         tags: of the deployment and of its runs, in addition to `TAG`.
         parameters: the values that the form has at first, where they differ from the flow's own.
+        job_variables: the job variables of its runs, where they differ from the pool's.
         pool: its work pool, None for that of ``--pool``.
         concurrency: how many of its runs run at once, None for any number. Further ones wait.
         cron: when it is started, None for only on demand.
@@ -53,6 +54,7 @@ class Deployment:
     description: str
     tags: tuple[str, ...] = ()
     parameters: Mapping[str, Any] = field(default_factory=dict)
+    job_variables: Mapping[str, Any] = field(default_factory=dict)
     pool: str | None = None
     concurrency: int | None = None
     cron: str | None = None
@@ -75,8 +77,8 @@ class DeployOptions:
 
     Attributes:
         pool: the work pool of the runs; `POOL` is created if it is not there.
-        gpu_pools: the work pools of engines, each with the deployments `serve` and `evaluate`. The engines that
-            forms start are served by the first one.
+        gpu_pools: the work pools of engines, each with the deployments `serve`, `evaluate` and `warm-models`. The
+            engines that forms start are served by the first one.
         store: the store of the runs, unless a form names another one.
         working_dir: the folder of runs in the pool `POOL`, for the server of a folder.
         nightly: a file of nightly runs to deploy too. The files that its configs need go into the store.
@@ -144,7 +146,7 @@ def all_deployments(gpu_pools: Iterable[str]) -> list[Deployment]:
     """All deployments: those of the suites in the order of ``gage list suites``, and then the others.
 
     Args:
-        gpu_pools: the work pools of engines. Each has a deployment of the flow `serve`, and one of the flow `evaluate`.
+        gpu_pools: the work pools of engines. Each has a deployment of the flows `serve`, `evaluate` and `warm-models`.
     """
     engines = [deployment for pool in dict.fromkeys(gpu_pools) for deployment in _of_engines(pool)]
     return [*map(_of_suite, list_suites()), EVALUATE, *engines, TRIAGE, *MAINTENANCE]
@@ -155,7 +157,7 @@ def evaluate_on(pool: str) -> str:
     return f"evaluate-{pool}"
 
 
-def _of_engines(pool: str) -> tuple[Deployment, Deployment]:
+def _of_engines(pool: str) -> tuple[Deployment, ...]:
     return (
         Deployment(
             flow="serve",
@@ -173,6 +175,18 @@ def _of_engines(pool: str) -> tuple[Deployment, Deployment]:
             tags=("engine",),
             parameters={"model": {"work_pool": HERE}},
             pool=pool,
+        ),
+        Deployment(
+            flow="warm_models",
+            name=f"warm-models-{pool}",
+            description=(
+                "Fetch models into the model cache of this work pool, so that engines there start without a download. "
+                "It needs no GPU."
+            ),
+            tags=("engine", MAINTENANCE_TAG),
+            job_variables={"gpus": 0},
+            pool=pool,
+            concurrency=1,
         ),
     )
 

@@ -19,6 +19,7 @@ FLOWS: Mapping[str, str] = {
     "serve": "flows.serve",
     "suite": "flows.suite",
     "triage": "flows.triage",
+    "warm_models": "flows.warm_models",
 }
 
 

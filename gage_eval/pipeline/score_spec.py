@@ -35,4 +35,13 @@ def task_card(task: ResolvedTask, metrics: Sequence[BoundMetric]) -> CardRule | 
     types = {metric.metric_id: metric.implementation for metric in metrics}
     owner = f"task '{task.task.task_id}': "
     preset = profile.scorers.get(answer_type)
-    return card_rule(answer_type, list(scales), preset, profile.version, types, less_is_better=lower, owner=owner)
+    return card_rule(
+        answer_type,
+        list(scales),
+        preset,
+        profile.version,
+        types,
+        less_is_better=lower,
+        owner=owner,
+        is_chosen=task.task.scoring_profile is not None,
+    )

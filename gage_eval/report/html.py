@@ -309,9 +309,12 @@ def _shares(task: TaskSummary, details: TaskDetails | None) -> list[tuple[str, s
 
 
 def overview_shares(kinds: Mapping[str, int]) -> list[tuple[str, str, float]]:
-    """Counts of answers by kind as the shares of a strip, the good ones first."""
-    known = [(kind, KINDS[kind][0]) for kind in reversed(list(KINDS)) if kind in kinds]
-    return [(kind, tone, float(kinds[kind])) for kind, tone in known]
+    """Counts of answers by kind as the shares of a strip, the good ones first.
+
+    Where nothing says what is right, the same answers are the lowest and the highest: they are one share.
+    """
+    known = [(kind, KINDS[kind][0]) for kind in reversed(list(KINDS)) if kind in kinds and kind != "lowest"]
+    return [("scored" if kind == "highest" else kind, tone, float(kinds[kind])) for kind, tone in known]
 
 
 def _shares_text(shares: Sequence[tuple[str, str, float]]) -> str:

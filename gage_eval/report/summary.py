@@ -192,7 +192,7 @@ class GroupSummary(SummaryModel):
     @property
     def members_text(self) -> str:
         """How many of what, as it is shown: ``27 slices``."""
-        return f"{self.members} {'tasks' if self.by is None else 'slices'}"
+        return f"{self.members} {'task' if self.by is None else 'slice'}{'' if self.members == 1 else 's'}"
 
 
 class TaskMetric(MetricSummary):

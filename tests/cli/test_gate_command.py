@@ -71,6 +71,15 @@ def test_a_run_ends_with_its_change_against_each_baseline_of_its_config(runs: Pa
     assert head.endswith("  vs main")
 
 
+def test_a_run_of_other_rows_ends_with_the_reason_why_nothing_is_decided(runs: Path, gage: Gage) -> None:
+    gage("baseline", "set", "main", "good")
+    said = gage("run", "bad.yaml", "--run-id", "few", "--max-samples", "100").out
+    (row,) = [line for line in said.splitlines() if line.startswith("sums ")]
+    assert "inconclusive (" in row
+    assert "of the rows are scored in one run only" in row
+    assert "(p " not in row
+
+
 def test_the_tolerance_mode_and_a_wide_tolerance_decide_otherwise(runs: Path, gage: Gage) -> None:
     gage("baseline", "set", "main", "good")
     assert gage("gate", "bad", "--baseline", "main", "--mode", "tolerance", "--tolerance", "0.2").code == 0

@@ -93,6 +93,14 @@ class TestPreview:
         assert "  [user]\n    0 + 1 = ?\n" in said.out
         assert f"1 of {ROWS} requests shown; nothing was sent." in said.out
 
+    def test_questions_in_turn_show_where_the_model_answers(self, gage: Gage, workspace: Path) -> None:
+        (workspace / "rows.jsonl").write_bytes(orjson.dumps({"question_id": 1, "turns": ["one?", "two?"]}))
+        params = {"path": "rows.jsonl", "preprocess": "mt_bench"}
+        write_config(workspace, datasets=[{"dataset_id": "talk", "params": params}], metrics=["text_length"])
+        said = gage("preview", "mine.yaml").out
+        assert "  [user]\n    one?\n  [assistant]\n    … the model's answer, before the next question\n" in said
+        assert said.count("[assistant]") == 1
+
     def test_nothing_is_sent_and_no_run_is_made(self, gage: Gage, monkeypatch: pytest.MonkeyPatch) -> None:
         async def refuse(*_: object) -> None:
             raise AssertionError("preview asked the model")

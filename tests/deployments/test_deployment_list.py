@@ -18,6 +18,7 @@ POOLS = ("h100", "a100")
 OTHERS = {
     *("evaluate", "triage", "cache-gc", "cache-verify"),
     *("serve-h100", "serve-a100", "evaluate-h100", "evaluate-a100"),
+    *("warm-models-h100", "warm-models-a100"),
 }
 
 

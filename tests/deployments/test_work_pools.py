@@ -16,6 +16,7 @@ kubernetes_validate = pytest.importorskip("kubernetes_validate", reason="needs k
 
 from kubernetes_validate.utils import ValidationError, all_versions  # noqa: E402
 from prefect.client.schemas.objects import FlowRun  # noqa: E402
+from prefect.utilities.schema_tools import ValidationError as WrongValue  # noqa: E402
 from prefect.utilities.schema_tools import validate  # noqa: E402
 from prefect.workers.process import ProcessJobConfiguration  # noqa: E402
 
@@ -148,6 +149,57 @@ async def test_a_job_without_gpus_is_bound_to_no_gpu_node(name: str) -> None:
     assert "nvidia" not in json.dumps(manifest)
 
 
+@pytest.mark.parametrize(
+    ("values", "source"),
+    [
+        ({}, {"emptyDir": {"sizeLimit": "200Gi"}}),
+        *(({"model_cache": volume}, volume) for volume in work_pools.templates()["kubernetes-gpu-s3.json"]["variables"][
+            "properties"]["model_cache"]["examples"]),
+    ],
+    ids=["lost with the pod", "claim", "folder of the node"],
+)  # fmt: skip
+@pytest.mark.parametrize("name", KUBERNETES)
+async def test_models_lie_in_a_cache_that_later_pods_find(name: str, values: Any, source: Any) -> None:
+    manifest = await job(name, store="s3://bucket/evals", **values)
+    (volume,) = [one for one in manifest["spec"]["template"]["spec"]["volumes"] if one["name"] == "models"]
+    (mount,) = [one for one in container(manifest)["volumeMounts"] if one["name"] == "models"]
+
+    assert volume.items() >= source.items()
+    assert env_of(manifest)["HF_HOME"].startswith(f"{mount['mountPath']}/")
+    kubernetes_validate.validate(manifest, all_versions()[-1], strict=True)
+
+
+def test_a_model_cache_has_the_name_that_is_mounted() -> None:
+    variables = template("kubernetes-gpu-s3")["variables"]
+    other = {"name": "weights", "persistentVolumeClaim": {"claimName": "mine"}}
+    with pytest.raises(WrongValue, match="models"):
+        validate({"model_cache": other}, variables, raise_on_error=True, preprocess=False, ignore_required=True)
+
+
+@pytest.mark.parametrize("name", KUBERNETES)
+async def test_a_pod_may_have_a_priority_and_the_secret_of_its_registry(name: str) -> None:
+    secrets = [{"name": "registry"}]
+    pod = (await job(name, image_pull_secrets=secrets, priority_class="nightly"))["spec"]["template"]["spec"]
+    assert (pod["imagePullSecrets"], pod["priorityClassName"]) == (secrets, "nightly")
+
+    plain = (await job(name))["spec"]["template"]["spec"]
+    assert plain["imagePullSecrets"] == []
+    assert plain.get("priorityClassName") is None
+
+
+@pytest.mark.parametrize("name", KUBERNETES)
+async def test_a_pod_may_wait_a_day_for_its_gpus_and_is_sure_of_some_disk(name: str) -> None:
+    made = await configuration(kubernetes_worker.KubernetesWorkerJobConfiguration, name, disk_request="300Gi")
+    assert made.pod_watch_timeout_seconds >= 24 * 3600
+    assert container(made.job_manifest)["resources"]["requests"]["ephemeral-storage"] == "300Gi"
+
+
+async def test_a_pod_of_a_gpu_pool_that_only_fetches_takes_no_gpu() -> None:
+    manifest = await job("kubernetes-gpu-s3", gpus=0)
+    assert container(manifest)["resources"]["limits"]["nvidia.com/gpu"] == 0
+    validate({"gpus": 0}, template("kubernetes-gpu-s3")["variables"], raise_on_error=True, ignore_required=True)
+
+
 @pytest.mark.parametrize("name", KUBERNETES)
 async def test_kubernetes_repeats_no_job_and_prefect_resumes_an_evicted_one(name: str) -> None:
     manifest = await job(name)
@@ -213,13 +265,15 @@ async def test_the_docker_worker_takes_the_template(name: str) -> None:
     assert host["Init"] is True, "a first process that passes signals on and reaps engines"
 
 
-async def test_a_docker_container_gets_gpus_and_shared_memory() -> None:
+async def test_a_docker_container_gets_the_gpus_of_its_pool_and_shared_memory() -> None:
     made = await configuration(
-        docker_worker.DockerWorkerJobConfiguration, "docker-gpu", gpus=2, shm_size="64g", env=API
+        docker_worker.DockerWorkerJobConfiguration, "docker-gpu", device_ids=["2", "3"], shm_size="64g", env=API
     )
     host = container_arguments(made)["host_config"]
 
-    assert [(request["Count"], request["Capabilities"]) for request in host["DeviceRequests"]] == [(2, [["gpu"]])]
+    # A count would give the first GPUs of the machine to each container, also those that others use.
+    (request,) = host["DeviceRequests"]
+    assert (request["DeviceIDs"], request["Count"], request["Capabilities"]) == (["2", "3"], 0, [["gpu"]])
     assert host["ShmSize"] == 64 * 2**30
 
 

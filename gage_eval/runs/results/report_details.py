@@ -32,6 +32,8 @@ _MOST_PARTS = 256
 _MOST_TEXT_PARTS = 8
 _MOST_REASONS = 12
 _BINS = 10
+# From one whole number to another: ratings of 1 to 10 have one bar each, and an axis without gaps.
+_MOST_RATINGS = _BINS - 1
 _PROMPT_KEYS = frozenset({"messages", "prompt", "model", "tools", "choices"})
 _STATUS_KINDS: tuple[Kind, ...] = ("error", "refused", "truncated")
 
@@ -306,11 +308,13 @@ def _content(message: Mapping[str, Any]) -> str:
 
 
 def _distribution(values: _Array, scale: Scale) -> tuple[Bin, ...]:
-    """How many answers have which score; two bars for 0 and 1."""
+    """How many answers have which score; two bars for 0 and 1, and for ratings one for each number between them."""
     values = values[np.isfinite(values)]
     if not len(values):
         return ()
     different = np.unique(values[:100_000])
+    if np.equal(np.mod(different, 1), 0).all() and different[-1] - different[0] <= _MOST_RATINGS:
+        different = np.arange(different[0], different[-1] + 1)
     if len(different) <= _BINS and np.isin(values, different).all():
         return tuple(Bin(f"{value:.3g}", int((values == value).sum())) for value in different.tolist())
     low = float(values.min()) if scale.low is None else min(scale.low, float(values.min()))

@@ -196,6 +196,7 @@ def card_rule(
     *,
     less_is_better: Collection[str] = (),
     owner: str = "",
+    is_chosen: bool = True,
 ) -> CardRule:
     """The rule of a task's cards.
 
@@ -207,11 +208,12 @@ def card_rule(
         types: the type of each metric by its name.
         less_is_better: the keys of scores of which less is better.
         owner: whose cards they are, for warnings: ``task 'x': ``.
+        is_chosen: whether the config names the profile. Who does not may not know that it has a primary metric.
     """
     if preset is None:
         return CardRule(answer_type, version=version)
     primary = find_primary(keys, preset.primary_metric, types, owner=owner)
-    if primary is None and keys:
+    if primary is None and keys and is_chosen:
         _log.warning(
             "%sno score is named by primary_metric '%s' of answer type %s (there are %s), so nothing passes. Name one "
             "of them in a scoring profile, or have that metric, too (metrics_mode: extend).",

@@ -10,6 +10,7 @@ import pytest
 
 from gage_eval.base.errors import GageError
 from gage_eval.report.details import Kind, SampleCard, TaskDetails
+from gage_eval.report.html import overview_shares
 from gage_eval.runs import RunOptions, run_inline
 from gage_eval.runs import publish as publishing
 from gage_eval.runs.folder import RunFolder
@@ -173,3 +174,19 @@ def test_a_full_disk_at_the_report_does_not_lose_the_run(here: Path, monkeypatch
     monkeypatch.setattr(RunFolder, "write", full)
     run()
     assert b"no space left" in (here / "runs" / "first" / "events.jsonl").read_bytes()
+
+
+RATED = """
+def rated(prediction: str, reference: str) -> float:
+    return {"1": 3.0, "3": 9.0}.get(reference, 7.0)
+"""
+
+
+def test_ratings_are_counted_once_and_their_axis_has_no_gap(here: Path) -> None:
+    (here / "own.py").write_text(RATED)
+    write_config(here, metrics=[{"metric_id": "rated", "implementation": "own.py:rated"}])
+    details = task_details(run())
+    assert [(one.label, one.count) for one in details.distribution] == [
+        ("3", 1), ("4", 0), ("5", 0), ("6", 0), ("7", 4), ("8", 0), ("9", 1),
+    ]  # fmt: skip
+    assert overview_shares({one.kind: one.count for one in details.kinds}) == [("scored", "plain", 6.0)]

@@ -86,3 +86,11 @@ def test_a_canonical_answer_needs_no_scorer_version() -> None:
     )
     assert answer.meta.scorer_version is None
     assert CanonicalAnswer.model_validate_json(answer.model_dump_json()) == answer
+
+
+@pytest.mark.parametrize("is_chosen", [True, False])
+def test_a_primary_metric_that_is_not_there_is_told_to_who_chose_the_profile(
+    is_chosen: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    card_rule("list", ["exact_match"], PRESETS["list"], "v1", TYPES, is_chosen=is_chosen)
+    assert ("primary_metric 'f1'" in caplog.text) == is_chosen
