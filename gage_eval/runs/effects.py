@@ -1,13 +1,13 @@
 """What the config of a run would import, start and send."""
 
-from gage_eval.config.effects import Examined, examine
+from gage_eval.config.effects import ConfigAudit, audit
 from gage_eval.config.files import read_config
 from gage_eval.config.settings import load_settings
 from gage_eval.models.backends.base import Blocks
 from gage_eval.runs.options import RunOptions
 
 
-def examined(options: RunOptions, *, blocks: Blocks | None = None) -> Examined:
+def examined(options: RunOptions, *, blocks: Blocks | None = None) -> ConfigAudit:
     """Check an untrusted config: nothing that it names is imported, started or called.
 
     Args:
@@ -21,7 +21,7 @@ def examined(options: RunOptions, *, blocks: Blocks | None = None) -> Examined:
     text, source, folder = options.text, "config", options.base_dir
     if text is None:
         text, source = read_config(options.file), str(options.file)
-    return examine(
+    return audit(
         text,
         source,
         folder,
@@ -30,5 +30,5 @@ def examined(options: RunOptions, *, blocks: Blocks | None = None) -> Examined:
         model_path=options.model_path,
         freshness=options.freshness,
         models=options.choice,
-        settings=load_settings().given(),
+        settings=load_settings().values_set(),
     )
