@@ -136,7 +136,7 @@ def _parameters(plugin: Plugin[Any]) -> dict[str, Any]:
         for parameter in inspect.signature(plugin.obj).parameters.values()
         if parameter.kind is parameter.KEYWORD_ONLY or plugin.kind == "preprocessors"
     ]
-    defaults = {one.name: None if one.default is one.empty else one.default for one in parameters}
+    defaults = {item.name: None if item.default is item.empty else item.default for item in parameters}
     plain = (str, int, float, bool, type(None))
     return {"parameters": {name: value if isinstance(value, plain) else str(value) for name, value in defaults.items()}}
 

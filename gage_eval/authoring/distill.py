@@ -29,7 +29,7 @@ _NOT_LOGIC = ("api_version", "kind", "metadata", "models", "parameters")
 
 
 @dataclass(frozen=True)
-class Distilled:
+class NewTemplate:
     """A new template.
 
     Attributes:
@@ -54,7 +54,7 @@ def distilled(
     version: str | None = None,
     force_merge: bool = False,
     folder: Path | None = None,
-) -> Distilled:
+) -> NewTemplate:
     """Make a template from a config, without writing it.
 
     Args:
@@ -102,7 +102,7 @@ def distilled(
         "# version instead of editing it.\n"
     )
     text = yaml_text(_template(about, tree, source), head=head)
-    return Distilled(text, place / f"{version}.yaml", version, digest, tasks)
+    return NewTemplate(text, place / f"{version}.yaml", version, digest, tasks)
 
 
 def _template(about: dict[str, Any], definition: Node, source: str) -> Node:
@@ -142,28 +142,28 @@ def expanded(config: PipelineConfig) -> dict[str, Any]:
     Scheduling values, which say where and how fast, are included only if they were given.
     """
     whole = config.model_dump(mode="json")
-    given = config.model_dump(mode="json", exclude_unset=True)
+    stated = config.model_dump(mode="json", exclude_unset=True)
     out = {}
     for section in PipelineConfig.model_fields:
-        value = _expanded(getattr(config, section), whole[section], given.get(section))
+        value = _expanded(getattr(config, section), whole[section], stated.get(section))
         if section not in _NOT_LOGIC and value not in (None, [], {}):
             out[section] = value
     return out
 
 
-def _expanded(model: Any, whole: Any, given: Any) -> Any:
+def _expanded(model: Any, whole: Any, stated: Any) -> Any:
     """A value as plain data, without scheduling values that were not given, and without null and empty values."""
     from pydantic import BaseModel
 
     if isinstance(model, list):
-        said = given if isinstance(given, list) else [None] * len(model)
-        return [_expanded(one, dump, at) for one, dump, at in zip(model, whole, said, strict=True)]
+        said = stated if isinstance(stated, list) else [None] * len(model)
+        return [_expanded(item, dump, at) for item, dump, at in zip(model, whole, said, strict=True)]
     if not isinstance(model, BaseModel):
         return whole
     out = {}
     for key, value in whole.items():
-        own = given.get(key) if isinstance(given, dict) else None
-        is_given = isinstance(given, dict) and key in given
+        own = stated.get(key) if isinstance(stated, dict) else None
+        is_given = isinstance(stated, dict) and key in stated
         if key in type(model).model_fields:
             mark, _ = mark_of(type(model), key)
             inner = _expanded(getattr(model, key), value, own)

@@ -33,14 +33,14 @@ def lacking_fields(task: TaskPlan) -> list[Problem]:
     """
     samples: list[dict[str, Any]] = []
     rejected: list[str] = []
-    for one in _first_samples(task):
-        if isinstance(one, str):
-            rejected.append(one)
+    for outcome in _first_samples(task):
+        if isinstance(outcome, str):
+            rejected.append(outcome)
         else:
-            samples.append(one)
+            samples.append(outcome)
     if not samples:
         return _all_rejected(task, rejected)
-    found = []
+    problems = []
     for metric in task.auto_eval.metrics:
         for path, what in _needed(metric):
             if all(_value(path, sample) is None for sample in samples):
@@ -48,10 +48,10 @@ def lacking_fields(task: TaskPlan) -> list[Problem]:
                     f"{what} is {path.text}, which none of the first {len(samples):,} samples of dataset "
                     f"'{task.load.dataset_id}' has.{_fields_beside(path, samples[0])}"
                 )
-                found.append(Problem(f"task '{task.task_id}': metric '{metric.metric_id}'", message))
+                problems.append(Problem(f"task '{task.task_id}': metric '{metric.metric_id}'", message))
         if (several := _several_references(metric, samples)) is not None:
-            found.append(Problem(f"task '{task.task_id}': metric '{metric.metric_id}'", several))
-    return found
+            problems.append(Problem(f"task '{task.task_id}': metric '{metric.metric_id}'", several))
+    return problems
 
 
 def _several_references(metric: BoundMetric, samples: Sequence[dict[str, Any]]) -> str | None:
@@ -77,13 +77,13 @@ def _needed(metric: BoundMetric) -> Iterator[tuple[FieldPath, str]]:
             if field.required and path.root == "sample":
                 yield path, field.spellings[0]
     by = metric.grouping
-    for one, what in (
+    for optional, what in (
         (by.cluster, "cluster_field"),
         (by.weight, "weight_field"),
-        *((path, "a slice") for path in by.slices),
+        *((sliced_by, "a slice") for sliced_by in by.slices),
     ):
-        if one is not None and one.root == "sample":
-            yield one, what
+        if optional is not None and optional.root == "sample":
+            yield optional, what
 
 
 def _first_samples(task: TaskPlan) -> Iterator[dict[str, Any] | str]:
@@ -131,8 +131,8 @@ def _records(load: LoadSpec) -> Iterator[tuple[int, str]]:
 
 
 def _value(path: FieldPath, sample: dict[str, Any]) -> Any:
-    found = path.get(sample)
-    return None if found is MISSING else found
+    value = path.get(sample)
+    return None if value is MISSING else value
 
 
 def _fields_beside(path: FieldPath, sample: dict[str, Any]) -> str:

@@ -26,14 +26,16 @@ _SHOWN = 6
 
 
 @dataclass(frozen=True)
-class Made:
+class GeneratedFile:
     """A file that ``gage init`` made: its text, and where it belongs."""
 
     text: str
     file: Path
 
 
-def initialised(name: str, *, version: str | None = None, mode: Mode = "run-config", out: Path | None = None) -> Made:
+def initialised(
+    name: str, *, version: str | None = None, mode: Mode = "run-config", out: Path | None = None
+) -> GeneratedFile:
     """Make a RunConfig or a PipelineConfig of a template; nothing is written.
 
     Args:
@@ -55,19 +57,19 @@ def initialised(name: str, *, version: str | None = None, mode: Mode = "run-conf
     if version is not None and template.model.metadata.version != version_name(version):
         raise InputError(f"{file} is version {template.model.metadata.version}, not {version}.")
     made = out or _free(Path("run_configs"), f"{template.name}_run")
-    return Made(_run_config(template, made.parent), made)
+    return GeneratedFile(_run_config(template, made.parent), made)
 
 
-def _pipeline(file: Path, out: Path | None) -> Made:
+def _pipeline(file: Path, out: Path | None) -> GeneratedFile:
     text, source = read_config(file), str(file)
     kind = text_of(child(parse(text, source), "kind"))
     if kind == "RunConfig":
         made = out or _free(Path("pipelines"), file.stem)
         composed = compose(text, source, file.parent)
         tree: Node = rebased(composed.node, source, file.parent, made.parent)
-        for one in composed.templates:
-            tree = rebased(tree, one, file.parent, made.parent)
-        return Made(yaml_text(tree, head=f"# Made from {file.name} by gage init.\n"), made)
+        for template_file in composed.templates:
+            tree = rebased(tree, template_file, file.parent, made.parent)
+        return GeneratedFile(yaml_text(tree, head=f"# Made from {file.name} by gage init.\n"), made)
     template = read_template(file)
     version = template.model.metadata.version or ""
     made = out or _free(Path("pipelines"), f"{template.name}_from_{version.upper() or 'template'}")
@@ -82,7 +84,7 @@ def _pipeline(file: Path, out: Path | None) -> Made:
     assert isinstance(definition, Mapping)
     filled = {key: item for key, item in definition.items.items() if as_written(item) not in (None, [], {})}
     text = f"# Made from {template.name} {version} by gage init. It is yours: no digest pins it.\n"
-    return Made(yaml_text(with_items(whole, filled), head=text), made)
+    return GeneratedFile(yaml_text(with_items(whole, filled), head=text), made)
 
 
 def _run_config(template: Template, folder: Path) -> str:
@@ -146,8 +148,8 @@ def _without_paths(whole: Node, value: Any, loc: Loc, folder: Path) -> Any:
         return {key: item for key, item in kept.items() if item is not None or value[key] is None}
     if isinstance(value, str) and relative_path(whole, loc, value, folder):
         return None
-    if isinstance(value, list) and value and all(isinstance(one, str) for one in value):
-        return None if any(relative_path(whole, (*loc, at), one, folder) for at, one in enumerate(value)) else value
+    if isinstance(value, list) and value and all(isinstance(item, str) for item in value):
+        return None if any(relative_path(whole, (*loc, at), item, folder) for at, item in enumerate(value)) else value
     return value
 
 
@@ -173,7 +175,7 @@ def _open_backends(filler: Filler, runtime: dict[str, Any], before: dict[Loc, st
 def _examples(snapshot: dict[str, Any]) -> Iterator[str]:
     """Lines that show what else a RunConfig can set."""
     ids = {
-        section: [str(one[field]) for one in snapshot.get(section) or () if field in one]
+        section: [str(entry[field]) for entry in snapshot.get(section) or () if field in entry]
         for section, field in (("datasets", "dataset_id"), ("backends", "backend_id"), ("tasks", "task_id"))
     }
     yield "Under 'runtime' you can also set, for example:"
@@ -194,12 +196,12 @@ def _summary(template: Template, base: str, snapshot: dict[str, Any]) -> Iterato
         ("prompts", "prompt_id"),
         ("tasks", "task_id"),
     ):
-        if names := [str(one.get(field)) for one in snapshot.get(section) or ()]:
+        if names := [str(entry.get(field)) for entry in snapshot.get(section) or ()]:
             yield f"  {section:<14}{_listed(names)}"
     if metrics := list(dict.fromkeys(_metrics(snapshot))):
         yield f"  {'metrics':<14}{_listed(metrics)}"
-    steps = [one for task in snapshot.get("tasks") or () for one in task.get("steps") or ()]
-    names = [one if isinstance(one, str) else str(one.get("step")) for one in steps]
+    steps = [step for task in snapshot.get("tasks") or () for step in task.get("steps") or ()]
+    names = [step if isinstance(step, str) else str(step.get("step")) for step in steps]
     yield f"  {'steps':<14}{', '.join(dict.fromkeys(names)) or 'inference, auto_eval'}"
     yield ""
     yield "Run it:  gage run THIS_FILE"
@@ -208,8 +210,8 @@ def _summary(template: Template, base: str, snapshot: dict[str, Any]) -> Iterato
 def _metrics(snapshot: dict[str, Any]) -> Iterator[str]:
     lists = [snapshot.get("metrics") or ()]
     lists += [task.get(key) or () for task in snapshot.get("tasks") or () for key in ("metrics", "metric_overrides")]
-    for one in (metric for metrics in lists for metric in metrics):
-        yield str(one.get("metric_id") or next(iter(one), "")) if isinstance(one, dict) else str(one)
+    for metric in (item for items in lists for item in items):
+        yield str(metric.get("metric_id") or next(iter(metric), "")) if isinstance(metric, dict) else str(metric)
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -59,7 +59,7 @@ RIGHT: Mapping[str, str] = {
 
 
 @dataclass(frozen=True)
-class Look:
+class DataPreview:
     """What the first rows of a data file show.
 
     Attributes:
@@ -90,8 +90,8 @@ class Look:
         return "first row" if self.rows == 1 else f"first {self.rows:,} rows"
 
 
-def look(data: str, *, question: str | None = None, answer: str | None = None) -> Look:
-    """Look at the first rows of a data file.
+def look(data: str, *, question: str | None = None, answer: str | None = None) -> DataPreview:
+    """Preview the first rows of a data file.
 
     Args:
         data: the file.
@@ -108,22 +108,22 @@ def look(data: str, *, question: str | None = None, answer: str | None = None) -
         raise InputError(f"'{data}': no loader reads this ending; use .jsonl, .json, .csv, .tsv or .parquet.")
     records = list(islice(_records(file), _ROWS))
     fields = list(dict.fromkeys(key for record in records for key in record))
-    for name, given in (("--question", question), ("--answer", answer)):
-        if given is not None and given.split(".")[0] not in fields:
+    for name, field in (("--question", question), ("--answer", answer)):
+        if field is not None and field.split(".")[0] not in fields:
             known = ", ".join(fields[:_MOST_FIELDS])
-            raise InputError(f"{name} {given}: the rows of '{data}' have no such field. Fields: {known}."
-                             f"{closest(given, fields)}")  # fmt: skip
+            raise InputError(f"{name} {field}: the rows of '{data}' have no such field. Fields: {known}."
+                             f"{closest(field, fields)}")  # fmt: skip
     messages = question is None and "messages" in fields
     question = None if messages else question or _first(fields, _QUESTIONS)
     if question is None and not messages:
         known = ", ".join(fields[:_MOST_FIELDS])
         raise InputError(f"which field of '{data}' is the question? Name it with --question. Fields: {known}.")
     choices = _choices(fields, records)
-    answer = answer or _first([one for one in fields if one != question], _ANSWERS)
+    answer = answer or _first([field for field in fields if field != question], _ANSWERS)
     answers = [value for record in records if (value := _at(record, answer)) is not None]
     base = _index_base(records, choices, answers)
-    worked = bool(answers) and all(isinstance(one, str) and _GSM8K in one for one in answers)
-    return Look(file, len(records), fields, question, answer, worked, choices, base, _metric(choices, answers))
+    worked = bool(answers) and all(isinstance(text, str) and _GSM8K in text for text in answers)
+    return DataPreview(file, len(records), fields, question, answer, worked, choices, base, _metric(choices, answers))
 
 
 def _records(file: Path) -> Iterator[dict[str, Any]]:
@@ -159,7 +159,7 @@ def _choices(fields: Sequence[str], records: Sequence[Mapping[str, Any]]) -> str
     if name is not None and any(isinstance(record.get(name), list | dict) for record in records):
         return name
     for start, ends in product(_OPTION_FIELDS, _OPTION_ENDS):
-        columns = list(takewhile(lambda one: one in fields, (start + end for end in ends)))
+        columns = list(takewhile(lambda column: column in fields, (start + end for end in ends)))
         if len(columns) > 1:
             return columns
     return None
@@ -167,17 +167,18 @@ def _choices(fields: Sequence[str], records: Sequence[Mapping[str, Any]]) -> str
 
 def _index_base(records: Sequence[Mapping[str, Any]], choices: str | list[str] | None, answers: Sequence[Any]) -> int:
     """1 where an index never is 0 and is the number of options somewhere."""
-    numbers = [one for one in answers if isinstance(one, int) and not isinstance(one, bool)]
+    numbers = [number for number in answers if isinstance(number, int) and not isinstance(number, bool)]
     if choices is None or not numbers or min(numbers) < 1:
         return 0
-    given = [choices] if isinstance(choices, list) else [record.get(choices) for record in records]
-    return int(max(numbers) >= max((len(one) for one in given if isinstance(one, list | dict)), default=0))
+    candidates = [choices] if isinstance(choices, list) else [record.get(choices) for record in records]
+    sizes = [len(options) for options in candidates if isinstance(options, list | dict)]
+    return int(max(numbers) >= max(sizes, default=0))
 
 
 def _metric(choices: str | list[str] | None, answers: Sequence[Any]) -> str:
     if choices is not None:
         return "multi_choice_accuracy"
-    texts = [str(one[0] if isinstance(one, list) and one else one) for one in answers]
+    texts = [str(answer[0] if isinstance(answer, list) and answer else answer) for answer in answers]
     if texts and all(_is_number(text.rpartition(_GSM8K)[2].strip()) for text in texts):
         return "numeric_match"
     return "exact_match" if all(len(text) <= _SHORT_ANSWER for text in texts) else "rouge"
@@ -192,7 +193,7 @@ def _is_number(text: str) -> bool:
 
 
 def new_config(
-    seen: Look,
+    seen: DataPreview,
     *,
     model: str | None,
     endpoint: str | None = None,
@@ -231,7 +232,9 @@ def new_config(
     return out, _text(seen, metric, implementation, backend, name, out.parent), warnings
 
 
-def _text(seen: Look, metric: str, implementation: str, backend: Mapping[str, Any], name: str, folder: Path) -> str:
+def _text(
+    seen: DataPreview, metric: str, implementation: str, backend: Mapping[str, Any], name: str, folder: Path
+) -> str:
     """The config as YAML, with paths as they are seen from a folder."""
     params: dict[str, Any] = {"path": os.path.relpath(seen.file, folder), **_preprocess(seen, implementation)}
     config = {
@@ -254,7 +257,7 @@ def _backend_config(backend: Mapping[str, Any], metric: str, folder: Path) -> di
     return config
 
 
-def _implementation(metric: str, seen: Look) -> str:
+def _implementation(metric: str, seen: DataPreview) -> str:
     """The registered metric of a form such as ``numeric_match(tolerance=0.01)``.
 
     Raises:
@@ -274,7 +277,7 @@ def _implementation(metric: str, seen: Look) -> str:
     return name
 
 
-def _preprocess(seen: Look, metric: str) -> dict[str, Any]:
+def _preprocess(seen: DataPreview, metric: str) -> dict[str, Any]:
     """Preprocessor and prompt for the rows as they are."""
     prompt = {"exact_match": _SHORT_PROMPT, "numeric_match": _NUMBER_PROMPT}.get(metric)
     said = {} if prompt is None else {"system_prompt": prompt}

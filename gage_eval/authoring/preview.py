@@ -12,7 +12,7 @@ from gage_eval.models.client.types import Request
 from gage_eval.observability.observer import Observer, Observers
 from gage_eval.pipeline import stages
 from gage_eval.pipeline.action import Env
-from gage_eval.pipeline.forecast import Rendered, asks_a_model, asks_of, inputs_of, rendered, stored_outputs
+from gage_eval.pipeline.forecast import RenderedRequest, asks_a_model, asks_of, inputs_of, rendered, stored_outputs
 from gage_eval.pipeline.source import RoleSource
 from gage_eval.pipeline.specs import TaskPlan
 from gage_eval.runs.options import RunOptions
@@ -25,7 +25,7 @@ class PreviewedRequest:
 
     task_id: str
     stage: str
-    rendered: Rendered
+    rendered: RenderedRequest
 
     def as_record(self) -> dict[str, Any]:
         """The request as JSON."""
@@ -73,11 +73,11 @@ def preview_requests(
     Raises:
         InputError: the config cannot be used.
     """
-    asked = planned(options, blocks=blocks)
-    asked.fetch_data(observer or Observers())
-    env = stages.Env(asked.store, None, Observers(), run_id="preview")
+    run_plan = planned(options, blocks=blocks)
+    run_plan.fetch_data(observer or Observers())
+    env = stages.Env(run_plan.store, None, Observers(), run_id="preview")
     preview = Preview([], 0, [])
-    for task in asked.plan.tasks:
+    for task in run_plan.plan.tasks:
         _add(preview, env, task, count)
     return preview
 
@@ -102,10 +102,10 @@ def _add(preview: Preview, env: Env, task: TaskPlan, count: int) -> None:
         for asks in asks_of(env.store, stage, task, inputs):
             source = RoleSource.of(asks, env.store, inputs)
             for _, requests in islice(groupby(_requests(source), lambda request: request.row_index), count):
-                for one in rendered(asks.spec, requests):
-                    if one.request.unasked is not None:
-                        raise InputError(one.request.unasked.message)
-                    preview.requests.append(PreviewedRequest(task.task_id, stage, one))
+                for sent in rendered(asks.spec, requests):
+                    if sent.request.unasked is not None:
+                        raise InputError(sent.request.unasked.message)
+                    preview.requests.append(PreviewedRequest(task.task_id, stage, sent))
             preview.total += sum(number for _, number in source.parts)
         outputs[stage] = stored_outputs(env.store, stage, task, inputs) or {}
 

@@ -47,12 +47,12 @@ def validated(options: RunOptions, *, blocks: Blocks | None = None) -> Validatio
         ConfigError: all mistakes of the config.
         InputError: it cannot be read.
     """
-    asked = planned(options, blocks=blocks)
-    loaded, plan = asked.loaded, asked.plan
+    run_plan = planned(options, blocks=blocks)
+    loaded, plan = run_plan.loaded, run_plan.plan
     # Data of a pinned origin may still have to be fetched: its own sha256 says what they will be.
-    later = [task for task in plan.tasks if asked.data.missing(task.load.origin_files)]
+    later = [task for task in plan.tasks if run_plan.data.missing(task.load.origin_files)]
     problems = _not_there(plan, later)
-    problems = problems or [one for task in plan.tasks if task not in later for one in lacking_fields(task)]
+    problems = problems or [problem for task in plan.tasks if task not in later for problem in lacking_fields(task)]
     if problems:
         raise ConfigError(loaded.source, list(dict.fromkeys(problems)))
     notes = [f"the data of '{name}' are not here yet; a run fetches them." for name in _datasets(later)]

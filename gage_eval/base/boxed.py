@@ -22,7 +22,7 @@ def last_boxed(text: str) -> str | None:
     """
     if _BARE in text:
         return _BARE + text.rpartition(_BARE)[2].partition("$")[0]
-    start = next((found for name in _BOXES if (found := text.rfind(name)) >= 0), None)
+    start = next((position for name in _BOXES if (position := text.rfind(name)) >= 0), None)
     if start is None:
         return None
     depth = 0

@@ -71,8 +71,10 @@ class ConfigError(InputError):
     def sentences(self) -> list[str]:
         """Each problem as one sentence that names the file, for an error of another file."""
         return [
-            ": ".join(filter(None, (f"{self.source}:{one.line}" if one.line else self.source, one.path, one.message)))
-            for one in self.problems
+            ": ".join(
+                filter(None, (f"{self.source}:{item.line}" if item.line else self.source, item.path, item.message))
+            )
+            for item in self.problems
         ]
 
     def _text(self) -> str:
@@ -136,8 +138,8 @@ def closest(word: str, known: Iterable[str], *, digits_count: bool = True) -> st
     >>> closest("treshold", ["threshold", "lengths"])
     " Did you mean 'threshold'?"
     """
-    found = nearest(word, known, digits_count=digits_count)
-    return f" Did you mean '{found}'?" if found is not None else ""
+    match = nearest(word, known, digits_count=digits_count)
+    return f" Did you mean '{match}'?" if match is not None else ""
 
 
 def nearest(word: str, known: Iterable[str], *, cutoff: float = 0.6, digits_count: bool = True) -> str | None:
@@ -160,8 +162,8 @@ def nearest(word: str, known: Iterable[str], *, cutoff: float = 0.6, digits_coun
         names.setdefault(name.casefold(), name)
     if word in names.values():
         return word
-    found = get_close_matches(plain, names, n=_CANDIDATES, cutoff=cutoff)
-    return next((names[name] for name in found if _may_mean(plain, name, digits_count=digits_count)), None)
+    matches = get_close_matches(plain, names, n=_CANDIDATES, cutoff=cutoff)
+    return next((names[name] for name in matches if _may_mean(plain, name, digits_count=digits_count)), None)
 
 
 def _may_mean(word: str, name: str, *, digits_count: bool) -> bool:

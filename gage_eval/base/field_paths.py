@@ -135,14 +135,14 @@ class Path:
             return walk(others.get(self.root), self.parts)
         if sample is None:
             return MISSING
-        found = walk(sample, self.parts)
-        if found is MISSING and self.parts and self.parts[0] not in _COLUMNS:
-            found = walk(sample.get("extra"), self.parts)
-        if (found is MISSING or found is None) and self.alias is not None:
+        value = walk(sample, self.parts)
+        if value is MISSING and self.parts and self.parts[0] not in _COLUMNS:
+            value = walk(sample.get("extra"), self.parts)
+        if (value is MISSING or value is None) and self.alias is not None:
             viewed = self.alias.view(sample)
             if viewed is not MISSING:
                 return walk(viewed, self.parts[len(self.alias.spelling) :])
-        return found
+        return value
 
 
 def compile_path(text: str) -> Path:
@@ -151,7 +151,7 @@ def compile_path(text: str) -> Path:
     Raises:
         InputError: the path is empty, has an empty part, or indexes with brackets.
     """
-    return _compiled(text, frozenset().union(*(one.roots for one in INPUTS.values())))
+    return _compiled(text, frozenset().union(*(source.roots for source in INPUTS.values())))
 
 
 @lru_cache(maxsize=4096)

@@ -52,8 +52,9 @@ def closest_file(file: Path, suffixes: tuple[str, ...] = ()) -> str:
     if not os.path.isdir(file.parent):
         return f" There is no folder '{file.parent}' either."
     try:
-        with os.scandir(file.parent) as found:
-            names = sorted(one.name for one in found if one.is_file() and (not suffixes or one.name.endswith(suffixes)))
+        with os.scandir(file.parent) as entries:
+            files = [entry.name for entry in entries if entry.is_file()]
+            names = sorted(name for name in files if not suffixes or name.endswith(suffixes))
     except OSError:
         return ""  # the folder can be entered, but not listed
     return closest(file.name, names)

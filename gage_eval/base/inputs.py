@@ -82,8 +82,8 @@ RESPONSES_INPUT = Input(
 )
 
 INPUTS: dict[str, Input] = {
-    one.name: one
-    for one in (
+    entry.name: entry
+    for entry in (
         SAMPLES_INPUT,
         RESPONSES_INPUT,
         Input("response_telemetry", "model_output", RESPONSE_TELEMETRY, "infer", missing="not_measured"),
@@ -106,18 +106,18 @@ INPUTS: dict[str, Input] = {
 def input_at(root: str, column: str | None) -> Input:
     """The input that a path with this root reads; ``column`` is what follows the root."""
     known = _with_root(root)
-    return next((one for one in known if column in one.columns), known[0])
+    return next((entry for entry in known if column in entry.columns), known[0])
 
 
 def columns_at(root: str) -> list[str]:
     """The columns that paths with this root may read, in order."""
-    return sorted(frozenset().union(*(one.columns for one in _with_root(root))))
+    return sorted(frozenset().union(*(entry.columns for entry in _with_root(root))))
 
 
 def is_open(root: str) -> bool:
     """Whether paths with this root may name what is not a column."""
-    return any(one.open_column is not None for one in _with_root(root))
+    return any(entry.open_column is not None for entry in _with_root(root))
 
 
 def _with_root(root: str) -> list[Input]:
-    return [one for one in INPUTS.values() if root in one.roots]
+    return [entry for entry in INPUTS.values() if root in entry.roots]

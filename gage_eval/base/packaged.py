@@ -70,10 +70,10 @@ class _Siblings:
     ) -> ModuleSpec | None:
         if name not in SIBLINGS:
             return None
-        found = PathFinder.find_spec(name, [str(_FOLDER)])
-        if found is None:
+        spec = PathFinder.find_spec(name, [str(_FOLDER)])
+        if spec is None:
             raise ModuleNotFoundError(f"there is no package '{name}'", name=name)
-        return found
+        return spec
 
 
 def _loaded() -> dict[str, ModuleType]:

@@ -9,7 +9,7 @@ import typer
 from gage_eval.cli.main import app
 
 if TYPE_CHECKING:
-    from gage_eval.authoring.new_config import Look
+    from gage_eval.authoring.new_config import DataPreview
 
 _ENDPOINT = "http://127.0.0.1:8000/v1"
 
@@ -91,7 +91,7 @@ def new(
     print(f"See the first request: gage preview {file} -n 1    Run it: gage run {file}")
 
 
-def _said(seen: "Look") -> str:
+def _said(seen: "DataPreview") -> str:
     from gage_eval.report.console import clean
 
     parts = [f"the question is '{seen.question}'" if seen.question else "the question is in 'messages'"]
@@ -102,7 +102,7 @@ def _said(seen: "Look") -> str:
     return clean(f"{seen.file}: {', '.join(parts)} ({seen.shown_rows}).")
 
 
-def _ask_metric(seen: "Look") -> str:
+def _ask_metric(seen: "DataPreview") -> str:
     from gage_eval.authoring.new_config import RIGHT
 
     names = list(RIGHT)

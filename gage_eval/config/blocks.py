@@ -32,11 +32,11 @@ def use_blocks(document: Document, blocks: Blocks | None) -> dict[str, Mapping[s
                 raise InputError("the name of a block is a text.")
             if "type" in backend:
                 raise InputError(f"block '{name}' gives the type: remove 'type'.")
-            found = used[name] = _read(name, blocks)
+            block = used[name] = _read(name, blocks)
         except InputError as error:
             document.add([ConfigProblem((*loc, "block"), str(error))])
-            found = _STAND_IN
-        _fill(document, loc, backend, found, Origin("block", f"block {name}"))
+            block = _STAND_IN
+        _fill(document, loc, backend, block, Origin("block", f"block {name}"))
     return used
 
 
@@ -46,12 +46,12 @@ def _read(name: str, blocks: Blocks | None) -> Mapping[str, Any]:
     return blocks.backend(name)
 
 
-def _fill(document: Document, loc: Loc, backend: dict[str, Any], found: Mapping[str, Any], origin: Origin) -> None:
+def _fill(document: Document, loc: Loc, backend: dict[str, Any], block: Mapping[str, Any], origin: Origin) -> None:
     document.take((*loc, "block"))
-    document.put((*loc, "type"), found["type"], origin)
+    document.put((*loc, "type"), block["type"], origin)
     own = backend.get("config")
     if own is not None and not isinstance(own, dict):
         return  # The check of the config refuses it.
-    for field, value in found["config"].items():
+    for field, value in block["config"].items():
         if field not in (own or {}):
             document.put((*loc, "config", field), value, origin)

@@ -7,7 +7,7 @@ from gage_eval.base.errors import InputError, closest
 from gage_eval.base.files import is_folder
 from gage_eval.config.models import BackendEntry, PipelineConfig, RoleAdapterConfig
 from gage_eval.config.problems import ConfigProblem, Loc
-from gage_eval.config.resolve import Resolved, ResolvedTask
+from gage_eval.config.resolve import Resolution, ResolvedTask
 from gage_eval.extend import registry
 from gage_eval.extend.loading import without_folders
 from gage_eval.models.backends.base import BackendContext
@@ -32,7 +32,7 @@ _ANSWERS = frozenset({"answer", "parsed", "tool_calls", "reasoning"})
 
 def check_fit(
     config: PipelineConfig,
-    resolved: Resolved,
+    resolved: Resolution,
     metrics: Mapping[str, Sequence[BoundMetric]],
     context: BackendContext,
 ) -> Iterator[ConfigProblem]:
@@ -60,14 +60,17 @@ def check_fit(
             yield from _class_path((*loc, "class_path"), adapter.class_path)
     # A judge that refers to something unknown is one problem, not another one for each metric that reads its verdicts.
     broken_judge = any(
-        one.role_type == "judge_model" and resolved.roles.get(one.adapter_id) is None for one in config.role_adapters
+        adapter.role_type == "judge_model" and resolved.roles.get(adapter.adapter_id) is None
+        for adapter in config.role_adapters
     )
     for at, task in resolved.tasks.items():
         unanswerable = list(_mode(("tasks", at, "mode"), task, context))
         yield from unanswerable or _metrics(
             ("tasks", at), task, metrics.get(task.task.task_id, ()), judged=task.judge is not None or broken_judge
         )
-        number = next(index for index, one in enumerate(config.datasets) if one.dataset_id == task.task.dataset_id)
+        number = next(
+            index for index, dataset in enumerate(config.datasets) if dataset.dataset_id == task.task.dataset_id
+        )
         yield from _positions(("tasks", at), ("datasets", number, "params"), task, context)
         if task.task.few_shot is not None:
             yield from _examples(("tasks", at, "few_shot"), task)
@@ -88,13 +91,13 @@ def _prompts(config: PipelineConfig) -> Iterator[ConfigProblem]:
 
     for index, prompt in enumerate(config.prompts):
         messages = prompt.template
-        template = messages if isinstance(messages, str) else [one.model_dump() for one in messages]
+        template = messages if isinstance(messages, str) else [message.model_dump() for message in messages]
         try:
             PromptRenderer(template, prompt.params, prompt.system_prompt, prompt_id=prompt.prompt_id)
         except InputError as error:
             yield ConfigProblem(("prompts", index), str(error))
             continue
-        texts = [messages] if isinstance(messages, str) else [one.content for one in messages or ()]
+        texts = [messages] if isinstance(messages, str) else [message.content for message in messages or ()]
         for text in (*texts, prompt.system_prompt or ""):
             for name, meant in misspelt_variables(text).items():
                 said = f"prompt '{prompt.prompt_id}': there is no variable '{name}'. Did you mean '{meant}'?"
@@ -175,9 +178,9 @@ def _answers_as_ours(task: ResolvedTask) -> bool:
 
 def _positions(at: Loc, dataset: Loc, task: ResolvedTask, context: BackendContext) -> Iterator[ConfigProblem]:
     """A selection or order of rows with a backend that matches its answers to rows by position."""
-    given = task.dataset.params
-    moved = [(*dataset, name) for name in ("filter", "sample") if getattr(given, name) is not None]
-    if given.shuffle if task.task.shuffle is None else task.task.shuffle:
+    params = task.dataset.params
+    moved = [(*dataset, name) for name in ("filter", "sample") if getattr(params, name) is not None]
+    if params.shuffle if task.task.shuffle is None else task.task.shuffle:
         moved.append((*(dataset if task.task.shuffle is None else at), "shuffle"))
     if not moved:
         return

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Composed:
+class ConfigTree:
     """A config as one tree.
 
     Attributes:
@@ -45,7 +45,7 @@ class Composed:
     files: tuple[Path, ...] = ()
 
 
-def compose(text: str, source: str, folder: Path) -> Composed:
+def compose(text: str, source: str, folder: Path) -> ConfigTree:
     """Put a config together.
 
     Args:
@@ -65,7 +65,7 @@ def compose(text: str, source: str, folder: Path) -> Composed:
         pipeline, template, warnings = compiled(node, source, folder)
         head = {"api_version": node_of("gage/v1alpha1", source), "kind": node_of("PipelineConfig", source)}
         whole = replace(pipeline, items={**head, **pipeline.items}, lines={**dict.fromkeys(head, 1), **pipeline.lines})
-        return Composed(
+        return ConfigTree(
             whole,
             frozenset({template.source}),
             alone=False,
@@ -77,22 +77,22 @@ def compose(text: str, source: str, folder: Path) -> Composed:
     if kind == "BuiltinTemplate" and isinstance(node, Mapping):
         return _template(node, source, folder)
     whole_config, included = with_includes(node, source, folder)
-    return Composed(whole_config, alone=whole_config is node, files=included)
+    return ConfigTree(whole_config, alone=whole_config is node, files=included)
 
 
-def _template(node: Mapping, source: str, folder: Path) -> Composed:
+def _template(node: Mapping, source: str, folder: Path) -> ConfigTree:
     """A template that is run directly, with its parameters' defaults."""
     from gage_eval.config.suites.template_file import parse_template
     from gage_eval.config.suites.template_values import Filler
 
     if not isinstance(child(node, "definition"), Mapping):
-        return Composed(node, frozenset({source}))
+        return ConfigTree(node, frozenset({source}))
     try:
         template = parse_template(node, source, folder=folder)
     except ConfigError as error:
         if any("${runtime." in scalar.text for _, scalar in scalars(node)):
             raise
         # Its pipeline is checked too, so that all mistakes are reported together.
-        return Composed(node, frozenset({source}), problems=error.problems)
+        return ConfigTree(node, frozenset({source}), problems=error.problems)
     filled = Filler(template.definition, template.model.parameters, source).filled(None)
-    return Composed(with_items(node, {"definition": filled}), frozenset({source}), template=template)
+    return ConfigTree(with_items(node, {"definition": filled}), frozenset({source}), template=template)

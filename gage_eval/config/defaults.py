@@ -21,13 +21,13 @@ def apply_defaults(document: Document) -> None:
     """Put the config's own defaults into the items of its sections."""
     if not isinstance(document.data, dict) or "defaults" not in document.data:
         return
-    given = document.take(("defaults",))
-    if given is None:
+    sections = document.take(("defaults",))
+    if sections is None:
         return
-    if not isinstance(given, dict):
+    if not isinstance(sections, dict):
         document.add([ConfigProblem(("defaults",), f"must be a mapping of sections: {', '.join(SECTIONS)}.")])
         return
-    for section, values in given.items():
+    for section, values in sections.items():
         loc: Loc = ("defaults", section)
         if section not in SECTIONS:
             known = ", ".join(SECTIONS)
@@ -55,16 +55,16 @@ def _check_names(document: Document, section: str, values: dict[str, Any]) -> No
 
 def _of_section(document: Document, section: str, values: dict[str, Any]) -> None:
     usable = {key: value for key, value in values.items() if key != NAMED_SECTIONS[section]}
-    items = document.given((section,))
+    items = document.value((section,))
     for index in range(len(items) if isinstance(items, list) else 0):
         if section == "metrics":
             write_out_metric(document, (section, index))
-        if isinstance(document.given((section, index)), dict):
+        if isinstance(document.value((section, index)), dict):
             _fill(document, (section, index), usable, ("defaults", section))
 
 
 def _fill(document: Document, loc: Loc, values: dict[str, Any], source: Loc) -> None:
-    item = document.given(loc)
+    item = document.value(loc)
     model = model_at(PipelineConfig, loc)
     spellings = spellings_of(model) if model is not None else []
     for key, value in values.items():

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from gage_eval.base.errors import ConfigError, Problem
-from gage_eval.config.interpolate import Filled
+from gage_eval.config.interpolate import FilledTree
 from gage_eval.config.problems import ConfigProblem, Loc, path_text
 from gage_eval.config.suites.card import SuiteCard, SuiteIdentity
 from gage_eval.config.yaml.loc_tree import LocTree
@@ -70,7 +70,7 @@ class Document:
         files: the other files that the config was put together from.
     """
 
-    def __init__(self, filled: Filled, source: str, templates: Collection[str] = ()) -> None:
+    def __init__(self, filled: FilledTree, source: str, templates: Collection[str] = ()) -> None:
         self.source = self.title = source
         self.whole = filled.value
         self.data: Any = filled.value
@@ -93,7 +93,7 @@ class Document:
         self._reported: set[Loc] = set()
         # The first error raised by plug-in code.
         self._cause: BaseException | None = None
-        self.add(filled.found)
+        self.add(filled.problems)
 
     def enter(self, key: str) -> None:
         """Use the value of a key of the file as the pipeline."""
@@ -115,7 +115,7 @@ class Document:
 
     def take(self, loc: Loc) -> Any:
         """Remove a value; its origin stays known, for what is made of it."""
-        here = self.given(loc[:-1])
+        here = self.value(loc[:-1])
         return here.pop(loc[-1], None) if isinstance(here, dict) else None
 
     def set_by(self, *kinds: Kind) -> Iterator[tuple[Loc, Origin]]:
@@ -155,13 +155,13 @@ class Document:
         """The origin of a value, or of the nearest value around it."""
         return self._origins.nearest((*self.prefix, *loc))
 
-    def given(self, loc: Loc) -> Any:
+    def value(self, loc: Loc) -> Any:
         """The value at a location; None without one."""
         return value_at(self.data, loc)
 
     def mappings(self, *loc: str | int) -> Iterator[tuple[int, dict[str, Any]]]:
         """The mappings of a list with their indexes. The validation refuses other items."""
-        items = self.given(loc)
+        items = self.value(loc)
         if isinstance(items, list):
             yield from ((index, item) for index, item in enumerate(items) if isinstance(item, dict))
 
@@ -173,15 +173,15 @@ class Document:
             if isinstance(inline := adapter.get("backend"), dict):
                 yield ("role_adapters", index, "backend"), inline
 
-    def add(self, found: Iterable[ConfigProblem], *, whole: bool = False) -> None:
+    def add(self, problems: Iterable[ConfigProblem], *, whole: bool = False) -> None:
         """Add problems: at most one per location, and none for the values around it.
 
         Args:
-            found: the problems, located in the pipeline. `NotImported` causes are ignored.
+            problems: located in the pipeline. `NotImported` causes are ignored.
             whole: their locations start at the top of the file.
         """
         known, reported = set(self.problems), set[Loc]()
-        for item in found:
+        for item in problems:
             if isinstance(item.cause, NotImported):
                 continue
             full = item.loc if whole else (*self.prefix, *item.loc)
@@ -214,7 +214,7 @@ class Document:
         if origin is not None and self._origins.get(()) is not origin:
             return origin
         put = ("command line", "environment", "block")
-        return next((one for _, one in self._origins.below(full) if one.kind in put), None)
+        return next((origin for _, origin in self._origins.below(full) if origin.kind in put), None)
 
 
 def _locs(value: Any) -> Iterator[Loc]:

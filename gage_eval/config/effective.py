@@ -35,7 +35,7 @@ def written_out_text(loaded: LoadedConfig) -> str:
 def _values(model: Any, dump: Any) -> Any:
     """The dump less what is null or empty in a model; free mappings stay as they are."""
     if isinstance(model, list):
-        return [_values(one, value) for one, value in zip(model, dump, strict=True)]
+        return [_values(item, value) for item, value in zip(model, dump, strict=True)]
     if not isinstance(model, BaseModel):
         return dump
     fields = type(model).model_fields

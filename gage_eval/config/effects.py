@@ -74,7 +74,7 @@ class NamedFile:
 
 
 @dataclass(frozen=True)
-class Examined:
+class ConfigAudit:
     """A config that was read, without importing or starting what it names.
 
     Attributes:
@@ -100,9 +100,9 @@ class Examined:
     engines: tuple[str, ...]
 
 
-def examine(
+def audit(
     text: str, source: str, folder: Path, *, blocks: Blocks | None = None, **changes: Unpack[Changes]
-) -> Examined:
+) -> ConfigAudit:
     """Check a config without importing or starting anything that it names.
 
     Args:
@@ -123,7 +123,7 @@ def examine(
         lister.code(named)
         lister.config(config)
         problems = tuple(sorted(document.problems, key=lambda problem: problem.line or 0))
-    return Examined(
+    return ConfigAudit(
         source=source,
         problems=problems,
         warnings=tuple(dict.fromkeys(document.warnings)),
@@ -167,11 +167,11 @@ class _Lister:
 
     def code(self, named: Sequence[NamedCode]) -> None:
         """Add every plug-in that is not part of this package."""
-        for one in named:
-            self.named_code(one.written, one.loc)
-            found = one.name if one.kind is None else registry.ALL[one.kind].origin(one.name)
-            if found is not None and found != "builtin":
-                self.add("run", found, one.loc, _missing(found))
+        for reference in named:
+            self.named_code(reference.written, reference.loc)
+            origin = reference.name if reference.kind is None else registry.ALL[reference.kind].origin(reference.name)
+            if origin is not None and origin != "builtin":
+                self.add("run", origin, reference.loc, _missing(origin))
 
     def config(self, config: PipelineConfig) -> None:
         for at, dataset in enumerate(config.datasets):

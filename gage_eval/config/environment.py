@@ -18,25 +18,25 @@ _CONCURRENCY = ("max_concurrency", "async_max_concurrency")
 
 
 @dataclass(frozen=True)
-class Given:
+class EnvironmentValue:
     """A value from an environment variable."""
 
     variable: str
     value: Any
 
 
-def set_from_environment(document: Document, given: Mapping[str, Given]) -> None:
+def set_from_environment(document: Document, settings: Mapping[str, EnvironmentValue]) -> None:
     """Put values from the environment into the config.
 
     Args:
         document: the config, with its tasks named.
-        given: the values by name of the setting (`gage_eval.config.settings.Settings`); other names are ignored.
+        settings: the values by name of the setting (`gage_eval.config.settings.Settings`); other names are ignored.
     """
 
     def put(loc: Loc, name: str) -> None:
-        document.put(loc, given[name].value, Origin("environment", given[name].variable))
+        document.put(loc, settings[name].value, Origin("environment", settings[name].variable))
 
-    _exports(document, given)
+    _exports(document, settings)
     params = {
         dataset.get("dataset_id"): _mapping(dataset.get("params"))
         for _, dataset in document.mappings("datasets")
@@ -44,37 +44,37 @@ def set_from_environment(document: Document, given: Mapping[str, Given]) -> None
     }
     for index, task in document.mappings("tasks"):
         own = params.get(task["dataset_id"], {}) if isinstance(task.get("dataset_id"), str) else {}
-        if "max_samples" in given and task.get("max_samples") is None:
+        if "max_samples" in settings and task.get("max_samples") is None:
             put(("tasks", index, "max_samples"), "max_samples")
         for name, keys in (("shuffle", ("shuffle",)), ("shuffle_seed", ("seed", "shuffle_seed"))):
-            if name in given and task.get(name) is None and all(own.get(key) is None for key in keys):
+            if name in settings and task.get(name) is None and all(own.get(key) is None for key in keys):
                 put(("tasks", index, name), name)
     for index, dataset in document.mappings("datasets"):
         for name in _MEDIA:
-            if name in given and holds_mapping(dataset, "params") and not _says(dataset, name):
+            if name in settings and holds_mapping(dataset, "params") and not _says(dataset, name):
                 put(("datasets", index, "params", name), name)
     for loc, backend in document.backends():
         if not holds_mapping(backend, "config"):
             continue
         config = _mapping(backend.get("config"))
-        if "threads" in given and not any(key in config for key in _CONCURRENCY):
+        if "threads" in settings and not any(key in config for key in _CONCURRENCY):
             put((*loc, "config", "max_concurrency"), "threads")
-        if "future_timeout" in given and config.get("timeout") is None:
+        if "future_timeout" in settings and config.get("timeout") is None:
             put((*loc, "config", "timeout"), "future_timeout")
-        if "vllm_native_model_path" in given and backend.get("type") == "vllm_native":
+        if "vllm_native_model_path" in settings and backend.get("type") == "vllm_native":
             origin = document.origin((*loc, "config", "model_path"))
             if origin is None or origin.kind != "command line":
                 put((*loc, "config", "model_path"), "vllm_native_model_path")
 
 
-def _exports(document: Document, given: Mapping[str, Given]) -> None:
+def _exports(document: Document, settings: Mapping[str, EnvironmentValue]) -> None:
     """The files of samples that the environment asks for, where the config names no exports."""
-    if document.given(("export",)) is not None:
+    if document.value(("export",)) is not None:
         return
     wanted = (("disable_buffered_writer", "per_sample_json"), ("enable_buffered_writer", "jsonl"))
     for name, export in wanted:
-        if name in given and given[name].value:
-            document.put(("export",), [export], Origin("environment", given[name].variable))
+        if name in settings and settings[name].value:
+            document.put(("export",), [export], Origin("environment", settings[name].variable))
             return
 
 

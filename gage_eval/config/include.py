@@ -44,22 +44,22 @@ class _Includer:
     known: dict[Path, Node] = field(default_factory=dict)
 
     def merged(self, node: Node, source: str, folder: Path, chain: Sequence[tuple[Path, str]]) -> Node:
-        if not isinstance(node, Mapping) or (given := node.items.get("include")) is None:
+        if not isinstance(node, Mapping) or (include := node.items.get("include")) is None:
             return node
         own = without(node, "include")
         problems: list[Problem] = []
         base: Mapping | None = None
-        listed = given.items if isinstance(given, Listing) else [given]
+        listed = include.items if isinstance(include, Listing) else [include]
         for at, item in enumerate(listed):
-            place = f"include[{at}]" if isinstance(given, Listing) else "include"
+            place = f"include[{at}]" if isinstance(include, Listing) else "include"
             try:
-                one = self.included(item, source, folder, chain)
+                config = self.included(item, source, folder, chain)
             except ConfigError:
                 raise
             except InputError as error:
                 problems.append(Problem(place, str(error), item.line))
                 continue
-            base = one if base is None else merged_configs(base, one)
+            base = config if base is None else merged_configs(base, config)
         if problems:
             raise ConfigError(source, problems)
         return own if base is None else merged_configs(base, own)
@@ -80,7 +80,7 @@ class _Includer:
         here = [*chain, (file, shown)]
         if any(file == other for other, _ in chain):
             first = next(at for at, (other, _) in enumerate(chain) if other == file)
-            raise InputError(f"files include each other: {' includes '.join(one for _, one in here[first:])}.")
+            raise InputError(f"files include each other: {' includes '.join(name for _, name in here[first:])}.")
         if file not in self.known:
             self.known[file] = self.read(file, shown, here)
         tree = self.known[file]

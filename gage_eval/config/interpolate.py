@@ -20,7 +20,7 @@ _BODY = re.compile(r"(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>.*))?\Z", 
 
 
 @dataclass
-class Filled:
+class FilledTree:
     """A tree as plain values with placeholders replaced.
 
     Attributes:
@@ -28,14 +28,14 @@ class Filled:
         lines: the line of every location.
         sources: the file of every place.
         variables: names of the variables that were used, by location.
-        found: problems: variables that are not set, and invalid placeholders.
+        problems: variables that are not set, and invalid placeholders.
     """
 
     value: Any = None
     lines: dict[Loc, int] = field(default_factory=dict)
     sources: dict[Loc, str] = field(default_factory=dict)
     variables: dict[Loc, list[str]] = field(default_factory=dict)
-    found: list[ConfigProblem] = field(default_factory=list)
+    problems: list[ConfigProblem] = field(default_factory=list)
 
     def line(self, loc: Loc) -> int | None:
         """The line of a location, or of the nearest location around it."""
@@ -45,17 +45,17 @@ class Filled:
         return None
 
 
-def fill(node: yaml_lines.Node, env: Mapping[str, str] | None) -> Filled:
+def fill(node: yaml_lines.Node, env: Mapping[str, str] | None) -> FilledTree:
     """The values of a tree with placeholders replaced from ``env``. Problems are collected, not raised.
 
     Without ``env`` placeholders stay as they are written.
     """
-    out = Filled()
+    out = FilledTree()
     out.value = _fill(node, (), node.line, env, out)
     return out
 
 
-def _fill(node: yaml_lines.Node, loc: Loc, line: int, env: Mapping[str, str] | None, out: Filled) -> Any:
+def _fill(node: yaml_lines.Node, loc: Loc, line: int, env: Mapping[str, str] | None, out: FilledTree) -> Any:
     out.lines[loc] = line
     out.sources[loc] = node.source
     if isinstance(node, yaml_lines.Mapping):
@@ -67,7 +67,7 @@ def _fill(node: yaml_lines.Node, loc: Loc, line: int, env: Mapping[str, str] | N
     return _fill_text(node, loc, env, out)
 
 
-def _fill_text(node: yaml_lines.Scalar, loc: Loc, env: Mapping[str, str], out: Filled) -> Any:
+def _fill_text(node: yaml_lines.Scalar, loc: Loc, env: Mapping[str, str], out: FilledTree) -> Any:
     names: list[str] = []
 
     def replacement(match: re.Match[str]) -> str:
@@ -75,7 +75,7 @@ def _fill_text(node: yaml_lines.Scalar, loc: Loc, env: Mapping[str, str], out: F
             return "${"
         body = _BODY.match(match["body"] or "")
         if body is None:
-            out.found.append(ConfigProblem(loc, _UNREADABLE.format(match[0])))
+            out.problems.append(ConfigProblem(loc, _UNREADABLE.format(match[0])))
             return match[0]
         name, default = body["name"], body["default"]
         names.append(name)
@@ -83,10 +83,12 @@ def _fill_text(node: yaml_lines.Scalar, loc: Loc, env: Mapping[str, str], out: F
         if not value and default is not None:
             return str(default)
         if value is None:
-            out.found.append(ConfigProblem(loc, f"{name} is not set; set it, or write a default: ${{{name}:-value}}."))
+            out.problems.append(
+                ConfigProblem(loc, f"{name} is not set; set it, or write a default: ${{{name}:-value}}.")
+            )
             return ""
         if not is_unicode(value):
-            out.found.append(ConfigProblem(loc, f"{name} holds bytes that are not UTF-8; set it to text."))
+            out.problems.append(ConfigProblem(loc, f"{name} holds bytes that are not UTF-8; set it to text."))
             return match[0]
         return value
 

@@ -39,7 +39,7 @@ def read_spellings(document: Document) -> None:
 
 
 def _replace(document: Document, loc: Loc, names: Mapping[str, str], module: str | None = None) -> None:
-    value = document.given(loc)
+    value = document.value(loc)
     if not isinstance(value, str):
         return
     bare = value.removeprefix(f"{module}:").removeprefix(f"{module}.") if module else value
@@ -49,7 +49,7 @@ def _replace(document: Document, loc: Loc, names: Mapping[str, str], module: str
 
 
 def _model_path(document: Document, loc: Loc) -> None:
-    config = document.given(loc)
+    config = document.value(loc)
     if not isinstance(config, dict) or config.get("model_name_or_path") is None:
         return
     if config.get("model_path") is not None:

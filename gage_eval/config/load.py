@@ -15,7 +15,7 @@ from gage_eval.config.compatibility import check_fit
 from gage_eval.config.compose import compose
 from gage_eval.config.defaults import apply_defaults
 from gage_eval.config.document import Document, Origin
-from gage_eval.config.environment import Given, set_from_environment
+from gage_eval.config.environment import EnvironmentValue, set_from_environment
 from gage_eval.config.files import read_config
 from gage_eval.config.interpolate import fill
 from gage_eval.config.legacy_names import read_spellings
@@ -28,7 +28,7 @@ from gage_eval.config.pins import Pins, apply_pins, unpinned
 from gage_eval.config.plugin_paths import located
 from gage_eval.config.plugins import check_plugins
 from gage_eval.config.problems import Loc, path_text
-from gage_eval.config.resolve import Resolved, ResolvedTask, resolve
+from gage_eval.config.resolve import Resolution, ResolvedTask, resolve
 from gage_eval.config.rules import apply_rules, name_parts
 from gage_eval.config.suites.card import SuiteIdentity
 from gage_eval.config.validate import validate
@@ -88,7 +88,7 @@ class Changes(TypedDict, total=False):
         freshness: of the answers of every model (``--freshness``).
         models: the models that the command line chooses, for a suite or in place of the config's.
         pins: gives the commits of datasets of the hub, by their names there (``gage pin``).
-        settings: what the environment sets where the config does not (`gage_eval.config.settings.Settings.given`).
+        settings: what the environment sets where the config does not (`gage_eval.config.settings.Settings.values_set`).
     """
 
     env: Mapping[str, str] | None
@@ -99,7 +99,7 @@ class Changes(TypedDict, total=False):
     freshness: str | None
     models: ModelChoice | None
     pins: Pins | None
-    settings: Mapping[str, Given] | None
+    settings: Mapping[str, EnvironmentValue] | None
 
 
 def load_config(path: str | Path, *, context: BackendContext | None = None, **changes: Unpack[Changes]) -> LoadedConfig:
@@ -164,7 +164,7 @@ def read_document(
     freshness: str | None = None,
     models: ModelChoice | None = None,
     pins: Pins | None = None,
-    settings: Mapping[str, Given] | None = None,
+    settings: Mapping[str, EnvironmentValue] | None = None,
     blocks: Blocks | None = None,
 ) -> tuple[Document, PipelineConfig]:
     """The passes up to the validated config, without checking references. The arguments are those of `parse_config`.
@@ -210,16 +210,16 @@ def read_document(
 
 def resolve_document(
     document: Document, config: PipelineConfig, context: BackendContext
-) -> tuple[Resolved, BoundMetrics]:
+) -> tuple[Resolution, BoundMetrics]:
     """Resolve the tasks and their metrics, and check everything they refer to: sections, plug-ins, folders."""
     resolved = resolve(config, context.base_dir)
-    document.add(resolved.found)
+    document.add(resolved.problems)
     document.warnings += resolved.warnings
-    found, warnings = check_plugins(config, context)
-    document.add(found)
+    problems, warnings = check_plugins(config, context)
+    document.add(problems)
     document.warnings += warnings
     metrics = bind_metrics(config, resolved.tasks)
-    document.add(metrics.found)
+    document.add(metrics.problems)
     document.add(check_fit(config, resolved, metrics.by_task, context))
     return resolved, metrics
 
@@ -233,7 +233,7 @@ def origins_of(config: PipelineConfig, document: Document) -> dict[str, Origin]:
         if origin is None:
             # The value is part of a short form: a mapping in full form would have its key.
             around = next(end for end in range(len(written) - 1, -1, -1) if document.origin(written[:end]) is not None)
-            if not isinstance(document.given(written[:around]), dict):
+            if not isinstance(document.value(written[:around]), dict):
                 origin = document.origin(written[:around])
         if origin is not None:
             out[path_text(loc)] = origin

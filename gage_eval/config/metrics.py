@@ -16,11 +16,11 @@ class BoundMetrics:
 
     Attributes:
         by_task: metrics by task id.
-        found: problems of metrics that cannot be bound.
+        problems: those of metrics that cannot be bound.
     """
 
     by_task: dict[str, tuple[BoundMetric, ...]] = field(default_factory=dict)
-    found: list[ConfigProblem] = field(default_factory=list)
+    problems: list[ConfigProblem] = field(default_factory=list)
 
 
 def bind_metrics(config: PipelineConfig, tasks: Mapping[int, ResolvedTask]) -> BoundMetrics:
@@ -40,12 +40,12 @@ def bind_metrics(config: PipelineConfig, tasks: Mapping[int, ResolvedTask]) -> B
             if isinstance(made, BoundMetric):
                 ready.append(made)
             else:
-                out.found.append(_at(config, index, metric, made))
+                out.problems.append(_at(config, index, metric, made))
             tried.add(id(metric))
         out.by_task[task.task.task_id] = tuple(ready)
     for loc, metric, parsed in _written(config):
         if id(metric) not in tried and isinstance(made := try_bound(metric, parsed, None), ConfigProblem):
-            out.found.append(replace(made, loc=(*loc, *made.loc)))
+            out.problems.append(replace(made, loc=(*loc, *made.loc)))
     return out
 
 

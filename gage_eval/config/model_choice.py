@@ -89,7 +89,7 @@ def choose_models(document: Document, choice: ModelChoice, needs: Collection[Nee
     images = needs is not None and "images" in needs
     if choice.names_a_model:
         _put_model(document, choice, images=images)
-    elif needs is not None and not _adapters(document, "dut_model") and not document.given(("backends",)):
+    elif needs is not None and not _adapters(document, "dut_model") and not document.value(("backends",)):
         message = (
             "the suite needs a model: name it with --model, and its server with --endpoint URL, or give a folder or a "
             "name on the hub."
@@ -182,11 +182,11 @@ def _judges_do_not_fit(document: Document, judges: Sequence[str], waiting: Colle
         return f"the config sets the model of its judge {names}: leave out --judge, or change it with --set."
     names = ", ".join(f"'{adapter.get('adapter_id')}'" for index, adapter in adapters if index in waiting)
     there = "there is" if len(waiting) == 1 else "there are"
-    one = "one judge" if len(waiting) == 1 else f"{len(waiting)} judges"
+    expected = "one judge" if len(waiting) == 1 else f"{len(waiting)} judges"
     each = "" if len(waiting) == 1 else f" or {len(waiting)} times, in their order"
     return (
-        f"--judge is given {len(judges)} times, and {there} {one} ({names}): give it once{each}. To compare judges, "
-        "run once with each; the answers are kept, so only the judge is asked again."
+        f"--judge is given {len(judges)} times, and {there} {expected} ({names}): give it once{each}. "
+        "To compare judges, run once with each; the answers are kept, so only the judge is asked again."
     )
 
 
@@ -282,8 +282,9 @@ def _backend_of(document: Document) -> tuple[Loc, dict[str, Any] | None]:
     for index, adapter in duts:
         if isinstance(adapter.get("backend"), dict):
             return ("role_adapters", index, "backend"), adapter["backend"]
-    found = [(index, one) for index, one in document.mappings("backends") if not duts or one.get("backend_id") in named]
-    return (("backends", found[0][0]), found[0][1]) if found else ((), None)
+    backends = document.mappings("backends")
+    candidates = [item for item in backends if not duts or item[1].get("backend_id") in named]
+    return (("backends", candidates[0][0]), candidates[0][1]) if candidates else ((), None)
 
 
 def _adapters(document: Document, role: RoleType) -> list[tuple[int, dict[str, Any]]]:
@@ -299,7 +300,7 @@ def _has_backend(adapter: dict[str, Any]) -> bool:
 
 
 def _append(document: Document, section: str, item: dict[str, Any], origin: Origin) -> None:
-    if not isinstance(document.given((section,)), list):
+    if not isinstance(document.value((section,)), list):
         document.put((section,), [], origin)
     items = document.data[section]
     items.append(None)

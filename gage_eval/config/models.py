@@ -153,7 +153,7 @@ class DatasetConfig(ConfigModel):
         paths = _paths(path)
         if not paths:
             raise ValueError("needs 'loader' and 'params', or 'params.path' with a file")
-        loaders = [_loader_of(one) for one in paths]
+        loaders = [_loader_of(path) for path in paths]
         if None not in loaders:
             raise ValueError("the files of 'params.path' have different endings; name one loader for all with 'loader'")
         raise ValueError(
@@ -175,9 +175,9 @@ def implied_loader(dataset: Mapping[str, Any]) -> str | None:
     return loaders.pop() if len(loaders) == 1 else None
 
 
-def _paths(given: Any) -> list[str]:
+def _paths(value: Any) -> list[str]:
     """The files that ``path`` names; empty if it is not text."""
-    paths = given if isinstance(given, list) else [given]
+    paths = value if isinstance(value, list) else [value]
     return paths if all(isinstance(path, str) for path in paths) else []
 
 

@@ -87,8 +87,8 @@ def refuse_secrets(overrides: Sequence[str]) -> None:
         InputError: one is, or cannot be read.
     """
     for text in overrides:
-        path, _, given = text.partition("=")
-        value = _value(given, path)
+        path, _, literal = text.partition("=")
+        value = _value(literal, path)
         for name in reversed(_INDEX.sub(r".\1", path.strip()).split(".")):
             value = {name: value}
         for problem in literals(value, {}):

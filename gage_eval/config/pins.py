@@ -33,29 +33,29 @@ def has_commit(dataset: Mapping[str, Any]) -> bool:
 def unpinned(datasets: Iterable[DatasetConfig], base_dir: Path) -> list[str]:
     """The datasets of the hub whose revision may move, by their names there."""
     names = [
-        one.hub
-        for one in datasets
-        if one.hub is not None
-        and not is_folder(one.hub, base_dir)
-        and not is_commit(str(_revision(one.hub_params, one.params.model_extra)))
+        dataset.hub
+        for dataset in datasets
+        if dataset.hub is not None
+        and not is_folder(dataset.hub, base_dir)
+        and not is_commit(str(_revision(dataset.hub_params, dataset.params.model_extra)))
     ]
     return list(dict.fromkeys(names))
 
 
 def apply_pins(document: Document, pins: Pins | None, base_dir: Path) -> None:
     """Give each dataset of the hub that names no revision the pinned commit."""
-    found: Mapping[str, str] | None = None
+    revisions: Mapping[str, str] | None = None
     for index, dataset in document.mappings("datasets"):
         hub = dataset.get("hub")
         moves = _revision(dataset.get("hub_params"), dataset.get("params")) in _MOVING
         if pins is None or not isinstance(hub, str) or not moves or is_folder(hub, base_dir):
             continue
-        found = pins() if found is None else found
-        if hub in found:
-            document.put(("datasets", index, "hub_params", "revision"), found[hub], Origin("pin", "gage pin"))
+        revisions = pins() if revisions is None else revisions
+        if hub in revisions:
+            document.put(("datasets", index, "hub_params", "revision"), revisions[hub], Origin("pin", "gage pin"))
 
 
 def _revision(*places: Any) -> Any:
     """The revision that a dataset names, in one place or the other."""
-    given = (place.get("revision") for place in places if isinstance(place, dict))
-    return next((revision for revision in given if revision is not None), None)
+    named = (place.get("revision") for place in places if isinstance(place, dict))
+    return next((revision for revision in named if revision is not None), None)

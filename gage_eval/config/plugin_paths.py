@@ -43,9 +43,9 @@ def located(config: PipelineConfig, base_dir: Path) -> PipelineConfig:
     modules next to them can be imported, after all others (`look_in`).
     """
     here, named = code_of(config, base_dir)
-    folders = [Path(one.name.rpartition(":")[0]).parent for one in named if ".py:" in one.name]
-    scripts = any(one.kind == "backends" and one.name == "custom_script" for one in named)
-    if scripts or any(is_path(one.name) for one in named):
+    folders = [Path(code.name.rpartition(":")[0]).parent for code in named if ".py:" in code.name]
+    scripts = any(code.kind == "backends" and code.name == "custom_script" for code in named)
+    if scripts or any(is_path(code.name) for code in named):
         folders.insert(0, base_dir.resolve())
     look_in(folders)
     return here
@@ -56,13 +56,13 @@ def code_of(config: PipelineConfig, base_dir: Path) -> tuple[PipelineConfig, lis
     locate = _Locate(base_dir)
     here = config.model_copy(
         update={
-            "datasets": [locate.dataset(("datasets", at), one) for at, one in enumerate(config.datasets)],
-            "backends": [locate.backend(("backends", at), one) for at, one in enumerate(config.backends)],
+            "datasets": [locate.dataset(("datasets", at), dataset) for at, dataset in enumerate(config.datasets)],
+            "backends": [locate.backend(("backends", at), backend) for at, backend in enumerate(config.backends)],
             "role_adapters": [
-                locate.adapter(("role_adapters", at), one) for at, one in enumerate(config.role_adapters)
+                locate.adapter(("role_adapters", at), adapter) for at, adapter in enumerate(config.role_adapters)
             ],
-            "metrics": [locate.metric(("metrics", at), one) for at, one in enumerate(config.metrics)],
-            "tasks": [locate.task(("tasks", at), one) for at, one in enumerate(config.tasks)],
+            "metrics": [locate.metric(("metrics", at), metric) for at, metric in enumerate(config.metrics)],
+            "tasks": [locate.task(("tasks", at), task) for at, task in enumerate(config.tasks)],
         }
     )
     return here, locate.named
@@ -74,15 +74,15 @@ class _Locate:
         self.named: list[NamedCode] = []
 
     def _name(self, loc: Loc, kind: str | None, name: str) -> str:
-        found = beside(name, self._base_dir)
-        self.named.append(NamedCode(loc, kind, found, name))
-        return found
+        located = beside(name, self._base_dir)
+        self.named.append(NamedCode(loc, kind, located, name))
+        return located
 
     def _fields(self, loc: Loc, model: BaseModel, **kinds: str | None) -> dict[str, Any]:
-        given = {field: getattr(model, field) for field in kinds}
+        values = {field: getattr(model, field) for field in kinds}
         return {
             field: self._name((*loc, field), kinds[field], value)
-            for field, value in given.items()
+            for field, value in values.items()
             if isinstance(value, str)
         }
 
@@ -118,23 +118,25 @@ class _Locate:
             changed["aggregation"] = self._name(aggregation_loc, "aggregations", chosen)
         elif chosen is not None:
             changed["aggregation"] = [
-                self._name((*aggregation_loc, at), "aggregations", one) for at, one in enumerate(chosen)
+                self._name((*aggregation_loc, at), "aggregations", name) for at, name in enumerate(chosen)
             ]
         return metric.model_copy(update=changed)
 
     def task(self, loc: Loc, task: TaskConfig) -> TaskConfig:
-        own = [self.metric((*loc, "metric_overrides", at), one) for at, one in enumerate(task.metric_overrides)]
+        own = [
+            self.metric((*loc, "metric_overrides", at), override) for at, override in enumerate(task.metric_overrides)
+        ]
         return task.model_copy(update={"metric_overrides": own})
 
-    def _filter(self, loc: Loc, kind: str, given: JsonValue) -> JsonValue:
+    def _filter(self, loc: Loc, kind: str, entry: JsonValue) -> JsonValue:
         """A filter or verdict parser in any form: a name, a name with parameters, or a pipeline with steps."""
-        if isinstance(given, str):
-            return self._name(loc, kind, given)
-        if not isinstance(given, dict):
-            return given
-        if isinstance(steps := given.get("steps"), list):
-            return {**given, "steps": self._filters((*loc, "steps"), steps)}
-        return {self._name(loc, kind, name): self._params(loc, name, params) for name, params in given.items()}
+        if isinstance(entry, str):
+            return self._name(loc, kind, entry)
+        if not isinstance(entry, dict):
+            return entry
+        if isinstance(steps := entry.get("steps"), list):
+            return {**entry, "steps": self._filters((*loc, "steps"), steps)}
+        return {self._name(loc, kind, name): self._params(loc, name, params) for name, params in entry.items()}
 
     def _params(self, loc: Loc, name: str, params: JsonValue) -> JsonValue:
         """Parameters. Those of the verdict parser ``filters`` are filters themselves."""
@@ -142,7 +144,7 @@ class _Locate:
             return params
         return {key: self._filters((*loc, name, key), filters) for key, filters in params.items()}
 
-    def _filters(self, loc: Loc, given: JsonValue) -> JsonValue:
-        if not isinstance(given, list):
-            return self._filter(loc, "filters", given)
-        return [self._filter((*loc, at), "filters", one) for at, one in enumerate(given)]
+    def _filters(self, loc: Loc, entries: JsonValue) -> JsonValue:
+        if not isinstance(entries, list):
+            return self._filter(loc, "filters", entries)
+        return [self._filter((*loc, at), "filters", entry) for at, entry in enumerate(entries)]

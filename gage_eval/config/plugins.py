@@ -43,20 +43,20 @@ def check_plugins(config: PipelineConfig, context: BackendContext) -> tuple[list
         if adapter.backend is not None:
             checker.backend(("role_adapters", index, "backend"), adapter.backend)
         checker.verdict_parser(("role_adapters", index, "verdict_parser"), adapter.verdict_parser)
-    return checker.found, checker.warnings
+    return checker.problems, checker.warnings
 
 
 class _Checker:
     def __init__(self, context: BackendContext) -> None:
         self._context = context
-        self.found: list[ConfigProblem] = []
+        self.problems: list[ConfigProblem] = []
         self.warnings: list[str] = []
 
     def plugin(self, kind: str, name: str, loc: Loc) -> registry.Plugin[Any] | None:
         try:
             return registry.ALL[kind].get(name)
         except InputError as error:
-            self.found.append(ConfigProblem(loc, str(error), error))
+            self.problems.append(ConfigProblem(loc, str(error), error))
             return None
 
     def dataset(self, loc: Loc, dataset: DatasetConfig) -> None:
@@ -86,9 +86,9 @@ class _Checker:
             if not plugin.is_builtin:
                 build_backend(backend.type, parsed, self._context)
         except ValidationError as error:
-            self.found += plain_words(error, backend.config, model, (*loc, "config"))
+            self.problems += plain_words(error, backend.config, model, (*loc, "config"))
         except InputError as error:
-            self.found.append(ConfigProblem((*loc, "type"), str(error), error))
+            self.problems.append(ConfigProblem((*loc, "type"), str(error), error))
             return
         if "config" not in plugin.info:
             return
@@ -107,27 +107,27 @@ class _Checker:
         try:
             read_parser(entry)
         except InputError as error:
-            self.found.append(ConfigProblem(loc, str(error), error))
+            self.problems.append(ConfigProblem(loc, str(error), error))
 
     def _callable(self, loc: Loc, path: str, kwargs: Mapping[str, Any], inherited: Mapping[str, Any]) -> None:
         try:
             _check_callable(path, kwargs, inherited)
         except InputError as error:
-            self.found.append(ConfigProblem(loc, str(error), error))
+            self.problems.append(ConfigProblem(loc, str(error), error))
 
     def _origin(self, loc: Loc, dataset: DatasetConfig, name: str) -> None:
         try:
             origin = load_origin(name, self._context.base_dir)
         except InputError as error:
-            self.found.append(ConfigProblem((*loc, "origin"), str(error)))
+            self.problems.append(ConfigProblem((*loc, "origin"), str(error)))
             return
         for key, patterns in origin_patterns(dataset.params).items():
             try:
                 origin_paths(origin, patterns)
             except InputError as error:
-                self.found.append(ConfigProblem((*loc, key), str(error)))
+                self.problems.append(ConfigProblem((*loc, key), str(error)))
         if dataset.params.path is None:
-            self.found.append(ConfigProblem(loc, f"an 'origin' needs 'path', the files of '{name}' to read."))
+            self.problems.append(ConfigProblem(loc, f"an 'origin' needs 'path', the files of '{name}' to read."))
 
     def _filter(self, loc: Loc, conditions: Any) -> None:
         from gage_eval.data.datasets import Filter
@@ -135,7 +135,7 @@ class _Checker:
         try:
             Filter(conditions)
         except InputError as error:
-            self.found.append(ConfigProblem(loc, str(error)))
+            self.problems.append(ConfigProblem(loc, str(error)))
 
     def _loader_params(self, loc: Loc, dataset: DatasetConfig, loader: registry.Plugin[Any]) -> None:
         declared = list(type(dataset.params).model_fields)
@@ -145,66 +145,66 @@ class _Checker:
         for key in dataset.params.model_extra or {}:
             if own is not None and key not in own:
                 known = [*own, *declared]
-                self.found.append(
+                self.problems.append(
                     ConfigProblem(
                         (*loc, key),
                         f"loader '{without_folders(dataset.loader)}' has no parameter '{key}'.{closest(key, known)}",
                     )
                 )
             elif own is None and (near := nearest(key, declared, cutoff=0.85)) is not None:
-                self.found.append(ConfigProblem((*loc, key), f"unknown key '{key}'. Did you mean '{near}'?"))
+                self.problems.append(ConfigProblem((*loc, key), f"unknown key '{key}'. Did you mean '{near}'?"))
 
     def _hub(self, loc: Loc, dataset: DatasetConfig, known: Sequence[str]) -> None:
         if dataset.hub is not None and "hub" not in known:
             name = without_folders(dataset.loader)
             message = f"loader '{name}' reads no hub; remove 'loader' (hf_hub is the one) or 'hub'."
-            self.found.append(ConfigProblem((*loc, "hub"), message))
+            self.problems.append(ConfigProblem((*loc, "hub"), message))
         for key in dataset.hub_params:
             if key not in known:
                 message = f"loader '{without_folders(dataset.loader)}' has no parameter '{key}'.{closest(key, known)}"
-                self.found.append(ConfigProblem((*loc, "hub_params", key), message))
+                self.problems.append(ConfigProblem((*loc, "hub_params", key), message))
 
-    def _arguments(self, loc: Loc, given: Mapping[str, Any], plugin: registry.Plugin[Any]) -> None:
+    def _arguments(self, loc: Loc, arguments: Mapping[str, Any], plugin: registry.Plugin[Any]) -> None:
         from gage_eval.data.standardize.compose import parameters_of
 
         try:
             parameters = parameters_of(plugin)
         except InputError as error:
-            self.found.append(ConfigProblem((*loc[:-1], "preprocess"), str(error), error))
+            self.problems.append(ConfigProblem((*loc[:-1], "preprocess"), str(error), error))
             return
         if parameters is None:
             # A callable without declared parameters checks its arguments itself.
             return
         named = {p.name: p for p in parameters if p.kind is not p.VAR_KEYWORD and p.kind is not p.VAR_POSITIONAL}
         takes_all = any(p.kind is p.VAR_KEYWORD for p in parameters)
-        before = len(self.found)
-        for key, value in given.items():
+        before = len(self.problems)
+        for key, value in arguments.items():
             if key in named:
                 self._argument((*loc, key), value, plugin, key)
             elif not takes_all:
-                self.found.append(ConfigProblem((*loc, key), _no_parameter(plugin.name, key, named)))
+                self.problems.append(ConfigProblem((*loc, key), _no_parameter(plugin.name, key, named)))
         for key, parameter in named.items():
-            if parameter.default is parameter.empty and key not in given:
-                self.found.append(ConfigProblem(loc, f"{plugin.name} needs '{key}'."))
-        if len(self.found) == before:
-            self._together(loc, given, plugin)
+            if parameter.default is parameter.empty and key not in arguments:
+                self.problems.append(ConfigProblem(loc, f"{plugin.name} needs '{key}'."))
+        if len(self.problems) == before:
+            self._together(loc, arguments, plugin)
 
-    def _together(self, loc: Loc, given: Mapping[str, Any], plugin: registry.Plugin[Any]) -> None:
+    def _together(self, loc: Loc, arguments: Mapping[str, Any], plugin: registry.Plugin[Any]) -> None:
         """Build a preprocessor. It refuses arguments that contradict each other or cannot work."""
         from gage_eval.data.standardize.compose import build
 
         try:
-            build(plugin, given)
+            build(plugin, arguments)
         except InputError as error:
-            self.found.append(ConfigProblem(loc, str(error), error))
+            self.problems.append(ConfigProblem(loc, str(error), error))
 
     def _argument(self, loc: Loc, value: Any, plugin: registry.Plugin[Any], key: str) -> None:
         try:
             hint = typing.get_type_hints(plugin.obj).get(key, Any)
             TypeAdapter(hint).validate_python(value, strict=True)
         except ValidationError as error:
-            found = plain_words(error, value, BaseModel)
-            self.found.append(ConfigProblem(loc, found[0].message))
+            problems = plain_words(error, value, BaseModel)
+            self.problems.append(ConfigProblem(loc, problems[0].message))
         except Exception:  # noqa: BLE001 - annotations are the plug-in's code
             # Pydantic has no schema for this type, or only type checkers import it: the plug-in checks the value
             # itself.

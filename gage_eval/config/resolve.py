@@ -73,23 +73,23 @@ class ResolvedTask:
 
 
 @dataclass(frozen=True)
-class Resolved:
+class Resolution:
     """The resolved references of a config.
 
     Attributes:
-        found: problems of the references.
+        problems: those of the references.
         warnings: things that work but are probably not intended.
         roles: adapters by id; None for an adapter that refers to something unknown.
         tasks: the tasks that could be resolved, by index in the config.
     """
 
-    found: Sequence[ConfigProblem]
+    problems: Sequence[ConfigProblem]
     warnings: Sequence[str]
     roles: Mapping[str, ResolvedRole | None]
     tasks: Mapping[int, ResolvedTask]
 
 
-def resolve(config: PipelineConfig, base_dir: Path | None = None) -> Resolved:
+def resolve(config: PipelineConfig, base_dir: Path | None = None) -> Resolution:
     """Resolve the tasks of a config, after the rules were applied.
 
     Args:
@@ -98,14 +98,14 @@ def resolve(config: PipelineConfig, base_dir: Path | None = None) -> Resolved:
     """
     resolver = _Resolver(config, base_dir)
     tasks = resolver.run()
-    return Resolved(tuple(resolver.found), resolver.warnings, resolver.roles, tasks)
+    return Resolution(tuple(resolver.problems), resolver.warnings, resolver.roles, tasks)
 
 
 @dataclass
 class _Resolver:
     config: PipelineConfig
     base_dir: Path | None = None
-    found: dict[ConfigProblem, None] = field(default_factory=dict)
+    problems: dict[ConfigProblem, None] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
 
     def run(self) -> dict[int, ResolvedTask]:
@@ -130,7 +130,7 @@ class _Resolver:
         return {index: task for index, spec in enumerate(config.tasks) if (task := self._task(index, spec)) is not None}
 
     def _add(self, loc: Loc, message: str, cause: BaseException | None = None) -> None:
-        self.found.setdefault(ConfigProblem(loc, message, cause))
+        self.problems.setdefault(ConfigProblem(loc, message, cause))
 
     def _by_id(self, loc: Loc, specs: Sequence[S], id_of: Callable[[S], str]) -> dict[str, S]:
         first: dict[str, int] = {}

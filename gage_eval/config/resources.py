@@ -18,7 +18,7 @@ from gage_eval.models.backends.vllm_engine import VLLMEngineConfig
 def with_gpus(backend: BackendEntry, adapters: Collection[RoleAdapterConfig]) -> BackendEntry:
     """The backend with as many engines as fit on the GPUs that its adapters require.
 
-    Adapters that share a backend share its engines: the largest number counts. Given ``replicas`` are kept.
+    Adapters that share a backend share its engines: the largest number counts. ``replicas`` of the config are kept.
 
     Raises:
         InputError: the engines need more GPUs than that, or the backend has no GPUs to divide, or its config is wrong.

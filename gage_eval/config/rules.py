@@ -58,7 +58,7 @@ def _by(rule: str, sentence: str) -> Origin:
 def _datasets_of_files(document: Document) -> None:
     """A dataset may be its file alone; one without a name has that of its file."""
     sentence = "a dataset is called like its file"
-    items = document.given(("datasets",))
+    items = document.value(("datasets",))
     for index, item in enumerate(items if isinstance(items, list) else ()):
         if isinstance(item, str):
             document.respell(("datasets", index), {"params": {"path": item}}, {"params": ()})
@@ -81,7 +81,7 @@ def name_of_file(path: str) -> str:
 
 
 def _backend_without_name(document: Document) -> None:
-    backends = document.given(("backends",))
+    backends = document.value(("backends",))
     if not isinstance(backends, list) or len(backends) != 1 or not isinstance(backends[0], dict):
         return
     described = backends[0].get("type", backends[0].get("block"))
@@ -91,7 +91,7 @@ def _backend_without_name(document: Document) -> None:
 
 def name_implied_tasks(document: Document) -> None:
     """One task for each dataset where no tasks are given."""
-    if document.given(("tasks",)) in (None, []):
+    if document.value(("tasks",)) in (None, []):
         ids = dict.fromkeys(_ids(document, "datasets", "dataset_id"))
         if ids:
             tasks = [{"task_id": name, "dataset_id": name} for name in ids]
@@ -117,7 +117,7 @@ def apply_rules_without_model(document: Document) -> None:
 
 def write_out_metric(document: Document, loc: Loc) -> None:
     """Replace a metric by its full form, so that its settings can be changed."""
-    short = document.given(loc)
+    short = document.value(loc)
     # The validation reports a short form that cannot be read.
     with contextlib.suppress(ValueError):
         full = metric_form(short, MetricConfig.model_fields)
@@ -130,7 +130,7 @@ def _metrics_in_full(document: Document) -> None:
     lists: list[Loc] = [("metrics",)]
     lists += [("tasks", index, name) for index, _ in document.mappings("tasks") for name in _METRIC_LISTS]
     for loc in lists:
-        metrics = document.given(loc)
+        metrics = document.value(loc)
         for index in range(len(metrics) if isinstance(metrics, list) else 0):
             write_out_metric(document, (*loc, index))
 
@@ -144,7 +144,7 @@ def _loader_of_datasets(document: Document) -> None:
 
 
 def _adapter_of_backends(document: Document) -> None:
-    if document.given(("role_adapters",)) not in (None, []):
+    if document.value(("role_adapters",)) not in (None, []):
         return
     ids = list(_ids(document, "backends", "backend_id"))
     if ids:
@@ -166,7 +166,7 @@ def _backend_of_adapters(document: Document) -> None:
 
 
 def _steps_of_tasks(document: Document) -> None:
-    if document.given(("custom",)) is not None or document.given(("builtin",)) is not None:
+    if document.value(("custom",)) is not None or document.value(("builtin",)) is not None:
         return
     declared = set(_adapter_ids(document))
     names: list[StepName] = ["inference", "auto_eval"]
@@ -182,7 +182,7 @@ def _steps_of_tasks(document: Document) -> None:
 
 def _adapter_of_steps(document: Document) -> None:
     adapters = _adapter_ids(document)
-    shared = document.given(("custom", "steps")) or document.given(("builtin", "steps"))
+    shared = document.value(("custom", "steps")) or document.value(("builtin", "steps"))
     for index, task in document.mappings("tasks"):
         own = task.get("steps")
         for name, adapter_id in _steps(shared if own is None else own):
@@ -235,6 +235,6 @@ def _steps(steps: Any) -> Iterator[tuple[StepName, Any]]:
         name = step.get("step") if isinstance(step, dict) else step
         if isinstance(name, str):
             known = STEP_SPELLINGS.get(name, name)
-            found = next((one for one in ROLE_OF_STEP if one == known), None)
-            if found is not None:
-                yield found, step.get("adapter_id") if isinstance(step, dict) else None
+            calling = next((role_step for role_step in ROLE_OF_STEP if role_step == known), None)
+            if calling is not None:
+                yield calling, step.get("adapter_id") if isinstance(step, dict) else None

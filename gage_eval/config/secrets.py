@@ -79,18 +79,18 @@ def literals(value: Any, variables: Mapping[Loc, Sequence[str]]) -> list[ConfigP
         value: the config as plain values, with placeholders replaced.
         variables: names of the replaced variables, by location.
     """
-    found = []
+    problems = []
     for loc, text, secret in _walk(value, (), connection=False):
         names = list(variables.get(loc, ()))
         hidden = [name for name in names if is_secret_name(name, connection=True)]
         if hidden or (secret and names):
             name = (hidden or names)[0]
-            found.append(ConfigProblem(loc, (_WRITE_ENV if secret else _ENV_ELSEWHERE).format(name)))
+            problems.append(ConfigProblem(loc, (_WRITE_ENV if secret else _ENV_ELSEWHERE).format(name)))
         elif secret and not is_reference(text):
-            found.append(ConfigProblem(loc, _LITERAL))
+            problems.append(ConfigProblem(loc, _LITERAL))
         elif not secret and isinstance(text, str) and _shapes(text) != text:
-            found.append(ConfigProblem(loc, _IN_TEXT))
-    return found
+            problems.append(ConfigProblem(loc, _IN_TEXT))
+    return problems
 
 
 def holds_literals(text: str) -> bool:

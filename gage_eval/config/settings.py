@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from gage_eval.base.errors import InputError, closest
 from gage_eval.base.marks import identity, scheduling, semantic
-from gage_eval.config.environment import Given, local_model
+from gage_eval.config.environment import EnvironmentValue, local_model
 from gage_eval.config.secrets import MASK, is_secret_name, scrub
 from gage_eval.config.validation_messages import plain_words
 from gage_eval.data.datasets.fetch import DEFAULT_CACHE
@@ -148,14 +148,14 @@ class Settings(BaseModel):
         """Requests in flight, whatever a config says: 1 when sequential, else None."""
         return 1 if self.sequential else None
 
-    def given(self) -> dict[str, Given]:
+    def values_set(self) -> dict[str, EnvironmentValue]:
         """What is set, with the variable that sets it."""
         out = {}
         for name in self.model_fields_set:
             value = getattr(self, name)
             if name == "vllm_native_model_path":
                 value = local_model(value)
-            out[name] = Given(self._variable(name), value)
+            out[name] = EnvironmentValue(self._variable(name), value)
         return out
 
     def effective(self) -> list[tuple[str, str, str]]:
@@ -214,5 +214,6 @@ def load_settings() -> Settings:
             {name: environment[variable] for name, variable in variables.items() if variable in environment}
         )
     except ValidationError as error:
-        found = plain_words(error, {}, Settings)
-        raise InputError(" ".join(f"{variables[str(one.loc[-1])]} {one.message}" for one in found)) from error
+        problems = plain_words(error, {}, Settings)
+        sentences = (f"{variables[str(problem.loc[-1])]} {problem.message}" for problem in problems)
+        raise InputError(" ".join(sentences)) from error

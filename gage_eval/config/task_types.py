@@ -54,14 +54,14 @@ def apply_task_types(document: Document) -> None:
     for index, dataset in document.mappings("datasets"):
         if "task_type" not in dataset:
             continue
-        given = document.take(("datasets", index, "task_type"))
-        if given is None:
+        task_type = document.take(("datasets", index, "task_type"))
+        if task_type is None:
             continue
-        name = given.replace("_", "-") if isinstance(given, str) else ""
+        name = task_type.replace("_", "-") if isinstance(task_type, str) else ""
         defaults = TASK_TYPES.get(name)
         if defaults is None:
             known = ", ".join(TASK_TYPES)
-            message = f"no task type '{given}'. Types: {known}.{closest(str(given), TASK_TYPES)}"
+            message = f"no task type '{task_type}'. Types: {known}.{closest(str(task_type), TASK_TYPES)}"
             document.add([ConfigProblem(("datasets", index, "task_type"), message)])
             continue
         origin = Origin("rule", f"a {name} task has it", rule=RULE)
@@ -69,7 +69,7 @@ def apply_task_types(document: Document) -> None:
         dataset_id = dataset.get("dataset_id")
         if defaults.metric is not None and isinstance(dataset_id, str):
             metrics[dataset_id] = (defaults.metric, origin)
-    if document.given(("metrics",)) not in (None, []):
+    if document.value(("metrics",)) not in (None, []):
         return
     for index, task in document.mappings("tasks"):
         has_own = any(task.get(key) not in (None, []) for key in ("metrics", "metric_overrides", "answer_type"))

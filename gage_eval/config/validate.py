@@ -6,7 +6,7 @@ from pydantic import ValidationError
 from gage_eval.base.errors import nearest
 from gage_eval.config import secrets
 from gage_eval.config.document import Document, copied, value_at
-from gage_eval.config.interpolate import Filled
+from gage_eval.config.interpolate import FilledTree
 from gage_eval.config.models import PipelineConfig
 from gage_eval.config.problems import Loc
 from gage_eval.config.rules import apply_rules
@@ -44,7 +44,7 @@ def _without_mistakes(document: Document, error: ValidationError) -> PipelineCon
             parent[written[-1]] = meant
         else:
             del parent[written[-1]]
-    rest = Document(Filled(value=data), document.source)
+    rest = Document(FilledTree(value=data), document.source)
     apply_rules(rest)
     try:
         return PipelineConfig.model_validate(rest.data)

@@ -84,8 +84,8 @@ async def tool_calls(calls: Calls, request: Request) -> Outcome:
     choice = request.tool_choice
     turns: list[Response] = []
     for _ in range(request.tool_rounds + 1):
-        asked = replace(request, kind="chat", messages=list(history), tool_choice=choice)
-        response = await calls.generate(asked)
+        turn = replace(request, kind="chat", messages=list(history), tool_choice=choice)
+        response = await calls.generate(turn)
         turns.append(response)
         called = _calls_of(response)
         if not called or response.status in UNANSWERED:
@@ -121,9 +121,9 @@ def _sum(counts: Sequence[N | None]) -> N | None:
 
 def _calls_of(response: Response) -> list[dict[str, Any]]:
     """The tool calls of an answer, in the form in which they are sent back. Anything else is left out."""
-    found = decode(response.tool_calls) if response.tool_calls else []
+    recorded = decode(response.tool_calls) if response.tool_calls else []
     calls = []
-    for number, call in enumerate(found if isinstance(found, list) else []):
+    for number, call in enumerate(recorded if isinstance(recorded, list) else []):
         function = call.get("function") if isinstance(call, dict) else None
         if isinstance(function, dict) and isinstance(function.get("name"), str):
             arguments = function.get("arguments")

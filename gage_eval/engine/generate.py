@@ -122,11 +122,11 @@ class Generate:
         self._job.watch.answered(item.request, outcome)
         if chunk.settle(item.position, outcome):
             repeated = chunk.repeat_outcomes()
-            for (position, _), one in zip(chunk.repeats, repeated, strict=True):
-                self._job.watch.answered(chunk.requests[position], one)
+            for (position, _), repeat in zip(chunk.repeats, repeated, strict=True):
+                self._job.watch.answered(chunk.requests[position], repeat)
             tally.done += len(repeated)
             tally.reused += len(repeated)
-            tally.errors += sum(one.response.status == "error" for one in repeated)
+            tally.errors += sum(repeat.response.status == "error" for repeat in repeated)
             # The worker goes on to its next request; the group waits for the commit.
             group.create_task(self._assembly.commit(chunk, when_stored=self._queue.chunk_done))
 

@@ -36,17 +36,17 @@ class KnownAnswers:
 
     def finished(self, part: int) -> dict[str, Outcome]:
         """A part's outcomes by key, from the action's earlier result and its finished chunks."""
-        found: dict[str, Outcome] = {}
+        answers: dict[str, Outcome] = {}
         if self._job.earlier is not None:
             responses, telemetry = (artifact.read(part) for artifact in self._job.earlier)
             kept = outcomes_in({"responses": responses, "response_telemetry": telemetry})
             again = self._job.ask_again
-            found = {
+            answers = {
                 key: outcome for key, outcome in kept.items() if outcome.response.status != "error" and key not in again
             }
         for _, _, tables in self._job.finished_chunks(part):
-            found.update(outcomes_in(tables))
-        return found
+            answers.update(outcomes_in(tables))
+        return answers
 
     def find(self, keys: list[str], finished: dict[str, Outcome]) -> list[Outcome | None]:
         """The outcome of each key; None if the request must be sent.
@@ -72,6 +72,6 @@ class KnownAnswers:
         job = self._job
         if not job.reuse or job.earlier is not None:
             return {}
-        found = outcomes_of(job.store, job.model_identity, keys)
-        logged = self._neighbours.find([key for key in keys if key not in found])
-        return found | {key: Outcome(response, source="reused") for key, response in logged.items()}
+        answers = outcomes_of(job.store, job.model_identity, keys)
+        logged = self._neighbours.find([key for key in keys if key not in answers])
+        return answers | {key: Outcome(response, source="reused") for key, response in logged.items()}

@@ -42,15 +42,15 @@ class NeighbourLogs:
         with self._lock:
             self._scan_when_due()
             index = self._index
-        found = {}
+        responses = {}
         for key in keys if len(index) else ():
             try:
                 payload = index.get(key)
             except FileNotFoundError:
                 continue  # its action has been committed
             if payload is not None:
-                found[key] = Response.from_bytes(payload)
-        return found
+                responses[key] = Response.from_bytes(payload)
+        return responses
 
     def _scan_when_due(self) -> None:
         began = time.monotonic()

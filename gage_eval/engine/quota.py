@@ -144,9 +144,9 @@ class Quota:
         return Watch(self._objects, path, gone_s=self._gone_s)
 
 
-def _least(one: Amounts, other: Amounts) -> Amounts:
-    return tuple(map(min, one, other))
+def _least(first: Amounts, other: Amounts) -> Amounts:
+    return tuple(map(min, first, other))
 
 
-def _most(one: Amounts, other: Amounts) -> Amounts:
-    return tuple(map(max, one, other))
+def _most(first: Amounts, other: Amounts) -> Amounts:
+    return tuple(map(max, first, other))

@@ -69,7 +69,7 @@ def outcomes_of(store: Store, model_identity: str, keys: Sequence[str]) -> dict[
     by_part: defaultdict[tuple[str, int], list[tuple[int, str]]] = defaultdict(list)
     for key, (artifact_id, part, row) in store.responses.find(model_identity, keys).items():
         by_part[artifact_id, part].append((row, key))
-    found: dict[str, Outcome] = {}
+    outcomes: dict[str, Outcome] = {}
     for (artifact_id, part), positions in by_part.items():
         try:
             table = store.artifact(artifact_id).read(part)
@@ -79,8 +79,8 @@ def outcomes_of(store: Store, model_identity: str, keys: Sequence[str]) -> dict[
             continue
         rows = pc.take(table, pa.array([row for row, _ in positions])).to_pylist()
         for (_, key), row in zip(positions, rows, strict=True):
-            found[key] = _outcome(row, "reused")
-    return found
+            outcomes[key] = _outcome(row, "reused")
+    return outcomes
 
 
 def index_answers(store: Store, model_identity: str, responses: Artifact) -> None:
@@ -99,7 +99,7 @@ def index_answers(store: Store, model_identity: str, responses: Artifact) -> Non
 
 def outcomes_in(tables: dict[str, pa.Table]) -> dict[str, Outcome]:
     """Outcomes by response key of a finished chunk's tables (`chunk_tables`)."""
-    found: dict[str, Outcome] = {}
+    outcomes: dict[str, Outcome] = {}
     telemetry = tables["response_telemetry"].to_pylist()
     for row, row_telemetry in zip(tables["responses"].to_pylist(), telemetry, strict=True):
         outcome = _outcome(row, "log" if row_telemetry["source"] == "sent" else row_telemetry["source"])
@@ -107,8 +107,8 @@ def outcomes_in(tables: dict[str, pa.Table]) -> dict[str, Outcome]:
         response.latency_ms, response.ttft_ms = row_telemetry["latency_ms"], row_telemetry["ttft_ms"]
         response.attempts, response.errors = row_telemetry["attempts"], row_telemetry["errors"] or []
         response.model_fingerprint = row_telemetry["model_fingerprint"]
-        found[row["response_key"]] = outcome
-    return found
+        outcomes[row["response_key"]] = outcome
+    return outcomes
 
 
 def _outcome(row: dict[str, Any], source: str) -> Outcome:

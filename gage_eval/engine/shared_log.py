@@ -70,12 +70,12 @@ class SharedLog:
 
     def _read(self, start: tuple[int, int], until: tuple[int, int]) -> list[bytes]:
         """The records from one position of the log to another."""
-        found = []
+        pieces = []
         for number in range(start[0], until[0] + 1):
             with self._log.segment(number).open("rb") as file:
                 file.seek(start[1] if number == start[0] else FIRST_RECORD)
-                found.append(file.read(until[1] - file.tell()) if number == until[0] else file.read())
-        return found
+                pieces.append(file.read(until[1] - file.tell()) if number == until[0] else file.read())
+        return pieces
 
     def _try(self) -> None:
         try:

@@ -233,10 +233,10 @@ class LogIndex(Mapping[str, bytes]):
         self._files = files
 
     def __getitem__(self, key: str) -> bytes:
-        found = self._find(key)
-        if found is None:
+        position = self._find(key)
+        if position is None:
             raise KeyError(key)
-        number, offset = divmod(int(self._positions[found]), 1 << _OFFSET_BITS)
+        number, offset = divmod(int(self._positions[position]), 1 << _OFFSET_BITS)
         record = _record_at(self._files[number], offset)
         if record is None or record[0].hex() != key:
             raise StoreError(f"{self._files[number]}: the record at byte {offset} changed since it was read.")

@@ -43,7 +43,7 @@ def allow_only(entries: Iterable[str] | None) -> None:
             `engine_entry`, ``.`` for the plug-ins of all installed distributions, or ``*`` for any code. None lifts
             the limit.
     """
-    names = None if entries is None else frozenset(_plain(one.strip()) for one in entries if one.strip())
+    names = None if entries is None else frozenset(_plain(entry.strip()) for entry in entries if entry.strip())
     _Allowed.names = None if names is None or ANY in names else names
 
 
@@ -55,7 +55,7 @@ def allowed_entries() -> frozenset[str] | None:
 def are_allowed(files: Iterable[Path]) -> bool:
     """Whether code may be loaded from all of these files."""
     allowed = _Allowed.names
-    return allowed is None or all(f"sha256:{sha256_hex(one.read_bytes())}" in allowed for one in files)
+    return allowed is None or all(f"sha256:{sha256_hex(file.read_bytes())}" in allowed for file in files)
 
 
 def check_file(name: str, files: Collection[Path]) -> None:
@@ -67,7 +67,7 @@ def check_file(name: str, files: Collection[Path]) -> None:
     allowed = _Allowed.names
     if allowed is None:
         return
-    hashes = {one: f"sha256:{sha256_hex(one.read_bytes())}" for one in sorted(files)}
+    hashes = {file: f"sha256:{sha256_hex(file.read_bytes())}" for file in sorted(files)}
     missing = [digest for digest in hashes.values() if digest not in allowed]
     if missing:
         raise _refused(f"the plug-in '{name}'", ",".join(missing))

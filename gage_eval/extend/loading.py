@@ -247,7 +247,7 @@ def load_object(path: str) -> tuple[Any, str]:
             files = code_files(Path(module_name))
             check_file(without_folders(path), files)
             folder = Path(module_name).resolve().parent
-            _forget_namesakes(folder, {one.relative_to(folder).parts[0].removesuffix(".py") for one in files})
+            _forget_namesakes(folder, {file.relative_to(folder).parts[0].removesuffix(".py") for file in files})
             _forget_edited(files)
     else:
         check_module(path, module_name)
@@ -283,7 +283,7 @@ def _forget_namesakes(folder: Path, names: Iterable[str]) -> None:
         if loaded is None or Path(loaded).resolve() in own or not any(file.is_file() for file in own):
             continue
         if any(Path(loaded).is_relative_to(other) for other in _other_folders):
-            for known in [one for one in sys.modules if one == name or one.startswith(f"{name}.")]:
+            for known in [module for module in sys.modules if module == name or module.startswith(f"{name}.")]:
                 del sys.modules[known]
 
 
@@ -345,7 +345,7 @@ def _run_file(file: Path, path: str) -> ModuleType:
         near = closest(file.name, [other.name for other in file.parent.glob("*.py")])
         raise PluginError(f"no file '{file}' for plug-in '{without_folders(path)}'.{near}")
     code, where = file.read_bytes(), file.resolve()
-    texts = {one: sha256_hex(one.read_bytes()) for one in code_files(where)} | {where: sha256_hex(code)}
+    texts = {file: sha256_hex(file.read_bytes()) for file in code_files(where)} | {where: sha256_hex(code)}
     known = _files.get(where)
     if known is not None and known[0] == texts:
         return known[1]
@@ -387,8 +387,8 @@ def origin_of_module(module_name: str) -> str:
     root = Path(file)
     files: set[Path] = set()
     _collect(root, root.parent.parent if root.name == "__init__.py" else root.parent, files)
-    listed = sorted((Path(os.path.relpath(one, root.parent)).as_posix(), one) for one in files)
-    return "sha256:" + digest([[name, sha256_hex(one.read_bytes())] for name, one in listed])
+    listed = sorted((Path(os.path.relpath(file, root.parent)).as_posix(), file) for file in files)
+    return "sha256:" + digest([[name, sha256_hex(file.read_bytes())] for name, file in listed])
 
 
 def code_files(file: Path) -> set[Path]:
@@ -399,7 +399,7 @@ def code_files(file: Path) -> set[Path]:
 
 def _imported(folder: Path, names: Iterable[str]) -> set[Path]:
     """The files of the modules and packages of a folder that have these names, and of those that they import."""
-    found: set[Path] = set()
+    imported: set[Path] = set()
     waiting = list(names)
     known: set[str] = set()
     while waiting:
@@ -408,18 +408,18 @@ def _imported(folder: Path, names: Iterable[str]) -> set[Path]:
             continue
         known.add(name)
         files = _named(folder, name, (".py",))
-        waiting += [other for one in files - found for other in _imported_by(one)]
-        found |= files
-    return found
+        waiting += [other for file in files - imported for other in _imported_by(file)]
+        imported |= files
+    return imported
 
 
 def _named(folder: Path, name: str, suffixes: tuple[str, ...]) -> set[Path]:
     """The files of a folder that Python may load for a module or package of that name."""
     files = {folder / f"{name}{suffix}" for suffix in suffixes}
     if os.path.isdir(folder / name):
-        inside = (one for one in (folder / name).rglob("*") if one.parent.name != "__pycache__")
-        files |= {one for one in inside if one.name.endswith(suffixes)}
-    return {one for one in files if os.path.isfile(one)}
+        inside = (file for file in (folder / name).rglob("*") if file.parent.name != "__pycache__")
+        files |= {file for file in inside if file.name.endswith(suffixes)}
+    return {file for file in files if os.path.isfile(file)}
 
 
 def _collect(root: Path, folder: Path, files: set[Path]) -> None:
@@ -428,9 +428,9 @@ def _collect(root: Path, folder: Path, files: set[Path]) -> None:
     for file in sorted(own - files):
         files.add(file)
         for name in _imported_by(file):
-            found = _module_file(name)
-            if found is not None and found.is_relative_to(folder) and "site-packages" not in found.parts:
-                _collect(found, folder, files)
+            source = _module_file(name)
+            if source is not None and source.is_relative_to(folder) and "site-packages" not in source.parts:
+                _collect(source, folder, files)
 
 
 def _imported_by(file: Path) -> set[str]:

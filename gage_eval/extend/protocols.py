@@ -53,8 +53,8 @@ class PluginProtocol:
             PluginError: it is something else, or a method is missing.
         """
         if not callable(obj) or (inspect.isclass(obj) and not self.is_class):
-            found = "a class" if inspect.isclass(obj) else f"of type {type(obj).__name__}"
-            raise self._error(f"{location} is {found}, not {self.words}")
+            shape = "a class" if inspect.isclass(obj) else f"of type {type(obj).__name__}"
+            raise self._error(f"{location} is {shape}, not {self.words}")
         if self.is_factory and _is_of_python(obj):
             raise self._error(f"{location} belongs to Python's standard library and is not a {kind}")
         if inspect.isclass(obj):
@@ -79,16 +79,16 @@ class PluginProtocol:
     def _check_methods(self, kind: str, location: str, owner: Any, *, bound: bool) -> None:
         methods = self.methods or {}
         with plugin_errors(f"{kind} {location}"):
-            found = {name: inspect.getattr_static(owner, name, None) and getattr(owner, name) for name in methods}
-        if missing := [f"{name}()" for name in methods if not callable(found[name])]:
+            attributes = {name: inspect.getattr_static(owner, name, None) and getattr(owner, name) for name in methods}
+        if missing := [f"{name}()" for name in methods if not callable(attributes[name])]:
             raise self._error(f"{kind} {location} lacks {_listed(missing)}", base=True)
         for name, method in methods.items():
             static = inspect.getattr_static(owner, name)
             has_self = not bound and not isinstance(static, staticmethod | classmethod)
-            if why := refuses(found[name], method.arguments + has_self):
+            if why := refuses(attributes[name], method.arguments + has_self):
                 count = f"{method.arguments or 'no'} argument{'s' if method.arguments != 1 else ''}"
                 raise self._error(f"{location}.{name}() must take {count}: {why}")
-            if method.coroutine and not inspect.iscoroutinefunction(found[name]):
+            if method.coroutine and not inspect.iscoroutinefunction(attributes[name]):
                 raise self._error(f"{location}.{name}() must be a coroutine: write 'async def {name}'")
 
     def _error(self, sentence: str, *, base: bool = False) -> PluginError:
@@ -110,12 +110,13 @@ def refuses(function: Callable[..., Any], count: int) -> str | None:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
         return None
-    positional = [one for one in parameters if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
-    required = [one.name for one in positional if one.default is one.empty]
+    by_position = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    positional = [parameter for parameter in parameters if parameter.kind in by_position]
+    required = [parameter.name for parameter in positional if parameter.default is parameter.empty]
     if len(required) > count:
         return f"it also needs {', '.join(required[count:])}"
-    if len(positional) < count and not any(one.kind is one.VAR_POSITIONAL for one in parameters):
-        return f"it takes {', '.join(one.name for one in positional) or 'nothing'}"
+    if len(positional) < count and not any(parameter.kind is parameter.VAR_POSITIONAL for parameter in parameters):
+        return f"it takes {', '.join(parameter.name for parameter in positional) or 'nothing'}"
     return None
 
 

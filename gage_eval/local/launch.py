@@ -270,7 +270,7 @@ def _shared_store(store: str | None, *, is_local: bool) -> str:
         return store
 
     settings = load_settings()
-    if not (store or is_local or "store" in settings.given()):
+    if not (store or is_local or "store" in settings.values_set()):
         raise InputError(
             "the workers of the server need one store: give --store with a folder that all of them see, or "
             "s3://bucket/prefix, or set GAGE_EVAL_STORE."

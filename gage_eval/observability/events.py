@@ -60,11 +60,11 @@ _payload_fields: dict[type[Event], tuple[str, ...]] = {}
 
 def payload_fields(event: type[Event]) -> tuple[str, ...]:
     """The names of an event's fields that are part of its payload."""
-    found = _payload_fields.get(event)
-    if found is None:
+    fields = _payload_fields.get(event)
+    if fields is None:
         names = (field.name for field in dataclasses.fields(event))
-        found = _payload_fields[event] = tuple(name for name in names if name not in _PLACE)
-    return found
+        fields = _payload_fields[event] = tuple(name for name in names if name not in _PLACE)
+    return fields
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from gage_eval.models.client.post import PostFailed, post_json
 from gage_eval.observability.sinks import Lines
-from gage_eval.observability.writer import Recorded
+from gage_eval.observability.writer import RecordedEvent
 
 # An incomplete batch is sent after this time.
 SEND_EVERY_S = 1.0
@@ -65,13 +65,13 @@ class HTTPRecorder:
         self._stopped = False
         self._thread: threading.Thread | None = None
 
-    def write(self, events: Sequence[Recorded]) -> None:
+    def write(self, events: Sequence[RecordedEvent]) -> None:
         now = time.monotonic()
-        for one in events:
-            if one.line:
+        for record in events:
+            if record.line:
                 if not self._lines:
                     self._oldest = now
-                self._lines.append(one.line)
+                self._lines.append(record.line)
                 if len(self._lines) >= self._config.batch:
                     self._pass_on()
         if self._lines and now - self._oldest >= SEND_EVERY_S:

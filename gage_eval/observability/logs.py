@@ -74,7 +74,7 @@ def _add(handler: _EventHandler) -> None:
                 _OWN.propagate = False
         _handlers.append(handler)
         _OWN.addHandler(handler)
-        _OWN.setLevel(min(_before[2].level, *(one.level for one in _handlers)))
+        _OWN.setLevel(min(_before[2].level, *(handler.level for handler in _handlers)))
 
 
 def _remove(handler: _EventHandler) -> None:

@@ -38,7 +38,7 @@ from gage_eval.observability.events import (
     TaskStarted,
 )
 from gage_eval.observability.sample_events import RequestRetried, SampleAnswered
-from gage_eval.observability.writer import Recorded
+from gage_eval.observability.writer import RecordedEvent
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Span
@@ -124,9 +124,9 @@ class OpenTelemetrySink:
         # Open spans: of the run under (None, None), of tasks under (task, None).
         self._open: dict[tuple[str | None, str | None], Span] = {}
 
-    def write(self, events: Sequence[Recorded]) -> None:
-        for one in events:
-            self._take(one.event, round(one.time * 1e9))
+    def write(self, events: Sequence[RecordedEvent]) -> None:
+        for record in events:
+            self._take(record.event, round(record.time * 1e9))
 
     def close(self) -> None:
         """End open spans, and export what is left, for a limited time."""

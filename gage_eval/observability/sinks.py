@@ -8,7 +8,7 @@ from typing import Protocol
 
 from gage_eval.base.errors import visible
 from gage_eval.observability.events import Event
-from gage_eval.observability.writer import Recorded, Sink
+from gage_eval.observability.writer import RecordedEvent, Sink
 
 
 class Lines(Protocol):
@@ -27,8 +27,8 @@ class FileSink:
     def __init__(self, file: Lines) -> None:
         self._file = file
 
-    def write(self, events: Sequence[Recorded]) -> None:
-        self._file.append(b"".join(one.line + b"\n" for one in events if one.line))
+    def write(self, events: Sequence[RecordedEvent]) -> None:
+        self._file.append(b"".join(record.line + b"\n" for record in events if record.line))
 
     def close(self) -> None:
         self._file.close()
@@ -37,8 +37,8 @@ class FileSink:
 class ConsoleSink:
     """Prints events to standard error, one line each: ``18:02:11 WARNING retry gsm8k/infer sample 17 · attempt 1``."""
 
-    def write(self, events: Sequence[Recorded]) -> None:
-        lines = [f"{_clock(one.time)} {console_line(one.event)}\n" for one in events if one.line]
+    def write(self, events: Sequence[RecordedEvent]) -> None:
+        lines = [f"{_clock(record.time)} {console_line(record.event)}\n" for record in events if record.line]
         if lines:
             sys.stderr.write("".join(lines))
             sys.stderr.flush()
@@ -69,8 +69,8 @@ class AtLeast:
         self._sink = sink
         self._severity = severity
 
-    def write(self, events: Sequence[Recorded]) -> None:
-        self._sink.write([one for one in events if one.event.severity >= self._severity])
+    def write(self, events: Sequence[RecordedEvent]) -> None:
+        self._sink.write([record for record in events if record.event.severity >= self._severity])
 
     def close(self) -> None:
         self._sink.close()

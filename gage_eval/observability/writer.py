@@ -27,7 +27,7 @@ MOST_ERRORS_WAITING = 100_000
 _log = logging.getLogger(__name__)
 
 
-class Recorded(NamedTuple):
+class RecordedEvent(NamedTuple):
     """An event with the time at which it happened.
 
     Attributes:
@@ -44,7 +44,7 @@ class Recorded(NamedTuple):
 class Sink(Protocol):
     """A destination of events. Called from one thread; must not wait long."""
 
-    def write(self, events: Sequence[Recorded]) -> None:
+    def write(self, events: Sequence[RecordedEvent]) -> None:
         """Take some events, in the order in which they happened. Called about five times a second, also without any."""
 
     def close(self) -> None:
@@ -116,9 +116,9 @@ class EventWriter:
             self._sinks.remove(sink)
             _log.warning("events no longer go to %s: %s", type(sink).__name__, visible(str(error)))
 
-    def _recorded(self, moment: float, event: Event) -> Recorded:
+    def _recorded(self, moment: float, event: Event) -> RecordedEvent:
         if not event.is_written:
-            return Recorded(moment, event, b"")
+            return RecordedEvent(moment, event, b"")
         task_id, stage = event.stage_id
         self._count += 1
         record = {
@@ -132,10 +132,10 @@ class EventWriter:
             "payload": event.payload(),
         }
         try:
-            return Recorded(moment, event, orjson.dumps(record))
+            return RecordedEvent(moment, event, orjson.dumps(record))
         except orjson.JSONEncodeError:
             # Lone surrogates, or numbers beyond 64 bits.
-            return Recorded(moment, event, json.dumps(record, default=str).encode())
+            return RecordedEvent(moment, event, json.dumps(record, default=str).encode())
 
     def _clock(self, moment: float) -> str:
         """A time in ISO 8601 with milliseconds. Many events share a second, whose text is made once."""

@@ -258,9 +258,9 @@ def _run(info: StageInfo, env: Env, spec: StageSpec, inputs: Mapping[str, str]) 
     refreshing = (spec.task_id, info.name) in env.refresh
     while True:
         # Renewed, because this run builds on it: a garbage collection spares it.
-        found = None if refreshing else env.store.find_action(info.name, key, renew=True, hashes=env.verify)
-        if _is_hit(found, env, info.name):
-            return _hit(env, info.name, spec.task_id, found)
+        action = None if refreshing else env.store.find_action(info.name, key, renew=True, hashes=env.verify)
+        if _is_hit(action, env, info.name):
+            return _hit(env, info.name, spec.task_id, action)
         with _locked(env, info.name, spec.task_id, key):
             replaced = env.store.find_action(info.name, key, renew=not refreshing, hashes=env.verify and not refreshing)
             if _is_hit(replaced, env, info.name) and not refreshing:

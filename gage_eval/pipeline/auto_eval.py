@@ -22,7 +22,7 @@ from gage_eval.store import Action, Artifact, ArtifactWriter
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _Computation:
     """A metric whose scores must be computed, and the action that they replace."""
 
     metric: BoundMetric
@@ -63,7 +63,8 @@ def _labelled(run: StageRun, metric: BoundMetric, artifact: Artifact) -> Iterato
     columns = sorted({"row_index"} | by.sample_columns)
     for part in artifact.parts:
         tables = {
-            name: one.read(part.index, columns=columns if name == "samples" else None) for name, one in inputs.items()
+            name: source.read(part.index, columns=columns if name == "samples" else None)
+            for name, source in inputs.items()
         }
         yield by.label(artifact.read(part.index), tables)
 
@@ -76,36 +77,41 @@ def scores(run: StageRun, spec: ScoreSpec) -> list[Artifact]:
     store, metrics = run.env.store, spec.metrics
     samples = run.input("samples")
     named = spec.named(samples)
-    found: dict[int, Artifact] = {}
-    asked: dict[int, _Asked] = {}
+    artifacts: dict[int, Artifact] = {}
+    computations: dict[int, _Computation] = {}
     for index, metric in enumerate(metrics):
         document = spec.scores_document(metric, run.inputs, samples, named)
         action = store.find_action("scores", digest(document), renew=True)
         if action is not None and not run.refreshing:
-            found[index] = action.artifacts["scores"]
+            artifacts[index] = action.artifacts["scores"]
         else:
-            asked[index] = _Asked(metric, document, run.new_writer(SCORES, f"scores of {metric.metric_id}"), action)
+            writer = run.new_writer(SCORES, f"scores of {metric.metric_id}")
+            computations[index] = _Computation(metric, document, writer, action)
     try:
-        _score(run, list(asked.values()), spec.nameable)
+        _score(run, list(computations.values()), spec.nameable)
     except BaseException:
-        for one in asked.values():
-            one.writer.abort()
+        for computation in computations.values():
+            computation.writer.abort()
         raise
-    for index, one in asked.items():
-        outputs = {"scores": one.writer.commit().id}
+    for index, computation in computations.items():
+        outputs = {"scores": computation.writer.commit().id}
         action = store.commit_action(
-            "scores", digest(one.document), outputs, document=one.document, replaces=one.previous
+            "scores",
+            digest(computation.document),
+            outputs,
+            document=computation.document,
+            replaces=computation.previous,
         )
-        found[index] = store.artifact(action.outputs["scores"])
-    run.counts["computed_metrics"] = len(asked)
-    return [found[index] for index in range(len(metrics))]
+        artifacts[index] = store.artifact(action.outputs["scores"])
+    run.counts["computed_metrics"] = len(computations)
+    return [artifacts[index] for index in range(len(metrics))]
 
 
-def _score(run: StageRun, asked: Sequence[_Asked], known: Collection[str]) -> None:
+def _score(run: StageRun, computations: Sequence[_Computation], known: Collection[str]) -> None:
     """Score all parts, in this process or in others, with the same result."""
-    if not asked:
+    if not computations:
         return
-    metrics = [one.metric for one in asked]
+    metrics = [computation.metric for computation in computations]
     inputs = Inputs.of(metrics, run.inputs, known)
     parts = run.input("responses").parts
     total, done = sum(part.rows for part in parts), 0
@@ -119,8 +125,8 @@ def _score(run: StageRun, asked: Sequence[_Asked], known: Collection[str]) -> No
 
         tables = scored_in_processes(run, run.env.processes, inputs, metrics)
     for part, scored in zip(parts, tables, strict=True):
-        for one, table in zip(asked, scored, strict=True):
-            one.writer.write(part.index, table)
-            tell_scores(run, one.metric.metric_id, table)
+        for computation, table in zip(computations, scored, strict=True):
+            computation.writer.write(part.index, table)
+            tell_scores(run, computation.metric.metric_id, table)
         done += part.rows
         run.advance(done, total)

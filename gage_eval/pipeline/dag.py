@@ -51,7 +51,7 @@ def run_dag(task: TaskPlan, call: Call[T]) -> T:
         support_responses=support if task.judge.reads_support else None,
     )
     results: dict[Stage, T] = {"standardize": samples, "infer": responses, "judge": judgments}
-    metrics = call("auto_eval", task, **{one.name: results[one.stage] for one in task.auto_eval.inputs})
+    metrics = call("auto_eval", task, **{source.name: results[source.stage] for source in task.auto_eval.inputs})
     return call(
         "report",
         task,

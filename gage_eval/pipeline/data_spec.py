@@ -44,9 +44,9 @@ def data_source(dataset: DatasetConfig, base_dir: Path, data: DataCache) -> Data
     origin = load_origin(params.origin, base_dir)
     needed = {key: origin_paths(origin, patterns) for key, patterns in origin_patterns(params).items()}
     # Patterns mean the files of the origin, whatever else lies in the cache.
-    paths = [one.path for one in needed.get("path", ())]
+    paths = [file.path for file in needed.get("path", ())]
     named = params.model_copy(update={"path": paths[0] if len(paths) == 1 else paths})
-    files = tuple(dict.fromkeys(one for several in needed.values() for one in several))
+    files = tuple(dict.fromkeys(file for several in needed.values() for file in several))
     return DataSource(dataset.model_copy(update={"params": named}), data.root(origin), files)
 
 
@@ -84,40 +84,40 @@ def preprocess_spec(
     Raises:
         InputError: the bounds of image sizes contradict each other.
     """
-    given, dataset = task.task, source.dataset
+    config, dataset = task.task, source.dataset
     return PreprocessSpec(
-        task_id=given.task_id,
-        params=given.sampling_params,
-        replicates=given.replicates,
+        task_id=config.task_id,
+        params=config.sampling_params,
+        replicates=config.replicates,
         sample_ids=sample_ids,
         dataset_id=dataset.dataset_id,
         max_reject_share=dataset.params.max_reject_share,
         on_reject=dataset.params.on_reject,
-        kind=given.mode,
-        choices=given.choices,
-        target_delimiter=given.target_delimiter,
+        kind=config.mode,
+        choices=config.choices,
+        target_delimiter=config.target_delimiter,
         few_shot=_few_shot(task),
         media=_media(source),
         pool_media=MediaRules() if examples is None else _media(examples),
         # A prompt decides how options are shown. A likelihood compares them and needs no list.
-        lists_options=task.dut.prompt is None and given.mode in ("chat", "completion"),
+        lists_options=task.dut.prompt is None and config.mode in ("chat", "completion"),
     )
 
 
 def _few_shot(task: ResolvedTask) -> FewShotRules | None:
-    given, examples = task.task.few_shot, task.examples
-    if given is None:
+    rules, examples = task.task.few_shot, task.examples
+    if rules is None:
         return None if task.task.mode == "chat" else FewShotRules(form="text")
     return FewShotRules(
-        k=given.k,
-        pool=given.dataset_id,
+        k=rules.k,
+        pool=rules.dataset_id,
         own_dataset=examples is not None and _source(examples) == _source(task.dataset),
-        match=given.match,
-        strategy=given.strategy,
-        seed=given.seed,
-        ids=tuple(given.ids),
-        form=given.form or ("chat" if task.task.mode in ("chat", "chat_likelihood") else "text"),
-        delimiter=given.delimiter,
+        match=rules.match,
+        strategy=rules.strategy,
+        seed=rules.seed,
+        ids=tuple(rules.ids),
+        form=rules.form or ("chat" if task.task.mode in ("chat", "chat_likelihood") else "text"),
+        delimiter=rules.delimiter,
     )
 
 

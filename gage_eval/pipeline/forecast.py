@@ -72,7 +72,7 @@ class Use:
 
 
 @dataclass(frozen=True, slots=True)
-class Rendered:
+class RenderedRequest:
     """A request with the body that is sent and the key its answer is stored under."""
 
     request: Request
@@ -106,13 +106,13 @@ def forecast(
     return planner.forecasts
 
 
-def rendered(spec: GenerateSpec, requests: Iterable[Request]) -> list[Rendered]:
+def rendered(spec: GenerateSpec, requests: Iterable[Request]) -> list[RenderedRequest]:
     """The requests with the bodies that are sent to a model."""
     out = []
     for request in requests:
-        asked, body = with_body(spec.model.body, request)
-        key = response_key(spec.model_identity, encode(body), request.draw, episode_name(asked))
-        out.append(Rendered(asked, body, key))
+        to_send, body = with_body(spec.model.body, request)
+        key = response_key(spec.model_identity, encode(body), request.draw, episode_name(to_send))
+        out.append(RenderedRequest(to_send, body, key))
     return out
 
 
@@ -131,7 +131,7 @@ def inputs_of(stage: Stage, task: TaskPlan, outputs: Mapping[str, Mapping[str, s
 
     def call(name: Stage, of: TaskPlan, /, **inputs: Stage | None) -> Stage:
         if name == stage:
-            sources.update({given: source for given, source in inputs.items() if source is not None})
+            sources.update({input_name: source for input_name, source in inputs.items() if source is not None})
         return name
 
     run_dag(task, call)
@@ -198,19 +198,19 @@ class _Planner:
 
     def call(self, stage: Stage, task: TaskPlan, /, **inputs: Forecast | None) -> Forecast:
         """Forecast one stage of the DAG."""
-        found = self._forecast(stage, task, {name: given for name, given in inputs.items() if given is not None})
+        forecast = self._forecast(stage, task, {name: before for name, before in inputs.items() if before is not None})
         if stage != "judge" or task.judge.generate is not None:
-            self.forecasts.append(found)
-        return found
+            self.forecasts.append(forecast)
+        return forecast
 
-    def _forecast(self, stage: Stage, task: TaskPlan, given: Mapping[str, Forecast]) -> Forecast:
-        waiting = next((before for before in given.values() if before.state != "cached"), None)
+    def _forecast(self, stage: Stage, task: TaskPlan, forecasts: Mapping[str, Forecast]) -> Forecast:
+        waiting = next((before for before in forecasts.values() if before.state != "cached"), None)
         if waiting is not None:
             first = waiting.why.removeprefix("after ") if waiting.state == "after" else waiting.stage
             return Forecast(task.task_id, stage, "after", why=f"after {first}")
         if stage == "load" and any(file in self._missing for file in task.load.origin_files):
             return Forecast(task.task_id, stage, "missing", why="its data are fetched first")
-        inputs = {name: input_id(name, before.outputs) for name, before in given.items()}
+        inputs = {name: input_id(name, before.outputs) for name, before in forecasts.items()}
         document = _document(self._store, stage, task, inputs)
         key = digest(document)
         outputs = stored_outputs(self._store, stage, task, inputs)
@@ -235,11 +235,11 @@ class _Planner:
         document: JsonValue,
     ) -> Forecast:
         counted = [
-            (one, *self._count(one.spec, RoleSource.of(one, self._store, inputs), one.work_key(missing.key or "")))
-            for one in asks
+            (each, *self._count(each.spec, RoleSource.of(each, self._store, inputs), each.work_key(missing.key or "")))
+            for each in asks
         ]
         total, left = sum(whole for _, whole, _ in counted), sum(open_ for _, _, open_ in counted)
-        estimates = [self._estimate(missing.stage, one, open_) for one, _, open_ in counted if open_]
+        estimates = [self._estimate(missing.stage, each, open_) for each, _, open_ in counted if open_]
         tokens, seconds = _sum([cost for cost, _ in estimates]), _sum([cost for _, cost in estimates])
         reusable = total - left
         reason = f"{reusable:,} of {total:,} responses reusable" if reusable else self._why(missing, task, document)
@@ -269,15 +269,15 @@ class _Planner:
                     finished.update(chunk.tables()["responses"]["response_key"].to_pylist())
             requests = source.open(part)
             for start in range(0, count, _SLICE):
-                asked = rendered(spec, requests.render(start, min(start + _SLICE, count)))
-                total += len(asked)
+                slice_requests = rendered(spec, requests.render(start, min(start + _SLICE, count)))
+                total += len(slice_requests)
                 unknown = [
-                    one.key
-                    for one in asked
-                    if one.key not in finished and one.key not in logged and not is_empty(one.request)
+                    item.key
+                    for item in slice_requests
+                    if item.key not in finished and item.key not in logged and not is_empty(item.request)
                 ]
                 known = self._store.responses.find(spec.model_identity, unknown) if unknown else {}
-                left += sum(one not in known for one in unknown)
+                left += sum(key_ not in known for key_ in unknown)
         return total, left
 
     def _estimate(self, stage: Stage, asks: Asks, left: int) -> tuple[int | None, float | None]:
@@ -314,8 +314,8 @@ class _Planner:
         documents = {metric.metric_id: spec.scores_document(metric, inputs, samples, named) for metric in spec.metrics}
         computed = tuple(
             metric_id
-            for metric_id, asked in documents.items()
-            if self._store.find_action("scores", digest(asked)) is None
+            for metric_id, needed in documents.items()
+            if self._store.find_action("scores", digest(needed)) is None
         )
         if not task.auto_eval.metrics or len(computed) == len(task.auto_eval.metrics):
             return replace(missing, why=self._why(missing, task, document), metrics=computed)
@@ -333,8 +333,8 @@ class _Planner:
         if self._used is None:
             self._used = self._uses()
         if any(action.key == key for action in self._known(stage)):
-            found = self._store.find_action(stage, key)
-            return "its result was removed by gc" if found is None else "rows ended in an error"
+            action = self._store.find_action(stage, key)
+            return "its result was removed by gc" if action is None else "rows ended in an error"
         best: tuple[bool, int] | None = None
         closest: Action | None = None
         run: str | None = None

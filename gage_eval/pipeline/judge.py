@@ -149,25 +149,27 @@ def judgment(response: Mapping[str, Any], parser: VerdictParser, ask: Mapping[st
         except Exception as error:  # noqa: BLE001  # an answer that breaks a plug-in costs only its row
             said_by_it = str(error) if isinstance(error, RowFailed) else f"{type(error).__name__}: {error}"
             failure = f"verdict parser {parser.plugin.name} failed: {said_by_it}"
-    status, reason, explanation = _status(response, found=verdict is not None, failure=failure)
-    given = verdict or Verdict()
+    status, reason, explanation = _status(response, has_verdict=verdict is not None, failure=failure)
+    parsed = verdict or Verdict()
     return {
         "row_index": response["row_index"],
         "sample_id": response["sample_id"],
         "replicate": response["replicate"],
         **{name: ask[name] for name in _OF_ASK},
         "status": status,
-        "answer": given.answer,
-        "score": given.score,
+        "answer": parsed.answer,
+        "score": parsed.score,
         "text": response["answer"],
-        "parsed": canonical_text(dict(given.fields)) if given.fields else None,
+        "parsed": canonical_text(dict(parsed.fields)) if parsed.fields else None,
         "reason": reason,
         "explanation": explanation,
         "response_key": response["response_key"],
     }
 
 
-def _status(response: Mapping[str, Any], *, found: bool, failure: str | None) -> tuple[str, Reason | None, str | None]:
+def _status(
+    response: Mapping[str, Any], *, has_verdict: bool, failure: str | None
+) -> tuple[str, Reason | None, str | None]:
     """A judgment's status, reason and explanation, from the judge's response and its verdict."""
     status = response["status"]
     if status in UNANSWERED:
@@ -175,7 +177,7 @@ def _status(response: Mapping[str, Any], *, found: bool, failure: str | None) ->
         if status == "error":
             return status, "judge_failed", f"the request to the judge failed{kind}"
         return status, "not_asked", f"the judge was not asked{kind}"
-    if found:
+    if has_verdict:
         return "ok", None, None
     if failure is not None:
         return "unparsed", "parser_failed", failure

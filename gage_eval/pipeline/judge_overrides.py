@@ -40,22 +40,22 @@ def judge_override(config: JsonValue, prompts: Iterable[str], adapters: Iterable
         prompts: ids of the config's prompts.
         adapters: ids of the config's judges.
     """
-    given = config.get("judge") if isinstance(config, Mapping) else None
-    if given is None:
+    override = config.get("judge") if isinstance(config, Mapping) else None
+    if override is None:
         return None
-    if not isinstance(given, Mapping):
+    if not isinstance(override, Mapping):
         return JudgeOverride(refused=f"{_PLACE} is not a mapping")
-    for name, value in given.items():
+    for name, value in override.items():
         if name not in _KEYS:
             return JudgeOverride(refused=f"{_PLACE} has no '{name}': {', '.join(_KEYS)}.{closest(name, _KEYS)}")
         if name not in _REFERENCES and not isinstance(value, Mapping):
             return JudgeOverride(refused=f"{_PLACE}.{name} is not a mapping")
     for name in RESERVED_PARAMS:
-        if name in given.get("params", ()):
+        if name in override.get("params", ()):
             return JudgeOverride(refused=f"{_PLACE}.params.{name} is set by gage-eval itself")
     for name, known in (("adapter_id", list(adapters)), ("prompt_id", list(prompts))):
-        wanted = given.get(name)
+        wanted = override.get(name)
         if wanted is not None and wanted not in known:
             what = f"no {_REFERENCES[name]} '{wanted}' in the config"
             return JudgeOverride(refused=f"{_PLACE}.{name}: {what}.{closest(str(wanted), known)}")
-    return JudgeOverride(**given)
+    return JudgeOverride(**override)

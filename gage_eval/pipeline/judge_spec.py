@@ -68,8 +68,8 @@ class JudgeSpec:
             return []
         if explicit is None:
             return [Asks.implicit(self._own)]
-        asked = {judge for part in explicit.parts for judge in pc.unique(explicit.read(part)["judge"]).to_pylist()}
-        return [Asks(judge, self._output(judge), table=explicit) for judge in self.judges if judge.adapter_id in asked]
+        named = {judge for part in explicit.parts for judge in pc.unique(explicit.read(part)["judge"]).to_pylist()}
+        return [Asks(judge, self._output(judge), table=explicit) for judge in self.judges if judge.adapter_id in named]
 
     def material(self) -> JsonValue:
         if self.generate is None:
@@ -113,7 +113,7 @@ class JudgeSpec:
         if override.refused is not None:
             return override.refused
         named = override.adapter_id
-        judge = next(one for one in self.judges if named in (None, one.adapter_id))
+        judge = next(candidate for candidate in self.judges if named in (None, candidate.adapter_id))
         prompt = judge.prompt
         if override.prompt_id is not None:
             prompt = self.prompts[judge.adapter_id][override.prompt_id]
@@ -166,15 +166,15 @@ class JudgeAsks:
         texts = samples[COLUMN].take(pc.index_in(rows["row_index"], samples["row_index"])).combine_chunks()
         encoded = texts.dictionary_encode("encode")
         bound = [self._bound(text) for text in encoded.dictionary.to_pylist()]
-        bindings = [one if isinstance(one, Binding) else None for one in bound]
+        bindings = [binding if isinstance(binding, Binding) else None for binding in bound]
         times = rows["replicates"].to_numpy()
         which = pa.array(np.repeat(encoded.indices.to_numpy(), times))
         first = np.repeat(np.cumsum(times) - times, times)
         nothing = np.zeros(len(which), np.int32)
         by_text = {
-            "judge": [one and one.spec.adapter_id for one in bindings],
-            "binding": [one and one.digest for one in bindings],
-            "why": [one if isinstance(one, str) else None if one is self._own else _SET_BY for one in bound],
+            "judge": [binding and binding.spec.adapter_id for binding in bindings],
+            "binding": [binding and binding.digest for binding in bindings],
+            "why": [b if isinstance(b, str) else None if b is self._own else _SET_BY for b in bound],
         }
         table = pa.table(
             {
@@ -185,4 +185,5 @@ class JudgeAsks:
                 **{name: pa.array(values, pa.string()).take(which) for name, values in by_text.items()},
             }
         )
-        return table.select(ASKS.arrow.names).cast(ASKS.arrow), {one.digest: one for one in bindings if one is not None}
+        by_digest = {binding.digest: binding for binding in bindings if binding is not None}
+        return table.select(ASKS.arrow.names).cast(ASKS.arrow), by_digest

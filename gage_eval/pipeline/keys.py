@@ -59,8 +59,8 @@ def action_document(stage: Stage, spec: StageSpec, inputs: Mapping[str, str], st
         inputs: artifact ids by input.
         store: where the inputs are.
     """
-    found = spec.input_material(store, inputs) if isinstance(spec, ReadsInputs) else {}
-    return {"stage": stage, "version": VERSIONS[stage], "spec": spec.material(), "inputs": dict(inputs), **found}
+    material = spec.input_material(store, inputs) if isinstance(spec, ReadsInputs) else {}
+    return {"stage": stage, "version": VERSIONS[stage], "spec": spec.material(), "inputs": dict(inputs), **material}
 
 
 def scores_document(

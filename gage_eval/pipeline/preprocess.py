@@ -86,16 +86,16 @@ class Preparer:
         """Prepared rows and `tables.REJECTS` rows of sample rows, both in their order."""
         if self._is_plain(samples):
             return self._table(samples, None), REJECTS.empty()
-        found = self._prompts(samples)
-        good = [place for place, one in enumerate(found) if not isinstance(one, RecordRejected)]
-        kept = samples if len(good) == len(found) else samples.take(pa.array(good, pa.int64()))
-        rows = zip(samples["row_index"].to_pylist(), samples["id"].to_pylist(), found, strict=True)
+        outcomes = self._prompts(samples)
+        good = [place for place, outcome in enumerate(outcomes) if not isinstance(outcome, RecordRejected)]
+        kept = samples if len(good) == len(outcomes) else samples.take(pa.array(good, pa.int64()))
+        rows = zip(samples["row_index"].to_pylist(), samples["id"].to_pylist(), outcomes, strict=True)
         rejected = [
-            (row, None, None, "preprocess", one.reason, canonical_text({"id": id_}))
-            for row, id_, one in rows
-            if isinstance(one, RecordRejected)
+            (row, None, None, "preprocess", outcome.reason, canonical_text({"id": id_}))
+            for row, id_, outcome in rows
+            if isinstance(outcome, RecordRejected)
         ]
-        prompts = [one for one in found if not isinstance(one, RecordRejected)]
+        prompts = [outcome for outcome in outcomes if not isinstance(outcome, RecordRejected)]
         return self._table(kept, prompts), rejects_table(rejected)
 
     def _own(self) -> OwnExamples:
@@ -128,13 +128,13 @@ class Preparer:
             ]
         options = [row.get("options") or [] for row in rows]
         unconditioned = samples["unconditioned_input"].to_pylist()
-        found: list[Prompt | RecordRejected] = []
+        outcomes: list[Prompt | RecordRejected] = []
         for own, examples, *compared in zip(conversations, chosen, options, unconditioned, strict=True):
             try:
-                found.append(self._prompt(own, examples, *compared))
+                outcomes.append(self._prompt(own, examples, *compared))
             except RecordRejected as error:
-                found.append(error)
-        return found
+                outcomes.append(error)
+        return outcomes
 
     def _prompt(
         self,
@@ -171,4 +171,4 @@ class Preparer:
 
 def _media_meta(media: Sequence[Mapping[str, Any]], *, embed: bool) -> JsonValue:
     """What a prepared row says about its media, each once; None without media."""
-    return {"embed": embed, "media": list({one["url"]: one for one in media}.values())} if media else None
+    return {"embed": embed, "media": list({medium["url"]: medium for medium in media}.values())} if media else None

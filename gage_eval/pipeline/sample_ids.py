@@ -60,11 +60,11 @@ class SampleIds:
 
     def _known(self, codes: _Codes) -> np.ndarray[Any, np.dtype[np.bool_]]:
         """Mask of the codes that an earlier part had."""
-        found = np.zeros(len(codes), np.bool_)
+        known = np.zeros(len(codes), np.bool_)
         for run in self._runs:
             nearest = np.minimum(np.searchsorted(run, codes), len(run) - 1)
-            found |= run[nearest] == codes
-        return found
+            known |= run[nearest] == codes
+        return known
 
     def _keep(self, codes: _Codes) -> None:
         if not len(codes):

@@ -78,13 +78,13 @@ def score(
     if len(ready.filters) > 1:
         raise InputError(f"metric {ready.metric_id} has {len(ready.filters)} pipelines of filters; one row takes one.")
     output = {"answer": model_output} if isinstance(model_output, str) else dict(model_output or {})
-    given = _normalised(sample or {})
-    own = variant(ready, override_of(ready, canonical_text(given.get("eval_config") or {})))
+    normalised = _normalised(sample or {})
+    own = variant(ready, override_of(ready, canonical_text(normalised.get("eval_config") or {})))
     if isinstance(own, Score):
         metadata = {"metric": ready.implementation, "reason": own.reason, "explanation": own.explanation}
         return ScoreResult({}, metadata, own.status)
-    args = _arguments(own, given, {**others, "model_output": output, "judge_output": judge_output})
-    (row,) = own.score_row(args, str(output.get("status", "ok")), given["id"])
+    args = _arguments(own, normalised, {**others, "model_output": output, "judge_output": judge_output})
+    (row,) = own.score_row(args, str(output.get("status", "ok")), normalised["id"])
     metadata = {"metric": ready.implementation, "filter": row["filter"], "extracted": row["extracted"]}
     metadata |= {"reason": row["reason"], "explanation": row["explanation"]}
     metadata |= compared_in((item.name for item in own.definition.fields), args)
@@ -100,17 +100,17 @@ def metric_spec(metric: str | Mapping[str, Any]) -> MetricConfig:
     Raises:
         InputError: it is none.
     """
-    given: Any = metric
+    entry: Any = metric
     if isinstance(metric, str) and metric.lstrip().startswith("{"):
         try:
-            given = as_written(parse(metric, "the metric"))
+            entry = as_written(parse(metric, "the metric"))
         except ConfigError as error:
             raise InputError(f"metric {metric!r} is neither name(key='value') nor {{name: {{key: value}}}}.") from error
     try:
-        return _with_filters(MetricConfig.model_validate(given))
+        return _with_filters(MetricConfig.model_validate(entry))
     except ValidationError as error:
-        found = plain_words(error, given, MetricConfig)
-        text = " ".join(item.message for item in found)
+        problems = plain_words(error, entry, MetricConfig)
+        text = " ".join(item.message for item in problems)
         raise InputError(f"metric: {text}" if repr(metric) in text else f"metric {metric!r}: {text}") from error
 
 
@@ -135,16 +135,16 @@ def _arguments(metric: BoundMetric, sample: Mapping[str, Any], others: Mapping[s
     values = (_value(path, sample, others) for path in metric.field_paths)
     fields = metric.definition.fields
     texts = reference_texts(sample)
-    found = []
+    arguments = []
     for value, item, path in zip(values, fields, metric.field_paths, strict=True):
         formed = None if value is None else in_form(value, item.kind)
         several = item.kind in ("reference", "list_reference") and path.reads_label
-        found.append(alternatives(path, formed, texts) if several else formed)
-    return found
+        arguments.append(alternatives(path, formed, texts) if several else formed)
+    return arguments
 
 
 def _value(path: Path, sample: Mapping[str, Any], others: Mapping[str, RowValues]) -> Any:
-    found = path.get(sample, **others)
-    if found is MISSING and (column := path.input.open_column) is not None:
-        found = walk(others.get(path.root), (column, *path.parts))
-    return None if found is MISSING else found
+    value = path.get(sample, **others)
+    if value is MISSING and (column := path.input.open_column) is not None:
+        value = walk(others.get(path.root), (column, *path.parts))
+    return None if value is MISSING else value

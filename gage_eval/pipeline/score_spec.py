@@ -16,8 +16,8 @@ def score_spec(task: ResolvedTask, metrics: tuple[BoundMetric, ...], known: froz
         metrics: its metrics.
         known: names of metrics that samples may use for other tasks.
     """
-    given = task.task
-    return ScoreSpec(given.task_id, metrics, max_unscored_share=given.max_unscored_share, known=known)
+    config = task.task
+    return ScoreSpec(config.task_id, metrics, max_unscored_share=config.max_unscored_share, known=known)
 
 
 def task_card(task: ResolvedTask, metrics: Sequence[BoundMetric]) -> CardRule | None:

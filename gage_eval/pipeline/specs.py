@@ -126,7 +126,7 @@ class StandardizeSpec:
             "kwargs": dict(self.kwargs),
         }
         if self.callables:
-            material["callables"] = [one.identity() for one in self.callables]
+            material["callables"] = [call.identity() for call in self.callables]
         if self.text is not None:
             material["text"] = self.text.identity()
         return material
@@ -184,12 +184,12 @@ class PreprocessSpec:
 
     def input_material(self, store: Store, inputs: Mapping[str, str]) -> dict[str, JsonValue]:
         """The content of the files that samples and examples name; nothing where they name none."""
-        found = {
+        digests = {
             name: files_identity(media_in(store.artifact(inputs[name])), rules)
             for name, rules in (("samples", self.media), ("few_shot", self.pool_media))
             if name in inputs
         }
-        return {"files": found} if any(found.values()) else {}
+        return {"files": digests} if any(digests.values()) else {}
 
 
 @dataclass(frozen=True)
@@ -212,7 +212,7 @@ class ScoreSpec:
     def inputs(self) -> tuple[Input, ...]:
         """What goes into scoring: samples and responses, and what else metrics, clusters or slices read."""
         read = {"samples", "responses"}.union(*(metric.inputs | metric.grouping.inputs for metric in self.metrics))
-        return tuple(one for one in INPUTS.values() if one.name in read)
+        return tuple(source for source in INPUTS.values() if source.name in read)
 
     def material(self) -> JsonValue:
         return [{"metric_id": metric.metric_id, "identity": metric.identity()} for metric in self.metrics]

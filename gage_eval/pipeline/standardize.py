@@ -60,7 +60,7 @@ def standardize(run: StageRun, spec: StandardizeSpec) -> None:
     run.commit(REJECTS)
 
 
-class _Standard(NamedTuple):
+class _NamedSample(NamedTuple):
     """A record as a Sample, and whether the record has an id."""
 
     row: int
@@ -69,7 +69,7 @@ class _Standard(NamedTuple):
     named: bool
 
 
-class _Ready(NamedTuple):
+class _SampleRows(NamedTuple):
     """`tables.SAMPLES` rows, and how many of them have media, overrides, or options that no message shows."""
 
     table: pa.Table
@@ -91,29 +91,29 @@ class Standardizer:
         self._ids = SampleIds()
         self.adapters_failed: dict[int, str] = {}
 
-    def standardize(self, records: pa.Table) -> tuple[_Ready, pa.Table]:
+    def standardize(self, records: pa.Table) -> tuple[_SampleRows, pa.Table]:
         """Samples and `tables.REJECTS` rows of raw records, both in the records' order."""
         rows, lines, texts = (records[name].to_pylist() for name in ("row_index", "line", "record"))
         self._media.look(urls_in(records["record"]))
-        good: list[_Standard] = []
+        good: list[_NamedSample] = []
         bad: list[tuple[int, int, str, str]] = []
         self.adapters_failed = {}
         for row, line, text in zip(rows, lines, texts, strict=True):
             try:
                 sample, named = to_standard(text, self._to_sample)
-                good.append(_Standard(row, line, with_media(sample, text, self._spec, self._media), named))
+                good.append(_NamedSample(row, line, with_media(sample, text, self._spec, self._media), named))
             except RecordRejected as error:
                 if isinstance(error, AdapterFailed):
                     self.adapters_failed[row] = error.adapter
                 bad.append((row, line, error.reason, text))
-        self._settle_ids(good)
-        table = samples_to_table([one.sample for one in good], [one.row for one in good])
+        self._assign_ids(good)
+        table = samples_to_table([item.sample for item in good], [item.row for item in good])
         counts = {
             "media": len(media_of(table)),
             "eval_config": len(table) - table.column("eval_config").null_count,
-            "unlisted_options": sum(_lacks_options(one.sample) for one in good),
+            "unlisted_options": sum(_lacks_options(item.sample) for item in good),
         }
-        return _Ready(table, counts), self._rejects(bad)
+        return _SampleRows(table, counts), self._rejects(bad)
 
     def _rejects(self, bad: Sequence[tuple[int, int, str, str]]) -> pa.Table:
         """`tables.REJECTS` of (row_index, line, reason, record) rows; of several files with the line in the file."""
@@ -143,11 +143,11 @@ class Standardizer:
         first, second = (f"line {line:,}{f' of {file}' if file else ''}" for file, line in places)
         return first, second
 
-    def _settle_ids(self, made: list[_Standard]) -> None:
-        unnamed = [one.sample for one in made if not one.named]
+    def _assign_ids(self, made: list[_NamedSample]) -> None:
+        unnamed = [item.sample for item in made if not item.named]
         for sample, name in zip(unnamed, self._ids.of_contents([sample["id"] for sample in unnamed]), strict=True):
             sample["id"] = name
-        self._ids.add([one.sample["id"] for one in made], [one.line for one in made])
+        self._ids.add([item.sample["id"] for item in made], [item.line for item in made])
 
 
 def _lacks_options(sample: dict[str, Any]) -> bool:

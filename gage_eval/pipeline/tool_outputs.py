@@ -29,7 +29,8 @@ class RecordedTools:
 
         async def recorded(arguments: str) -> str:
             wanted = _parsed(arguments)
-            same = (one for one in named if one["arguments"] is not None and _parsed(one["arguments"]) == wanted)
+            with_arguments = (output for output in named if output["arguments"] is not None)
+            same = (output for output in with_arguments if _parsed(output["arguments"]) == wanted)
             return str(next(same, named[0])["content"])
 
         return recorded if named else None
@@ -60,15 +61,15 @@ def _outputs(sample: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 def _of_trajectory(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
     calls: dict[str, dict[str, Any]] = {}
-    found = []
+    outputs = []
     for message in messages:
         for call in message.get("tool_calls") or ():
             if isinstance(call.get("function"), Mapping) and isinstance(call.get("id"), str):
                 calls[call["id"]] = call["function"]
         function = calls.get(message.get("tool_call_id") or "")
         if message.get("role") == "tool" and function is not None:
-            found.append(_output(str(function.get("name")), function.get("arguments"), message.get("content")))
-    return found
+            outputs.append(_output(str(function.get("name")), function.get("arguments"), message.get("content")))
+    return outputs
 
 
 def _output(name: str, arguments: Any, output: Any) -> dict[str, Any]:

@@ -24,7 +24,7 @@ def check_scored(env: Env, spec: ScoreSpec, result: StageResult) -> None:
     numbers = _numbers(env.store.artifact(result.outputs["metrics"]))
     for row in numbers:
         if row["unscored"] > share * (row["rows"] + row["unscored"]):
-            _check_share(env, spec.task_id, row["metric_id"], share, _Unscored.of(env.store, row))
+            _check_share(env, spec.task_id, row["metric_id"], share, _UnscoredRows.of(env.store, row))
     refuse_without_score(env.store, spec, result, again=env.again, allowed=share >= 1)
 
 
@@ -52,29 +52,29 @@ def refuse_without_score(
     for row in numbers:
         if row["rows"]:
             continue
-        found = _Unscored.of(store, row)
-        reasons = found.reasons - {"unanswered"}
+        unscored = _UnscoredRows.of(store, row)
+        reasons = unscored.reasons - {"unanswered"}
         excused = {"not_measured"}
         if by_id[row["metric_id"]].on_missing_field == "ignore" and not alone:
             excused.add("missing_field")
         if allowed:
             excused |= set(REASONS) - EXCUSED
         if not reasons or not reasons <= excused:
-            raise _no_score(spec.task_id, row["metric_id"], found, again)
+            raise _no_score(spec.task_id, row["metric_id"], unscored, again)
 
 
 def _numbers(metrics: Artifact) -> list[dict[str, Any]]:
     """The first row of each metric and filter over all samples, with the largest ``rows`` of its value keys."""
-    found: dict[tuple[str, str | None], dict[str, Any]] = {}
+    by_filter: dict[tuple[str, str | None], dict[str, Any]] = {}
     for row in metrics.table().to_pylist():
         if row["slice_field"] is None:
-            first = found.setdefault((row["metric_id"], row["filter"]), row)
+            first = by_filter.setdefault((row["metric_id"], row["filter"]), row)
             first["rows"] = max(first["rows"], row["rows"])
-    return list(found.values())
+    return list(by_filter.values())
 
 
 @dataclass
-class _Unscored:
+class _UnscoredRows:
     """The rows of one filter without a score.
 
     Attributes:
@@ -94,14 +94,14 @@ class _Unscored:
     first_failed: str = ""
 
     @classmethod
-    def of(cls, store: Store, number: Mapping[str, Any]) -> "_Unscored":
+    def of(cls, store: Store, number: Mapping[str, Any]) -> "_UnscoredRows":
         """Read the score rows that a row of the metrics table was computed from."""
-        found, filter_name = cls(), number["filter"]
+        unscored, filter_name = cls(), number["filter"]
         for table in store.artifact(number["scores"]).tables(columns=["filter", "status", "reason", "explanation"]):
             for row in table.to_pylist():
                 if row["filter"] == filter_name:
-                    found._add(row)
-        return found
+                    unscored._add(row)
+        return unscored
 
     def _add(self, row: Mapping[str, Any]) -> None:
         reason = row["reason"]
@@ -119,42 +119,43 @@ class _Unscored:
             self.first_failed = self.first_failed or words
 
 
-def _check_share(env: Env, task_id: str, metric_id: str, share: float, found: _Unscored) -> None:
+def _check_share(env: Env, task_id: str, metric_id: str, share: float, unscored: _UnscoredRows) -> None:
     """Refuse too many answers without a score because of the metric: it failed, could not use the answer, or had no
     verdict.
 
     Other causes do not count: ``max_error_share`` limits rows without an answer, ``on_missing_field`` handles missing
     fields, and latencies may be unmeasured.
     """
-    if found.failed > share * found.answered:
+    if unscored.failed > share * unscored.answered:
         raise RunFailed(
-            f"auto_eval: metric {metric_id} has no score for {found.failed:,} of {found.answered:,} answers of task "
-            f"'{task_id}' ({found.failed / found.answered:.1%}, more than max_unscored_share {share:.1%}), the first "
-            f"because: {found.first_failed} The scores are kept; fix the metric or its judge, or raise the share."
-            f"{_judge_again(found, env.again)}"
+            f"auto_eval: metric {metric_id} has no score for {unscored.failed:,} of {unscored.answered:,} answers of "
+            f"task '{task_id}' ({unscored.failed / unscored.answered:.1%}, more than max_unscored_share {share:.1%}), "
+            f"the first because: {unscored.first_failed} The scores are kept; fix the metric or its judge, or raise "
+            "the share."
+            f"{_judge_again(unscored, env.again)}"
         )
 
 
-def _judge_again(found: _Unscored, again: str | None) -> str:
+def _judge_again(unscored: _UnscoredRows, again: str | None) -> str:
     """What asks the judge again, where it gave no verdict."""
-    return f" {again} asks the judge again where it gave no verdict." if again and found.reasons & NO_VERDICT else ""
+    return f" {again} asks the judge again where it gave no verdict." if again and unscored.reasons & NO_VERDICT else ""
 
 
-def _no_score(task_id: str, metric_id: str, found: _Unscored, again: str | None) -> RunFailed:
-    because = f", the first because: {found.first}" if found.first else ": it gave no number."
-    if "missing_field" in found.reasons:
+def _no_score(task_id: str, metric_id: str, unscored: _UnscoredRows, again: str | None) -> RunFailed:
+    because = f", the first because: {unscored.first}" if unscored.first else ": it gave no number."
+    if "missing_field" in unscored.reasons:
         remedy = (
             "point the metric at a field that the samples have, or set on_missing_field: ignore if no sample is meant "
             "to have it."
         )
-    elif found.reasons == {"unanswered"}:
+    elif unscored.reasons == {"unanswered"}:
         remedy = "resume the run to ask again."
     else:
         remedy = "fix the metric or what it reads."
-    none = "could not score the only answer" if found.rows == 1 else f"scored none of the {found.rows:,} answers"
+    none = "could not score the only answer" if unscored.rows == 1 else f"scored none of the {unscored.rows:,} answers"
     return RunFailed(
         f"auto_eval: metric {metric_id} {none} of task '{task_id}'{because} The scores are kept; {remedy}"
-        f"{_judge_again(found, again)}"
+        f"{_judge_again(unscored, again)}"
     )
 
 

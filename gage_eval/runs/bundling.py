@@ -20,7 +20,7 @@ from gage_eval.base.errors import ConfigError, InputError
 from gage_eval.base.files import local_path
 from gage_eval.base.marks import mark_of
 from gage_eval.base.packaged import configs_dir
-from gage_eval.config.effects import Examined, NamedFile
+from gage_eval.config.effects import ConfigAudit, NamedFile
 from gage_eval.config.files import read_config
 from gage_eval.config.secrets import has_token
 from gage_eval.config.settings import Settings, load_settings
@@ -344,7 +344,7 @@ def _visible_files(folder: Path) -> Iterator[Path]:
         yield from (Path(place, name) for name in sorted(names) if not name.startswith("."))
 
 
-def _needs(options: RunOptions, found: Examined) -> Iterator[str]:
+def _needs(options: RunOptions, found: ConfigAudit) -> Iterator[str]:
     """What the worker needs in its environment."""
     if options.data_dir is not None:
         yield f"the folder '{options.data_dir}' at the same path (--data)"
@@ -352,7 +352,7 @@ def _needs(options: RunOptions, found: Examined) -> Iterator[str]:
     placeholders = [name for names in found.variables.values() for name in names]
     if names := list(dict.fromkeys([*placeholders, *secrets])):
         yield f"values of its own for {', '.join(names)}"
-    set_here = load_settings().given()
+    set_here = load_settings().values_set()
     changing = [given.variable for name, given in set_here.items() if mark_of(Settings, name)[0] != "scheduling"]
     if changing:
         yield f"the same {', '.join(changing)}, which changes results"

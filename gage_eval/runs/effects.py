@@ -4,7 +4,7 @@ from pathlib import Path
 
 from gage_eval.base.canonical import sha256_hex
 from gage_eval.base.errors import InputError
-from gage_eval.config.effects import Examined, examine
+from gage_eval.config.effects import ConfigAudit, audit
 from gage_eval.config.files import read_config
 from gage_eval.config.settings import load_settings
 from gage_eval.extend.loading import code_files
@@ -12,7 +12,7 @@ from gage_eval.models.backends.base import Blocks
 from gage_eval.runs.options import RunOptions
 
 
-def examined(options: RunOptions, *, blocks: Blocks | None = None) -> Examined:
+def examined(options: RunOptions, *, blocks: Blocks | None = None) -> ConfigAudit:
     """Check an untrusted config: nothing that it names is imported, started or called.
 
     Args:
@@ -26,7 +26,7 @@ def examined(options: RunOptions, *, blocks: Blocks | None = None) -> Examined:
     text, source, folder = options.text, "config", options.base_dir
     if text is None:
         text, source = read_config(options.file), str(options.file)
-    return examine(
+    return audit(
         text,
         source,
         folder,
@@ -35,7 +35,7 @@ def examined(options: RunOptions, *, blocks: Blocks | None = None) -> Examined:
         model_path=options.model_path,
         freshness=options.freshness,
         models=options.choice,
-        settings=load_settings().given(),
+        settings=load_settings().values_set(),
     )
 
 
@@ -50,11 +50,11 @@ def own_code(options: RunOptions, folder: Path) -> frozenset[str]:
         Nothing for a config that names code elsewhere, or that cannot be used.
     """
     try:
-        found = examined(options)
-        named = {(options.base_dir / file.name).resolve() for file in found.files if file.kind == "code"}
+        audit = examined(options)
+        named = {(options.base_dir / file.name).resolve() for file in audit.files if file.kind == "code"}
         files = {one for file in named if file.suffix == ".py" and file.is_file() for one in code_files(file)}
         if not all(file.is_relative_to(folder.resolve()) for file in named | files):
             return frozenset()
-        return frozenset((*found.engines, *(f"sha256:{sha256_hex(file.read_bytes())}" for file in files)))
+        return frozenset((*audit.engines, *(f"sha256:{sha256_hex(file.read_bytes())}" for file in files)))
     except (InputError, OSError):
         return frozenset()

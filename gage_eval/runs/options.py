@@ -241,7 +241,7 @@ def load(options: RunOptions, source: str | None = None, context: "BackendContex
         "freshness": options.freshness,
         "models": options.choice,
         "pins": partial(stored_pins, Locations.at(options.store, options.output_dir).store),
-        "settings": load_settings().given(),
+        "settings": load_settings().values_set(),
     }
     if options.text is not None:
         here = options.base_dir

@@ -24,7 +24,7 @@ from gage_eval.base.tables import TableSchema
 from gage_eval.store.actions import Action, Actions
 from gage_eval.store.artifacts import Artifact, ArtifactWriter, open_artifact
 from gage_eval.store.content import content_hash
-from gage_eval.store.gc import UNKNOWN_KEPT_S, GcReport, Listed, collect, list_artifacts
+from gage_eval.store.gc import UNKNOWN_KEPT_S, ArtifactEntry, GcReport, collect, list_artifacts
 from gage_eval.store.locks import hold_lock
 from gage_eval.store.manifest import PartInfo
 from gage_eval.store.media import Media
@@ -35,9 +35,24 @@ from gage_eval.store.verify import Finding, verify
 from gage_eval.store.wip import Chunk, Wip, list_wips
 
 __all__ = [
-    "Action", "Artifact", "ArtifactWriter", "Chunk", "Finding", "GcReport", "Listed", "Media", "ObjectInfo",
-    "Objects", "PartInfo", "Responses", "Store", "Wip", "content_hash", "local_folder",
-    "open_objects", "parquet_bytes",
+    "Action",
+    "Artifact",
+    "ArtifactEntry",
+    "ArtifactWriter",
+    "Chunk",
+    "Finding",
+    "GcReport",
+    "Media",
+    "ObjectInfo",
+    "Objects",
+    "PartInfo",
+    "Responses",
+    "Store",
+    "Wip",
+    "content_hash",
+    "local_folder",
+    "open_objects",
+    "parquet_bytes",
 ]  # fmt: skip
 
 
@@ -149,7 +164,7 @@ class Store:
         """A folder on this machine for the write-ahead logs of a generate action."""
         return self.wip(key).scratch()
 
-    def ls(self) -> list[Listed]:
+    def ls(self) -> list[ArtifactEntry]:
         """Every artifact with its size and the actions that point to it, oldest first."""
         return list_artifacts(self.objects, self._actions)
 
@@ -214,12 +229,12 @@ def check_url(url: str) -> None:
     Raises:
         InputError: the URL is empty, has another scheme, names no bucket or another machine, or carries credentials.
     """
-    scheme, found, _ = url.partition("://")
+    scheme, separator, _ = url.partition("://")
     if url.startswith("block:"):
         raise InputError(f"'{url}' names a Prefect block, which only a run at a Prefect API can read: give its URL.")
     if not url:
         raise InputError("the store's URL is empty: use a folder, file:///folder or s3://bucket/prefix.")
-    if found and scheme not in ("file", "s3"):
+    if separator and scheme not in ("file", "s3"):
         raise InputError(f"'{scheme}://' is not a kind of store: use a folder, file:///folder or s3://bucket/prefix.")
     if local_folder(url) is None:
         from gage_eval.store.s3 import bucket_of
@@ -233,13 +248,13 @@ def local_folder(url: str) -> Path | None:
     Raises:
         InputError: a ``file://`` URL names another machine, or the home folder of ``~`` does not exist.
     """
-    scheme, found, _ = url.partition("://")
-    if found and scheme != "file":
+    scheme, separator, _ = url.partition("://")
+    if separator and scheme != "file":
         return None
     parts = urlsplit(url)
-    if found and parts.netloc not in ("", "localhost"):
+    if separator and parts.netloc not in ("", "localhost"):
         raise InputError(f"'{url}' names a machine: write file:///folder, with three slashes, or the folder itself.")
     try:
-        return local_path(unquote(parts.path) if found else url, Path()).absolute()
+        return local_path(unquote(parts.path) if separator else url, Path()).absolute()
     except InputError as error:
         raise InputError(f"store {error}") from None

@@ -183,14 +183,14 @@ class Artifact:
         name = part_name(part.index)
         if len(data) != part.bytes:
             raise damaged(self.id, name, f"has {len(data)} bytes instead of {part.bytes}")
-        found = sha256_hex(data)
-        if found != part.sha256:
-            raise damaged(self.id, name, f"has sha256 {found} instead of {part.sha256}")
+        actual = sha256_hex(data)
+        if actual != part.sha256:
+            raise damaged(self.id, name, f"has sha256 {actual} instead of {part.sha256}")
         return data
 
 
 @dataclass(frozen=True, slots=True)
-class _Staged:
+class _StagedPart:
     info: PartInfo
     file: Path
 
@@ -214,7 +214,7 @@ class ArtifactWriter:
         self._wrote = wrote
         self._objects = objects
         self._schema = schema
-        self._staged: dict[int, _Staged] = {}
+        self._staged: dict[int, _StagedPart] = {}
         self._unreleased = 0
         self._folder = spool(objects, STAGING) / uuid.uuid4().hex
         with explain_os_errors(objects.url, STAGING):
@@ -271,7 +271,7 @@ class ArtifactWriter:
                 file.write_bytes(parquet)
             size, sha256 = file.stat().st_size, _file_sha256(file)
         info = PartInfo(part_index, table.num_rows, content_hash(table), size, sha256)
-        self._staged[part_index] = _Staged(info, file)
+        self._staged[part_index] = _StagedPart(info, file)
         self._unreleased += table.nbytes
         if self._unreleased >= _RELEASE_AFTER:
             pa.default_memory_pool().release_unused()
@@ -315,13 +315,13 @@ class ArtifactWriter:
         self._staged.clear()
         shutil.rmtree(self._folder, ignore_errors=True)
 
-    def _move_parts(self, identity: str, staged: Sequence[_Staged], existing: Artifact | None) -> list[PartInfo]:
+    def _move_parts(self, identity: str, staged: Sequence[_StagedPart], existing: Artifact | None) -> list[PartInfo]:
         if self._objects.local_root is not None:
             return [self._move_part(identity, item, existing) for item in staged]
         with ThreadPoolExecutor(_UPLOADS) as pool:
             return list(pool.map(lambda item: self._move_part(identity, item, existing), staged))
 
-    def _move_part(self, identity: str, item: _Staged, existing: Artifact | None) -> PartInfo:
+    def _move_part(self, identity: str, item: _StagedPart, existing: Artifact | None) -> PartInfo:
         """Move a part to its place, or take the one already there with the same rows."""
         path = f"{folder(identity)}/{part_name(item.info.index)}"
         while not self._objects.create_file(path, item.file):
@@ -339,12 +339,12 @@ class ArtifactWriter:
         # Another version of the Parquet library wrote it: compare the rows.
         name = part_name(item.info.index)
         try:
-            found = content_hash(read_parquet(data)[0])
+            actual = content_hash(read_parquet(data)[0])
         except UNREADABLE as error:
             raise damaged(identity, name, f"cannot be read ({error})") from error
-        if found != item.info.content_hash:
-            raise damaged(identity, name, f"has content {found} instead of {item.info.content_hash}")
-        return PartInfo(item.info.index, item.info.rows, found, len(data), sha256)
+        if actual != item.info.content_hash:
+            raise damaged(identity, name, f"has content {actual} instead of {item.info.content_hash}")
+        return PartInfo(item.info.index, item.info.rows, actual, len(data), sha256)
 
 
 def find_artifact(objects: Objects, id: str) -> Artifact | None:  # noqa: A002
@@ -396,10 +396,10 @@ def open_artifact(objects: Objects, id: str, *, ranged: bool = False) -> Artifac
         StoreError: the store does not have it.
         ArtifactDamaged: its manifest is not what was committed.
     """
-    found = find_artifact(objects, id)
-    if found is None:
+    artifact = find_artifact(objects, id)
+    if artifact is None:
         raise StoreError(f"artifact {id} is gone from store {objects.url}: the next run computes it again.")
-    return Artifact(objects, found.manifest, ranged=True) if ranged else found
+    return Artifact(objects, artifact.manifest, ranged=True) if ranged else artifact
 
 
 def _file_sha256(file: Path) -> str:

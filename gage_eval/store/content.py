@@ -65,7 +65,7 @@ def _slots(kind: pa.DataType) -> _Node:
         return _List(kind)
     if pa.types.is_struct(kind):
         return _Struct(kind)
-    return _Fixed(kind)
+    return _FixedWidth(kind)
 
 
 @lru_cache(maxsize=256)
@@ -172,7 +172,7 @@ class _Storage:
         return ["extension", self._name, self._inner.described()]
 
 
-class _Fixed:
+class _FixedWidth:
     """Values of one width: booleans, numbers, decimals, times, fixed-size binaries."""
 
     def __init__(self, kind: pa.DataType) -> None:

@@ -30,7 +30,7 @@ LIMITS = "limits"
 
 
 @dataclass(frozen=True)
-class Listed:
+class ArtifactEntry:
     """An artifact of a store.
 
     id: its id.
@@ -69,7 +69,7 @@ class GcReport:
     dry_run: bool
 
 
-def list_artifacts(objects: Objects, actions: Actions) -> list[Listed]:
+def list_artifacts(objects: Objects, actions: Actions) -> list[ArtifactEntry]:
     """Every artifact, oldest first."""
     pointers: dict[str, list[str]] = defaultdict(list)
     for action in actions.all():
@@ -84,7 +84,7 @@ def list_artifacts(objects: Objects, actions: Actions) -> list[Listed]:
         except ArtifactDamaged:
             artifact = None  # listed anyway: `verify` reports what is wrong
         listed.append(
-            Listed(
+            ArtifactEntry(
                 artifact_id,
                 artifact.manifest.table if artifact else "",
                 artifact.rows if artifact else 0,

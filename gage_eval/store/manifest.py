@@ -85,14 +85,14 @@ def parse_manifest(data: bytes, id: str) -> Manifest:  # noqa: A002  (an artifac
         )
         if type(manifest.table) is not str or type(manifest.schema_version) is not int:
             raise ValueError("its table has no name or no version")
-        if any(one.index >= other.index for one, other in pairwise(manifest.parts)):
+        if any(part.index >= other.index for part, other in pairwise(manifest.parts)):
             # The id counts a part once, and the rows would be read twice.
             raise ValueError("its parts are not in order, each once")
-        found = manifest.id
+        actual = manifest.id
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise damaged(id, "manifest.json", f"is not a manifest ({error})") from error
-    if found != id:
-        raise damaged(id, "manifest.json", f"describes another artifact, {found}")
+    if actual != id:
+        raise damaged(id, "manifest.json", f"describes another artifact, {actual}")
     return manifest
 
 
@@ -130,16 +130,16 @@ def known_schema(table: str, version: int) -> TableSchema | None:
     return schema if schema is not None and schema.version == version else None
 
 
-def differing(found: pa.Schema, expected: pa.Schema) -> str | None:
+def differing(actual: pa.Schema, expected: pa.Schema) -> str | None:
     """The first difference between two schemas; None when they are equal."""
-    if found.equals(expected, check_metadata=False):
+    if actual.equals(expected, check_metadata=False):
         return None
-    if found.names != expected.names:
-        missing = sorted(set(expected.names) - set(found.names))
-        extra = sorted(set(found.names) - set(expected.names))
+    if actual.names != expected.names:
+        missing = sorted(set(expected.names) - set(actual.names))
+        extra = sorted(set(actual.names) - set(expected.names))
         return f"columns missing: {missing}, unexpected: {extra}" if missing or extra else "columns in another order"
     return ", ".join(
         f"column '{mine.name}' is {mine.type} instead of {theirs.type}"
-        for mine, theirs in zip(found, expected, strict=True)
+        for mine, theirs in zip(actual, expected, strict=True)
         if not mine.equals(theirs)
     )

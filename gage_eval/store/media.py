@@ -81,10 +81,10 @@ class Media:
             raise StoreError(
                 f"{url} is gone from store {self._objects.url}: run preprocess again with --refresh."
             ) from None
-        found = sha256_hex(data)
-        if found != name:
+        actual = sha256_hex(data)
+        if actual != name:
             raise ArtifactDamaged(
-                f"{media_path(name)} has sha256 {found}; `gage cache verify --remove` deletes it, and a run "
+                f"{media_path(name)} has sha256 {actual}; `gage cache verify --remove` deletes it, and a run "
                 "with `--refresh preprocess` stores it again."
             )
         return data
@@ -138,8 +138,8 @@ class MediaKeeper(Media):
     def look(self, urls: Iterable[str]) -> None:
         """Check several media in parallel, ahead of `has`. Forgets what is known of others."""
         self._wait(0)
-        asked = list(urls)
-        self._known = dict(zip(asked, self._pool.map(super().has, asked), strict=True))
+        requested = list(urls)
+        self._known = dict(zip(requested, self._pool.map(super().has, requested), strict=True))
 
     def has(self, url: str) -> bool:
         """Whether the store has the bytes of a URL, or will have them when the block ends.

@@ -123,7 +123,7 @@ def is_digest(text: str) -> bool:
 
 def digests_in(data: bytes) -> list[str]:
     """Every sha256 in hex that a text holds."""
-    return [found.decode() for found in _DIGEST.findall(data)]
+    return [digest.decode() for digest in _DIGEST.findall(data)]
 
 
 def refuse_write(url: str) -> StoreError:
@@ -327,9 +327,9 @@ def explain_os_errors(url: str, path: str) -> Iterator[None]:
 def _walk(folder: Path) -> Iterator[Path]:
     """Every file below a folder, by path in the order of S3; links to folders are not followed."""
     try:
-        with os.scandir(folder) as found:
+        with os.scandir(folder) as entries:
             # A folder sorts by its name followed by a slash.
-            names = sorted(f"{entry.name}/" if entry.is_dir(follow_symlinks=False) else entry.name for entry in found)
+            names = sorted(f"{entry.name}/" if entry.is_dir(follow_symlinks=False) else entry.name for entry in entries)
     except (FileNotFoundError, NotADirectoryError):
         return
     for name in names:

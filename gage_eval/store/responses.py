@@ -88,7 +88,7 @@ class Responses:
             ArtifactDamaged: an index file is not as it was written.
         """
         wanted = pack_keys(keys)
-        found: dict[str, tuple[str, int, int]] = {}
+        places: dict[str, tuple[str, int, int]] = {}
         open_ = np.arange(len(keys))
         for file in self._files(model_identity):
             if not len(open_):
@@ -103,9 +103,9 @@ class Responses:
             for index, part, row in zip(
                 open_[hit].tolist(), file.parts[rows].tolist(), file.rows[rows].tolist(), strict=True
             ):
-                found[keys[index]] = (file.artifact, part, row)
+                places[keys[index]] = (file.artifact, part, row)
             open_ = open_[~hit]
-        return found
+        return places
 
     def holds(self, model_identity: str, artifact_id: str) -> bool:
         """Whether an artifact holds this model's answers."""
@@ -137,8 +137,8 @@ def parse_index(data: bytes, path: str) -> IndexFile:
         head = decode(data[len(_MAGIC) : end])
         body = memoryview(data)[end + 1 :]
         count, artifact = int(head["keys"]), str(head["artifact"])
-        found = hashlib.sha256(body).hexdigest()
-        intact = data.startswith(_MAGIC) and found == head["sha256"] and is_digest(artifact)
+        actual = hashlib.sha256(body).hexdigest()
+        intact = data.startswith(_MAGIC) and actual == head["sha256"] and is_digest(artifact)
     except (ValueError, KeyError, TypeError) as error:
         raise ArtifactDamaged(f"{path} is not a response index ({error}); {REMEDY}") from error
     if not intact or len(body) != count * _ENTRY:

@@ -137,9 +137,9 @@ class S3Objects:
 
     def renew(self, path: str) -> bool:
         self._writable()
-        found = self.info(path)
-        if found is None or found.mtime > time.time() - _YOUNG_S:
-            return found is not None
+        info = self.info(path)
+        if info is None or info.mtime > time.time() - _YOUNG_S:
+            return info is not None
         # On S3 only a copy onto itself makes an object younger.
         source = {"Bucket": self._bucket, "Key": self._key(path)}
         request = {**source, "CopySource": source, "MetadataDirective": "REPLACE"}
@@ -307,13 +307,13 @@ def patience_s() -> float:
     Raises:
         InputError: the variable is not a time.
     """
-    given = os.environ.get(PATIENCE, "")
+    text = os.environ.get(PATIENCE, "")
     try:
-        seconds = float(given) if given else _PATIENCE_S
+        seconds = float(text) if text else _PATIENCE_S
     except ValueError:
         seconds = -1.0
     if not 0 <= seconds < float("inf"):
-        raise InputError(f"{PATIENCE}: '{given}' is not a number of seconds, such as 300.")
+        raise InputError(f"{PATIENCE}: '{text}' is not a number of seconds, such as 300.")
     return seconds
 
 
@@ -345,5 +345,5 @@ def _reason(error: BaseException) -> tuple[str, int | None, str]:
     if not isinstance(response, dict):
         return "", None, str(error) or type(error).__name__
     status = response.get("ResponseMetadata", {}).get("HTTPStatusCode")
-    found = response.get("Error", {})
-    return str(found.get("Code", "")), status, str(found.get("Message") or error)
+    details = response.get("Error", {})
+    return str(details.get("Code", "")), status, str(details.get("Message") or error)

@@ -44,11 +44,11 @@ def verify(objects: Objects, *, remove: bool = False) -> list[Finding]:
     findings: list[Finding] = []
     damaged: set[str] = set()
     for artifact_id, files in artifact_files(objects).items():
-        found = list(_artifact(objects, artifact_id))
-        findings.extend(found)
-        if found:
+        damage = list(_artifact(objects, artifact_id))
+        findings.extend(damage)
+        if damage:
             damaged.add(artifact_id)
-        if found and remove:
+        if damage and remove:
             for file in sorted(files, key=lambda file: not file.path.endswith("/manifest.json")):
                 objects.delete(file.path)
     others = [*_actions(objects, damaged), *_index(objects, damaged), *_chunks(objects), *_bundles(objects)]
@@ -75,10 +75,10 @@ def _artifact(objects: Objects, artifact_id: str) -> Iterator[Finding]:
 
 def _part(artifact: Artifact, index: int, expected: str) -> str | None:
     try:
-        found = content_hash(artifact.read(index))
+        actual = content_hash(artifact.read(index))
     except ArtifactDamaged as error:
         return str(error)
-    return None if found == expected else f"has content {found} instead of {expected}"
+    return None if actual == expected else f"has content {actual} instead of {expected}"
 
 
 def _actions(objects: Objects, damaged: Collection[str]) -> Iterator[Finding]:

@@ -78,12 +78,12 @@ class Wip:
         Args:
             part: only those of this part.
         """
-        found = []
+        chunks = []
         for item in self._objects.list(f"{self._folder}/chunks" + ("" if part is None else f"/{part:05d}")):
             match = _CHUNK.fullmatch(item.path)
             if match is not None:
-                found.append(Chunk(int(match[1]), int(match[2]), int(match[3]), item.path, self._objects))
-        return sorted(found, key=lambda chunk: (chunk.part, chunk.start, chunk.stop))
+                chunks.append(Chunk(int(match[1]), int(match[2]), int(match[3]), item.path, self._objects))
+        return sorted(chunks, key=lambda chunk: (chunk.part, chunk.start, chunk.stop))
 
     def _path(self, part: int, start: int, stop: int) -> str:
         return f"{self._folder}/chunks/{part:05d}/{start}-{stop}.chunk"

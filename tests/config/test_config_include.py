@@ -9,7 +9,7 @@ import yaml
 
 from gage_eval.base.errors import ConfigError
 from gage_eval.config import load_config, parse_config
-from gage_eval.config.environment import Given
+from gage_eval.config.environment import EnvironmentValue
 
 BASE = """\
 datasets: [{dataset_id: mine, params: {path: mine.jsonl, limit: 5}}]
@@ -142,7 +142,7 @@ tasks:
 
     def test_they_count_for_implied_tasks_before_the_environment(self) -> None:
         text = self.TEXT[: self.TEXT.index("tasks:\n")]
-        settings = {"max_samples": Given("GAGE_EVAL_MAX_SAMPLES", 4)}
+        settings = {"max_samples": EnvironmentValue("GAGE_EVAL_MAX_SAMPLES", 4)}
         found = loaded(text, settings=settings)
         assert [task.max_samples for task in found.config.tasks] == [9, 9]
         assert str(found.origins["tasks[0].max_samples"]) == "mine.yaml:2"

@@ -2,11 +2,11 @@
 
 import pytest
 
-from gage_eval.config.interpolate import Filled, fill
+from gage_eval.config.interpolate import FilledTree, fill
 from gage_eval.config.yaml import lines
 
 
-def filled(text: str, **env: str) -> Filled:
+def filled(text: str, **env: str) -> FilledTree:
     return fill(lines.parse(text, "mine.yaml"), env)
 
 
@@ -33,7 +33,7 @@ def filled(text: str, **env: str) -> Filled:
 def test_a_placeholder_becomes_its_value(text: str, value: object) -> None:
     out = filled(f"a: {text}", N="7", DIR="/d", EMPTY="", YAML="{a: [1]}", NESTED="${N}")
     assert out.value == {"a": value}
-    assert out.found == []
+    assert out.problems == []
 
 
 def test_a_default_may_hold_a_path_and_dashes() -> None:
@@ -46,19 +46,19 @@ def test_keys_and_comments_are_not_filled() -> None:
 
 def test_an_unset_variable_without_default_is_a_problem_at_its_place() -> None:
     out = filled("a:\n  b: x${NOPE}\n")
-    assert [(item.loc, item.message) for item in out.found] == [
+    assert [(item.loc, item.message) for item in out.problems] == [
         (("a", "b"), "NOPE is not set; set it, or write a default: ${NOPE:-value}.")
     ]
 
 
 @pytest.mark.parametrize("text", ["${}", "${a b}", "${1A}", "${runtime.x}", "'${A'"])
 def test_what_is_no_placeholder_is_a_problem_that_shows_the_escape(text: str) -> None:
-    (found,) = filled(f"a: {text}").found
+    (found,) = filled(f"a: {text}").problems
     assert found.message.endswith(": write ${NAME} or ${NAME:-default}, and $${ for a literal ${.")
 
 
 def test_bytes_that_are_no_text_are_a_problem() -> None:
-    (found,) = filled("a: ${BYTES}", BYTES="\udcff").found
+    (found,) = filled("a: ${BYTES}", BYTES="\udcff").problems
     assert found.message == "BYTES holds bytes that are not UTF-8; set it to text."
 
 

@@ -14,7 +14,7 @@ import yaml
 
 from gage_eval.base.errors import ConfigError, GageError
 from gage_eval.config import parse_config
-from gage_eval.config.effects import Effect, Examined, examine
+from gage_eval.config.effects import ConfigAudit, Effect, audit
 from gage_eval.extend import registry
 from gage_eval.models.backends.build import config_model
 
@@ -41,8 +41,8 @@ finally:
 """
 
 
-def examined(text: str, folder: Path, **env: str) -> Examined:
-    return examine(text, "theirs.yaml", folder, env=env)
+def examined(text: str, folder: Path, **env: str) -> ConfigAudit:
+    return audit(text, "theirs.yaml", folder, env=env)
 
 
 def effects(text: str, folder: Path, **env: str) -> list[Effect]:
@@ -282,7 +282,7 @@ def test_a_path_that_cannot_be_one_is_a_problem_or_no_file_and_never_a_defect(
     for section in sections:
         text = small(**section)
         for read in (
-            lambda text=text: examine(text, "theirs.yaml", tmp_path, env={}),
+            lambda text=text: audit(text, "theirs.yaml", tmp_path, env={}),
             lambda text=text: parse_config(text, source="theirs.yaml", base_dir=tmp_path, env={}),
         ):
             assert "\0" not in _said(read), "a message is shown on a terminal"

@@ -9,8 +9,8 @@ import yaml
 from gage_eval.base.errors import ConfigError
 from gage_eval.config import LoadedConfig, load_config, parse_config
 from gage_eval.config.document import Document, Origin
-from gage_eval.config.environment import Given
-from gage_eval.config.interpolate import Filled
+from gage_eval.config.environment import EnvironmentValue
+from gage_eval.config.interpolate import FilledTree
 from gage_eval.config.rules import apply_rules, name_implied_tasks
 
 TEXT = """\
@@ -66,7 +66,7 @@ def test_the_command_line_is_named_by_its_option() -> None:
 
 
 def test_the_environment_is_named_by_its_variable() -> None:
-    found = origins(settings={"max_samples": Given("GAGE_EVAL_MAX_SAMPLES", 4)})
+    found = origins(settings={"max_samples": EnvironmentValue("GAGE_EVAL_MAX_SAMPLES", 4)})
     assert found["tasks[0].max_samples"] == "GAGE_EVAL_MAX_SAMPLES"
 
 
@@ -107,7 +107,7 @@ def test_implied_tasks_follow_a_dataset_renamed_on_the_command_line() -> None:
     ("changes", "line"),
     [
         ({"overrides": ["datasets.mine.params.seed=x"]}, "(given by --set datasets.mine.params.seed)"),
-        ({"settings": {"threads": Given("GAGE_EVAL_THREADS", 5000)}}, "(given by GAGE_EVAL_THREADS)"),
+        ({"settings": {"threads": EnvironmentValue("GAGE_EVAL_THREADS", 5000)}}, "(given by GAGE_EVAL_THREADS)"),
     ],
 )
 def test_an_error_names_what_gave_a_wrong_value(changes: dict[str, Any], line: str) -> None:
@@ -120,7 +120,7 @@ def test_an_error_names_what_gave_a_wrong_value(changes: dict[str, Any], line: s
 
 def ruled(text: str) -> Any:
     """What the rules make of values that nobody has validated."""
-    document = Document(Filled(value=yaml.safe_load(text)), "mine.yaml")
+    document = Document(FilledTree(value=yaml.safe_load(text)), "mine.yaml")
     name_implied_tasks(document)
     apply_rules(document)
     return document.data

@@ -33,7 +33,7 @@ def loaded(
     }
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
-    return parse_config(yaml.safe_dump(data), env={}, settings=load_settings().given())
+    return parse_config(yaml.safe_dump(data), env={}, settings=load_settings().values_set())
 
 
 def test_every_setting_carries_a_mark() -> None:
@@ -228,7 +228,7 @@ class TestTheModelOfVllmNative:
     def test_the_command_line_beats_the_variable(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("VLLM_NATIVE_MODEL_PATH", "org/new")
         data = {"datasets": [{"dataset_id": "d", "params": {"path": "d.jsonl"}}], "backends": list(self.BACKENDS)}
-        text, settings = yaml.safe_dump(data), load_settings().given()
+        text, settings = yaml.safe_dump(data), load_settings().values_set()
         for changes in ({"model_path": "org/mine"}, {"overrides": ["backends.b.config.model_path=org/mine"]}):
             config = parse_config(text, env={}, settings=settings, **changes).config
             assert config.backends[0].config["model_path"] == "org/mine"

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from gage_eval.config import SuiteInfo, list_suites, load_config, parse_config
 from gage_eval.config.effective import written_out_text
-from gage_eval.config.environment import Given
+from gage_eval.config.environment import EnvironmentValue
 from gage_eval.config.model_choice import ModelChoice
 from gage_eval.config.yaml import lines as yaml_lines
 from gage_eval.config.yaml.nodes import node_of
@@ -32,7 +32,9 @@ def line(text: str, key: str) -> str:
 
 
 def test_each_value_names_its_rule_file_option_or_variable() -> None:
-    text = expanded(overrides=["tasks.mine.replicates=2"], settings={"max_samples": Given("GAGE_EVAL_MAX_SAMPLES", 3)})
+    text = expanded(
+        overrides=["tasks.mine.replicates=2"], settings={"max_samples": EnvironmentValue("GAGE_EVAL_MAX_SAMPLES", 3)}
+    )
     assert line(text, "path").endswith("# mine.yaml:1 with DATA")
     assert line(text, "replicates").endswith("# --set tasks.mine.replicates")
     assert line(text, "max_samples").endswith("# GAGE_EVAL_MAX_SAMPLES")

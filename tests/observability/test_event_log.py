@@ -21,7 +21,7 @@ from gage_eval.base.errors import GageError, RunFailed
 from gage_eval.observability import writer
 from gage_eval.observability.events import PartWritten, RunWarning
 from gage_eval.observability.sample_events import RowRejected
-from gage_eval.observability.writer import EventWriter, Recorded
+from gage_eval.observability.writer import EventWriter, RecordedEvent
 from gage_eval.runs import run_inline
 from gage_eval.runs.resume import resumed
 from gage_eval.store import Store
@@ -292,10 +292,10 @@ def test_events_reach_s3_while_the_run_is_under_way(here: Path, s3_url: str, mon
 
 class Kept:
     def __init__(self, act: Callable[[], None] = lambda: None) -> None:
-        self.events: list[Recorded] = []
+        self.events: list[RecordedEvent] = []
         self._act = act
 
-    def write(self, events: Sequence[Recorded]) -> None:
+    def write(self, events: Sequence[RecordedEvent]) -> None:
         self._act()
         self.events += events
 

@@ -9,15 +9,15 @@ import pytest
 import gage_eval
 from gage_eval.observability.events import RunWarning
 from gage_eval.observability.http_recorder import HTTPRecorder, HTTPRecorderConfig
-from gage_eval.observability.writer import Recorded
+from gage_eval.observability.writer import RecordedEvent
 from gage_eval.runs.appended import LocalFile
 from tests.support.recorders import bad_recorder, recorder
 from tests.support.waiting import Stopwatch
 from tests.support.workspace import write_config, write_rows
 
 
-def events(*numbers: int) -> list[Recorded]:
-    return [Recorded(0.0, RunWarning("w"), orjson.dumps({"n": number})) for number in numbers]
+def events(*numbers: int) -> list[RecordedEvent]:
+    return [RecordedEvent(0.0, RunWarning("w"), orjson.dumps({"n": number})) for number in numbers]
 
 
 def kept(file: Path) -> list[int]:

@@ -208,7 +208,7 @@ def test_the_environment_does_not_change_what_a_suite_means(root: Path, monkeypa
     for name, value in {"SHUFFLE_SEED": "9", "IMAGE_MAX_PIXELS": "100", "EMBED_LOCAL_MEDIA": "1"}.items():
         monkeypatch.setenv(f"GAGE_EVAL_{name}", value)
     config = load_suite(
-        "mine", root=root, models=ModelChoice("m", endpoint="http://m/v1"), settings=load_settings().given()
+        "mine", root=root, models=ModelChoice("m", endpoint="http://m/v1"), settings=load_settings().values_set()
     )
     assert config.config.datasets[0].params.seed == 123
     assert config.config.datasets[0].params.image_max_pixels is None

@@ -15,7 +15,7 @@ from gage_eval.base.canonical import decode
 from gage_eval.base.errors import InputError
 from gage_eval.base.packaged import configs_dir
 from gage_eval.config.document import Document, copied
-from gage_eval.config.interpolate import Filled
+from gage_eval.config.interpolate import FilledTree
 from gage_eval.config.models import PipelineConfig
 from gage_eval.config.plugin_paths import code_of
 from gage_eval.config.rules import apply_rules_without_model
@@ -103,7 +103,7 @@ def record_of(definition: AnyMapping[str, Any], number: int) -> dict[str, Any]:
 def code_versions(whole: AnyMapping[str, Any]) -> dict[str, int]:
     """The versions of the built-in plug-ins that an expanded definition names, as ``metrics/gsm8k: 1``."""
     _, named = code_of(PipelineConfig.model_validate(whole), Path())
-    plugins = {(one.kind, one.name) for one in named if one.kind is not None and one.kind != "backends"}
+    plugins = {(code.kind, code.name) for code in named if code.kind is not None and code.kind != "backends"}
     versions = {f"{kind}/{name}": registry.ALL[kind].get(name).version for kind, name in plugins}
     return {name: version for name, version in sorted(versions.items()) if version is not None}
 
@@ -175,7 +175,7 @@ def _read(file: Path) -> dict[str, Any] | None:
 def _ruled(definition: AnyMapping[str, Any]) -> Any:
     """The definition after the rules that need no model."""
     sections = {key: copied(definition[key]) for key in SECTIONS if key in definition}
-    document = Document(Filled(value=sections), "definition")
+    document = Document(FilledTree(value=sections), "definition")
     apply_rules_without_model(document)
     return document.data
 
@@ -185,5 +185,5 @@ def _merged(base: Any, over: Any) -> Any:
     if isinstance(base, dict) and isinstance(over, dict):
         return {key: _merged(base.get(key), over[key]) if key in over else base[key] for key in {**base, **over}}
     if isinstance(base, list) and isinstance(over, list) and len(base) == len(over):
-        return [_merged(one, other) for one, other in zip(base, over, strict=True)]
+        return [_merged(item, other) for item, other in zip(base, over, strict=True)]
     return over

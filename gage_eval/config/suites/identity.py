@@ -41,9 +41,11 @@ def _modified(document: Document, released: Any) -> list[str]:
     for loc, origin in document.set_by("command line", "environment", "file"):
         # What chooses the model or the rows is not the suite's logic.
         chosen = origin.kind != "command line" or origin.source.startswith("--set")
-        if chosen and is_logic(loc) and document.given(loc) != value_at(released, loc):
+        if chosen and is_logic(loc) and document.value(loc) != value_at(released, loc):
             changed.append(loc)
-    outer = [loc for loc in changed if not any(loc[: len(one)] == one for one in changed if len(one) < len(loc))]
+    outer = [
+        loc for loc in changed if not any(loc[: len(outer)] == outer for outer in changed if len(outer) < len(loc))
+    ]
     return [path_text(loc) for loc in outer]
 
 

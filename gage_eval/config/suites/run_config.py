@@ -41,7 +41,7 @@ def compiled(node: Node, source: str, folder: Path) -> tuple[Mapping, Template, 
     _pin(document, run, template)
     filler = Filler(template.definition, template.model.parameters, template.source)
     definition: Node = filler.filled(child(node, "runtime"))
-    document.add(ConfigProblem(("runtime", *one.loc), one.message) for one in filler.wrong)
+    document.add(ConfigProblem(("runtime", *problem.loc), problem.message) for problem in filler.wrong)
     if document.problems:
         raise document.error()
     if template.path is not None:

@@ -77,7 +77,7 @@ def parse_template(
         raise document.error() from error
     filler = Filler(definition, model.parameters, source)
     expanded = filler.filled(None)
-    document.add(filler.found)
+    document.add(filler.problems)
     digest = definition_digest(as_written(expanded))
     stated = model.metadata.digest
     edited = ""

@@ -20,17 +20,16 @@ def suite_folders(root: Path | None = None) -> dict[str, Path]:
     Raises:
         InputError: two folders hold a suite of the same name, or a folder of the variable is not there.
     """
-    found: dict[str, Path] = {}
+    folders: dict[str, Path] = {}
     for place in _roots(root):
         for folder in sorted(place.iterdir()) if place.is_dir() else ():
             if not versions_in(folder):
                 continue
-            if folder.name in found:
-                raise InputError(
-                    f"the suite '{folder.name}' is in {found[folder.name]} and in {folder}; rename one of the folders."
-                )
-            found[folder.name] = folder
-    return found
+            if folder.name in folders:
+                places = f"{folders[folder.name]} and in {folder}"
+                raise InputError(f"the suite '{folder.name}' is in {places}; rename one of the folders.")
+            folders[folder.name] = folder
+    return folders
 
 
 def _roots(root: Path | None) -> list[Path]:

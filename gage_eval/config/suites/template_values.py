@@ -30,17 +30,17 @@ class Filler:
     """Puts values of a run into a template's definition.
 
     Attributes:
-        found: what is wrong with the template's parameters, by place in the template.
+        problems: what is wrong with the template's parameters, by place in the template.
         wrong: what is wrong with the run's values, by place below ``runtime``.
     """
 
     def __init__(self, definition: Mapping, parameters: list[Parameter], source: str) -> None:
         self.definition = definition
         self.source = source
-        self.found: list[ConfigProblem] = []
+        self.problems: list[ConfigProblem] = []
         self.wrong: list[ConfigProblem] = []
         self._ids = {group: list(named(child(definition, group), NAMED_SECTIONS[group])) for group in _GROUPS}
-        self._declared = {self.split(one.id.removeprefix("runtime.")): one for one in parameters}
+        self._declared = {self.split(parameter.id.removeprefix("runtime.")): parameter for parameter in parameters}
 
     def split(self, path: str) -> tuple[str, ...]:
         """The parts of a parameter's name; an id in it may hold dots."""
@@ -56,17 +56,17 @@ class Filler:
         empty: Node = Mapping({}, {}, 1, self.source)
         defaults = stated = empty
         for path, parameter in self._declared.items():
-            one = _at(path, node_of(parameter.default, self.source))
-            defaults = merged(defaults, one)
+            default = _at(path, node_of(parameter.default, self.source))
+            defaults = merged(defaults, default)
             # A parameter without a default changes nothing by itself.
-            stated = stated if parameter.default is None else merged(stated, one)
-        given = empty if runtime is None else runtime
-        self._check(given, ())
-        self._one_model(child(given, "backends"))
-        values = merged(defaults, given)
+            stated = stated if parameter.default is None else merged(stated, default)
+        own = empty if runtime is None else runtime
+        self._check(own, ())
+        self._one_model(child(own, "backends"))
+        values = merged(defaults, own)
         definition = with_scalars(self.definition, lambda loc, scalar: self._scalar(loc, scalar, values))
         assert isinstance(definition, Mapping)
-        return self._merged(definition, merged(stated, given))
+        return self._merged(definition, merged(stated, own))
 
     def _scalar(self, loc: Loc, scalar: Scalar, values: Node) -> Node:
         if "${runtime." not in scalar.text:
@@ -82,7 +82,7 @@ class Filler:
             if value is None or isinstance(value, Scalar):
                 return "" if value is None else value.text
             message = f"{match[0]} stands inside a text, and its value is not one; let it stand alone."
-            self.found.append(ConfigProblem(("definition", *loc), message))
+            self.problems.append(ConfigProblem(("definition", *loc), message))
             return ""
 
         return replace(scalar, text=_PLACEHOLDER.sub(text, scalar.text), plain=False)
@@ -94,9 +94,9 @@ class Filler:
         if node is None and match["default"] is not None:
             return Scalar(match["default"], plain=True, line=1, source=self.source)
         if node is None:
-            known = [one.id for one in self._declared.values()]
+            known = [parameter.id for parameter in self._declared.values()]
             message = unknown("parameter", f"runtime.{match['path']}", known)
-            self.found.append(ConfigProblem(("definition", *loc), message))
+            self.problems.append(ConfigProblem(("definition", *loc), message))
         return node
 
     def _check(self, node: Node, path: tuple[str, ...]) -> None:
@@ -112,7 +112,7 @@ class Filler:
             if path[0] in ("datasets", "backends") and not isinstance(node, Mapping) and text_of(node) is not None:
                 self.wrong.append(ConfigProblem(path, "must be a mapping of what differs from the template."))
             return
-        inside = not path or [one for one in self._places() if one[: len(path)] == path] or path == ("backends",)
+        inside = not path or [place for place in self._places() if place[: len(path)] == path] or path == ("backends",)
         if not inside:
             self.wrong.append(ConfigProblem(path, self._unknown(path)))
         elif isinstance(node, Mapping):
@@ -121,10 +121,10 @@ class Filler:
         elif text_of(node) is not None:
             self.wrong.append(ConfigProblem(path, "must be a mapping."))
 
-    def _one_model(self, given: Node | None) -> None:
+    def _one_model(self, backends: Node | None) -> None:
         """Whether a run brings one model under test where the template leaves it open, and none where not."""
         known = {*self._ids["backends"], *self.open_backends()}
-        new = [name for name in (given.items if isinstance(given, Mapping) else ()) if name not in known]
+        new = [name for name in (backends.items if isinstance(backends, Mapping) else ()) if name not in known]
         for name in new[1:] if self.wants_model() else ():
             message = f"the template asks one model, and '{new[0]}' is it already; remove one of them."
             self.wrong.append(ConfigProblem(("backends", name), message))
@@ -144,16 +144,16 @@ class Filler:
         if path[0] == "tasks" and len(path) > 2:
             return f"a run sets only 'max_samples' of a task; '{path[2]}' is what the template measures."
         if len(path) > 1 and path[0] in _GROUPS:
-            known = [one[1] for one in self._places() if one[0] == path[0] and len(one) > 1]
+            known = [place[1] for place in self._places() if place[0] == path[0] and len(place) > 1]
             return f"{unknown(path[0].removesuffix('s'), path[1], dict.fromkeys(known))}"
-        known = [".".join(one) for one in self._places() if one[0] == path[0]]
-        known = known or list(dict.fromkeys(one[0] for one in self._places()))
+        known = [".".join(place) for place in self._places() if place[0] == path[0]]
+        known = known or list(dict.fromkeys(place[0] for place in self._places()))
         return unknown("parameter", ".".join(path), known)
 
     def _sinks(self) -> list[int]:
         sinks = child(child(self.definition, "observability"), "sinks")
         items = sinks.items if isinstance(sinks, Listing) else []
-        return [at for at, one in enumerate(items) if text_of(child(one, "type")) == "file"]
+        return [at for at, sink in enumerate(items) if text_of(child(sink, "type")) == "file"]
 
     def _adapters(self) -> list[Node]:
         adapters = child(self.definition, "role_adapters")
@@ -162,9 +162,10 @@ class Filler:
     def _waiting(self) -> dict[int, Node]:
         """The adapters whose backend the template leaves to its runs, by their index."""
         return {
-            at: one
-            for at, one in enumerate(self._adapters())
-            if not is_given(child(one, "backend")) and text_of(child(one, "backend_id")) not in self._ids["backends"]
+            at: adapter
+            for at, adapter in enumerate(self._adapters())
+            if not is_given(child(adapter, "backend"))
+            and text_of(child(adapter, "backend_id")) not in self._ids["backends"]
         }
 
     def open_backends(self) -> dict[str, list[int]]:
@@ -173,11 +174,11 @@ class Filler:
         A backend is for the adapter that names it, or that has its name; ``judge`` is for all judges.
         """
         out: dict[str, list[int]] = {}
-        for at, one in self._waiting().items():
-            role = text_of(child(one, "role_type"))
+        for at, adapter in self._waiting().items():
+            role = text_of(child(adapter, "role_type"))
             if role in _DUT:
                 continue
-            names = [text_of(child(one, "backend_id")) or text_of(child(one, "adapter_id"))]
+            names = [text_of(child(adapter, "backend_id")) or text_of(child(adapter, "adapter_id"))]
             names += ["judge"] if role in _JUDGE else []
             for name in dict.fromkeys(filter(None, names)):
                 out.setdefault(str(name), []).append(at)
@@ -185,29 +186,29 @@ class Filler:
 
     def wants_model(self) -> bool:
         """Whether the template leaves the model under test to its runs."""
-        if any(text_of(child(one, "role_type")) in _DUT for one in self._waiting().values()):
+        if any(text_of(child(adapter, "role_type")) in _DUT for adapter in self._waiting().values()):
             return True
-        if any(text_of(child(one, "role_type")) in _DUT for one in self._adapters()):
+        if any(text_of(child(adapter, "role_type")) in _DUT for adapter in self._adapters()):
             return False
         return bool(self._adapters()) or not self._ids["backends"]
 
     def _merged(self, definition: Mapping, values: Node) -> Mapping:
         """The values of datasets, backends, tasks and sinks put over those of the definition."""
         for group in _GROUPS:
-            given = child(values, group)
+            entries = child(values, group)
             section = child(definition, group) or Listing([], 1, self.source)
-            if not isinstance(given, Mapping) or not isinstance(section, Listing):
+            if not isinstance(entries, Mapping) or not isinstance(section, Listing):
                 continue
             field = NAMED_SECTIONS[group]
             items = list(section.items)
             places = named(section, field)
-            for name, item in given.items.items():
+            for name, item in entries.items.items():
                 if not isinstance(item, Mapping):
                     continue
                 if name in places:
                     items[places[name]] = merged(items[places[name]], item)
                 elif group == "backends":
-                    own = node_of(name, item.source, given.lines.get(name, item.line))
+                    own = node_of(name, item.source, entries.lines.get(name, item.line))
                     items.append(with_items(item, {field: own}))
                     definition = self._with_backend(definition, own)
             definition = with_items(definition, {group: replace(section, items=items)})
@@ -223,7 +224,7 @@ class Filler:
         items = list(adapters.items)
         bound = self.open_backends().get(text_of(backend) or "")
         if bound is None and self.wants_model():
-            bound = [at for at, one in self._waiting().items() if text_of(child(one, "role_type")) in _DUT]
+            bound = [at for at, adapter in self._waiting().items() if text_of(child(adapter, "role_type")) in _DUT]
             if not bound:
                 bound = [len(items)]
                 name = "dut" if "dut" not in named(adapters, "adapter_id") else "model"

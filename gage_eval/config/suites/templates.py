@@ -80,23 +80,23 @@ def _info(name: str, versions: Sequence[str], path: Path) -> SuiteInfo:
     metadata, definition = _mapping(data, "metadata"), _mapping(data, "definition")
     text = metadata.get("description")
     description = text.strip().partition("\n")[0] if isinstance(text, str) else ""
-    datasets = [one for one in _items(definition, "datasets") if isinstance(one, dict)]
+    datasets = [dataset for dataset in _items(definition, "datasets") if isinstance(dataset, dict)]
     tasks = _items(definition, "tasks") or datasets
-    given = data.get("suite") if isinstance(data, dict) else None
+    facts = data.get("suite") if isinstance(data, dict) else None
     try:
-        card = None if given is None else SuiteCard.model_validate(given)
+        card = None if facts is None else SuiteCard.model_validate(facts)
     except ValidationError as error:
-        found = plain_words(error, given, SuiteCard, ("suite",))
-        raise ConfigError(str(path), [Problem(path_text(one.loc), one.message) for one in found]) from error
-    pinned = all(one.get("hub") is None or has_commit(one) for one in datasets)
+        problems = plain_words(error, facts, SuiteCard, ("suite",))
+        raise ConfigError(str(path), [Problem(path_text(item.loc), item.message) for item in problems]) from error
+    pinned = all(dataset.get("hub") is None or has_commit(dataset) for dataset in datasets)
     return SuiteInfo(name, tuple(versions), description, path, card, len(tasks), pinned)
 
 
 def _mapping(data: Any, key: str) -> dict[str, Any]:
-    found = data.get(key) if isinstance(data, dict) else None
-    return found if isinstance(found, dict) else {}
+    section = data.get(key) if isinstance(data, dict) else None
+    return section if isinstance(section, dict) else {}
 
 
 def _items(data: dict[str, Any], key: str) -> list[Any]:
-    found = data.get(key)
-    return found if isinstance(found, list) else []
+    section = data.get(key)
+    return section if isinstance(section, list) else []

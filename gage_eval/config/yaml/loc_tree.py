@@ -35,13 +35,13 @@ class LocTree(Generic[T]):
 
     def nearest(self, loc: Loc) -> T | None:
         """The value of the location, or of the nearest one around it."""
-        node, found = self._root, self._root.value
+        node, nearest = self._root, self._root.value
         for part in loc:
             inner = node.inner.get(part)
             if inner is None:
                 break
-            node, found = inner, found if inner.value is None else inner.value
-        return found
+            node, nearest = inner, nearest if inner.value is None else inner.value
+        return nearest
 
     def remove(self, loc: Loc) -> None:
         """Forget the values of a location and of all below it."""

@@ -25,7 +25,7 @@ class Instruction:
     needs: tuple[str, ...]
 
     def arguments(self, kwargs: Mapping[str, Any]) -> dict[str, Any]:
-        """The check's arguments from ``given``, which may also hold others and nulls.
+        """The check's arguments from ``kwargs``, which may also hold others and nulls.
 
         Raises:
             ValueError: an argument is missing. The official script would draw it at random.
