@@ -7,6 +7,7 @@ from gage_eval.regression.compare import Compared, TaskComparison
 from gage_eval.regression.evidence import Evidence
 from gage_eval.regression.gating import Gated, GatedTask
 from gage_eval.report.details import ComparedSlice, ComparedTask, Comparison
+from gage_eval.report.summary import format_value
 from gage_eval.report.trend_chart import TrendPoint
 
 
@@ -42,7 +43,9 @@ def gated_comparison(found: Gated, anchor: Gated | None, points: Sequence[TrendP
 
 
 def _compared(one: Compared) -> ComparedTask:
-    notes = (*(f"Not the same {kind}, as allowed." for kind in one.allowed), *one.notes)
+    notes = [*(f"Not the same {kind}, as allowed." for kind in one.allowed), *one.notes]
+    if one.detectable is not None:
+        notes.append(f"A loss of {format_value(one.detectable)} or more would be found with a chance of 80 %.")
     return _task(one.task, one.evidence, one.p, notes)
 
 

@@ -2,12 +2,9 @@
 
 import base64
 import hashlib
-import math
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -15,27 +12,16 @@ import orjson
 from gage_eval.base.stages import STAGES, Stage
 from gage_eval.report import charts
 from gage_eval.report.charts import Svg
-from gage_eval.report.console import closing_facts, counted, score_text
-from gage_eval.report.details import KINDS, ComparedTask, RunDetails, TaskDetails, folded, trimmed
+from gage_eval.report.console import closing_facts, counted
+from gage_eval.report.details import KINDS, ComparedTask, RunDetails, TaskDetails, trimmed
+from gage_eval.report.messages import pretty
+from gage_eval.report.pages import STYLE_FILE, VERDICT_TONES, change_chip, kind_shares, page_environment
 from gage_eval.report.shares import remarks, share_text
-from gage_eval.report.summary import (
-    GroupScore,
-    MetricSummary,
-    Summary,
-    TaskSummary,
-    arrow_note,
-    format_value,
-    p_text,
-    signed_text,
-)
+from gage_eval.report.summary import MetricSummary, Summary, TaskSummary, arrow_note, signed_text
 from gage_eval.report.trend_chart import trend_chart
 
 if TYPE_CHECKING:
     from jinja2 import Environment
-    from jinja2.bccache import Bucket, BytecodeCache
-
-STYLE_FILE = Path(__file__).parent / "templates" / "report.css"
-"""The stylesheet; the viewer begins with it too."""
 
 MAX_BYTES = 2_000_000
 """The page is never larger."""
@@ -48,7 +34,6 @@ _TASKS = 1_000_000
 _SCORES, _SLICES, _REASONS = 0.25, 0.15, 0.1
 _SMALLEST_SECTION = 6_000
 _LEAST_TREND = 2
-_LONGEST_NAME = 120
 _WORST_SLICES, _MOST_SLICES = 12, 500
 # Cards of a kind that are not folded.
 _OPEN_CARDS = 3
@@ -118,7 +103,7 @@ class _Page:
             stages_text=_stages_text(summary),
             sampling=_bounded(_sampling(details), _CONFIG // 5),
             config=_bounded(details.config_text, _CONFIG * 3 // 5),
-            options=_bounded(_json(details.options) if details.options else "", _CONFIG // 5),
+            options=_bounded(pretty(details.options) if details.options else "", _CONFIG // 5),
             packages=list(details.packages.items())[:60],
             digests=_fitting(self._pieces.digest_row, details.digests, _DIGESTS, "stages"),
             timings=[item for item in list(summary.run.timings.model_dump().items())[:60] if item[1] is not None],
@@ -149,11 +134,12 @@ class _Page:
         ]
         return " · ".join(facts)
 
-    def _chips(self) -> list[tuple[str, str]]:
+    def _chips(self) -> Sequence[tuple[str, str]]:
         """The verdicts, then the largest shares of failures."""
         verdicts = [one.verdict for one in self._compared.values() if one.verdict]
-        tones = {"regressed": "bad", "improved": "good", "passed": "good", "inconclusive": "warn"}
-        chips = [(tones.get(word, "plain"), f"{verdicts.count(word)} {word}") for word in dict.fromkeys(verdicts)]
+        chips = [
+            (VERDICT_TONES.get(word, "plain"), f"{verdicts.count(word)} {word}") for word in dict.fromkeys(verdicts)
+        ]
         cards = [card for task in self._summary.tasks if (card := task.score_card) and card.pass_threshold is not None]
         passed = [card for card in cards if card.passed]
         if cards:
@@ -175,7 +161,7 @@ class _Page:
     def _overview_row(self, with_section: int, number: int, task: TaskSummary) -> str:
         link = f"task-{number}" if number <= with_section else None
         compared = self._compared.get(task.task_id)
-        change = None if self._details.comparison is None else "–" if compared is None else _change(compared)
+        change = None if self._details.comparison is None else "–" if compared is None else change_chip(compared)
         metric = task.metrics[0] if task.metrics else None
         shares = _shares(task, self._details.tasks.get(task.task_id))
         row: str = self._pieces.overview_row(task, metric, link, self._summary.label, change, shares)
@@ -305,16 +291,7 @@ def _shares(task: TaskSummary, details: TaskDetails | None) -> list[tuple[str, s
     """Shares of right, wrong and failed answers; each answer is in one share only."""
     if details is None or not details.answers:
         return []
-    return overview_shares({one.kind: one.count for one in details.kinds})
-
-
-def overview_shares(kinds: Mapping[str, int]) -> list[tuple[str, str, float]]:
-    """Counts of answers by kind as the shares of a strip, the good ones first.
-
-    Where nothing says what is right, the same answers are the lowest and the highest: they are one share.
-    """
-    known = [(kind, KINDS[kind][0]) for kind in reversed(list(KINDS)) if kind in kinds and kind != "lowest"]
-    return [("scored" if kind == "highest" else kind, tone, float(kinds[kind])) for kind, tone in known]
+    return kind_shares({one.kind: one.count for one in details.kinds})
 
 
 def _shares_text(shares: Sequence[tuple[str, str, float]]) -> str:
@@ -357,45 +334,12 @@ def _problems(metric: MetricSummary) -> str:
     return " · ".join(found)
 
 
-def ends_text(score: MetricSummary | GroupScore) -> str:
-    """Both ends of the 95 % interval."""
-    return " … ".join(map(format_value, score.ends or (None,)))
-
-
-def _change(one: ComparedTask) -> Svg:
-    """The change as a chip: red for a loss beyond chance, green for a gain."""
-    from markupsafe import escape
-
-    text = escape(f"{signed_text(one.difference)} {one.verdict}".strip())
-    beyond = one.low is not None and one.high is not None and (one.low > 0 or one.high < 0)
-    gained = one.difference is not None and one.difference > 0
-    tone = {"regressed": "bad", "improved": "good", "passed": "good", "inconclusive": "warn"}.get(
-        one.verdict, ("good" if gained else "bad") if beyond else "plain"
-    )
-    return Svg(f'<span class="chip {tone}">{text}</span>')
-
-
-def marked(answer: str, extracted: str | None) -> Svg:
-    """The answer with the last place of what was read out of it."""
-    from markupsafe import escape
-
-    at = answer.rfind(extracted) if extracted else -1
-    if extracted is None or at < 0:
-        return Svg(escape(answer))
-    end = at + len(extracted)
-    return Svg(f"{escape(answer[:at])}<mark>{escape(extracted)}</mark>{escape(answer[end:])}")
-
-
 def _trend(one: ComparedTask) -> Svg:
     """The picture of a task's trend; nothing where the run is alone."""
     if len(one.trend) < _LEAST_TREND:
         return Svg()
     title = f"{one.task_id}: {one.metric} of {counted(len(one.trend), 'run')}, the newest at the right"
     return Svg(trend_chart(one.trend, one.baseline, title))
-
-
-def _change_ends(one: ComparedTask) -> str:
-    return "–" if one.low is None or one.high is None else f"{signed_text(one.low)} … {signed_text(one.high)}"
 
 
 def _stage_seconds(summary: Summary) -> list[tuple[Stage, float]]:
@@ -428,16 +372,7 @@ def _sampling(details: RunDetails) -> str:
     """The parameters of requests by task; once where all tasks have the same."""
     found = {name: dict(one.sampling) for name, one in details.tasks.items() if one.sampling}
     different = list({orjson.dumps(one, default=str): one for one in found.values()}.values())
-    return "" if not found else _json(different[0] if len(different) == 1 else found)
-
-
-def _json(value: Mapping[str, Any]) -> str:
-    options = orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS
-    return orjson.dumps(value, default=str, option=options).decode()
-
-
-def _finite(value: float | None) -> str:
-    return "–" if value is None or not math.isfinite(value) else format_value(value)
+    return "" if not found else pretty(different[0] if len(different) == 1 else found)
 
 
 @cache
@@ -447,52 +382,4 @@ def _style() -> str:
 
 @cache
 def _environment() -> "Environment":
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
-    environment = Environment(
-        loader=FileSystemLoader(Path(__file__).parent / "templates"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        bytecode_cache=_compiled(),
-    )
-    filters: dict[str, Callable[..., Any]] = {
-        "bars": charts.bars,
-        "change": _change,
-        "change_ends": _change_ends,
-        "clip": lambda text, limit=_LONGEST_NAME: trimmed(str(text), limit),
-        "ends": ends_text,
-        "folded": folded,
-        "interval": charts.interval,
-        "marked": marked,
-        "number": lambda count: f"{count:,}",
-        "p": p_text,
-        "problems": _problems,
-        "score": score_text,
-        "shares_text": _shares_text,
-        "signed": signed_text,
-        "strip": charts.strip,
-        "value": _finite,
-    }
-    environment.filters.update(filters)
-    return environment
-
-
-def _compiled() -> "BytecodeCache | None":
-    """Where Jinja keeps compiled templates: a folder that only this user can write, or nothing where there is none.
-
-    To compile them takes 50 ms of a run that may take one second.
-    """
-    from jinja2.bccache import FileSystemBytecodeCache
-
-    class Cache(FileSystemBytecodeCache):
-        def dump_bytecode(self, bucket: "Bucket") -> None:
-            # A full disk must not cost the report.
-            with suppress(OSError):
-                super().dump_bytecode(bucket)
-
-    try:
-        return Cache()
-    except (OSError, RuntimeError):
-        return None
+    return page_environment(STYLE_FILE.parent, bars=charts.bars, problems=_problems, shares_text=_shares_text)

@@ -52,7 +52,7 @@ def own_code(options: RunOptions, folder: Path) -> frozenset[str]:
     try:
         audit = examined(options)
         named = {(options.base_dir / file.name).resolve() for file in audit.files if file.kind == "code"}
-        files = {one for file in named if file.suffix == ".py" and file.is_file() for one in code_files(file)}
+        files = {code for file in named if file.suffix == ".py" and file.is_file() for code in code_files(file)}
         if not all(file.is_relative_to(folder.resolve()) for file in named | files):
             return frozenset()
         return frozenset((*audit.engines, *(f"sha256:{sha256_hex(file.read_bytes())}" for file in files)))

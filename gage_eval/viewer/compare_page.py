@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from gage_eval.base.errors import InputError
-from gage_eval.regression.compare import Compared
 from gage_eval.regression.definitions import KINDS as ALLOWABLE
 from gage_eval.regression.definitions import Difference
 from gage_eval.regression.run_diff import run_differences
+from gage_eval.report.details import ComparedTask
 from gage_eval.runs.results.reading import RunReader
 from gage_eval.viewer.comparison import compared
 from gage_eval.viewer.list_page import ListPage
@@ -30,7 +30,7 @@ class Rival:
     """
 
     run: RunReader
-    tasks: list[Compared]
+    tasks: tuple[ComparedTask, ...]
     differences: list[tuple[str, Difference]]
     problem: str = ""
     can_allow: bool = False
@@ -125,10 +125,10 @@ def _rival(
 ) -> Rival:
     try:
         found = compared(opened, run, other, task_id=task_id, metric=metric, allowed=allowed)
-        return Rival(other, found, run_differences(other, run, task_id=task_id))
+        return Rival(other, found.tasks, run_differences(other, run, task_id=task_id))
     except InputError as error:
         shares_tasks = not set(run.task_ids).isdisjoint(other.task_ids)
-        return Rival(other, [], [], str(error), can_allow=shares_tasks)
+        return Rival(other, (), [], str(error), can_allow=shares_tasks)
 
 
 def _column(lists: ListPage, run_id: str, state: ListState, sample_id: str, replicate: int) -> Column:

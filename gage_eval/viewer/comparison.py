@@ -1,13 +1,10 @@
 """The comparison of two runs, as the list shows it in one chip and the page of the comparison in full."""
 
-from typing import Literal, TypeAlias
-
-from gage_eval.regression.compare import Compared, compare
-from gage_eval.regression.evidence import Evidence
+from gage_eval.regression.compare import compare
+from gage_eval.regression.report_adapter import comparison
+from gage_eval.report.details import Comparison
 from gage_eval.runs.results.reading import RunReader
 from gage_eval.viewer.opened import WAIT_S, Opened
-
-Tone: TypeAlias = Literal["good", "bad", "plain"]
 
 
 def compared(
@@ -19,7 +16,7 @@ def compared(
     metric: str | None = None,
     allowed: tuple[str, ...] = (),
     wait_s: float = WAIT_S,
-) -> list[Compared]:
+) -> Comparison:
     """The tasks of a run against those of another one, remembered until one of them changes.
 
     Args:
@@ -36,18 +33,13 @@ def compared(
     """
     key = ("compare", *_version(run), *_version(other), task_id, metric, allowed)
     what = f"the comparison of {run.run_id} and {other.run_id}"
-    return opened.computed(
-        key, what, lambda: compare(other, run, task_id=task_id, metric=metric, allowed=allowed), wait_s=wait_s
-    )
+
+    def make() -> Comparison:
+        return comparison(other.run_id, compare(other, run, task_id=task_id, metric=metric, allowed=allowed))
+
+    return opened.computed(key, what, make, wait_s=wait_s)
 
 
 def _version(run: RunReader) -> tuple[str, str]:
     """What changes when the run does."""
     return run.run_id, str(run.stored.record.updated)
-
-
-def change_tone(evidence: Evidence) -> Tone:
-    """Whether a difference is good or bad; ``plain`` while its interval holds 0."""
-    if evidence.test == "none" or evidence.low <= 0 <= evidence.high:
-        return "plain"
-    return "good" if evidence.low > 0 else "bad"

@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 from gage_eval.base.canonical import canonical_text, decode
 from gage_eval.base.errors import InputError
 from gage_eval.runs.results.calls import PendingResponses
-from gage_eval.runs.results.outcomes import Measure, outcome_mask
+from gage_eval.runs.results.outcomes import answer_kinds
 from gage_eval.runs.results.reading import TaskReader
 from gage_eval.runs.results.rows import read_part
 from gage_eval.scoring.metrics.grouping import Grouping, grouping, slice_column
@@ -32,11 +32,7 @@ from gage_eval.viewer.fields import slice_names
 if TYPE_CHECKING:
     import duckdb
 
-INDEX_VERSION = 3
-KINDS = ("error", "refused", "truncated", "unparsed", "unscored", "wrong", "right", "scored")
-"""What an answer is, the failures first; an answer of several kinds is of the first. ``scored``: nothing is right or
-wrong by the measure."""
-
+INDEX_VERSION = 4
 TEXT_COLUMNS = ("asked", "answer")
 """Columns whose order is stored, because to sort a million texts takes half a second."""
 
@@ -203,12 +199,14 @@ class _Builder:
     def _add(self, database: "duckdb.DuckDBPyConnection", part: int) -> None:
         """Index the rows of a part that are registered."""
         joined = database.sql(self._joined(part)).to_arrow_table()
-        for number, measure in enumerate(self._measures):
-            kinds = self._kinds(joined, number, measure)
+        for number, measure in enumerate(self._measures or (None,)):
+            columns = {"status": joined["status"]}
+            if measure is not None:
+                columns |= {"score_status": joined[f"status_{number}"], "value": joined[f"value_{number}"]}
+            kinds = answer_kinds(pa.table(columns), measure, judged=number not in self._unjudged)
+            if measure is not None and pc.any(pc.equal(kinds, "scored")).as_py():
+                self._unjudged.add(number)
             joined = joined.append_column(f"kind_{number}", kinds)
-        if not self._measures:
-            kinds = pc.if_else(pc.equal(joined["status"], "ok"), "scored", joined["status"])
-            joined = joined.append_column("kind_0", kinds)
         database.register("joined", joined)
         self._insert(database, "answers", _shortened())
         if self._texts:
@@ -303,24 +301,6 @@ class _Builder:
                 f"m{number}.extracted AS read_{number}, m{number}.reason AS reason_{number}"
             )
         return f"SELECT {', '.join(columns)} FROM responses r {' '.join(joins)} ORDER BY pos"  # noqa: S608
-
-    def _kinds(self, joined: pa.Table, number: int, measure: Measure) -> pa.Array:
-        """The kind of each answer by a measure, as in the report."""
-        answers = pa.table(
-            {"status": joined["status"], "score_status": joined[f"status_{number}"], "value": joined[f"value_{number}"]}
-        )
-        wrong = pa.chunked_array([pa.repeat(pa.scalar(value=False), answers.num_rows)])
-        if number not in self._unjudged:
-            try:
-                wrong = outcome_mask("wrong", answers, measure)
-            except InputError:  # nothing says which value is right
-                self._unjudged.add(number)
-        status, scored = answers["status"], answers["score_status"]
-        failed = pc.is_in(status, pa.array(["error", "refused", "truncated"]))
-        kinds = pc.if_else(pc.fill_null(wrong, fill_value=False), "wrong", "right")
-        kinds = pc.if_else(pc.fill_null(pc.equal(scored, "scored"), fill_value=False), kinds, "unscored")
-        kinds = pc.if_else(pc.fill_null(pc.equal(scored, "unparsed"), fill_value=False), "unparsed", kinds)
-        return pc.if_else(failed, status, kinds)
 
     def _insert(self, database: "duckdb.DuckDBPyConnection", table: str, query: str) -> None:
         start = f"INSERT INTO {table}" if self._created else f"CREATE TABLE {table} AS"

@@ -14,7 +14,7 @@ from starlette.responses import HTMLResponse, Response
 
 from gage_eval.base.errors import InputError
 from gage_eval.data.sample.table import rows_of
-from gage_eval.regression.evidence import Evidence
+from gage_eval.report.details import ComparedTask
 from gage_eval.runs.results.explain import expected_of, question_of
 from gage_eval.runs.results.reading import RunReader, TaskReader
 from gage_eval.viewer.comparison import compared
@@ -207,7 +207,7 @@ class ListPage:
             "live": shown.run.stored.state == "running",
         }
 
-    def _difference(self, shown: OpenTask, state: ListState) -> Evidence | None:
+    def _difference(self, shown: OpenTask, state: ListState) -> ComparedTask | None:
         """The change against the other run. None where there is none, and while it is being computed."""
         if not state.against:
             return None
@@ -222,7 +222,7 @@ class ListPage:
             )
         except (InputError, StillIndexing):
             return None  # The page of the comparison says why, or waits for it.
-        return next((one.evidence for one in found if one.evidence.difference is not None), None)
+        return next((task for task in found.tasks if task.difference is not None), None)
 
     def _neighbours(self, shown: OpenTask, state: ListState, position: int) -> dict[str, Any]:
         """Where the answer stands in the list, and the answers before and after it."""

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from gage_eval.base.errors import GageError, InputError
 from gage_eval.regression.baselines import Baselines
 from gage_eval.runs.folder import RunFolder
+from gage_eval.runs.results.outcomes import ANSWER_KINDS
 from gage_eval.runs.results.reading import RunReader
 from gage_eval.runs.results.stored import StoredRun, stored_runs
-from gage_eval.viewer.index import BETWEEN, KINDS, IndexedMeasure, IndexedSlice
+from gage_eval.viewer.index import BETWEEN, IndexedMeasure, IndexedSlice
 from gage_eval.viewer.listing import Listing
 
 _WORST = 8
@@ -54,7 +55,7 @@ def kind_counts(listing: Listing, measure: IndexedMeasure | None) -> dict[str, i
     column = f"kind_{0 if measure is None else measure.number}"
     rows = listing.remembered("kinds", f"SELECT {column} AS kind, count(*) AS n FROM task.answers GROUP BY 1")  # noqa: S608
     counts = {row["kind"]: row["n"] for row in rows}
-    order = [*KINDS[:-2], *sorted(counts.keys() - set(KINDS)), *KINDS[-2:]]
+    order = [*ANSWER_KINDS[:-2], *sorted(counts.keys() - set(ANSWER_KINDS)), *ANSWER_KINDS[-2:]]
     return {kind: counts[kind] for kind in order if kind in counts}
 
 

@@ -1,18 +1,12 @@
 """The templates of the pages."""
 
-from collections.abc import Callable
 from datetime import datetime
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gage_eval.report import charts
-from gage_eval.report.console import score_text
-from gage_eval.report.details import KINDS, trimmed
-from gage_eval.report.html import STYLE_FILE, ends_text, marked
-from gage_eval.report.shares import share_text
-from gage_eval.report.summary import format_value, p_text, signed_text
-from gage_eval.viewer.comparison import change_tone
+from gage_eval.report.details import KINDS
+from gage_eval.report.pages import STYLE_FILE, page_environment
 from gage_eval.viewer.listing import sample_query
 from gage_eval.viewer.query import term, with_term
 
@@ -40,36 +34,15 @@ def rendered(template: str, **context: Any) -> str:
 @cache
 def environment() -> "Environment":
     """The templates with their filters."""
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
-    found = Environment(
-        loader=FileSystemLoader(HERE / "templates"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
+    found = page_environment(
+        HERE / "templates",
+        cut=lambda text, limit=160: text if len(text) <= limit else text[: limit - 1] + "…",
+        middle=_without_middle,
+        term=term,
+        tone=lambda kind: TONES.get(kind, "plain"),
+        when=_when,
+        with_term=with_term,
     )
-    filters: dict[str, Callable[..., Any]] = {
-        "change_tone": change_tone,
-        "clip": lambda text, limit=160: trimmed(str(text), limit),
-        "cut": lambda text, limit=160: text if len(text) <= limit else text[: limit - 1] + "…",
-        "ends": ends_text,
-        "interval": charts.interval,
-        "marked": marked,
-        "middle": _without_middle,
-        "number": lambda count: f"{count:,}",
-        "p": p_text,
-        "score": score_text,
-        "share": share_text,
-        "signed": signed_text,
-        "strip": charts.strip,
-        "term": term,
-        "tone": lambda kind: TONES.get(kind, "plain"),
-        "value": lambda value: "–" if value is None else format_value(value),
-        "when": _when,
-        "with_term": with_term,
-    }
-    found.filters.update(filters)
     found.globals.update(MEANINGS=MEANINGS, sample_query=sample_query)
     return found
 

@@ -8,8 +8,9 @@ from typing import Any, TypeAlias
 from gage_eval.base.errors import InputError, closest
 from gage_eval.base.statuses import REASONS, RESPONSE_STATUSES
 from gage_eval.runs.results.labels import VERDICTS
+from gage_eval.runs.results.outcomes import ANSWER_KINDS
 from gage_eval.viewer.fields import FIELDS, NUMBERS, TEXTS
-from gage_eval.viewer.index import BETWEEN, KINDS, About, IndexedMeasure
+from gage_eval.viewer.index import BETWEEN, About, IndexedMeasure
 
 Labelled: TypeAlias = Mapping[str, Collection[int]]
 """Numbers of labelled responses (`index.response_number`) by verdict; under ``any`` all of them."""
@@ -163,8 +164,8 @@ def _condition(one: Term, about: About, measure: IndexedMeasure | None, *, paire
             f"search: '{one.text}' compares '{one.name}', which is not a number. Numbers: {', '.join(NUMBERS)}."
         )
     if one.name == "status":
-        column = f"a.kind_{number}" if one.value in KINDS else "a.status"
-        return Condition(f"{column} = ?", (_known(one, (*KINDS, *RESPONSE_STATUSES)),))
+        column = f"a.kind_{number}" if one.value in ANSWER_KINDS else "a.status"
+        return Condition(f"{column} = ?", (_known(one, (*ANSWER_KINDS, *RESPONSE_STATUSES)),))
     if one.name == "reason":
         _scored("reason", measure, one)
         return Condition(f"a.reason_{number} = ?", (_known(one, REASONS),))

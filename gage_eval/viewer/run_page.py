@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gage_eval.base.errors import InputError
-from gage_eval.report.html import overview_shares
 from gage_eval.report.shares import remarks
 from gage_eval.report.summary import MetricSummary
 from gage_eval.runs.results.listing import run_remarks, scored_metrics, shown_stages
@@ -34,7 +33,6 @@ class ShownTask:
     metric: MetricSummary | None
     others: list[MetricSummary]
     kinds: dict[str, int]
-    strip: list[tuple[str, str, float]]
     worst: list[SliceScore] = field(default_factory=list)
     reasons: list[Reason] = field(default_factory=list)
     flips: Flips | None = None
@@ -64,7 +62,7 @@ def run_page(opened: Opened, lists: ListPage, run_id: str, params: Mapping[str, 
             tasks.append(_detailed(lists, run, task_id, metrics, rival))
         else:
             kinds = _summary_kinds(metrics[0]) if metrics else {}
-            tasks.append(ShownTask(task_id, metrics[0] if metrics else None, [], kinds, overview_shares(kinds)))
+            tasks.append(ShownTask(task_id, metrics[0] if metrics else None, [], kinds))
     if not detailed:
         tasks.sort(key=lambda one: -_trouble(one))
     return rendered(
@@ -95,15 +93,14 @@ def _detailed(
             first,
             others,
             kinds,
-            overview_shares(kinds),
             worst_slices(shown.listing, shown.measure),
             reasons(shown.listing, shown.measure),
             changed,
         )
     except StillIndexing as work:
-        return ShownTask(task_id, first, others, {}, [], waiting=work.share)
+        return ShownTask(task_id, first, others, {}, waiting=work.share)
     except InputError as error:
-        return ShownTask(task_id, first, others, {}, [], problem=str(error))
+        return ShownTask(task_id, first, others, {}, problem=str(error))
 
 
 def _flips(lists: ListPage, run: RunReader, task_id: str, rival: str) -> Flips | None:

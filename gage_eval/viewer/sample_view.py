@@ -6,14 +6,7 @@ from typing import Any
 
 from gage_eval.base.canonical import decode
 from gage_eval.base.field_paths import reference_texts
-from gage_eval.report.summary import format_value
-from gage_eval.runs.results.calls import ModelCall
-from gage_eval.runs.results.explain import ExplainedAnswer, explain
-from gage_eval.runs.results.outcomes import Measure
-from gage_eval.runs.results.reading import TaskReader
-from gage_eval.runs.results.rows import SampleRow, verdict_name
-from gage_eval.runs.results.sent_requests import shown_calls
-from gage_eval.viewer.messages import (
+from gage_eval.report.messages import (
     Candidate,
     ShownMessage,
     Token,
@@ -25,6 +18,13 @@ from gage_eval.viewer.messages import (
     tokens,
     tool_calls,
 )
+from gage_eval.report.summary import format_value
+from gage_eval.runs.results.calls import ModelCall
+from gage_eval.runs.results.explain import ExplainedAnswer, explain
+from gage_eval.runs.results.outcomes import Measure
+from gage_eval.runs.results.reading import TaskReader
+from gage_eval.runs.results.rows import SampleRow, verdict_name
+from gage_eval.runs.results.sent_requests import shown_calls
 
 # Of answers that were not asked for.
 _SOURCES = {"reused": "an earlier run", "repeated": "an equal request", "log": "the log of an earlier run"}

@@ -88,7 +88,7 @@ def test_runs_that_ask_otherwise_are_refused_with_a_way_to_compare_all_the_same(
     text = page(client, "/runs/prompted/compare?with=first")
     assert "other prompts" in text
     allowed = page(client, "/runs/prompted/compare?with=first&allow=prompts")
-    assert "not the same prompts, as allowed" in allowed
+    assert "Not the same prompts, as allowed" in allowed
 
 
 def test_three_runs_stand_side_by_side_with_their_words_marked(client: TestClient) -> None:

@@ -14,10 +14,10 @@ from starlette.testclient import TestClient
 from viewer_client import ROWS, answers, ids, page, run, samples, viewer, write_questions
 
 from gage_eval.base.canonical import canonical_json, decode
+from gage_eval.report.messages import candidates, pretty, tokens, tool_calls
 from gage_eval.runs.results.labels import Labels
 from gage_eval.store import Store
 from gage_eval.viewer import opened
-from gage_eval.viewer.messages import candidates, pretty, tokens, tool_calls
 from gage_eval.viewer.word_diff import word_diff
 
 HUGE = 10**400

@@ -8,7 +8,7 @@ from starlette.testclient import TestClient
 from starlette.types import Message
 from viewer_client import TOKEN, answers, run, viewer, write_questions
 
-from gage_eval.viewer.messages import shown_messages
+from gage_eval.report.messages import shown_messages
 
 
 @pytest.fixture(scope="module")

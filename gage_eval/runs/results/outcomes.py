@@ -1,6 +1,7 @@
 """Outcomes of answers (right, wrong, unparsed, truncated, …), computed from a few small columns."""
 
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -15,6 +16,11 @@ from gage_eval.scoring.metrics.scale import DEFAULT, Scale
 
 Outcome: TypeAlias = Literal["wrong", "unparsed", "truncated", "refused", "error", "unscored"]
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
+
+AnswerKind: TypeAlias = Literal["error", "refused", "truncated", "unparsed", "unscored", "wrong", "right", "scored"]
+ANSWER_KINDS: tuple[AnswerKind, ...] = get_args(AnswerKind)
+"""What an answer is, the failures first; an answer of several kinds is of the first. ``scored``: nothing is right or
+wrong by the measure."""
 
 _OF_SCORE = frozenset({"wrong", "unparsed", "unscored"})
 _STATUS = {"truncated": "truncated", "refused": "refused", "error": "error"}
@@ -154,6 +160,27 @@ def outcome_mask(outcome: Outcome, answers: pa.Table, measure: Measure | None) -
             )
     worse = (pc.greater if less_is_better else pc.less)(values, measure.passes)
     return pc.or_(unparsed, pc.and_(scored, pc.fill_null(worse, fill_value=False)))
+
+
+def answer_kinds(answers: pa.Table, measure: Measure | None, *, judged: bool = True) -> pa.ChunkedArray:
+    """The kind of each answer: one of `ANSWER_KINDS`, or ``skipped`` without a measure.
+
+    Args:
+        answers: with the columns status, score_status and value.
+        measure: the measure; None before scoring.
+        judged: False where other answers of the task have shown that nothing is right or wrong by the measure.
+    """
+    status = answers["status"]
+    if measure is None:
+        return pc.if_else(pc.equal(status, "ok"), "scored", status)
+    kinds: Any = "scored"
+    if judged:
+        with suppress(InputError):  # nothing says which value is right
+            kinds = pc.if_else(outcome_mask("wrong", answers, measure), "wrong", "right")
+    scored = pc.and_(pc.equal(answers["score_status"], "scored"), pc.is_valid(answers["value"]))
+    kinds = pc.if_else(pc.fill_null(scored, fill_value=False), kinds, "unscored")
+    kinds = pc.if_else(outcome_mask("unparsed", answers, measure), "unparsed", kinds)
+    return pc.if_else(pc.is_in(status, pa.array(list(_STATUS))), status, kinds)
 
 
 def answer_table(responses: pa.Table, scores: pa.Table | None, measure: Measure | None) -> pa.Table:

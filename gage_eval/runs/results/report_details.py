@@ -14,11 +14,21 @@ from gage_eval.base.canonical import canonical_text
 from gage_eval.base.errors import InputError
 from gage_eval.base.stages import writer_of
 from gage_eval.data.sample.rules import content_text
-from gage_eval.report.details import Bin, Comparison, Kind, KindOfAnswer, Message, RunDetails, SampleCard, TaskDetails
+from gage_eval.report.details import (
+    KINDS,
+    Bin,
+    Comparison,
+    Kind,
+    KindOfAnswer,
+    Message,
+    RunDetails,
+    SampleCard,
+    TaskDetails,
+)
 from gage_eval.report.summary import format_value
 from gage_eval.runs.record import RunRecord
 from gage_eval.runs.results.explain import explain
-from gage_eval.runs.results.outcomes import Measure, outcome_mask
+from gage_eval.runs.results.outcomes import Measure, answer_kinds
 from gage_eval.runs.results.reading import TaskReader
 from gage_eval.runs.results.rows import SampleRow, read_part, verdict_name
 from gage_eval.scoring.metrics.scale import Scale
@@ -113,7 +123,7 @@ class _Scan:
 
     def __init__(self, task: TaskReader, measure: Measure | None) -> None:
         self._task, self._measure = task, measure
-        self._judges = measure is not None and measure.passes is not None
+        self._judges = True
         self._tables: list[tuple[_Array, _Array, _Array]] = []
         self._texts_read = 0
         self.counts_characters = False
@@ -125,8 +135,7 @@ class _Scan:
     @property
     def kinds(self) -> list[Kind]:
         """The kinds that occur, in the order of the report."""
-        order: tuple[Kind, ...] = (*_STATUS_KINDS, "unparsed", "unscored", "wrong", "right", "lowest", "highest")
-        return [kind for kind in order if self.counts.get(kind)]
+        return [kind for kind in KINDS if self.counts.get(kind)]
 
     def read(self, part: int) -> None:
         """Look at the answers of a part."""
@@ -159,42 +168,21 @@ class _Scan:
 
     def _sort(self, part: int, table: pa.Table, values: _Array) -> None:
         """Give each answer its kind; an answer of several kinds counts under the first."""
-        taken = np.zeros(table.num_rows, dtype=bool)
-        status = table["status"]
-        for kind in _STATUS_KINDS:
-            taken |= self._take(kind, part, table, _mask(pc.equal(status, kind)) & ~taken)
-        for kind in ("unparsed", "unscored"):
-            equal = pc.fill_null(pc.equal(table["score_status"], kind), fill_value=False)
-            taken |= self._take(kind, part, table, _mask(equal) & ~taken)
-        if self._measure is None:
-            return
-        scored = _mask(pc.fill_null(pc.equal(table["score_status"], "scored"), fill_value=False)) & ~taken
-        scored &= ~np.isnan(values)
-        sign = -1.0 if self._measure.scale.higher_is_better is False else 1.0
-        wrong = self._wrong(table)
-        if wrong is None:
-            self._take("lowest", part, table, scored, sign * values)
-            self._take("highest", part, table, scored, -sign * values)
-        else:
-            self._take("wrong", part, table, scored & wrong, sign * values)
-            self._take("right", part, table, scored & ~wrong, -sign * values)
+        kinds = answer_kinds(table, self._measure, judged=self._judges)
+        sign = -1.0 if self._measure is not None and self._measure.scale.higher_is_better is False else 1.0
+        ranks = {"wrong": sign * values, "right": -sign * values}
+        for kind in pc.unique(kinds).to_pylist():
+            mask = _mask(pc.equal(kinds, kind))
+            if kind in KINDS:
+                self._take(kind, part, table, mask, ranks.get(kind, np.zeros(table.num_rows)))
+            elif kind == "scored" and self._measure is not None:
+                self._judges = False
+                self._take("lowest", part, table, mask, ranks["wrong"])
+                self._take("highest", part, table, mask, ranks["right"])
 
-    def _wrong(self, table: pa.Table) -> _Array | None:
-        if not self._judges:
-            return None
-        try:
-            return _mask(outcome_mask("wrong", table, self._measure))
-        except InputError:  # nothing says which value is right
-            self._judges = False
-            return None
-
-    def _take(self, kind: Kind, part: int, table: pa.Table, mask: _Array, ranks: _Array | None = None) -> _Array:
-        count = int(mask.sum())
-        if count:
-            self.counts[kind] = self.counts.get(kind, 0) + count
-            chosen = np.zeros(count) if ranks is None else ranks[mask]
-            self.kept.setdefault(kind, _Kept()).add(part, chosen, table.filter(pa.array(mask)))
-        return mask
+    def _take(self, kind: Kind, part: int, table: pa.Table, mask: _Array, ranks: _Array) -> None:
+        self.counts[kind] = self.counts.get(kind, 0) + int(mask.sum())
+        self.kept.setdefault(kind, _Kept()).add(part, ranks[mask], table.filter(pa.array(mask)))
 
 
 def _mask(column: pa.ChunkedArray) -> _Array:

@@ -1,0 +1,129 @@
+"""The templates of our pages, report.html and the viewer's, with the filters that both use."""
+
+import math
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gage_eval.report import charts
+from gage_eval.report.charts import Svg
+from gage_eval.report.console import score_text
+from gage_eval.report.details import KINDS, ComparedTask, Tone, folded, trimmed
+from gage_eval.report.summary import GroupScore, MetricSummary, format_value, p_text, signed_text
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+    from jinja2.bccache import Bucket, BytecodeCache
+
+STYLE_FILE = Path(__file__).parent / "templates" / "report.css"
+"""The stylesheet; the viewer begins with it too."""
+
+VERDICT_TONES: Mapping[str, Tone] = {"regressed": "bad", "improved": "good", "passed": "good", "inconclusive": "warn"}
+
+_LONGEST_TEXT = 160
+
+
+def page_environment(folder: Path, **filters: Callable[..., Any]) -> "Environment":
+    """The templates of a folder.
+
+    Args:
+        folder: of the templates.
+        filters: those of these pages alone, by name.
+    """
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    environment = Environment(
+        loader=FileSystemLoader(folder),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        bytecode_cache=_compiled(),
+    )
+    environment.filters.update(
+        change=change_chip,
+        change_ends=_change_ends,
+        change_tone=change_tone,
+        clip=lambda text, limit=_LONGEST_TEXT: trimmed(str(text), limit),
+        ends=ends_text,
+        folded=folded,
+        interval=charts.interval,
+        marked=marked,
+        number=lambda count: f"{count:,}",
+        p=p_text,
+        score=score_text,
+        shares=kind_shares,
+        signed=signed_text,
+        strip=charts.strip,
+        value=_finite,
+        **filters,
+    )
+    return environment
+
+
+def kind_shares(kinds: Mapping[str, int]) -> list[tuple[str, str, float]]:
+    """Counts of answers by kind as the shares of a strip, the good ones first.
+
+    Where nothing says what is right, the same answers are the lowest and the highest: they are one share.
+    """
+    known = [(kind, KINDS[kind][0]) for kind in reversed(list(KINDS)) if kind in kinds and kind != "lowest"]
+    return [("scored" if kind == "highest" else kind, tone, float(kinds[kind])) for kind, tone in known]
+
+
+def ends_text(score: MetricSummary | GroupScore) -> str:
+    """Both ends of the 95 % interval."""
+    return " … ".join(map(format_value, score.ends or (None,)))
+
+
+def change_tone(task: ComparedTask) -> Tone:
+    """That of the gate's verdict; without one, ``plain`` unless the interval of the difference leaves out 0."""
+    if task.low is None or task.high is None or task.low <= 0 <= task.high:
+        return VERDICT_TONES.get(task.verdict, "plain")
+    return VERDICT_TONES.get(task.verdict, "good" if task.low > 0 else "bad")
+
+
+def marked(answer: str, extracted: str | None) -> Svg:
+    """The answer with the last place of what was read out of it."""
+    from markupsafe import escape
+
+    at = answer.rfind(extracted) if extracted else -1
+    if extracted is None or at < 0:
+        return Svg(escape(answer))
+    end = at + len(extracted)
+    return Svg(f"{escape(answer[:at])}<mark>{escape(extracted)}</mark>{escape(answer[end:])}")
+
+
+def change_chip(task: ComparedTask) -> Svg:
+    """The change as a chip: red for a loss beyond chance, green for a gain."""
+    from markupsafe import escape
+
+    text = escape(f"{signed_text(task.difference)} {task.verdict}".strip())
+    return Svg(f'<span class="chip {change_tone(task)}">{text}</span>')
+
+
+def _change_ends(task: ComparedTask) -> str:
+    return "–" if task.low is None or task.high is None else f"{signed_text(task.low)} … {signed_text(task.high)}"
+
+
+def _finite(value: float | None) -> str:
+    return "–" if value is None or not math.isfinite(value) else format_value(value)
+
+
+def _compiled() -> "BytecodeCache | None":
+    """Where Jinja keeps compiled templates: a folder that only this user can write, or nothing where there is none.
+
+    To compile them takes 50 ms of a run that may take one second.
+    """
+    from jinja2.bccache import FileSystemBytecodeCache
+
+    class Cache(FileSystemBytecodeCache):
+        def dump_bytecode(self, bucket: "Bucket") -> None:
+            # A full disk must not cost the report.
+            with suppress(OSError):
+                super().dump_bytecode(bucket)
+
+    try:
+        return Cache()
+    except (OSError, RuntimeError):
+        return None
