@@ -200,6 +200,8 @@ def settle(api_url: str, runs: Iterable[StoredRun]) -> None:
 def deploy(api_url: str, options: "DeployOptions", tell: Callable[[str], None]) -> "list[Deployed]":
     """Bring all deployments to the server of an API. Those that are the same already stay untouched.
 
+    Runs that were lost while the server was away are resumed.
+
     Args:
         api_url: the API.
         options: what is brought.
@@ -215,7 +217,7 @@ def deploy(api_url: str, options: "DeployOptions", tell: Callable[[str], None]) 
         from flows.api import patient_client
         from flows.automations import ensure_automations
         from flows.deploy import deploy_all, nightly_deployment
-        from flows.lost_runs import lost_run_automations
+        from flows.lost_runs import lost_run_automations, resume_lost
         from flows.night_automations import check_addresses, night_automations
     from gage_eval.local.deployments import all_deployments
 
@@ -239,7 +241,10 @@ def deploy(api_url: str, options: "DeployOptions", tell: Callable[[str], None]) 
                     there = client.read_deployment_by_name(f"nightly/{slug(night.asked.name)}")
                     night.keep(scrub(api_url), deployment_id=str(there.id), flow_id=str(there.flow_id))
                 automations |= night_automations(client, night.asked, dry_run=options.dry_run)
-            return [*done, *ensure_automations(client, automations, dry_run=options.dry_run)]
+            done += ensure_automations(client, automations, dry_run=options.dry_run)
+            if not options.dry_run:
+                resume_lost(client)
+            return done
     except GageError:
         raise
     except Exception as problem:

@@ -3,16 +3,29 @@
 A run that a night or a triage carries out is a flow run too. It is resumed by its night, so it ends as aborted.
 """
 
-from datetime import timedelta
+import socket
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
 
 from prefect.client.orchestration import SyncPrefectClient
+from prefect.client.schemas import State
+from prefect.client.schemas.filters import (
+    FlowFilter,
+    FlowFilterName,
+    FlowRunFilter,
+    FlowRunFilterState,
+    FlowRunFilterStateType,
+)
 from prefect.client.schemas.objects import FlowRun, StateType
+from prefect.client.schemas.sorting import FlowRunSort
 from prefect.events.actions import ChangeFlowRunState
 from prefect.events.schemas.automations import AutomationCore, EventTrigger, Posture
 from prefect.events.schemas.events import ResourceSpecification
-from prefect.states import Running
+from prefect.states import AwaitingRetry, Cancelled, Running
 
 from flows.states import ABORTED, CRASHED, END_NAMES, LOST
+from gage_eval.base.processes import born
 from gage_eval.local.deployments import INNER_FLOW, RESUMED_FLOWS, WATCHED_FLOWS
 
 # Prefect's engine sends them.
@@ -20,6 +33,12 @@ _HEARTBEAT = "prefect.flow-run.heartbeat"
 # A run is resumed this long after its crash. A worker reports a crash twice, and the second report must not end the
 # resumed run.
 _SETTLED_S = 10
+# What the worker's second report says.
+_SECOND_REPORT = "Flow run infrastructure exited"
+# The automation has resumed a crashed run by then, unless the server was gone.
+_NOT_RESUMED_S = 60
+_MOST = 200
+_RESUME = "gage-eval: resume crashed runs"
 _RESUMED = "Resumed, because it crashed."
 # A run that changes into one of these is not lost.
 _SIGNS = (*END_NAMES, "Cancelling", "TimedOut", "Suspended", "Paused", "AwaitingRetry", "Scheduled", "Pending")
@@ -38,12 +57,14 @@ def take_back(client: SyncPrefectClient, run: FlowRun) -> bool:
     """Set a run of this process to Running again if it was marked as lost. Returns whether it was.
 
     A server that was away for longer than it waits for heartbeats marks the runs that it knew when it is back. They are
-    resumed `_SETTLED_S` later. Until then, and until a worker takes the resumed run, the mark can be taken back.
+    resumed `_SETTLED_S` later. Until then, and until a worker takes the resumed run, the mark can be taken back. So can
+    the second report of a crash, which a busy worker sends when the resumed run is running already.
     """
     state = run.state
     is_marked = state is not None and state.is_crashed() and state.name in (LOST, ABORTED)
+    is_late = state is not None and state.is_crashed() and (state.message or "").startswith(_SECOND_REPORT)
     is_resumed = state is not None and state.is_scheduled() and state.message == _RESUMED
-    if not is_marked and not is_resumed:
+    if not is_marked and not is_late and not is_resumed:
         return False
     # A crashed run is resumed if it has started once. This must not count as a start, and Prefect does not count that a
     # run goes on after a pause.
@@ -51,6 +72,46 @@ def take_back(client: SyncPrefectClient, run: FlowRun) -> bool:
     # A run that was lost has ended: without force the server would keep its state.
     client.set_flow_run_state(run.id, Running(message="It was not lost: its process is alive."), force=True)
     return True
+
+
+def resume_lost(client: SyncPrefectClient) -> None:
+    """Resume the runs that crashed, or whose process on this machine is gone, and that no automation has resumed.
+
+    A server that was away does not see an end in time, and Prefect's automations do not look back. As they do, this
+    resumes a run once. It resumes none when the automation is switched off.
+    """
+    if not any(one.enabled for one in client.read_automations_by_name(_RESUME)):
+        return
+    kinds = [StateType.RUNNING, StateType.PENDING, StateType.CANCELLING, StateType.CRASHED]
+    runs = client.read_flow_runs(
+        flow_filter=FlowFilter(name=FlowFilterName(any_=list(RESUMED_FLOWS))),
+        flow_run_filter=FlowRunFilter(state=FlowRunFilterState(type=FlowRunFilterStateType(any_=kinds))),
+        sort=FlowRunSort.START_TIME_DESC,
+        limit=_MOST,
+    )
+    for run in runs:
+        state = run.state
+        if state is None or run.deployment_id is None or not _is_over(run, state):
+            continue
+        if state.is_cancelling():
+            client.set_flow_run_state(run.id, Cancelled(message="The process of the run is gone."), force=True)
+        elif run.run_count <= 1:
+            client.set_flow_run_state(run.id, AwaitingRetry(message=_RESUMED), force=True)
+
+
+def _is_over(run: FlowRun, state: State[Any]) -> bool:
+    """Whether a run has crashed and is left so, or its process is gone and nobody has reported it."""
+    if state.is_crashed():
+        age = datetime.now(UTC) - state.timestamp
+        return run.run_count == 1 and state.name in (CRASHED, LOST) and age > timedelta(seconds=_NOT_RESUMED_S)
+    host, _, pid = (run.infrastructure_pid or "").rpartition(":")
+    if host != socket.gethostname() or not pid.isdecimal():
+        return False
+    try:
+        # After a restart of the machine, another process may have the number.
+        return b"prefect" not in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return born(int(pid)) == 0
 
 
 def _mark(lost_after_s: int) -> AutomationCore:
@@ -98,7 +159,7 @@ def _resume() -> AutomationCore:
     # A crashed run has ended: without force the server would keep its state.
     state = ChangeFlowRunState(state=StateType.SCHEDULED, name="AwaitingRetry", message=_RESUMED, force=True)
     return AutomationCore(
-        name="gage-eval: resume crashed runs",
+        name=_RESUME,
         description="Resumes a run that has crashed, once. Finished stages and all answers in the store are kept.",
         trigger=EventTrigger(
             posture=Posture.Proactive,

@@ -33,19 +33,20 @@ def start(
     from gage_eval.local.deployments import AUTOMATION, POOL
     from gage_eval.runs.options import Locations
 
-    running, fresh = server.start(port=port)
-    # Runs whose server was gone at their end, or whose process was killed, have not been reported yet.
-    launch.settle_newest(Locations.at())
-    state = "started" if fresh else "already running"
-    print(f"Prefect server {state}: {running.url}", flush=True)
-    print(f"The UI asks for this login once: {server.login()}", flush=True)
-    if not no_worker:
-        deployed = [one for one in launch.deploy(running.api_url) if one.pool != AUTOMATION]
-        state = "started" if server.start_worker(running, POOL) else "already running"
-        print(f"Worker {state}: it runs the {len(deployed)} deployments of the UI in this folder.")
-    if not no_viewer:
-        viewer, fresh = viewer_service.start(server.HOME, viewer_port)
-        print(f"Viewer {'started' if fresh else 'already running'}: {viewer.link(server.HOME)}", flush=True)
+    with server.one_at_a_time(port=port):
+        running, fresh = server.start(port=port)
+        # Runs whose server was gone at their end, or whose process was killed, have not been reported yet.
+        launch.settle_newest(Locations.at())
+        state = "started" if fresh else "already running"
+        print(f"Prefect server {state}: {running.url}", flush=True)
+        print(f"The UI asks for this login once: {server.login()}", flush=True)
+        if not no_worker:
+            deployed = [one for one in launch.deploy(running.api_url) if one.pool != AUTOMATION]
+            state = "started" if server.start_worker(running, POOL) else "already running"
+            print(f"Worker {state}: it runs the {len(deployed)} deployments of the UI in this folder.")
+        if not no_viewer:
+            viewer, fresh = viewer_service.start(server.HOME, viewer_port)
+            print(f"Viewer {'started' if fresh else 'already running'}: {viewer.link(server.HOME)}", flush=True)
     print("Stop it: gage server stop")
 
 

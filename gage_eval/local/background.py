@@ -22,10 +22,11 @@ _LOG_TAIL = 12
 
 
 class Process(BaseModel):
-    """The record of a background process, the leader of its group.
+    """The record of a background process.
 
     Attributes:
         pid: its process id.
+        group: its process group, which is ended with it. Its leader may be a process that keeps it running.
         born: start of that process in clock ticks since boot, so that another process with the same pid is not taken
             for it.
     """
@@ -33,6 +34,7 @@ class Process(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     pid: int
+    group: int
     born: int
 
 
@@ -74,10 +76,14 @@ class Service(Generic[P]):
         """The file of its output."""
         return home / f"{self.stem}.log"
 
+    def record(self, home: Path) -> Path:
+        """The file of its record."""
+        return home / f"{self.stem}.json"
+
     def find(self, home: Path) -> P | None:
         """The running process; None without a record, with a damaged one, or when it has ended."""
         try:
-            process = self.kind.model_validate_json(self._record(home).read_bytes())
+            process = self.kind.model_validate_json(self.record(home).read_bytes())
         except (FileNotFoundError, NotADirectoryError, ValidationError):
             return None
         return process if _is_alive(process) else None
@@ -101,8 +107,8 @@ class Service(Generic[P]):
             child = subprocess.Popen(  # noqa: S603  # our own interpreter, our own arguments
                 command, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, start_new_session=True, env=env
             )
-        process = self.kind(pid=child.pid, born=born(child.pid), **values)
-        self._record(home).write_text(process.model_dump_json(), encoding="utf-8")
+        process = self.kind(pid=child.pid, group=child.pid, born=born(child.pid), **values)
+        self.record(home).write_text(process.model_dump_json(), encoding="utf-8")
         try:
             self._wait(child, ready, self.log(home))
         except BaseException:
@@ -118,21 +124,18 @@ class Service(Generic[P]):
             GageError: it does not end.
         """
         process = self.find(home)
-        self._record(home).unlink(missing_ok=True)
+        self.record(home).unlink(missing_ok=True)
         if process is None:
             return False
         for kind, limit in ((signal.SIGTERM, STOP_LIMIT_S), (signal.SIGKILL, 5.0)):
             with suppress(ProcessLookupError):
-                os.killpg(process.pid, kind)
+                os.killpg(process.group, kind)
             deadline = time.monotonic() + limit
             while time.monotonic() < deadline:
                 if not _is_alive(process):
                     return True
                 time.sleep(0.05)
         raise GageError(f"{self.name} (process {process.pid}) does not end; kill it by hand.")
-
-    def _record(self, home: Path) -> Path:
-        return home / f"{self.stem}.json"
 
     def _wait(self, child: "subprocess.Popen[bytes]", ready: Callable[[], bool], log: Path) -> None:
         deadline = time.monotonic() + self.start_limit_s

@@ -7,15 +7,19 @@ only who has its login, which is made at its first start.
 
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gage_eval.base.errors import InputError
+from gage_eval.base.files import locked
 from gage_eval.base.liveness import HEARTBEAT_S
 from gage_eval.base.ports import LOOPBACK, chosen_port
 from gage_eval.extend import allowed_code
 from gage_eval.local import restart_on_error
-from gage_eval.local.background import Process, Server, Service, kept_token
+from gage_eval.local.background import Server, Service, kept_token
 from gage_eval.local.viewer_service import VIEWER
 from gage_eval.models.client.health import answers
 
@@ -43,7 +47,29 @@ class Running(Server):
 
 
 SERVER = Service("the Prefect server", "server", Running, 240.0)
-WORKER = Service("the worker", "worker", Process, 120.0)
+# Its record has the port of the server that it asks for runs.
+WORKER = Service("the worker", "worker", Server, 120.0)
+
+
+@contextmanager
+def one_at_a_time(home: Path = HOME, port: int | None = None) -> Iterator[None]:
+    """Wait for other commands that start the services of this folder, and have them wait for this one.
+
+    Args:
+        home: the folder's PREFECT_HOME.
+        port: where a new server is to listen, as in `start`.
+
+    Raises:
+        InputError: the port is taken, which leaves nothing behind, or the folder cannot be written.
+    """
+    if find(home) is None:
+        chosen_port(port, PORT, "--port")
+    with ExitStack() as held:
+        try:
+            held.enter_context(locked(home / "start.lock"))
+        except OSError as error:
+            raise _not_writable(home, error) from error
+        yield
 
 
 def start(home: Path = HOME, port: int | None = None) -> tuple[Running, bool]:
@@ -68,9 +94,7 @@ def start(home: Path = HOME, port: int | None = None) -> tuple[Running, bool]:
         home.mkdir(parents=True, exist_ok=True)
         SERVER.log(home).touch()
     except OSError as error:
-        raise InputError(
-            f"{home} cannot be written ({error.strerror}): start the server in a folder that is yours."
-        ) from error
+        raise _not_writable(home, error) from error
     command = _prefect("server", "start", "--host", LOOPBACK, "--port", str(port))
     health = f"http://{LOOPBACK}:{port}/api/health"
     return SERVER.start(home, command, _environment(home, port), lambda: answers(health), port=port), True
@@ -78,6 +102,8 @@ def start(home: Path = HOME, port: int | None = None) -> tuple[Running, bool]:
 
 def start_worker(running: Running, pool: str, home: Path = HOME) -> bool:
     """Start the worker of this folder's server and wait until it looks for runs. False: it was running.
+
+    A worker that asks another port is stopped: the server is one that was started anew.
 
     Args:
         running: the server.
@@ -87,16 +113,19 @@ def start_worker(running: Running, pool: str, home: Path = HOME) -> bool:
     Raises:
         GageError: it ended, or did not start in time; the message has the end of its log.
     """
-    if WORKER.find(home) is not None:
+    worker = WORKER.find(home)
+    if worker is not None and worker.port == running.port:
         return False
+    WORKER.stop(home)
     log = WORKER.log(home)
     log.unlink(missing_ok=True)
     options = ("--pool", pool, "--type", "process", "--name", "gage", "--limit", str(RUNS_AT_ONCE))
     # It starts again when it ends with an error.
-    keeping = [sys.executable, "-P", restart_on_error.__file__, str(_WORKER_LIFE_S)]
+    keeping = [sys.executable, "-P", "-m", restart_on_error.__name__, str(_WORKER_LIFE_S), str(WORKER.record(home))]
     command = [*keeping, *_prefect("worker", "start", *options)]
     environment = _environment(home, running.port)
-    WORKER.start(home, command, environment, lambda: _READY in log.read_text(errors="replace"))
+    ready = partial(_says_it_is_ready, log)
+    WORKER.start(home, command, environment, ready, port=running.port)
     return True
 
 
@@ -149,6 +178,14 @@ def run_page(api_url: str | None, locations: "Locations", run_id: str, home: Pat
         return None
     viewer = VIEWER.find(home)
     return None if viewer is None else viewer.page_of(locations, run_id)
+
+
+def _not_writable(home: Path, error: OSError) -> InputError:
+    return InputError(f"{home} cannot be written ({error.strerror}): start the server in a folder that is yours.")
+
+
+def _says_it_is_ready(log: Path) -> bool:
+    return _READY in log.read_text(errors="replace")
 
 
 def _prefect(*arguments: str) -> list[str]:

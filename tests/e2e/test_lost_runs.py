@@ -8,6 +8,7 @@ from support.prefect import Prefect
 from support.runs import gage
 
 from gage_eval.base.liveness import LOST_AFTER_S
+from gage_eval.local import server
 
 pytestmark = pytest.mark.server
 
@@ -93,3 +94,34 @@ def test_deploying_changes_the_time_of_an_automation_and_leaves_it_switched_off(
     assert prefect.script(SWITCH) == [False, 90]
     gage(tmp_path, *deploy, env=prefect.env)
     assert prefect.script(SWITCH, "on") == [False, LOST_AFTER_S]
+
+
+GONE = """
+import json, socket, sys
+from prefect.client.orchestration import get_client
+from prefect.client.schemas.objects import State, StateType
+with get_client(sync_client=True) as client:
+    if len(sys.argv) > 1:
+        states = [state.name for state in client.read_flow_run_states(sys.argv[1])]
+        print(json.dumps(states))
+    else:
+        deployment = client.read_deployment_by_name("evaluate/evaluate")
+        pending = State(type=StateType.PENDING)
+        run = client.create_flow_run_from_deployment(deployment.id, parameters={"config": "gone"}, state=pending)
+        # No process has this number.
+        client.update_flow_run(run.id, infrastructure_pid=f"{socket.gethostname()}:{2**22 + 1}")
+        client.set_flow_run_state(run.id, State(type=StateType.RUNNING), force=True)
+        print(json.dumps(str(run.id)))
+"""
+
+
+def test_a_start_resumes_the_run_of_a_killed_machine_and_leaves_one_worker(prefect: Prefect) -> None:
+    run = prefect.script(GONE)
+    worker = server.WORKER.find(prefect.home)
+    assert worker is not None
+    assert f"Its worker is running (process {worker.pid})" in gage(prefect.folder, "server", "status").stdout
+    assert "restart_on_error" not in Path(f"/proc/{worker.pid}/cmdline").read_text()
+    assert "Worker already running" in gage(prefect.folder, "server", "start").stdout
+    assert server.WORKER.find(prefect.home) == worker
+    prefect.finished(run, runs=2)
+    assert "AwaitingRetry" in prefect.script(GONE, run)

@@ -6,19 +6,32 @@ import subprocess
 import sys
 from pathlib import Path
 
+from gage_eval.base.processes import born
 from gage_eval.local import restart_on_error
+from gage_eval.local.background import Process
 from tests.support.waiting import PATIENCE_S
 
 
 def _keep(script: str, folder: Path, at_least_s: float = 0.0) -> "subprocess.Popen[bytes]":
-    command = [sys.executable, "-P", restart_on_error.__file__, str(at_least_s), "/bin/sh", "-c", script]
-    return subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, start_new_session=True)
+    keeping = [sys.executable, "-P", "-m", restart_on_error.__name__, str(at_least_s), "worker.json"]
+    command = [*keeping, "/bin/sh", "-c", script]
+    kept = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, start_new_session=True)
+    record = Process(pid=kept.pid, group=kept.pid, born=born(kept.pid))
+    (folder / "worker.json").write_text(record.model_dump_json())
+    return kept
 
 
 def test_a_command_starts_again_until_it_ends_without_an_error(tmp_path: Path) -> None:
     kept = _keep("echo x >> starts; [ $(wc -l < starts) -ge 3 ]", tmp_path)
     assert kept.wait(PATIENCE_S) == 0
     assert (tmp_path / "starts").read_text() == "x\n" * 3
+
+
+def test_the_record_names_the_running_command_after_each_start(tmp_path: Path) -> None:
+    named = 'until grep -q ".pid.: $$," worker.json; do sleep 0.05; done; echo x >> starts'
+    kept = _keep(f"{named}; [ $(wc -l < starts) -ge 2 ]", tmp_path)
+    assert kept.wait(PATIENCE_S) == 0
+    assert (tmp_path / "starts").read_text() == "x\n" * 2
 
 
 def test_a_command_that_ends_at_its_start_is_not_started_again(tmp_path: Path) -> None:

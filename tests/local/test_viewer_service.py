@@ -72,7 +72,7 @@ def test_a_token_of_the_environment_is_used_and_not_kept(home: Path, monkeypatch
 
 
 def test_only_runs_that_the_viewer_shows_are_linked(home: Path) -> None:
-    serving = Viewer(pid=1, born=1, port=4280, runs=str(Path(".gage/runs").absolute()), own_token=True)
+    serving = Viewer(pid=1, group=1, born=1, port=4280, runs=str(Path(".gage/runs").absolute()), own_token=True)
     assert serving.page_of(Locations.at(), "a b") == "http://127.0.0.1:4280/runs/a%20b"
     assert serving.page_of(Locations.at(str(Path(".gage").absolute())), "a") is not None
     assert serving.page_of(Locations.at("other"), "a") is None
@@ -95,7 +95,7 @@ def test_the_commands_start_name_and_stop_it(
     gage: Gage,  # noqa: F811 - the fixture
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    prefect = server.Running(pid=1, born=1, port=4200)
+    prefect = server.Running(pid=1, group=1, born=1, port=4200)
     monkeypatch.setattr(server, "start", lambda port: (prefect, True))
     assert "Viewer" not in gage("server", "start", "--no-worker", "--no-viewer").out
     assert gage("server", "status", "--json").json["viewer"] is None
