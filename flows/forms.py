@@ -126,14 +126,14 @@ class ModelForm(Form, title="Model"):
         "block": "model_block",
     }
 
-    block: str | None = _of("model_block", "Block")
     name: str | None = _of("model", "Name")
     endpoint: Url | None = _of("endpoint")
-    engine: Engine | None = _of("engine")
-    key_block: str | None = _of("api_key_block", "Key block")
     key_variable: VariableName | None = _of("api_key_env", "Key variable")
+    key_block: str | None = _of("api_key_block", "Key block")
+    engine: Engine | None = _of("engine")
     path: str | None = _of("model_path", "Path")
     work_pool: str | None = _of("work_pool")
+    block: str | None = _of("model_block", "Block")
 
 
 class JudgeForm(Form, title="Judge"):
@@ -165,18 +165,24 @@ class DataForm(Form, title="Data"):
 
 
 class RunForm(Form, title="Run"):
-    """The run's name and how it is carried out."""
+    """How the run is carried out. Its name is the name of its flow run."""
 
-    OPTIONS: ClassVar[Mapping[str, str]] = {"name": "run_id"}
-
-    name: RunName | None = _of("run_id", "Name")
     concurrency: int | None = _of("concurrency")
-    refresh: tuple[Stage, ...] = _of("refresh")
     freshness: str | None = _of("freshness")
+    refresh: tuple[Stage, ...] = _of("refresh")
     overrides: tuple[str, ...] = _of("overrides")
     verify: bool = _of("verify")
-    resume: bool = _of("resume")
+    resume: RunName | None = Field(
+        None, title="Resume", description="Name of a run to resume: what it has computed is kept, and so is its name."
+    )
     only_errors: bool = _of("only_errors")
+
+    @classmethod
+    def of(cls, options: Mapping[str, Any]) -> Self:
+        return super().of({**options, "resume": options["run_id"] if options["resume"] else None})
+
+    def options(self) -> dict[str, Any]:
+        return {**super().options(), "resume": self.resume is not None, "run_id": self.resume}
 
 
 class StorageForm(Form, title="Storage"):
@@ -205,6 +211,15 @@ FORMS: Mapping[str, type[Form]] = {
     "storage": StorageForm,
 }
 MODEL, JUDGE, DATA, RUN, STORAGE = ModelForm(), JudgeForm(), DataForm(), RunForm(), StorageForm()
+
+# A command up to the next comma, or an option outside of one.
+_OPTION = re.compile(r"(?P<command>\bgage [^,]*)|--(?P<option>[a-z][a-z-]*)")
+# The field of each option: *Model › Name*.
+_FIELDS = {
+    form.OPTIONS.get(name, name): f"{parameter.capitalize()} › {field.title}"
+    for parameter, form in FORMS.items()
+    for name, field in form.model_fields.items()
+} | {"run_id": "Run Name", "set": "Run › Overrides"}
 
 SuiteName = Annotated[str, WithJsonSchema({"type": "string", "enum": sorted(suite_folders())})]
 
@@ -250,6 +265,15 @@ def options_of(config: str, text: str = "", **forms: Form) -> RunOptions:
     for form in forms.values():
         given |= form.options()
     return RunOptions.of(given)
+
+
+def in_words_of_forms(message: str) -> str:
+    """A message for people at a form: it names fields where the command line has options. Commands stay as they are."""
+
+    def field(match: re.Match[str]) -> str:
+        return match["command"] or _FIELDS.get((match["option"] or "").replace("-", "_"), match[0])
+
+    return _OPTION.sub(field, message)
 
 
 def suite_config(suite: str, version: str) -> str:

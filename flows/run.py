@@ -29,9 +29,9 @@ from tasks import STAGE_TASKS
 
 
 def run_name() -> str:
-    """Name of the flow run and of the run: the one of the form, else the name that the flow run has already."""
-    asked = RunForm.model_validate(runtime.flow_run.parameters.get("run", {})).name
-    name = asked or str(runtime.flow_run.name)
+    """Name of the flow run and of the run: that of the run to resume, else the name that the flow run has already."""
+    resumed = RunForm.model_validate(runtime.flow_run.parameters.get("run", {})).resume
+    name = resumed or str(runtime.flow_run.name)
     return name if is_name(name) else slug(name)
 
 

@@ -10,7 +10,7 @@ from prefect.client.schemas import State
 from prefect.logging import get_run_logger
 
 from flows.api import api_client
-from flows.forms import without_secrets
+from flows.forms import in_words_of_forms, without_secrets
 from flows.guard import load_only_what_is_allowed
 from flows.own import OwnRun
 from flows.states import end_state, without_traceback
@@ -41,11 +41,11 @@ def on_worker(function: Callable[P, State[Any]]) -> Callable[P, State[Any]]:
                 state = function(*args, **kwargs)
             except RunCancelled as error:
                 state = end_state(error)
+            except GageError as error:
+                _remove_secrets()
+                state = end_state(GageError(in_words_of_forms(str(error))))
             except Exception as error:  # noqa: BLE001 - becomes the flow run's state
-                if isinstance(error, GageError):
-                    _remove_secrets()
-                else:
-                    get_run_logger().error("an unexpected error", exc_info=error)
+                get_run_logger().error("an unexpected error", exc_info=error)
                 state = end_state(error)
         without_traceback(state)
         return state

@@ -15,7 +15,7 @@ class RunOptionsDict(TypedDict, total=False):
     Attributes:
         run_id: Name of the run; a new random name by default.
         store: The store of all results: a folder, s3://bucket/prefix, or, for a run at a Prefect API, block:NAME.
-        output_dir: The folder of all runs; <store>/runs by default.
+        output_dir: The folder of all runs; the folder runs of the store by default.
         max_samples: At most this many rows of each dataset.
         shuffle_seed: Shuffle the rows with this seed first, so that a limit draws from all of them.
         task_ids: Only these tasks.

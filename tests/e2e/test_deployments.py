@@ -134,8 +134,8 @@ def test_the_page_of_a_run_from_the_form_tells_its_story(
 ) -> None:
     config = write_config(tmp_path, endpoint.url, rows=160)
     own_store = {"store": str(prefect.folder / ".gage")}
-    form = _form(config, run={"name": "from-form", "concurrency": 8}, storage=own_store)
-    flow_run_id = prefect.submit("evaluate/evaluate", form)
+    form = _form(config, run={"concurrency": 8}, storage=own_store)
+    flow_run_id = prefect.submit("evaluate/evaluate", form, "from-form")
 
     moved: set[float] = set()
     while (run := prefect.flow_run(flow_run_id))["state"]["name"] not in ("Completed", "Failed"):
@@ -173,7 +173,7 @@ def test_the_page_of_a_run_from_the_form_tells_its_story(
 
 def test_cancel_in_the_ui_ends_a_run_of_the_worker(prefect: Prefect, tmp_path: Path, endpoint: MockEndpoint) -> None:
     config = write_config(tmp_path, endpoint.url, rows=600)
-    flow_run_id = prefect.submit("evaluate/evaluate", _form(config, run={"name": "cancelled-in-worker"}))
+    flow_run_id = prefect.submit("evaluate/evaluate", _form(config), "cancelled-in-worker")
     wait_for(
         lambda: prefect.running_stages(flow_run_id) == ["infer sums"] and endpoint.stats()["requests"] >= 20,
         "infer is under way",
@@ -206,7 +206,7 @@ def test_suspend_stops_a_run_in_the_midst_of_infer_and_resume_goes_on(
     prefect: Prefect, tmp_path: Path, endpoint: MockEndpoint
 ) -> None:
     config = write_config(tmp_path, endpoint.url, rows=300)
-    flow_run_id = prefect.submit("evaluate/evaluate", _form(config, run={"name": "suspended"}))
+    flow_run_id = prefect.submit("evaluate/evaluate", _form(config), "suspended")
     wait_for(lambda: endpoint.stats()["requests"] >= 20, "infer is under way")
 
     prefect.script(SUSPEND, flow_run_id)

@@ -51,17 +51,16 @@ def slow_endpoint() -> Iterator[MockEndpoint]:
         yield running
 
 
-def suite_form(endpoint: MockEndpoint, data: Path, name: str, rows: int = ROWS) -> dict[str, Any]:
+def suite_form(endpoint: MockEndpoint, data: Path, rows: int = ROWS) -> dict[str, Any]:
     """What the form of the suite sends."""
     return {
         "model": {"name": "mock", "endpoint": endpoint.url},
         "data": {"samples": rows, "folder": str(data)},
-        "run": {"name": name},
     }
 
 
-def evaluate_form(config: Path, name: str) -> dict[str, Any]:
-    return {"config": str(config), "run": {"name": name}}
+def evaluate_form(config: Path) -> dict[str, Any]:
+    return {"config": str(config)}
 
 
 def completed(cluster: Cluster, run_id: str) -> dict[str, Any]:
@@ -96,7 +95,7 @@ def test_a_suite_from_its_form_is_computed_once_and_then_cached(
     cluster: Cluster, gsm8k: Path, endpoint: MockEndpoint
 ) -> None:
     begin = cluster.log_size()
-    first = completed(cluster, cluster.submit("suite/gsm8k", suite_form(endpoint, gsm8k, "first")))
+    first = completed(cluster, cluster.submit("suite/gsm8k", suite_form(endpoint, gsm8k), "first"))
     assert first["work_pool_name"] == "local"
     states = cluster.states(first["id"])
     # The worked examples have a load and a standardize of their own.
@@ -108,7 +107,7 @@ def test_a_suite_from_its_form_is_computed_once_and_then_cached(
     assert Store.open(str(cluster.store), read_only=True).artifact(responses).table().num_rows == ROWS
     assert list((cluster.store / "artifacts" / responses).glob("*.parquet"))
 
-    second = completed(cluster, cluster.submit("suite/gsm8k", suite_form(endpoint, gsm8k, "second")))
+    second = completed(cluster, cluster.submit("suite/gsm8k", suite_form(endpoint, gsm8k), "second"))
     assert set(cluster.states(second["id"]).values()) == {CACHED}
     assert endpoint.stats()["requests"] == ROWS
     assert cluster.errors(begin) == []
@@ -151,7 +150,7 @@ def test_a_cancelled_run_ends_soon_and_a_retry_asks_only_for_the_rest(
     cluster: Cluster, tmp_path: Path, slow_endpoint: MockEndpoint
 ) -> None:
     config = write_config(tmp_path, slow_endpoint.url, rows=300, backend={"max_concurrency": IN_FLIGHT})
-    run_id = cluster.submit("evaluate/evaluate", evaluate_form(config, "cancelled"))
+    run_id = cluster.submit("evaluate/evaluate", evaluate_form(config), "cancelled")
     wait_for(lambda: slow_endpoint.stats()["requests"] > 60, "some rows are asked")
 
     cluster.cancel(run_id)
@@ -172,7 +171,7 @@ def test_a_killed_run_is_resumed_once_and_its_retry_loses_nothing(
     cluster: Cluster, tmp_path: Path, slow_endpoint: MockEndpoint
 ) -> None:
     config = write_config(tmp_path, slow_endpoint.url, rows=300, backend={"max_concurrency": IN_FLIGHT})
-    run_id = cluster.submit("evaluate/evaluate", evaluate_form(config, "killed"))
+    run_id = cluster.submit("evaluate/evaluate", evaluate_form(config), "killed")
     for times in (1, 2):
         wait_for(lambda times=times: slow_endpoint.stats()["requests"] > times * 60, "some rows are asked")
         assert cluster.flow_run(run_id)["run_count"] == times, "a killed run is resumed by itself"
@@ -196,7 +195,7 @@ def test_a_run_of_a_lost_node_is_resumed_by_the_worker_of_another_pool(
 ) -> None:
     config = write_config(tmp_path, slow_endpoint.url, rows=300, backend={"max_concurrency": IN_FLIGHT})
     on_h100 = cluster.deploy_on("h100", "evaluate/evaluate")
-    lost = cluster.submit(on_h100, evaluate_form(config, "lost"))
+    lost = cluster.submit(on_h100, evaluate_form(config), "lost")
     wait_for(lambda: slow_endpoint.stats()["requests"] > 60, "some rows are asked")
     cluster.workers["h100"].kill_all()
     cluster.workers["h100"].start()
@@ -204,7 +203,7 @@ def test_a_run_of_a_lost_node_is_resumed_by_the_worker_of_another_pool(
 
     # Otherwise it would be resumed by itself later (`test_recovery`).
     cluster.cancel(lost)
-    again = {"config": str(config), "run": {"name": "lost", "resume": True}}
+    again = {"config": str(config), "run": {"resume": "lost"}}
     assert slow_endpoint.stats()["requests"] == asked, "nothing of the node is left that asks"
     done = completed(cluster, cluster.submit("evaluate/evaluate", again))
     assert done["work_pool_name"] == "local"
@@ -219,7 +218,7 @@ def test_two_workers_with_one_key_compute_it_once(
     config = write_config(tmp_path, slow_endpoint.url, rows=100, backend={"max_concurrency": IN_FLIGHT})
     deployments = ("evaluate/evaluate", cluster.deploy_on("h100", "evaluate/evaluate"))
     ids = [
-        cluster.submit(deployment, evaluate_form(config, f"twin-{number}"))
+        cluster.submit(deployment, evaluate_form(config), f"twin-{number}")
         for number, deployment in enumerate(deployments)
     ]
     pools = {completed(cluster, run_id)["work_pool_name"] for run_id in ids}
@@ -235,7 +234,7 @@ def test_twenty_runs_eight_at_a_time_leave_no_error_in_the_servers_log(
     begin = cluster.log_size()
     names = [f"crowd-{number}" for number in range(20)]
     ids = [
-        cluster.submit("suite/gsm8k", suite_form(endpoint, gsm8k, name, 20 + number))
+        cluster.submit("suite/gsm8k", suite_form(endpoint, gsm8k, 20 + number), name)
         for number, name in enumerate(names)
     ]
     most = 0
@@ -255,7 +254,7 @@ def test_a_run_goes_on_while_server_and_database_restart(
     cluster: Cluster, tmp_path: Path, slow_endpoint: MockEndpoint
 ) -> None:
     config = write_config(tmp_path, slow_endpoint.url, rows=600, backend={"max_concurrency": IN_FLIGHT})
-    run_id = cluster.submit("evaluate/evaluate", evaluate_form(config, "restarted"))
+    run_id = cluster.submit("evaluate/evaluate", evaluate_form(config), "restarted")
     wait_for(lambda: slow_endpoint.stats()["requests"] > 60, "some rows are asked")
     for service in (cluster.server, cluster.database):
         service.stop()

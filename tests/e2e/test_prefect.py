@@ -82,11 +82,9 @@ def test_a_worker_runs_the_deployment_and_a_retry_resumes_from_cached_stages(pre
     port = url.split(":")[2].split("/")[0]
     quick = {"max_attempts": 2, "max_elapsed_s": 2.0}
     config = write_config(workplace, url, rows=30, backend=quick)
-    parameters = {
-        "config": str(config), "storage": {"store": str(workplace / ".gage")}, "run": {"name": "e2e-worker"},
-    }  # fmt: skip
+    parameters = {"config": str(config), "storage": {"store": str(workplace / ".gage")}}
 
-    run = prefect.finished(prefect.submit("evaluate/evaluate", parameters))
+    run = prefect.finished(prefect.submit("evaluate/evaluate", parameters, "e2e-worker"))
 
     assert (run["name"], run["state_type"]) == ("e2e-worker", "FAILED")
     assert "0 of 30 responses are kept" in run["state"]["message"]

@@ -41,7 +41,7 @@ class Victim:
         config = write_config(
             folder, endpoint.url, rows=ROWS, name=f"{name}.yaml", backend={"max_concurrency": IN_FLIGHT}
         )
-        self.id = cluster.submit(deployment, {"config": str(config), "run": {"name": name}})
+        self.id = cluster.submit(deployment, {"config": str(config)}, name)
         wait_for(lambda: endpoint.stats()["requests"] > 60, "some rows are asked")
         record = json.loads((cluster.store / "runs" / name / "run.json").read_text())
         self.pid = int(record["process"]["pid"])

@@ -15,7 +15,7 @@ from prefect.utilities.schema_tools.validation import validate
 
 import gage_eval
 from flows.evaluate import evaluate
-from flows.forms import FORMS, Engine, Form, options_of, parameters_of, suite_config
+from flows.forms import FORMS, Engine, Form, in_words_of_forms, options_of, parameters_of, suite_config
 from flows.suite import suite
 from gage_eval.base.errors import InputError
 from gage_eval.base.stages import Stage
@@ -99,7 +99,9 @@ def test_the_forms_have_every_option_once_with_its_text_and_default() -> None:
         for form in FORMS.values()
         for name, field in form.model_json_schema()["properties"].items()
     }
-    assert shown.keys() == FIELDS.keys() - {"config", "text"}
+    # The name of the run is that of the flow run, except for one to resume.
+    assert shown.keys() == FIELDS.keys() - {"config", "text", "run_id"}
+    del shown["resume"]
     for name, (declared, field) in shown.items():
         assert field["description"] == FIELDS[name].description
         assert declared.default == FIELDS[name].default
@@ -141,7 +143,7 @@ def test_the_form_offers_choices_and_checks_values() -> None:
         {"suite": "gsm8k", "data": {"samples": "few"}},
         {"suite": "gsm8k", "model": {"endpoint": "my-server:8000"}},
         {"suite": "gsm8k", "model": {"engine": "vlm"}},
-        {"suite": "gsm8k", "run": {"name": "my run"}},
+        {"suite": "gsm8k", "run": {"resume": "my run"}},
         {"suite": "gsm8k", "run": {"refresh": ["inferr"]}},
         {"suite": "gsm8k", "run": {"speed": 1}},
     ],
@@ -152,6 +154,23 @@ def test_the_server_refuses_a_wrong_value_before_anything_starts(parameters: dic
     validate({"suite": "gsm8k", "model": {"endpoint": "http://h/v1"}}, schema, raise_on_error=True)
     with pytest.raises(SchemaError):
         validate(parameters, schema, raise_on_error=True)
+
+
+def test_what_most_runs_need_comes_first_and_nothing_is_read_as_html() -> None:
+    names = {name: list(form.model_fields) for name, form in FORMS.items()}
+    assert [names["model"][:3], names["data"][:1], names["run"][:1]] == [
+        ["name", "endpoint", "key_variable"], ["samples"], ["concurrency"]
+    ]  # fmt: skip
+    assert not [
+        field for form in FORMS.values() for field in form.model_fields.values() if "<" in str(field.description)
+    ]
+
+
+def test_messages_name_the_fields_of_the_form_and_leave_commands_as_they_are() -> None:
+    said = "name it with --model, and its server with --endpoint URL"
+    assert in_words_of_forms(said) == "name it with Model › Name, and its server with Model › Endpoint URL"
+    said = "Resume it: gage resume a --store s, or choose another --run-id."
+    assert in_words_of_forms(said) == "Resume it: gage resume a --store s, or choose another Run Name."
 
 
 def test_a_field_that_was_cleared_in_the_ui_is_not_given() -> None:
@@ -185,6 +204,7 @@ def test_the_parameters_of_a_flow_run_stand_for_its_options(config: str, flow: s
     made = parameters_of(options)
     assert made[0] == flow
     assert _options(*made) == options
+    assert made[1]["run"]["resume"] == "first"
     least = parameters_of(RunOptions.of({"config": config, "text": text}))
     assert _options(*least) == RunOptions.of({"config": config, "text": text})
     validate(

@@ -97,13 +97,18 @@ class Prefect:
                 time.sleep(1)
         raise AssertionError("the last attempt returns or raises")
 
-    def submit(self, deployment: str, parameters: Mapping[str, Any]) -> str:
+    def submit(self, deployment: str, parameters: Mapping[str, Any], name: str | None = None) -> str:
         """Start a deployment (``flow/name``), as its form in the UI does. Returns the id of the flow run.
+
+        Args:
+            deployment: its name.
+            parameters: what is filled in.
+            name: of the flow run; a random one by default.
 
         Raises:
             urllib.error.HTTPError: the server refuses the parameters.
         """
-        body = {"parameters": parameters, "state": {"type": "SCHEDULED"}}
+        body = {"parameters": parameters, "state": {"type": "SCHEDULED"}} | ({} if name is None else {"name": name})
         return str(self.api("POST", f"/deployments/{self.deployment(deployment)['id']}/create_flow_run", body)["id"])
 
     def cancel(self, flow_run_id: str) -> None:
