@@ -47,6 +47,34 @@ def test_wrong_answers_as_json_have_question_request_answer_reference_and_score(
     assert first["sent"][0]["messages"][0]["content"] == "0 + 1 = ?"
 
 
+def test_a_wrong_tool_call_is_shown_beside_the_expected_one(gage: Gage, workspace: Path) -> None:
+    def call(city: str) -> dict[str, Any]:
+        function = {"name": "weather", "arguments": orjson.dumps({"city": city}).decode()}
+        return {"role": "assistant", "tool_calls": [{"id": "1", "type": "function", "function": function}]}
+
+    record = {
+        "id": "a",
+        "messages": [{"role": "user", "content": "How is it in Rome?"}],
+        "tools": [{"type": "function", "function": {"name": "weather"}}],
+        "golden_trajectories": [[call("Rome")]],
+    }
+    (workspace / "rows.jsonl").write_bytes(orjson.dumps(record))
+    answer = {"tool_calls": call("Oslo")["tool_calls"]}
+    (workspace / "models.py").write_text(f"class Model:\n    def generate(self, request):\n        return {answer}\n")
+    backend = {"file_path": "models.py", "class_name": "Model"}
+    write_config(
+        workspace,
+        datasets=[{"dataset_id": "trips", "params": {"path": "rows.jsonl", "preprocess": "agent"}}],
+        backends=[{"backend_id": "model", "type": "custom_script", "config": backend}],
+        metrics=["tool_call_match"],
+    )
+    gage("run", "mine.yaml", "--inline", "--run-id", "first")
+    line = gage("show", "first", "--wrong").out.splitlines()[1]
+    assert line.startswith('a  expected weather {"city":"Rome"} ')
+    assert line.endswith('from "weather {"city":"Oslo"}"')
+    assert 'expected\n  weather {"city":"Rome"}\n' in gage("show", "first", "--sample", "a").out
+
+
 def test_another_metric_may_decide(gage: Gage, workspace: Path) -> None:
     write_config(workspace, **answering("1 2 3 4 5"))
     gage("run", "mine.yaml", "--inline", "--run-id", "first")

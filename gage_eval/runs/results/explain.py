@@ -11,6 +11,7 @@ from gage_eval.data.sample.rules import content_text
 from gage_eval.runs.results.outcomes import Measure, Outcome, RowFilter, outcome_mask
 from gage_eval.runs.results.reading import TaskReader
 from gage_eval.runs.results.rows import SampleRow
+from gage_eval.scoring.metrics.trajectories import calls_text
 
 _SHOWN_OUTCOMES: tuple[Outcome, ...] = ("unparsed", "truncated")
 
@@ -38,8 +39,8 @@ class ExplainedAnswer:
         row: the sample with all its stored data.
         replicate: which repetition of the sample.
         question: text of the sample's last user message, media as their type in brackets.
-        expected: the label, else the references; None without both.
-        answer: the model's answer.
+        expected: as `expected_of` gives it.
+        answer: the model's answer; of one without text the tools that it calls, with their arguments.
         status: of the response: ok, truncated, refused, error or skipped.
         extracted: what the metric extracted from the answer.
         score_status: scored, unparsed or unscored; None without a score.
@@ -118,7 +119,7 @@ def explain(row: SampleRow, response: dict[str, Any], measure: Measure | None) -
         replicate,
         question_of(row.sample),
         expected_of(row.sample),
-        response.get("answer"),
+        response.get("answer") or _called(response) or response.get("answer"),
         response["status"],
         score.get("extracted"),
         score.get("status"),
@@ -139,13 +140,22 @@ def question_of(sample: dict[str, Any]) -> str:
 
 
 def expected_of(sample: dict[str, Any]) -> str | None:
-    """A sample's reference as text: its label, else its references; None without both."""
+    """A sample's reference as text: its label, else its references, else the calls of its golden trajectories.
+
+    None without any.
+    """
     label = resolve("label", sample=sample)
     targets = resolve("targets", sample=sample)
     several = [str(target) for target in targets] if isinstance(targets, list) else []
     if sample.get("label") is None and len(several) > 1:
         return " | ".join(several)
-    return None if label is MISSING or label is None else str(label)
+    if label is not MISSING and label is not None:
+        return str(label)
+    return " | ".join(filter(None, map(calls_text, sample.get("golden_trajectories") or ()))) or None
+
+
+def _called(response: dict[str, Any]) -> str:
+    return calls_text(response.get("turns") or [{"tool_calls": response.get("tool_calls")}])
 
 
 def _failure(row: SampleRow, response: dict[str, Any]) -> str | None:

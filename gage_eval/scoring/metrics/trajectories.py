@@ -39,6 +39,14 @@ def read_steps(messages: JsonValue) -> list[list[Call]]:
     return steps
 
 
+def calls_text(messages: JsonValue) -> str:
+    """The calls of messages or turns for people, as ``weather {"city":"Rome"}``; empty without any in a known form."""
+    try:
+        return "; ".join(f"{call.name} {call.arguments}" for step in read_steps(messages) for call in step)
+    except ValueError:
+        return ""
+
+
 def shared(first: Sequence[Call], second: Sequence[Call]) -> int:
     """How many calls both lists share; repeated calls count as often as they occur in both."""
     return (Counter(first) & Counter(second)).total()

@@ -2,6 +2,7 @@ import asyncio
 import csv
 import gzip
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import gage_eval
 from gage_eval.base.errors import InputError
 from gage_eval.models.backends.base import BackendContext
 from gage_eval.models.backends.build import build_backend
@@ -217,3 +219,30 @@ def test_published_runs_are_replayed_whole(shared: Path, path: str, config: dict
     backend = replay(shared / "data" / "replays", path=path, **config)
     assert backend._answers is not None
     assert len(backend._answers) == rows
+
+
+LM_EVAL = [
+    {"doc_id": n, "doc": {"question": question}, "target": target, "resps": [[answer]], "filter": "none"}
+    for n, (question, target, answer) in enumerate([("1 + 1?", "#### 2", "It is 2."), ("2 + 2?", "#### 4", "It is 5.")])
+]
+INSPECT = {
+    "version": 2,
+    "samples": [
+        {"id": name, "input": name, "target": "2", "output": {"choices": [{"message": {"content": answer}}]}}
+        for name, answer in (("1 + 1?", "2"), ("4 - 2?", "3"))
+    ],
+}
+
+
+@pytest.mark.parametrize("name", ["samples_gsm8k.jsonl", "log.json"])
+def test_the_configs_of_the_page_score_logs_of_other_tools(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, repo_root: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    page = (repo_root / "docs" / "backends.md").read_text(encoding="utf-8")
+    (text,) = [block for block in re.findall(r"```yaml\n(.*?)```", page, re.DOTALL) if f"path: {name}\n" in block]
+    Path("log.yaml").write_text(text)
+    Path("samples_gsm8k.jsonl").write_text("\n".join(map(json.dumps, LM_EVAL)))
+    Path("log.json").write_text(json.dumps(INSPECT))
+    (metric,) = gage_eval.run("log.yaml").summary.metrics
+    assert (metric.n, metric.value) == (2, 0.5)
