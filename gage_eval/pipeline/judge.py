@@ -108,7 +108,7 @@ def _of_table(
 
 
 def _only_ask(binding: str) -> dict[str, Any]:
-    """What tells the only verdict on an answer from others."""
+    """The ask of an answer with a single verdict."""
     return {"judge": None, "slot": 0, "draw": 0, "binding": binding}
 
 
