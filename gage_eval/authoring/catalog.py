@@ -1,4 +1,4 @@
-"""What a config can name, as JSON records for lists and forms: plug-ins of all kinds, suites and roles.
+"""Everything that a config can name, as JSON records: plug-ins of all kinds, suites and roles.
 
 Also the datasets and prompts of the configs that come with the package.
 """

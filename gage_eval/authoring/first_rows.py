@@ -55,7 +55,7 @@ def lacking_fields(task: TaskPlan) -> list[Problem]:
 
 
 def _several_references(metric: BoundMetric, samples: Sequence[dict[str, Any]]) -> str | None:
-    """What is wrong where samples have several references and the metric can read only one."""
+    """The problem of samples with several references if the metric can read only one."""
     if metric.definition.plugin.info.get("alternatives", True):
         return None
     if not any(path.reads_label for path in metric.field_paths):
@@ -107,7 +107,7 @@ def _first_samples(task: TaskPlan) -> Iterator[dict[str, Any] | str]:
 
 
 def _all_rejected(task: TaskPlan, rejected: Sequence[str]) -> list[Problem]:
-    """That the preprocessor can use none of the first records."""
+    """The problem of a preprocessor that can use none of the first records."""
     if not rejected:
         return []
     which = "the first record is" if len(rejected) == 1 else f"all of the first {len(rejected):,} records are"

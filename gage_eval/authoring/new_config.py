@@ -60,7 +60,7 @@ RIGHT: Mapping[str, str] = {
 
 @dataclass(frozen=True)
 class DataPreview:
-    """What the first rows of a data file show.
+    """Facts about a data file, from its first rows.
 
     Attributes:
         file: the file.
@@ -86,7 +86,7 @@ class DataPreview:
 
     @property
     def shown_rows(self) -> str:
-        """Which rows were looked at, for people."""
+        """The rows of the preview, for messages."""
         return "first row" if self.rows == 1 else f"first {self.rows:,} rows"
 
 
@@ -202,7 +202,7 @@ def new_config(
     metric: str | None = None,
     out: Path | None = None,
 ) -> tuple[Path, str, list[str]]:
-    """A config for the data: where it belongs, its text, and what to know about it. Nothing is written.
+    """A config for the data: its path, its text, and notes for the user. Nothing is written.
 
     Args:
         seen: what the data look like.
@@ -303,7 +303,7 @@ def _preprocess(seen: DataPreview, metric: str) -> dict[str, Any]:
 
 
 def _near(value: Any, folder: Path) -> Any:
-    """A model's folder as the config names it: relative where it lies below the config's folder."""
+    """A model's folder as the config names it; relative if it is below the config's folder."""
     if not isinstance(value, str) or not os.path.isabs(value):
         return value
     place = Path(value)

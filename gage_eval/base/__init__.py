@@ -1,1 +1,1 @@
-"""What every part stands on: errors, canonical JSON, hashes, marks, table schemas, files and processes."""
+"""Foundations of all parts: errors, canonical JSON, hashes, marks, table schemas, files and processes."""

@@ -124,7 +124,7 @@ def sha256_hex(data: bytes) -> str:
 
 
 def _read_exactly(text: bytes | str) -> JsonValue:
-    """With Python's own parser: slower, and it knows long integers and lone surrogates."""
+    """Parse with Python's own parser, which is slower but knows long integers and lone surrogates."""
     return json.loads(text, parse_constant=_no_constant, parse_float=_finite, parse_int=_integer)
 
 

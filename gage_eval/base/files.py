@@ -80,7 +80,7 @@ def write_new(file: Path, text: str) -> None:
 
 
 def write_text(file: Path, text: str) -> None:
-    """Write a file, in place of what is there, and the folders it needs.
+    """Write a file and the folders it needs. An existing file is replaced.
 
     Raises:
         InputError: it cannot be written.

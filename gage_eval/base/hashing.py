@@ -65,7 +65,7 @@ def _memo_folder(env: Mapping[str, str]) -> Path:
 
 
 def _load(memo: Path) -> dict[str, object] | None:
-    """What the memo says; None where it says nothing usable, for it can always be computed again."""
+    """The memo's content; None if it is unusable. It can always be computed again."""
     try:
         value = json.loads(memo.read_bytes())
     except (OSError, ValueError):

@@ -72,7 +72,7 @@ class Input:
 
     @property
     def roots(self) -> frozenset[str]:
-        """Where its field paths start."""
+        """The roots of its field paths."""
         return frozenset({self.root} if self.listed is None else {self.root, self.listed})
 
 

@@ -48,7 +48,7 @@ def handle() -> None:
 
 
 def received() -> int | None:
-    """The first signal that came, None before."""
+    """The first signal received; None before."""
     return _received[0] if _received else None
 
 
@@ -73,7 +73,7 @@ def raise_if_received() -> None:
 
 
 def command_is_over() -> None:
-    """From now on the first signal ends the process at once: only threads that hang are waited for."""
+    """Let the first signal end the process at once from now on, because only hanging threads are left."""
     global _is_over
     _is_over = True
 

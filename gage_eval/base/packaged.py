@@ -1,4 +1,4 @@
-"""What is installed with this package: the configs, and the packages ``flows``, ``tasks`` and ``blocks``."""
+"""Parts that are installed with this package: the configs and the packages ``flows``, ``tasks`` and ``blocks``."""
 
 import sys
 from collections.abc import Iterator, Sequence

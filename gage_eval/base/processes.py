@@ -1,4 +1,4 @@
-"""Whether a recorded process still runs, and whose this one is."""
+"""Whether a recorded process still runs, and the identity of this one."""
 
 import os
 import sys
@@ -22,7 +22,7 @@ def born(pid: int) -> int:
 
 
 def alive(pid: int, born_at: int) -> bool:
-    """Whether the process that started then is still there; a start of 0 is that of one that had ended."""
+    """Whether the process with this start time still runs. A start time of 0 means that it had already ended."""
     return born_at != 0 and born(pid) == born_at
 
 

@@ -10,7 +10,7 @@ Phase: TypeAlias = Literal["data", "inference", "judging", "scoring", "report"]
 
 @dataclass(frozen=True)
 class StageDescription:
-    """What is known of a stage wherever stages are planned, timed, shown or read.
+    """The description of a stage, for planning, timing, display and reading.
 
     Attributes:
         phase: the part of a run that its time counts for.

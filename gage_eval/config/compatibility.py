@@ -169,7 +169,7 @@ def _metrics(loc: Loc, task: ResolvedTask, metrics: Sequence[BoundMetric], *, ju
 
 
 def _answers_as_ours(task: ResolvedTask) -> bool:
-    """Whether a built-in backend answers. What other backends answer is unknown."""
+    """Whether a built-in backend answers. The answers of other backends are unknown."""
     dut = task.dut
     plugin = registry.backends.loaded(dut.backend.type)
     ours = plugin is not None and plugin.is_builtin and plugin.name != "custom_script"

@@ -41,7 +41,7 @@ def apply_defaults(document: Document) -> None:
 
 
 def _check_names(document: Document, section: str, values: dict[str, Any]) -> None:
-    """A default for a key that no item has, or for the name of each, is a mistake even where there is no item."""
+    """Refuse defaults for unknown keys and for names, even if the section has no items."""
     model = model_at(PipelineConfig, (section,))
     known = {name for names in spellings_of(model) for name in names} if model is not None else set()
     known |= {"task_type"} if section == "datasets" else set()

@@ -17,7 +17,7 @@ Kind: TypeAlias = Literal["file", "template", "command line", "environment", "ru
 
 @dataclass(frozen=True)
 class Origin:
-    """Where a value of a config came from.
+    """The origin of a config's value.
 
     Attributes:
         kind: ``file``, ``template`` (the file of a suite), ``command line``, ``environment``, ``rule``, ``pin`` or
@@ -48,7 +48,7 @@ class Origin:
 
 
 class Document:
-    """A config while it goes through the passes.
+    """A config on its way through the passes.
 
     Locations (`Loc`) are keys and indexes from the top of the pipeline. ``prefix`` is the pipeline's location in the
     file.
@@ -119,7 +119,7 @@ class Document:
         return here.pop(loc[-1], None) if isinstance(here, dict) else None
 
     def set_by(self, *kinds: Kind) -> Iterator[tuple[Loc, Origin]]:
-        """The places of the pipeline that such origins gave."""
+        """The locations whose values have one of these kinds of origin."""
         for full, origin in self._origins.below(self.prefix):
             if origin.kind in kinds:
                 yield full[len(self.prefix) :], origin
@@ -199,7 +199,7 @@ class Document:
         self._reported |= reported
 
     def refuse(self, message: str) -> None:
-        """Note a problem of the whole, which stands on no line of the file."""
+        """Note a problem of the whole config, which has no line in the file."""
         self.problems.append(Problem("", message))
 
     def error(self) -> ConfigError:

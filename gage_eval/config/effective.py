@@ -1,4 +1,4 @@
-"""The whole config behind a short one, as YAML with what gave each value."""
+"""The complete form of a config, as YAML that names the origin of each value."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What an untrusted config would run, read, start and send, found without importing what it names."""
+"""What an untrusted config would run, read, start and send. Nothing that it names is imported."""
 
 import os
 import sys
@@ -255,7 +255,7 @@ class _Lister:
             self.engine(backend.type, config_loc, config)
 
     def sent_with(self, config_loc: Loc, config: BackendConfig) -> str:
-        """What is sent to an endpoint, as a note."""
+        """A note about what is sent to an endpoint."""
         key = getattr(config, "api_key", None)
         names = [] if key is None else [key.removeprefix("env:") if key.startswith("env:") else f"the block {key}"]
         written = as_written((*config_loc, "base_url"), self.document.data)
@@ -313,7 +313,9 @@ class _Lister:
         self.add("read", str(absolute if is_link else leads), loc, note)
 
     def place(self, path: str) -> Path | None:
-        """Where a path leads, links unresolved; None if it cannot be one, which is a problem where it is read."""
+        """The target of a path, with links unresolved; None if the text is not a valid path. Reading it reports the
+        problem.
+        """
         try:
             absolute = local_path(path, self.folder).absolute()
             absolute.lstat()
@@ -370,7 +372,9 @@ def _code_of_profile(file: Path) -> list[str]:
 
 
 def _names_in_profile(value: Any, *, of_code: bool = False) -> Iterator[str]:
-    """Every text that may name code: what stands under a key of `_NAMES_CODE`, a filter with parameters as a key."""
+    """Every text that may name code: values under the keys of `_NAMES_CODE`, and keys that name filters with
+    parameters.
+    """
     if isinstance(value, dict):
         for key, item in value.items():
             if of_code:

@@ -1,4 +1,4 @@
-"""Files of configs, read with a sentence for whatever goes wrong."""
+"""Read the files of configs. Each failure becomes one sentence."""
 
 import os
 from pathlib import Path

@@ -77,7 +77,7 @@ class LoadedConfig:
 
 
 class Changes(TypedDict, total=False):
-    """What a caller sets in addition to the text of a config. None of it needs to be given.
+    """What a caller sets in addition to the text of a config. Everything is optional.
 
     Attributes:
         env: what placeholders are filled from; the process's environment unless given.
@@ -225,7 +225,7 @@ def resolve_document(
 
 
 def origins_of(config: PipelineConfig, document: Document) -> dict[str, Origin]:
-    """Where the given values of a config came from, by path. Defaults are left out."""
+    """The origins of a config's stated values, by path. Defaults are left out."""
     out = {}
     for loc in _leaves(config.model_dump(mode="json"), ()):
         written = as_written(loc, document.data)

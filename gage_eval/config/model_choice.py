@@ -260,7 +260,7 @@ def _has_gpu() -> bool:
 
 
 def _model_field(type_: str, model: str) -> str:
-    """What a backend calls its model."""
+    """The field that names the model of a backend."""
     try:
         plugin = registry.backends.get(type_)
     except InputError as error:

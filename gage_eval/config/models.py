@@ -81,7 +81,7 @@ class Metadata(ConfigModel):
 
 
 class DatasetParams(ConfigModel):
-    """Where rows come from, which rows are used, and how they become samples. Other keys go to the loader."""
+    """The source of the rows, the choice of rows, and how they become samples. Other keys go to the loader."""
 
     model_config = ConfigDict(extra="allow")
     ALIASES: ClassVar[Mapping[str, str]] = {

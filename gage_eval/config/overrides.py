@@ -96,7 +96,7 @@ def refuse_secrets(overrides: Sequence[str]) -> None:
 
 
 def _apply_all(document: Document, overrides: Sequence[str]) -> None:
-    """Apply what ``--set`` gives, and then report all that cannot be applied."""
+    """Apply the values of ``--set``, then report all that cannot be applied."""
     refused = []
     for text in overrides:
         try:

@@ -62,7 +62,7 @@ def starts_engine(backend: BackendEntry) -> bool:
 
 
 def placement_of(backend: BackendEntry, adapters: Collection[RoleAdapterConfig]) -> Placement | None:
-    """Where a backend is served; None if the run itself does. Adapters that share a backend share its engine.
+    """The place where a backend is served; None for the run itself. Adapters that share a backend share its engine.
 
     Raises:
         InputError: they name different work pools, or the backend cannot be served elsewhere.

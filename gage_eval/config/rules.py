@@ -75,7 +75,7 @@ def _datasets_of_files(document: Document) -> None:
 
 
 def name_of_file(path: str) -> str:
-    """A name for a file: its own up to the first dot, letters that no id has replaced."""
+    """A dataset name for a file: its name up to the first dot, with characters that ids forbid replaced."""
     stem = PurePosixPath(path).name.partition(".")[0]
     return "".join(char if char.isalnum() or char in "_-+@" else "_" for char in stem).lstrip("-+@_") or "data"
 

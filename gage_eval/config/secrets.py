@@ -68,7 +68,7 @@ def is_secret_name(name: str, *, connection: bool = False) -> bool:
 
 
 def has_token(text: str) -> bool:
-    """Whether a text holds something in the form of a well-known kind of token."""
+    """Whether a text contains a token of a well-known form."""
     return _TOKEN_SHAPE.search(text) is not None
 
 

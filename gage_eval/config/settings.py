@@ -49,7 +49,7 @@ REPLACED: Mapping[str, str] = {
 
 
 class Settings(BaseModel):
-    """What the environment sets; every field has the mark that a config field would have."""
+    """Settings from environment variables. Every field is marked like a config field."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -149,7 +149,7 @@ class Settings(BaseModel):
         return 1 if self.sequential else None
 
     def values_set(self) -> dict[str, EnvironmentValue]:
-        """What is set, with the variable that sets it."""
+        """The values that are set, each with its variable."""
         out = {}
         for name in self.model_fields_set:
             value = getattr(self, name)
@@ -202,7 +202,7 @@ def unknown_variables() -> list[str]:
 
 
 def load_settings() -> Settings:
-    """The settings that the process's environment gives.
+    """Load the settings from the process's environment.
 
     Raises:
         InputError: a variable holds what its setting cannot be; the message names it.

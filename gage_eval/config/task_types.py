@@ -16,7 +16,7 @@ RULE = "task-type"
 
 @dataclass(frozen=True)
 class TaskDefaults:
-    """What a type of task usually has.
+    """The usual settings of a type of task.
 
     Attributes:
         preprocess: the preprocessor.

@@ -9,7 +9,7 @@ from gage_eval.models.client.types import Response
 
 
 class RunAnswers:
-    """What the generate steps of one run share. Only `step` may be used outside the run's event loop.
+    """State that the generate steps of a run share. Only `step` may be used outside the run's event loop.
 
     Attributes:
         under_way: calls in flight by response key, with the future that equal calls wait for, if there are any.
@@ -33,7 +33,7 @@ class RunAnswers:
             self._steps.remove(step)
 
     def settled(self, key: str) -> "asyncio.Future[None]":
-        """What is done when the call in flight under a key is: an equal call waits for it instead of being sent."""
+        """A future for the call in flight under a key. Equal calls wait for it and are not sent."""
         future = self.under_way[key]
         if future is None:
             future = self.under_way[key] = asyncio.get_running_loop().create_future()

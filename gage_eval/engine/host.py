@@ -1,4 +1,4 @@
-"""What several runs of one process share: the event loop, and the engines on it."""
+"""The event loop and the engines that several runs of a process share."""
 
 import threading
 from collections.abc import Callable, Collection, Iterator

@@ -189,7 +189,7 @@ class Chunk:
 
 @dataclass
 class Tally:
-    """What a generate step did, for progress and the stage's counts."""
+    """Counts of a generate step, for progress and the stage's result."""
 
     total: int
     done: int = 0

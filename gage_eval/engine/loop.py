@@ -57,7 +57,7 @@ class EventLoop:
         return outcome.result()
 
     def soon(self, callback: Callable[[], object]) -> None:
-        """Have the loop call something soon, unless it never started or is closed. Any thread may call it."""
+        """Schedule a call on the loop, unless it never started or is closed. Any thread may call this."""
         with self._lock:
             if self._loop is not None and not self._closed:
                 self._loop.call_soon_threadsafe(callback)

@@ -137,7 +137,7 @@ class Quota:
         return [other for other in others if not other.is_gone]
 
     def _look_at(self, path: str) -> dict[str, Any] | None:
-        """What the object of another process says; the last known if it cannot be read now."""
+        """The content of another process's object; the last known if it cannot be read now."""
         return self._watches[path].look() or self._known.get(path)
 
     def _watch(self, path: str) -> Watch:

@@ -1,4 +1,4 @@
-"""What the tasks of a run share: the event loop, the backends, the budget and the answers."""
+"""Resources that the tasks of a run share: the event loop, the backends, the budget and the answers."""
 
 import asyncio
 import threading
@@ -161,7 +161,7 @@ class Runtime:
         return (self._gpu_seconds or 0.0) + sum(gpus * (now - began) for gpus, began in self._gpus.values())
 
     def release(self, engine_key: str) -> None:
-        """Close the backends that use an engine: nothing in this run needs it any more.
+        """Close the backends that use an engine, because nothing in this run needs it any longer.
 
         The engine stops, or waits for other runs that share it. A later call of `backend` opens it again.
         """

@@ -1,4 +1,4 @@
-"""Which code of others may be loaded in this process. A worker of a Prefect server loads what its operator allowed.
+"""The foreign code that this process may load. A worker of a Prefect server loads only what its operator allowed.
 
 By default any code may be loaded: a user's own process runs the user's own config.
 """
@@ -36,7 +36,7 @@ class _Allowed:
 
 
 def allow_only(entries: Iterable[str] | None) -> None:
-    """From now on, load in this process only this code of others.
+    """Allow this process to load only this foreign code from now on.
 
     Args:
         entries: ``sha256:HEX`` of a file, the name of a distribution, the absolute path of an interpreter, an
@@ -48,7 +48,7 @@ def allow_only(entries: Iterable[str] | None) -> None:
 
 
 def allowed_entries() -> frozenset[str] | None:
-    """What `allow_only` was given, for another process; None where any code may be loaded."""
+    """The entries of `allow_only`, for another process; None if any code may be loaded."""
     return _Allowed.names
 
 

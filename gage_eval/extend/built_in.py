@@ -1,4 +1,4 @@
-"""Where the built-in plug-ins are: by kind and module, the names that the module registers.
+"""The built-in plug-ins: for each kind and module, the names that the module registers.
 
 A run imports only the modules of the plug-ins that it uses. A new built-in plug-in needs its name here;
 tests/extend/test_built_in.py compares this table with what the modules register.

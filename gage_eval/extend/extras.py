@@ -31,7 +31,7 @@ def install_extra(extra: str) -> str:
 
 
 def install_engine(library: str, python: str) -> str:
-    """What to do where an engine's library is missing from the interpreter that the engine runs in, as a sentence."""
+    """A sentence that says how to install an engine's library in the interpreter that runs the engine."""
     ours = Path(python).absolute() == Path(sys.executable).absolute()
     if library == "vllm":
         return (

@@ -160,7 +160,7 @@ def is_in_file(obj: Any) -> bool:
 
 
 def location_of(obj: Any, name: str) -> str:
-    """What messages call a plug-in: its file and its name in it, as ``rows.py:Rows``."""
+    """The location of a plug-in for messages: its file and its name in it, as ``rows.py:Rows``."""
     module = sys.modules.get(getattr(obj, "__module__", None) or "")
     file, own = getattr(module, "__file__", None), getattr(obj, "__qualname__", None)
     return f"{Path(file).name}:{own}" if file and own else without_folders(name)
@@ -214,7 +214,7 @@ class _AllowedModules:
 
 
 def loading_rules() -> tuple[frozenset[str] | None, list[str]]:
-    """What another process needs to load the same code (`follow_rules`); Python's path it has already."""
+    """The rules with which another process loads the same code (`follow_rules`); it has Python's path already."""
     return allowed_entries(), [*_own_folders]
 
 
@@ -269,7 +269,7 @@ def load_object(path: str) -> tuple[Any, str]:
 
 
 def _forget_namesakes(folder: Path, names: Iterable[str]) -> None:
-    """Forget modules of other configs' folders where a folder has its own: Python keeps one module of a name.
+    """Forget same-named modules from other configs' folders, because Python keeps one module per name.
 
     What the other configs imported stays theirs, because their code holds it.
 
@@ -303,7 +303,7 @@ def _forget_edited(files: Iterable[Path]) -> None:
 
 
 def once(name: str, load: Callable[[], T]) -> T:
-    """What ``load`` gives; where it failed before, that failure again, and nothing is run.
+    """Call ``load``. If it failed before, raise the same failure again without running it.
 
     Args:
         name: of the code, as a config names it.
@@ -398,7 +398,7 @@ def code_files(file: Path) -> set[Path]:
 
 
 def _imported(folder: Path, names: Iterable[str]) -> set[Path]:
-    """The files of the modules and packages of a folder that have these names, and of those that they import."""
+    """The files of the folder's modules and packages with these names, and of everything that they import."""
     imported: set[Path] = set()
     waiting = list(names)
     known: set[str] = set()
@@ -459,7 +459,7 @@ def _distributions() -> Mapping[str, list[str]]:
 
 
 def _raised_at(error: BaseException) -> str:
-    """Where in a user's code it happened, as `` (rows.py, line 12)``; empty when that is not known."""
+    """The place in the user's code that raised, as `` (rows.py, line 12)``; empty if unknown."""
     if isinstance(error, SyntaxError):
         return ""  # it says so itself
     ours = str(Path(__file__).parents[1])

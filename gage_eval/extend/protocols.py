@@ -12,7 +12,7 @@ from gage_eval.extend.loading import PluginError, plugin_errors
 
 @dataclass(frozen=True)
 class Method:
-    """A method that is called with so many arguments."""
+    """A method of a plug-in, and the number of arguments it is called with."""
 
     arguments: int = 0
     coroutine: bool = False
@@ -20,7 +20,7 @@ class Method:
 
 @dataclass(frozen=True)
 class PluginProtocol:
-    """What a plug-in of one kind is.
+    """What a plug-in of a kind must provide.
 
     Attributes:
         words: what it is, as messages say it.
@@ -65,7 +65,7 @@ class PluginProtocol:
             raise self._error(f"{kind} {location} must take ({', '.join(self.arguments)}): {why}")
 
     def check_made(self, kind: str, location: str, made: Any) -> None:
-        """Check what a plug-in gave when it was called.
+        """Check the object that a plug-in returned.
 
         Raises:
             PluginError: a method or an attribute is missing.
@@ -105,7 +105,7 @@ def _is_of_python(obj: Any) -> bool:
 
 
 def refuses(function: Callable[..., Any], count: int) -> str | None:
-    """Why a function cannot be called with so many positional arguments; None when it can, or does not say."""
+    """Why a function cannot take this number of positional arguments; None if it can, or if this is unknown."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):

@@ -63,12 +63,12 @@ class Plugin(Generic[T]):
 
     @property
     def singular(self) -> str:
-        """What one of its kind is called in messages."""
+        """The singular of the kind, for messages."""
         return _singular(self.kind)
 
     @property
     def is_builtin(self) -> bool:
-        """Whether it is ours; any other may break its promises."""
+        """Whether the plug-in is built in. Others may break their promises."""
         return self.origin == "builtin"
 
     @property
@@ -77,7 +77,7 @@ class Plugin(Generic[T]):
         return location_of(self.obj, self.name)
 
     def identity(self) -> JsonValue:
-        """What goes into keys for this plug-in's code, and for the libraries that determine its results.
+        """The part of keys that stands for this plug-in's code and for the libraries that determine its results.
 
         Raises:
             InputError: one of those is not installed.

@@ -78,7 +78,7 @@ class HTTPRecorder:
             self._pass_on()
 
     def close(self) -> None:
-        """Send what is left, for at most the time of one request. The rest goes to the file."""
+        """Send the remaining events, for at most the time of one request. The rest goes to the file."""
         if self._lines:
             self._pass_on()
         if self._thread is not None:

@@ -56,7 +56,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class OpenTelemetryConfig:
-    """Where traces and metrics go.
+    """The destination of traces and metrics.
 
     Attributes:
         endpoint: base URL of a collector that takes OTLP over HTTP; None for what the ``OTEL_…`` variables name, or the

@@ -14,7 +14,7 @@ from gage_eval.observability.events import StageEvent
 
 @dataclass(frozen=True)
 class Sampling:
-    """Which samples have events. Errors always have them.
+    """The choice of samples that have events. Errors always have them.
 
     A sample is chosen by its id: the same samples in every stage, task and run.
 
@@ -34,7 +34,7 @@ class Sampling:
 
 
 def place_of(sample_id: str) -> int:
-    """Where a sample is among all, from 0 to 2³² - 1, for `Sampling.limit`."""
+    """The position of a sample for `Sampling.limit`, from 0 to 2³² - 1."""
     return zlib.crc32(sample_id.encode(errors="replace"))
 
 

@@ -86,7 +86,7 @@ class EventWriter:
             self._dropped += 1
 
     def close(self) -> None:
-        """Write everything that was told so far, and stop. Later events are ignored."""
+        """Write all events so far, and stop. Later events are ignored."""
         self._closed = True
         self._wake.set()
         self._thread.join()
@@ -109,7 +109,7 @@ class EventWriter:
             self._try(sink, partial(sink.write, events))
 
     def _try(self, sink: Sink, action: Callable[[], None]) -> None:
-        """Call a sink. One that fails gets nothing any more, and the run continues."""
+        """Call a sink. A sink that fails gets no more events, and the run continues."""
         try:
             action()
         except Exception as error:  # noqa: BLE001 - whatever it is, events matter less than the run

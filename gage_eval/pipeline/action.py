@@ -1,4 +1,4 @@
-"""What all stages share: the key of an action, the hit or the computation, and the commit.
+"""The steps that all stages share: the key of an action, the hit or the computation, and the commit.
 
 A stage is a function ``body(run, spec) -> None`` that reads ``run.input(...)`` and writes
 ``run.writer(...)``. The decorator turns it into ``stage(env, spec, **inputs) -> StageResult``: the key is the
@@ -44,7 +44,7 @@ _PATIENCE_S = 5.0
 
 @dataclass
 class Env:
-    """What stages need from their run. Nothing in it determines a result.
+    """What stages need from their run. Nothing here determines a result.
 
     Attributes:
         store: where artifacts are stored.

@@ -32,7 +32,7 @@ class DataSource:
 
 
 def data_source(dataset: DatasetConfig, base_dir: Path, data: DataCache) -> DataSource:
-    """Where the files of a dataset are; nothing is fetched.
+    """The places of a dataset's files. Nothing is fetched.
 
     Raises:
         InputError: its origin has no such files.

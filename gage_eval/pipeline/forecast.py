@@ -88,7 +88,7 @@ def forecast(
     concurrency: int | None = None,
     missing: Collection[OriginPath] = (),
 ) -> list[Forecast]:
-    """What a run of the plan would do, stage by stage. A judge stage without a judge is left out.
+    """Forecast a run of the plan, stage by stage. A judge stage without a judge is left out.
 
     Args:
         store: where stored results are.
@@ -307,7 +307,7 @@ class _Planner:
     # --- scores
 
     def _scores(self, missing: Forecast, task: TaskPlan, inputs: Mapping[str, str], document: JsonValue) -> Forecast:
-        """Which metrics have stored scores. Each metric has its own."""
+        """Forecast scoring. Each metric has its own stored scores."""
         spec = task.auto_eval
         samples = self._store.artifact(inputs["samples"])
         named = spec.named(samples)

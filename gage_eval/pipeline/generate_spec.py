@@ -95,7 +95,7 @@ class GenerateSpec:
 
     @cached_property
     def model_material(self) -> JsonValue:
-        """What determines the model's answers. This includes the code of a plug-in, whatever its class inherits."""
+        """What determines the model's answers. This includes a plug-in's code and the code that its class inherits."""
         plugin = registry.backends.get(self.backend_type)
         own = self.model.identity()
         return own if plugin.origin == "builtin" else {"plugin": plugin.identity(), "model": own}

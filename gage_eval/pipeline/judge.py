@@ -118,7 +118,7 @@ def without_verdict(judgments: Artifact) -> frozenset[str]:
 
 
 def _only_ask(binding: str) -> dict[str, Any]:
-    """What tells the only verdict on an answer from others."""
+    """The ask of an answer with a single verdict."""
     return {"judge": None, "slot": 0, "draw": 0, "binding": binding}
 
 

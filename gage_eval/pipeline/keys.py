@@ -51,7 +51,7 @@ class ReadsInputs(Protocol):
 
 
 def action_document(stage: Stage, spec: StageSpec, inputs: Mapping[str, str], store: Store) -> dict[str, JsonValue]:
-    """What the key of a stage's action is made of.
+    """The document whose digest is the key of a stage's action.
 
     Args:
         stage: its name.

@@ -1,4 +1,4 @@
-"""Names of the outputs of stages: which there are, and which of them belong together."""
+"""The names of the stages' outputs, and which of them belong together."""
 
 from collections.abc import Iterator, Mapping
 
@@ -17,12 +17,12 @@ def of_other_judge(adapter_id: str) -> str:
 
 
 def received(responses: str) -> str:
-    """The output that holds responses as they came, where an adapter parses them."""
+    """The output with the raw responses, before an adapter parses them."""
     return f"{_RECEIVED}{responses}"
 
 
 def telemetry_of(responses: str) -> str:
-    """The output that holds the telemetry of some responses, parsed or as they came."""
+    """The output with the telemetry of responses, parsed or raw."""
     return f"{responses.removeprefix(_RECEIVED).removesuffix('s')}_telemetry"
 
 

@@ -110,7 +110,7 @@ class Preparer:
         return PoolExamples(table, rules, spec.task_id, media, lists_options=spec.lists_options)
 
     def _is_plain(self, samples: pa.Table) -> bool:
-        """Whether the messages are sent as they are: then nothing looks at single rows."""
+        """Whether the messages are sent unchanged, so that rows need no individual work."""
         if self._spec.kind != "chat" or self._has_pool or self._lists_options:
             return False
         examples = pc.max(pc.fill_null(pc.list_value_length(samples["few_shot_examples"]), 0)).as_py()
@@ -170,5 +170,5 @@ class Preparer:
 
 
 def _media_meta(media: Sequence[Mapping[str, Any]], *, embed: bool) -> JsonValue:
-    """What a prepared row says about its media, each once; None without media."""
+    """The media of a prepared row, without repetitions; None if there are none."""
     return {"embed": embed, "media": list({medium["url"]: medium for medium in media}.values())} if media else None

@@ -25,7 +25,7 @@ def rejects_table(rows: Sequence[tuple[int, str | None, int | None, str, str, st
 
 
 class MayReject(Protocol):
-    """A spec that says how many rows may be rejected."""
+    """A spec that limits the number of rejected rows."""
 
     @property
     def dataset_id(self) -> str: ...

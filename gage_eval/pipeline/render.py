@@ -41,7 +41,7 @@ class PreparedRow(NamedTuple):
 
 @dataclass(slots=True)
 class RowContext:
-    """What prompts and hooks may see of a row, in addition to its messages.
+    """The fields of a row that prompts and hooks may read, in addition to its messages.
 
     Attributes:
         sample: the whole sample; empty if the binding does not read it.

@@ -1,4 +1,4 @@
-"""What each stage is asked to do: plain values resolved from a config, and what of them goes into keys.
+"""The specs of the stages: plain values resolved from a config, and the part of them that goes into keys.
 
 A spec's ``material()`` holds only what determines the stage's result: semantic values, versions of code, identities of
 data and models. Names, paths and scheduling are not part of it.
@@ -34,7 +34,7 @@ from gage_eval.store import Artifact, Store
 
 @dataclass(frozen=True)
 class LoadSpec:
-    """Which records, from where."""
+    """The records to load, and their source."""
 
     task_id: str
     dataset_id: str
@@ -134,7 +134,7 @@ class StandardizeSpec:
 
 @dataclass(frozen=True)
 class PreprocessSpec:
-    """What every request of the task carries, whatever the model.
+    """The settings of every request of a task that do not depend on the model.
 
     Attributes:
         params: sampling parameters of the task.
@@ -194,7 +194,7 @@ class PreprocessSpec:
 
 @dataclass(frozen=True)
 class ScoreSpec:
-    """Which metrics are computed. Each has a separate scores artifact.
+    """The metrics to compute. Each has its own scores artifact.
 
     Attributes:
         max_unscored_share: of the rows with an answer, how many a metric may leave without a score; None where
@@ -210,7 +210,7 @@ class ScoreSpec:
 
     @property
     def inputs(self) -> tuple[Input, ...]:
-        """What goes into scoring: samples and responses, and what else metrics, clusters or slices read."""
+        """The inputs of scoring: samples, responses, and everything else that metrics, clusters or slices read."""
         read = {"samples", "responses"}.union(*(metric.inputs | metric.grouping.inputs for metric in self.metrics))
         return tuple(source for source in INPUTS.values() if source.name in read)
 
@@ -241,7 +241,7 @@ class ScoreSpec:
         return scores_document(metric, inputs, overriding, own_settings=bool(samples.counts.get(COLUMN)))
 
     def overriding(self, metric: BoundMetric, named: frozenset[str]) -> frozenset[str]:
-        """Of the names in the samples' ``eval_config`` those that change its scores: its own, and no metric's."""
+        """The names in the samples' ``eval_config`` that change this metric's scores."""
         return named & {metric.metric_id, metric.implementation} | unknown_metrics(named, self.nameable)
 
     def input_material(self, store: Store, inputs: Mapping[str, str]) -> dict[str, JsonValue]:

@@ -137,7 +137,7 @@ class Standardizer:
             )
 
     def _located(self, clash: tuple[int, int]) -> tuple[str, str]:
-        """Where two lines are, as ``line 3 of a.jsonl``."""
+        """The places of two lines, as ``line 3 of a.jsonl``."""
         located = self._spec.load.located(clash) if self._spec.load is not None else {}
         places = [located.get(line, (None, line)) for line in clash]
         first, second = (f"line {line:,}{f' of {file}' if file else ''}" for file, line in places)

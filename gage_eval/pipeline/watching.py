@@ -1,4 +1,4 @@
-"""Events of single samples, told by the stages: answers, retries, scores and rejects."""
+"""Events of single samples: answers, retries, scores and rejects."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING

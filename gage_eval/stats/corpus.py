@@ -1,4 +1,4 @@
-"""Numbers of a whole set of answers that are not the mean of per-sample values, such as perplexity and F1."""
+"""Numbers of a whole corpus that are not means of per-sample values, such as perplexity and F1."""
 
 import math
 from collections.abc import Iterable, Sequence

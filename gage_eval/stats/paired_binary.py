@@ -100,7 +100,7 @@ def _furthest(b: int, c: int, n: int, observed: float, z: float) -> float:
 
 
 def _distance(b: int, c: int, n: int, delta: float) -> float:
-    """How many standard errors Δ lies above the observed difference."""
+    """The distance of Δ above the observed difference, in standard errors."""
     half = (2 * n - b + c) * delta - b - c
     q = (math.sqrt(half * half + 8 * n * c * delta * (1 - delta)) - half) / (4 * n)
     variance = n * (2 * q + delta * (1 - delta))

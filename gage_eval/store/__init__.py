@@ -114,7 +114,7 @@ class Store:
         document: JsonValue,
         replaces: Action | None = None,
     ) -> Action:
-        """Record what came out of a stage; see `Actions.commit`.
+        """Record the outputs of a stage; see `Actions.commit`.
 
         Returns:
             The action that stands afterwards: ours, or the one that was committed first.

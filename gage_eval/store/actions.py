@@ -1,4 +1,4 @@
-"""Actions: small pointers from a key to the artifacts that a stage produced. The first one committed stands."""
+"""Actions: small pointers from a key to the artifacts that a stage produced. The first commit wins."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace

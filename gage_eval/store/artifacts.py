@@ -164,7 +164,7 @@ class Artifact:
         return table
 
     def _source(self, part: PartInfo, path: str, *, whole: bool) -> Source:
-        """What to read: bytes that were just checked, a local file unchanged since its check, or ranges of a part."""
+        """The source of a part: bytes that were just checked, a local file unchanged since its check, or ranges."""
         root = self._objects.local_root
         if root is None:
             if self._ranged and not whole and part.bytes > _WHOLE_BYTES:

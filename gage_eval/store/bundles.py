@@ -39,7 +39,7 @@ class Bundle:
         return canonical_json({"format": _FORMAT, **asdict(self)})
 
     def put(self, objects: Objects) -> str:
-        """Store the bundle; its files are there already (`put_files`). Returns its name."""
+        """Store the bundle and return its name. Store its files first (`put_files`)."""
         text = self._text
         name = sha256_hex(text)
         path = bundle_path(name)
@@ -79,7 +79,7 @@ class Bundle:
 
 
 def bundle_path(name: str) -> str:
-    """Where a bundle is in the store."""
+    """The path of a bundle in the store."""
     return f"{ROOT}/{name}.json"
 
 

@@ -70,7 +70,7 @@ def _slots(kind: pa.DataType) -> _Node:
 
 @lru_cache(maxsize=256)
 def _of_nulls(kind: pa.DataType, count: int) -> JsonValue:
-    """What describes so many null slots."""
+    """The description of this number of null slots."""
     node = _slots(kind)
     node.feed(pa.nulls(count, kind))
     return node.described()

@@ -1,4 +1,4 @@
-"""List what a store holds, and remove what is no longer needed."""
+"""List the contents of a store, and remove what is no longer needed."""
 
 import time
 from collections import defaultdict

@@ -98,7 +98,7 @@ class Watch:
         self._looked = time.monotonic()
 
     def look(self) -> dict[str, Any] | None:
-        """What the sign says now; None where there is none, or the store cannot be read."""
+        """The sign's content; None if there is no sign, or the store cannot be read."""
         now = time.monotonic()
         try:
             data: bytes | None = self._objects.get(self._path)

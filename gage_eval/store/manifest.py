@@ -36,7 +36,7 @@ class PartInfo:
 
 @dataclass(frozen=True)
 class Manifest:
-    """What is known of an artifact without reading its rows."""
+    """The facts of an artifact that are known without reading its rows."""
 
     table: str
     schema_version: int

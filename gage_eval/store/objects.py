@@ -68,7 +68,7 @@ class Objects(Protocol):
         """`create` from a local file, which may become the object itself: do not write to it afterwards."""
 
     def swap(self, path: str, data: bytes, *, expected: bytes | None) -> bool:
-        """Replace ``expected`` with ``data`` (None: nothing is there). False: something else is there."""
+        """Replace ``expected`` with ``data`` (None means absent). False if the object holds something else."""
 
     def replace(self, path: str, data: bytes, *, private: bool = False) -> None:
         """Write ``data`` in any case: for files of one writer, such as a run's record.
@@ -84,13 +84,13 @@ class Objects(Protocol):
         """
 
     def leftovers(self) -> Iterator[ObjectInfo]:
-        """What killed writers left behind; never part of an object."""
+        """Leftovers of killed writers; never part of an object."""
 
     def delete(self, path: str) -> None:
         """Remove an object or a leftover. Does nothing when it is not there."""
 
     def stop_waiting(self) -> None:
-        """From now on, wait no longer for a store that does not answer, from any thread."""
+        """Stop waiting, in all threads, for a store that does not answer."""
 
 
 def safe_name(name: str) -> str:

@@ -82,7 +82,7 @@ class Responses:
         self._objects.create(_path(model_identity, artifact_id), data)
 
     def find(self, model_identity: str, keys: Sequence[str]) -> dict[str, tuple[str, int, int]]:
-        """Where the answers to these keys are: artifact id, part, row within it. Unknown keys are left out.
+        """The places of the answers to these keys: artifact id, part, row in the part. Unknown keys are left out.
 
         Raises:
             ArtifactDamaged: an index file is not as it was written.
@@ -149,7 +149,7 @@ def parse_index(data: bytes, path: str) -> IndexFile:
 
 
 def _head(artifact_id: str, count: int, sha256: str) -> bytes:
-    """What precedes the entries. Its length does not depend on the digest."""
+    """The bytes before the entries. Their number does not depend on the digest."""
     return _MAGIC + canonical_json({"artifact": artifact_id, "keys": count, "sha256": sha256}) + b"\n"
 
 

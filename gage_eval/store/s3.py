@@ -98,7 +98,7 @@ class S3Objects:
         return None
 
     def stop_waiting(self) -> None:
-        """From now on, wait no longer for a store that does not answer: its user ends."""
+        """Stop waiting for a store that does not answer, because its user ends."""
         self._stop_waiting.set()
 
     def probe(self) -> None:
@@ -302,7 +302,7 @@ class S3Objects:
 
 
 def patience_s() -> float:
-    """For so many seconds a store that does not answer is waited for.
+    """Seconds to wait for a store that does not answer.
 
     Raises:
         InputError: the variable is not a time.
@@ -330,7 +330,7 @@ def _is_setup(error: Exception) -> bool:
 
 
 def _is_unreachable(error: Exception) -> bool:
-    """Whether there is no server, or no such host: an outage, or a wrong address."""
+    """Whether the server or its host cannot be reached: an outage, or a wrong address."""
     from botocore.exceptions import EndpointConnectionError
 
     return isinstance(error, EndpointConnectionError)

@@ -1,4 +1,4 @@
-"""What runs and the servers of engines on work pools tell each other through the store.
+"""Messages between runs and the servers of engines on work pools, exchanged through the store.
 
 serving/<key>/spec.json             the engine that a server starts
 serving/<key>/wants/<holder>.json   sign of life of a run that needs the engine
@@ -69,7 +69,7 @@ class ServingFolder:
         self._objects.replace(f"{self._folder}/spec.json", canonical_json({"format": _FORMAT, **asdict(spec)}))
 
     def spec(self) -> ServingSpec:
-        """What a server starts.
+        """The engine that a server starts.
 
         Raises:
             InputError: no run needs the engine any more, or another version of gage-eval wrote it.
@@ -103,7 +103,7 @@ class ServingFolder:
         return Signs(self._objects, ROOT, lambda path: "/wants/" in path and not path.startswith(f"{self._folder}/"))
 
     def discard(self, sign: Literal["wants", "servers"], name: str) -> None:
-        """Remove a sign. The folder goes with its last sign."""
+        """Remove a sign, and the folder with its last sign."""
         self._objects.delete(f"{self._folder}/{sign}/{safe_name(name)}.json")
         if [item.path for item in self._objects.list(self._folder)] == [f"{self._folder}/spec.json"]:
             self._objects.delete(f"{self._folder}/spec.json")

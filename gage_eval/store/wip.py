@@ -69,7 +69,7 @@ class Wip:
         return self._objects.create(self._path(part, start, stop), data)
 
     def chunk(self, part: int, start: int, stop: int) -> Chunk:
-        """The finished chunk without errors of a range, whether it is there or not."""
+        """A range's finished chunk without errors. It may not exist yet."""
         return Chunk(part, start, stop, self._path(part, start, stop), self._objects)
 
     def chunks(self, part: int | None = None) -> list[Chunk]:

@@ -31,7 +31,7 @@ SECTIONS = ("datasets", "backends", "role_adapters", "prompts", "metrics", "buil
 
 
 def released_file(template: Path) -> Path:
-    """Where the released form of a template lies."""
+    """The file of a template's released form."""
     return template.with_name(f"{template.stem}{SUFFIX}")
 
 
@@ -50,7 +50,7 @@ def defaults(number: int) -> AnyMapping[str, AnyMapping[str, Any]]:
 
 
 def completed(value: Any, sections: AnyMapping[str, AnyMapping[str, Any]], path: str = "") -> Any:
-    """What a definition states at a path, with the defaults of the fields that it does not state.
+    """The definition's value at a path, completed with the defaults of fields that it does not state.
 
     Args:
         value: in the spelling of `stated`.
@@ -67,7 +67,7 @@ def completed(value: Any, sections: AnyMapping[str, AnyMapping[str, Any]], path:
 
 
 def stated(definition: AnyMapping[str, Any]) -> dict[str, Any]:
-    """What a definition and the rules that need no model say, in the spelling of the expanded form.
+    """The values that a definition and the model-independent rules state, spelled as in the expanded form.
 
     Raises:
         ValidationError: it is wrong.

@@ -34,7 +34,7 @@ LOGIC_SECTIONS = frozenset(PipelineConfig.model_fields) - {"api_version", "kind"
 
 
 class TemplateMetadata(Metadata):
-    """What a template is called, and what it was made from."""
+    """A template's name and origin."""
 
     digest: str | None = scheduling(None, description="digest of the definition, from `gage distill`")
     source_tasks: list[str] = scheduling([], description="tasks of the config that it was made from")
@@ -50,7 +50,7 @@ class Parameter(ConfigModel):
     description: str | None = Field(None, description="one sentence, a comment in RunConfigs")
 
     def problem(self, value: Any) -> str | None:
-        """What is wrong with a value for it; None when nothing is."""
+        """What is wrong with a value for this parameter; None when nothing is."""
         allowed = _TYPES[self.type]
         fits = isinstance(value, allowed) and (not isinstance(value, bool) or self.type in ("bool", "any"))
         return None if value is None or fits else f"must be {_WORDS[self.type]}."

@@ -1,4 +1,4 @@
-"""Where templates lie: in the package, in the folders of ``GAGE_EVAL_SUITES``, or anywhere by the path of the file."""
+"""The places of templates: the package, the folders of ``GAGE_EVAL_SUITES``, or any path of a file."""
 
 import os
 import re
@@ -48,7 +48,7 @@ def version_name(version: str) -> str:
 
 
 def is_version_name(name: str) -> bool:
-    """Whether a template's file may be called so: ``v1``, ``v2`` and so on."""
+    """Whether a template's file may have this name: ``v1``, ``v2`` and so on."""
     return _VERSION.match(name) is not None
 
 

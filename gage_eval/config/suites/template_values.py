@@ -52,7 +52,7 @@ class Filler:
         return (group, name, *filter(None, rest[len(name) + 1 :].split(".")))
 
     def filled(self, runtime: Node | None) -> Mapping:
-        """The definition with the values of a run, and the parameters' defaults where the run gives none."""
+        """The definition with a run's values, and with the parameters' defaults for values that the run lacks."""
         empty: Node = Mapping({}, {}, 1, self.source)
         defaults = stated = empty
         for path, parameter in self._declared.items():
@@ -122,7 +122,7 @@ class Filler:
             self.wrong.append(ConfigProblem(path, "must be a mapping."))
 
     def _one_model(self, backends: Node | None) -> None:
-        """Whether a run brings one model under test where the template leaves it open, and none where not."""
+        """Check that a run names exactly one model under test if the template leaves it open, and none otherwise."""
         known = {*self._ids["backends"], *self.open_backends()}
         new = [name for name in (backends.items if isinstance(backends, Mapping) else ()) if name not in known]
         for name in new[1:] if self.wants_model() else ():

@@ -70,7 +70,7 @@ def load_suite(
 
 
 def _info(name: str, versions: Sequence[str], path: Path) -> SuiteInfo:
-    """What the newest version's template says, read without loading the plug-ins it names.
+    """The facts of a suite's newest version, read without loading the plug-ins that it names.
 
     Raises:
         InputError: the file cannot be read.

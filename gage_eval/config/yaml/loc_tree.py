@@ -1,4 +1,4 @@
-"""Values by their locations in a config, as a tree: what lies below a location is found without looking at the rest."""
+"""A tree of values by their locations in a config. Values below a location are found without a scan of the rest."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field

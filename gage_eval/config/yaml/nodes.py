@@ -21,7 +21,7 @@ NAMED_SECTIONS = {
 
 
 def child(node: Node | None, key: str | int) -> Node | None:
-    """What stands under a key or index; None when nothing does."""
+    """The node under a key or index; None if there is none."""
     if isinstance(node, Mapping):
         return node.items.get(str(key))
     if isinstance(node, Listing) and isinstance(key, int) and key < len(node.items):
@@ -35,7 +35,7 @@ def text_of(node: Node | None) -> str | None:
 
 
 def is_given(node: Node | None) -> bool:
-    """Whether something stands there that is not null."""
+    """Whether the node exists and is not null."""
     return node is not None and (not isinstance(node, Scalar) or as_written(node) is not None)
 
 

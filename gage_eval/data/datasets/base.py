@@ -68,7 +68,7 @@ class Source:
     starts: list[int] = dataclasses.field(default_factory=list, compare=False, repr=False)
 
     def begins(self, before: int) -> None:
-        """Note that the next file of a reading begins, after so many lines or records."""
+        """Note that the next file begins, and how many lines or records came before it."""
         self.starts.append(before)
 
     @classmethod
@@ -109,7 +109,7 @@ class Source:
 
 
 class FileLoader:
-    """What loaders of files have in common: the files that they read, which ``__init__`` finds."""
+    """Base of loaders that read files. ``__init__`` finds the files."""
 
     _source: Source
 
@@ -120,7 +120,7 @@ class FileLoader:
 
     @property
     def starts(self) -> list[int]:
-        """For each file read so far, how many lines or records the files before it have."""
+        """For each file read so far, the number of lines or records in the files before it."""
         return self._source.starts
 
 

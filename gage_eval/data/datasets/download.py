@@ -30,7 +30,7 @@ class DownloadFailed(Exception):
 
 
 def download(url: str, part: Path, size: int, advance: Callable[[int], None], *, pause_s: float = 1.0) -> None:
-    """Fetch a file into ``part``, continuing what is there of it.
+    """Fetch a file into ``part``. A partial download is continued.
 
     Args:
         url: the address; redirects are followed.

@@ -24,7 +24,7 @@ _DIGITS = 12
 
 
 class DataCache:
-    """Where the files of pinned origins lie: ``<folder>/<origin>/<commit>/<path>``.
+    """Folder of the files of pinned origins: ``<folder>/<origin>/<commit>/<path>``.
 
     Args:
         folder: the cache.
@@ -56,7 +56,7 @@ class DataCache:
         return next((place for place in places if os.path.isdir(place) and any(place.iterdir())), None)
 
     def missing(self, wanted: Iterable[OriginPath]) -> list[OriginPath]:
-        """The files that are not in the cache as they should be. What is there is verified every time."""
+        """The files that the cache lacks or holds damaged. Cached files are verified at every call."""
         return [pinned for pinned in dict.fromkeys(wanted, None) if not self._is_here(pinned)]
 
     def take(self, wanted: Collection[OriginPath]) -> None:
@@ -204,7 +204,7 @@ class _Finder:
         self._folder = folder
 
     def find(self, wanted: Collection[OriginPath]) -> dict[OriginPath, Path]:
-        """The files that are there.
+        """Find the files that the folder holds.
 
         Raises:
             InputError: a file exists, but has other content.
@@ -259,5 +259,5 @@ def _names(files: Sequence[OriginPath]) -> str:
 
 
 def _partial(cache: Path, sha256: str) -> Path:
-    """Where a file is put together, whatever its origin."""
+    """The path at which a file is assembled; it does not depend on the origin."""
     return cache / ".partial" / sha256

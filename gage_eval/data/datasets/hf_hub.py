@@ -96,7 +96,7 @@ class HubLoader:
             raise InputError(f"'{self._name}' holds no records in its split '{self._split}'.")
 
     def missing(self) -> HubFiles | None:
-        """What reading would download first; None where nothing is missing, or where that cannot be known.
+        """What has to be downloaded before reading; None if nothing is missing, or if this is unknown.
 
         A folder needs nothing, and rows that are streamed are read as they are needed. Whatever goes wrong here goes
         wrong again when the dataset is read, and is reported there.
@@ -137,7 +137,7 @@ class HubLoader:
             return unreadable(f"the row has no JSON form: {error}.", "")
 
     def _file(self, path: str) -> bytes | None:
-        """The bytes of a file that belongs to the set: inside its folder, or in the library's download cache."""
+        """The bytes of a file of the dataset, from its folder or the library's download cache."""
         try:
             file = Path(path).resolve()
             belongs = file.is_file() and any(file.is_relative_to(root) for root in self._roots)

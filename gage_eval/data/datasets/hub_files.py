@@ -28,7 +28,7 @@ class HubFiles:
 
     @property
     def repository(self) -> str:
-        """Where it lies, for people."""
+        """The repository's address for messages."""
         return f"huggingface.co/datasets/{self.name}"
 
     @property
@@ -75,7 +75,7 @@ def _paths(urls: Iterable[str], root: str) -> Iterator[str]:
 
 
 def _bar(hub: Any, advance: Callable[[int], None]) -> type[Any]:
-    """A progress bar, as the library wants one, that shows nothing and tells how many bytes have arrived."""
+    """A progress bar for the library that shows nothing and reports the bytes that have arrived."""
     base: type[Any] = hub.utils.tqdm
 
     class ProgressCounter(base):  # type: ignore[misc]  # known at run time only

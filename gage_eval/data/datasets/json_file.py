@@ -81,7 +81,7 @@ class JsonLoader(FileLoader):
 
 
 def _keys_of(document: JsonValue, path: str) -> str:
-    """What a document holds as far as the path leads, and the key that may be meant."""
+    """What the document holds where the path stops matching, and the key that was probably meant."""
     reached: list[str] = []
     *_, last = path.split(".")
     for step in path.split("."):

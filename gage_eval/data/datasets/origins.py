@@ -104,7 +104,7 @@ def origin_paths(origin: DataOrigin, patterns: Sequence[str]) -> list[OriginPath
 
 
 def _matching(pattern: str, files: Mapping[str, OriginFile]) -> list[str]:
-    """Files that match as in a folder: ``*`` stays within one step, ``**`` stands for any number of them."""
+    """Files that match a glob: ``*`` stays within a folder, ``**`` matches any number of folders."""
     steps = [".*" if step == "**" else translate(step)[4:-3].replace(".*", "[^/]*") for step in pattern.split("/")]
     whole = re.compile("(?s:" + "/".join(steps).replace(".*/", "(?:.*/)?") + r")\Z")
     return sorted(path for path in files if whole.match(path))

@@ -14,7 +14,7 @@ _IN_MEMORY = 32 * 1024 * 1024
 
 
 def reservoir(records: Iterable[Record], size: int, seed: int) -> Iterator[Record]:
-    """Draw ``size`` random records, in the source's order; all records when there are no more.
+    """Draw ``size`` random records and keep the source's order. Smaller sources are returned whole.
 
     Records with the smallest hash of (seed, text) are drawn. So the choice depends only on the records' content, not
     on their order, and a smaller sample is part of a larger one. Memory holds only the sample.

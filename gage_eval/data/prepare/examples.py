@@ -1,4 +1,4 @@
-"""Where the few-shot examples of a sample come from: the sample itself, or a pool."""
+"""Sources of few-shot examples: the sample itself, or a pool."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, Protocol, TypeAlias

@@ -78,7 +78,7 @@ class FewShotRules:
         return canonical_text(canonical_text(value) if isinstance(value, int | float) else value)
 
     def material(self) -> JsonValue:
-        """What determines the examples, besides the pool's artifact."""
+        """Everything but the pool's artifact that determines the examples."""
         material: dict[str, JsonValue] = {
             "k": self.k,
             "own_dataset": self.own_dataset,
@@ -323,7 +323,7 @@ def shuffled(items: Sequence[int], draws: Iterator[int]) -> Iterator[int]:
 
 
 def _in_turn(groups: Sequence[Sequence[int]], draws: Iterator[int], fits: Callable[[int], bool]) -> Iterator[int]:
-    """One fitting item of each group in turn; the order of groups and of items is random."""
+    """Take one fitting item from each group in turn. Groups and items are in random order."""
     opened: list[Iterator[int]] = []
     for group in shuffled(range(len(groups)), draws):
         fitting = filter(fits, shuffled(groups[group], draws))

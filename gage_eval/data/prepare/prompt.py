@@ -1,4 +1,4 @@
-"""What a request says: messages, and one text made of them where the model completes text."""
+"""The content of a request: messages, and a single text made of them for models that complete text."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -78,7 +78,7 @@ def text_of(messages: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _is_begun(messages: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether a chat ends with the first words of the answer, and no white space after them."""
+    """Whether a chat ends with the beginning of the answer, without white space after it."""
     return bool(messages) and messages[-1]["role"] == "assistant" and not text_of(messages[-1:])[-1:].isspace()
 
 

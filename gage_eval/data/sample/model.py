@@ -46,7 +46,7 @@ class _OpenModel(BaseModel):
 
 
 class Medium(_OpenModel):
-    """Where an image, a recording, a video or a document is."""
+    """The location of an image, a recording, a video or a document."""
 
     url: Name = Field(description="Address, path relative to the dataset's folder, or media://sha256/<hex>.")
 
@@ -140,7 +140,7 @@ class Sandbox(_OpenModel):
 
 
 class _SampleBase(_OpenModel):
-    """What a Sample and a few-shot example share."""
+    """Fields that samples and few-shot examples share."""
 
     messages: list[Message] = Field(description="The question; empty where a prompt of the config renders it.")
     options: list[Option | Text] | None = Field(None, description="Candidates; plain texts get the ids A, B, …")

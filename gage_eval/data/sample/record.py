@@ -28,7 +28,7 @@ class RecordRejected(InputError):
 
 
 def content_id(record_text: bytes) -> str:
-    """The id of a record without one: the first 16 hex digits of the sha256 of its text."""
+    """The id for a record that has none: the first 16 hex digits of its text's sha256."""
     return hashlib.sha256(record_text).hexdigest()[:16]
 
 

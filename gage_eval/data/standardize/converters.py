@@ -1,4 +1,4 @@
-"""``doc_to_visual`` functions that are built in, under the names that the first version of GAGE gave them.
+"""Built-in ``doc_to_visual`` functions, under their names in the first version of GAGE.
 
 Pictures in messages need no conversion: preprocess stores local files by their content and backends send them. So these
 functions only find the addresses of pictures that are not in the messages. A key hashes what a function like these

@@ -30,7 +30,7 @@ _SECRET_NAME = re.compile(
 
 
 class Blocks(Protocol):
-    """What a Prefect API keeps for configs by name."""
+    """Blocks that a Prefect API stores for configs, by name."""
 
     def secret(self, name: str) -> str:
         """The value of ``block:NAME``.
@@ -51,7 +51,7 @@ class Blocks(Protocol):
 
 @dataclass(frozen=True)
 class BackendContext:
-    """What a backend may ask of its surroundings.
+    """What a backend may use from its run.
 
     Attributes:
         base_dir: folder that relative paths of the config are relative to.
@@ -206,7 +206,7 @@ class Backend(Protocol):
         ...
 
     def identity(self) -> dict[str, JsonValue]:
-        """What determines the model's answers, other than the body; part of keys."""
+        """Everything but the body that determines the model's answers; part of keys."""
         ...
 
     def body(self, request: Request) -> dict[str, JsonValue]:
@@ -241,7 +241,7 @@ ConfigT = TypeVar("ConfigT", bound=BackendConfig)
 
 
 class BaseBackend(ABC, Generic[ConfigT]):
-    """What the built-in backends share; a plug-in may do without.
+    """Base of the built-in backends. Plug-ins do not have to use it.
 
     Class attributes:
         type: the name it is registered by.
@@ -362,7 +362,7 @@ def check_served(backend: Backend, kinds: Iterable[str]) -> None:
 
 
 def likelihood_body(request: Request, defaults: Mapping[str, Any]) -> dict[str, JsonValue]:
-    """What a likelihood depends on: no sampling parameter has a part in it, but variables of a chat's template do."""
+    """What a likelihood depends on. Sampling parameters do not count, variables of the chat template do."""
     body: dict[str, JsonValue] = {"prompt": request.prompt}
     if request.prompt is None:
         body = {"messages": request.messages}

@@ -104,7 +104,7 @@ class Child:
         return self._process.pid
 
     async def first_line(self, start: str, timeout_s: float) -> str:
-        """What follows `start` in the first line of the output that begins with it.
+        """The rest of the first output line that starts with ``start``.
 
         Raises:
             EndpointFailed: the process ended, or the time is up.
@@ -130,12 +130,12 @@ class Child:
         return self._process.poll() is None
 
     def wait(self, timeout_s: float) -> None:
-        """Wait until the process has ended, or so long."""
+        """Wait for the process to end, but no longer than the timeout."""
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(timeout_s)
 
     def ended(self) -> EndpointFailed:
-        """That the process ended, with its status and last words."""
+        """The error for a process that ended, with its status and last output."""
         status = self._process.wait()
         words = self.last_words()
         missing = _NO_ENGINE.search(words)
@@ -143,7 +143,7 @@ class Child:
         return EndpointFailed(f"{self.name} ended with status {status}. {words}{remedy}".strip())
 
     def too_slow(self, timeout_s: float) -> EndpointFailed:
-        """That the process did not get ready in time; it is ended."""
+        """End a process that was not ready in time, and return the error."""
         self.stop()
         return EndpointFailed(
             f"{self.name} has not loaded the model in {timeout_s:g} s (start_timeout). {self.last_words()}".strip()

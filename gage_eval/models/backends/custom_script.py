@@ -179,5 +179,5 @@ class CustomScript(BaseBackend[CustomScriptConfig]):
 
 
 def _import_path() -> list[str]:
-    """Where this process looks for modules, in a form that holds in any folder."""
+    """This process's module search path, as absolute paths."""
     return [str(Path(folder).absolute()) for folder in sys.path]

@@ -82,7 +82,7 @@ class EngineBackend(BaseBackend[ConfigT], Generic[ConfigT]):
             await self.context.engines.release(engine)
 
     def _params(self, request: Request) -> dict[str, Any]:
-        """What an answer is made with: the request's own parameters over the config's."""
+        """The parameters of an answer: the request's override the config's."""
         return {**self.defaults, **request.params}
 
     def _asked(self, request: Request) -> Mapping[str, Any]:

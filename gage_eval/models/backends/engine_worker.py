@@ -130,12 +130,12 @@ class Worker:
                     future.set_exception(ConnectionError("the worker is gone"))
 
     async def _gone(self) -> EndpointFailed:
-        """Why nothing is answered any more."""
+        """Why the worker can no longer answer."""
         await asyncio.to_thread(self.child.stop)
         return EndpointFailed(f"{self.child.name} ended. {self.child.last_words()}".strip())
 
     async def close(self, grace_s: float = 0.0) -> None:
-        """Let go of the socket, and end the process when it has not ended by itself after so many seconds."""
+        """Close the socket. End the process if it does not end by itself in time."""
         if self._reading is not None:
             self._reading.cancel()
             await asyncio.wait([self._reading])

@@ -103,7 +103,7 @@ class Engines:
         return parts
 
     async def release(self, engine: Engine[Any]) -> None:
-        """A backend does not need its engine any more."""
+        """Note that a backend no longer needs its engine."""
         engine.users -= 1
         if not self._keep_idle or not engine.is_usable or self._engines.get(engine.key) is not engine:
             await self._stop_if_idle(engine)
@@ -133,7 +133,7 @@ async def _stop(engine: Engine[Any]) -> None:
 
 
 def _is_loaded(loading: "asyncio.Future[Sequence[Any]]") -> bool:
-    """Whether a start that is over gave an engine that still runs."""
+    """Whether the start is finished and its engine still runs."""
     failed = loading.cancelled() or loading.exception() is not None
     return not failed and all(part.is_alive() for part in loading.result())
 

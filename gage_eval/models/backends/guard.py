@@ -57,7 +57,7 @@ def _at_parents_death(number: int) -> None:
 
 
 def _pipe_of_signals() -> int:
-    """A pipe that can be read when a signal came.
+    """A pipe that becomes readable when a signal arrives.
 
     A handler that takes a lock, such as that of an event, could wait for itself: the kernel sends a signal for each
     thread of a parent that ends, and each interrupts the handler of the one before.

@@ -86,7 +86,7 @@ class GuardedBackend:
             await self._inner.open(log_folder)
 
     async def call(self, request: Request, body: bytes) -> Response:
-        """One answer; what the plug-in raises or gives wrong is an error row."""
+        """One answer. An exception or an invalid result of the plug-in becomes an error row."""
         what = f"{self._location}.call()"
         try:
             with plugin_errors(what):

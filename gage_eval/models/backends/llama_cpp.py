@@ -86,7 +86,7 @@ class LlamaCpp(BaseBackend[LlamaCppConfig]):
         return min(1, len(devices(self.context.env))) if self.config.n_gpu_layers else 0
 
     def check_installed(self) -> None:
-        """Check that the model's file and the package of llama.cpp's server are there."""
+        """Check that the model file exists and that llama.cpp's server is installed."""
         self._file()
         if importlib.util.find_spec("xllamacpp") is None:
             raise missing("backend llama_cpp", "xllamacpp", "demo")

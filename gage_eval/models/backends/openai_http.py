@@ -128,7 +128,7 @@ class OpenAIHTTP(BaseBackend[OpenAIHTTPConfig]):
         return body
 
     async def open(self, log_folder: Path | None) -> None:
-        """Resolve the key and make the session; the first request tells whether the endpoint is there."""
+        """Resolve the key and make the session. The first request shows whether the endpoint exists."""
         config = self.config
         reference = config.api_key
         if reference is None and config.base_url.startswith("https://api.openai.com/"):
@@ -312,7 +312,7 @@ def _first_choice(reply: Any) -> dict[str, Any]:
 
 
 def _response(reply: dict[str, Any], choice: dict[str, Any], answer: str) -> Response:
-    """What chat and text completions have in common."""
+    """The fields of a response that chat and text completions share."""
     finish = _text(choice.get("finish_reason"))
     status = "ok" if finish is None else FINISH_STATUSES.get(finish, "ok")
     logprobs = choice.get("logprobs")

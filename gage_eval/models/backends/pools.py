@@ -36,10 +36,10 @@ class ServerLaunch(Protocol):
     """A server that a work pool was asked to start."""
 
     def ended(self) -> str | None:
-        """Why it does not run any more; None while it may run, or wait for its start."""
+        """Why the server no longer runs; None while it may run or wait for its start."""
 
     def notice(self) -> str | None:
-        """A sentence for the user while it cannot start; None where nothing is to be said."""
+        """A sentence for the user while the server cannot start; None if there is nothing to say."""
 
     def close(self) -> None:
         """Withdraw the request if it has not been started."""
@@ -207,7 +207,9 @@ class HeldEngine:
             self._launched.close()
 
     def _state(self) -> dict[str, Any]:
-        """What the sign of this run says: where it is served, whether it waits for a server, whether it asks."""
+        """The content of this run's sign: where the model is served, whether the run waits for a server, and whether it
+        sends requests.
+        """
         asks = self._asked or any(server.calls for server in self._servers.values())
         self._asked = False
         return {"pool": self._spec.pool, "waits": self._waits, "busy": asks}
@@ -388,7 +390,7 @@ class HeldEngine:
 
 
 async def _answers(server: HeldServer) -> bool:
-    """Whether a server answers who has its token."""
+    """Whether the server answers requests with this token."""
     headers = {"Authorization": f"Bearer {server.token}"}
     client = HTTPClient(
         route_to(server.base_url, {}), headers=headers, env={}, timeout_s=_PROBE_S, connect_timeout_s=_PROBE_S

@@ -49,7 +49,7 @@ class RecordedTexts:
         return len(self._codes)
 
     def add(self, position: int, key: str, text: str) -> None:
-        """Keep a text; ``position`` says where it came from, should its key come twice."""
+        """Keep a text. ``position`` names its source if a key occurs twice."""
         name, content = _bytes(key), _bytes(text)
         self._codes.append(_code(name))
         self._offsets.append(self._end)

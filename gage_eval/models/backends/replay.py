@@ -26,7 +26,7 @@ _SUFFIXES = {".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "json", ".parquet":
 
 
 class ReplayConfig(BackendConfig):
-    """Where recorded answers lie and how a sample finds its own."""
+    """Where recorded answers are stored and how they are matched with samples."""
 
     path: str = identity(
         "infer", description="The file, or a glob pattern of several; relative to the config that names it."
@@ -186,14 +186,14 @@ class Replay(BaseBackend[ReplayConfig]):
         return self._as_text(key)
 
     def _records(self, file: Path) -> Mapping[str, Any] | Iterable[Any]:
-        """A mapping, or something to iterate, of records; only a JSON document is held as a whole."""
+        """The records, as a mapping or an iterable. Only a JSON document is held in memory as a whole."""
         kind = self._format(file)
         if kind == "parquet":
             return self._parquet_rows(file)
         return self._document(file) if kind == "json" else self._rows(file, kind)
 
     def _rows(self, file: Path, kind: str) -> Iterator[Any]:
-        """The records of a file of lines or of a table, one after the other."""
+        """The records of a table or a line-based file, one by one."""
         try:
             with open_bytes(str(file)) as opened:
                 if kind == "jsonl":

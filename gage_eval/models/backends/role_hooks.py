@@ -46,7 +46,7 @@ class RoleHooks:
 
     @property
     def name(self) -> str:
-        """What messages and keys call it."""
+        """The hook's name in messages and keys."""
         return without_folders(self.path)
 
     @cached_property
@@ -69,12 +69,12 @@ class RoleHooks:
 
     @property
     def prepares(self) -> bool:
-        """Whether requests go through it."""
+        """Whether the hook changes requests."""
         return hasattr(self._loaded[0], "prepare")
 
     @property
     def parses(self) -> bool:
-        """Whether answers go through it."""
+        """Whether the hook parses answers."""
         return hasattr(self._loaded[0], "parse")
 
     def identity(self) -> JsonValue:

@@ -56,7 +56,7 @@ _LOOPBACK = "127.0.0.1"
 
 
 class VLLMConfig(VLLMEngineConfig, KeyedConfig):
-    """A vLLM server. With `base_url` it is there already; else it is started with `model_path`."""
+    """A vLLM server: a running one at `base_url`, or one that is started with `model_path`."""
 
     base_url: str | None = semantic("infer", None, description="A running server's URL, up to and with /v1.")
     model: str | None = semantic("infer", None, description="The model's name at a running server.")

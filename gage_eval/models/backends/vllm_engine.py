@@ -106,7 +106,7 @@ class VLLMEngineConfig(CheckpointConfig):
 
 @dataclass(frozen=True)
 class Replica:
-    """What one engine of a config is started with.
+    """The settings that one engine of a config is started with.
 
     Attributes:
         python: its interpreter.

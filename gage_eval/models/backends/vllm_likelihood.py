@@ -106,7 +106,7 @@ class Likelihoods:
         return value["tokens"], value["max_model_len"]
 
     async def _ask(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        """What the server answers at a path.
+        """Send a request to a path of the server.
 
         Raises:
             _GivenUp: it says nothing that is of use.

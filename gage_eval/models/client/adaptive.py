@@ -51,7 +51,7 @@ class Adaptive:
             self.judge(active, wanted)
 
     def _tries(self) -> bool:
-        """Whether the limit is what was too much before."""
+        """Whether the limit is at the level that overloaded the endpoint before."""
         return self.limit >= self._too_much
 
     def _is_overload(self, attempts: int) -> bool:

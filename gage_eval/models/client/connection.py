@@ -173,7 +173,7 @@ class Connection(asyncio.Protocol):
 
     @property
     def is_clean(self) -> bool:
-        """Whether nothing has come, not even the end, since the last answer. Asks the kernel, not the loop."""
+        """Whether neither data nor EOF has arrived since the last answer. Asks the kernel, not the loop."""
         return not self.transport.is_closing() and not self._idle_poll.poll(0)
 
     def give_up(self, error: Exception) -> None:

@@ -217,7 +217,9 @@ class HTTPEndpoint:
         return self._breaker.soonest(wait) if unreachable and wait is not None else wait
 
     async def _still_answers(self) -> bool:
-        """Whether the endpoint answers a request that it answered before. It is one attempt, outside of any row."""
+        """Whether the endpoint still answers a request that it answered before. Makes a single attempt, which counts
+        for no row.
+        """
         async with self._probing:
             if not self._breaker.is_failing:
                 # It answered while this call waited.
@@ -294,7 +296,7 @@ class _Events:
         self._stream: Stream | None = None
 
     def sink_of(self, answer: Answer) -> Sink | None:
-        """What takes the pieces of an answer's body."""
+        """The receiver of an answer's body, piece by piece."""
         kind = (answer.header(b"content-type") or "").partition(";")[0].strip().lower()
         if answer.status != 200 or kind != _EVENTS:
             return None
@@ -302,7 +304,7 @@ class _Events:
         return self._stream.feed
 
     def reply(self) -> dict[str, Any] | None:
-        """The answer that the events make when put together; None where none came.
+        """The answer assembled from the events; None if there were none.
 
         Raises:
             Malformed: the stream ended before the answer was complete, or its pieces make no answer.
@@ -311,7 +313,7 @@ class _Events:
 
     @property
     def first_token_at(self) -> float | None:
-        """`time.monotonic` when the first token of a stream came."""
+        """`time.monotonic` at the arrival of the stream's first token."""
         return None if self._stream is None else self._stream.first_token_at
 
 

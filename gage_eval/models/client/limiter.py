@@ -191,7 +191,7 @@ def _fire(timer: asyncio.Future[None]) -> None:
 
 
 class CombinedLimiter:
-    """Holds a permit of two limits: first of the inner limit, then of the endpoint."""
+    """Holds permits of two limits. The inner limit's is taken first, then the endpoint's."""
 
     __slots__ = ("_inner", "_outer")
 

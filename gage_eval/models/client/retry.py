@@ -28,7 +28,7 @@ _LONGEST_S = 86_400.0
 
 
 class Action(Enum):
-    """What a failed attempt leads to.
+    """What to do after a failed attempt.
 
     ``retry``: another attempt; ``row``: an error of this row; ``refused``: an error of this row if other rows succeed,
     else of the whole run; ``fatal``: the run ends.

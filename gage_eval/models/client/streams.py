@@ -211,7 +211,7 @@ class Stream:
                     pieces.append(function[name])
 
     def _message(self) -> dict[str, Any]:
-        """The message of all pieces, or the one that came whole.
+        """The message assembled from all pieces, or the message that arrived whole.
 
         Raises:
             Malformed: it came whole and in other pieces.

@@ -1,4 +1,4 @@
-"""Retries, told to the caller while a call still waits."""
+"""Reports retries to the caller while a call is still waiting."""
 
 from collections.abc import Callable
 from contextvars import ContextVar

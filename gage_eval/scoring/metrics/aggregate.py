@@ -180,7 +180,7 @@ class _Needs:
 
 
 class _Series:
-    """The rows of one filter, column by column, in the order in which they came."""
+    """The rows of one filter by column, in the order of their arrival."""
 
     def __init__(self, wanted: _Needs) -> None:
         self._wanted = wanted

@@ -137,7 +137,9 @@ class RankingMetric(ABC):
 
     @abstractmethod
     def of(self, ranks: Sequence[int], targets: int) -> float:
-        """The number for the ranks (from 1) of right candidates, of so many targets; an empty list: none was found."""
+        """Compute the number from the ranks (from 1) of right candidates and the number of targets. The list of ranks
+        is empty if no candidate is right.
+        """
 
     def score(self, prediction: str, targets: Sequence[str]) -> Score:
         wanted = {target.strip() for target in targets}

@@ -39,7 +39,7 @@ def guarded(function: Callable[..., Any], what: str, wrong: Callable[[Any], str 
 
 
 def no_text(result: Any) -> str | None:
-    """What is wrong with what a filter of texts gives."""
+    """What is wrong with the result of a filter over texts; None when nothing is."""
     if result is None:
         return None
     return no_unicode(result) if isinstance(result, str) else f"{type(result).__name__}, not a text or None"

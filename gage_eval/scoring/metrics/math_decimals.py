@@ -1,4 +1,4 @@
-"""What is left of two equal expressions when decimals are computed as floats, as sympy does.
+"""The rounding residue of two equal expressions when decimals are computed as floats, as sympy does.
 
 The official prm800k checker gives ``(left)-(right)`` to sympy. Whole numbers and fractions are exact there, decimals
 are floats: ``0.1+0.2`` is not ``0.3``, and ``0.5+0.25`` is ``0.75``. `Terms` is a sum of products with such
@@ -55,7 +55,7 @@ class Terms:
         return Terms(quotients) * Terms({tuple((name, -power) for name, power in product): Fraction(1)})
 
     def power(self, exponent: Fraction) -> "Terms":
-        """To a whole power, or to a fraction where it is one product of symbols.
+        """Raise to a whole power, or to a fraction if this is a single product of symbols.
 
         Raises:
             NotTerms: the result is not a sum of products.
@@ -86,7 +86,7 @@ class Terms:
         return value
 
     def is_residue(self) -> bool:
-        """Whether it is not 0 and only rounding made it so."""
+        """Whether the value differs from 0 only because of rounding."""
         values = [abs(float(value)) for value in self.coefficients.values()]
         return bool(values) and max(values) < _RESIDUE
 

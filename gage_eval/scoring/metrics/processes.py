@@ -44,7 +44,7 @@ Recipe: TypeAlias = bytes
 
 
 def recipe_of(inputs: Inputs, metrics: Sequence[BoundMetric]) -> Recipe:
-    """What `ScoringProcesses.submit` needs to know of a task."""
+    """What `ScoringProcesses.submit` needs to know about a task."""
     return pickle.dumps((inputs, [dict(metric.recipe) for metric in metrics]))
 
 

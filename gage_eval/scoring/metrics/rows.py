@@ -360,7 +360,7 @@ def in_form(value: JsonValue, kind: FieldKind) -> Any:
 
 
 def alternatives(path: Path, label: Any, texts: Sequence[str]) -> Any:
-    """All references of a sample at the path of its label, of which the label is the first.
+    """All references of a sample at the path of its label. The label comes first.
 
     Its own value at such a path, ``metadata.correct_choice`` for example, stays the only one.
     """

@@ -32,7 +32,7 @@ class Inputs:
 
     @classmethod
     def of(cls, metrics: Sequence[BoundMetric], artifacts: Mapping[str, str], known: Collection[str]) -> "Inputs":
-        """What these metrics read of the given artifacts.
+        """What these metrics read from the artifacts.
 
         Args:
             metrics: all that are scored together.

@@ -10,7 +10,7 @@ ANSWER_TYPES: tuple[AnswerType, ...] = get_args(AnswerType)
 
 
 class AnswerMeta(BaseModel):
-    """What else is known of an answer. Further keys are kept."""
+    """Further facts about an answer. Unknown keys are kept."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(extra="allow", frozen=True, defer_build=True)
 

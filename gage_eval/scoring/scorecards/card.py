@@ -105,7 +105,7 @@ class CardRule:
 
 
 class Number(Protocol):
-    """What a card needs of an aggregated number (`gage_eval.report.MetricSummary`)."""
+    """The fields of an aggregated number that a card reads (`gage_eval.report.MetricSummary`)."""
 
     @property
     def metric_id(self) -> str: ...
@@ -137,7 +137,7 @@ def score_key(metric_id: str, filter_name: str | None, value_key: str, values: i
 
 
 def task_scores(numbers: Iterable["Number"]) -> dict[str, float | None]:
-    """The scores of a task's card from its numbers; of several aggregations of one the first."""
+    """Scores by key. If a number has several aggregations, the first counts."""
     every = list(numbers)
     values = {
         name: len({number.value_key for number in every if number.metric_id == name})

@@ -1,4 +1,4 @@
-"""Which tokens a log-likelihood is the sum over: the rules of the lm-eval harness, whatever engine computes it.
+"""The tokens that a log-likelihood sums over. All engines follow the rules of the lm-eval harness.
 
 A likelihood request has a context and candidate continuations; a candidate's score is the sum of the log
 probabilities of its tokens after the context. Everything here is about tokens; no model takes part.
@@ -81,7 +81,7 @@ def entry(logprobs: Sequence[float], is_greedy: bool, truncated: bool) -> dict[s
 
 
 def by_context(entries: Sequence[Mapping[str, Any]], choices: int) -> dict[str, Sequence[Mapping[str, Any]]]:
-    """What a likelihood response says, from the entries of all candidates.
+    """The content of a likelihood response, made of the entries of all candidates.
 
     Args:
         entries: of each choice after its context, then of each without it where that was asked for.

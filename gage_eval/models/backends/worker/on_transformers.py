@@ -28,7 +28,7 @@ _DEFAULT_NEW_TOKENS = 1024
 
 
 async def load(options: Mapping[str, Any]) -> "TransformersEngine":
-    """Load the model; what goes wrong is in the log."""
+    """Load the model. Errors are in the log."""
     import torch
     import transformers
 

@@ -32,7 +32,7 @@ _TOO_LONG = ("maximum model length", "max_model_len", "maximum context length", 
 
 
 async def load(options: Mapping[str, Any]) -> "VLLMEngine":
-    """Start the engine; what goes wrong is in the log."""
+    """Start the engine. Errors are in the log."""
     from vllm.engine.arg_utils import AsyncEngineArgs
     from vllm.v1.engine.async_llm import AsyncLLM
 

@@ -12,7 +12,7 @@ from gage_eval.models.backends.worker.serve import GivenUp, WorkerRequest, Worke
 
 
 class Scoring:
-    """What a model's likelihood requests have in common.
+    """Answers a model's likelihood requests.
 
     Args:
         tokenizer: the model's.

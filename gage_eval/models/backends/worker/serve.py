@@ -30,7 +30,7 @@ class Fatal(Exception):
 
 
 class Gone(Exception):
-    """The engine cannot answer anything any more; the log says why."""
+    """The engine can no longer answer; the log says why."""
 
 
 class GivenUp(Exception):

@@ -42,7 +42,7 @@ def number(
     relative_tolerance: Tolerance = 0.0,
     percent: bool = False,
 ) -> Score:
-    """Whether the answer's last number is within the tolerance of the reference's, equals it, and their distance.
+    """Compare the last numbers of answer and reference: within tolerance, equal, and their distance.
 
     Numbers are read as by `numeric_match`. The difference may be ``tolerance``, or ``relative_tolerance`` times the
     reference, whichever is larger. An answer without a number is unparsed: 0, 0, and no distance. A distance of more

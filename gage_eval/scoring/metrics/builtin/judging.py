@@ -20,7 +20,7 @@ def judge_threshold(judge: JsonValue, *, threshold: float = 0.5) -> Score:
 
 @metric("judge_score", value="score", aggregate="mean", bounds=(None, None), version=1)
 def judge_score(judge: JsonValue) -> Score:
-    """The judge's score on its own scale, whatever that is.
+    """The judge's score, on the scale that the judge uses.
 
     A score is read as by `judge_threshold`; true is 1 and false is 0. The row is unscored without one.
     """
