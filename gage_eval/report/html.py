@@ -13,9 +13,10 @@ from gage_eval.base.stages import STAGES, Stage
 from gage_eval.report import charts
 from gage_eval.report.charts import Svg
 from gage_eval.report.console import closing_facts, counted
-from gage_eval.report.details import KINDS, ComparedTask, RunDetails, TaskDetails, trimmed
-from gage_eval.report.messages import pretty
+from gage_eval.report.details import ComparedTask, RunDetails, TaskDetails
+from gage_eval.report.messages import pretty, trimmed
 from gage_eval.report.pages import STYLE_FILE, VERDICT_TONES, change_chip, kind_shares, page_environment
+from gage_eval.report.sample_view import KINDS
 from gage_eval.report.shares import remarks, share_text
 from gage_eval.report.summary import MetricSummary, Summary, TaskSummary, arrow_note, signed_text
 from gage_eval.report.trend_chart import trend_chart

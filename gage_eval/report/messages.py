@@ -42,7 +42,7 @@ class ToolCall:
 
 
 @dataclass(frozen=True)
-class ShownMessage:
+class Message:
     """A message of a request, of a sample or of a trajectory."""
 
     role: str
@@ -51,6 +51,18 @@ class ShownMessage:
     answers: str = ""
     name: str = ""
     rest: str = ""
+
+    @classmethod
+    def plain(cls, role: str, text: str) -> "Message":
+        """A message with nothing but a text."""
+        return cls(role, (Part("text", text),))
+
+    @property
+    def text(self) -> str:
+        """The message as one text, with a marker such as ``[image]`` for each medium."""
+        media = ("image", "audio", "video")
+        text = "\n".join(f"[{part.kind}]" if part.kind in media else part.text for part in self.parts)
+        return text or "\n".join(f"{call.name}({call.arguments})" for call in self.calls)
 
 
 @dataclass(frozen=True)
@@ -72,26 +84,26 @@ class Candidate:
     best: bool
 
 
-def request_messages(body: Mapping[str, Any]) -> list[ShownMessage]:
+def request_messages(body: Mapping[str, Any]) -> list[Message]:
     """The messages of a request's body; a prompt without messages is one message."""
     if isinstance(messages := body.get("messages"), list):
         return shown_messages(messages)
     if isinstance(prompt := body.get("prompt"), str):
-        choices = [ShownMessage("choice", (Part("text", str(one)),)) for one in body.get("choices") or ()]
-        return [ShownMessage("prompt", (Part("text", prompt),)), *choices]
-    return [ShownMessage("request", (Part("json", pretty(body)),))]
+        choices = [Message.plain("choice", str(one)) for one in body.get("choices") or ()]
+        return [Message.plain("prompt", prompt), *choices]
+    return [Message("request", (Part("json", pretty(body)),))]
 
 
-def shown_messages(messages: Iterable[Any]) -> list[ShownMessage]:
+def shown_messages(messages: Iterable[Any]) -> list[Message]:
     """Messages in the form of chat requests."""
     return [_message(one) for one in messages if isinstance(one, Mapping)]
 
 
-def _message(one: Mapping[str, Any]) -> ShownMessage:
+def _message(one: Mapping[str, Any]) -> Message:
     content = one.get("content")
     items = content if isinstance(content, list) else [] if content is None else [content]
     rest = {name: value for name, value in one.items() if name not in _OWN and value is not None}
-    return ShownMessage(
+    return Message(
         str(one.get("role", "")),
         tuple(_part(item) for item in items),
         tuple(tool_calls(one.get("tool_calls"))),
@@ -216,6 +228,21 @@ def _number(value: Any) -> float | None:
         return None if value is None else float(value)
     except (TypeError, ValueError, OverflowError):
         return None
+
+
+def trimmed(text: str, limit: int) -> str:
+    """A text of at most that many characters: the end, where answers stand, keeps more than the beginning.
+
+    >>> trimmed("a" * 500, 100)
+    'aaaaaaaaaaaaaaaaaaa […419 characters left out…] aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa'
+    """
+    if len(text) <= limit:
+        return text
+    room = max(limit - len(f" […{len(text):,} characters left out…] "), 0)
+    head = room * 3 // 10
+    tail = room - head
+    left_out = len(text) - head - tail
+    return f"{text[:head]} […{left_out:,} characters left out…] {text[len(text) - tail :]}"
 
 
 def pretty(value: Any) -> str:

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 from gage_eval.report import charts
 from gage_eval.report.charts import Svg
 from gage_eval.report.console import score_text
-from gage_eval.report.details import KINDS, ComparedTask, Tone, folded, trimmed
+from gage_eval.report.details import ComparedTask
+from gage_eval.report.messages import trimmed
+from gage_eval.report.sample_view import KINDS, Tone, folded
 from gage_eval.report.summary import GroupScore, MetricSummary, format_value, p_text, signed_text
 
 if TYPE_CHECKING:

@@ -8,13 +8,14 @@ from gage_eval.regression.definitions import KINDS as ALLOWABLE
 from gage_eval.regression.definitions import Difference
 from gage_eval.regression.run_diff import run_differences
 from gage_eval.report.details import ComparedTask
+from gage_eval.report.sample_view import SampleView
 from gage_eval.runs.results.reading import RunReader
+from gage_eval.runs.results.sample_view import sample_view
 from gage_eval.viewer.comparison import compared
 from gage_eval.viewer.list_page import ListPage
 from gage_eval.viewer.listing import ListState
 from gage_eval.viewer.opened import Opened
 from gage_eval.viewer.pages import rendered
-from gage_eval.viewer.sample_view import SampleView, sample_view
 from gage_eval.viewer.word_diff import Piece, word_diff
 
 MOST_RUNS = 6
@@ -84,9 +85,9 @@ def side_by_side_page(opened: Opened, lists: ListPage, run_id: str, params: Mapp
     columns: list[Column] = []
     for name in [*_names(params), run_id]:
         column = _column(lists, name, state, sample_id, replicate)
-        first = next((one.view.answer.answer for one in columns if one.view is not None), None)
+        first = next((one.view.answer for one in columns if one.view is not None), None)
         if column.view is not None and first is not None:
-            column = Column(name, column.view, word_diff(first, column.view.answer.answer or ""))
+            column = Column(name, column.view, word_diff(first, column.view.answer or ""))
         columns.append(column)
     shown = next((one.view for one in columns if one.view is not None), None)
     if shown is None:

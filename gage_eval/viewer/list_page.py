@@ -17,6 +17,7 @@ from gage_eval.data.sample.table import rows_of
 from gage_eval.report.details import ComparedTask
 from gage_eval.runs.results.explain import expected_of, question_of
 from gage_eval.runs.results.reading import RunReader, TaskReader
+from gage_eval.runs.results.sample_view import sample_view
 from gage_eval.viewer.comparison import compared
 from gage_eval.viewer.database import IndexDatabase
 from gage_eval.viewer.exporting import exported
@@ -28,7 +29,6 @@ from gage_eval.viewer.opened import Opened, StillIndexing
 from gage_eval.viewer.overview import flips, kind_counts, mean_of, reasons, usual_rival, worst_slices
 from gage_eval.viewer.pages import rendered
 from gage_eval.viewer.query import NO_LABELS, Labelled, terms, without_term
-from gage_eval.viewer.sample_view import sample_view
 from gage_eval.viewer.security import Session
 from gage_eval.viewer.word_diff import Piece, word_diff
 
@@ -125,7 +125,7 @@ class ListPage:
             "replicates": shown.listing.replicates(sample_id),
             "labels": self._labels.of(view.response_key),
             "here": f"/runs/{shown.run.run_id}/sample?{sample_query(state, sample_id, replicate)}",
-            "pieces": self._changed(shown, state, sample_id, replicate, view.answer.answer),
+            "pieces": self._changed(shown, state, sample_id, replicate, view.answer),
             **self._neighbours(shown, state, found["pos"]),
         }
         return HTMLResponse(rendered("sample_part.html" if params.get("part") else "sample.html", **context))

@@ -5,8 +5,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gage_eval.report.details import KINDS
 from gage_eval.report.pages import STYLE_FILE, page_environment
+from gage_eval.report.sample_view import KINDS
 from gage_eval.viewer.listing import sample_query
 from gage_eval.viewer.query import term, with_term
 

@@ -13,23 +13,22 @@ from run_summaries import metric_row, summary
 
 from gage_eval.report import Summary
 from gage_eval.report.details import (
-    KINDS,
     Bin,
     ComparedSlice,
     ComparedTask,
     Comparison,
     KindOfAnswer,
-    Message,
     RunDetails,
-    SampleCard,
     TaskDetails,
-    folded,
 )
 from gage_eval.report.html import MAX_BYTES, report_html
+from gage_eval.report.messages import Message
+from gage_eval.report.sample_view import KINDS, SampleView, ShownJudgment, ShownScore, folded
 from gage_eval.report.trend_chart import TrendPoint
 
 HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>&amp;{{ 7*7 }}</title></style>"
 VOID = frozenset({"meta"})
+message = Message.plain
 
 
 class Page(HTMLParser):
@@ -62,29 +61,29 @@ class Page(HTMLParser):
         return {tag for tag, _ in self.tags}
 
 
-def card(**changes: Any) -> SampleCard:
+def card(**changes: Any) -> SampleView:
     return replace(
-        SampleCard(
+        SampleView(
             "gsm8k-17",
-            labels=("wrong",),
-            prompt=(Message("system", "Count."), Message("user", "How many eggs?")),
+            kind="wrong",
+            messages=(message("system", "Count."), message("user", "How many eggs?")),
             answer="9 eggs, so the answer is 17.",
             extracted="17",
             expected="18",
             explanation="17 is not 18",
-            scores=(("exact_match", "0.000"),),
+            scores=(ShownScore("exact_match", (("exact_match", "0.000"),)),),
         ),
         **changes,
     )
 
 
-def details(*cards: SampleCard, **changes: Any) -> RunDetails:
+def details(*cards: SampleView, **changes: Any) -> RunDetails:
     """A run of one task with its samples."""
     wrong = KindOfAnswer("wrong", 184, cards or (card(),))
     task = TaskDetails(
         "exact_match",
         1319,
-        kinds=(wrong, KindOfAnswer("right", 1135, (card(labels=("right",)),))),
+        kinds=(wrong, KindOfAnswer("right", 1135, (card(kind="right"),))),
         distribution=(Bin("0", 184), Bin("1", 1135)),
         lengths=(Bin("≥3", 700, 0.9), Bin("≥80", 619, 0.7)),
         reasons=(("request", "timeout", 3), ("rejected in standardize", "no question", 2)),
@@ -104,15 +103,15 @@ def details(*cards: SampleCard, **changes: Any) -> RunDetails:
 def hostile_details() -> RunDetails:
     bad = card(
         sample_id=HOSTILE,
-        prompt=(Message(HOSTILE, HOSTILE), Message("user", HOSTILE)),
+        messages=(message(HOSTILE, HOSTILE), message("user", HOSTILE)),
         answer=f"{HOSTILE} {HOSTILE}",
         reasoning=HOSTILE,
         extracted=HOSTILE,
         expected=HOSTILE,
         explanation=HOSTILE,
         failure=HOSTILE,
-        scores=((HOSTILE, "1"),),
-        judgments=(HOSTILE,),
+        scores=(ShownScore(HOSTILE, ((HOSTILE, "1"),)),),
+        judgments=(ShownJudgment(HOSTILE, HOSTILE),),
     )
     found = details(
         bad,
@@ -294,7 +293,7 @@ def test_huge_answers_and_many_tasks_stay_below_the_limit_and_say_what_is_left_o
     huge = HOSTILE * 20_000
     run, found = many_tasks(3)
     kinds = tuple(
-        KindOfAnswer(kind, 10**6, (card(answer=huge, prompt=(Message("user", huge),) * 40),) * 10) for kind in KINDS
+        KindOfAnswer(kind, 10**6, (card(answer=huge, messages=(message("user", huge),) * 40),) * 10) for kind in KINDS
     )
     found = replace(
         found, config_text=huge, tasks={name: replace(task, kinds=kinds) for name, task in found.tasks.items()}
@@ -359,20 +358,20 @@ def test_equal_runs_have_equal_pages() -> None:
 
 def test_of_a_long_prompt_the_question_is_shown_and_the_examples_are_folded() -> None:
     examples = "".join(f"Question {n}: {'word ' * 40}\nAnswer: A\n" for n in range(9))
-    before, shown = folded([Message("system", "Choose."), Message("user", f"{examples}Question 10: why?\nAnswer:")])
+    before, shown = folded([message("system", "Choose."), message("user", f"{examples}Question 10: why?\nAnswer:")])
     assert [one.role for one in before] == ["system", "user"]
     assert shown[-1].text.startswith("Question ")
     assert shown[-1].text.endswith("Question 10: why?\nAnswer:")
     assert "".join(one.text for one in (*before, *shown)) == f"Choose.{examples}Question 10: why?\nAnswer:"
-    short = [Message("user", "Question 10: why?"), Message("choice", "A"), Message("choice", "B")]
+    short = [message("user", "Question 10: why?"), message("choice", "A"), message("choice", "B")]
     assert folded(short) == ((), tuple(short))
-    before, shown = folded([Message("user", examples), *short])
+    before, shown = folded([message("user", examples), *short])
     assert (len(before), list(shown)) == (1, short)
 
 
 def test_few_shot_examples_are_folded_away_in_the_card_and_the_question_is_whole() -> None:
-    examples = [Message(role, f"{role} {n}") for n in range(5) for role in ("user", "assistant")]
+    examples = [message(role, f"{role} {n}") for n in range(5) for role in ("user", "assistant")]
     question = "Question 10: " + "why " * 100 + "?"
-    before, shown = folded(card(prompt=(*examples, Message("user", question))).trimmed().prompt)
+    before, shown = folded(card(messages=(*examples, message("user", question))).trimmed().messages)
     assert len(before) == len(examples)
     assert [one.text for one in shown] == [question]

@@ -15,10 +15,10 @@ from gage_eval.base.tables import ASKS
 from gage_eval.pipeline.asks import AskTable
 from gage_eval.pipeline.generate_spec import Binding
 from gage_eval.pipeline.judge_spec import JudgeSpec
-from gage_eval.report.details import SampleCard
+from gage_eval.report.sample_view import SampleView
 from gage_eval.runs.results.report_details import task_details
+from gage_eval.runs.results.sample_view import sample_view
 from gage_eval.store import Artifact, Store
-from gage_eval.viewer.sample_view import sample_view
 from tests.support.workspace import ROWS, write_config
 
 PLACES = list(product(("judge", "expert"), (0, 1), (0, 1)))
@@ -133,8 +133,8 @@ def test_each_is_shown_with_its_own_request(panel: Path) -> None:
     names = ["judge", "judge, draw 1", "judge, slot 1", "judge, slot 1, draw 1"]
     assert [one.name for one in shown.judgments] == [*names, *(name.replace("judge", "expert") for name in names)]
     assert [one.asked[0].parts[0].text[-1] for one in shown.judgments] == list("11223344")
-    cards: Sequence[SampleCard] = [card for kind in task_details(run.reader.task()).kinds for card in kind.cards]
-    assert cards[0].judgments[1].startswith("judge, draw 1: ")
+    cards: Sequence[SampleView] = [card for kind in task_details(run.reader.task()).kinds for card in kind.cards]
+    assert cards[0].judgments[1].name == "judge, draw 1"
 
 
 def test_only_a_changed_judge_is_asked_again(panel: Path) -> None:

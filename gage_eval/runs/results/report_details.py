@@ -1,6 +1,6 @@
 """What report.html shows besides the summary, read from the run: few samples, a few small columns of all answers."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import islice
@@ -10,27 +10,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gage_eval.base.canonical import canonical_text
 from gage_eval.base.errors import InputError
 from gage_eval.base.stages import writer_of
-from gage_eval.data.sample.rules import content_text
-from gage_eval.report.details import (
-    KINDS,
-    Bin,
-    Comparison,
-    Kind,
-    KindOfAnswer,
-    Message,
-    RunDetails,
-    SampleCard,
-    TaskDetails,
-)
-from gage_eval.report.summary import format_value
+from gage_eval.report.details import Bin, Comparison, KindOfAnswer, RunDetails, TaskDetails
+from gage_eval.report.sample_view import KINDS, Kind, SampleView
 from gage_eval.runs.record import RunRecord
-from gage_eval.runs.results.explain import explain
+from gage_eval.runs.results.calls import ModelCall
 from gage_eval.runs.results.outcomes import Measure, answer_kinds
 from gage_eval.runs.results.reading import TaskReader
-from gage_eval.runs.results.rows import SampleRow, read_part, verdict_name
+from gage_eval.runs.results.rows import read_part
+from gage_eval.runs.results.sample_view import sample_view
+from gage_eval.runs.results.sent_requests import ShownCalls
 from gage_eval.scoring.metrics.scale import Scale
 
 CARDS = 10
@@ -194,13 +184,13 @@ def _mask(column: pa.ChunkedArray) -> _Array:
 
 def _cards(
     task: TaskReader, scan: _Scan, measure: Measure | None
-) -> tuple[dict[Kind, list[SampleCard]], dict[str, Any]]:
+) -> tuple[dict[Kind, list[SampleView]], dict[str, Any]]:
     """The cards of each kind, and the sampling parameters of one of their requests."""
     wanted: dict[int, set[int]] = {}
     for kept in scan.kept.values():
         for _, part, row_index, _ in kept.found:
             wanted.setdefault(part, set()).add(row_index)
-    found: dict[tuple[int, int], SampleCard] = {}
+    found: dict[tuple[int, int], SampleView] = {}
     sampling: dict[str, Any] = {}
     for part, indexes in wanted.items():
         rows = list(task.rows_of_part(part, sorted(indexes)))
@@ -209,15 +199,17 @@ def _cards(
             sampling = sampling or {name: value for name, value in body.items() if name not in _PROMPT_KEYS}
             break
         for row in rows:
-            for response in row.responses:
-                place = (row.row_index, response["replicate"])
-                found[place] = _card(row, response, bodies.get((row.sample_id, place[1])), measure, task.measures)
-    cards: dict[Kind, list[SampleCard]] = {}
+            for replicate in [response["replicate"] for response in row.responses]:
+                sent = bodies.get((row.sample_id, replicate))
+                calls = [] if sent is None else [ModelCall("infer", "", replicate, sent, None, None, None)]
+                view = sample_view(task, row, replicate, measure, "", ShownCalls(calls, ""))
+                if view is not None:
+                    found[row.row_index, replicate] = view.trimmed()
+    cards: dict[Kind, list[SampleView]] = {}
     for kind, kept in scan.kept.items():
         for _, _, row_index, replicate in kept.found:
-            if (card := found.get((row_index, replicate))) is not None:
-                labels = tuple(dict.fromkeys((kind, *card.labels)))
-                cards.setdefault(kind, []).append(replace(card, labels=labels))
+            if (view := found.get((row_index, replicate))) is not None:
+                cards.setdefault(kind, []).append(replace(view, kind=kind))
     return cards, sampling
 
 
@@ -226,70 +218,6 @@ def _bodies(task: TaskReader, part: int, samples: Mapping[int, str]) -> Mapping[
         return task.requests(part, samples)
     except InputError:  # the config names something that is gone: the samples' messages are shown
         return {}
-
-
-def _card(
-    row: SampleRow,
-    response: dict[str, Any],
-    body: Mapping[str, Any] | None,
-    measure: Measure | None,
-    measures: Sequence[Measure],
-) -> SampleCard:
-    one = explain(row, response, measure)
-    labels: list[Kind] = [kind for kind in _STATUS_KINDS if one.status == kind]
-    if one.score_status in ("unparsed", "unscored"):
-        labels.append("unparsed" if one.score_status == "unparsed" else "unscored")
-    prompt = _prompt(body) if body is not None else ()
-    return SampleCard(
-        sample_id=row.sample_id,
-        replicate=one.replicate,
-        labels=tuple(labels),
-        prompt=prompt or _messages(row.sample.get("messages") or ()),
-        as_sent=bool(prompt),
-        answer=one.answer,
-        reasoning=response.get("reasoning"),
-        extracted=one.extracted,
-        expected=one.expected,
-        explanation=one.explanation,
-        failure=one.failure,
-        scores=tuple(_scores(row, one.replicate, measures)),
-        judgments=tuple(
-            f"{name}: {words}" if (name := verdict_name(judged)) else str(words)
-            for judged in row.judgments
-            if judged.get("replicate", 0) == one.replicate
-            and (words := judged.get("explanation") or judged.get("text"))
-        ),
-    ).trimmed()
-
-
-def _scores(row: SampleRow, replicate: int, measures: Sequence[Measure]) -> Iterable[tuple[str, str]]:
-    for measure in measures:
-        for entry in row.scores.get(measure.metric_id, ()):
-            value = entry["values"].get(measure.value_key)
-            if (entry["filter"], entry["replicate"]) == (measure.filter, replicate) and value is not None:
-                yield measure.name, format_value(value)
-
-
-def _prompt(body: Mapping[str, Any]) -> tuple[Message, ...]:
-    if isinstance(messages := body.get("messages"), list):
-        return _messages(messages)
-    if isinstance(prompt := body.get("prompt"), str):
-        choices = [Message("choice", str(choice)) for choice in body.get("choices") or ()]
-        return (Message("prompt", prompt), *choices)
-    return (Message("request", canonical_text(dict(body))),)
-
-
-def _messages(messages: Iterable[Mapping[str, Any]]) -> tuple[Message, ...]:
-    return tuple(Message(str(one.get("role", "")), _content(one)) for one in messages)
-
-
-def _content(message: Mapping[str, Any]) -> str:
-    content = message.get("content")
-    if isinstance(content, list):
-        # Data URLs are megabytes, so a medium is shown as a marker.
-        return content_text(part if isinstance(part, Mapping) else {"text": str(part)} for part in content)
-    text = "" if content is None else str(content)
-    return text or (canonical_text(message["tool_calls"]) if message.get("tool_calls") else "")
 
 
 # --- charts and reasons

@@ -9,8 +9,9 @@ import pyarrow as pa
 import pytest
 
 from gage_eval.base.errors import GageError
-from gage_eval.report.details import Kind, SampleCard, TaskDetails
-from gage_eval.report.html import overview_shares
+from gage_eval.report.details import TaskDetails
+from gage_eval.report.pages import kind_shares
+from gage_eval.report.sample_view import OF_SAMPLE, Kind, SampleView
 from gage_eval.runs import RunOptions, run_inline
 from gage_eval.runs import publish as publishing
 from gage_eval.runs.folder import RunFolder
@@ -40,7 +41,7 @@ def run(**options: Any) -> TaskReader:
     return RunReader.open(Locations.at("store", "runs"), "first").task()
 
 
-def cards(details: TaskDetails, kind: Kind) -> Sequence[SampleCard]:
+def cards(details: TaskDetails, kind: Kind) -> Sequence[SampleView]:
     return next(one.cards for one in details.kinds if one.kind == kind)
 
 
@@ -51,8 +52,8 @@ def test_right_and_wrong_samples_are_shown_with_the_prompt_as_sent(here: Path) -
     details = task_details(run())
     assert (details.count("wrong"), details.count("right")) == (ROWS - 1, 1)
     (right,) = cards(details, "right")
-    assert (right.sample_id, right.answer, right.expected, right.as_sent) == ("s1", "2", "2", True)
-    assert [message.text for message in right.prompt] == ["Add: 1 + 1 = ?"]
+    assert (right.sample_id, right.answer, right.expected, right.form != OF_SAMPLE) == ("s1", "2", "2", True)
+    assert [message.text for message in right.messages] == ["Add: 1 + 1 = ?"]
     assert details.sampling["temperature"] == 0
     assert details.lengths == (), "all answers are of one length"
     for shown in ("Add: 1 + 1 = ?", "s1", "temperature"):
@@ -62,7 +63,7 @@ def test_right_and_wrong_samples_are_shown_with_the_prompt_as_sent(here: Path) -
 def test_the_judges_words_are_on_the_card(here: Path) -> None:
     write_config(here, **JUDGED)
     (right,) = cards(task_details(run()), "right")
-    assert right.judgments == ("SCORE: 3",)
+    assert [one.words for one in right.judgments] == ["SCORE: 3"]
 
 
 def test_at_most_ten_of_each_kind_are_read_from_a_large_run(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -98,7 +99,7 @@ def test_of_the_parts_with_cards_only_the_rows_near_them_are_read(here: Path, mo
     monkeypatch.setattr(Artifact, "read", watched)
     details = task_details(task)
     (right,) = cards(details, "right")
-    assert right.as_sent
+    assert right.form != OF_SAMPLE
     assert {"samples", "prepared", "responses"} <= read.keys()
     assert max(read.values()) <= 1024, read
 
@@ -189,4 +190,4 @@ def test_ratings_are_counted_once_and_their_axis_has_no_gap(here: Path) -> None:
     assert [(one.label, one.count) for one in details.distribution] == [
         ("3", 1), ("4", 0), ("5", 0), ("6", 0), ("7", 4), ("8", 0), ("9", 1),
     ]  # fmt: skip
-    assert overview_shares({one.kind: one.count for one in details.kinds}) == [("scored", "plain", 6.0)]
+    assert kind_shares({one.kind: one.count for one in details.kinds}) == [("scored", "plain", 6.0)]

@@ -1,131 +1,78 @@
-"""One answer with everything that explains its score."""
+"""The view of one answer, from a stored run."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from gage_eval.base.canonical import decode
 from gage_eval.base.field_paths import reference_texts
-from gage_eval.report.messages import (
-    Candidate,
-    ShownMessage,
-    Token,
-    ToolCall,
-    candidates,
-    pretty,
-    request_messages,
-    shown_messages,
-    tokens,
-    tool_calls,
-)
+from gage_eval.report.messages import candidates, pretty, request_messages, shown_messages, tool_calls
+from gage_eval.report.sample_view import OF_SAMPLE, SampleView, ShownJudgment, ShownScore
 from gage_eval.report.summary import format_value
 from gage_eval.runs.results.calls import ModelCall
-from gage_eval.runs.results.explain import ExplainedAnswer, explain
+from gage_eval.runs.results.explain import explain
 from gage_eval.runs.results.outcomes import Measure
 from gage_eval.runs.results.reading import TaskReader
 from gage_eval.runs.results.rows import SampleRow, verdict_name
-from gage_eval.runs.results.sent_requests import shown_calls
+from gage_eval.runs.results.sent_requests import ShownCalls, shown_calls
 
 # Of answers that were not asked for.
 _SOURCES = {"reused": "an earlier run", "repeated": "an equal request", "log": "the log of an earlier run"}
 
 
-@dataclass(frozen=True)
-class ShownScore:
-    """A metric's score of the answer, with its reasons."""
-
-    name: str
-    values: tuple[tuple[str, str], ...]
-    status: str
-    extracted: str | None
-    reason: str
-    explanation: str
-    metadata: str
-    overrides: str
-    good: bool | None
-
-
-@dataclass(frozen=True)
-class ShownJudgment:
-    """A judge's verdict, its words, and what it was asked. ``name`` tells several verdicts apart."""
-
-    name: str
-    status: str
-    text: str
-    explanation: str
-    parsed: str
-    score: str
-    asked: tuple[ShownMessage, ...] = ()
-    raw: str = ""
-
-
-@dataclass(frozen=True)
-class SampleView:
-    """What the page of an answer shows.
-
-    Attributes:
-        answer: with its score by the measure.
-        kind: error, unparsed, wrong, right, …
-        messages: of the request, or of the sample where nothing was asked yet.
-        form: whether the messages are as sent, as prepared, or of the sample.
-        note: why they are not as sent.
-        raw: the request's body as JSON; empty where it is not known.
-        turns: further calls of the episode.
-        facts: length, latency and the like.
-    """
-
-    answer: ExplainedAnswer
-    kind: str
-    messages: list[ShownMessage]
-    form: str
-    note: str
-    raw: str
-    reasoning: str
-    tool_calls: list[ToolCall]
-    turns: list[dict[str, Any]]
-    tokens: list[Token]
-    candidates: list[Candidate]
-    scores: list[ShownScore]
-    judgments: list[ShownJudgment]
-    facts: list[tuple[str, str]]
-    attempts: list[str]
-    options: list[tuple[str, str]]
-    references: list[str]
-    sample: str
-    tags: list[tuple[str, str]]
-    response_key: str
-    trajectories: list[list[ShownMessage]] = field(default_factory=list)
-    tools: str = ""
-
-
 def sample_view(
-    task: TaskReader, row: SampleRow, replicate: int, measure: Measure | None, kind: str
+    task: TaskReader,
+    row: SampleRow,
+    replicate: int,
+    measure: Measure | None,
+    kind: str,
+    shown: ShownCalls | None = None,
 ) -> SampleView | None:
-    """The view of one answer to a sample; None if there is no such answer."""
+    """The view of one answer to a sample; None if there is no such answer.
+
+    Args:
+        task: its task.
+        row: the sample.
+        replicate: which repetition.
+        measure: the measure that explains the answer.
+        kind: what the answer is by the measure.
+        shown: the calls about the sample, where they are known already.
+    """
     response = next((one for one in row.responses if one["replicate"] == replicate), None)
     if response is None:
         return None
-    calls, note = shown_calls(task, row)
+    calls, note = shown or shown_calls(task, row)
     own = [call for call in calls if call.stage == "infer" and call.replicate == replicate]
     sample = row.sample
     request = own[0].request if own else None
     logprobs = response.get("logprobs")
     logprobs = decode(logprobs) if isinstance(logprobs, str) else logprobs
     telemetry: Mapping[str, Any] = next((one for one in row.telemetry if one["replicate"] == replicate), {})
+    answer = explain(row, response, measure)
     return SampleView(
-        answer=explain(row, response, measure),
+        sample_id=row.sample_id,
+        replicate=replicate,
         kind=kind,
-        messages=request_messages(request) if request is not None else shown_messages(sample.get("messages") or ()),
-        form=own[0].form if own else "of the sample",
+        status=answer.status,
+        score_status=answer.score_status,
+        messages=tuple(
+            request_messages(request) if request is not None else shown_messages(sample.get("messages") or ())
+        ),
+        form=own[0].form if own else OF_SAMPLE,
         note=note,
         raw=pretty(request) if request is not None and own[0].as_sent is not None else "",
+        answer=answer.answer,
         reasoning=str(response.get("reasoning") or ""),
+        extracted=answer.extracted,
+        expected=answer.expected,
+        explanation=answer.explanation,
+        failure=answer.failure,
+        completion_tokens=answer.completion_tokens,
+        scores=tuple(_scores(row, replicate, task)),
+        judgments=tuple(_judgments(row, replicate, calls)),
         tool_calls=list(tool_calls(response.get("tool_calls"))),
         turns=[_turn(one) for one in response.get("turns") or ()],
-        tokens=tokens(logprobs),
+        logprobs=logprobs,
         candidates=candidates(logprobs, [str(one) for one in (request or {}).get("choices") or ()]),
-        scores=_scores(row, replicate, task),
-        judgments=_judgments(row, replicate, calls),
         facts=_facts(response, telemetry),
         attempts=[str(error) for error in telemetry.get("errors") or ()],
         options=[(str(one["id"]), str(one["content"])) for one in sample.get("options") or ()],
@@ -182,9 +129,9 @@ def _judgments(row: SampleRow, replicate: int, calls: list[ModelCall]) -> list[S
         found.append(
             ShownJudgment(
                 verdict_name(one),
-                one["status"],
                 str(one.get("text") or one.get("answer") or ""),
                 str(one.get("explanation") or ""),
+                one["status"],
                 pretty(one["parsed"]) if one.get("parsed") is not None else "",
                 _number(one.get("score")),
                 tuple(request_messages(call.request)) if call is not None else (),

@@ -1,0 +1,182 @@
+"""One answer with everything that explains its score, as pages show it. Plain data."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal, TypeAlias
+
+from gage_eval.report.messages import Candidate, Message, Token, ToolCall, tokens, trimmed
+
+Kind: TypeAlias = Literal[
+    "error", "refused", "truncated", "unparsed", "unscored", "wrong", "right", "lowest", "highest"
+]
+Tone: TypeAlias = Literal["good", "bad", "warn", "plain"]
+KINDS: Mapping[Kind, tuple[Tone, str]] = {
+    "error": ("bad", "No answer: the request failed."),
+    "refused": ("warn", "The model or the endpoint refused."),
+    "truncated": ("warn", "Cut at the token limit."),
+    "unparsed": ("warn", "The metric could not read an answer out of the text."),
+    "unscored": ("warn", "The metric gave no score."),
+    "wrong": ("bad", "Read, and worse than what counts as right."),
+    "right": ("good", "Full credit, or at least the pass threshold."),
+    "lowest": ("plain", "The lowest values."),
+    "highest": ("plain", "The highest values."),
+}
+"""Tone and meaning of each kind of answer, the failures first."""
+
+OF_SAMPLE = "of the sample"
+"""The form of messages that were not asked yet."""
+
+_LONGEST_PROMPT, _LONGEST_ANSWER, _LONGEST_FIELD, _MESSAGES = 3000, 2400, 800, 24
+# Characters and messages of a prompt that is shown whole, and characters of the end of a longer one.
+_SHOWN_WHOLE, _SHOWN_MESSAGES, _SHOWN_END = 1200, 4, 600
+
+
+@dataclass(frozen=True)
+class ShownScore:
+    """A metric's score of the answer, with its reasons."""
+
+    name: str
+    values: tuple[tuple[str, str], ...]
+    status: str = "scored"
+    extracted: str | None = None
+    reason: str = ""
+    explanation: str = ""
+    metadata: str = ""
+    overrides: str = ""
+    good: bool | None = None
+
+
+@dataclass(frozen=True)
+class ShownJudgment:
+    """A judge's verdict, its words, and what it was asked. ``name`` tells several verdicts apart."""
+
+    name: str
+    text: str
+    explanation: str = ""
+    status: str = ""
+    parsed: str = ""
+    score: str = ""
+    asked: tuple[Message, ...] = ()
+    raw: str = ""
+
+    @property
+    def words(self) -> str:
+        """The judge's reason; where it is not told apart, all that the judge said."""
+        return self.explanation or self.text
+
+
+@dataclass(frozen=True)
+class SampleView:
+    """One answer of the model: what was asked, answered, read out and expected, and why it got its score.
+
+    Attributes:
+        sample_id: the sample.
+        replicate: which repetition of it.
+        kind: error, unparsed, wrong, right, …
+        status, score_status: of the response, and of its score by the measure.
+        messages: of the request, or of the sample where nothing was asked yet.
+        form: whether the messages are as sent, as prepared, or of the sample.
+        note: why they are not as sent.
+        raw: the request's body as JSON; empty where it is not known.
+        answer: the model's text.
+        reasoning: the model's thinking, where the endpoint returned it.
+        extracted: what the metric read out of the answer.
+        expected: the reference.
+        explanation: the metric's reason.
+        failure: kind and message of an error.
+        completion_tokens: length of the answer, if known.
+        turns: further calls of the episode.
+        logprobs: of the answer, as the endpoint returned them.
+        facts: length, latency and the like.
+    """
+
+    sample_id: str
+    replicate: int = 0
+    kind: str = ""
+    status: str = "ok"
+    score_status: str | None = None
+    messages: tuple[Message, ...] = ()
+    form: str = OF_SAMPLE
+    note: str = ""
+    raw: str = ""
+    answer: str | None = None
+    reasoning: str = ""
+    extracted: str | None = None
+    expected: str | None = None
+    explanation: str | None = None
+    failure: str | None = None
+    completion_tokens: int | None = None
+    scores: tuple[ShownScore, ...] = ()
+    judgments: tuple[ShownJudgment, ...] = ()
+    tool_calls: Sequence[ToolCall] = ()
+    turns: Sequence[Mapping[str, Any]] = ()
+    logprobs: Any = None
+    candidates: Sequence[Candidate] = ()
+    facts: Sequence[tuple[str, str]] = ()
+    attempts: Sequence[str] = ()
+    options: Sequence[tuple[str, str]] = ()
+    references: Sequence[str] = ()
+    sample: str = ""
+    tags: Sequence[tuple[str, str]] = ()
+    response_key: str = ""
+    trajectories: Sequence[Sequence[Message]] = ()
+    tools: str = ""
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """All kinds that the answer has."""
+        return tuple(dict.fromkeys(word for word in (self.kind, self.status, self.score_status or "") if word in KINDS))
+
+    @cached_property
+    def tokens(self) -> list[Token]:
+        """The tokens of the answer with their probabilities; empty if the response has none."""
+        return tokens(self.logprobs)
+
+    def trimmed(self) -> "SampleView":
+        """What report.html shows of it, with long texts cut in their middle."""
+
+        def cut(text: str | None, limit: int) -> str | None:
+            return None if text is None else trimmed(text, limit)
+
+        messages = self.messages
+        if len(messages) > _MESSAGES:
+            skipped = Message.plain("", f"[…{len(messages) - _MESSAGES:,} messages left out…]")
+            messages = (*messages[: _MESSAGES // 2], skipped, *messages[-_MESSAGES // 2 :])
+        # The last message is the question; examples before it share what is left.
+        room = _LONGEST_PROMPT // 2
+        count = len(messages)
+        shares = [room // max(count - 1, 1)] * (count - 1) + [_LONGEST_PROMPT if count == 1 else room]
+        return SampleView(
+            self.sample_id,
+            self.replicate,
+            self.kind,
+            self.status,
+            self.score_status,
+            messages=tuple(
+                Message.plain(one.role, trimmed(one.text, share)) for one, share in zip(messages, shares, strict=True)
+            ),
+            form=self.form,
+            answer=cut(self.answer, _LONGEST_ANSWER),
+            reasoning=trimmed(self.reasoning, _LONGEST_ANSWER),
+            extracted=cut(self.extracted, _LONGEST_FIELD),
+            expected=cut(self.expected, _LONGEST_FIELD),
+            explanation=cut(self.explanation, _LONGEST_FIELD),
+            failure=cut(self.failure, _LONGEST_FIELD),
+            scores=tuple(ShownScore(one.name, one.values) for one in self.scores[:12]),
+            judgments=tuple(
+                ShownJudgment(one.name, trimmed(one.words, _LONGEST_FIELD)) for one in self.judgments[:4] if one.words
+            ),
+        )
+
+
+def folded(messages: Sequence[Message]) -> tuple[tuple[Message, ...], tuple[Message, ...]]:
+    """What of a prompt is folded away, and what is shown: of a long one the end, where the question is."""
+    last = max((number for number, one in enumerate(messages) if one.role != "choice"), default=0)
+    if last < _SHOWN_MESSAGES and sum(len(one.text) for one in messages) <= _SHOWN_WHOLE:
+        return (), tuple(messages)
+    question, choices = messages[last], messages[last + 1 :]
+    # From the start of a line on.
+    cut = question.text.rfind("\n", 0, max(len(question.text) - _SHOWN_END, 0)) + 1
+    before = [*messages[:last], *([Message.plain(question.role, question.text[:cut])] if cut else [])]
+    return tuple(before), (Message.plain(question.role, question.text[cut:]), *choices)
