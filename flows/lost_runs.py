@@ -100,7 +100,7 @@ def resume_lost(client: SyncPrefectClient) -> None:
 
 
 def _is_over(run: FlowRun, state: State[Any]) -> bool:
-    """Whether a run has crashed and is left so, or its process is gone and nobody has reported it."""
+    """Whether a run has crashed and is left so, or its process is gone and its end was not reported."""
     if state.is_crashed():
         age = datetime.now(UTC) - state.timestamp
         return run.run_count == 1 and state.name in (CRASHED, LOST) and age > timedelta(seconds=_NOT_RESUMED_S)

@@ -103,7 +103,7 @@ def start(home: Path = HOME, port: int | None = None) -> tuple[Running, bool]:
 def start_worker(running: Running, pool: str, home: Path = HOME) -> bool:
     """Start the worker of this folder's server and wait until it looks for runs. False: it was running.
 
-    A worker that asks another port is stopped: the server is one that was started anew.
+    A worker that asks another port is stopped: the server was started again on a new one.
 
     Args:
         running: the server.

@@ -1,4 +1,4 @@
-"""Runs that nobody has resumed are resumed once, and a worker's second report of a crash is taken back."""
+"""Runs that no automation has resumed are resumed once, and a worker's second report of a crash is taken back."""
 
 import os
 import socket
