@@ -181,7 +181,7 @@ def test_messages_name_the_fields_of_the_form_and_leave_commands_as_they_are() -
      ({"work_pool": "h100"}, False)],
 )  # fmt: skip
 def test_the_form_of_a_suite_is_refused_without_a_model(model: dict[str, Any] | None, fits: bool) -> None:
-    (deployment,) = [one for one in all_deployments(()) if one.name == "gsm8k"]
+    (deployment,) = [made for made in all_deployments(()) if made.name == "gsm8k"]
     assert deployment.needs_model
     schema = with_model(suite.parameters.model_dump_for_openapi())
     parameters = {"suite": "gsm8k"} | ({} if model is None else {"model": model})
