@@ -31,6 +31,7 @@ from gage_eval.base.stages import Stage
 from gage_eval.config.overrides import refuse_secrets
 from gage_eval.config.secrets import KEY_SHAPES, MASK, holds_literals, scrub
 from gage_eval.config.suites.template_places import suite_folders
+from gage_eval.config.suites.templates import suite_info
 from gage_eval.config.validation_messages import plain_words
 from gage_eval.runs.names import NAME_PATTERN
 from gage_eval.runs.options import SUITE_PREFIX, Locations, RunOptions, suite_of
@@ -240,6 +241,16 @@ def described(function: Function) -> Function:
     return function
 
 
+def with_model(schema: dict[str, Any]) -> dict[str, Any]:
+    """The schema of a form whose model must be filled in: its name or path, or the block that describes it."""
+    card = schema["definitions"]["ModelForm"]
+    filled = {"anyOf": [{"required": ["path"]}, {"required": ["block"]}]}
+    # The UI draws a choice for `anyOf` of the card itself, and leaves a condition to the server.
+    wanting = {**card, "if": {"not": filled}, "then": {"required": ["name"]}}
+    required = [*schema.get("required", ()), "model"]
+    return {**schema, "required": required, "definitions": {**schema["definitions"], "ModelForm": wanting}}
+
+
 def parameters_of(options: RunOptions, *, as_config: bool = False) -> tuple[str, dict[str, Any]]:
     """(flow, its parameters) for some options.
 
@@ -251,7 +262,9 @@ def parameters_of(options: RunOptions, *, as_config: bool = False) -> tuple[str,
     cards = {name: form.of(given).model_dump(mode="json") for name, form in FORMS.items()}
     if options.config.startswith(SUITE_PREFIX) and options.text is None and not as_config:
         name, version = suite_of(options.config)
-        return "suite", {"suite": name, "version": version or "", **cards}
+        # The form of a suite wants a model (`with_model`). Without one here, the overrides may name it.
+        if options.model or options.model_path or options.model_block or not suite_info(name).needs_model:
+            return "suite", {"suite": name, "version": version or "", **cards}
     return "evaluate", {"config": options.config, "text": options.text or "", **cards}
 
 

@@ -47,6 +47,7 @@ class Deployment:
         concurrency: how many of its runs run at once, None for any number. Further ones wait.
         cron: when it is started, None for only on demand.
         timezone: of ``cron``.
+        needs_model: whether its form is refused without a model.
     """
 
     flow: str
@@ -59,6 +60,7 @@ class Deployment:
     concurrency: int | None = None
     cron: str | None = None
     timezone: str = "UTC"
+    needs_model: bool = False
 
     @property
     def entrypoint(self) -> str:
@@ -198,6 +200,7 @@ def _of_suite(suite: SuiteInfo) -> Deployment:
         description=_description(suite),
         tags=("suite",),
         parameters={"suite": suite.name},
+        needs_model=suite.needs_model,
     )
 
 

@@ -204,6 +204,8 @@ def _environment(home: Path, port: int) -> dict[str, str]:
         "PREFECT_SERVER_API_AUTH_STRING": login(home),
         "PREFECT_SERVER_CORS_ALLOWED_ORIGINS": f"http://{LOOPBACK}:{port}",
         "PREFECT_UI_API_URL": "/api",
+        # Prometheus reads them at /api/metrics.
+        "PREFECT_API_ENABLE_METRICS": "true",
         "PREFECT_WORKER_QUERY_SECONDS": str(_QUERY_S),
         "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": str(HEARTBEAT_S),
         "PREFECT_SERVER_ANALYTICS_ENABLED": "false",

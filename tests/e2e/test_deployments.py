@@ -120,12 +120,17 @@ def test_deploy_says_what_it_needs(prefect: Prefect, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "card",
-    [{"data": {"samples": 0}}, {"model": {"endpoint": "localhost:8000"}}, {"run": {"refresh": ["inferr"]}}],
+    [
+        {"data": {"samples": 0}},
+        {"model": {"name": "m", "endpoint": "localhost:8000"}},
+        {"model": {}},
+        {"run": {"refresh": ["inferr"]}},
+    ],
     ids=str,
 )
 def test_a_wrong_value_is_refused_before_anything_starts(prefect: Prefect, card: dict[str, Any]) -> None:
     with pytest.raises(HTTPError) as refused:
-        prefect.submit("suite/gsm8k", {"suite": "gsm8k", **card})
+        prefect.submit("suite/gsm8k", {"suite": "gsm8k", "model": {"name": "m"}, **card})
     assert refused.value.code == 409
 
 

@@ -40,7 +40,13 @@ def status(prefect: Prefect, path: str, method: str = "POST", **headers: str) ->
 )
 @pytest.mark.parametrize(
     ("method", "path"),
-    [("POST", "/flow_runs/filter"), ("POST", "/deployments/filter"), ("GET", START), ("POST", "/flow_runs/")],
+    [
+        ("POST", "/flow_runs/filter"),
+        ("POST", "/deployments/filter"),
+        ("GET", START),
+        ("POST", "/flow_runs/"),
+        ("GET", "/metrics"),
+    ],
 )
 def test_without_the_login_nothing_is_read_or_started(
     prefect: Prefect, method: str, path: str, headers: dict[str, str]
@@ -59,6 +65,7 @@ def test_a_browser_does_not_let_a_page_of_another_origin_send_the_login(prefect:
 
 def test_the_login_opens_and_only_its_owner_can_read_it(prefect: Prefect) -> None:
     assert status(prefect, "/flow_runs/filter", **prefect.headers)[0] == HTTPStatus.OK
+    assert status(prefect, "/metrics", "GET", **prefect.headers)[0] == HTTPStatus.OK
     assert stat.S_IMODE(server.login_file(prefect.home).stat().st_mode) == 0o600
 
 

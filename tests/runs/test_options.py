@@ -3,6 +3,7 @@
 import inspect
 import re
 from collections.abc import Sequence
+from contextlib import nullcontext
 from importlib import import_module
 from typing import Any, get_args
 
@@ -15,12 +16,13 @@ from prefect.utilities.schema_tools.validation import validate
 
 import gage_eval
 from flows.evaluate import evaluate
-from flows.forms import FORMS, Engine, Form, in_words_of_forms, options_of, parameters_of, suite_config
+from flows.forms import FORMS, Engine, Form, in_words_of_forms, options_of, parameters_of, suite_config, with_model
 from flows.suite import suite
 from gage_eval.base.errors import InputError
 from gage_eval.base.stages import Stage
 from gage_eval.cli.main import app, main
 from gage_eval.extend import registry
+from gage_eval.local.deployments import all_deployments
 from gage_eval.runs.options import ModelOptions, RunOptions
 from gage_eval.runs.options_dict import TEXTS, TYPES, RunOptionsDict
 
@@ -171,6 +173,28 @@ def test_messages_name_the_fields_of_the_form_and_leave_commands_as_they_are() -
     assert in_words_of_forms(said) == "name it with Model › Name, and its server with Model › Endpoint URL"
     said = "Resume it: gage resume a --store s, or choose another --run-id."
     assert in_words_of_forms(said) == "Resume it: gage resume a --store s, or choose another Run Name."
+
+
+@pytest.mark.parametrize(
+    ("model", "fits"),
+    [({"name": "m"}, True), ({"path": "m.gguf"}, True), ({"block": "b"}, True), ({}, False), (None, False),
+     ({"work_pool": "h100"}, False)],
+)  # fmt: skip
+def test_the_form_of_a_suite_is_refused_without_a_model(model: dict[str, Any] | None, fits: bool) -> None:
+    (deployment,) = [made for made in all_deployments(()) if made.name == "gsm8k"]
+    assert deployment.needs_model
+    schema = with_model(suite.parameters.model_dump_for_openapi())
+    parameters = {"suite": "gsm8k"} | ({} if model is None else {"model": model})
+    with nullcontext() if fits else pytest.raises(SchemaError):
+        validate(parameters, schema, raise_on_error=True)
+
+
+def test_a_run_of_a_suite_whose_overrides_name_the_model_is_one_of_its_config() -> None:
+    flows = {
+        name: parameters_of(RunOptions.of({"config": f"suite:{name}", **more}))[0]
+        for name, more in {"gsm8k": {}, "demo": {}, "arc": {"model": "m"}}.items()
+    }
+    assert flows == {"gsm8k": "evaluate", "demo": "suite", "arc": "suite"}
 
 
 def test_a_field_that_was_cleared_in_the_ui_is_not_given() -> None:

@@ -31,6 +31,7 @@ class SuiteInfo:
         card: the facts of that version; None where its template has none.
         tasks: how many tasks it has.
         pinned: whether the commit of all its data is fixed.
+        needs_model: whether its template leaves the model to the run.
     """
 
     name: str
@@ -40,6 +41,7 @@ class SuiteInfo:
     card: SuiteCard | None = None
     tasks: int = 0
     pinned: bool = True
+    needs_model: bool = True
 
 
 def list_suites(root: Path | None = None) -> list[SuiteInfo]:
@@ -50,6 +52,16 @@ def list_suites(root: Path | None = None) -> list[SuiteInfo]:
         path = folder / f"{versions[-1]}.yaml"
         suites.append(_info(name, versions, path))
     return suites
+
+
+def suite_info(name: str, root: Path | None = None) -> SuiteInfo:
+    """A suite by its name.
+
+    Raises:
+        InputError: there is none.
+    """
+    path = suite_file(name, root=root)
+    return _info(name, versions_in(path.parent), path)
 
 
 def load_suite(
@@ -90,6 +102,8 @@ def _info(name: str, versions: Sequence[str], path: Path) -> SuiteInfo:
         raise ConfigError(str(path), [Problem(path_text(item.loc), item.message) for item in problems]) from error
     pinned = all(dataset.get("hub") is None or has_commit(dataset) for dataset in datasets)
     return SuiteInfo(name, tuple(versions), description, path, card, len(tasks), pinned)
+    needs_model = not _items(definition, "backends")
+    return SuiteInfo(name, tuple(versions), description, path, card, len(tasks), pinned, needs_model)
 
 
 def _mapping(data: Any, key: str) -> dict[str, Any]:
