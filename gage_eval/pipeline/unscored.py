@@ -7,12 +7,12 @@ from typing import Any
 from gage_eval.base.errors import RunFailed
 from gage_eval.base.stages import StageResult
 from gage_eval.base.statuses import EXCUSED, REASONS
-from gage_eval.pipeline.action import Env
+from gage_eval.pipeline.action import StageContext
 from gage_eval.pipeline.specs import ScoreSpec
 from gage_eval.store import Artifact, Store
 
 
-def check_scored(env: Env, spec: ScoreSpec, result: StageResult) -> None:
+def check_scored(env: StageContext, spec: ScoreSpec, result: StageResult) -> None:
     """Stop the run if a metric left too many answers, or all of them, without a score.
 
     Raises:
