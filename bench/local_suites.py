@@ -22,7 +22,7 @@ from gage_eval.data.sample.record import parse_record
 from gage_eval.data.sample.table import messages_from_array
 from gage_eval.observability.observer import Observers
 from gage_eval.pipeline import stages
-from gage_eval.pipeline.action import Env
+from gage_eval.pipeline.action import StageContext
 from gage_eval.pipeline.plan import make_plan
 from gage_eval.store import Store
 
@@ -126,7 +126,7 @@ def files_here(origin: DataOrigin, shared: Path) -> dict[str, Path]:
 def prepared_requests(config: Path, store: Path) -> dict[str, list[dict[str, Any]]]:
     """What each task of a config would ask: messages, prompt and choices of its rows. Nothing is asked."""
     opened = Store.open(str(store))
-    env = Env(opened, None, Observers(), "prepared")
+    env = StageContext(opened, None, Observers(), "prepared")
 
     def samples(of: Any) -> stages.StageResult:
         return stages.standardize(env, of.standardize, raw=stages.load(env, of.load))

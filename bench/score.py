@@ -17,7 +17,7 @@ from gage_eval.base.tables import RESPONSES, SAMPLES
 from gage_eval.data.sample.table import samples_to_table
 from gage_eval.extend.lean import be_lean
 from gage_eval.observability.observer import Observers
-from gage_eval.pipeline.action import Env
+from gage_eval.pipeline.action import StageContext
 from gage_eval.pipeline.auto_eval import auto_eval
 from gage_eval.pipeline.load import PART_ROWS
 from gage_eval.pipeline.specs import ScoreSpec
@@ -63,7 +63,7 @@ def measure(folder: Path, metrics: list[str], processes: int) -> dict[str, float
     inputs = {name: StageResult(name, "bench", "", {name: id_}, cached=True) for name, id_ in made.items()}
     wall, cpu = time.perf_counter(), time.process_time()
     with scoring_processes(store, processes) as scoring:
-        env = Env(store, None, Observers(), "bench", processes=scoring)
+        env = StageContext(store, None, Observers(), "bench", processes=scoring)
         result = auto_eval(env, spec, **inputs)
     taken = {"cpu_s": time.process_time() - cpu, "wall_s": time.perf_counter() - wall}
     return {**taken, "rows": store.artifact(result.outputs["metrics"]).table()["n"][0].as_py()}

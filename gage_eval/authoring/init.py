@@ -11,7 +11,7 @@ from gage_eval.base.packaged import configs_dir
 from gage_eval.config.compose import compose
 from gage_eval.config.files import read_config
 from gage_eval.config.problems import Loc
-from gage_eval.config.suites.rebase import rebased, relative_path, seen_from
+from gage_eval.config.suites.rebase import rebased, relative_name, relative_path
 from gage_eval.config.suites.template_file import Template, read_template
 from gage_eval.config.suites.template_places import BUILTIN_PREFIX, find_template, suite_folders, version_name
 from gage_eval.config.suites.template_values import Filler
@@ -226,7 +226,7 @@ def _base_task(file: Path, folder: Path) -> str:
         return BUILTIN_PREFIX + suite
     if suite_folders().get(suite) == file.parent:
         return suite
-    return seen_from(file, folder)
+    return relative_name(file, folder)
 
 
 def _free(folder: Path, stem: str) -> Path:

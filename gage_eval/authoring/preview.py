@@ -11,7 +11,7 @@ from gage_eval.models.backends.base import Blocks
 from gage_eval.models.client.types import Request
 from gage_eval.observability.observer import Observer, Observers
 from gage_eval.pipeline import stages
-from gage_eval.pipeline.action import Env
+from gage_eval.pipeline.action import StageContext
 from gage_eval.pipeline.forecast import RenderedRequest, asks_a_model, asks_of, inputs_of, rendered, stored_outputs
 from gage_eval.pipeline.source import RoleSource
 from gage_eval.pipeline.specs import TaskPlan
@@ -75,14 +75,14 @@ def preview_requests(
     """
     run_plan = planned(options, blocks=blocks)
     run_plan.fetch_data(observer or Observers())
-    env = stages.Env(run_plan.store, None, Observers(), run_id="preview")
+    env = stages.StageContext(run_plan.store, None, Observers(), run_id="preview")
     preview = Preview([], 0, [])
     for task in run_plan.plan.tasks:
         _add(preview, env, task, count)
     return preview
 
 
-def _add(preview: Preview, env: Env, task: TaskPlan, count: int) -> None:
+def _add(preview: Preview, env: StageContext, task: TaskPlan, count: int) -> None:
     def call(stage: Stage, of: TaskPlan, /, **inputs: stages.StageResult | None) -> stages.StageResult:
         result: stages.StageResult = getattr(stages, stage)(env, getattr(of, stage), **inputs)
         return result

@@ -22,7 +22,7 @@ from gage_eval.config.secrets import literals
 from gage_eval.config.validation_messages import model_at, spellings_of
 from gage_eval.config.yaml import lines
 from gage_eval.extend import registry
-from gage_eval.extend.loading import beside
+from gage_eval.extend.loading import absolute_name
 from gage_eval.models.backends.base import BackendConfig
 
 _INDEX = re.compile(r"\[(\d{1,6})\]")
@@ -193,7 +193,7 @@ def _set_model(document: Document, model_path: str, base_dir: Path) -> None:
         return
     config = backend.get("config") or {}
     try:
-        model = registry.backends.get(beside(str(backend.get("type")), base_dir)).info.get("config")
+        model = registry.backends.get(absolute_name(str(backend.get("type")), base_dir)).info.get("config")
     except InputError:
         # The check of the config reports the unknown backend.
         model = None

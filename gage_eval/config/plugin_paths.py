@@ -16,7 +16,7 @@ from gage_eval.config.models import (
     TaskConfig,
 )
 from gage_eval.config.problems import Loc
-from gage_eval.extend.loading import beside, is_path, look_in
+from gage_eval.extend.loading import absolute_name, is_path, look_in
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class _Locate:
         self.named: list[NamedCode] = []
 
     def _name(self, loc: Loc, kind: str | None, name: str) -> str:
-        located = beside(name, self._base_dir)
+        located = absolute_name(name, self._base_dir)
         self.named.append(NamedCode(loc, kind, located, name))
         return located
 

@@ -78,7 +78,7 @@ class Asker:
         try:
             if steps_ended is not None and steps_ended != run.steps_ended:
                 # A step that ended in the meantime has put its answers into the store.
-                stored = await asyncio.to_thread(self._known.elsewhere, [key])
+                stored = await asyncio.to_thread(self._known.from_other_runs, [key])
                 if stored:
                     self._tally.reused += 1
                     return stored[key]

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gage_eval.base.tables import RESPONSE_TELEMETRY, RESPONSES
-from gage_eval.engine.job import Chunk, Job, WorkGone
+from gage_eval.engine.job import Chunk, Job, SupersededByOtherRun
 from gage_eval.engine.rows import chunk_tables
 from gage_eval.store import parquet_bytes
 
@@ -108,17 +108,17 @@ def _put_together(pieces: Iterable[tuple[int, int, dict[str, pa.Table]]], asks: 
         asks: number of asks of the part.
 
     Raises:
-        WorkGone: an ask is in no chunk.
+        SupersededByOtherRun: an ask is in no chunk.
     """
     stop, responses, telemetry = 0, [RESPONSES.empty()], [RESPONSE_TELEMETRY.empty()]
     for start, end, tables in sorted(pieces, key=lambda piece: (piece[0], -piece[1])):
         if end <= stop:
             continue
         if start > stop:
-            raise WorkGone
+            raise SupersededByOtherRun
         responses.append(tables["responses"].slice(stop - start))
         telemetry.append(tables["response_telemetry"].slice(stop - start))
         stop = end
     if stop < asks:
-        raise WorkGone
+        raise SupersededByOtherRun
     return pa.concat_tables(responses), pa.concat_tables(telemetry)

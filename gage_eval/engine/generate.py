@@ -67,7 +67,7 @@ class Generate:
         Raises:
             EndpointFailed: the endpoint cannot answer any more; the answers so far are in the log.
             BudgetSpent: a limit of the run is reached; requests in flight were answered, and all answers are logged.
-            WorkGone: another process finished the same action; its answers are in the store.
+            SupersededByOtherRun: another process finished the same action; its answers are in the store.
         """
         job = self._job
         known = await asyncio.to_thread(KnownAnswers, job)

@@ -24,7 +24,7 @@ MIN_CHUNK_ASKS = 16
 Progress: TypeAlias = Callable[..., None]
 
 
-class WorkGone(Exception):
+class SupersededByOtherRun(Exception):
     """The chunks of this action were removed: another process has committed the action."""
 
 
@@ -118,13 +118,13 @@ class Job:
         """(start, stop, tables) of a part's finished chunks, of any process.
 
         Raises:
-            WorkGone: the chunks were removed.
+            SupersededByOtherRun: the chunks were removed.
         """
         try:
             for chunk in self.wip.chunks(part):
                 yield chunk.start, chunk.stop, chunk.tables()
         except FileNotFoundError as error:
-            raise WorkGone from error
+            raise SupersededByOtherRun from error
 
 
 @dataclass(slots=True)

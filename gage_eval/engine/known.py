@@ -3,7 +3,7 @@
 from gage_eval.base.canonical import decode
 from gage_eval.engine.episodes import Outcome
 from gage_eval.engine.job import Job
-from gage_eval.engine.neighbours import NeighbourLogs
+from gage_eval.engine.other_runs_logs import OtherRunsLogs
 from gage_eval.engine.rows import outcomes_in, outcomes_of
 from gage_eval.engine.wal import index_logs
 from gage_eval.models.client.types import Response
@@ -14,7 +14,7 @@ class KnownAnswers:
 
     def __init__(self, job: Job) -> None:
         self._job = job
-        self._neighbours = NeighbourLogs(job.log_folder)
+        self._other_runs = OtherRunsLogs(job.log_folder)
         # What this action's processes have logged so far, on any machine.
         job.wip.fetch_logs()
         self._logged = index_logs(job.log_folder)
@@ -60,18 +60,21 @@ class KnownAnswers:
             for i, key in enumerate(keys):
                 if outcomes[i] is None and (response := self.logged(key)) is not None:
                     outcomes[i] = Outcome(response, source="log")
-        elsewhere = self.elsewhere([key for key, outcome in zip(keys, outcomes, strict=True) if outcome is None])
-        if elsewhere:
+        from_others = self.from_other_runs(
+            [key for key, outcome in zip(keys, outcomes, strict=True) if outcome is None]
+        )
+        if from_others:
             outcomes = [
-                elsewhere.get(key) if outcome is None else outcome for key, outcome in zip(keys, outcomes, strict=True)
+                from_others.get(key) if outcome is None else outcome
+                for key, outcome in zip(keys, outcomes, strict=True)
             ]
         return outcomes
 
-    def elsewhere(self, keys: list[str]) -> dict[str, Outcome]:
+    def from_other_runs(self, keys: list[str]) -> dict[str, Outcome]:
         """Outcomes by key of other runs: committed ones, and those in the logs of runs on this machine."""
         job = self._job
         if not job.reuse or job.earlier is not None:
             return {}
         answers = outcomes_of(job.store, job.model_identity, keys)
-        logged = self._neighbours.find([key for key in keys if key not in answers])
+        logged = self._other_runs.find([key for key in keys if key not in answers])
         return answers | {key: Outcome(response, source="reused") for key, response in logged.items()}

@@ -127,7 +127,7 @@ def said_by(error: BaseException, longest: int = _LONGEST) -> str:
         return ""
 
 
-def beside(name: str, folder: Path) -> str:
+def absolute_name(name: str, folder: Path) -> str:
     """The name of a plug-in with its file found from a config's folder; names of other forms stay as they are.
 
     Raises:

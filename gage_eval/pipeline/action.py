@@ -19,7 +19,7 @@ from gage_eval.base.canonical import JsonValue, digest
 from gage_eval.base.errors import RunCancelled
 from gage_eval.base.stages import Stage, StageResult
 from gage_eval.base.tables import TableSchema
-from gage_eval.engine.job import WorkGone
+from gage_eval.engine.job import SupersededByOtherRun
 from gage_eval.observability.events import (
     PartWritten,
     RunWarning,
@@ -43,7 +43,7 @@ _PATIENCE_S = 5.0
 
 
 @dataclass
-class Env:
+class StageContext:
     """What stages need from their run. Nothing here determines a result.
 
     Attributes:
@@ -52,7 +52,7 @@ class Env:
         observer: receives the events of stages.
         run_id: the run's name.
         sampling: which samples have events of their own.
-        again: the command that resumes the run, for messages.
+        resume_command: the command that resumes the run, for messages.
         model_by_options: options of the command name the model; a resumed run has the same ones.
         refresh: (task id, stage) pairs to compute again although they are stored.
         without_verdict: response keys for which a judge is asked again, by the id of the judgments without a verdict.
@@ -70,7 +70,7 @@ class Env:
     observer: Observer
     run_id: str
     sampling: Sampling = field(default_factory=Sampling)
-    again: str = "gage resume RUN"
+    resume_command: str = "gage resume RUN"
     model_by_options: bool = False
     refresh: frozenset[tuple[str, str]] = frozenset()
     without_verdict: Mapping[str, frozenset[str]] = field(default_factory=dict)
@@ -93,7 +93,7 @@ class StageRun:
 
     def __init__(
         self,
-        env: Env,
+        env: StageContext,
         stage: Stage,
         task_id: str,
         key: str,
@@ -200,14 +200,14 @@ class StageInfo:
 
     name: Stage
     body: Callable[[StageRun, Any], None]
-    check: Callable[[Env, Any, StageResult], None] | None = None
+    check: Callable[[StageContext, Any, StageResult], None] | None = None
 
 
 ALL: dict[Stage, StageInfo] = {}
 
 
 def stage(
-    name: Stage, *, check: Callable[[Env, SpecT, StageResult], None] | None = None
+    name: Stage, *, check: Callable[[StageContext, SpecT, StageResult], None] | None = None
 ) -> Callable[[Body[SpecT]], StageFunction]:
     """Decorator: ``body(run, spec)`` becomes a stage with key, hit and commit.
 
@@ -219,7 +219,7 @@ def stage(
         info = StageInfo(name, body, check)
         ALL[name] = info
 
-        def call(env: Env, spec: SpecT, **inputs: StageResult | None) -> StageResult:
+        def call(env: StageContext, spec: SpecT, **inputs: StageResult | None) -> StageResult:
             return run_stage(info, env, spec, _ids(inputs))
 
         call.__name__ = call.__qualname__ = name
@@ -229,7 +229,7 @@ def stage(
     return decorate
 
 
-def run_stage(info: StageInfo, env: Env, spec: StageSpec, inputs: Mapping[str, str]) -> StageResult:
+def run_stage(info: StageInfo, env: StageContext, spec: StageSpec, inputs: Mapping[str, str]) -> StageResult:
     """Return the cached result of this stage, spec and inputs, or compute and commit it."""
     env.check()
     started, began = time.time(), time.perf_counter()
@@ -252,7 +252,7 @@ def run_stage(info: StageInfo, env: Env, spec: StageSpec, inputs: Mapping[str, s
     return result
 
 
-def _run(info: StageInfo, env: Env, spec: StageSpec, inputs: Mapping[str, str]) -> StageResult:
+def _run(info: StageInfo, env: StageContext, spec: StageSpec, inputs: Mapping[str, str]) -> StageResult:
     document = action_document(info.name, spec, inputs, env.store)
     key = digest(document)
     refreshing = (spec.task_id, info.name) in env.refresh
@@ -269,14 +269,14 @@ def _run(info: StageInfo, env: Env, spec: StageSpec, inputs: Mapping[str, str]) 
             run = StageRun(env, info.name, spec.task_id, key, inputs, refreshing=refreshing, previous=previous)
             try:
                 return _compute(info, spec, run, document, replaced)
-            except WorkGone:
+            except SupersededByOtherRun:
                 # Without a lock, another process may have been faster: its result is a hit now, or its answers are
                 # reused.
                 continue
 
 
 @contextmanager
-def _locked(env: Env, stage_name: str, task_id: str, key: str) -> Iterator[None]:
+def _locked(env: StageContext, stage_name: str, task_id: str, key: str) -> Iterator[None]:
     """Hold the lock of a key. A long wait is reported, because the stage shows no progress then.
 
     Raises:
@@ -328,13 +328,13 @@ def _compute(
     )
 
 
-def _is_hit(action: Action | None, env: Env, stage_name: Stage) -> TypeGuard[Action]:
+def _is_hit(action: Action | None, env: StageContext, stage_name: Stage) -> TypeGuard[Action]:
     if action is None or not action.complete or not has_outputs_of(stage_name, action):
         return False
     return action.outputs.get("judgments") not in env.without_verdict
 
 
-def _hit(env: Env, stage: Stage, task_id: str, action: Action) -> StageResult:
+def _hit(env: StageContext, stage: Stage, task_id: str, action: Action) -> StageResult:
     env.store.wip(action.key).clear_leftovers()
     counts = _counts(action.artifacts)
     return StageResult(stage, task_id, action.key, dict(action.outputs), cached=True, counts=counts)

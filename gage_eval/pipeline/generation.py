@@ -17,7 +17,7 @@ from gage_eval.extend.loading import PluginError, without_folders
 from gage_eval.models.backends.build import parse_config
 from gage_eval.models.client.budget import Price
 from gage_eval.observability.events import RunWarning
-from gage_eval.pipeline.action import Env, StageRun
+from gage_eval.pipeline.action import StageContext, StageRun
 from gage_eval.pipeline.asks import Asks
 from gage_eval.pipeline.generate_spec import GenerateSpec
 from gage_eval.pipeline.outputs import with_telemetry
@@ -74,7 +74,7 @@ def check_only_errors(run: StageRun, spec: GenerateSpec) -> None:
     if env.only_errors and first_step and run.previous is None:
         raise InputError(
             f"{run.stage} of task '{spec.task_id}' never finished, so there are no failed rows to ask again. "
-            f"Resume the whole run: {env.again}"
+            f"Resume the whole run: {env.resume_command}"
         )
 
 
@@ -180,13 +180,13 @@ def earlier(run: StageRun, asks: Asks) -> tuple[Artifact, Artifact] | None:
 
 def out_of_budget(run: StageRun, tally: Tally, error: BudgetSpent) -> str:
     """A sentence with the limit that is reached, how much is kept, and how to resume."""
-    return f"{run.stage} stopped: {error}. {kept(tally)} To resume with the same limits again: {run.env.again}"
+    return f"{run.stage} stopped: {error}. {kept(tally)} To resume with the same limits again: {run.env.resume_command}"
 
 
 def stopped(run: StageRun, tally: Tally, error: EndpointFailed) -> str:
     """A sentence with the endpoint's error, how much is kept, and how to resume."""
     otherwise = "; or run the command again with the right --endpoint and --model" if run.env.model_by_options else ""
-    return f"{run.stage} stopped: {error} {kept(tally)} After you have fixed it: {run.env.again}{otherwise}"
+    return f"{run.stage} stopped: {error} {kept(tally)} After you have fixed it: {run.env.resume_command}{otherwise}"
 
 
 def kept(tally: Tally) -> str:
@@ -200,7 +200,7 @@ def price_of(spec: GenerateSpec) -> Price:
     return Price(config.input_price, config.output_price)
 
 
-def check_errors(env: Env, spec: GenerateSpec, result: StageResult) -> None:
+def check_errors(env: StageContext, spec: GenerateSpec, result: StageResult) -> None:
     """Stop the run if too many rows ended in an error.
 
     Raises:
@@ -219,11 +219,11 @@ def check_errors(env: Env, spec: GenerateSpec, result: StageResult) -> None:
         raise RunFailed(
             f"{result.stage}: {errors:,} of {total:,} rows of task '{spec.task_id}' ended in an error "
             f"({errors / total:.1%}, more than max_error_share {spec.max_error_share:.1%}): {_causes(env, result)}. "
-            f"The other answers are kept; {env.again} asks again for these rows only."
+            f"The other answers are kept; {env.resume_command} asks again for these rows only."
         )
 
 
-def _causes(env: Env, result: StageResult) -> str:
+def _causes(env: StageContext, result: StageResult) -> str:
     """The most frequent kinds of error of a stage, each with the last message of one row."""
     counted: Counter[str] = Counter()
     messages_by_kind: dict[str, str] = {}

@@ -12,7 +12,7 @@ from gage_eval.base.errors import InputError
 from gage_eval.base.stages import StageResult
 from gage_eval.base.statuses import NO_VERDICT, RESPONSE_STATUSES, UNANSWERED, Reason
 from gage_eval.base.tables import ASKS, JUDGMENTS
-from gage_eval.pipeline.action import Env, StageRun, stage
+from gage_eval.pipeline.action import StageContext, StageRun, stage
 from gage_eval.pipeline.asks import Asks, AskTable, StoredAsks, write_asks
 from gage_eval.pipeline.generation import check_errors, generate
 from gage_eval.pipeline.judge_spec import JudgeSpec
@@ -26,7 +26,7 @@ _OF_ASK = ("judge", "slot", "draw", "binding")
 _log = logging.getLogger(__name__)
 
 
-def _check(env: Env, spec: JudgeSpec, result: StageResult) -> None:
+def _check(env: StageContext, spec: JudgeSpec, result: StageResult) -> None:
     if spec.generate is not None:
         check_errors(env, spec.generate, result)
 

@@ -9,7 +9,7 @@ from gage_eval.base.errors import InputError
 from gage_eval.base.stages import StageResult
 from gage_eval.base.tables import REJECTS
 from gage_eval.observability.events import RunWarning
-from gage_eval.pipeline.action import Env
+from gage_eval.pipeline.action import StageContext
 from gage_eval.store import Artifact
 
 _SHOWN = 3
@@ -37,7 +37,9 @@ class MayReject(Protocol):
     def on_reject(self) -> str: ...
 
 
-def limit_on_rejects(kept: str, rejects: str, *, wrong: str, none: str) -> Callable[[Env, Any, StageResult], None]:
+def limit_on_rejects(
+    kept: str, rejects: str, *, wrong: str, none: str
+) -> Callable[[StageContext, Any, StageResult], None]:
     """Make the check of a stage that refuses a dataset with too many rejects, after all its rows were tried.
 
     Args:
@@ -51,7 +53,7 @@ def limit_on_rejects(kept: str, rejects: str, *, wrong: str, none: str) -> Calla
             has their number and the first ones.
     """
 
-    def check(env: Env, spec: MayReject, result: StageResult) -> None:
+    def check(env: StageContext, spec: MayReject, result: StageResult) -> None:
         rejected = result.counts[rejects]
         total = rejected + result.counts[kept]
         allowed = 1.0 if spec.on_reject == "skip" else spec.max_reject_share
@@ -75,7 +77,7 @@ def limit_on_rejects(kept: str, rejects: str, *, wrong: str, none: str) -> Calla
     return check
 
 
-def _first(env: Env, result: StageResult, rejects: str) -> tuple[str, str]:
+def _first(env: StageContext, result: StageResult, rejects: str) -> tuple[str, str]:
     """Locations and reasons of the first rejects, each reason once, and the number of the others."""
     shown = _first_rows(env.store.artifact(result.outputs[rejects]))
     places: dict[str, list[str]] = {}

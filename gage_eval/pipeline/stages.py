@@ -1,7 +1,7 @@
 """The seven stages."""
 
 from gage_eval.base.stages import StageResult
-from gage_eval.pipeline.action import ALL, Env
+from gage_eval.pipeline.action import ALL, StageContext
 from gage_eval.pipeline.auto_eval import auto_eval
 from gage_eval.pipeline.dag import Call, prepare, run_dag
 from gage_eval.pipeline.infer import infer, support
@@ -15,8 +15,8 @@ from gage_eval.pipeline.standardize import standardize
 __all__ = [
     "ALL",
     "Call",
-    "Env",
     "Plan",
+    "StageContext",
     "StageResult",
     "TaskPlan",
     "auto_eval",

@@ -7,12 +7,12 @@ from typing import Any
 from gage_eval.base.errors import RunFailed
 from gage_eval.base.stages import StageResult
 from gage_eval.base.statuses import EXCUSED, NO_VERDICT, REASONS
-from gage_eval.pipeline.action import Env
+from gage_eval.pipeline.action import StageContext
 from gage_eval.pipeline.specs import ScoreSpec
 from gage_eval.store import Artifact, Store
 
 
-def check_scored(env: Env, spec: ScoreSpec, result: StageResult) -> None:
+def check_scored(env: StageContext, spec: ScoreSpec, result: StageResult) -> None:
     """Stop the run if a metric left too many answers, or all of them, without a score.
 
     Raises:
@@ -25,7 +25,7 @@ def check_scored(env: Env, spec: ScoreSpec, result: StageResult) -> None:
     for row in numbers:
         if row["unscored"] > share * (row["rows"] + row["unscored"]):
             _check_share(env, spec.task_id, row["metric_id"], share, _UnscoredRows.of(env.store, row))
-    refuse_without_score(env.store, spec, result, again=env.again, allowed=share >= 1)
+    refuse_without_score(env.store, spec, result, again=env.resume_command, allowed=share >= 1)
 
 
 def refuse_without_score(
@@ -119,7 +119,7 @@ class _UnscoredRows:
             self.first_failed = self.first_failed or words
 
 
-def _check_share(env: Env, task_id: str, metric_id: str, share: float, unscored: _UnscoredRows) -> None:
+def _check_share(env: StageContext, task_id: str, metric_id: str, share: float, unscored: _UnscoredRows) -> None:
     """Refuse too many answers without a score because of the metric: it failed, could not use the answer, or had no
     verdict.
 
@@ -132,7 +132,7 @@ def _check_share(env: Env, task_id: str, metric_id: str, share: float, unscored:
             f"task '{task_id}' ({unscored.failed / unscored.answered:.1%}, more than max_unscored_share {share:.1%}), "
             f"the first because: {unscored.first_failed} The scores are kept; fix the metric or its judge, or raise "
             "the share."
-            f"{_judge_again(unscored, env.again)}"
+            f"{_judge_again(unscored, env.resume_command)}"
         )
 
 

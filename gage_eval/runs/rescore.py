@@ -15,7 +15,7 @@ from gage_eval.config.bound_metric import bound
 from gage_eval.config.models import MetricConfig
 from gage_eval.observability.observer import Observers
 from gage_eval.pipeline import stages
-from gage_eval.pipeline.action import Env
+from gage_eval.pipeline.action import StageContext
 from gage_eval.pipeline.specs import ReportSpec, ScoreSpec
 from gage_eval.pipeline.unscored import refuse_without_score
 from gage_eval.report.html import report_html
@@ -128,7 +128,7 @@ def rescore(
     summaries = []
     without_score: list[str] = []
     with scoring_processes(store, processes) as scoring:
-        env = Env(store, None, Observers(), stored.run_id, processes=scoring)
+        env = StageContext(store, None, Observers(), stored.run_id, processes=scoring)
         for name in _task_ids(stored, tasks):
             # A metric that fails on many rows is shown in the table; the run itself is not affected.
             spec = ScoreSpec(name, ready, max_unscored_share=None, known=known)
@@ -178,7 +178,7 @@ def _rescored_suite(stored: StoredRun) -> SuiteRun | None:
     return suite.model_copy(update={"modified": [*suite.modified, "metrics"]})
 
 
-def _task(env: Env, stored: StoredRun, spec: ScoreSpec) -> tuple[StageResult, StageResult]:
+def _task(env: StageContext, stored: StoredRun, spec: ScoreSpec) -> tuple[StageResult, StageResult]:
     task_id = spec.task_id
     given = {stage: _stored(stored, task_id, stage) for stage in _NEEDED}
     inputs = {one.name: _stored(stored, task_id, one.stage) for one in spec.inputs}

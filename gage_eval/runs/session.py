@@ -39,7 +39,7 @@ from gage_eval.observability.logs import log_events
 from gage_eval.observability.observer import Observer, Observers
 from gage_eval.observability.sample_events import Sampling
 from gage_eval.observability.writer import EventWriter
-from gage_eval.pipeline.action import Env
+from gage_eval.pipeline.action import StageContext
 from gage_eval.pipeline.specs import Plan
 from gage_eval.report.suite_run import SuiteRun
 from gage_eval.report.summary import Summary
@@ -255,14 +255,14 @@ class RunSession:
         refresh: frozenset[tuple[str, str]],
         sampling: Sampling,
         processes: "ScoringProcesses | None",
-    ) -> Env:
-        return Env(
+    ) -> StageContext:
+        return StageContext(
             store=self.store,
             runtime=self.runtime,
             observer=self.observer,
             run_id=self.run_id,
             sampling=sampling,
-            again=self.folder.again,
+            resume_command=self.folder.again,
             model_by_options=self.options.choice.names_a_model,
             refresh=refresh,
             without_verdict=self._without_verdict(),

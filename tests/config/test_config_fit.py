@@ -112,8 +112,8 @@ def test_a_misspelled_word_that_is_needed_hides_no_other_mistake(small: Small, t
     )
     with pytest.raises(ConfigError) as caught:
         load_config(file)
-    found = [(problem.path, problem.message.partition(".")[0]) for problem in caught.value.problems]
-    assert found == [
+    problems = [(problem.path, problem.message.partition(".")[0]) for problem in caught.value.problems]
+    assert problems == [
         ("role_adapters[0].role_type", "must be one of dut_model, judge_model, support, not 'dut_modell'"),
         ("role_adapters[0].prompt_id", "no prompt 'p' here; there are none at all"),
         ("tasks[0].dataset_id", "no dataset 'mien' here"),
@@ -137,14 +137,14 @@ def test_what_a_backend_can_do_may_follow_from_its_config(small: Small, refusal:
 
 def test_a_judge_with_an_unknown_prompt_is_one_problem(small: Small, refusal: Refusal) -> None:
     judge = {"adapter_id": "judge", "role_type": "judge_model", "backend_id": "local", "prompt_id": "rates"}
-    found = refusal(
+    problems = refusal(
         small(
             prompts=[{"prompt_id": "rate", "template": "{{ model_answer }}"}],
             role_adapters=[DUT, judge],
             metrics=["judge_rating", "judge_threshold"],
         )
     )
-    assert found == ["role_adapters[1].prompt_id: no prompt 'rates' here. Known: rate. Did you mean 'rate'?"]
+    assert problems == ["role_adapters[1].prompt_id: no prompt 'rates' here. Known: rate. Did you mean 'rate'?"]
 
 
 def test_a_template_may_ask_whether_a_variable_is_there(small: Small) -> None:

@@ -30,7 +30,7 @@ def write(folder: Path, **files: str) -> Path:
 def problems(file: Path) -> list[str]:
     with pytest.raises(ConfigError) as caught:
         load_config(file, env={})
-    return [f"{one.path}: {one.message}" for one in caught.value.problems]
+    return [f"{problem.path}: {problem.message}" for problem in caught.value.problems]
 
 
 class TestInclude:
@@ -42,8 +42,8 @@ class TestInclude:
         assert [metric.metric_id for metric in config.metrics] == ["exact_match", "contains"]
 
     def test_of_several_includes_the_last_counts(self, tmp_path: Path) -> None:
-        one, two = (f"datasets: [{{dataset_id: mine, params: {{limit: {number}}}}}]" for number in (7, 8))
-        file = write(tmp_path, main="include: [base.yaml, one.yaml, two.yaml]", base=BASE, one=one, two=two)
+        first, two = (f"datasets: [{{dataset_id: mine, params: {{limit: {number}}}}}]" for number in (7, 8))
+        file = write(tmp_path, main="include: [base.yaml, one.yaml, two.yaml]", base=BASE, one=first, two=two)
         assert load_config(file, env={}).config.datasets[0].params.limit == 8
 
     def test_each_value_knows_its_file_and_line(self, tmp_path: Path) -> None:
@@ -104,13 +104,13 @@ class TestInclude:
 
     def test_all_wrong_includes_are_reported_at_once(self, tmp_path: Path) -> None:
         said = problems(write(tmp_path, main="include: [a.yaml, ../b.yaml]\n"))
-        assert [one.partition(":")[0] for one in said] == ["include[0]", "include[1]"]
+        assert [sentence.partition(":")[0] for sentence in said] == ["include[0]", "include[1]"]
 
     def test_includes_that_grow_without_bound_are_refused(self, tmp_path: Path) -> None:
         many = yaml.safe_dump({"export": list(range(5000))})
         files = {f"f{at}": f"include: [{', '.join([f'f{at + 1}.yaml'] * 10)}]" for at in range(6)}
         file = write(tmp_path, main="include: f0.yaml", **files, f6=many)
-        assert any("values; include less." in one for one in problems(file))
+        assert any("values; include less." in problem for problem in problems(file))
 
 
 def loaded(text: str, **given: Any) -> Any:
@@ -143,9 +143,9 @@ tasks:
     def test_they_count_for_implied_tasks_before_the_environment(self) -> None:
         text = self.TEXT[: self.TEXT.index("tasks:\n")]
         settings = {"max_samples": EnvironmentValue("GAGE_EVAL_MAX_SAMPLES", 4)}
-        found = loaded(text, settings=settings)
-        assert [task.max_samples for task in found.config.tasks] == [9, 9]
-        assert str(found.origins["tasks[0].max_samples"]) == "mine.yaml:2"
+        config = loaded(text, settings=settings)
+        assert [task.max_samples for task in config.config.tasks] == [9, 9]
+        assert str(config.origins["tasks[0].max_samples"]) == "mine.yaml:2"
 
     def test_the_command_line_counts_first(self) -> None:
         assert loaded(self.TEXT, overrides=["tasks.one.max_samples=2"]).config.tasks[0].max_samples == 2
@@ -163,17 +163,21 @@ tasks:
     def test_a_mistake_in_them_is_named(self, old: str, new: str, message: str) -> None:
         with pytest.raises(ConfigError) as caught:
             loaded(self.TEXT.replace(old, new, 1))
-        said = [f"{one.path}: {one.message}" for one in caught.value.problems]
-        assert any(one.startswith(message) for one in said), said
+        said = [f"{problem.path}: {problem.message}" for problem in caught.value.problems]
+        assert any(sentence.startswith(message) for sentence in said), said
 
 
 class TestShortConfigs:
     def test_a_data_file_a_backend_and_a_metric_are_a_whole_config(self) -> None:
-        found = loaded("datasets: [my data.v2.jsonl]\nbackends: [{type: dummy}]\nmetrics: [exact_match]\n")
-        (dataset,), (backend,), (task,) = found.config.datasets, found.config.backends, found.config.tasks
+        loaded_config = loaded("datasets: [my data.v2.jsonl]\nbackends: [{type: dummy}]\nmetrics: [exact_match]\n")
+        (dataset,), (backend,), (task,) = (
+            loaded_config.config.datasets,
+            loaded_config.config.backends,
+            loaded_config.config.tasks,
+        )
         assert (dataset.dataset_id, dataset.loader, backend.backend_id) == ("my_data", "jsonl", "model")
         assert (task.task_id, task.adapter_id) == ("my_data", "dut")
-        said = {path: origin.rule for path, origin in found.origins.items() if origin.kind == "rule"}
+        said = {path: origin.rule for path, origin in loaded_config.origins.items() if origin.kind == "rule"}
         assert said["datasets[0].dataset_id"] == "dataset-name"
         assert said["backends[0].backend_id"] == "backend-name"
         assert said["tasks[0].task_id"] == "implied-tasks"
@@ -191,10 +195,10 @@ class TestShortConfigs:
         self, task_type: str, preprocess: str, metric: str
     ) -> None:
         dataset = f"{{task_type: {task_type}, params: {{path: mine.jsonl}}}}"
-        found = loaded(f"datasets: [{dataset}]\nbackends: [{{type: dummy}}]\n")
-        assert found.config.datasets[0].params.preprocess == preprocess
-        assert [one.implementation for one in found.config.tasks[0].metric_overrides] == [metric]
-        assert found.origins["datasets[0].params.preprocess"].rule == "task-type"
+        loaded_config = loaded(f"datasets: [{dataset}]\nbackends: [{{type: dummy}}]\n")
+        assert loaded_config.config.datasets[0].params.preprocess == preprocess
+        assert [metric.implementation for metric in loaded_config.config.tasks[0].metric_overrides] == [metric]
+        assert loaded_config.origins["datasets[0].params.preprocess"].rule == "task-type"
 
     def test_every_task_type_loads(self) -> None:
         from gage_eval.config.task_types import TASK_TYPES

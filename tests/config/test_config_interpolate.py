@@ -53,13 +53,13 @@ def test_an_unset_variable_without_default_is_a_problem_at_its_place() -> None:
 
 @pytest.mark.parametrize("text", ["${}", "${a b}", "${1A}", "${runtime.x}", "'${A'"])
 def test_what_is_no_placeholder_is_a_problem_that_shows_the_escape(text: str) -> None:
-    (found,) = filled(f"a: {text}").problems
-    assert found.message.endswith(": write ${NAME} or ${NAME:-default}, and $${ for a literal ${.")
+    (problem,) = filled(f"a: {text}").problems
+    assert problem.message.endswith(": write ${NAME} or ${NAME:-default}, and $${ for a literal ${.")
 
 
 def test_bytes_that_are_no_text_are_a_problem() -> None:
-    (found,) = filled("a: ${BYTES}", BYTES="\udcff").problems
-    assert found.message == "BYTES holds bytes that are not UTF-8; set it to text."
+    (problem,) = filled("a: ${BYTES}", BYTES="\udcff").problems
+    assert problem.message == "BYTES holds bytes that are not UTF-8; set it to text."
 
 
 def test_the_variables_of_a_place_are_known() -> None:

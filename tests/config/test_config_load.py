@@ -48,10 +48,10 @@ def test_a_first_config_has_ten_lines_at_most(tmp_path: Path) -> None:
 
 
 def test_the_digest_is_that_of_what_the_config_says(load: Load, small: Small) -> None:
-    one = load(small())
-    assert one.digest == digest(one.config.model_dump(mode="json"))
-    assert load("# a comment\n" + small()).digest == one.digest
-    assert load(small(metrics=["contains"])).digest != one.digest
+    loaded = load(small())
+    assert loaded.digest == digest(loaded.config.model_dump(mode="json"))
+    assert load("# a comment\n" + small()).digest == loaded.digest
+    assert load(small(metrics=["contains"])).digest != loaded.digest
 
 
 def test_older_spellings_mean_the_same(load: Load, small: Small) -> None:
@@ -345,8 +345,8 @@ class TestPlugins:
         data = {"shape": {"kind": "{0}{x}"}}
         with pytest.raises(ValidationError) as caught:
             Outer.model_validate(data)
-        (found,) = plain_words(caught.value, data, Outer)
-        assert "'{0}{x}'" in found.message
+        (problem,) = plain_words(caught.value, data, Outer)
+        assert "'{0}{x}'" in problem.message
 
     def test_a_backend_s_config_is_checked_by_its_model(self, small: Small, refusal: Refusal) -> None:
         config = {"base_url": "http://h/v1", "model": "m", "timeout": "long"}

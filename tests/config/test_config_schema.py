@@ -9,8 +9,8 @@ from gage_eval.config.schema import config_schema
 
 
 def definition(name: str) -> dict[str, Any]:
-    found: dict[str, Any] = config_schema()["$defs"][name]
-    return found
+    schema: dict[str, Any] = config_schema()["$defs"][name]
+    return schema
 
 
 def test_it_is_json_and_the_same_every_time() -> None:

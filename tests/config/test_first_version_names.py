@@ -57,9 +57,9 @@ def test_a_preprocessor_has_its_first_name_too(tmp_path: Path, theirs: str, ours
 def test_a_converter_is_found_by_its_name_or_its_first_path(tmp_path: Path, form: str, name: str) -> None:
     path = form.format(name=name, module=FIRST_VERSIONS_CONVERTERS)
     config = load_config(_written(tmp_path, params={"doc_to_visual": path})).config
-    found = config.datasets[0].params.doc_to_visual
-    assert found == CONVERTERS[name]
-    assert callable(load_object(found)[0])
+    converter = config.datasets[0].params.doc_to_visual
+    assert converter == CONVERTERS[name]
+    assert callable(load_object(converter)[0])
 
 
 def test_converters_give_the_addresses_of_pictures() -> None:
@@ -79,8 +79,8 @@ def test_every_name_stands_for_something_that_exists() -> None:
 def test_roles_prompts_and_datasets_are_listed() -> None:
     assert {"roles", "prompts", "datasets"} <= set(kinds())
     assert [entry["name"] for entry in entries("roles")] == ["dut_model", "judge_model", "support"]
-    assert ("rate_turn_1", "suite mt_bench") in {(one["name"], one["config"]) for one in entries("prompts")}
-    assert any(one["config"] == "pipelines/gsm8k.yaml" for one in entries("datasets"))
+    assert ("rate_turn_1", "suite mt_bench") in {(prompt["name"], prompt["config"]) for prompt in entries("prompts")}
+    assert any(dataset["config"] == "pipelines/gsm8k.yaml" for dataset in entries("datasets"))
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,6 @@ def test_every_model_gets_the_freshness_of_the_command_line(text: str, tmp_path:
     loaded = parse_config(text, base_dir=tmp_path, freshness="2030-01-02")
     built = loaded.context.built or {}
     assert built
-    assert {one.config.freshness for one in built.values()} == {"2030-01-02"}
+    assert {backend.config.freshness for backend in built.values()} == {"2030-01-02"}
     paths = [path for path, origin in loaded.origins.items() if origin.source == "--freshness"]
     assert len(paths) == len(built)

@@ -25,7 +25,7 @@ def backend(choice: ModelChoice, suite: str = "gsm8k", **more: Any) -> tuple[str
 def problems(suite: str, choice: ModelChoice) -> list[str]:
     with pytest.raises(ConfigError) as refused:
         load_suite(suite, models=choice, env={})
-    return [one.message for one in refused.value.problems]
+    return [problem.message for problem in refused.value.problems]
 
 
 @pytest.fixture
@@ -40,8 +40,8 @@ def no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_an_endpoint_is_asked_by_its_url_and_name() -> None:
-    found = backend(ModelChoice("mine", endpoint=f"{ENDPOINT}/chat/completions"))
-    assert found == ("openai_http", {"base_url": ENDPOINT, "model": "mine"})
+    made = backend(ModelChoice("mine", endpoint=f"{ENDPOINT}/chat/completions"))
+    assert made == ("openai_http", {"base_url": ENDPOINT, "model": "mine"})
 
 
 def test_the_key_of_an_endpoint_is_named_and_never_held() -> None:
@@ -111,7 +111,7 @@ def test_a_judge_takes_the_endpoint_of_the_model_or_its_own() -> None:
         ),
     ):
         loaded = load_suite("local_judge", models=choice, env={})
-        judge = next(one for one in loaded.config.backends if one.backend_id == "judge")
+        judge = next(backend for backend in loaded.config.backends if backend.backend_id == "judge")
         assert (judge.config["base_url"], judge.config["model"], judge.config.get("api_key")) == (url, "j", key)
 
 
@@ -154,8 +154,8 @@ class TestToldBeforeAnythingIsFetched:
         ],
     )
     def test_options_that_name_no_model(self, choice: ModelChoice, said: str) -> None:
-        (found,) = problems("gsm8k", choice)
-        assert found.startswith(said)
+        (problem,) = problems("gsm8k", choice)
+        assert problem.startswith(said)
 
 
 @pytest.mark.parametrize(("typed", "meant"), [("gsm9k", "gsm8k"), ("GSM8K ", "gsm8k"), ("math50", "math500")])
@@ -183,8 +183,8 @@ class TestSeveralJudges:
 
     def models(self, *judges: str) -> dict[str, Any]:
         loaded = parse_config(self.TWO, models=ModelChoice(judges=judges, judge_endpoint=ENDPOINT), env={})
-        backends = {one.backend_id: one.config.get("model") for one in loaded.config.backends}
-        return {one.adapter_id: backends[one.backend_id or ""] for one in loaded.config.role_adapters}
+        backends = {backend.backend_id: backend.config.get("model") for backend in loaded.config.backends}
+        return {adapter.adapter_id: backends[adapter.backend_id or ""] for adapter in loaded.config.role_adapters}
 
     def test_each_judge_of_the_config_gets_its_model_in_their_order(self) -> None:
         assert self.models("a", "b") == {"dut": None, "strict": "a", "mild": "b"}

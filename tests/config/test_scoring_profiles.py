@@ -95,9 +95,9 @@ def test_no_is_a_text_as_in_a_config() -> None:
     ],
 )
 def test_a_metric_that_does_not_work_is_refused_when_the_profile_is_loaded(metric: Any, place: str) -> None:
-    found = problems_of(profile_of("contains", metric))
-    assert {problem.path for problem in found} <= {f"scorers.text.metrics[1]{place}", "scorers.text.metrics[1].name"}
-    assert all(problem.line is not None for problem in found)
+    problems = problems_of(profile_of("contains", metric))
+    assert {problem.path for problem in problems} <= {f"scorers.text.metrics[1]{place}", "scorers.text.metrics[1].name"}
+    assert all(problem.line is not None for problem in problems)
 
 
 def test_an_unknown_metric_names_the_closest() -> None:

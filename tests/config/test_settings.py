@@ -180,8 +180,8 @@ class TestWhereTheConfigLeavesItUnset:
             {"adapter_id": "dut", "role_type": "dut_model", "backend_id": "own"},
             {"adapter_id": "judge", "role_type": "judge_model", "backend": {"type": "dummy"}},
         ]
-        given = {"GAGE_EVAL_THREADS": "3"}
-        config = loaded(given, monkeypatch, backends=said, role_adapters=adapters).config
+        variables = {"GAGE_EVAL_THREADS": "3"}
+        config = loaded(variables, monkeypatch, backends=said, role_adapters=adapters).config
         assert [backend.config for backend in config.backends] == [
             {"max_concurrency": 3},
             {"async_max_concurrency": 64},
@@ -190,8 +190,8 @@ class TestWhereTheConfigLeavesItUnset:
         assert config.role_adapters[1].backend.config == {"max_concurrency": 3}
 
     def test_media_of_every_dataset_are_sent_as_it_says(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        given = {"GAGE_EVAL_IMAGE_MAX_PIXELS": "900", "GAGE_EVAL_EMBED_LOCAL_MEDIA": "1"}
-        (dataset,) = loaded(given, monkeypatch, params={"image_max_pixels": 400}).config.datasets
+        variables = {"GAGE_EVAL_IMAGE_MAX_PIXELS": "900", "GAGE_EVAL_EMBED_LOCAL_MEDIA": "1"}
+        (dataset,) = loaded(variables, monkeypatch, params={"image_max_pixels": 400}).config.datasets
         assert (dataset.params.image_max_pixels, dataset.params.embed_local_media) == (400, True)
 
     def test_a_time_limit_is_that_of_backends_that_set_none(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -220,8 +220,8 @@ class TestTheModelOfVllmNative:
     BACKENDS = ({"backend_id": "b", "type": "vllm_native", "config": {"model_path": "old"}},)
 
     def test_the_variable_beats_the_config(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        given = {"VLLM_NATIVE_MODEL_PATH": "org/new"}
-        config = loaded(given, monkeypatch, backends=list(self.BACKENDS))
+        variables = {"VLLM_NATIVE_MODEL_PATH": "org/new"}
+        config = loaded(variables, monkeypatch, backends=list(self.BACKENDS))
         assert config.config.backends[0].config["model_path"] == "org/new"
         assert str(config.origins["backends[0].config.model_path"]) == "VLLM_NATIVE_MODEL_PATH"
 

@@ -27,8 +27,9 @@ def expanded(**changes: Any) -> str:
 
 
 def line(text: str, key: str) -> str:
-    (found,) = [one.strip() for one in text.splitlines() if one.strip().removeprefix("- ").startswith(f"{key}:")]
-    return found
+    lines = [text_line.strip() for text_line in text.splitlines()]
+    (wanted,) = [stripped for stripped in lines if stripped.removeprefix("- ").startswith(f"{key}:")]
+    return wanted
 
 
 def test_each_value_names_its_rule_file_option_or_variable() -> None:
@@ -44,8 +45,8 @@ def test_each_value_names_its_rule_file_option_or_variable() -> None:
 
 
 def test_every_value_has_a_comment() -> None:
-    for one in expanded().splitlines():
-        assert "# " in one or one.rstrip().endswith(":"), one
+    for written in expanded().splitlines():
+        assert "# " in written or written.rstrip().endswith(":"), written
 
 
 def test_it_reads_back_as_the_same_config() -> None:
@@ -84,7 +85,7 @@ def test_comments_stand_above_texts_of_several_lines(tmp_path: Path) -> None:
     )
     text = written_out_text(parse_config(template, source="mine.yaml", env={}))
     lines = text.splitlines()
-    at = next(index for index, one in enumerate(lines) if "template: |-" in one)
+    at = next(index for index, text_line in enumerate(lines) if "template: |-" in text_line)
     assert lines[at - 1].strip() == "# template: mine.yaml:1"
     assert lines[at - 1].index("#") == lines[at].index("t")
     assert yaml.safe_load(text)["datasets"][0]["params"]["preprocess_kwargs"]["template"] == "a\nb"

@@ -12,7 +12,7 @@ from gage_eval.config.load import load_config
 from gage_eval.data.sample.table import messages_from_array
 from gage_eval.observability.observer import Observers
 from gage_eval.pipeline import stages
-from gage_eval.pipeline.action import Env
+from gage_eval.pipeline.action import StageContext
 from gage_eval.pipeline.plan import make_plan
 from gage_eval.pipeline.specs import TaskPlan
 from gage_eval.store import Store
@@ -99,7 +99,7 @@ def prepared(folder: Path, config: dict[str, Any]) -> list[str]:
     file.write_text(yaml.safe_dump(config), encoding="utf-8")
     (task,) = make_plan(load_config(file)).tasks
     store = Store.open(str(folder / "store"))
-    env = Env(store, None, Observers(), "the-run")
+    env = StageContext(store, None, Observers(), "the-run")
 
     def samples(of: TaskPlan) -> stages.StageResult:
         return stages.standardize(env, of.standardize, raw=stages.load(env, of.load))

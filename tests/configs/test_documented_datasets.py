@@ -12,7 +12,7 @@ from gage_eval.data.sample.table import rows_of
 from gage_eval.extend import registry
 from gage_eval.observability.observer import Observers
 from gage_eval.pipeline import stages
-from gage_eval.pipeline.action import Env
+from gage_eval.pipeline.action import StageContext
 from gage_eval.pipeline.plan import make_plan
 from gage_eval.store import Store
 
@@ -40,7 +40,7 @@ def samples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
         assert loaded.warnings == ()
         (task,) = make_plan(loaded).tasks
         store = Store.open(str(tmp_path / "store"))
-        env = Env(store, None, Observers(), "the-run")
+        env = StageContext(store, None, Observers(), "the-run")
         standard = stages.standardize(env, task.standardize, raw=stages.load(env, task.load))
         prepared = stages.preprocess(env, task.preprocess, samples=standard)
         made = rows_of(store.artifact(standard.outputs["samples"]).table())

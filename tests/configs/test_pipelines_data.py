@@ -13,7 +13,7 @@ from gage_eval.config.load import load_config
 from gage_eval.data.sample.table import messages_from_array, rows_of
 from gage_eval.observability.observer import Observers
 from gage_eval.pipeline import stages
-from gage_eval.pipeline.action import Env
+from gage_eval.pipeline.action import StageContext
 from gage_eval.pipeline.plan import make_plan
 from gage_eval.store import Store
 
@@ -45,7 +45,7 @@ def through(repo_root: Path, shared: Path, tmp_path: Path, monkeypatch: pytest.M
     """Takes a task of a pipeline through the stages that ask no model."""
     monkeypatch.setenv("LOCAL_DATASETS_ROOT", str(shared / "data"))
     store = Store.open(str(tmp_path / "store"))
-    env = Env(store, None, Observers(), "the-run")
+    env = StageContext(store, None, Observers(), "the-run")
 
     def run(config: str, task_id: str | None = None, path: str | None = None) -> Data:
         # Other files than the config's are asked without examples: they may be these.

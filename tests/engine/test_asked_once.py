@@ -16,7 +16,7 @@ from support.endpoint import mock_endpoint
 from support.runs import summary, write_config, write_sums
 
 from gage_eval.base.canonical import digest
-from gage_eval.engine.neighbours import NeighbourLogs
+from gage_eval.engine.other_runs_logs import OtherRunsLogs
 from gage_eval.engine.rows import index_answers
 from gage_eval.engine.runtime import Runtime
 from gage_eval.engine.wal import LogWriter
@@ -35,24 +35,24 @@ def test_two_steps_of_a_run_that_go_on_together_send_equal_requests_once(tmp_pat
     backend = Scripted(slowly, width=4)
     with Runtime() as runtime:
 
-        def work(key: str, asked: list[str]) -> None:
+        def work(key: str, prompts_of_step: list[str]) -> None:
             with runtime.answers.step() as answers:
-                step = step_of(store, Prompts(asked), backend, digest(key), answers=answers)
+                step = step_of(store, Prompts(prompts_of_step), backend, digest(key), answers=answers)
                 runtime.call(step.engine.run())
                 responses = step.responses.commit()
                 # As a stage does: the other steps find these answers in the store once this step has ended.
                 index_answers(store, MODEL, responses)
-                found[key] = responses.table()["answer"].to_pylist()
+                answers_of[key] = responses.table()["answer"].to_pylist()
 
-        found: dict[str, list[str]] = {}
+        answers_of: dict[str, list[str]] = {}
         threads = [threading.Thread(target=work, args=(name, prompts[:count])) for name, count in SIZES.items()]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
-    assert {name: len(answers) for name, answers in found.items()} == SIZES
-    assert found["all"] == [f"re: {prompt}" for prompt in prompts]
-    assert found["some"] == found["all"][:120]
+    assert {name: len(answers) for name, answers in answers_of.items()} == SIZES
+    assert answers_of["all"] == [f"re: {prompt}" for prompt in prompts]
+    assert answers_of["some"] == answers_of["all"][:120]
     assert len(backend.asked) == 200
 
 
@@ -99,29 +99,31 @@ def test_a_run_takes_what_another_run_on_this_machine_has_logged(tmp_path: Path,
 
 def test_what_is_logged_after_the_first_look_is_found_too(tmp_path: Path) -> None:
     own = tmp_path / "wip" / "a" / "log"
-    neighbours = NeighbourLogs(own)
+    logs = OtherRunsLogs(own)
     with LogWriter(tmp_path / "wip" / "b" / "log") as log:
         log.append(digest(1), Response("ok", answer="one").to_bytes())
-        assert {key: one.answer for key, one in neighbours.find([digest(1), digest(2)]).items()} == {digest(1): "one"}
+        assert {key: response.answer for key, response in logs.find([digest(1), digest(2)]).items()} == {
+            digest(1): "one"
+        }
         log.append(digest(2), Response("ok", answer="two").to_bytes())
-        neighbours._next_scan = 0.0
-        found = neighbours.find([digest(1), digest(2), digest(3)])
-    assert {key: one.answer for key, one in found.items()} == {digest(1): "one", digest(2): "two"}
+        logs._next_scan = 0.0
+        responses = logs.find([digest(1), digest(2), digest(3)])
+    assert {key: response.answer for key, response in responses.items()} == {digest(1): "one", digest(2): "two"}
 
 
 def test_a_log_that_was_cleared_away_is_not_found(tmp_path: Path) -> None:
     folder = tmp_path / "wip" / "b" / "log"
-    neighbours = NeighbourLogs(tmp_path / "wip" / "a" / "log")
+    logs = OtherRunsLogs(tmp_path / "wip" / "a" / "log")
     with LogWriter(folder) as log:
         log.append(digest(1), Response("ok", answer="one").to_bytes())
-    assert neighbours.find([digest(1)])
+    assert logs.find([digest(1)])
     for segment in folder.iterdir():
         segment.unlink()
-    assert neighbours.find([digest(1)]) == {}
+    assert logs.find([digest(1)]) == {}
 
 
 def test_actions_that_end_while_logs_are_looked_for_disturb_nothing(tmp_path: Path) -> None:
-    neighbours = NeighbourLogs(tmp_path / "wip" / "a" / "log")
+    logs = OtherRunsLogs(tmp_path / "wip" / "a" / "log")
     looked = threading.Event()
 
     def begin_and_end() -> None:
@@ -135,8 +137,8 @@ def test_actions_that_end_while_logs_are_looked_for_disturb_nothing(tmp_path: Pa
     ending.start()
     try:
         for _ in range(1000):
-            neighbours._next_scan = 0.0
-            assert neighbours.find([digest(1)]) == {}
+            logs._next_scan = 0.0
+            assert logs.find([digest(1)]) == {}
     finally:
         looked.set()
         ending.join()
@@ -146,4 +148,4 @@ def test_an_actions_own_log_is_not_a_neighbour(tmp_path: Path) -> None:
     own = tmp_path / "wip" / "a" / "log"
     with LogWriter(own) as log:
         log.append(digest(1), Response("ok", answer="one").to_bytes())
-    assert NeighbourLogs(own).find([digest(1)]) == {}
+    assert OtherRunsLogs(own).find([digest(1)]) == {}

@@ -13,7 +13,7 @@ from support.logs import read_logs
 
 from gage_eval.base.canonical import digest
 from gage_eval.base.errors import ArtifactDamaged, EndpointFailed, InputError
-from gage_eval.engine.job import MIN_CHUNK_ASKS, WorkGone, chunk_size
+from gage_eval.engine.job import MIN_CHUNK_ASKS, SupersededByOtherRun, chunk_size
 from gage_eval.engine.ready import MAX_OPEN_CHUNKS
 from gage_eval.engine.rows import index_answers
 from gage_eval.engine.wal import LogWriter
@@ -206,7 +206,7 @@ def test_chunks_cleared_away_by_a_faster_process_give_no_short_artifact(store: S
             wip.discard()
         return await echo(request)
 
-    with pytest.raises(WorkGone):
+    with pytest.raises(SupersededByOtherRun):
         generate(store, Prompts(PROMPTS), Scripted(answer, width=1))
 
 

@@ -39,18 +39,18 @@ class Holder:
 
 
 def test_two_runs_on_a_machine_have_different_gpus(tmp_path: Path) -> None:
-    one = Holder(tmp_path, 2)
-    assert one.held == ["0", "1"]
+    first = Holder(tmp_path, 2)
+    assert first.held == ["0", "1"]
     with hold_gpus(GPUS, 2, folder=tmp_path) as held:
         assert held == ["GPU-5a/b", "3"]
-    one.kill()
+    first.kill()
 
 
 def test_a_run_waits_for_the_gpus_of_a_killed_one_and_says_so(tmp_path: Path) -> None:
-    one = Holder(tmp_path, 3)
-    assert len(one.held) == 3
+    first = Holder(tmp_path, 3)
+    assert len(first.held) == 3
     said: list[str] = []
-    killer = threading.Timer(0.5, one.kill)
+    killer = threading.Timer(0.5, first.kill)
     killer.start()
     with hold_gpus(GPUS, 2, folder=tmp_path, waiting=said.append) as held:
         assert held == ["0", "1"]

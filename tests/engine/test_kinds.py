@@ -25,13 +25,13 @@ class Texts(Prompts):
     """Texts to embed, or programs to run."""
 
     def request(self, part: int, ask: int) -> Request:
-        asked = super().request(part, ask)
+        request = super().request(part, ask)
         if self._kind == "run":
-            asked.program = PROGRAM
+            request.program = PROGRAM
         else:
-            asked.prompt = self._prompts[part][ask]
-        asked.messages = None
-        return asked
+            request.prompt = self._prompts[part][ask]
+        request.messages = None
+        return request
 
 
 async def embeddings(exchange: Exchange) -> None:
@@ -43,8 +43,8 @@ async def embeddings(exchange: Exchange) -> None:
 
 
 def test_each_kind_needs_a_field_of_requests_and_returns_one_of_responses() -> None:
-    asked, answered = ({field.name for field in fields(kind)} for kind in (Request, Response))
-    assert {kind.needs for kind in KINDS.values()} <= asked
+    request_fields, answered = ({field.name for field in fields(kind)} for kind in (Request, Response))
+    assert {kind.needs for kind in KINDS.values()} <= request_fields
     assert {kind.returns for kind in KINDS.values()} <= answered
 
 

@@ -71,12 +71,12 @@ def test_a_run_on_a_pool_has_the_results_of_a_run_on_this_machine(
     config: Config, pool: LocalPool, tmp_path: Path
 ) -> None:
     plain = {"env": {"FAKE_PLAIN": "1"}}
-    found = set()
+    response_ids = set()
     for store, replicas in (("one", 1), ("two", 2)):
         options = config("a", replicas=replicas, **plain).model_copy(update={"store": str(tmp_path / store)})
-        found.add(run_on_pool(options, pool)[0].task("sums").artifact("responses").id)
+        response_ids.add(run_on_pool(options, pool)[0].task("sums").artifact("responses").id)
     here = run_inline(options.model_copy(update={"work_pool": None, "store": str(tmp_path / "here")}))
-    assert found == {here.results["sums", "infer"].outputs["responses"]}
+    assert response_ids == {here.results["sums", "infer"].outputs["responses"]}
     assert [spec.gpus for spec in pool.specs] == [1, 2]
 
 
@@ -91,7 +91,8 @@ def test_two_replicas_share_the_requests(config: Config, pool: LocalPool, tmp_pa
 
 def test_runs_in_turn_share_an_engine_and_let_it_go_together(config: Config, pool: LocalPool, tmp_path: Path) -> None:
     options = [config("a"), config("b", default_params={"temperature": 1}), config("c", max_concurrency=2)]
-    first, *others = [engines_of(one) for one in run_all(options, lambda one, host: run_on_pool(one, pool, host)[0])]
+    outcomes = run_all(options, lambda run_options, host: run_on_pool(run_options, pool, host)[0])
+    first, *others = map(engines_of, outcomes)
     assert others == [first, first]
     assert len(starts(tmp_path)) == 1
     assert [

@@ -153,9 +153,9 @@ def test_a_part_of_a_rate_makes_requests_wait_longer() -> None:
 def test_a_backend_that_is_shared_leaves_its_part_to_another_run(tmp_path: Path) -> None:
     objects = Store.open(str(tmp_path)).objects
     config = {"base_url": "http://127.0.0.1:9/v1", "model": "m", "max_concurrency": 8, "shared": True}
-    with Runtime(objects=objects) as one, Runtime(objects=objects) as two:
-        first, second = (runtime.backend("openai_http", config, BackendContext()) for runtime in (one, two))
-        one.call(first.limiter.__aenter__())
+    with Runtime(objects=objects) as own, Runtime(objects=objects) as two:
+        first, second = (runtime.backend("openai_http", config, BackendContext()) for runtime in (own, two))
+        own.call(first.limiter.__aenter__())
         two.call(second.limiter.__aenter__())
         until(lambda: (first.limiter.limit, second.limiter.limit) == (4, 4))
     assert list(objects.list("limits")) == []

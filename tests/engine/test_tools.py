@@ -79,7 +79,7 @@ def calling(gone_after: int | None = None, names: tuple[str, str] = ("look_up", 
 def logged_outputs(store: Store) -> list[str]:
     """The outputs of tools in the write-ahead log."""
     records = [decode(payload) for _, payload in read_logs(store.scratch(KEY))]
-    return [str(one["content"]) for one in records if isinstance(one, dict)]
+    return [str(record["content"]) for record in records if isinstance(record, dict)]
 
 
 @pytest.fixture
@@ -135,8 +135,8 @@ def test_recorded_outputs_are_tools_found_by_name_and_arguments(store: Store) ->
 
 def test_other_tools_are_another_episode_and_another_place_is_another_call() -> None:
     request = Request("tools", messages=[], tool_rounds=1)
-    one, two = (RecordedTools([{"name": "f", "arguments": None, "content": text}]) for text in "ab")
-    assert episode_name(replace(request, tool_set=one)) != episode_name(replace(request, tool_set=two))
+    first_tools, two = (RecordedTools([{"name": "f", "arguments": None, "content": text}]) for text in "ab")
+    assert episode_name(replace(request, tool_set=first_tools)) != episode_name(replace(request, tool_set=two))
     keys = {
         tool_key(*call) for call in [("e", 0, "f", "{}"), ("e", 1, "f", "{}"), ("e", 0, "g", "{}"), ("d", 0, "f", "{}")]
     }

@@ -94,9 +94,9 @@ def test_damage_in_the_middle_is_reported_and_other_segments_are_read(
 
 
 def test_two_writers_never_share_a_segment(tmp_path: Path) -> None:
-    with LogWriter(tmp_path) as one, LogWriter(tmp_path) as two:
+    with LogWriter(tmp_path) as odd, LogWriter(tmp_path) as even:
         for i in range(50):
-            (one if i % 2 else two).append(key_of(i), b"%d" % i)
+            (odd if i % 2 else even).append(key_of(i), b"%d" % i)
     assert len(segments(tmp_path)) == 2
     assert dict(read_logs(tmp_path)) == {key_of(i): b"%d" % i for i in range(50)}
 

@@ -156,8 +156,8 @@ def test_a_worker_allows_nothing_unless_its_environment_says_so(
     load_only_what_is_allowed()
     with pytest.raises(ConfigError, match=r"'mine\.py:mine' is not allowed on this server"):
         parse_config(text, base_dir=plugin.parent)
-    for given in ("*", f"{_hash(plugin)}, {_hash(plugin.with_name('helper.py'))}"):
-        monkeypatch.setenv("GAGE_EVAL_PLUGINS", given)
+    for entries in ("*", f"{_hash(plugin)}, {_hash(plugin.with_name('helper.py'))}"):
+        monkeypatch.setenv("GAGE_EVAL_PLUGINS", entries)
         load_only_what_is_allowed()
         parse_config(text, base_dir=plugin.parent)
 

@@ -32,7 +32,7 @@ def _printed(code: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("kind", "asked", "imported"),
+    ("kind", "lookup", "imported"),
     [
         ("loaders", "get('jsonl')", "data.datasets.jsonl"),
         ("preprocessors", "get('default')", "data.standardize.default"),
@@ -42,13 +42,13 @@ def _printed(code: str) -> str:
         ("metrics", "names()", ""),
     ],
 )
-def test_asking_for_one_plugin_imports_no_other(kind: str, asked: str, imported: str) -> None:
+def test_asking_for_one_plugin_imports_no_other(kind: str, lookup: str, imported: str) -> None:
     modules = [f"{PACKAGES[kind]}.{module}" for module in NAMES[kind]]
-    found = _printed(
-        f"import sys; from gage_eval.extend import registry; registry.{kind}.{asked};"
+    printed = _printed(
+        f"import sys; from gage_eval.extend import registry; registry.{kind}.{lookup};"
         f"print(*[name for name in {modules} if name in sys.modules])"
     )
-    assert found == (f"gage_eval.{imported}" if imported else "")
+    assert printed == (f"gage_eval.{imported}" if imported else "")
 
 
 def test_a_plugin_cannot_take_the_name_of_a_built_in_one_that_nobody_has_asked_for() -> None:
@@ -57,7 +57,7 @@ def test_a_plugin_cannot_take_the_name_of_a_built_in_one_that_nobody_has_asked_f
         "try:\n    metric('rouge')(lambda prediction: 1.0)\n"
         "except ValueError as error:\n    print(error)"
     )
-    found = _printed(code)
-    assert found.startswith(
+    printed = _printed(code)
+    assert printed.startswith(
         "metrics: two plug-ins are named 'rouge': gage_eval.scoring.metrics.builtin.rouge.rouge and "
     )

@@ -11,7 +11,7 @@ from gage_eval.engine.runtime import Runtime
 from gage_eval.models.backends.base import BackendContext
 from gage_eval.observability.observer import Observers
 from gage_eval.pipeline import stages
-from gage_eval.pipeline.action import Env
+from gage_eval.pipeline.action import StageContext
 from gage_eval.pipeline.generate_spec import GenerateSpec, PromptBinding
 from gage_eval.pipeline.judge_spec import JudgeSpec
 from gage_eval.pipeline.specs import LoadSpec, PreprocessSpec, ScoreSpec, StandardizeSpec
@@ -25,7 +25,7 @@ class Bench:
 
     def __init__(self, folder: Path, runtime: Runtime) -> None:
         self.store = Store.open(str(folder / "store"))
-        self.env = Env(self.store, runtime, Observers(), "the-run")
+        self.env = StageContext(self.store, runtime, Observers(), "the-run")
         self.folder = folder
         self.data = folder / "data.jsonl"
 

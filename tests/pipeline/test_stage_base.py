@@ -12,10 +12,10 @@ from pipeline.calling import Bench
 from gage_eval.base.errors import RunCancelled, RunFailed
 from gage_eval.base.stages import StageResult
 from gage_eval.base.tables import REPORT
-from gage_eval.engine.job import WorkGone
+from gage_eval.engine.job import SupersededByOtherRun
 from gage_eval.observability import events
 from gage_eval.pipeline import keys
-from gage_eval.pipeline.action import Env, StageInfo, StageRun, run_stage
+from gage_eval.pipeline.action import StageContext, StageInfo, StageRun, run_stage
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ def test_an_incomplete_action_is_computed_again_and_replaced(bench: Bench) -> No
 def test_a_limit_is_judged_on_a_hit_too(bench: Bench) -> None:
     limit = 2
 
-    def check(env: Env, spec: Words, result: StageResult) -> None:
+    def check(env: StageContext, spec: Words, result: StageResult) -> None:
         if result.counts["report"] > limit:
             raise RunFailed("too many")
 
@@ -106,7 +106,7 @@ def test_a_stage_whose_work_another_process_cleared_takes_what_that_one_committe
             super().__call__(run, spec)
             if self.count == 1:
                 run_stage(info(Computing()), bench.env, spec, {})
-                raise WorkGone
+                raise SupersededByOtherRun
 
     # As on a file system without locks: with one the other process waits.
     bench.env.store = type(bench.store).open(bench.store.url, locks=False)

@@ -40,8 +40,8 @@ def test_values_whose_squares_exceed_floats_have_a_mean_and_an_error(values: lis
         (ratio_stderr(values, weights), ratio_stderr(huge, weights)),
         ((None, clustered_stderr(values, clusters, weights)), (None, clustered_stderr(huge, clusters, weights))),
     ):
-        for one, other in zip(plain, scaled, strict=True):
-            assert other == (None if one is None else pytest.approx(one * 2.0**power, rel=1e-12))
+        for number, other in zip(plain, scaled, strict=True):
+            assert other == (None if number is None else pytest.approx(number * 2.0**power, rel=1e-12))
 
 
 @given(VALUES, st.integers(min_value=2, max_value=9))

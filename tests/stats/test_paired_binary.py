@@ -36,10 +36,10 @@ def test_tangos_bounds_are_the_differences_that_the_score_test_just_does_not_rej
     pairs: tuple[int, int, int],
 ) -> None:
     b, c, n = pairs
-    found = tango_interval(b, c, n, z=Z95)
-    assert found is not None
-    assert -1 <= found.low <= (b - c) / n <= found.high <= 1
-    for bound, away in ((found.low, -1e-4), (found.high, 1e-4)):
+    interval = tango_interval(b, c, n, z=Z95)
+    assert interval is not None
+    assert -1 <= interval.low <= (b - c) / n <= interval.high <= 1
+    for bound, away in ((interval.low, -1e-4), (interval.high, 1e-4)):
         if abs(bound) < 1 - 1e-3:
             assert score_statistic(b, c, n, bound - away) <= Z95 + 1e-3
             assert score_statistic(b, c, n, bound + away) >= Z95 - 1e-3
@@ -61,9 +61,9 @@ def score_statistic(b: int, c: int, n: int, delta: float) -> float:
 
 def test_the_interval_has_a_width_without_discordant_pairs() -> None:
     for n in (2, 50, 1000):
-        found = tango_interval(0, 0, n, z=Z95)
-        assert found is not None
-        assert found.high == -found.low == pytest.approx(Z95**2 / (n + Z95**2), rel=1e-9)
+        interval = tango_interval(0, 0, n, z=Z95)
+        assert interval is not None
+        assert interval.high == -interval.low == pytest.approx(Z95**2 / (n + Z95**2), rel=1e-9)
     assert tango_interval(0, 0, 0, z=Z95) is None
 
 

@@ -25,33 +25,33 @@ DRUG_2 = [1.9, 0.8, 1.1, 0.1, -0.1, 4.4, 5.5, 1.6, 4.6, 3.4]
 
 
 def test_the_paired_test_is_students() -> None:
-    found = paired_difference(DRUG_2, DRUG_1)
-    assert found.n == 10
-    assert found.difference == pytest.approx(1.58)
-    assert found.stderr == pytest.approx(0.3889587, abs=1e-7)
-    assert found.low == pytest.approx(0.7001142, abs=1e-7)
-    assert found.high == pytest.approx(2.4598858, abs=1e-7)
-    assert found.p == pytest.approx(0.00283289, abs=1e-8)
+    result = paired_difference(DRUG_2, DRUG_1)
+    assert result.n == 10
+    assert result.difference == pytest.approx(1.58)
+    assert result.stderr == pytest.approx(0.3889587, abs=1e-7)
+    assert result.low == pytest.approx(0.7001142, abs=1e-7)
+    assert result.high == pytest.approx(2.4598858, abs=1e-7)
+    assert result.p == pytest.approx(0.00283289, abs=1e-8)
 
 
 @given(st.lists(st.tuples(st.floats(-100, 100), st.floats(-100, 100)), min_size=2, max_size=30))
 def test_swapping_the_runs_changes_only_the_sign(pairs: list[tuple[float, float]]) -> None:
     a, b = zip(*pairs, strict=True)
-    one, other = paired_difference(a, b), paired_difference(b, a)
-    assert one.difference == -other.difference if one.difference and other.difference else True
-    assert one.stderr == pytest.approx(other.stderr)
-    assert one.p == pytest.approx(other.p)
+    forward, other = paired_difference(a, b), paired_difference(b, a)
+    assert forward.difference == -other.difference if forward.difference and other.difference else True
+    assert forward.stderr == pytest.approx(other.stderr)
+    assert forward.p == pytest.approx(other.p)
 
 
 def test_pairing_sees_what_two_separate_errors_hide() -> None:
     hard = np.linspace(0, 1, 200)
-    found = paired_difference(hard + 0.01 + 0.001 * np.sin(np.arange(200)), hard)
+    result = paired_difference(hard + 0.01 + 0.001 * np.sin(np.arange(200)), hard)
     alone = mean_stderr(hard).stderr
     assert alone is not None
-    assert found.stderr is not None
-    assert found.p is not None
-    assert found.stderr < alone / 100
-    assert found.p < 1e-6
+    assert result.stderr is not None
+    assert result.p is not None
+    assert result.stderr < alone / 100
+    assert result.p < 1e-6
 
 
 def test_without_spread_p_is_0_for_a_difference_and_1_for_none() -> None:

@@ -76,10 +76,10 @@ def test_votes() -> None:
 @given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=60), st.floats(0, 1))
 def test_quantiles_lie_within_the_values_and_rise(values: list[float], p: float) -> None:
     array = np.array(values)
-    found = quantile(array, p)
-    assert found is not None
-    assert found == pytest.approx(float(np.quantile(array, p)), rel=1e-9, abs=1e-6)
-    assert min(values) <= found <= max(values)
+    value = quantile(array, p)
+    assert value is not None
+    assert value == pytest.approx(float(np.quantile(array, p)), rel=1e-9, abs=1e-6)
+    assert min(values) <= value <= max(values)
 
 
 def test_quantiles_of_nothing_are_null() -> None:
@@ -102,9 +102,9 @@ def test_too_few_values_bound_no_quantile() -> None:
 
 @given(st.integers(1, 400), st.floats(0.02, 0.98))
 def test_quantile_intervals_cover_what_they_promise(n: int, p: float) -> None:
-    found = quantile_interval(np.arange(1.0, n + 1), p)
-    if found is not None:
-        covered = binomial_cdf(int(found.high) - 1, n, p) - binomial_cdf(int(found.low) - 1, n, p)
+    interval = quantile_interval(np.arange(1.0, n + 1), p)
+    if interval is not None:
+        covered = binomial_cdf(int(interval.high) - 1, n, p) - binomial_cdf(int(interval.low) - 1, n, p)
         assert covered >= 0.95 - 1e-9
 
 
@@ -122,20 +122,20 @@ def _ratio(sums: npt.NDArray[np.float64]) -> float:
 def test_the_bootstrap_of_a_ratio_agrees_with_its_formula_and_repeats() -> None:
     generator = np.random.RandomState(7)
     terms = np.stack([generator.poisson(3, 800), generator.poisson(9, 800) + 1], axis=1).astype(float)
-    found = bootstrap_sums(terms, _ratio)
+    result = bootstrap_sums(terms, _ratio)
     expected = ratio_stderr(terms[:, 0], terms[:, 1]).stderr
-    assert found.stderr == pytest.approx(expected, rel=0.1)
-    assert found == bootstrap_sums(terms, _ratio)
-    assert found != bootstrap_sums(terms, _ratio, seed=2)
-    assert found.interval is not None
-    assert found.interval.low < _ratio(terms.sum(axis=0)) < found.interval.high
+    assert result.stderr == pytest.approx(expected, rel=0.1)
+    assert result == bootstrap_sums(terms, _ratio)
+    assert result != bootstrap_sums(terms, _ratio, seed=2)
+    assert result.interval is not None
+    assert result.interval.low < _ratio(terms.sum(axis=0)) < result.interval.high
 
 
 def test_the_bootstrap_of_many_rows_takes_groups_of_them_and_keeps_the_error() -> None:
     generator = np.random.RandomState(7)
     terms = np.stack([generator.poisson(3, 60_000), generator.poisson(9, 60_000) + 1], axis=1).astype(float)
-    found = bootstrap_sums(terms, _ratio, draws=400)
-    assert found.stderr == pytest.approx(ratio_stderr(terms[:, 0], terms[:, 1]).stderr, rel=0.15)
+    result = bootstrap_sums(terms, _ratio, draws=400)
+    assert result.stderr == pytest.approx(ratio_stderr(terms[:, 0], terms[:, 1]).stderr, rel=0.15)
 
 
 def test_what_cannot_be_resampled_has_no_error() -> None:

@@ -15,28 +15,28 @@ def test_a_committed_action_is_found_with_its_document(store: Store) -> None:
 
     made = store.commit_action("infer", KEY, {"responses": artifact.id}, complete=False, document={"model": "m"})
 
-    found = store.find_action("infer", KEY)
-    assert found == made
-    assert found is not None
-    assert (found.stage, found.key, found.complete) == ("infer", KEY, False)
-    assert (found.outputs, found.document) == ({"responses": artifact.id}, {"model": "m"})
+    action = store.find_action("infer", KEY)
+    assert action == made
+    assert action is not None
+    assert (action.stage, action.key, action.complete) == ("infer", KEY, False)
+    assert (action.outputs, action.document) == ({"responses": artifact.id}, {"model": "m"})
     assert store.find_action("judge", KEY) is None
     assert store.find_action("infer", "b" * 64) is None
     assert list(store.actions("infer")) == [made]
 
 
 def test_the_first_to_come_stands(store: Store) -> None:
-    one, two = commit(store, rows(0, 3)), commit(store, rows(0, 4))
+    first, two = commit(store, rows(0, 3)), commit(store, rows(0, 4))
 
-    store.commit_action("infer", KEY, {"responses": one.id}, document={})
+    store.commit_action("infer", KEY, {"responses": first.id}, document={})
     second = store.commit_action("infer", KEY, {"responses": two.id}, document={})
 
-    assert second.outputs == {"responses": one.id}
+    assert second.outputs == {"responses": first.id}
 
 
 def test_a_complete_action_takes_the_place_of_an_incomplete_one_and_never_the_other_way(store: Store) -> None:
-    one, two, three = (commit(store, rows(0, count)) for count in (3, 4, 5))
-    store.commit_action("infer", KEY, {"responses": one.id}, complete=False, document={})
+    smallest, two, three = (commit(store, rows(0, count)) for count in (3, 4, 5))
+    store.commit_action("infer", KEY, {"responses": smallest.id}, complete=False, document={})
 
     second = store.commit_action("infer", KEY, {"responses": two.id}, document={})
     third = store.commit_action("infer", KEY, {"responses": three.id}, complete=False, document={})
@@ -46,8 +46,8 @@ def test_a_complete_action_takes_the_place_of_an_incomplete_one_and_never_the_ot
 
 
 def test_an_action_is_replaced_only_while_it_stands(store: Store) -> None:
-    one, two, three = (commit(store, rows(0, count)) for count in (3, 4, 5))
-    first = store.commit_action("infer", KEY, {"responses": one.id}, document={})
+    smallest, two, three = (commit(store, rows(0, count)) for count in (3, 4, 5))
+    first = store.commit_action("infer", KEY, {"responses": smallest.id}, document={})
 
     second = store.commit_action("infer", KEY, {"responses": two.id}, document={}, replaces=first)
     late = store.commit_action("infer", KEY, {"responses": three.id}, document={}, replaces=first)
@@ -57,9 +57,9 @@ def test_an_action_is_replaced_only_while_it_stands(store: Store) -> None:
 
 
 def test_an_action_whose_artifact_is_gone_is_a_miss_and_gives_way(store: Store) -> None:
-    one, two = commit(store, rows(0, 3)), commit(store, rows(0, 4))
-    store.commit_action("infer", KEY, {"responses": one.id}, document={})
-    store.objects.delete(f"artifacts/{one.id}/manifest.json")
+    lost, two = commit(store, rows(0, 3)), commit(store, rows(0, 4))
+    store.commit_action("infer", KEY, {"responses": lost.id}, document={})
+    store.objects.delete(f"artifacts/{lost.id}/manifest.json")
 
     assert store.find_action("infer", KEY) is None
     made = store.commit_action("infer", KEY, {"responses": two.id}, document={})

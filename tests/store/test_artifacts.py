@@ -45,8 +45,8 @@ before = len(os.listdir("/proc/self/task"))
 read_parquet(data)
 print(len(os.listdir("/proc/self/task")) - before)
 """
-    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert found.stdout == "0\n"
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert ended.stdout == "0\n"
 
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="resident memory is read from Linux's /proc")

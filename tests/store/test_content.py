@@ -137,9 +137,9 @@ def test_a_parquet_file_keeps_the_hash(values: list[dict[str, Any]]) -> None:
 @settings(max_examples=100, deadline=None)
 @given(_rows, _rows)
 def test_other_rows_have_another_hash(left: list[dict[str, Any]], right: list[dict[str, Any]]) -> None:
-    one, two = pa.Table.from_pylist(left, SCHEMA), pa.Table.from_pylist(right, SCHEMA)
+    table_of_left, two = pa.Table.from_pylist(left, SCHEMA), pa.Table.from_pylist(right, SCHEMA)
 
-    assert (content_hash(one) == content_hash(two)) == (reference_hash(one) == reference_hash(two))
+    assert (content_hash(table_of_left) == content_hash(two)) == (reference_hash(table_of_left) == reference_hash(two))
 
 
 TEXTS = ["a", None, "", "déjà", "a"]

@@ -219,11 +219,11 @@ def test_verify_finds_planted_damage_and_removes_it(store: Store, two: tuple[Art
     for path in planted:
         overwrite(store, path, store.objects.get(path)[:-3] + b"bad")
 
-    found = store.verify()
+    findings = store.verify()
 
     # The action that points to the damaged artifact is a finding of its own.
-    assert [finding.path for finding in found] == sorted([*planted, f"actions/infer/{KEYS[1]}.json"])
-    assert store.verify(remove=True) == found
+    assert [finding.path for finding in findings] == sorted([*planted, f"actions/infer/{KEYS[1]}.json"])
+    assert store.verify(remove=True) == findings
     assert store.verify() == []
     assert store.find_action("infer", KEYS[0]) is not None
     assert store.find_action("infer", KEYS[1]) is None
@@ -241,10 +241,10 @@ def test_verify_passes_over_what_goes_while_it_reads(
     listing = store.objects.list
 
     def listed(prefix: str = "") -> list[ObjectInfo]:
-        found = list(listing(prefix))
+        objects = list(listing(prefix))
         if prefix == below:
-            store.objects.delete(found[-1].path)
-        return found
+            store.objects.delete(objects[-1].path)
+        return objects
 
     monkeypatch.setattr(store.objects, "list", listed)
 
@@ -257,10 +257,10 @@ def test_verify_never_takes_what_is_committed_while_it_reads_for_damage(
     listing = local.objects.list
 
     def listed(prefix: str = "") -> list[ObjectInfo]:
-        found = list(listing(prefix))
+        objects = list(listing(prefix))
         if prefix == "artifacts":
             local.commit_action("infer", KEYS[0], {"responses": commit(local, rows(0, 5)).id}, document={})
-        return found
+        return objects
 
     monkeypatch.setattr(local.objects, "list", listed)
 

@@ -30,11 +30,11 @@ def test_media_are_put_side_by_side_and_are_there_at_the_end(store: Store, monke
 
 def test_no_more_are_held_in_memory_than_twice_the_threads(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     create = store.objects.create
-    given, done, most = 0, 0, 0
+    handed_out, done, most = 0, 0, 0
 
     def count(path: str, data: bytes) -> bool:
         nonlocal done, most
-        most = max(most, given - done)
+        most = max(most, handed_out - done)
         created = create(path, data)
         done += 1
         return created
@@ -42,7 +42,7 @@ def test_no_more_are_held_in_memory_than_twice_the_threads(store: Store, monkeyp
     monkeypatch.setattr(store.objects, "create", count)
     with store.media.keeper(1) as keeper:
         for number in range(40):
-            given += 1
+            handed_out += 1
             keeper.put(b"%d" % number)
 
     assert done == 40

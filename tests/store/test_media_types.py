@@ -6,7 +6,7 @@ from gage_eval.store.media_types import media_type
 
 
 @pytest.mark.parametrize(
-    ("data", "name", "found"),
+    ("data", "name", "expected"),
     [
         (b"%PDF-1.7", "a.txt", "application/pdf"),
         (b"\0\0\0\x20ftypisom", "", "video/mp4"),
@@ -24,5 +24,5 @@ from gage_eval.store.media_types import media_type
         (b"packed", "a.txt.gz", "text/plain"),
     ],
 )
-def test_content_comes_first_then_the_ending_then_text(data: bytes, name: str, found: str) -> None:
-    assert media_type(data, name) == found
+def test_content_comes_first_then_the_ending_then_text(data: bytes, name: str, expected: str) -> None:
+    assert media_type(data, name) == expected

@@ -130,15 +130,15 @@ def test_a_server_that_fails_every_third_call_changes_no_result(
     with failing_proxy(s3_server, every=3, faults=("lost" if lose_reply else "error",)) as proxy:
         monkeypatch.setenv("AWS_ENDPOINT_URL", proxy.address)
         store = Store.open(s3_url)
-        one = commit(store, rows(0, 20), rows(20, 30))
-        first = store.commit_action("infer", KEY, {"responses": one.id}, document={})
+        artifact = commit(store, rows(0, 20), rows(20, 30))
+        first = store.commit_action("infer", KEY, {"responses": artifact.id}, document={})
         two = commit(store, rows(0, 31))
         second = store.commit_action("infer", KEY, {"responses": two.id}, document={}, replaces=first)
         with store.lock(KEY):
             assert store.wip("k").put_chunk(0, 0, 5, {"responses": parquet_bytes(rows(0, 5))}) or lose_reply
         assert store.find_action("infer", KEY) == second
         assert second.outputs == {"responses": two.id}
-        assert store.artifact(one.id).table().equals(rows(0, 30))
+        assert store.artifact(artifact.id).table().equals(rows(0, 30))
         assert len(store.wip("k").chunks(0)) == 1
     monkeypatch.setenv("AWS_ENDPOINT_URL", s3_server)
     assert Store.open(s3_url).verify() == []

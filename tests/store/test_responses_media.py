@@ -17,25 +17,25 @@ def key(number: int) -> str:
 
 
 def test_a_response_is_found_by_key_in_any_artifact_of_its_model(store: Store) -> None:
-    one, two = commit(store, rows(0, 3)), commit(store, rows(0, 4))
-    index(store, "model", one.id, [key(1), key(2)], [(0, 0), (0, 1)])
+    older, two = commit(store, rows(0, 3)), commit(store, rows(0, 4))
+    index(store, "model", older.id, [key(1), key(2)], [(0, 0), (0, 1)])
     index(store, "model", two.id, [key(3)], [(1, 7)])
     index(store, "another", two.id, [key(4)], [(0, 0)])
 
-    found = Store.open(store.url).responses.find("model", [key(3), key(4), key(2), key(5)])
+    places = Store.open(store.url).responses.find("model", [key(3), key(4), key(2), key(5)])
 
-    assert found == {key(3): (two.id, 1, 7), key(2): (one.id, 0, 1)}
+    assert places == {key(3): (two.id, 1, 7), key(2): (older.id, 0, 1)}
     assert store.responses.find("model", []) == {}
     assert store.responses.find("unknown", [key(1)]) == {}
 
 
 def test_an_artifact_that_is_gone_answers_nothing(store: Store) -> None:
-    one, two = commit(store, rows(0, 3)), commit(store, rows(0, 4))
-    index(store, "model", one.id, [key(1), key(2)], [(0, 0), (0, 1)])
+    lost, two = commit(store, rows(0, 3)), commit(store, rows(0, 4))
+    index(store, "model", lost.id, [key(1), key(2)], [(0, 0), (0, 1)])
     index(store, "model", two.id, [key(1)], [(0, 3)])
     assert set(store.responses.find("model", [key(1), key(2)])) == {key(1), key(2)}
 
-    store.objects.delete(f"artifacts/{one.id}/manifest.json")
+    store.objects.delete(f"artifacts/{lost.id}/manifest.json")
 
     assert store.responses.find("model", [key(1), key(2)]) == {key(1): (two.id, 0, 3)}
 
@@ -43,15 +43,15 @@ def test_an_artifact_that_is_gone_answers_nothing(store: Store) -> None:
 def test_an_index_file_that_goes_while_it_is_looked_for_answers_nothing(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    one, two = commit(store, rows(0, 3)), commit(store, rows(0, 4))
-    index(store, "model", one.id, [key(1)], [(0, 0)])
+    lost, two = commit(store, rows(0, 3)), commit(store, rows(0, 4))
+    index(store, "model", lost.id, [key(1)], [(0, 0)])
     index(store, "model", two.id, [key(2)], [(0, 3)])
     listing = store.objects.list
 
     def listed(prefix: str = "") -> list[ObjectInfo]:
-        found = list(listing(prefix))
-        store.objects.delete(next(item.path for item in found if one.id in item.path))
-        return found
+        objects = list(listing(prefix))
+        store.objects.delete(next(item.path for item in objects if lost.id in item.path))
+        return objects
 
     monkeypatch.setattr(store.objects, "list", listed)
 
@@ -69,9 +69,9 @@ def test_every_key_comes_back_whatever_its_bytes(
     keys = [raw.hex() for raw in places]
     index(store, "model", artifact.id, keys, list(places.values()))
 
-    found = store.responses.find("model", [*keys, "ab" * 32])
+    answers = store.responses.find("model", [*keys, "ab" * 32])
 
-    assert {name: found[name][1:] for name in keys} == dict(zip(keys, places.values(), strict=True))
+    assert {name: answers[name][1:] for name in keys} == dict(zip(keys, places.values(), strict=True))
 
 
 def test_a_damaged_index_is_refused(store: Store) -> None:

@@ -14,7 +14,7 @@ from gage_eval.config.load import load_config
 from gage_eval.data.sample.table import rows_of
 from gage_eval.observability.observer import Observers
 from gage_eval.pipeline import stages
-from gage_eval.pipeline.action import Env
+from gage_eval.pipeline.action import StageContext
 from gage_eval.pipeline.plan import make_plan
 from gage_eval.runs import RunOptions, run_inline
 from gage_eval.store import Store
@@ -192,7 +192,7 @@ def run(config: Path, run_id: str) -> Any:
 def samples_of(config: Path) -> dict[str, list[Sample]]:
     """The samples of each task; nothing is asked."""
     store = Store.open(str(config.parent / "store"))
-    env = Env(store, None, Observers(), "the-run")
+    env = StageContext(store, None, Observers(), "the-run")
     columns = ["id", "label", "references", "options", "metadata"]
     found = {}
     for task in make_plan(load_config(config)).tasks:

@@ -37,12 +37,12 @@ def rebased(definition: Node, source: str, old: Path, new: Path) -> Node:
         if not _is_path(definition, loc, text, old):
             return scalar
         name, colon, attribute = text.rpartition(":") if _is_code(text) else (text, "", "")
-        return replace(scalar, text=seen_from(old / name, new) + colon + attribute, plain=False)
+        return replace(scalar, text=relative_name(old / name, new) + colon + attribute, plain=False)
 
     return with_scalars(definition, change)
 
 
-def seen_from(place: Path, folder: Path) -> str:
+def relative_name(place: Path, folder: Path) -> str:
     """A path as a config in a folder names it."""
     if place.resolve().is_relative_to(configs_dir()):
         return str(place.resolve())

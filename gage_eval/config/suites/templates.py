@@ -101,7 +101,6 @@ def _info(name: str, versions: Sequence[str], path: Path) -> SuiteInfo:
         problems = plain_words(error, facts, SuiteCard, ("suite",))
         raise ConfigError(str(path), [Problem(path_text(item.loc), item.message) for item in problems]) from error
     pinned = all(dataset.get("hub") is None or has_commit(dataset) for dataset in datasets)
-    return SuiteInfo(name, tuple(versions), description, path, card, len(tasks), pinned)
     needs_model = not _items(definition, "backends")
     return SuiteInfo(name, tuple(versions), description, path, card, len(tasks), pinned, needs_model)
 

@@ -151,7 +151,7 @@ class BoundMetric:
         for row, (status, args) in enumerate(zip(statuses, arguments or [()] * len(statuses), strict=True)):
             if status in UNANSWERED:
                 self._add_all(out, row, _unanswered(status, responses.column("error_kind")[row].as_py()))
-            elif None in args and (gap := self._gap(args)) is not None:
+            elif None in args and (gap := self._first_missing_field(args)) is not None:
                 name, path = responses.column("sample_id")[row].as_py(), self.field_paths[gap]
                 self._add_all(out, row, self._missing(path, name, rows.missing_reason(path, row), args))
             else:
@@ -189,7 +189,7 @@ class BoundMetric:
         (full,) = self._with_defaults([[arg] for arg in args]) or [()]
         if status in UNANSWERED:
             self._add_all(out, 0, _unanswered(status))
-        elif (gap := self._gap(full)) is not None:
+        elif (gap := self._first_missing_field(full)) is not None:
             path = self.field_paths[gap]
             self._add_all(out, 0, self._missing(path, name, path.input.missing, full))
         else:
@@ -204,7 +204,7 @@ class BoundMetric:
         ]
         return list(zip(*full, strict=True))
 
-    def _gap(self, args: Sequence[Any]) -> int | None:
+    def _first_missing_field(self, args: Sequence[Any]) -> int | None:
         """The first required field that is missing."""
         fields = self.definition.fields
         return next((index for index, arg in enumerate(args) if arg is None and fields[index].required), None)
@@ -244,7 +244,9 @@ class BoundMetric:
                     elif args[position] is not None:
                         extracted = pipeline.apply(args[position])
                     if extracted is None:
-                        out.add(row, pipeline.name, self._unread(args, "the filter found nothing", "no_match"), None)
+                        out.add(
+                            row, pipeline.name, self._unparsed_score(args, "the filter found nothing", "no_match"), None
+                        )
                         continue
                     result = self.function(*args[:position], extracted, *args[position + 1 :], **self.params)
                 else:
@@ -281,7 +283,7 @@ class BoundMetric:
         for pipeline in self.filters:
             out.add(row, pipeline.name, score, None)
 
-    def _unread(self, args: Sequence[Any], explanation: str, reason: Reason | None = None) -> Score:
+    def _unparsed_score(self, args: Sequence[Any], explanation: str, reason: Reason | None = None) -> Score:
         """The score of an answer from which nothing could be read.
 
         A corpus number is made of counts, so the answer adds those of an empty text. Without them the row would not
@@ -292,7 +294,7 @@ class BoundMetric:
         position = self.definition.filtered_field
         if position is not None and self._of_corpus:
             full = [*args[:position], "", *args[position + 1 :]]
-            empty = self.function(*full, **self.params) if self._gap(full) is None else None
+            empty = self.function(*full, **self.params) if self._first_missing_field(full) is None else None
             if isinstance(empty, Score) and empty.status == "scored":
                 value = empty.value if isinstance(empty.value, Mapping) else {self.value_keys[0]: empty.value}
                 return Score(value, "unparsed", None, reason, explanation, components=empty.components)
@@ -301,7 +303,7 @@ class BoundMetric:
     def _missing(self, path: Path, sample_id: str, reason: Reason, args: Sequence[Any]) -> Score:
         if reads_parsed(path):
             # The model caused this, not the data.
-            return self._unread(args, f"the answer has no {path.parts[1]}")
+            return self._unparsed_score(args, f"the answer has no {path.parts[1]}")
         if self.on_missing_field == "error":
             raise InputError(
                 f"metric {self.metric_id}: sample '{sample_id}' has no {path.text}. Point the metric at "

@@ -117,14 +117,14 @@ class Number(Protocol):
     def value(self) -> float | None: ...
 
 
-def score_key(metric_id: str, filter_name: str | None, value_key: str, values: int) -> str:
+def score_key(metric_id: str, filter_name: str | None, value_key: str, n_values: int) -> str:
     """The key of a number among the scores of a card.
 
     Args:
         metric_id: the metric's name.
         filter_name: its filter, None for none.
         value_key: which of its numbers.
-        values: how many numbers it has.
+        n_values: the number of its value keys.
 
     >>> score_key("choice_acc", None, "score", 1), score_key("value", None, "value_within_tol", 3)
     ('choice_acc', 'value_within_tol')
@@ -132,7 +132,7 @@ def score_key(metric_id: str, filter_name: str | None, value_key: str, values: i
     'squad_f1,boxed'
     """
     own = value_key == metric_id or value_key.startswith(f"{metric_id}_")
-    name = metric_id if values == 1 else value_key if own else f"{metric_id}_{value_key}"
+    name = metric_id if n_values == 1 else value_key if own else f"{metric_id}_{value_key}"
     return name if filter_name is None else f"{name},{filter_name}"
 
 

@@ -43,9 +43,9 @@ def template(here: Path) -> Path:
 
 
 def made(name: str | Path, mode: Mode = "run-config", out: str | None = None) -> Path:
-    one = initialised(str(name), mode=mode, out=None if out is None else Path(out))
-    write_new(one.file, one.text)
-    return one.file
+    generated = initialised(str(name), mode=mode, out=None if out is None else Path(out))
+    write_new(generated.file, generated.text)
+    return generated.file
 
 
 def change(file: Path, **values: Any) -> Path:
@@ -66,16 +66,16 @@ def keys(config: Path | str, **options: Any) -> list[tuple[str, str, str]]:
     """The key of each stage whose key is known, after the config was run."""
     from gage_eval.runs.inline import run_inline
 
-    asked = RunOptions.of({"config": str(config), "store": "store", **options})
-    run_inline(asked)
-    found = planned(asked)
-    return [(one.task_id, one.stage, one.key or "") for one in forecast(found.store, found.plan)]
+    options_of_run = RunOptions.of({"config": str(config), "store": "store", **options})
+    run_inline(options_of_run)
+    run = planned(options_of_run)
+    return [(stage.task_id, stage.stage, stage.key or "") for stage in forecast(run.store, run.plan)]
 
 
 def problems(config: Path) -> list[str]:
     with pytest.raises(ConfigError) as caught:
         load_config(config, env={})
-    return [f"{one.path}: {one.message}" for one in caught.value.problems]
+    return [f"{problem.path}: {problem.message}" for problem in caught.value.problems]
 
 
 def test_a_run_config_has_the_keys_of_the_config_its_template_was_made_of(here: Path, template: Path) -> None:
@@ -164,7 +164,7 @@ class TestValuesOfARun:
     def test_all_problems_are_reported_at_once(self, template: Path) -> None:
         runtime = {"datasets": {"sum": {}}, "tasks": {"sums": {"max_samples": "4"}}}
         file = change(made(template), runtime=runtime, template_digest="0" * 64)
-        assert [one.partition(":")[0] for one in problems(file)] == [
+        assert [problem.partition(":")[0] for problem in problems(file)] == [
             "template_digest",
             "runtime.datasets.sum",
             "runtime.tasks.sums.max_samples",
@@ -304,7 +304,7 @@ class TestTheDigest:
 
     def test_a_run_without_a_digest_gives_a_warning(self, template: Path) -> None:
         loaded = load_config(change(made(template), template_digest=None))
-        assert any("not pinned to its template" in one for one in loaded.warnings)
+        assert any("not pinned to its template" in warning for warning in loaded.warnings)
 
 
 @pytest.mark.parametrize("section", ["datasets", "backends", "tasks", "custom", "builtin", "observability", "metrics"])
@@ -363,7 +363,7 @@ class TestOpenPlaces:
         with pytest.raises(ConfigError) as caught:
             load_config(file, env={})
         # The template's own mistake is the only one left.
-        assert [one.path for one in caught.value.problems] == ["role_adapters[0].prompt_id"]
+        assert [problem.path for problem in caught.value.problems] == ["role_adapters[0].prompt_id"]
 
     def test_there_is_one_model_under_test(self, here: Path) -> None:
         runtime = {"backends": {"one": {"type": "dummy"}, "two": {"type": "dummy"}}}
@@ -430,8 +430,8 @@ def test_code_beside_a_template_is_found_from_a_run_config_in_another_folder(
     assert loaded.suite is not None
     assert loaded.suite.modified == ()
     monkeypatch.chdir(elsewhere)
-    found = run_inline(RunOptions(config="run.yaml", store="store", run_id="first"))
-    (number,) = [one for one in found.summary.metrics if one.metric_id == "same"]
+    outcome = run_inline(RunOptions(config="run.yaml", store="store", run_id="first"))
+    (number,) = [metric for metric in outcome.summary.metrics if metric.metric_id == "same"]
     assert number.value == pytest.approx(1 / 6)
     sys.modules.pop("own_score", None)
     assert run_inline(resumed("first", store="store")).all_cached

@@ -29,10 +29,10 @@ COMMIT = "0123456789abcdef0123456789abcdef01234567"
 @pytest.fixture(scope="module")
 def library() -> Any:
     # Without the package, this folder of tests is what the name finds.
-    found = pytest.importorskip("datasets", reason="needs the extra hf")
-    if not hasattr(found, "load_dataset"):
+    module = pytest.importorskip("datasets", reason="needs the extra hf")
+    if not hasattr(module, "load_dataset"):
         pytest.skip("needs the extra hf")
-    return found
+    return module
 
 
 def kept(data: bytes) -> str:
@@ -138,30 +138,30 @@ class _Rows:
 @pytest.fixture
 def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, Any]:
     """A hub of one dataset of two files, in place of the libraries that ask the real one."""
-    asked: dict[str, Any] = {"commit": COMMIT, "loaded": [], "cached": {"data/dev.jsonl"}, "fetched": []}
+    state: dict[str, Any] = {"commit": COMMIT, "loaded": [], "cached": {"data/dev.jsonl"}, "fetched": []}
     sizes = {"data/test.jsonl": 700, "data/dev.jsonl": 20, "README.md": 5}
 
     class Api:
         def dataset_info(self, name: str, revision: str, *, files_metadata: bool = False) -> Any:
-            if asked["commit"] is None:
+            if state["commit"] is None:
                 raise OSError("no network.\nmore")
             files = [types.SimpleNamespace(rfilename=path, size=size) for path, size in sizes.items()]
             card = types.SimpleNamespace(license="cc-by-nc-4.0")
-            return types.SimpleNamespace(sha=asked["commit"], siblings=files, card_data=card)
+            return types.SimpleNamespace(sha=state["commit"], siblings=files, card_data=card)
 
     class Bar:
         def __init__(self, *, disable: bool = False, **_: Any) -> None:
             assert disable, "the library draws a bar of its own"
 
     def download(name: str, path: str, *, repo_type: str, revision: str, tqdm_class: type[Any]) -> str:
-        if asked["commit"] is None:
+        if state["commit"] is None:
             raise OSError("no network.\nmore")
         assert (repo_type, revision) == ("dataset", COMMIT)
         bar = tqdm_class(total=sizes[path])
         for _ in range(2):
             bar.update(sizes[path] // 2)
-        asked["fetched"].append(path)
-        asked["cached"].add(path)
+        state["fetched"].append(path)
+        state["cached"].add(path)
         return path
 
     def builder(name: str, subset: str | None, *, revision: str) -> Any:
@@ -170,7 +170,7 @@ def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, Any]:
         return types.SimpleNamespace(config=types.SimpleNamespace(data_files=files))
 
     def load_dataset(name: str, subset: str | None, **options: Any) -> _Rows:
-        asked["loaded"].append({"name": name, "subset": subset, **options})
+        state["loaded"].append({"name": name, "subset": subset, **options})
         return _Rows([{"q": "a"}])
 
     fake_hub: Any = types.ModuleType("huggingface_hub")
@@ -181,7 +181,7 @@ def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, Any]:
     )
     fake_hub.utils = types.SimpleNamespace(tqdm=Bar)
     fake_hub.hf_hub_download = download
-    fake_hub.try_to_load_from_cache = lambda name, path, **_: path if path in asked["cached"] else None
+    fake_hub.try_to_load_from_cache = lambda name, path, **_: path if path in state["cached"] else None
     fake_library: Any = types.ModuleType("datasets")
     fake_library.load_dataset_builder = builder
     fake_library.load_dataset = load_dataset
@@ -189,7 +189,7 @@ def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, Any]:
     for name in ("constants", "file_download"):
         monkeypatch.setitem(sys.modules, f"huggingface_hub.{name}", getattr(fake_hub, name))
     monkeypatch.setitem(sys.modules, "datasets", fake_library)
-    return asked
+    return state
 
 
 def test_a_branch_is_pinned_to_the_commit_it_stands_for(hub: dict[str, Any], tmp_path: Path) -> None:

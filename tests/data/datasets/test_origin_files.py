@@ -55,8 +55,8 @@ def server() -> Iterator[DataServer]:
         yield state
 
 
-def cache(tmp_path: Path, server: DataServer, given: Path | None = None) -> DataCache:
-    return DataCache(tmp_path / "cache", given, server.url)
+def cache(tmp_path: Path, server: DataServer, user_folder: Path | None = None) -> DataCache:
+    return DataCache(tmp_path / "cache", user_folder, server.url)
 
 
 def test_files_are_fetched_once_and_verified(tmp_path: Path, server: DataServer) -> None:
@@ -65,9 +65,9 @@ def test_files_are_fetched_once_and_verified(tmp_path: Path, server: DataServer)
     data.fetch(data.missing(wanted()), counted.append)
     assert data.missing(wanted()) == []
     assert sum(counted) == sum(map(len, FILES.values()))
-    for one in wanted():
-        assert data.place(one) == tmp_path / "cache" / "mine" / COMMIT / one.path
-        assert data.place(one).read_bytes() == FILES[one.path]
+    for pinned in wanted():
+        assert data.place(pinned) == tmp_path / "cache" / "mine" / COMMIT / pinned.path
+        assert data.place(pinned).read_bytes() == FILES[pinned.path]
     assert sorted(path for path, _ in server.asked) == sorted(f"{PREFIX}/{path}" for path in FILES)
 
 
@@ -224,41 +224,43 @@ class TestFolderOfTheUser:
     """``--data DIR``."""
 
     @pytest.fixture
-    def given(self, tmp_path: Path) -> Path:
+    def user_folder(self, tmp_path: Path) -> Path:
         folder = tmp_path / "given"
         folder.mkdir()
         return folder
 
     @pytest.mark.parametrize("layout", ["{path}", "mine/{path}", "some/where/{name}"])
-    def test_files_are_found_in_any_layout(self, tmp_path: Path, given: Path, layout: str, server: DataServer) -> None:
+    def test_files_are_found_in_any_layout(
+        self, tmp_path: Path, user_folder: Path, layout: str, server: DataServer
+    ) -> None:
         for path, content in FILES.items():
-            place = given / layout.format(path=path, name=Path(path).name)
+            place = user_folder / layout.format(path=path, name=Path(path).name)
             place.parent.mkdir(parents=True, exist_ok=True)
             place.write_bytes(content)
         # A file of the same name that is another one does not matter.
-        (given / "other").mkdir()
-        (given / "other" / "dev.jsonl").write_bytes(b"[]\n")
-        data = cache(tmp_path, server, given)
+        (user_folder / "other").mkdir()
+        (user_folder / "other" / "dev.jsonl").write_bytes(b"[]\n")
+        data = cache(tmp_path, server, user_folder)
         data.take(data.missing(wanted()))
         assert data.missing(wanted()) == []
         assert server.asked == []
 
-    def test_a_wrong_file_in_its_place_is_told(self, tmp_path: Path, given: Path, server: DataServer) -> None:
-        (given / "data").mkdir()
-        (given / "data" / "dev.jsonl").write_bytes(b"{ }\n")
+    def test_a_wrong_file_in_its_place_is_told(self, tmp_path: Path, user_folder: Path, server: DataServer) -> None:
+        (user_folder / "data").mkdir()
+        (user_folder / "data" / "dev.jsonl").write_bytes(b"{ }\n")
         digest = hashlib.sha256(b"{ }\n").hexdigest()[:12]
         with pytest.raises(
             InputError, match=rf"is not 'data/dev\.jsonl' of github\.com/owner/name .* is {digest}…, not"
         ):
-            cache(tmp_path, server, given).take(wanted("data/dev.jsonl"))
+            cache(tmp_path, server, user_folder).take(wanted("data/dev.jsonl"))
 
     def test_a_folder_without_the_files_is_told_where_to_put_them(
-        self, tmp_path: Path, given: Path, server: DataServer
+        self, tmp_path: Path, user_folder: Path, server: DataServer
     ) -> None:
         with pytest.raises(
-            InputError, match=rf"does not hold 'data/test\.jsonl', 'data/dev\.jsonl' of mine\. .*{given}/mine/"
+            InputError, match=rf"does not hold 'data/test\.jsonl', 'data/dev\.jsonl' of mine\. .*{user_folder}/mine/"
         ):
-            cache(tmp_path, server, given).take(wanted())
+            cache(tmp_path, server, user_folder).take(wanted())
 
     def test_a_folder_that_is_not_there_is_told(self, tmp_path: Path, server: DataServer) -> None:
         with pytest.raises(InputError, match="does not exist"):
@@ -267,20 +269,20 @@ class TestFolderOfTheUser:
 
 @pytest.mark.parametrize("file", sorted((configs_dir() / "origins").glob("*.yaml")), ids=lambda file: file.stem)
 def test_every_origin_of_the_package_can_be_read(file: Path) -> None:
-    found = load_origin(file.stem)
-    assert found.files
-    path = next(iter(found.files))
-    assert found.url(path).startswith(f"https://raw.githubusercontent.com/{found.repository[11:]}/{found.commit}/")
+    origin = load_origin(file.stem)
+    assert origin.files
+    path = next(iter(origin.files))
+    assert origin.url(path).startswith(f"https://raw.githubusercontent.com/{origin.repository[11:]}/{origin.commit}/")
 
 
 def test_patterns_mean_the_files_of_the_origin() -> None:
     mmlu = load_origin("mmlu")
     tests = origin_paths(mmlu, ["data/test/*.csv"])
     assert len(tests) == 57
-    assert [one.path for one in tests] == sorted(one.path for one in tests)
+    assert [pinned.path for pinned in tests] == sorted(pinned.path for pinned in tests)
     with pytest.raises(InputError, match=r"no file matching 'data/\*'"):
         mmlu.select("data/*")
-    assert {one.path for one in origin_paths(mmlu, ["data/**"])} == {p for p in mmlu.files if p.startswith("data/")}
+    assert {p.path for p in origin_paths(mmlu, ["data/**"])} == {p for p in mmlu.files if p.startswith("data/")}
     with pytest.raises(InputError, match=r"no file 'data/test/astronmy_test\.csv'\. Did you mean 'data/test/astronomy"):
         mmlu.select("data/test/astronmy_test.csv")
 

@@ -51,14 +51,14 @@ def root(tmp_path: Path) -> Path:
 
 def test_local_media_are_kept_by_hash_and_other_keys_stay(store: Store, root: Path) -> None:
     reader = MediaReader(MediaRules(root), store.media)
-    asked = seen("images/a.png", "b.jpg", detail="high")
-    messages, meta = reader.resolve(asked)
+    messages_of_sample = seen("images/a.png", "b.jpg", detail="high")
+    messages, meta = reader.resolve(messages_of_sample)
     assert [store.media.get(url) for url in urls(messages)] == [
         (root / "images" / "a.png").read_bytes(),
         (root / "b.jpg").read_bytes(),
     ]
     assert messages[0]["content"][1]["image_url"]["detail"] == "high"
-    assert urls(asked) == ["images/a.png", "b.jpg"], "what goes in is not changed"
+    assert urls(messages_of_sample) == ["images/a.png", "b.jpg"], "what goes in is not changed"
     assert meta == [
         {
             "url": url,
@@ -109,8 +109,8 @@ def test_no_path_leads_out_of_the_folder(url: str, store: Store, root: Path) -> 
 
 @pytest.mark.parametrize("url", ["link.png", "../secret.png", "{tmp}/secret.png", "file://{tmp}/secret.png"])
 def test_a_path_may_lead_out_where_the_config_allows_it(url: str, root: Path) -> None:
-    found = local_file(url.replace("{tmp}", str(root.parent)), MediaRules(root, allow_outside=True))
-    assert found == root.parent / "secret.png"
+    file = local_file(url.replace("{tmp}", str(root.parent)), MediaRules(root, allow_outside=True))
+    assert file == root.parent / "secret.png"
 
 
 def test_links_inside_the_folder_are_followed(root: Path) -> None:
@@ -134,10 +134,10 @@ def test_links_inside_the_folder_are_followed(root: Path) -> None:
     ],
 )
 def test_what_cannot_be_read_is_rejected_with_the_reason(url: str, reason: str, store: Store, root: Path) -> None:
-    with pytest.raises(RecordRejected, match=reason) as found:
+    with pytest.raises(RecordRejected, match=reason) as rejected:
         MediaReader(MediaRules(root), store.media).resolve(seen(url))
-    assert str(root) not in found.value.reason, "no absolute path in a row"
-    assert len(found.value.reason) < 250
+    assert str(root) not in rejected.value.reason, "no absolute path in a row"
+    assert len(rejected.value.reason) < 250
 
 
 def test_a_path_without_a_folder_to_start_from_is_rejected(store: Store) -> None:
@@ -210,15 +210,15 @@ def test_a_record_cannot_name_media_the_store_does_not_have(store: Store) -> Non
 
 
 def test_threads_and_order_change_nothing(store: Store, root: Path) -> None:
-    asked = [seen("b.jpg", "images/a.png"), seen("none.png"), seen("images/a.png")]
-    found = []
+    conversations = [seen("b.jpg", "images/a.png"), seen("none.png"), seen("images/a.png")]
+    resolved = []
     for threads in (1, 2, 8):
         reader = MediaReader(MediaRules(root), store.media, threads=threads)
-        reader.read(asked)
-        found.append([reader.resolve(messages) for messages in (asked[0], asked[2])])
+        reader.read(conversations)
+        resolved.append([reader.resolve(messages) for messages in (conversations[0], conversations[2])])
         with pytest.raises(RecordRejected):
-            reader.resolve(asked[1])
-    assert found[0] == found[1] == found[2]
+            reader.resolve(conversations[1])
+    assert resolved[0] == resolved[1] == resolved[2]
 
 
 def test_images_are_resized_by_the_rules(store: Store, root: Path) -> None:

@@ -67,8 +67,8 @@ def test_the_content_of_a_message_with_media_prints_its_text_and_a_marker_for_ea
 
 def test_a_template_can_still_look_at_each_part_of_a_content() -> None:
     content = [{"type": "text", "text": "Hi"}, {"type": "image_url", "image_url": {"url": "a.png"}}]
-    one = "{{ part.text if part.type == 'text' else part.image_url.url }}|"
-    template = "{% for part in history[0].content %}" + one + "{% endfor %}"
+    part = "{{ part.text if part.type == 'text' else part.image_url.url }}|"
+    template = "{% for part in history[0].content %}" + part + "{% endfor %}"
     assert render(template, history=[{"role": "user", "content": content}]) == "Hi|a.png|"
 
 

@@ -100,8 +100,8 @@ def nothing(record: dict[str, Any]) -> Any:
     return record.get("text")
 
 
-@pytest.mark.parametrize(("given", "kind"), [(None, "null"), (3, "a number"), ("", "a string")])
-def test_what_is_no_text_rejects_the_record(given: Any, kind: str) -> None:
+@pytest.mark.parametrize(("value", "kind"), [(None, "null"), (3, "a number"), ("", "a string")])
+def test_what_is_no_text_rejects_the_record(value: Any, kind: str) -> None:
     with pytest.raises(RecordRejected) as caught:
-        sample_of({"text": given, "answer": "a"}, "default", callable_("nothing"))
+        sample_of({"text": value, "answer": "a"}, "default", callable_("nothing"))
     assert caught.value.reason == f"{__name__}:nothing gave {kind}, not a text that is not empty."

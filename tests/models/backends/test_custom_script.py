@@ -101,8 +101,8 @@ def folder(tmp_path: Path) -> Path:
 
 def answer(folder: Path, name: str, **config: Any) -> Response:
     with Runtime() as runtime:
-        given = {"file_path": "script.py", "class_name": name, **config}
-        backend = runtime.backend("custom_script", given, BackendContext(folder))
+        settings = {"file_path": "script.py", "class_name": name, **config}
+        backend = runtime.backend("custom_script", settings, BackendContext(folder))
         return ask(runtime, backend, [chat(1, temperature=0)])[0]
 
 
@@ -110,7 +110,7 @@ def test_media_are_files_where_there_are_and_data_where_not_or_where_data_are_as
     url = "media://sha256/" + "0" * 64
     (folder / "medium").write_text("kept")
     part = {"type": "image_url", "image_url": {"url": url, "path": "/etc/passwd", "detail": 1}}
-    asked = Request("chat", messages=[{"role": "user", "content": [part]}])
+    request = Request("chat", messages=[{"role": "user", "content": [part]}])
     here = BackendContext(folder, media=lambda url: b"GIF8", media_file=lambda url: folder / "medium")
     with Runtime() as runtime:
         for context, embed, seen in (
@@ -120,7 +120,7 @@ def test_media_are_files_where_there_are_and_data_where_not_or_where_data_are_as
         ):
             backend = build_backend("custom_script", {"file_path": "script.py", "class_name": "Seer"}, context)
             runtime.call(backend.open(None))
-            assert ask(runtime, backend, [replace(asked, embed=embed)])[0].answer == seen
+            assert ask(runtime, backend, [replace(request, embed=embed)])[0].answer == seen
             runtime.call(backend.close())
 
 
@@ -241,8 +241,8 @@ def test_a_class_that_cannot_be_used_is_refused_before_any_row(folder: Path, con
 
 def test_its_identity_is_its_code_and_not_where_it_lies(folder: Path) -> None:
     def identity(**config: Any) -> Any:
-        given = {"file_path": "script.py", "class_name": "Model", **config}
-        return build_backend("custom_script", given, BackendContext(folder)).identity()
+        settings = {"file_path": "script.py", "class_name": "Model", **config}
+        return build_backend("custom_script", settings, BackendContext(folder)).identity()
 
     (folder / "copy.py").write_text(SCRIPT)
     before = identity()

@@ -82,8 +82,8 @@ def use(folder: Path, body: Callable[[Worker], Awaitable[T]], **options: Any) ->
 
 def test_answers_come_back_to_who_asked_in_whatever_order_they_are_ready(folder: Path) -> None:
     async def body(worker: Worker) -> list[str | None]:
-        asked = [{"prompt": f"row {n}", "wait": 0.02 * (5 - n)} for n in range(5)]
-        responses = await asyncio.gather(*(worker.ask(one, 60) for one in asked))
+        requests = [{"prompt": f"row {n}", "wait": 0.02 * (5 - n)} for n in range(5)]
+        responses = await asyncio.gather(*(worker.ask(request, 60) for request in requests))
         assert {response.model_fingerprint for response in responses} == {"tiny_engine 1.2"}
         return [response.answer for response in responses]
 

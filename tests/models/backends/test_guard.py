@@ -37,7 +37,9 @@ def test_a_killed_parent_of_many_threads_leaves_neither_guards_nor_engines(tmp_p
     """Each thread that ends may send a guard another signal, while it handles the one before."""
     engine = [sys.executable, "-I", "-S", "-c", ENGINE, str(tmp_path)]
     parent = subprocess.Popen([sys.executable, "-c", PARENT, guard.__file__, str(ENGINES), *engine])
-    files = wait_for(lambda: len(found := list(tmp_path.glob("*.pids"))) == ENGINES and found, "engines", every_s=0.02)
+    files = wait_for(
+        lambda: len(pid_files := list(tmp_path.glob("*.pids"))) == ENGINES and pid_files, "engines", every_s=0.02
+    )
     pids = [int(pid) for file in files for pid in file.read_text().split()]
     parent.kill()
     parent.wait()

@@ -77,12 +77,12 @@ def test_a_model_that_is_not_there_is_named() -> None:
 def test_the_identity_is_the_model_s_content_and_never_a_port_a_thread_or_a_path(tmp_path: Path) -> None:
     for name in ("one.gguf", "two.gguf"):
         (tmp_path / name).write_bytes(b"GGUF")
-    one = backend_of(model_path=str(tmp_path / "one.gguf"))
-    assert one.identity() == backend_of(model_path=str(tmp_path / "two.gguf"), n_threads=9, n_parallel=3).identity()
-    assert str(tmp_path) not in json.dumps(one.identity())
-    assert one.identity() != backend_of(model_path=str(tmp_path / "one.gguf"), n_ctx=99).identity()
+    first = backend_of(model_path=str(tmp_path / "one.gguf"))
+    assert first.identity() == backend_of(model_path=str(tmp_path / "two.gguf"), n_threads=9, n_parallel=3).identity()
+    assert str(tmp_path) not in json.dumps(first.identity())
+    assert first.identity() != backend_of(model_path=str(tmp_path / "one.gguf"), n_ctx=99).identity()
     (tmp_path / "two.gguf").write_bytes(b"GGUF2")
-    assert one.identity() != backend_of(model_path=str(tmp_path / "two.gguf")).identity()
+    assert first.identity() != backend_of(model_path=str(tmp_path / "two.gguf")).identity()
 
 
 def test_likelihood_is_refused_with_what_to_do() -> None:

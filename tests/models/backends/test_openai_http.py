@@ -264,10 +264,10 @@ def test_a_completion_is_asked_at_its_own_path() -> None:
 
 def test_media_becomes_a_data_url_only_when_it_is_sent() -> None:
     url = "media://sha256/" + "0" * 64
-    asked: list[str] = []
+    read: list[str] = []
 
     def media(wanted: str) -> bytes:
-        asked.append(wanted)
+        read.append(wanted)
         return PNG
 
     part = {"type": "image_url", "image_url": {"url": url, "detail": "low"}}
@@ -279,7 +279,7 @@ def test_media_becomes_a_data_url_only_when_it_is_sent() -> None:
         backend = runtime.backend("openai_http", {"base_url": endpoint.url, "model": "mock"}, context)
         body = encode(backend.body(request))
         assert url.encode() in body
-        assert asked == []
+        assert read == []
         assert runtime.call(backend.call(request, body)).answer == "ANSWER: 2"
         (sent,) = endpoint.stats()["bodies"]
     data = base64.b64encode(PNG).decode()
@@ -289,7 +289,7 @@ def test_media_becomes_a_data_url_only_when_it_is_sent() -> None:
         web,
         {"type": "file_url", "file_url": {"url": f"data:text/markdown;base64,{data}"}},
     ]
-    assert asked == [url, url]
+    assert read == [url, url]
 
 
 @pytest.mark.parametrize(

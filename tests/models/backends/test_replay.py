@@ -117,8 +117,8 @@ def test_samples_that_ask_the_same_have_bodies_of_their_own(tmp_path: Path, conf
     write(tmp_path, "answers.jsonl")
     backend = replay(tmp_path, path="answers.jsonl", answer_field="answer", **config)
     same: dict[str, Any] = {"kind": "chat", "messages": [{"role": "user", "content": "?"}]}
-    one, other = (Request(**same, sample_id=f"s{n}", row_index=n, lookup=f"q{n}") for n in (1, 2))
-    assert backend.body(one) != backend.body(other)
+    first, other = (Request(**same, sample_id=f"s{n}", row_index=n, lookup=f"q{n}") for n in (1, 2))
+    assert backend.body(first) != backend.body(other)
 
 
 @pytest.mark.parametrize(("on_missing", "status"), [("error", "error"), ("skip", "skipped")])
@@ -168,8 +168,8 @@ def test_values_that_are_strange_but_whole_are_answers(tmp_path: Path) -> None:
     ]
     (tmp_path / "r.jsonl").write_text("\n".join(lines))
     backend = replay(tmp_path, path="r.jsonl", answer_field="answer")
-    found = {key: ask(backend, key).answer for key in ('["a"]', "\ufffd", "nul\0")}
-    assert found == {'["a"]': "123456789012345678901234567890", "\ufffd": "", "nul\0": '{"x":[1,null]}'}
+    answers = {key: ask(backend, key).answer for key in ('["a"]', "\ufffd", "nul\0")}
+    assert answers == {'["a"]': "123456789012345678901234567890", "\ufffd": "", "nul\0": '{"x":[1,null]}'}
 
 
 def test_a_bad_line_of_several_files_is_named_by_its_file(tmp_path: Path) -> None:

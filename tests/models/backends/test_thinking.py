@@ -41,13 +41,13 @@ def test_a_stream_times_its_first_token_and_asks_for_the_same() -> None:
         plain, streamed = (connect(runtime, endpoint.url, stream=stream) for stream in (False, True))
         assert plain.body(chat(1)) == streamed.body(chat(1))
         assert plain.identity() == streamed.identity()
-        (one,), (two,) = ask(runtime, plain, [chat(1)]), ask(runtime, streamed, [chat(1)])
-    assert (one.answer, one.prompt_tokens, one.completion_tokens) == (
+        (whole,), (two,) = ask(runtime, plain, [chat(1)]), ask(runtime, streamed, [chat(1)])
+    assert (whole.answer, whole.prompt_tokens, whole.completion_tokens) == (
         two.answer,
         two.prompt_tokens,
         two.completion_tokens,
     )
-    assert one.ttft_ms is None
+    assert whole.ttft_ms is None
     assert two.ttft_ms is not None
     assert two.latency_ms is not None
     assert 0 < two.ttft_ms <= two.latency_ms

@@ -34,15 +34,15 @@ def context(folder: Path, **env: str) -> BackendContext:
 
 
 def started(folder: Path, runtime: Runtime, env: dict[str, str] | None = None, **config: Any) -> VLLM:
-    given = {"model_path": "checkpoint", "python": "./python", **config}
-    backend = runtime.backend("vllm", given, context(folder, **(env or {})))
+    settings = {"model_path": "checkpoint", "python": "./python", **config}
+    backend = runtime.backend("vllm", settings, context(folder, **(env or {})))
     assert isinstance(backend, VLLM)
     return backend
 
 
 def ask(runtime: Runtime, backend: Backend, *requests: Request) -> list[Response]:
     async def all_of() -> list[Response]:
-        return await asyncio.gather(*(backend.call(one, encode(backend.body(one))) for one in requests))
+        return await asyncio.gather(*(backend.call(request, encode(backend.body(request))) for request in requests))
 
     return runtime.call(all_of())
 
@@ -168,8 +168,8 @@ def test_how_much_a_model_thinks_is_part_of_what_is_asked(type_: str, folder: Pa
     backend = build_backend(type_, config, context(folder))
     body = backend.body(chat("hello"))
     assert (body["reasoning_effort"], body["thinking_token_budget"]) == ("low", 64)
-    asked = Request("likelihood", messages=[{"role": "user", "content": "a"}], choices=["b"])
-    assert backend.body(asked) == {"messages": asked.messages, "choices": ["b"], "reasoning_effort": "low"}
+    request = Request("likelihood", messages=[{"role": "user", "content": "a"}], choices=["b"])
+    assert backend.body(request) == {"messages": request.messages, "choices": ["b"], "reasoning_effort": "low"}
 
 
 def test_replicas_have_gpus_of_their_own_and_share_the_requests(folder: Path) -> None:
@@ -201,23 +201,23 @@ def test_likelihoods_follow_the_rules_whatever_order_the_server_answers_in(folde
             {"ll": pytest.approx(-(32 + 98) / 1000), "is_greedy": True, "tokens": 2, "truncated": False},
             {"ll": pytest.approx(-(32 + 97) / 1000), "is_greedy": False, "tokens": 2, "truncated": False},
         ]
-        assert [one["tokens"] for one in told["unconditioned"]] == [1, 1]
+        assert [choice["tokens"] for choice in told["unconditioned"]] == [1, 1]
         assert response.prompt_tokens == 7
         (cut,) = ask(runtime, backend, Request("likelihood", prompt="x" * 100, choices=["ab"]))
         assert json.loads(cut.logprobs or "")["choices"][0]["truncated"] is True
 
 
 def test_the_context_of_a_likelihood_in_a_chat_is_what_the_models_template_makes_of_it(folder: Path) -> None:
-    asked: list[dict[str, Any]] = [{"role": "user", "content": "a"}]
-    begun = [*asked, {"role": "assistant", "content": "b"}]
+    chat: list[dict[str, Any]] = [{"role": "user", "content": "a"}]
+    begun = [*chat, {"role": "assistant", "content": "b"}]
     with Runtime() as runtime:
         backend = started(folder, runtime, add_bos_token=True)
-        in_chat = [Request("likelihood", messages=messages, choices=["c"]) for messages in (asked, begun)]
+        in_chat = [Request("likelihood", messages=messages, choices=["c"]) for messages in (chat, begun)]
         scored = {"ll": -0.099, "is_greedy": False, "tokens": 1, "truncated": False}
         for response in ask(runtime, backend, *in_chat):
             assert json.loads(response.logprobs or "") == {"choices": [scored]}
-        template = Request("likelihood", messages=asked, choices=["c"], params={"chat_template_kwargs": {"k": 1}})
-        assert backend.body(in_chat[0]) == {"messages": asked, "choices": ["c"]}
+        template = Request("likelihood", messages=chat, choices=["c"], params={"chat_template_kwargs": {"k": 1}})
+        assert backend.body(in_chat[0]) == {"messages": chat, "choices": ["c"]}
         assert backend.body(template) == {**backend.body(in_chat[0]), "chat_template_kwargs": {"k": 1}}
 
 
@@ -269,7 +269,7 @@ def test_an_endpoint_that_echoes_scores_likelihoods_and_one_that_does_not_is_fou
             {"ll": pytest.approx(-(32 + 98) / 1000), "is_greedy": True, "tokens": 2, "truncated": False},
             {"ll": pytest.approx(-(32 + 97) / 1000), "is_greedy": False, "tokens": 2, "truncated": False},
         ]
-        assert [one["tokens"] for one in told["unconditioned"]] == [1, 1]
+        assert [choice["tokens"] for choice in told["unconditioned"]] == [1, 1]
         assert (empty.status, empty.error_kind) == ("error", "empty_context")
         with pytest.raises(EndpointFailed, match="does not echo prompts"):
             ask(runtime, backend, Request("likelihood", prompt="mute", choices=["b"]))

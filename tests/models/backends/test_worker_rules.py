@@ -95,26 +95,26 @@ class Tokenizer:
         return "".join(f"[{message['content']}]" for message in messages)
 
 
-async def scored(asked: dict[str, Any], **options: Any) -> tuple[list[ForwardPass], dict[str, Any]]:
+async def scored(request: dict[str, Any], **options: Any) -> tuple[list[ForwardPass], dict[str, Any]]:
     """The passes of a request, and its response when each pass scores its number."""
     passes: list[ForwardPass] = []
 
-    async def score(one: ForwardPass) -> dict[str, Any]:
-        passes.append(one)
+    async def score(forward_pass: ForwardPass) -> dict[str, Any]:
+        passes.append(forward_pass)
         return {"ll": len(passes)}
 
     tokenizer = Tokenizer()
     tokenizer.bos_token_id = options.pop("bos", None)
     tokenizer.eos_token_id = options.pop("eos", 2)
     scoring = Scoring(tokenizer, tokenizer, {"prefix": None, "add_bos_token": False, **options}, 100)
-    return passes, await scoring.answer(asked, score)
+    return passes, await scoring.answer(request, score)
 
 
 @pytest.mark.parametrize("unconditioned", [None, "d"])
 async def test_each_choice_is_scored_after_its_context_and_then_without_it(unconditioned: str | None) -> None:
     passes, response = await scored({"prompt": "abc", "choices": ["x", "yz"], "unconditioned": unconditioned})
     texts = ["abcx", "abcyz"] + ["dx", "dyz"] * (unconditioned is not None)
-    assert ["".join(map(chr, one.tokens)) for one in passes] == texts
+    assert ["".join(map(chr, forward_pass.tokens)) for forward_pass in passes] == texts
     told: dict[str, Any] = {"choices": [{"ll": 1}, {"ll": 2}]}
     if unconditioned is not None:
         told["unconditioned"] = [{"ll": 3}, {"ll": 4}]
@@ -124,9 +124,9 @@ async def test_each_choice_is_scored_after_its_context_and_then_without_it(uncon
 
 async def test_special_tokens_begin_a_context_unless_a_chats_template_wrote_it() -> None:
     chat = {"messages": [{"role": "user", "content": "a"}]}
-    for asked, begun in (({"prompt": "a"}, [True, True]), (chat, [False, True])):
-        passes, _ = await scored({**asked, "choices": ["x"], "unconditioned": "d"}, add_bos_token=True)
-        assert [one.tokens[0] == 1 for one in passes] == begun
+    for request, begun in (({"prompt": "a"}, [True, True]), (chat, [False, True])):
+        passes, _ = await scored({**request, "choices": ["x"], "unconditioned": "d"}, add_bos_token=True)
+        assert [forward_pass.tokens[0] == 1 for forward_pass in passes] == begun
 
 
 @pytest.mark.parametrize(
@@ -135,17 +135,17 @@ async def test_special_tokens_begin_a_context_unless_a_chats_template_wrote_it()
 async def test_an_empty_context_is_the_configured_token_or_else_bos_or_else_eos(
     known: dict[str, int], first: int
 ) -> None:
-    (one,), _ = await scored({"prompt": "", "choices": ["x"]}, **known)
-    assert one.tokens == [first, ord("x")]
+    (forward_pass,), _ = await scored({"prompt": "", "choices": ["x"]}, **known)
+    assert forward_pass.tokens == [first, ord("x")]
 
 
 async def test_a_choice_that_has_nothing_to_be_scored_is_a_row_without_an_answer() -> None:
-    for asked, tokens in (
+    for request, tokens in (
         ({"prompt": "a", "choices": ["x", ""]}, {}),
         ({"prompt": "", "choices": ["x"]}, {"eos": None}),
     ):
         with pytest.raises(GivenUp) as given_up:
-            await scored(asked, **tokens)
+            await scored(request, **tokens)
         assert given_up.value.response["error_kind"] == "empty_context"
 
 
@@ -231,16 +231,17 @@ def test_the_context_of_a_likelihood_in_a_chat_leaves_the_answer_open() -> None:
                 "k": 1,
             }
             return (
-                "".join(f"<{one['role']}>{one['content']}" for one in messages) + "<assistant>" * add_generation_prompt
+                "".join(f"<{message['role']}>{message['content']}" for message in messages)
+                + "<assistant>" * add_generation_prompt
             )
 
-    asked: dict[str, Any] = {"messages": [{"role": "user", "content": "a"}], "chat_template_kwargs": {"k": 1}}
-    begun = {**asked, "messages": [*asked["messages"], {"role": "assistant", "content": "b"}]}
-    assert context_of(Tokenizer(), asked) == "<user>a<assistant>"
+    request: dict[str, Any] = {"messages": [{"role": "user", "content": "a"}], "chat_template_kwargs": {"k": 1}}
+    begun = {**request, "messages": [*request["messages"], {"role": "assistant", "content": "b"}]}
+    assert context_of(Tokenizer(), request) == "<user>a<assistant>"
     assert context_of(Tokenizer(), begun) == "<user>a<assistant>b"
     assert context_of(None, {"prompt": "as it is"}) == "as it is"
     with pytest.raises(Fatal, match="no chat template"):
-        context_of(object(), asked)
+        context_of(object(), request)
 
 
 def test_an_effort_is_told_to_the_template_and_its_own_variables_win() -> None:
@@ -260,9 +261,9 @@ def test_an_image_that_is_an_address_is_never_fetched() -> None:
 def test_an_image_of_the_runs_own_store_is_read_from_its_file(tmp_path: Path) -> None:
     write_image(tmp_path / "a.png")
     part = {"type": "image_url", "image_url": {"path": str(tmp_path / "a.png"), "detail": "low"}}
-    (message,), (found,) = with_images([{"role": "user", "content": [text("a"), part]}])
+    (message,), (image,) = with_images([{"role": "user", "content": [text("a"), part]}])
     assert message["content"] == [text("a"), {"type": "image"}]
-    assert (found.mode, found.size) == ("RGB", Image.open(tmp_path / "a.png").size)
+    assert (image.mode, image.size) == ("RGB", Image.open(tmp_path / "a.png").size)
 
 
 def test_a_model_that_reads_text_only_refuses_images() -> None:

@@ -150,18 +150,18 @@ async def test_an_answer_that_is_longer_than_it_says_is_refused(tail: bytes) -> 
 
 @on_both_loops
 async def test_a_caller_that_is_cancelled_leaves_nothing_for_the_next_one() -> None:
-    asked, cancelled = asyncio.Event(), asyncio.Event()
+    received, cancelled = asyncio.Event(), asyncio.Event()
 
     async def slow(exchange: Exchange) -> None:
         body = (await exchange.request()).partition(b"\r\n\r\n")[2]
-        asked.set()
+        received.set()
         await cancelled.wait()
         exchange.writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n%b" % (len(body), body))
         await answer_all(exchange)
 
     async with served(slow) as seen, client_of(seen.url) as client:
         first = asyncio.create_task(client.post("x", b"first"))
-        await asked.wait()
+        await received.wait()
         first.cancel()
         cancelled.set()
         assert (await client.post("x", b"second")).body == b"second"
@@ -465,11 +465,11 @@ async def test_a_connection_that_rests_too_long_is_closed(monkeypatch: pytest.Mo
 @on_both_loops
 async def test_closing_ends_what_is_in_flight() -> None:
     async with served(replies()) as seen, client_of(seen.url) as client:
-        asked = asyncio.create_task(client.post("x", b"{}"))
+        request = asyncio.create_task(client.post("x", b"{}"))
         await asyncio.sleep(0.05)
         await client.close()
         with pytest.raises(Broken):
-            await asked
+            await request
 
 
 @on_both_loops

@@ -77,14 +77,14 @@ async def test_both_clients_read_the_same_body_or_both_fail() -> None:
     async def compare(seed: int) -> None:
         nonlocal read
         async with turn:
-            one, other = await ours(client, str(seed)), await theirs(session, f"{seen.url}/{seed}")
-        read += not isinstance(one, str)
-        if isinstance(one, str):
-            same = one != "hangs" and (isinstance(other, str) or STRICTER.search(one) is not None)
+            ours_read, other = await ours(client, str(seed)), await theirs(session, f"{seen.url}/{seed}")
+        read += not isinstance(ours_read, str)
+        if isinstance(ours_read, str):
+            same = ours_read != "hangs" and (isinstance(other, str) or STRICTER.search(ours_read) is not None)
         else:
-            same = one == other
+            same = ours_read == other
         if not same:
-            wrong.append((seed, mutated(seed), one, other))
+            wrong.append((seed, mutated(seed), ours_read, other))
 
     turn = asyncio.Semaphore(AT_ONCE)
     async with (
@@ -163,7 +163,7 @@ async def outcome_of(pieces: list[bytes]) -> Outcome:
     wire = Wire()
     connection = Connection(wire)
     connection.connection_made(wire)  # type: ignore[arg-type]
-    asked = asyncio.ensure_future(connection.ask(b"POST / HTTP/1.1\r\n\r\n"))
+    request = asyncio.ensure_future(connection.ask(b"POST / HTTP/1.1\r\n\r\n"))
     await asyncio.sleep(0)
     for piece in pieces:
         if not wire.closed:
@@ -172,7 +172,7 @@ async def outcome_of(pieces: list[bytes]) -> Outcome:
         connection.eof_received()
     connection.connection_lost(None)
     try:
-        answer: Answer = await asked
+        answer: Answer = await request
     except FAILURES as error:
         return f"fails: {error}"
     return answer.status, answer.body

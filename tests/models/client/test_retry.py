@@ -88,16 +88,16 @@ def test_retry_after_is_read_as_seconds_and_as_a_date() -> None:
 
 def test_the_endpoint_is_never_asked_earlier_than_it_wishes() -> None:
     policy = RetryPolicy()
-    asked = Failure(Action.RETRY, "rate_limited", "429", retry_after_s=20)
-    assert policy.wait_s(1, 0.0, asked, jitter=0.0) == 20
-    wait = policy.wait_s(1, 0.0, asked, jitter=1.0)
+    refusal = Failure(Action.RETRY, "rate_limited", "429", retry_after_s=20)
+    assert policy.wait_s(1, 0.0, refusal, jitter=0.0) == 20
+    wait = policy.wait_s(1, 0.0, refusal, jitter=1.0)
     assert wait is not None
     assert 20 < wait < 23
 
 
 def test_a_wish_beyond_the_time_limit_is_cut_to_it() -> None:
-    asked = Failure(Action.RETRY, "rate_limited", "429", retry_after_s=float("inf"))
-    assert RetryPolicy(max_elapsed_s=100).wait_s(1, 40.0, asked) == 60
+    refusal = Failure(Action.RETRY, "rate_limited", "429", retry_after_s=float("inf"))
+    assert RetryPolicy(max_elapsed_s=100).wait_s(1, 40.0, refusal) == 60
 
 
 @given(st.integers(1, 200), st.floats(0, 5000), st.floats(0, 1))

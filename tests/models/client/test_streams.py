@@ -182,13 +182,13 @@ def test_arguments_that_are_an_object_are_kept_as_they_are() -> None:
 
 
 def test_logprobs_and_reasoning_come_together_too() -> None:
-    one = {**delta(content="a", reasoning_content="hm")}
-    one["choices"][0]["logprobs"] = {"content": [{"token": "a", "logprob": -1.0}]}
+    first = {**delta(content="a", reasoning_content="hm")}
+    first["choices"][0]["logprobs"] = {"content": [{"token": "a", "logprob": -1.0}]}
     two = delta(content="b", reasoning_content="m")
     two["choices"][0]["logprobs"] = {"content": [{"token": "b", "logprob": -2.0}]}
     end = delta("stop")
     end["choices"][0]["logprobs"] = {"content": None}
-    choice = read(events(one, two, end))[0]["choices"][0]
+    choice = read(events(first, two, end))[0]["choices"][0]
     assert [entry["token"] for entry in choice["logprobs"]["content"]] == ["a", "b"]
     assert choice["message"] == {"content": "ab", "reasoning_content": "hmm"}
 

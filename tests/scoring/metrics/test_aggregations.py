@@ -55,12 +55,12 @@ def aggregated(
 ) -> list[dict[str, Any]]:
     """Metrics rows of answers (or replicates of answers) whose label is "1"."""
     rows = [sample(row, "1", **(fields[row] if fields else {})) for row in range(len(answers))]
-    asked = [
+    requested = [
         {"row_index": row, "replicate": replicate, "answer": text}
         for row, texts in enumerate(answers)
         for replicate, text in enumerate([texts] if isinstance(texts, str) else texts)
     ]
-    wanted, answered = samples(rows), responses(asked)
+    wanted, answered = samples(rows), responses(requested)
     table = bound.grouping.label(
         bound.score_table({"samples": wanted, "responses": answered}), {"samples": wanted, "responses": answered}
     )
@@ -76,8 +76,8 @@ def values(rows: list[dict[str, Any]]) -> dict[str, float | None]:
 
 def test_several_aggregations_are_several_rows() -> None:
     names = ["mean", "median", "p90", "min", "max", "std", "identity"]
-    found = values(aggregated(bind("text_length", aggregation=names), ["x" * n for n in (1, 2, 3, 4, 10)]))
-    assert found == {
+    numbers = values(aggregated(bind("text_length", aggregation=names), ["x" * n for n in (1, 2, 3, 4, 10)]))
+    assert numbers == {
         "length mean": 4.0,
         "length median": 3.0,
         "length p90": pytest.approx(7.6),
@@ -103,8 +103,8 @@ def test_nothing_scored_is_null_in_every_aggregation() -> None:
 
 def test_pass_at_k_reads_the_replicates_of_a_sample_together() -> None:
     answers = [["1", "1", "0", "0"], ["0", "0", "0", "1"], ["0"] * 4]
-    found = values(aggregated(bind("exact_match", aggregation=["pass@2", "pass^2", "at_least@2", "best"]), answers))
-    assert found == {
+    numbers = values(aggregated(bind("exact_match", aggregation=["pass@2", "pass^2", "at_least@2", "best"]), answers))
+    assert numbers == {
         "score pass@2": pytest.approx(sum(pass_at_k(4, c, 2) or 0 for c in (2, 1, 0)) / 3),
         "score pass^2": pytest.approx(sum(pass_hat_k(4, c, 2) or 0 for c in (2, 1, 0)) / 3),
         "score at_least@2": pytest.approx(1 / 3),
@@ -120,16 +120,16 @@ def test_samples_with_fewer_replicates_than_k_are_left_out_and_that_is_seen() ->
 
 
 def test_votes_over_replicates() -> None:
-    found = values(
+    numbers = values(
         aggregated(bind("exact_match", aggregation=["mode", "majority"]), [["1", "0", "1"], ["0", "1"], ["0", "0"]])
     )
     # The tie has no majority and is left out of it; its mode is the first.
-    assert found == {"score mode": pytest.approx(1 / 3), "score majority": 0.5}
+    assert numbers == {"score mode": pytest.approx(1 / 3), "score majority": 0.5}
 
 
 def test_counts_are_one_number_a_value() -> None:
-    found = values(aggregated(bind("exact_match", aggregation="counts"), ["1", "1", "0"]))
-    assert found == {"score=0 counts": 1.0, "score=1 counts": 2.0}
+    numbers = values(aggregated(bind("exact_match", aggregation="counts"), ["1", "1", "0"]))
+    assert numbers == {"score=0 counts": 1.0, "score=1 counts": 2.0}
     bound = bind("numeric_match", aggregation="extracted_counts")
     assert values(aggregated(bound, ["so 1", "1", "7", "none"])) == {
         "score= extracted_counts": 1.0,
@@ -189,11 +189,11 @@ def test_one_cluster_has_no_error_and_no_interval() -> None:
 
 
 def test_sums_over_the_corpus_are_no_mean_of_rows() -> None:
-    found = {row["value_key"]: row for row in aggregated(bind("test_counted"), ["2/2", "0/3", "1/5"], parts=3)}
-    assert (found["inst"]["value"], found["inst"]["aggregation"]) == (pytest.approx(0.3), "ratio")
-    assert found["inst"]["stderr"] > 0
+    by_key = {row["value_key"]: row for row in aggregated(bind("test_counted"), ["2/2", "0/3", "1/5"], parts=3)}
+    assert (by_key["inst"]["value"], by_key["inst"]["aggregation"]) == (pytest.approx(0.3), "ratio")
+    assert by_key["inst"]["stderr"] > 0
     # A key of its own that the metric declares no aggregation for is a mean.
-    assert (found["all"]["value"], found["all"]["aggregation"]) == (pytest.approx(1 / 3), "mean")
+    assert (by_key["all"]["value"], by_key["all"]["aggregation"]) == (pytest.approx(1 / 3), "mean")
 
 
 def test_a_renamed_value_keeps_its_components() -> None:
@@ -260,8 +260,8 @@ def test_a_list_and_a_mapping_put_a_row_into_each_of_their_slices() -> None:
         {"metadata": {"tags": []}},
     ]
     rows = aggregated(bind("exact_match", slices=["metadata.tags", "data_tag"]), ["1", "0"], fields)
-    found = {(row["slice_field"], row["slice_value"]): row["value"] for row in rows[1:]}
-    assert found == {
+    by_slice = {(row["slice_field"], row["slice_value"]): row["value"] for row in rows[1:]}
+    assert by_slice == {
         ("metadata.tags", "a"): 1.0,
         ("metadata.tags", "b"): 1.0,
         ("metadata.tags", None): 0.0,
@@ -328,8 +328,8 @@ def test_filters_are_sliced_each_for_itself() -> None:
     bound = bind("exact_match", filters=["last_number", "first_number"], slices=["metadata.kind"])
     fields = [{"metadata": {"kind": kind}} for kind in ("a", "b")]
     rows = aggregated(bound, ["1 or 2", "2 or 1"], fields)
-    found = {(row["filter"], row["slice_value"]): row["value"] for row in rows if row["slice_field"]}
-    assert found == {
+    by_slice = {(row["filter"], row["slice_value"]): row["value"] for row in rows if row["slice_field"]}
+    assert by_slice == {
         ("last_number", "a"): 0.0,
         ("last_number", "b"): 1.0,
         ("first_number", "a"): 1.0,

@@ -28,8 +28,8 @@ _BY_HAND = {
 
 
 def letter_of(text: str) -> str | None:
-    found = _LETTER.fullmatch(text)
-    return found[1] if found else None
+    match = _LETTER.fullmatch(text)
+    return match[1] if match else None
 
 
 @pytest.fixture

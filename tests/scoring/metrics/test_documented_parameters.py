@@ -26,29 +26,35 @@ class Effect:
     metric: str
     params: dict[str, Any]
     without: dict[str, float] | None
-    given: dict[str, float]
+    with_parameter: dict[str, float]
     sample: dict[str, Any] = field(default_factory=dict)
     output: dict[str, Any] = field(default_factory=dict)
     judgment: dict[str, Any] = field(default_factory=dict)
     also: dict[str, Any] = field(default_factory=dict)
 
 
-def _text(metric: str, params: dict[str, Any], answer: str, label: str, without: float, given: float) -> Effect:
-    return Effect(metric, params, {"score": without}, {"score": given}, {"label": label}, {"answer": answer})
+def _text(
+    metric: str, params: dict[str, Any], answer: str, label: str, without: float, with_parameter: float
+) -> Effect:
+    return Effect(metric, params, {"score": without}, {"score": with_parameter}, {"label": label}, {"answer": answer})
 
 
-def _anls(params: dict[str, Any], answer: str, gold: str, without: float, given: float) -> Effect:
-    return Effect("docvqa_anls", params, {"anls": without}, {"anls": given}, {"label": gold}, {"answer": answer})
+def _anls(params: dict[str, Any], answer: str, gold: str, without: float, with_parameter: float) -> Effect:
+    return Effect(
+        "docvqa_anls", params, {"anls": without}, {"anls": with_parameter}, {"label": gold}, {"answer": answer}
+    )
 
 
-def _loss(metric_type: str, given: dict[str, float]) -> Effect:
+def _loss(metric_type: str, with_parameter: dict[str, float]) -> Effect:
     without = {"nll": 0.0, "ppl": 1.0}
-    return Effect("likelihood", {"metric_type": metric_type}, without, given, output={"logprobs": {"loss": 0.0}})
+    return Effect(
+        "likelihood", {"metric_type": metric_type}, without, with_parameter, output={"logprobs": {"loss": 0.0}}
+    )
 
 
-def _length(params: dict[str, Any], without: float, given: float, **also: Any) -> Effect:
+def _length(params: dict[str, Any], without: float, with_parameter: float, **also: Any) -> Effect:
     output = {"answer": "ab cd", "reasoning": "xyz"}
-    return Effect("text_length", params, {"length": without}, {"length": given}, output=output, also=also)
+    return Effect("text_length", params, {"length": without}, {"length": with_parameter}, output=output, also=also)
 
 
 def _elsewhere(metric: str, key: str, label: str, wrong: str, **fields: Any) -> list[Effect]:
@@ -145,8 +151,8 @@ EFFECTS = [
     _loss("nll", {"nll": 0.0}),
     _loss("PPL", {"ppl": 1.0}),
     *(
-        Effect("ranking", params, {"mrr": 0.5, "hit@3": 1.0}, given, {"references": ["b"]}, {"answer": "a\nb"})
-        for params, given in (
+        Effect("ranking", params, {"mrr": 0.5, "hit@3": 1.0}, with_parameter, {"references": ["b"]}, {"answer": "a\nb"})
+        for params, with_parameter in (
             ({"metric_type": "MRR"}, {"mrr": 0.5}),
             ({"metric_type": "Hit@K"}, {"hit@3": 1.0}),
             ({"k": 1}, {"mrr": 0.5, "hit@1": 0.0}),
@@ -184,7 +190,7 @@ def test_a_documented_parameter_changes_a_value(effect: Effect) -> None:
         return None if result.status == "unscored" else result.values
 
     assert values(effect.also) == (None if effect.without is None else pytest.approx(effect.without))
-    assert values({**effect.also, **effect.params}) == pytest.approx(effect.given)
+    assert values({**effect.also, **effect.params}) == pytest.approx(effect.with_parameter)
 
 
 def test_the_table_has_every_documented_parameter() -> None:

@@ -28,15 +28,15 @@ def test_every_rating_is_read_as_officially(shared: Path) -> None:
     differing = set()
     rows = [row for row in vector_rows(shared, "mt_bench_judge_parse") if row["kind"] == "single"]
     for row in rows:
-        found, expected = rating(row["judgment"]), row["expected"]
+        rated, expected = rating(row["judgment"]), row["expected"]
         status, values = _judged("judge_rating", {"text": row["judgment"]})
         if isinstance(expected, dict):
-            assert found is None
+            assert rated is None
             differing.add(row["id"])
         elif expected == -1:
-            assert (found, status, values) == (None, "unscored", {}), row["id"]
+            assert (rated, status, values) == (None, "unscored", {}), row["id"]
         else:
-            assert float(found or "nan") == expected, row["id"]
+            assert float(rated or "nan") == expected, row["id"]
             assert (status, values) == ("scored", {"rating": expected}), row["id"]
     assert len(rows) == 97
     assert differing == set(MT_BENCH)

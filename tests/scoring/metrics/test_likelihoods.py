@@ -77,9 +77,9 @@ def test_means_and_errors_of_a_corpus_are_those_of_the_harness(shared: Path) -> 
     (row,) = [row for row in vector_rows(shared, "lm_eval_loglikelihood") if row["group"] == "corpus"]
     pairs = [(_fields(item["choices"], item["gold"]), _response(item["loglikelihoods"])) for item in row["items"]]
     for name in ("acc", "acc_norm", "acc_bytes"):
-        found = _aggregate(name, pairs)[name]
-        assert found["value"] == pytest.approx(row["expected"][name], abs=1e-9)
-        assert found["stderr"] == pytest.approx(row["expected"][f"{name},stderr"], abs=1e-9)
+        row_of_metric = _aggregate(name, pairs)[name]
+        assert row_of_metric["value"] == pytest.approx(row["expected"][name], abs=1e-9)
+        assert row_of_metric["stderr"] == pytest.approx(row["expected"][f"{name},stderr"], abs=1e-9)
 
 
 def test_the_brier_score_of_a_corpus_is_that_of_the_harness(shared: Path) -> None:
@@ -156,9 +156,9 @@ def _texts() -> list[tuple[dict[str, Any], dict[str, Any]]]:
     ],
 )
 def test_perplexities_of_a_corpus_are_weighted_by_size(name: str, expected: float) -> None:
-    found = _aggregate(name, _texts())[name]
-    assert found["value"] == pytest.approx(expected)
-    assert found["n"] == 3
+    number = _aggregate(name, _texts())[name]
+    assert number["value"] == pytest.approx(expected)
+    assert number["n"] == 3
 
 
 def test_likelihood_is_a_mean_over_tokens_of_the_corpus() -> None:
@@ -186,9 +186,9 @@ def test_a_missing_loss_is_not_a_perfect_one(name: str, logprobs: str | None) ->
 
 def test_a_perplexity_too_large_for_a_float_is_cut_off_in_its_row_only() -> None:
     texts = [({"references": references("x")}, _response([ll])) for ll in (-5000.0, -1.0)]
-    found = _aggregate("word_perplexity", texts)["word_perplexity"]
-    assert found["n"] == 2
-    assert found["value"] is None
+    number = _aggregate("word_perplexity", texts)["word_perplexity"]
+    assert number["n"] == 2
+    assert number["value"] is None
     assert _aggregate("bits_per_byte", texts)["bits_per_byte"]["value"] == pytest.approx(5001 / 2 / math.log(2))
 
 

@@ -150,7 +150,7 @@ def test_fields_can_be_read_from_anywhere() -> None:
 
 def test_judgments_are_joined_by_row_and_replicate() -> None:
     bound = bind("exact_match", {"prediction_field": "judge_output.parsed.verdict"})
-    asked = responses([{"row_index": 0, "replicate": 0}, {"row_index": 0, "replicate": 1}, {"row_index": 1}])
+    answered = responses([{"row_index": 0, "replicate": 0}, {"row_index": 0, "replicate": 1}, {"row_index": 1}])
     judged = judgments(
         [
             {"row_index": 1, "parsed": '{"verdict":"b"}'},
@@ -158,7 +158,7 @@ def test_judgments_are_joined_by_row_and_replicate() -> None:
         ]
     )
     table = bound.score_table(
-        {"samples": samples([sample(0, "a"), sample(1, "b")]), "responses": asked, "judgments": judged}
+        {"samples": samples([sample(0, "a"), sample(1, "b")]), "responses": answered, "judgments": judged}
     )
     assert table.column("status").to_pylist() == ["unscored", "scored", "scored"]
     assert [dict(v) for v in table.column("values").to_pylist()] == [{}, {"score": 1.0}, {"score": 1.0}]
@@ -385,10 +385,10 @@ def test_an_aggregation_that_would_leave_out_what_a_filter_did_not_find_is_refus
 
     metric("shares_by_mean", value="shares")(shares)
     metric("shares_by_ratio", value="shares", aggregate="ratio")(shares)
-    found = [{"regex": {"pattern": "x+"}}]
+    filters = [{"regex": {"pattern": "x+"}}]
     schema = ParseSchema((ParseField("name", "string", ()),))
     cases: list[dict[str, Any]] = [
-        {"filters": found},
+        {"filters": filters},
         {"params": {"prediction_field": "name"}, "parse_schema": schema},
     ]
     for nothing_found in cases:

@@ -16,7 +16,7 @@ def apply(text: str, *steps: Any) -> str | None:
 
 
 @pytest.mark.parametrize(
-    ("params", "text", "found"),
+    ("params", "text", "expected"),
     [
         ({"pattern": r"#### (\d+)"}, "#### 5 #### 6", "5"),
         ({"pattern": r"#### (\d+)", "take": "last"}, "#### 5 #### 6", "6"),
@@ -28,8 +28,8 @@ def apply(text: str, *steps: Any) -> str | None:
         ({"pattern": r"a"}, "b", None),
     ],
 )
-def test_regex_takes_the_hit_and_the_group_asked_for(params: dict[str, Any], text: str, found: str | None) -> None:
-    assert apply(text, {"regex": params}) == found
+def test_regex_takes_the_hit_and_the_group_asked_for(params: dict[str, Any], text: str, expected: str | None) -> None:
+    assert apply(text, {"regex": params}) == expected
 
 
 def test_a_group_the_pattern_does_not_have_is_said_on_the_row() -> None:
@@ -75,7 +75,7 @@ def test_filters_go_one_after_another_and_stop_at_the_first_that_finds_nothing()
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("text", "expected"),
     [
         (r"so \boxed{42}.", "42"),
         (r"\boxed{\frac{1}{2}} or \boxed{x_{1}}", "x_{1}"),
@@ -86,12 +86,12 @@ def test_filters_go_one_after_another_and_stop_at_the_first_that_finds_nothing()
         ("\\boxed{" * 100_000, None),
     ],
 )
-def test_boxed_takes_what_the_last_box_holds(text: str, found: str | None) -> None:
-    assert apply(text, "boxed") == found
+def test_boxed_takes_what_the_last_box_holds(text: str, expected: str | None) -> None:
+    assert apply(text, "boxed") == expected
 
 
 @pytest.mark.parametrize(
-    ("text", "field", "found"),
+    ("text", "field", "expected"),
     [
         ('{"answer": "B"}', "answer", "B"),
         ('I say ```json\n{"a": {"b": [1, 2.5]}}\n```', "a.b.1", "2.5"),
@@ -102,19 +102,19 @@ def test_boxed_takes_what_the_last_box_holds(text: str, found: str | None) -> No
         ("{" * 200_000, "a", None),
     ],
 )
-def test_json_field_reads_a_path_of_the_answers_json(text: str, field: str, found: str | None) -> None:
-    assert apply(text, {"json_field": {"field": field}}) == found
+def test_json_field_reads_a_path_of_the_answers_json(text: str, field: str, expected: str | None) -> None:
+    assert apply(text, {"json_field": {"field": field}}) == expected
 
 
 @pytest.mark.parametrize(
-    ("text", "found"), [("Rating: [[7.5]] and [[8]]", "7.5"), ("I give [6]", "6"), ("[[x]] 5", None)]
+    ("text", "expected"), [("Rating: [[7.5]] and [[8]]", "7.5"), ("I give [6]", "6"), ("[[x]] 5", None)]
 )
-def test_rating_prefers_double_brackets(text: str, found: str | None) -> None:
-    assert apply(text, "rating") == found
+def test_rating_prefers_double_brackets(text: str, expected: str | None) -> None:
+    assert apply(text, "rating") == expected
 
 
 @pytest.mark.parametrize(
-    ("kind", "text", "found"),
+    ("kind", "text", "expected"),
     [
         ("letter", "ANSWER: Bad\nanswer : (B) ANSWER: c.", "c"),
         ("word", "thinking\nANSWER: yes.\n", "yes"),
@@ -132,8 +132,8 @@ def test_rating_prefers_double_brackets(text: str, found: str | None) -> None:
         ("line", "ANSWER: " * 100_000, ("ANSWER: " * 99_999).strip()),
     ],
 )
-def test_answer_reads_what_follows_the_marker(kind: str, text: str, found: str | None) -> None:
-    assert apply(text, {"answer": {"kind": kind}}) == found
+def test_answer_reads_what_follows_the_marker(kind: str, text: str, expected: str | None) -> None:
+    assert apply(text, {"answer": {"kind": kind}}) == expected
 
 
 def _replicates(steps: list[Any], texts: list[str | None], label: str = "1") -> list[tuple[int, str, str | None]]:
@@ -171,11 +171,11 @@ def test_a_replicate_that_never_came_casts_no_vote_and_is_unscored() -> None:
 
 def test_samples_vote_apart_and_beside_other_pipelines() -> None:
     bound = bind("exact_match", filters=["last_number", {"name": "vote", "steps": ["last_number", "majority_vote"]}])
-    asked = [(0, 0, "1"), (1, 0, "5"), (0, 1, "1"), (1, 1, "6"), (0, 2, "2"), (1, 2, "6")]
+    votes = [(0, 0, "1"), (1, 0, "5"), (0, 1, "1"), (1, 1, "6"), (0, 2, "2"), (1, 2, "6")]
     table = bound.score_table(
         {
             "samples": samples([sample(0, "1"), sample(1, "6")]),
-            "responses": responses([{"row_index": row, "replicate": k, "answer": text} for row, k, text in asked]),
+            "responses": responses([{"row_index": row, "replicate": k, "answer": text} for row, k, text in votes]),
         }
     )
     each, vote = bound.aggregate([table], {"ok": 6})
@@ -193,10 +193,10 @@ FOLLOWED = {"instruction_id_list": ["punctuation:no_comma"], "kwargs": [{}]}
 
 @pytest.mark.parametrize("name", ["bleu", "chrf", "ter", "ifeval"])
 def test_a_row_without_a_match_counts_as_an_empty_answer_in_a_number_of_the_corpus(name: str) -> None:
-    found = "Answer: the cat sat on the red mat"
-    with_miss = corpus_numbers(name, [found, "I cannot tell."], [{"regex": {"pattern": "Answer: (.*)"}}])
-    assert with_miss == corpus_numbers(name, [found.removeprefix("Answer: "), ""])
-    assert with_miss != corpus_numbers(name, [found.removeprefix("Answer: ")])
+    answer = "Answer: the cat sat on the red mat"
+    with_miss = corpus_numbers(name, [answer, "I cannot tell."], [{"regex": {"pattern": "Answer: (.*)"}}])
+    assert with_miss == corpus_numbers(name, [answer.removeprefix("Answer: "), ""])
+    assert with_miss != corpus_numbers(name, [answer.removeprefix("Answer: ")])
 
 
 @pytest.mark.parametrize("name", ["bleu", "chrf", "ter", "ifeval"])

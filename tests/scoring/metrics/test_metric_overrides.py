@@ -105,7 +105,9 @@ def test_each_response_is_scored_as_if_it_were_alone(tolerances: list[float | No
     given_ = [{"row_index": i, "replicate": k, "answer": f"4.{k}"} for i in range(len(rows)) for k in range(replicates)]
     metric = bind("numeric_match", {"tolerance": 0.1}, filters=["first_number", "last_number"])
     whole = score_samples(metric, {"samples": samples(rows), "responses": responses(given_)})
-    alone = [score_samples(metric, {"samples": samples(rows), "responses": responses([one])}) for one in given_]
+    alone = [
+        score_samples(metric, {"samples": samples(rows), "responses": responses([response])}) for response in given_
+    ]
     assert whole.equals(pa.concat_tables(alone).combine_chunks())
 
 
@@ -134,8 +136,8 @@ def test_the_number_of_such_rows_stands_beside_the_score() -> None:
     table = metric.grouping.label(
         score_samples(metric, {"samples": rows, "responses": answers}), {"samples": rows, "responses": answers}
     )
-    found = {row["slice_value"]: row["overridden"] for row in metric.aggregate([table], {})}
-    assert found == {None: 3, "a": 2, "b": 1}
+    overridden = {row["slice_value"]: row["overridden"] for row in metric.aggregate([table], {})}
+    assert overridden == {None: 3, "a": 2, "b": 1}
 
 
 def test_one_row_is_scored_under_its_own_parameters_too() -> None:

@@ -107,9 +107,9 @@ from gage_eval.scoring.metrics.numbers import exact, find_numbers, first_number,
     ],
 )
 def test_a_number_is_read_as_people_write_it(text: str, value: str) -> None:
-    found = last_number(text)
-    assert found is not None
-    assert found.value == Fraction(value)
+    number = last_number(text)
+    assert number is not None
+    assert number.value == Fraction(value)
 
 
 @pytest.mark.parametrize(
@@ -214,9 +214,9 @@ def test_a_reference_without_a_number_is_no_fault_of_the_model() -> None:
 @given(st.decimals(allow_nan=False, allow_infinity=False, places=6, min_value=-(10**9), max_value=10**9))
 def test_every_decimal_is_found_as_itself_with_or_without_separators(value: Decimal) -> None:
     for text in (f"{value:f}", f"{value:,f}", f"so the answer is ${value:,f}."):
-        found = last_number(text)
-        assert found is not None
-        assert found.value == Fraction(value)
+        number = last_number(text)
+        assert number is not None
+        assert number.value == Fraction(value)
 
 
 def test_a_number_in_words_counts_only_without_one_in_digits() -> None:
@@ -275,8 +275,8 @@ def test_any_text_gives_only_finite_values(text: str) -> None:
 )
 def test_a_long_hostile_answer_costs_linear_time(piece: str, first: str | None) -> None:
     # Quadratic work on 200,000 characters would outlast the test's time limit many times over.
-    found = [number.text for number in find_numbers(piece * (200_000 // len(piece)))]
-    assert next(iter(found), None) == first
+    texts = [number.text for number in find_numbers(piece * (200_000 // len(piece)))]
+    assert next(iter(texts), None) == first
 
 
 def test_a_configured_number_is_the_decimal_it_was_written_as() -> None:

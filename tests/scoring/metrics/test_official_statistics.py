@@ -64,13 +64,13 @@ def _differing(cases: Iterator[Case]) -> tuple[int, set[str]]:
 
     A number of ours is always the official one.
     """
-    seen, found = 0, set()
+    seen, differing = 0, set()
     for row, ours, official in cases:
         seen += 1
         if not _near(ours, official):
             assert ours is None, row
-            found.add(row)
-    return seen, found
+            differing.add(row)
+    return seen, differing
 
 
 def _intervals(row: str, ours: Any, official: dict[str, Any]) -> Iterator[Case]:
@@ -107,9 +107,9 @@ def test_means_errors_and_intervals_are_inspects(shared: Path) -> None:
                 wilson = clustered_wilson_interval(mean, of_clusters, len(values), count)
                 yield from _intervals(row["id"], wilson, official["clustered_ci_wilson_95"])
 
-    seen, found = _differing(cases())
+    seen, differing = _differing(cases())
     assert seen > 68 * 10
-    assert found == set(INSPECT_METRICS)
+    assert differing == set(INSPECT_METRICS)
 
 
 def _reduced(raw: list[Any], threshold: float = 1.0) -> dict[str, float | None]:
@@ -117,8 +117,8 @@ def _reduced(raw: list[Any], threshold: float = 1.0) -> dict[str, float | None]:
     values = [_score(value) for value in raw]
     most, first = majority_value(raw), modal_value(raw)
     n, right = len(values), sum(value >= threshold for value in values)
-    found = {f"{name}_{k}": rule(n, right, k) for k in (1, 2, 3, 5) for name, rule in _RULES.items()}
-    return found | {
+    reduced = {f"{name}_{k}": rule(n, right, k) for k in (1, 2, 3, 5) for name, rule in _RULES.items()}
+    return reduced | {
         "mean": mean_stderr(values).mean,
         "median": quantile(np.array(values), 0.5),
         "mode": _number(first),
@@ -138,8 +138,8 @@ def test_replicates_are_reduced_as_inspect_reduces_epochs(shared: Path) -> None:
                 ours = half[name.removesuffix("_value_0.5")] if name.endswith("_value_0.5") else full[name]
                 yield row["id"], ours, _number(official)
 
-    seen, found = _differing(cases())
-    assert (seen, found) == (50 * 19, set())
+    seen, differing = _differing(cases())
+    assert (seen, differing) == (50 * 19, set())
 
 
 def test_several_values_are_reduced_key_by_key(shared: Path) -> None:
@@ -150,9 +150,9 @@ def test_several_values_are_reduced_key_by_key(shared: Path) -> None:
                     values = [float(value[key]) for value in row["values"]]
                     yield f"{row['id']}.{name}", _reduced(values)[name], official[key]
 
-    seen, found = _differing(cases())
+    seen, differing = _differing(cases())
     assert seen > 100
-    assert found == set()
+    assert differing == set()
 
 
 def test_pass_at_k_is_humanevals(shared: Path) -> None:
@@ -169,13 +169,13 @@ def test_pass_at_k_is_humanevals(shared: Path) -> None:
 
 
 def test_k_above_n_is_not_known(shared: Path) -> None:
-    found = {
+    unknown = {
         row["id"]
         for row in _rows(shared, "humaneval_pass_at_k", "edge:k_above_n")
         if pass_at_k(row["n"], row["c"], row["k"]) is None
     }
-    assert found == set(HUMANEVAL)
-    assert len(found) == 7
+    assert unknown == set(HUMANEVAL)
+    assert len(unknown) == 7
 
 
 def test_groups_of_tasks_are_pooled_as_in_the_harness(shared: Path) -> None:
@@ -215,9 +215,9 @@ def test_bootstrap_errors_are_the_harness_ones_bit_for_bit(shared: Path) -> None
         return float(sorted(values)[len(values) // 2])
 
     def raw_perplexity(values: Any) -> float:
-        found = perplexity(values)
-        assert found is not None
-        return found
+        value = perplexity(values)
+        assert value is not None
+        return value
 
     seen = 0
     for row in _rows(shared, "lm_eval_stats", "bootstrap"):

@@ -41,9 +41,9 @@ def values(name: str, golds: list[str], answer: str, how: Any = "any", **params:
     ],
 )
 def test_any_reference_may_match(name: str, golds: list[str], answer: str, key: str) -> None:
-    found = values(name, golds, answer)
-    assert isinstance(found, dict)
-    assert found[key] == 1.0
+    scores = values(name, golds, answer)
+    assert isinstance(scores, dict)
+    assert scores[key] == 1.0
 
 
 @pytest.mark.parametrize(
@@ -65,9 +65,9 @@ def test_all_references_are_needed_where_the_config_says_so(
     name: str, golds: list[str], answer: str, key: str, value: float
 ) -> None:
     params = {"location": "any"} if name == "match" else {}
-    found = values(name, golds, answer, "all", **params)
-    assert isinstance(found, dict)
-    assert found[key] == value
+    scores = values(name, golds, answer, "all", **params)
+    assert isinstance(scores, dict)
+    assert scores[key] == value
 
 
 def test_every_metric_reads_all_references_or_says_that_it_cannot() -> None:
@@ -94,8 +94,8 @@ def test_every_metric_reads_all_references_or_says_that_it_cannot() -> None:
 def test_a_metric_that_reads_one_text_leaves_samples_with_several_unscored() -> None:
     bound = bind("word_perplexity", on_missing_field="ignore")
     rows = samples([sample(0, "a b", references=references("a b", "c"))])
-    given = responses([{"answer": "x", "logprobs": '{"choices": [{"ll": -2.0, "tokens": 2}]}'}])
-    (row,) = bound.score_table({"samples": rows, "responses": given}).to_pylist()
+    answered = responses([{"answer": "x", "logprobs": '{"choices": [{"ll": -2.0, "tokens": 2}]}'}])
+    (row,) = bound.score_table({"samples": rows, "responses": answered}).to_pylist()
     assert row["status"] == "unscored"
     assert "the sample has 2 references and word_perplexity reads one" in row["explanation"]
 
@@ -138,15 +138,15 @@ def test_the_best_reference_of_an_error_is_the_smallest(tmp_path: Path) -> None:
 
 def test_points_and_weights_need_no_python() -> None:
     rows = samples([sample(i, "AC", metadata={"points": points}) for i, points in enumerate((6, 4, 2))])
-    given = {"samples": rows, "responses": answers(["A, C", "A", "B"])}
+    tables = {"samples": rows, "responses": answers(["A, C", "A", "B"])}
     bound = bind("choice_points", weight_field="metadata.points")
-    table = bound.score_table(given)
+    table = bound.score_table(tables)
     assert [dict(row["values"]) for row in table.to_pylist()] == [
         {"credit": 1.0, "points": 6.0},
         {"credit": 0.5, "points": 2.0},
         {"credit": 0.0, "points": 0.0},
     ]
-    labelled = bound.grouping.label(table, given)
+    labelled = bound.grouping.label(table, tables)
     numbers = {row["value_key"]: row["value"] for row in bound.aggregate([labelled], {"ok": 3})}
     assert numbers["credit"] == pytest.approx(8 / 12)
 

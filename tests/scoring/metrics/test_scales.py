@@ -22,8 +22,8 @@ def scored(bound: BoundMetric, texts: Sequence[str], label: str = "the cat") -> 
 
 
 def numbers(bound: BoundMetric, texts: Sequence[str], label: str = "the cat") -> dict[str, dict[str, Any]]:
-    found = bound.aggregate([scored(bound, texts, label)], {})
-    return {f"{row['value_key']} {row['aggregation']}": row for row in found}
+    rows = bound.aggregate([scored(bound, texts, label)], {})
+    return {f"{row['value_key']} {row['aggregation']}": row for row in rows}
 
 
 def test_every_built_in_metric_whose_errors_or_costs_it_counts_says_that_lower_is_better() -> None:
@@ -58,31 +58,35 @@ def test_students_interval_ends_where_the_metrics_range_ends() -> None:
 def test_an_unparsed_answer_gets_no_perfect_error() -> None:
     """0 is the best error rate: an answer that a filter finds nothing in must not get it."""
     bound = bind("number", {"name": "x"}, filters=["last_number"])
-    found = {row["value_key"]: row for row in bound.aggregate([scored(bound, ["5", "none"], "7")], {})}
-    assert (found["x_abs_error"]["value"], found["x_abs_error"]["n"], found["x_abs_error"]["unparsed"]) == (2.0, 1, 1)
-    assert (found["x_exact"]["value"], found["x_exact"]["n"]) == (0.0, 2)
+    by_key = {row["value_key"]: row for row in bound.aggregate([scored(bound, ["5", "none"], "7")], {})}
+    assert (by_key["x_abs_error"]["value"], by_key["x_abs_error"]["n"], by_key["x_abs_error"]["unparsed"]) == (
+        2.0,
+        1,
+        1,
+    )
+    assert (by_key["x_exact"]["value"], by_key["x_exact"]["n"]) == (0.0, 2)
 
 
 def test_the_best_replicate_of_an_error_rate_is_the_smallest() -> None:
     bound = bind("ter", aggregation=["best", "pass@1"])
     said = ["the cat", "the dog"]
-    given = responses([{"row_index": 0, "replicate": place, "answer": text} for place, text in enumerate(said)])
-    table = bound.score_table({"samples": samples([sample(0, "the cat")]), "responses": given})
-    found = {row["aggregation"]: row for row in bound.aggregate([table], {})}
-    assert found["best"]["value"] == 0.0
-    assert found["pass@1"]["value"] == 0.5
-    assert (found["best"]["higher_is_better"], found["pass@1"]["higher_is_better"]) == (False, True)
+    answered = responses([{"row_index": 0, "replicate": place, "answer": text} for place, text in enumerate(said)])
+    table = bound.score_table({"samples": samples([sample(0, "the cat")]), "responses": answered})
+    by_aggregation = {row["aggregation"]: row for row in bound.aggregate([table], {})}
+    assert by_aggregation["best"]["value"] == 0.0
+    assert by_aggregation["pass@1"]["value"] == 0.5
+    assert (by_aggregation["best"]["higher_is_better"], by_aggregation["pass@1"]["higher_is_better"]) == (False, True)
 
 
 def test_right_answers_are_counted_only_where_an_answer_can_be_right() -> None:
     with pytest.raises(InputError, match=r"metric latency: aggregation pass@1 counts right answers, and no answer is"):
         bind("latency", aggregation="pass@1")
     # 40 of 100 BLEU is not right.
-    found = numbers(
+    by_name = numbers(
         bind("bleu", aggregation=["pass@1", "std"]), ["the cat sat on a mat", "a"], "the cat sat on the mat"
     )
-    assert found["bleu pass@1"]["value"] == 0.0
-    assert found["bleu std"]["higher_is_better"] is None
+    assert by_name["bleu pass@1"]["value"] == 0.0
+    assert by_name["bleu std"]["higher_is_better"] is None
 
 
 def test_a_value_outside_the_declared_bounds_costs_its_row(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -114,8 +118,8 @@ def test_a_value_outside_the_declared_bounds_costs_its_row(monkeypatch: pytest.M
     ],
 )
 def test_full_credit_follows_from_direction_and_range(declared: dict[str, Any], wanted: Scale) -> None:
-    given = {"higher_is_better": True, "bounds": None, "perfect": None, "binary": False, **declared}
-    assert read_scales(["x"], **given) == {"x": wanted}
+    settings = {"higher_is_better": True, "bounds": None, "perfect": None, "binary": False, **declared}
+    assert read_scales(["x"], **settings) == {"x": wanted}
 
 
 @pytest.mark.parametrize("bounds", [(1, 0), (1, 1), (0, math.inf), (math.nan, 1)])

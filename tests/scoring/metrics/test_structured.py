@@ -24,10 +24,10 @@ JSON = st.recursive(
 )
 
 
-def one(metric: str, answer: str, reference: str = "x", /, **params: Any) -> tuple[str, dict[str, float]]:
+def row_of(metric: str, answer: str, reference: str = "x", /, **params: Any) -> tuple[str, dict[str, float]]:
     """Status and values of one answer."""
-    (found,) = score(bind(metric, params), [(answer, reference)])
-    return found
+    (row,) = score(bind(metric, params), [(answer, reference)])
+    return row
 
 
 @pytest.mark.parametrize(
@@ -47,8 +47,8 @@ def one(metric: str, answer: str, reference: str = "x", /, **params: Any) -> tup
     ],
 )
 def test_json_valid_wants_json_alone_unless_told_to_look_for_it(answer: str, whole: float, inside: float) -> None:
-    assert one("json_valid", answer) == ("scored", {"score": whole})
-    assert one("json_valid", answer, extract=True) == ("scored", {"score": inside})
+    assert row_of("json_valid", answer) == ("scored", {"score": whole})
+    assert row_of("json_valid", answer, extract=True) == ("scored", {"score": inside})
 
 
 @given(JSON.filter(lambda value: isinstance(value, dict | list)), st.sampled_from(["", "Sure, here: ", "A [note]: "]))
@@ -74,7 +74,7 @@ def test_the_last_json_of_an_answer_counts_and_the_inner_one_where_the_outer_is_
     ],
 )
 def test_json_schema_checks_the_answers_json(answer: str, status: str, right: float) -> None:
-    assert one("json_schema", answer, schema=PERSON) == (status, {"score": right})
+    assert row_of("json_schema", answer, schema=PERSON) == (status, {"score": right})
 
 
 def test_json_schema_says_what_does_not_fit_and_where() -> None:
@@ -96,7 +96,7 @@ def test_json_schema_may_be_the_samples_own() -> None:
 
 
 def test_a_reference_in_a_schema_is_never_fetched() -> None:
-    status, _ = one("json_schema", "{}", schema={"$ref": "http://127.0.0.1:9/schema.json"})
+    status, _ = row_of("json_schema", "{}", schema={"$ref": "http://127.0.0.1:9/schema.json"})
     assert status == "unscored"
 
 
@@ -113,18 +113,18 @@ def test_a_reference_in_a_schema_is_never_fetched() -> None:
     ids=["empty", "constants", "nested", "numbers", "objects", "many"],
 )
 def test_items_that_must_be_unique_are_each_looked_at_once(answer: str, right: float) -> None:
-    assert one("json_schema", answer, schema={"uniqueItems": True}) == ("scored", {"score": right})
+    assert row_of("json_schema", answer, schema={"uniqueItems": True}) == ("scored", {"score": right})
 
 
 def test_json_too_deep_for_its_schema_is_the_answers_fault() -> None:
     tree = {"type": "array", "items": {"$ref": "#"}}
-    assert one("json_schema", "[" * 5 + "]" * 5, schema=tree) == ("scored", {"score": 1.0})
-    assert one("json_schema", "[" * 900 + "]" * 900, schema=tree) == ("unparsed", {"score": 0.0})
+    assert row_of("json_schema", "[" * 5 + "]" * 5, schema=tree) == ("scored", {"score": 1.0})
+    assert row_of("json_schema", "[" * 900 + "]" * 900, schema=tree) == ("unparsed", {"score": 0.0})
 
 
 def test_a_schema_that_is_none_is_refused() -> None:
     with pytest.raises(InputError, match="the schema is invalid at"):
-        one("json_schema", "{}", schema={"type": "thing"})
+        row_of("json_schema", "{}", schema={"type": "thing"})
 
 
 @pytest.mark.parametrize(
@@ -140,17 +140,20 @@ def test_number_gives_tolerance_exactness_and_distance(
     answer: str, reference: str, params: dict[str, Any], values: tuple[float, float, float]
 ) -> None:
     keys = ("price_within_tol", "price_exact", "price_abs_error")
-    assert one("number", answer, reference, name="price", **params) == ("scored", dict(zip(keys, values, strict=True)))
+    assert row_of("number", answer, reference, name="price", **params) == (
+        "scored",
+        dict(zip(keys, values, strict=True)),
+    )
 
 
 def test_an_answer_without_a_number_is_wrong_and_has_no_distance() -> None:
-    assert one("number", "many", "5") == ("unparsed", {"value_within_tol": 0.0, "value_exact": 0.0})
-    assert one("number", "5", "many")[0] == "unscored"
+    assert row_of("number", "many", "5") == ("unparsed", {"value_within_tol": 0.0, "value_exact": 0.0})
+    assert row_of("number", "5", "many")[0] == "unscored"
 
 
 @pytest.mark.parametrize("answer", ["1e306", "-1e4000"])
 def test_an_answer_too_far_off_for_a_mean_of_distances_is_wrong_all_the_same(answer: str) -> None:
-    assert one("number", answer, "5") == ("scored", {"value_within_tol": 0.0, "value_exact": 0.0})
+    assert row_of("number", answer, "5") == ("scored", {"value_within_tol": 0.0, "value_exact": 0.0})
 
 
 @pytest.mark.parametrize(
@@ -168,14 +171,14 @@ def test_an_answer_too_far_off_for_a_mean_of_distances_is_wrong_all_the_same(ans
 def test_list_compares_items_as_bags(
     answer: str, reference: str, params: dict[str, Any], values: tuple[float, ...]
 ) -> None:
-    status, found = one("list", answer, reference, name="colours", **params)
+    status, row = row_of("list", answer, reference, name="colours", **params)
     assert status == "scored"
     keys = ("colours_precision", "colours_recall", "colours_f1", "colours_exact")
-    assert found == pytest.approx(dict(zip(keys, values, strict=True)))
+    assert row == pytest.approx(dict(zip(keys, values, strict=True)))
 
 
 def test_an_answer_that_lists_nothing_is_unparsed() -> None:
-    assert one("list", " ", "a, b")[0] == "unparsed"
+    assert row_of("list", " ", "a, b")[0] == "unparsed"
 
 
 def test_field_completeness_is_the_share_of_fields_filled_in() -> None:

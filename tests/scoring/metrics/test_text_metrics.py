@@ -24,7 +24,7 @@ TEXT_METRICS = (
 MEGABYTE = 1_000_000
 
 
-def one(name: str, answer: str | None, *references: str, **params: Any) -> dict[str, Any]:
+def row_of(name: str, answer: str | None, *references: str, **params: Any) -> dict[str, Any]:
     """The score row of one answer."""
     table = bind(name, params).score_table(
         {
@@ -54,17 +54,17 @@ def one(name: str, answer: str | None, *references: str, **params: Any) -> dict[
     ids=["empty", "blank", "nul", "one word", "words", "digits", "brackets", "dots", "latex", "roots"],
 )
 def test_no_answer_breaks_a_text_metric_or_holds_it_up(name: str, answer: str) -> None:
-    row = one(name, answer, "A" if name == "choice_set" else "a 1 b")
+    row = row_of(name, answer, "A" if name == "choice_set" else "a 1 b")
     assert row["status"] in ("scored", "unparsed"), row["explanation"]
 
 
 @pytest.mark.parametrize("name", sorted(set(TEXT_METRICS) - {"squad"}))
 def test_a_missing_answer_is_unscored(name: str) -> None:
-    assert one(name, None, "1")["status"] == "unscored"
+    assert row_of(name, None, "1")["status"] == "unscored"
 
 
 def test_a_question_without_a_prediction_counts_as_zero_in_squad_alone() -> None:
-    row = one("squad", None, "x")
+    row = row_of("squad", None, "x")
     assert (row["status"], row["values"]) == ("unparsed", {"em": 0.0, "f1": 0.0})
     bound = bind("squad")
     failed = bound.score_table(
@@ -110,26 +110,26 @@ def test_a_corpus_score_is_of_sums_and_not_a_mean_of_sentences(name: str) -> Non
 
 
 def test_ter_counts_edits_over_words() -> None:
-    assert one("ter", "a b c d", "a b c d")["values"] == {"ter": 0.0}
-    assert one("ter", "c d a b", "a b c d")["values"] == {"ter": 25.0}
-    assert one("ter", "a x c d", "a b c d")["values"] == {"ter": 25.0}
+    assert row_of("ter", "a b c d", "a b c d")["values"] == {"ter": 0.0}
+    assert row_of("ter", "c d a b", "a b c d")["values"] == {"ter": 25.0}
+    assert row_of("ter", "a x c d", "a b c d")["values"] == {"ter": 25.0}
 
 
 def test_ter_of_long_texts_does_without_shifts_and_says_so() -> None:
     words = random.Random(0).choices("abcdefghij", k=300)
-    row = one("ter", " ".join(words[150:] + words[:150]), " ".join(words))
+    row = row_of("ter", " ".join(words[150:] + words[:150]), " ".join(words))
     assert row["explanation"] == "too long to search for shifts: counted as edits of single words"
     assert 0 < row["values"]["ter"] <= 100
 
 
 def test_ter_counts_the_words_it_makes_itself_to_tell_long_texts() -> None:
-    row = one("ter", "a.b." * 100, "b.a." * 100, normalized=True)
+    row = row_of("ter", "a.b." * 100, "b.a." * 100, normalized=True)
     assert row["explanation"] == "too long to search for shifts: counted as edits of single words"
 
 
 @pytest.mark.parametrize("answer", ["a b " * 5000, "a.b." * 5000])
 def test_rouge_of_texts_too_long_for_its_table_is_unscored(answer: str) -> None:
-    row = one("rouge", answer, "b a " * 5000)
+    row = row_of("rouge", answer, "b a " * 5000)
     assert row["status"] == "unscored"
     assert "more than" in row["explanation"]
 
@@ -145,8 +145,10 @@ def test_a_tower_of_powers_is_refused_before_it_is_computed(head: str) -> None:
 
 def test_the_best_of_several_references_counts() -> None:
     for name, key in (("rouge", "rouge1"), ("squad", "em"), ("token_f1", "exact"), ("match", "score")):
-        assert one(name, "new york", "boston", "New York")["values"][key] == 1.0
-    assert one("bleu", "the cat sat on the mat", "x", "the cat sat on the mat")["values"]["bleu"] == pytest.approx(100)
+        assert row_of(name, "new york", "boston", "New York")["values"][key] == 1.0
+    assert row_of("bleu", "the cat sat on the mat", "x", "the cat sat on the mat")["values"]["bleu"] == pytest.approx(
+        100
+    )
 
 
 def test_the_installed_version_of_a_scorer_library_is_part_of_the_metric() -> None:
@@ -227,9 +229,9 @@ def test_choice_set_wants_all_right_options_and_no_other() -> None:
         ("A, B, C", "AC"),
         ("Both", "AC"),
     ]
-    found = values("choice_set", pairs)
-    assert [status for status, _ in found] == ["scored"] * 5 + ["unparsed"]
-    assert [row["acc"] for _, row in found] == [1.0, 1.0, 1.0, 0.0, 0.0, 0.0]
+    rows = values("choice_set", pairs)
+    assert [status for status, _ in rows] == ["scored"] * 5 + ["unparsed"]
+    assert [row["acc"] for _, row in rows] == [1.0, 1.0, 1.0, 0.0, 0.0, 0.0]
 
 
 def test_match_compares_five_digits_only_when_asked() -> None:

@@ -60,19 +60,19 @@ def test_gsm8k_is_the_harness_one(shared: Path, name: str, metric: str) -> None:
     expected = [row["expected"][name] for row in cases if "response" in row]
     (corpus,) = [row for row in cases if "pairs" in row]
     bound = bind(metric, params, filters=[name])
-    for given, wanted in ((pairs, expected), (corpus["pairs"], None)):
+    for texts, wanted in ((pairs, expected), (corpus["pairs"], None)):
         table = bound.score_table(
             {
-                "samples": samples([sample(i, gold) for i, (_, gold) in enumerate(given)]),
-                "responses": answers([text for text, _ in given]),
+                "samples": samples([sample(i, gold) for i, (_, gold) in enumerate(texts)]),
+                "responses": answers([text for text, _ in texts]),
             }
         )
-        found = table.to_pylist()
+        rows = table.to_pylist()
         if wanted is not None:
-            assert [row["extracted"] or "[invalid]" for row in found] == [row["extracted"] for row in wanted]
-            assert [dict(row["values"])[bound.value_keys[0]] for row in found] == [row["exact_match"] for row in wanted]
+            assert [row["extracted"] or "[invalid]" for row in rows] == [row["extracted"] for row in wanted]
+            assert [dict(row["values"])[bound.value_keys[0]] for row in rows] == [row["exact_match"] for row in wanted]
         else:
-            (number,) = bound.aggregate([table], {"ok": len(found)})
+            (number,) = bound.aggregate([table], {"ok": len(rows)})
             assert number["value"] == pytest.approx(corpus["expected"][name]["mean"], abs=1e-9)
             assert number["stderr"] == pytest.approx(corpus["expected"][name]["stderr"], abs=1e-9)
 
@@ -82,17 +82,17 @@ def test_exact_match_is_the_harness_one_with_all_its_options(shared: Path) -> No
     for row in vector_rows(shared, "lm_eval_exact_match"):
         groups.setdefault(repr(row["params"]), []).append(row)
     for cases in groups.values():
-        given = dict(cases[0]["params"])
-        params = {"case_sensitive": not given.pop("ignore_case", False), "strip_whitespace": False, **given}
-        found = scored("exact_match", [(row["prediction"], row["reference"]) for row in cases], params)
-        for row, score in zip(cases, found, strict=True):
+        options = dict(cases[0]["params"])
+        params = {"case_sensitive": not options.pop("ignore_case", False), "strip_whitespace": False, **options}
+        scores = scored("exact_match", [(row["prediction"], row["reference"]) for row in cases], params)
+        for row, score in zip(cases, scores, strict=True):
             assert score["values"] == {"score": row["expected"]}, row["id"]
 
 
 def test_match_is_inspects_match(shared: Path) -> None:
-    for row, found in inspect_cases(shared, "match", "match", _named_numbers):
-        assert found["values"] == {"score": float(row["expected"]["value"] == "C")}, row["id"]
-        assert (found["extracted"] or "") == (row["expected"]["answer"] or ""), row["id"]
+    for row, score in inspect_cases(shared, "match", "match", _named_numbers):
+        assert score["values"] == {"score": float(row["expected"]["value"] == "C")}, row["id"]
+        assert (score["extracted"] or "") == (row["expected"]["answer"] or ""), row["id"]
 
 
 def _named_numbers(params: dict[str, Any]) -> dict[str, Any]:
@@ -101,8 +101,8 @@ def _named_numbers(params: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_pattern_is_inspects_pattern(shared: Path) -> None:
-    for row, found in inspect_cases(shared, "pattern", "pattern", dict):
-        assert found["values"] == {"score": float(row["expected"]["value"] == "C")}, row["id"]
+    for row, score in inspect_cases(shared, "pattern", "pattern", dict):
+        assert score["values"] == {"score": float(row["expected"]["value"] == "C")}, row["id"]
 
 
 def test_the_filter_answer_finds_what_inspects_answer_finds(shared: Path) -> None:
@@ -112,28 +112,28 @@ def test_the_filter_answer_finds_what_inspects_answer_finds(shared: Path) -> Non
             table = bound.score_table(
                 {"samples": samples([sample(0, row["target"][0])]), "responses": answers([row["completion"]])}
             )
-            (found,) = table.to_pylist()
-            assert (found["extracted"] or "") == (row["expected"]["answer"] or "").strip(), row["id"]
-            assert dict(found["values"]) == {"score": float(row["expected"]["value"] == "C")}, row["id"]
+            (score,) = table.to_pylist()
+            assert (score["extracted"] or "") == (row["expected"]["answer"] or "").strip(), row["id"]
+            assert dict(score["values"]) == {"score": float(row["expected"]["value"] == "C")}, row["id"]
 
 
 def test_token_f1_and_exact_are_inspects(shared: Path) -> None:
-    for row, found in inspect_cases(shared, "f1", "token_f1", dict):
-        assert round(found["values"]["f1"], 2) == row["expected"]["value"], row["id"]
-    for row, found in inspect_cases(shared, "exact", "token_f1", dict):
-        assert found["values"]["exact"] == float(row["expected"]["value"] == "C"), row["id"]
+    for row, score in inspect_cases(shared, "f1", "token_f1", dict):
+        assert round(score["values"]["f1"], 2) == row["expected"]["value"], row["id"]
+    for row, score in inspect_cases(shared, "exact", "token_f1", dict):
+        assert score["values"]["exact"] == float(row["expected"]["value"] == "C"), row["id"]
 
 
 def test_choice_set_is_inspects_choice(shared: Path) -> None:
     cases = [row for row in vector_rows(shared, "inspect_ai_scorers") if row["scorer"] == "choice"]
     marked = [", ".join("ABCDEFGHIJ"[place] for place in row["marked"]) for row in cases]
     wanted = [", ".join(row["target"]) for row in cases]
-    for row, found in zip(cases, scored("choice_set", list(zip(marked, wanted, strict=True))), strict=True):
+    for row, score in zip(cases, scored("choice_set", list(zip(marked, wanted, strict=True))), strict=True):
         if "error" in row["expected"]:
-            assert found["status"] == "unscored", row["id"]
+            assert score["status"] == "unscored", row["id"]
         else:
-            assert found["values"] == {"acc": float(row["expected"]["value"] == "C")}, row["id"]
-            assert (found["extracted"] or "") == row["expected"]["answer"], row["id"]
+            assert score["values"] == {"acc": float(row["expected"]["value"] == "C")}, row["id"]
+            assert (score["extracted"] or "") == row["expected"]["answer"], row["id"]
 
 
 @pytest.mark.parametrize("rule", ["hendrycks", "prm800k"])
@@ -199,8 +199,8 @@ def test_squad_is_the_official_script(shared: Path) -> None:
 @pytest.mark.parametrize("stem", [False, True])
 def test_rouge_is_rouge_score(shared: Path, stem: bool) -> None:
     cases = list(vector_rows(shared, "rouge_score"))
-    found = scored("rouge", [(row["hypothesis"], row["reference"]) for row in cases], {"use_stemmer": stem})
-    for row, score in zip(cases, found, strict=True):
+    scores = scored("rouge", [(row["hypothesis"], row["reference"]) for row in cases], {"use_stemmer": stem})
+    for row, score in zip(cases, scores, strict=True):
         for kind, value in score["values"].items():
             key = f"{kind}_stem" if stem else kind
             if key in row["expected"]:
@@ -231,8 +231,8 @@ def test_bleu_and_chrf_of_sentences_are_sacrebleus(shared: Path, name: str) -> N
             if "hypothesis" in row and row["group"].endswith("zh") == chinese
         ]
         own = {"tokenize": "zh"} if chinese and metric == "bleu" and "tokenize" not in params else {}
-        found = scored(metric, [(row["hypothesis"], row["references"]) for row in cases], {**params, **own})
-        for row, score in zip(cases, found, strict=True):
+        scores = scored(metric, [(row["hypothesis"], row["references"]) for row in cases], {**params, **own})
+        for row, score in zip(cases, scores, strict=True):
             assert score["values"][metric] == pytest.approx(row["expected"][name], abs=1e-9), row["id"]
 
 

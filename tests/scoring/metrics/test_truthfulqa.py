@@ -38,20 +38,20 @@ HARNESS: dict[str, dict[str, tuple[float, float, float]]] = {
 
 @pytest.mark.parametrize("answer", HARNESS)
 def test_generation_is_compared_with_true_and_false_references_as_in_the_harness(answer: str) -> None:
-    found = score("truthfulqa_generation", sample=SAMPLE, model_output={"answer": answer})
+    result = score("truthfulqa_generation", sample=SAMPLE, model_output={"answer": answer})
     wanted = {
         f"{kind}_{name}": value
         for kind, values in HARNESS[answer].items()
         for name, value in zip(("acc", "max", "diff"), values, strict=True)
     }
-    assert found.values == pytest.approx(wanted)
+    assert result.values == pytest.approx(wanted)
 
 
 def test_mc2_is_the_probability_of_the_true_candidates() -> None:
     sample: dict[str, Any] = {"references": ["A", "B"], "metadata": {"option_map": {"A": "x", "B": "y", "C": "z"}}}
     logprobs = {"choices": [{"ll": -1.0}, {"ll": -2.0}, {"ll": -0.5}]}
-    found = score("truthfulqa_mc2", sample=sample, model_output={"logprobs": logprobs})
-    assert found.values["mc2"] == pytest.approx(0.4534506127338204)
+    result = score("truthfulqa_mc2", sample=sample, model_output={"logprobs": logprobs})
+    assert result.values["mc2"] == pytest.approx(0.4534506127338204)
 
 
 @pytest.mark.parametrize(
@@ -65,10 +65,10 @@ def test_mc2_is_the_probability_of_the_true_candidates() -> None:
     ],
 )
 def test_agievals_final_answers(text: str, answer: str | None) -> None:
-    found = score("exact_match(filters=['agieval_math'])", sample={"label": "none"}, model_output={"answer": text})
-    assert found.metadata.get("extracted") == answer
+    result = score("exact_match(filters=['agieval_math'])", sample={"label": "none"}, model_output={"answer": text})
+    assert result.metadata.get("extracted") == answer
 
 
 def test_letters_are_every_option_named() -> None:
-    found = score("choice_set(filters=['letters'])", sample={"label": "AC"}, model_output={"answer": "(C) 和 (A)"})
-    assert found.values == {"acc": 1.0}
+    result = score("choice_set(filters=['letters'])", sample={"label": "AC"}, model_output={"answer": "(C) 和 (A)"})
+    assert result.values == {"acc": 1.0}

@@ -12,12 +12,12 @@ from gage_eval.scoring.metrics.verdicts import Verdict, read_parser
 
 
 def read(parser: Any, text: str) -> tuple[str | None, float | None] | None:
-    found = read_parser(parser).read(text)
-    return None if found is None else (found.answer, found.score)
+    verdict = read_parser(parser).read(text)
+    return None if verdict is None else (verdict.answer, verdict.score)
 
 
 @pytest.mark.parametrize(
-    ("filters", "text", "found"),
+    ("filters", "text", "expected"),
     [
         ({"score": "rating"}, "I say [8].", (None, 8.0)),
         ({"score": "rating"}, "I say [[8.]].", (None, 8.0)),
@@ -34,8 +34,8 @@ def read(parser: Any, text: str) -> tuple[str | None, float | None] | None:
         ({"answer": "boxed"}, "so yes", None),
     ],
 )
-def test_filters_give_the_answer_and_the_score(filters: Any, text: str, found: Any) -> None:
-    assert read({"filters": filters}, text) == found
+def test_filters_give_the_answer_and_the_score(filters: Any, text: str, expected: Any) -> None:
+    assert read({"filters": filters}, text) == expected
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,7 @@ def run(here: Path, answer: str, *, metrics: list[Any] | None = None, export: li
 
 
 def numbers(outcome: RunOutcome) -> dict[str, float | None]:
-    return {f"{one.metric_id}.{one.value_key}": one.value for one in outcome.summary.tasks[0].metrics}
+    return {f"{metric.metric_id}.{metric.value_key}": metric.value for metric in outcome.summary.tasks[0].metrics}
 
 
 def test_without_an_answer_type_nothing_changes(here: Path) -> None:
@@ -51,7 +51,7 @@ def test_without_an_answer_type_nothing_changes(here: Path) -> None:
     assert task.score_card is None
     assert numbers(plain) == {"exact_match.score": 0.5, "acc.score": 1.0}
     document = make_plan(parse_config(yaml.safe_dump(config(metrics=metrics)))).tasks[0].auto_eval.material()
-    assert not {"normalization", "parse_schema"} & {key for one in document for key in one["identity"]["scores"]}
+    assert not {"normalization", "parse_schema"} & {key for task in document for key in task["identity"]["scores"]}
 
 
 @pytest.mark.parametrize("answer_type", ["choice", "number", "list", "text", "reasoning"])
@@ -73,8 +73,8 @@ def test_metrics_of_the_task_win_and_extend_adds_them(here: Path) -> None:
 
 def test_an_unknown_answer_type_is_a_warning_and_the_tasks_metrics_count(here: Path) -> None:
     rows(here, ["4"])
-    given = config(tasks=[{"task_id": "t", "dataset_id": "sums", "answer_type": "nubmer"}])
-    loaded = parse_config(yaml.safe_dump(given))
+    document = config(tasks=[{"task_id": "t", "dataset_id": "sums", "answer_type": "nubmer"}])
+    loaded = parse_config(yaml.safe_dump(document))
     assert any("no preset for answer_type 'nubmer'" in warning for warning in loaded.warnings)
     (task,) = loaded.tasks
     assert [metric.metric_id for metric in task.metrics] == ["exact_match"]
@@ -131,7 +131,7 @@ def test_normalisation_is_applied_to_both_sides(here: Path) -> None:
 
 def test_another_profile_of_that_name_is_scored_again(here: Path) -> None:
     rows(here, ["4"])
-    found = []
+    passes = []
     for threshold, kind in ((0.5, "exact_match"), (2.0, "exact_match"), (2.0, "contains")):
         preset = {"primary_metric": kind, "pass_threshold": threshold, "metrics": [{"type": kind}]}
         (here / "p.yaml").write_text(yaml.safe_dump({"scorers": {"text": preset}}))
@@ -139,8 +139,8 @@ def test_another_profile_of_that_name_is_scored_again(here: Path) -> None:
         card = outcome.summary.tasks[0].score_card
         assert card is not None
         computed = [stage for (_, stage), result in outcome.results.items() if not result.cached]
-        found.append((card.passed, computed[-2:] if len(found) else None))
-    assert found == [(True, None), (False, ["report"]), (False, ["auto_eval", "report"])]
+        passes.append((card.passed, computed[-2:] if len(passes) else None))
+    assert passes == [(True, None), (False, ["report"]), (False, ["auto_eval", "report"])]
 
 
 def test_cards_and_canonical_answers_are_exported_by_sample(here: Path) -> None:
@@ -195,9 +195,9 @@ def test_canonical_answers_are_refused_in_a_config_without_an_answer_type(here: 
     ],
 )
 def test_mistakes_are_refused_before_anything_runs(task: dict[str, Any], said: str) -> None:
-    given = config(tasks=[{"task_id": "t", "dataset_id": "sums", **task}])
+    document = config(tasks=[{"task_id": "t", "dataset_id": "sums", **task}])
     with pytest.raises(ConfigError) as refusal:
-        parse_config(yaml.safe_dump(given))
+        parse_config(yaml.safe_dump(document))
     assert said in str(refusal.value)
 
 

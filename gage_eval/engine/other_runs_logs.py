@@ -17,7 +17,7 @@ _SHORTEST_S = 2.0
 _MOST_BYTES = 2 * 2**30
 
 
-class NeighbourLogs:
+class OtherRunsLogs:
     """Looks up keys in the logs of other actions. It reads files: call it in a thread.
 
     Args:
