@@ -119,7 +119,9 @@ class Run:
         Raises:
             InputError: no such task.
         """
-        where = "" if task_id is None else f" WHERE task_id = {_quoted(self.reader.task(task_id).task_id)}"
+        from gage_eval.runs.results.sql import literal
+
+        where = "" if task_id is None else f" WHERE task_id = {literal(self.reader.task(task_id).task_id)}"
         frame: pd.DataFrame = sql(f"{_FRAME}{where} ORDER BY ALL", runs=[self.run_id], **self._locations).to_pandas()
         return frame
 
@@ -289,11 +291,6 @@ def compare(
     )
     found = compared(a.reader, b.reader, metric=metric, allowed=allow_different)
     return pd.DataFrame([one.as_record() for one in found])
-
-
-def _quoted(text: str) -> str:
-    """A text as SQL writes it."""
-    return "'" + text.replace("'", "''") + "'"
 
 
 def _source(config: str | Path | Mapping[str, Any]) -> dict[str, str]:

@@ -81,7 +81,7 @@ def _members(group: Group, tasks: Sequence[TaskSummary]) -> list[list[MetricSumm
 
 
 def _metrics(members: Sequence[Sequence[MetricSummary]], wanted: Sequence[str]) -> Iterator[GroupMetric]:
-    found = [{_number(metric): metric for metric in metrics} for metrics in members]
+    found = [{metric.key: metric for metric in metrics} for metrics in members]
     for number, first in next((metrics for metrics in found if metrics), {}).items():
         if (wanted and first.metric_id not in wanted) or not _is_pooled(first.aggregation):
             continue
@@ -105,10 +105,6 @@ def _is_pooled(aggregation: str) -> bool:
     """Only a plain mean over samples can be pooled by the number of samples."""
     how = mean_aggregation(aggregation)
     return how is not None and not how.takes_weights
-
-
-def _number(metric: MetricSummary) -> tuple[str, str | None, str, str]:
-    return metric.metric_id, metric.filter, metric.value_key, metric.aggregation
 
 
 def _micro(metrics: Sequence[MetricSummary]) -> GroupScore:

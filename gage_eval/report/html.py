@@ -305,7 +305,7 @@ def _worst_slices(task: TaskSummary) -> list[_Slice]:
     if first is None or first.value is None or first.higher_is_better is None:
         return []
     sign = -1.0 if first.higher_is_better is False else 1.0
-    mine = [one for one in task.slices if _number(one) == _number(first)]
+    mine = [one for one in task.slices if one.key == first.key]
     found = [_slice_of(one, first.value, sign) for one in mine]
     worst = sorted(found, key=lambda one: (-one.deficit, one.name))
     return [one for one in worst if one.deficit > 0][:_WORST_SLICES]
@@ -313,18 +313,14 @@ def _worst_slices(task: TaskSummary) -> list[_Slice]:
 
 def _all_slices(task: TaskSummary) -> list[tuple[_Slice, str]]:
     """The slices of all numbers, each with the name of its number."""
-    wholes = {_number(one): one.value for one in task.metrics}
-    return [(_slice_of(one, wholes.get(_number(one))), one.marked_name) for one in task.slices[:_MOST_SLICES]]
+    wholes = {one.key: one.value for one in task.metrics}
+    return [(_slice_of(one, wholes.get(one.key)), one.marked_name) for one in task.slices[:_MOST_SLICES]]
 
 
 def _slice_of(one: MetricSummary, whole: float | None, sign: float = 1.0) -> _Slice:
     """A slice with its distance from the task's score."""
     change = None if one.value is None or whole is None else one.value - whole
     return _Slice(one.slice_name or "", one, signed_text(change), -sign * (change or 0.0) * one.n)
-
-
-def _number(one: MetricSummary) -> tuple[str, str | None, str, str]:
-    return one.metric_id, one.filter, one.value_key, one.aggregation
 
 
 def _problems(metric: MetricSummary) -> str:

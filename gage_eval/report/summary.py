@@ -20,17 +20,37 @@ LEAST_SHOWN = 5
 """Student's interval of fewer samples is wider than any number is: it is shown as unknown."""
 
 
-class MetricSummary(SummaryModel):
-    """One aggregated number with all it takes to judge it."""
+class MetricNumber(SummaryModel):
+    """Which number of which metric."""
 
     metric_id: str = Field(description="The metric's name in the config.")
-    implementation: str = Field(description="The registered metric, or its import path.")
     filter: str | None = Field(description="The filter the answers went through; null for none.")
     value_key: str = Field(description="Which of the metric's numbers this is.")
     aggregation: str = Field(description="How values of samples became one number.")
     higher_is_better: bool | None = Field(
         default=True, description="Whether higher is better; false where lower is, null where neither is."
     )
+
+    @property
+    def name(self) -> str:
+        """As it is shown: ``exact_match,strict-match``, with the value key and the aggregation where not plain."""
+        return metric_name(self.metric_id, self.filter, self.value_key, self.aggregation)
+
+    @property
+    def marked_name(self) -> str:
+        """The name, with an arrow where lower is better: ``ter ↓``."""
+        return f"{self.name} {LOWER_IS_BETTER}" if self.higher_is_better is False else self.name
+
+    @property
+    def key(self) -> tuple[str, str | None, str, str]:
+        """What tells the numbers of a task apart."""
+        return self.metric_id, self.filter, self.value_key, self.aggregation
+
+
+class MetricSummary(MetricNumber):
+    """One aggregated number with all it takes to judge it."""
+
+    implementation: str = Field(description="The registered metric, or its import path.")
     bound_low: float | None = Field(default=None, description="The smallest value that is possible; null for no end.")
     bound_high: float | None = Field(default=None, description="The largest value that is possible; null for no end.")
     slice_field: str | None = Field(default=None, description="The field of a slice; null: over all rows.")
@@ -58,16 +78,6 @@ class MetricSummary(SummaryModel):
     error: int = Field(description="Responses that infrastructure failed to get; not in rows.")
     skipped: int = Field(description="Responses never asked for (empty prompt); not in rows.")
     scores: str | None = Field(default=None, description="Artifact id of the score rows.")
-
-    @property
-    def name(self) -> str:
-        """As it is shown: ``exact_match,strict-match``, with the value key and the aggregation where not plain."""
-        return metric_name(self.metric_id, self.filter, self.value_key, self.aggregation)
-
-    @property
-    def marked_name(self) -> str:
-        """The name, with an arrow where lower is better: ``ter ↓``."""
-        return _marked(self.name, self.higher_is_better)
 
     @property
     def slice_name(self) -> str | None:
@@ -154,29 +164,12 @@ class GroupScore(SummaryModel):
         return None if self.ci_low is None or self.ci_high is None else (self.ci_low, self.ci_high)
 
 
-class GroupMetric(SummaryModel):
+class GroupMetric(MetricNumber):
     """A number that all members of a group have."""
 
-    metric_id: str = Field(description="The metric's name in the config.")
-    filter: str | None = Field(description="The filter the answers went through; null for none.")
-    value_key: str = Field(description="Which of the metric's numbers this is.")
-    aggregation: str = Field(description="How values of samples became one number.")
-    higher_is_better: bool | None = Field(
-        default=True, description="Whether higher is better; false where lower is, null where neither is."
-    )
     n: int = Field(description="Samples of all members.")
     micro: GroupScore = Field(description="Every sample counts the same.")
     macro: GroupScore = Field(description="Every member counts the same.")
-
-    @property
-    def name(self) -> str:
-        """As it is shown."""
-        return metric_name(self.metric_id, self.filter, self.value_key, self.aggregation)
-
-    @property
-    def marked_name(self) -> str:
-        """The name, with an arrow where lower is better."""
-        return _marked(self.name, self.higher_is_better)
 
 
 class GroupSummary(SummaryModel):
@@ -226,10 +219,6 @@ class Summary(SummaryModel):
     def label(self) -> str:
         """The note next to each score: `` (modified)``, or nothing."""
         return "" if self.suite is None else self.suite.label
-
-
-def _marked(name: str, higher_is_better: bool | None) -> str:
-    return f"{name} {LOWER_IS_BETTER}" if higher_is_better is False else name
 
 
 def arrow_note(summary: "Summary") -> str | None:

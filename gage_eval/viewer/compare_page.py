@@ -10,10 +10,9 @@ from gage_eval.regression.run_diff import run_differences
 from gage_eval.report.details import ComparedTask
 from gage_eval.report.sample_view import SampleView
 from gage_eval.runs.results.reading import RunReader
-from gage_eval.runs.results.sample_view import sample_view
 from gage_eval.viewer.comparison import compared
 from gage_eval.viewer.list_page import ListPage
-from gage_eval.viewer.listing import ListState
+from gage_eval.viewer.listing import ListState, replicate_of
 from gage_eval.viewer.opened import Opened
 from gage_eval.viewer.pages import rendered
 from gage_eval.viewer.word_diff import Piece, word_diff
@@ -80,8 +79,7 @@ def side_by_side_page(opened: Opened, lists: ListPage, run_id: str, params: Mapp
         StillIndexing: an index is being made.
     """
     state = ListState.of(params)
-    sample_id, number = params.get("id", ""), params.get("rep", "0")
-    replicate = int(number) if number.isdecimal() and len(number) < 9 else 0
+    sample_id, replicate = params.get("id", ""), replicate_of(params)
     columns: list[Column] = []
     for name in [*_names(params), run_id]:
         column = _column(lists, name, state, sample_id, replicate)
@@ -137,9 +135,7 @@ def _column(lists: ListPage, run_id: str, state: ListState, sample_id: str, repl
         opened = lists.open(run_id, ListState(task=state.task, metric=state.metric))
     except InputError as error:
         return Column(run_id, None, [], str(error))
-    found = opened.listing.find(sample_id, replicate)
-    if found is None:
+    answer = opened.answer(sample_id, replicate, ListState(metric=state.metric))
+    if answer is None:
         return Column(run_id, None, [], "It has no answer to this sample.")
-    row = next(opened.task.rows_of_part(found["part"], [found["row_index"]]))
-    kind = opened.listing.at([found["pos"]], ListState(metric=state.metric))[0]["status"]
-    return Column(run_id, sample_view(opened.task, row, replicate, opened.outcome_measure, kind), [])
+    return Column(run_id, answer[0], [])

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gage_eval.base.errors import InputError
-from gage_eval.runs.results.sql import sentence_of
+from gage_eval.runs.results.sql import literal, lock, sentence_of
 from gage_eval.viewer.index import About, rows_of
 
 if TYPE_CHECKING:
@@ -38,12 +38,10 @@ class IndexDatabase:
             config={"memory_limit": _MEMORY, "threads": 2, "autoinstall_known_extensions": False,
                     "autoload_known_extensions": False, "temp_directory": ""},
         )  # fmt: skip
-        self._connection.execute(f"ATTACH {_quoted(str(file))} AS task (READ_ONLY)")
+        self._connection.execute(f"ATTACH {literal(str(file))} AS task (READ_ONLY)")
         if pairs is not None:
-            self._connection.execute(f"ATTACH {_quoted(str(pairs))} AS paired (READ_ONLY)")
-        # From here on nothing leads out of the attached files, whatever a query says.
-        for setting in ("enable_external_access = false", "lock_configuration = true"):
-            self._connection.execute(f"SET {setting}")
+            self._connection.execute(f"ATTACH {literal(str(pairs))} AS paired (READ_ONLY)")
+        lock(self._connection)
         self.has_pairs = pairs is not None
         self.bytes = file.stat().st_size
         with self._cursor() as cursor:
@@ -110,8 +108,3 @@ def check_expression(text: str) -> None:
         raise InputError(f"SQL: {' '.join(str(error).splitlines()[0].split())}") from error
     if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
         raise InputError("SQL: write one expression, such as score < 0.5 AND tokens > 100.")
-
-
-def _quoted(text: str) -> str:
-    escaped = text.replace("'", "''")
-    return f"'{escaped}'"

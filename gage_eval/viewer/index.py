@@ -26,6 +26,7 @@ from gage_eval.runs.results.calls import PendingResponses
 from gage_eval.runs.results.outcomes import answer_kinds
 from gage_eval.runs.results.reading import TaskReader
 from gage_eval.runs.results.rows import read_part
+from gage_eval.runs.results.sql import literal
 from gage_eval.scoring.metrics.grouping import Grouping, grouping, slice_column
 from gage_eval.viewer.fields import slice_names
 
@@ -290,12 +291,12 @@ class _Builder:
             columns.append(f"{_tag(name)} AS slice_{number}")
         for number, measure in enumerate(self._measures):
             table = f"scores_{self._metric_ids.index(measure.metric_id)}"
-            own = "filter IS NULL" if measure.filter is None else f"filter = {_quoted(measure.filter)}"
+            own = "filter IS NULL" if measure.filter is None else f"filter = {literal(measure.filter)}"
             joins.append(
                 f"LEFT JOIN (SELECT * FROM {table} WHERE {own}) m{number} ON m{number}.row_index = r.row_index "  # noqa: S608
                 f"AND m{number}.replicate = r.replicate"
             )
-            value = f"list_extract(map_extract(m{number}.values, {_quoted(measure.value_key)}), 1)"
+            value = f"list_extract(map_extract(m{number}.values, {literal(measure.value_key)}), 1)"
             columns.append(
                 f"m{number}.status AS status_{number}, {value} AS value_{number}, "
                 f"m{number}.extracted AS read_{number}, m{number}.reason AS reason_{number}"
@@ -333,15 +334,10 @@ def _tag_names(samples: pa.Table, declared: Sequence[str]) -> tuple[str, ...]:
 def _tag(name: str) -> str:
     """The value of a tag as text; the items of a list with `BETWEEN`."""
     # A JSON pointer: in a path of DuckDB the names * and "" mean something else.
-    path = _quoted("/" + name.replace("~", "~0").replace("/", "~1"))
+    path = literal("/" + name.replace("~", "~0").replace("/", "~1"))
     one, items = f"json_extract_string(s.data_tag, {path})", f"json_extract(s.data_tag, {path})"
     several = f"array_to_string(from_json({items}, '[\"VARCHAR\"]'), '{BETWEEN}')"
     return f"CASE WHEN json_type({items}) = 'ARRAY' THEN {several} ELSE {one} END"
-
-
-def _quoted(text: str) -> str:
-    escaped = text.replace("'", "''")
-    return f"'{escaped}'"
 
 
 def _content(message: str) -> str:

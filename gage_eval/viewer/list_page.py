@@ -17,13 +17,12 @@ from gage_eval.data.sample.table import rows_of
 from gage_eval.report.details import ComparedTask
 from gage_eval.runs.results.explain import expected_of, question_of
 from gage_eval.runs.results.reading import RunReader, TaskReader
-from gage_eval.runs.results.sample_view import sample_view
 from gage_eval.viewer.comparison import compared
 from gage_eval.viewer.database import IndexDatabase
 from gage_eval.viewer.exporting import exported
 from gage_eval.viewer.index import IndexedMeasure
 from gage_eval.viewer.label_page import LabelPages
-from gage_eval.viewer.listing import COLUMNS, RIGHT, SIZES, Listing, ListState, measure_of, sample_query
+from gage_eval.viewer.listing import COLUMNS, RIGHT, SIZES, Listing, ListState, measure_of, replicate_of, sample_query
 from gage_eval.viewer.open_task import OpenTask
 from gage_eval.viewer.opened import Opened, StillIndexing
 from gage_eval.viewer.overview import flips, kind_counts, mean_of, reasons, usual_rival, worst_slices
@@ -101,20 +100,14 @@ class ListPage:
         state = ListState.of(params)
         shown = self.open(request.path_params["run"], state)
         state = _with_task(state, shown)
-        sample_id = params.get("id", "")
-        number = params.get("rep", "0")
-        replicate = int(number) if number.isdecimal() and len(number) < 9 else 0
-        found = shown.listing.find(sample_id, replicate)
-        if found is None:
+        sample_id, replicate = params.get("id", ""), replicate_of(params)
+        answer = shown.answer(sample_id, replicate, state)
+        if answer is None:
             raise InputError(
                 f"run {shown.run.run_id}, task '{shown.task.task_id}' has no answer to sample '{sample_id}'"
                 + (f", repetition {replicate}." if replicate else ".")
             )
-        row = next(shown.task.rows_of_part(found["part"], [found["row_index"]]))
-        line = shown.listing.at([found["pos"]], state)[0]
-        view = sample_view(shown.task, row, replicate, shown.outcome_measure, line["status"])
-        if view is None:
-            raise InputError(f"sample '{sample_id}' has no such repetition.")
+        view, line = answer
         context = {
             **self._task_context(shown, state),
             "title": f"{sample_id} · {shown.task.task_id}",
@@ -126,7 +119,7 @@ class ListPage:
             "labels": self._labels.of(view.response_key),
             "here": f"/runs/{shown.run.run_id}/sample?{sample_query(state, sample_id, replicate)}",
             "pieces": self._changed(shown, state, sample_id, replicate, view.answer),
-            **self._neighbours(shown, state, found["pos"]),
+            **self._neighbours(shown, state, line["pos"]),
         }
         return HTMLResponse(rendered("sample_part.html" if params.get("part") else "sample.html", **context))
 

@@ -137,6 +137,12 @@ def sample_query(state: ListState, sample_id: str, replicate: int) -> str:
     return f"{state.query(page=state.page)}&{rest}"
 
 
+def replicate_of(params: Mapping[str, str]) -> int:
+    """Which repetition an address names; the first where it cannot be read there."""
+    number = params.get("rep", "0")
+    return int(number) if number.isdecimal() and len(number) < 9 else 0
+
+
 def _once(columns: list[str]) -> list[str]:
     """The columns whose names differ, the first of each."""
     found: dict[str, str] = {}

@@ -1,11 +1,13 @@
 """A task of a run with its index."""
 
 from dataclasses import dataclass
+from typing import Any
 
-from gage_eval.runs.results.outcomes import Measure
+from gage_eval.report.sample_view import SampleView
 from gage_eval.runs.results.reading import RunReader, TaskReader
+from gage_eval.runs.results.sample_view import sample_view
 from gage_eval.viewer.index import IndexedMeasure
-from gage_eval.viewer.listing import Listing
+from gage_eval.viewer.listing import Listing, ListState
 
 
 @dataclass(frozen=True)
@@ -17,7 +19,13 @@ class OpenTask:
     listing: Listing
     measure: IndexedMeasure | None
 
-    @property
-    def outcome_measure(self) -> Measure | None:
-        """The measure as the reader knows it."""
-        return None if self.measure is None else self.task.measure(self.measure.name)
+    def answer(self, sample_id: str, replicate: int, state: ListState) -> tuple[SampleView, dict[str, Any]] | None:
+        """An answer, and its row in a list; None if there is none."""
+        found = self.listing.find(sample_id, replicate)
+        if found is None:
+            return None
+        row = next(self.task.rows_of_part(found["part"], [found["row_index"]]))
+        line = self.listing.at([found["pos"]], state)[0]
+        measure = None if self.measure is None else self.task.measure(self.measure.name)
+        view = sample_view(self.task, row, replicate, measure, line["status"])
+        return None if view is None else (view, line)

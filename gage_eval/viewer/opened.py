@@ -25,6 +25,7 @@ from gage_eval.runs.results.stored import StoredRun
 from gage_eval.store import Store
 from gage_eval.viewer.database import IndexDatabase
 from gage_eval.viewer.index import INDEX_VERSION, build_index
+from gage_eval.viewer.listing import Remembered
 from gage_eval.viewer.pairing import build_pairs
 
 T = TypeVar("T")
@@ -85,7 +86,7 @@ class Opened:
         self.store = Store.open(locations.store, read_only=True, ranged=True)
         self._folder, self._texts, self._announce = folder, texts, announce
         self._lock = threading.Lock()
-        self._readers: OrderedDict[str, tuple[str, RunReader]] = OrderedDict()
+        self._readers: Remembered[RunReader] = Remembered(_MOST_READERS)
         self._work: dict[str, _Work[Path]] = {}
         self._databases: OrderedDict[tuple[Path, Path | None], IndexDatabase] = OrderedDict()
         # Files of running runs, also those that are still being made: by what they are of, the latest ones last.
@@ -111,16 +112,8 @@ class Opened:
             InputError: there is no such run.
         """
         reader = RunReader(StoredRun.open(self.locations, run_id), self.store)
-        state = f"{reader.stored.status} {reader.stored.record.updated}"
-        with self._lock:
-            known = self._readers.get(run_id)
-            if known is not None and known[0] == state:
-                self._readers.move_to_end(run_id)
-                return known[1]
-            self._readers[run_id] = state, reader
-            while len(self._readers) > _MOST_READERS:
-                self._readers.popitem(last=False)
-        return reader
+        state = reader.stored.status, reader.stored.record.updated
+        return self._readers.get((run_id, state), lambda: reader)
 
     def index(self, task: TaskReader, run: RunReader, against: Path | None = None) -> IndexDatabase:
         """The opened index of a task, with the pairs of ``against``.

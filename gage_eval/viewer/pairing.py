@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from gage_eval.base.errors import InputError
+from gage_eval.runs.results.sql import literal
 from gage_eval.viewer.index import About, IndexedMeasure
 
 
@@ -25,8 +26,7 @@ def build_pairs(mine: Path, theirs: Path, measure: str, file: Path) -> None:
     with duckdb.connect(str(file), config={"memory_limit": "256MB", "threads": 2}) as database:
         columns = []
         for name, source in (("mine", mine), ("theirs", theirs)):
-            path = str(source).replace("'", "''")
-            database.execute(f"ATTACH '{path}' AS {name} (READ_ONLY)")
+            database.execute(f"ATTACH {literal(str(source))} AS {name} (READ_ONLY)")
             about = About.read(str(database.execute(f"SELECT about FROM {name}.about").fetchall()[0][0]))  # noqa: S608
             columns.append(_measure(about, measure))
         one, other = columns

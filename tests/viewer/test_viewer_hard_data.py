@@ -5,7 +5,6 @@ import random
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import duckdb
 import orjson
@@ -13,8 +12,7 @@ import pytest
 from starlette.testclient import TestClient
 from viewer_client import ROWS, answers, ids, page, run, samples, viewer, write_questions
 
-from gage_eval.base.canonical import canonical_json, decode
-from gage_eval.report.messages import candidates, pretty, tokens, tool_calls
+from gage_eval.base.canonical import canonical_json
 from gage_eval.runs.results.labels import Labels
 from gage_eval.store import Store
 from gage_eval.viewer import opened
@@ -42,28 +40,6 @@ def test_an_answer_whose_sample_has_a_long_integer_is_shown(tmp_path: Path) -> N
     run(tmp_path, "first", backends=answers("1"))
     with viewer(tmp_path) as client:
         assert str(HUGE) in page(client, "/runs/first/sample?id=s0")
-
-
-@pytest.mark.parametrize("levels", [300, 800])
-def test_whatever_a_model_gives_as_arguments_is_shown(levels: int) -> None:
-    text = '{"a":' * levels + "1" + "}" * levels
-    (call,) = tool_calls([{"function": {"name": "f", "arguments": text}}])
-    assert decode(call.arguments) == decode(text)
-
-
-def test_what_is_nested_too_deep_is_one_sentence() -> None:
-    value: Any = 1
-    for _ in range(100_000):
-        value = [value]
-    assert "nested too deep" in pretty(value)
-
-
-def test_log_probabilities_that_no_float_can_hold_are_shown() -> None:
-    (token,) = tokens(
-        {"content": [{"token": "a", "logprob": -HUGE, "top_logprobs": [{"token": "b", "logprob": HUGE}]}]}
-    )
-    assert token.tip == "0 · b 1"
-    assert candidates({"choices": [{"ll": HUGE}]}, ["a"])[0].ll == "–"
 
 
 @pytest.mark.parametrize("key", ["", "*", "a/b", "~0", 'a"\\b'])

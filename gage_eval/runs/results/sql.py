@@ -184,8 +184,7 @@ class Database:
             )
         readable = sorted({part["file"] for part in parts}) if root is not None else []
         database.execute(f"SET allowed_paths = {_list(readable)}")
-        for setting in ("enable_external_access = false", "lock_configuration = true"):
-            database.execute(f"SET {setting}")
+        lock(database)
 
     def _runs(self) -> Iterator[dict[str, Any]]:
         for reader in self._readers:
@@ -259,8 +258,22 @@ def _fetched(view: View, artifacts: Sequence[Artifact], files_of: Callable[[Arti
 
 
 def _list(texts: Sequence[str]) -> str:
-    quoted = ("'" + text.replace("'", "''") + "'" for text in texts)
-    return f"[{', '.join(quoted)}]"
+    return f"[{', '.join(map(literal, texts))}]"
+
+
+def literal(text: str) -> str:
+    """A text as SQL writes it.
+
+    >>> literal("it's")
+    "'it''s'"
+    """
+    return "'" + text.replace("'", "''") + "'"
+
+
+def lock(database: "duckdb.DuckDBPyConnection") -> None:
+    """From here on no query leads out of what is attached or allowed, whatever it says."""
+    for setting in ("enable_external_access = false", "lock_configuration = true"):
+        database.execute(f"SET {setting}")
 
 
 def sentence_of(error: Exception, views: Mapping[str, Sequence[tuple[str, str]]] | None = None) -> str:
