@@ -243,7 +243,7 @@ def deploy(api_url: str, options: "DeployOptions", tell: Callable[[str], None]) 
                 automations |= night_automations(client, night.asked, dry_run=options.dry_run)
             done += ensure_automations(client, automations, dry_run=options.dry_run)
             if not options.dry_run:
-                resume_lost(client)
+                resume_lost(client, is_local=options.working_dir is not None)
             return done
     except GageError:
         raise

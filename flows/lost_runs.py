@@ -3,7 +3,6 @@
 A run that a night or a triage carries out is a flow run too. It is resumed by its night, so it ends as aborted.
 """
 
-import socket
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -74,11 +73,15 @@ def take_back(client: SyncPrefectClient, run: FlowRun) -> bool:
     return True
 
 
-def resume_lost(client: SyncPrefectClient) -> None:
-    """Resume the runs that crashed, or whose process on this machine is gone, and that no automation has resumed.
+def resume_lost(client: SyncPrefectClient, *, is_local: bool) -> None:
+    """Resume the runs that crashed, or whose process is gone, and that no automation has resumed.
 
     A server that was away does not see an end in time, and Prefect's automations do not look back. As they do, this
     resumes a run once. It resumes none when the automation is switched off.
+
+    Args:
+        client: of the server.
+        is_local: its workers are on this machine, so that their processes can be looked at.
     """
     if not any(one.enabled for one in client.read_automations_by_name(_RESUME)):
         return
@@ -91,7 +94,7 @@ def resume_lost(client: SyncPrefectClient) -> None:
     )
     for run in runs:
         state = run.state
-        if state is None or run.deployment_id is None or not _is_over(run, state):
+        if state is None or run.deployment_id is None or not _is_over(run, state, is_local=is_local):
             continue
         if state.is_cancelling():
             client.set_flow_run_state(run.id, Cancelled(message="The process of the run is gone."), force=True)
@@ -99,13 +102,13 @@ def resume_lost(client: SyncPrefectClient) -> None:
             client.set_flow_run_state(run.id, AwaitingRetry(message=_RESUMED), force=True)
 
 
-def _is_over(run: FlowRun, state: State[Any]) -> bool:
+def _is_over(run: FlowRun, state: State[Any], *, is_local: bool) -> bool:
     """Whether a run has crashed and is left so, or its process is gone and its end was not reported."""
     if state.is_crashed():
         age = datetime.now(UTC) - state.timestamp
         return run.run_count == 1 and state.name in (CRASHED, LOST) and age > timedelta(seconds=_NOT_RESUMED_S)
-    host, _, pid = (run.infrastructure_pid or "").rpartition(":")
-    if host != socket.gethostname() or not pid.isdecimal():
+    pid = run.infrastructure_pid or ""
+    if not is_local or not pid.isdecimal():
         return False
     try:
         # After a restart of the machine, another process may have the number.

@@ -97,7 +97,7 @@ def test_deploying_changes_the_time_of_an_automation_and_leaves_it_switched_off(
 
 
 GONE = """
-import json, socket, sys
+import json, sys
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.objects import State, StateType
 with get_client(sync_client=True) as client:
@@ -109,7 +109,7 @@ with get_client(sync_client=True) as client:
         pending = State(type=StateType.PENDING)
         run = client.create_flow_run_from_deployment(deployment.id, parameters={"config": "gone"}, state=pending)
         # No process has this number.
-        client.update_flow_run(run.id, infrastructure_pid=f"{socket.gethostname()}:{2**22 + 1}")
+        client.update_flow_run(run.id, infrastructure_pid=str(2**22 + 1))
         client.set_flow_run_state(run.id, State(type=StateType.RUNNING), force=True)
         print(json.dumps(str(run.id)))
 """
