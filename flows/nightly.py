@@ -83,7 +83,7 @@ def nightly(
     is started again on the same night resumes it, and asks nothing that has an answer.
 
     Args:
-        attempt: Name of another attempt, such as 2: it asks every model anew, on the same night too.
+        attempt: Name of another attempt, such as 2: it asks every model again, on the same night too.
         rows: Run these suites and configs only, by their names in the file.
         models: Run these models only, by their names in the file.
         text: The file of nightly runs, as YAML.

@@ -2,7 +2,7 @@
 
 A night is a matrix with a schedule. Its label is its date, ``2026-11-22``. Its runs have names made of the label, so
 that a night that is started again resumes, and their answers have the label as freshness, so that no night is answered
-from the store. Another attempt has a label of its own, ``2026-11-22.fixed``, so it asks every model anew.
+from the store. Another attempt has its own label, ``2026-11-22.fixed``, so it asks every model again.
 """
 
 import logging
