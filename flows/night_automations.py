@@ -1,4 +1,4 @@
-"""The automations of nightly runs: what follows a regression, and the messages on nights and triages."""
+"""The automations of nightly runs: what follows a regression, and the messages about nights and triages."""
 
 import json
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ _OF_EVENT = "event.payload.text"
 
 @dataclass(frozen=True)
 class _News:
-    """A message to people.
+    """A message for people.
 
     Attributes:
         subject: of the message.
@@ -115,7 +115,7 @@ def _news(asked: Nightly, nightly: DeploymentResponse | None) -> dict[str, _News
         ),
         "triages": _News(
             f"{asked.name}: triage",
-            # The names of its runs continue with a year.
+            # A year follows the name of the file in the names of its runs.
             _on(TRIAGED, f"gage_eval.triage.{name}-2*"),
             _OF_EVENT,
             ("run", "baseline", "outcomes"),

@@ -24,7 +24,7 @@ REGRESSED = "Regressed"
 UNMEASURED = "Unmeasured"
 # Of the type COMPLETED: a run in which no answer of some task could be read.
 UNPARSED = "Unparsed"
-# The names of all states in which one of our flow runs has ended.
+# The names of all states in which our flow runs end.
 END_NAMES = ("Completed", "Failed", "Cancelled", CRASHED, LOST, ABORTED, REGRESSED, UNMEASURED, UNPARSED)
 
 
