@@ -84,8 +84,8 @@ def nightly(
     is started again on the same night resumes it, and asks nothing that has an answer.
 
     Args:
-            attempt: Name of another attempt, such as 2: it asks every model again, on the same night too.
-            rows: Run these suites and configs only, by their names in the file.
+        attempt: Name of another attempt, such as 2: it asks every model again, on the same night too.
+        rows: Run these suites and configs only, by their names in the file.
         models: Run these models only, by their names in the file.
         text: The file of nightly runs, as YAML.
         configs: Where each config of the file is: in the store, as it was when the file was deployed; or a path.

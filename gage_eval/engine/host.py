@@ -26,7 +26,7 @@ class EngineHost:
     def keep(self, keys: Collection[str]) -> None:
         """Stop the engines that no run uses and that are not among these. Call it before a run, with the keys it needs.
 
-        Where other runs continue at the same time, with theirs too.
+        The keys of all runs that go side by side belong to it.
         """
         if self.loop.is_started:
             self.loop.call(self.engines.keep(keys))
