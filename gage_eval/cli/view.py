@@ -58,6 +58,7 @@ def view(
         locations,
         local_path(settings.viewer_cache, Path()),
         token=settings.viewer_token,
+        public_url=settings.viewer_url,
         port=port,
         texts=texts,
         announce=lambda text: print(clean(text), flush=True),

@@ -71,6 +71,11 @@ class Settings(BaseModel):
     viewer_token: str | None = scheduling(
         None, description="token that the pages of `gage view` ask for; a new one for each start unless given"
     )
+    viewer_url: str | None = scheduling(
+        None,
+        pattern=r"^https?://[^/?#@\s]+$",
+        description="address at which a team reaches `gage view` through a proxy, such as `https://runs.example.org`",
+    )
     suites: str | None = scheduling(None, description="folders of your own suites, separated as in `PATH`")
     plugins: str | None = scheduling(
         None,

@@ -12,6 +12,7 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 from gage_eval.base.errors import InputError
 from gage_eval.base.files import locked
@@ -163,7 +164,7 @@ def running_url(home: Path = HOME) -> str | None:
 
 
 def run_page(api_url: str | None, locations: "Locations", run_id: str, home: Path = HOME) -> str | None:
-    """The address of a run's page in the viewer next to this folder's server, without the viewer's token.
+    """The address of a run's page in the team's viewer, or that of this folder's server, without the viewer's token.
 
     Args:
         api_url: the API that shows the run.
@@ -174,6 +175,11 @@ def run_page(api_url: str | None, locations: "Locations", run_id: str, home: Pat
     Returns:
         None if another server shows the run, or no viewer is running, or it shows other runs.
     """
+    from gage_eval.config.settings import load_settings
+
+    public_url = load_settings().viewer_url
+    if public_url is not None:
+        return f"{public_url}/runs/{quote(run_id)}"
     if api_url is None or api_url != running_url(home):
         return None
     viewer = VIEWER.find(home)

@@ -38,14 +38,15 @@ _SIGNATURE = 64
 _SHOWN_MEDIA = ("image/png", "image/jpeg", "image/gif", "image/webp", "image/bmp", "image/avif", "audio/", "video/")
 
 
-def viewer_app(opened: Opened, token: str) -> ASGIApp:
+def viewer_app(opened: Opened, token: str, public_url: str | None = None) -> ASGIApp:
     """The viewer as an ASGI application.
 
     Args:
         opened: the runs.
         token: what a browser must show.
+        public_url: where a proxy answers for it.
     """
-    session = Session(token)
+    session = Session(token, public_url)
     viewer = Viewer(opened, session)
     pages = Starlette(routes=list(viewer.routes()), exception_handlers={404: _missing})
     return Guard(pages, session)
@@ -118,7 +119,7 @@ class Viewer:
         form = await posted(request)
         if not self.session.is_token(form.get("token", "").strip()):
             return self._ask_token(request, 401, wrong=True, address=form.get("address", "/"))
-        return self.session.open(RedirectResponse(safe_address(form.get("address", "/")), 303))
+        return self.session.open(RedirectResponse(safe_address(form.get("address", "/")), 303), request)
 
     def _ask_token(self, request: Request, status: int, *, wrong: bool = False, address: str | None = None) -> Response:
         if address is None:

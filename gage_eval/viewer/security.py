@@ -1,14 +1,15 @@
-"""Who may look: only this machine's browser, only with the token, and nothing that a page shows can run.
+"""Who may look: browsers of this machine or behind a team's proxy, with the token. Nothing that a page shows can run.
 
-Rules: the Host header names this machine (against DNS rebinding); every page but the one that asks for it needs the
-token, from the link once and from a cookie afterwards; a post comes from our own pages; and a strict content policy.
+Rules: the Host header names this machine or the proxy (against DNS rebinding); every page but the one that asks for it
+needs the token, from the link once and from a cookie afterwards; a post comes from our own pages; and a strict content
+policy.
 """
 
 import hashlib
 import hmac
 import re
 from collections.abc import Mapping
-from urllib.parse import parse_qsl, urlencode
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
@@ -36,10 +37,15 @@ MOST_POSTED = 64 * 1024
 
 
 class Session:
-    """What a token lets a browser prove."""
+    """What a token lets a browser prove.
 
-    def __init__(self, token: str) -> None:
-        self._token = token.encode()
+    Args:
+        token: what a browser must show once.
+        public_url: where a proxy answers for this server, such as ``https://runs.example.org``.
+    """
+
+    def __init__(self, token: str, public_url: str | None = None) -> None:
+        self._token, self._public_url = token.encode(), public_url
         self.cookie = f"gage_view_{hashlib.sha256(self._token).hexdigest()[:10]}"
         self._session, self.form = self._derived(b"session"), self._derived(b"form")
 
@@ -55,9 +61,20 @@ class Session:
         """Whether one of our pages made the form."""
         return hmac.compare_digest(form.get("form", "").encode(), self.form.encode())
 
-    def open(self, response: Response) -> Response:
+    def origin(self, request: Request) -> str | None:
+        """The origin of our pages in the browser that sent the request; None if the Host header is not ours."""
+        host = request.headers.get("host", "").lower()
+        if self._public_url is not None and host == urlsplit(self._public_url).netloc.lower():
+            return self._public_url.lower()
+        match = _HOST.fullmatch(host)
+        return f"http://{host}" if match is not None and match["name"] in _HOSTS else None
+
+    def open(self, response: Response, request: Request) -> Response:
         """The response with the cookie."""
-        response.set_cookie(self.cookie, self._session, max_age=_MONTH_S, httponly=True, samesite="lax")
+        is_secure = (self.origin(request) or "").startswith("https:")
+        response.set_cookie(
+            self.cookie, self._session, max_age=_MONTH_S, httponly=True, samesite="lax", secure=is_secure
+        )
         return response
 
     def _derived(self, purpose: bytes) -> str:
@@ -96,15 +113,14 @@ class Guard:
         await self._app(scope, receive, with_headers)
 
     def _refusal(self, request: Request) -> Response | None:
-        host = request.headers.get("host", "")
-        found = _HOST.fullmatch(host)
-        if found is None or found["name"].lower() not in _HOSTS:
+        origin = self._session.origin(request)
+        if origin is None:
             return PlainTextResponse("This page is for the browser on this machine: open http://127.0.0.1.", 421)
         if not request.scope["query_string"].isascii():
             return PlainTextResponse("This is not an address.", 400)
         if request.method not in ("GET", "HEAD", "POST"):
             return PlainTextResponse("Only GET and POST.", 405)
-        if request.method == "POST" and not _is_from_here(request.headers, host):
+        if request.method == "POST" and not _is_from_here(request.headers, origin):
             return PlainTextResponse("This form was not sent by gage view.", 403)
         return None
 
@@ -116,7 +132,7 @@ class Guard:
             return None
         rest = urlencode([(name, value) for name, value in given if name != "token"])
         path = safe_address(request.url.path)
-        return self._session.open(RedirectResponse(f"{path}?{rest}" if rest else path, 303))
+        return self._session.open(RedirectResponse(f"{path}?{rest}" if rest else path, 303), request)
 
 
 def safe_address(text: str) -> str:
@@ -124,8 +140,8 @@ def safe_address(text: str) -> str:
     return text if re.fullmatch(r"/(?![/\\])[^\x00-\x1f\\]*", text) else "/"
 
 
-def _is_from_here(headers: Headers, host: str) -> bool:
+def _is_from_here(headers: Headers, ours: str) -> bool:
     origin = headers.get("origin")
     if origin is not None:
-        return hmac.compare_digest(origin.encode(), f"http://{host}".encode())
+        return hmac.compare_digest(origin.encode(), ours.encode())
     return headers.get("sec-fetch-site") in (None, "same-origin")

@@ -20,6 +20,7 @@ class ViewerServer:
         locations: where the runs are.
         cache: folder of the indexes.
         token: what a browser must show; a new one by default.
+        public_url: where a proxy answers for it.
         port: where to listen; 4280, or a free one when that is taken.
         texts: index the texts of a store on S3 too.
         announce: told a sentence when an index was built.
@@ -34,13 +35,14 @@ class ViewerServer:
         cache: Path,
         *,
         token: str | None = None,
+        public_url: str | None = None,
         port: int | None = None,
         texts: bool = False,
         announce: Callable[[str], None] = lambda text: None,
     ) -> None:
         from gage_eval.viewer.opened import Opened
 
-        self.token = token or secrets.token_urlsafe(32)
+        self.token, self._public_url = token or secrets.token_urlsafe(32), public_url
         self.opened = Opened(locations, cache, texts=texts, announce=announce)
         self._socket = _listening(port)
         self.port = int(self._socket.getsockname()[1])
@@ -62,7 +64,7 @@ class ViewerServer:
         from gage_eval.viewer.app import viewer_app
 
         config = uvicorn.Config(
-            viewer_app(self.opened, self.token),
+            viewer_app(self.opened, self.token, self._public_url),
             log_level="warning",
             access_log=False,
             server_header=False,

@@ -71,13 +71,15 @@ def test_a_token_of_the_environment_is_used_and_not_kept(home: Path, monkeypatch
     assert not any(b"from-the-environment" in file.read_bytes() for file in home.iterdir())
 
 
-def test_only_runs_that_the_viewer_shows_are_linked(home: Path) -> None:
+def test_only_runs_that_the_viewer_shows_are_linked(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     serving = Viewer(pid=1, group=1, born=1, port=4280, runs=str(Path(".gage/runs").absolute()), own_token=True)
     assert serving.page_of(Locations.at(), "a b") == "http://127.0.0.1:4280/runs/a%20b"
     assert serving.page_of(Locations.at(str(Path(".gage").absolute())), "a") is not None
     assert serving.page_of(Locations.at("other"), "a") is None
     assert serving.page_of(Locations.at("s3://bucket/store"), "a") is None
     assert server.run_page("http://team:4200/api", Locations.at(), "a") is None, "another server shows the run"
+    monkeypatch.setenv("GAGE_EVAL_VIEWER_URL", "https://runs.example")
+    assert server.run_page("http://team:4200/api", Locations.at(), "a b") == "https://runs.example/runs/a%20b"
 
 
 def test_a_viewer_that_cannot_start_says_why(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -118,3 +118,24 @@ def test_pages_have_a_policy_without_inline_scripts_and_styles(folder: Path) -> 
             assert response.headers["x-content-type-options"] == "nosniff"
             assert " style=" not in response.text
             assert " onclick" not in response.text
+
+
+@pytest.fixture
+def team(folder: Path) -> TestClient:  # type: ignore[misc]
+    """A browser of a team, which reaches the viewer through its proxy."""
+    with viewer(folder, token=False, public_url="https://runs.example") as client:
+        yield client
+
+
+def test_a_team_reaches_the_viewer_through_its_proxy_with_the_token(team: TestClient) -> None:
+    assert team.get("/runs/first").status_code == 401
+    wrong, ours = ({"origin": origin} for origin in ("http://runs.example", "https://runs.example"))
+    form = {"token": TOKEN, "address": "/runs/first"}
+    assert team.post("/token", data=form, headers=wrong).status_code == 403
+    assert team.post("/token", data=form, headers=ours).status_code == 200
+    assert next(iter(team.cookies.jar)).secure
+
+
+@pytest.mark.parametrize("host", ["evil.example", "runs.example:81", "runs.example.evil.example"])
+def test_a_viewer_of_a_team_refuses_other_hosts(team: TestClient, host: str) -> None:
+    assert team.get("/", params={"token": TOKEN}, headers={"host": host}).status_code == 421

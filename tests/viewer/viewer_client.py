@@ -54,10 +54,13 @@ def run(folder: Path, run_id: str, **changes: Any) -> None:
 
 
 @contextmanager
-def viewer(folder: Path, *, token: bool = True, store: str | None = None) -> Iterator[TestClient]:
-    """A browser that has shown the token, or has not."""
+def viewer(
+    folder: Path, *, token: bool = True, store: str | None = None, public_url: str | None = None
+) -> Iterator[TestClient]:
+    """A browser that has shown the token, or has not; at the address of a team's proxy, if there is one."""
     opened = Opened(Locations.at(store or str(folder / "store"), None), folder / "cache")
-    client = TestClient(viewer_app(opened, TOKEN), base_url="http://127.0.0.1:4280", follow_redirects=True)
+    app, url = viewer_app(opened, TOKEN, public_url), public_url or "http://127.0.0.1:4280"
+    client = TestClient(app, base_url=url, follow_redirects=True)
     if token:
         assert client.get("/", params={"token": TOKEN}).status_code == 200
     try:
