@@ -31,7 +31,8 @@ def t_tail(t: float, df: float) -> float:
     x = df / (df + square)
     if x == 0.0:
         return 0.0
-    if x > 0.5:  # 1 − x is exact in floats.
+    if x > 0.5 and square < 3:
+        # 1 − x is exact in floats, and the result is not so small that its difference to 1 would lose digits.
         return 1 - beta_inc(0.5, df / 2, square / (df + square))
     return beta_inc(df / 2, 0.5, x)
 

@@ -103,6 +103,20 @@ def test_the_tail_of_students_t_undoes_its_quantile(p: float, df: int) -> None:
     assert t_tail(t_quantile(p, df), df) == pytest.approx(2 * (1 - p), rel=1e-8)
 
 
+@pytest.mark.parametrize(
+    ("t", "df", "tail"),
+    [
+        (1.7, 40, 0.096895457623574607),
+        (8.0, 500, 8.7296627938801911e-15),
+        (11.14, 199, 1.0310014498864833e-22),
+        (30.0, 1500, 2.7311078110667573e-155),
+    ],
+)
+def test_a_small_tail_keeps_its_digits(t: float, df: int, tail: float) -> None:
+    # The incomplete beta function of mpmath, with 40 digits.
+    assert t_tail(t, df) == pytest.approx(tail, rel=1e-10)
+
+
 def test_the_tail_falls_and_has_its_limits() -> None:
     assert t_tail(0.0, 3) == 1.0
     assert t_tail(math.inf, 3) == 0.0
