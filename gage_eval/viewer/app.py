@@ -107,7 +107,7 @@ class Viewer:
             text = rendered("wait.html", work=work, title="One moment")
             return HTMLResponse(text, 202, headers={"refresh": "1"})
         except InputError as error:
-            return HTMLResponse(rendered("error.html", message=str(error), title="Not found"), 400)
+            return HTMLResponse(rendered("error.html", message=str(error), title="This cannot be shown"), 400)
         except GageError as error:
             return HTMLResponse(rendered("error.html", message=str(error), title="Error"), 500)
 
