@@ -19,6 +19,7 @@ from gage_eval.base.errors import InputError, closest
 from gage_eval.base.processes import user_name
 from gage_eval.base.stages import Stage
 from gage_eval.regression.compare import ScoredTask
+from gage_eval.regression.evidence import REPEATS_ADVISED
 from gage_eval.runs.names import is_name
 from gage_eval.runs.record import StageRecord, stage_name
 from gage_eval.runs.results.reading import RunReader, TaskReader
@@ -127,8 +128,10 @@ class Baselines:
         if not items:
             known = [one for of, one in self.names() if of == suite]
             others = f"Baselines of '{suite}': {', '.join(known)}." if known else f"'{suite}' has none yet."
+            where = f" --store {self._store.url}" if "://" in self._store.url else ""
             raise InputError(
-                f"no baseline '{name}'. {others}{closest(name, known)} To make one: gage baseline set {name} {run_id}"
+                f"no baseline '{name}'. {others}{closest(name, known)} To make one: gage baseline set {name} {run_id} "
+                f"--repeats {REPEATS_ADVISED}{where}"
             )
         return [self._read(path) for path in items]
 

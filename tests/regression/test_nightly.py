@@ -33,7 +33,7 @@ def asked(tmp_path: Path) -> Nightly:
 def test_a_cell_without_a_baseline_is_unmeasured_and_says_how_to_set_one(asked: Nightly, tmp_path: Path) -> None:
     night = night_of(asked, tmp_path, FIRST)
     assert [cell.verdict for cell in night.cells] == ["unmeasured", "unmeasured"]
-    assert "gage baseline set steady every-night-2026-03-01-mine-steady" in (night.cells[0].problem or "")
+    assert "gage baseline set steady every-night-2026-03-01-mine-steady --repeats 5" in (night.cells[0].problem or "")
     assert [cell.run and cell.run.run_id for cell in night.cells] == [
         "every-night-2026-03-01-mine-steady",
         "every-night-2026-03-01-mine-shaky",
