@@ -128,10 +128,10 @@ class Viewer:
         return HTMLResponse(page, status)
 
     async def _static(self, request: Request) -> Response:
-        found = STATIC.get(request.path_params["name"])
-        if found is None:
+        asset = STATIC.get(request.path_params["name"])
+        if asset is None:
             return PlainTextResponse("not found", 404)
-        return FileResponse(found[0], media_type=found[1], headers={"cache-control": "no-cache"})
+        return FileResponse(asset[0], media_type=asset[1], headers={"cache-control": "no-cache"})
 
     # --- pages
 

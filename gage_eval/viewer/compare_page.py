@@ -83,11 +83,11 @@ def side_by_side_page(opened: Opened, lists: ListPage, run_id: str, params: Mapp
     columns: list[Column] = []
     for name in [*_names(params), run_id]:
         column = _column(lists, name, state, sample_id, replicate)
-        first = next((one.view.answer for one in columns if one.view is not None), None)
+        first = next((earlier.view.answer for earlier in columns if earlier.view is not None), None)
         if column.view is not None and first is not None:
             column = Column(name, column.view, word_diff(first, column.view.answer or ""))
         columns.append(column)
-    shown = next((one.view for one in columns if one.view is not None), None)
+    shown = next((column.view for column in columns if column.view is not None), None)
     if shown is None:
         raise InputError(f"no run has an answer to sample '{sample_id}': {columns[0].problem}")
     run = opened.run(run_id)
@@ -123,8 +123,8 @@ def _rival(
     allowed: tuple[str, ...],
 ) -> Rival:
     try:
-        found = compared(opened, run, other, task_id=task_id, metric=metric, allowed=allowed)
-        return Rival(other, found.tasks, run_differences(other, run, task_id=task_id))
+        comparison = compared(opened, run, other, task_id=task_id, metric=metric, allowed=allowed)
+        return Rival(other, comparison.tasks, run_differences(other, run, task_id=task_id))
     except InputError as error:
         shares_tasks = not set(run.task_ids).isdisjoint(other.task_ids)
         return Rival(other, (), [], str(error), can_allow=shares_tasks)

@@ -64,7 +64,7 @@ def run_page(opened: Opened, lists: ListPage, run_id: str, params: Mapping[str, 
             kinds = _summary_kinds(metrics[0]) if metrics else {}
             tasks.append(ShownTask(task_id, metrics[0] if metrics else None, [], kinds))
     if not detailed:
-        tasks.sort(key=lambda one: -_trouble(one))
+        tasks.sort(key=lambda task: -_trouble(task))
     return rendered(
         "run.html",
         title=run_id,
@@ -73,7 +73,7 @@ def run_page(opened: Opened, lists: ListPage, run_id: str, params: Mapping[str, 
         tasks=tasks,
         detailed=detailed,
         rival=rival,
-        stages=[one for one in shown_stages(run.stored) if live or one.state not in ("cached", "finished")],
+        stages=[stage for stage in shown_stages(run.stored) if live or stage.state not in ("cached", "finished")],
         remarks=[*run_remarks(run.stored), *([] if summary is None else remarks(summary))],
         live=live or any(task.waiting is not None for task in tasks),
         has_report=summary is not None,

@@ -84,11 +84,11 @@ class ViewerServer:
 
 def _listening(port: int | None) -> socket.socket:
     wanted = [VIEWER_PORT, 0] if port is None else [port]
-    for one in wanted:
+    for candidate in wanted:
         listening = socket.socket()
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            listening.bind((LOOPBACK, one))
+            listening.bind((LOOPBACK, candidate))
             listening.listen(128)
             return listening
         except OSError:

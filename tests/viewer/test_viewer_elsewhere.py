@@ -107,9 +107,9 @@ def test_answers_that_are_only_in_the_logs_are_listed(folder: Path) -> None:
     with pytest.raises(BudgetSpent):
         run_inline(options)
     with viewer(folder) as client:
-        found = ids(samples(client, "first"))
-        assert 0 < len(found) < ROWS
-        assert "has not finished" not in page(client, f"/runs/first/sample?id={found[0]}")
+        listed = ids(samples(client, "first"))
+        assert 0 < len(listed) < ROWS
+        assert "has not finished" not in page(client, f"/runs/first/sample?id={listed[0]}")
 
 
 def test_indexes_of_a_running_run_are_gone_with_the_viewer(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

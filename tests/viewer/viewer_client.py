@@ -79,7 +79,7 @@ def page(client: TestClient, address: str) -> str:
 def ids(text: str) -> list[str]:
     """The sample ids of a list, in its order."""
     return [
-        unescape(found) for found in re.findall(r'<a data-row href="[^"]*"><span class="mono" title="([^"]*)"', text)
+        unescape(title) for title in re.findall(r'<a data-row href="[^"]*"><span class="mono" title="([^"]*)"', text)
     ]
 
 
