@@ -23,8 +23,8 @@ from gage_eval.viewer.exporting import exported
 from gage_eval.viewer.index import IndexedMeasure
 from gage_eval.viewer.label_page import LabelPages
 from gage_eval.viewer.listing import COLUMNS, RIGHT, SIZES, Listing, ListState, measure_of, replicate_of, sample_query
+from gage_eval.viewer.open_runs import OpenRuns, StillIndexing
 from gage_eval.viewer.open_task import OpenTask
-from gage_eval.viewer.opened import Opened, StillIndexing
 from gage_eval.viewer.overview import flips, kind_counts, mean_of, reasons, usual_rival, worst_slices
 from gage_eval.viewer.pages import rendered
 from gage_eval.viewer.query import NO_LABELS, Labelled, terms, without_term
@@ -44,13 +44,13 @@ class ListPage:
     """The pages of answers.
 
     Args:
-        opened: the runs.
+        open_runs: the runs.
         labels: what people said.
         session: of this server.
     """
 
-    def __init__(self, opened: Opened, labels: LabelPages, session: Session) -> None:
-        self._opened = opened
+    def __init__(self, open_runs: OpenRuns, labels: LabelPages, session: Session) -> None:
+        self._open_runs = open_runs
         self._labels = labels
         self._session = session
         self._listings: weakref.WeakKeyDictionary[IndexDatabase, Listing] = weakref.WeakKeyDictionary()
@@ -158,13 +158,13 @@ class ListPage:
             StillIndexing: the index is being made.
             InputError: the run or the task does not exist, or has no answers yet.
         """
-        run = self._opened.run(run_id)
+        run = self._open_runs.run(run_id)
         task = run.task(state.task or None)
         pairs = None
         if state.against:
-            other = self._opened.run(state.against)
+            other = self._open_runs.run(state.against)
             name = state.metric or (task.measures[0].name if task.measures else "")
-            pairs = self._opened.pairs_file((run, task), (other, other.task(task.task_id)), name)
+            pairs = self._open_runs.pairs_file((run, task), (other, other.task(task.task_id)), name)
         listing = self._listing(run, task, pairs)
         return OpenTask(run, task, listing, measure_of(listing.about, state.metric))
 
@@ -177,7 +177,7 @@ class ListPage:
         return self._rivals[run.run_id]
 
     def _listing(self, run: RunReader, task: TaskReader, pairs: Path | None) -> Listing:
-        database = self._opened.index(task, run, pairs)
+        database = self._open_runs.index(task, run, pairs)
         with self._lock:
             if database not in self._listings:
                 self._listings[database] = Listing(database)
@@ -208,9 +208,9 @@ class ListPage:
             return None
         try:
             comparison = compared(
-                self._opened,
+                self._open_runs,
                 shown.run,
-                self._opened.run(state.against),
+                self._open_runs.run(state.against),
                 task_id=shown.task.task_id,
                 metric=state.metric or None,
                 wait_s=_CHIP_WAIT_S,

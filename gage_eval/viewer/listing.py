@@ -151,8 +151,8 @@ def _once(columns: list[str]) -> list[str]:
     return list(by_name.values())
 
 
-class Remembered(Generic[T]):
-    """The results that were used last."""
+class LruCache(Generic[T]):
+    """The results that were used last, by key."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -180,8 +180,8 @@ class Listing:
     def __init__(self, database: IndexDatabase) -> None:
         self.database = database
         self.about = database.about
-        self._masks: Remembered[Mask | None] = Remembered(_FILTERS)
-        self._orders: Remembered[tuple[Positions, int]] = Remembered(_ORDERS)
+        self._masks: LruCache[Mask | None] = LruCache(_FILTERS)
+        self._orders: LruCache[tuple[Positions, int]] = LruCache(_ORDERS)
         self._rows: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
 
     def positions(self, state: ListState, labelled: Labelled = NO_LABELS) -> "Positions":

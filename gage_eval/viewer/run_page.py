@@ -11,11 +11,11 @@ from gage_eval.runs.results.listing import run_remarks, scored_metrics, shown_st
 from gage_eval.runs.results.reading import RunReader
 from gage_eval.viewer.list_page import ListPage
 from gage_eval.viewer.listing import ListState
-from gage_eval.viewer.opened import Opened, StillIndexing
+from gage_eval.viewer.open_runs import OpenRuns, StillIndexing
 from gage_eval.viewer.overview import Flips, Reason, SliceScore, flips, kind_counts, reasons, worst_slices
 from gage_eval.viewer.pages import rendered
 
-# Of runs with more tasks, only the numbers of the summary are shown: their answers are read when one is opened.
+# Of runs with more tasks, only the numbers of the summary are shown: their answers are read when one is open_runs.
 MOST_INDEXED = 6
 
 
@@ -40,13 +40,13 @@ class ShownTask:
     problem: str = ""
 
 
-def run_page(opened: Opened, lists: ListPage, run_id: str, params: Mapping[str, str]) -> str:
+def run_page(open_runs: OpenRuns, lists: ListPage, run_id: str, params: Mapping[str, str]) -> str:
     """The page.
 
     Raises:
         InputError: the run does not exist.
     """
-    run = opened.run(run_id)
+    run = open_runs.run(run_id)
     live = run.stored.state == "running"
     rival = params.get("against") or lists.rival(run)
     try:

@@ -25,7 +25,7 @@ from gage_eval.runs.results.stored import StoredRun
 from gage_eval.store import Store
 from gage_eval.viewer.database import IndexDatabase
 from gage_eval.viewer.index import INDEX_VERSION, build_index
-from gage_eval.viewer.listing import Remembered
+from gage_eval.viewer.listing import LruCache
 from gage_eval.viewer.pairing import build_pairs
 
 T = TypeVar("T")
@@ -61,7 +61,7 @@ class _Work(Generic[T]):
     share: float = 0.0
 
 
-class Opened:
+class OpenRuns:
     """Readers and indexes of runs.
 
     Args:
@@ -86,7 +86,7 @@ class Opened:
         self.store = Store.open(locations.store, read_only=True, ranged=True)
         self._folder, self._texts, self._announce = folder, texts, announce
         self._lock = threading.Lock()
-        self._readers: Remembered[RunReader] = Remembered(_MOST_READERS)
+        self._readers: LruCache[RunReader] = LruCache(_MOST_READERS)
         self._work: dict[str, _Work[Path]] = {}
         self._databases: OrderedDict[tuple[Path, Path | None], IndexDatabase] = OrderedDict()
         # Files of running runs, also those that are still being made: by what they are of, the latest ones last.
