@@ -95,7 +95,7 @@ def test_the_commands_start_name_and_stop_it(
     gage: Gage,  # noqa: F811 - the fixture
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    prefect = server.Running(pid=1, group=1, born=1, port=4200)
+    prefect = server.PrefectServer(pid=1, group=1, born=1, port=4200)
     monkeypatch.setattr(server, "start", lambda port: (prefect, True))
     assert "Viewer" not in gage("server", "start", "--no-worker", "--no-viewer").out
     assert gage("server", "status", "--json").json["viewer"] is None
