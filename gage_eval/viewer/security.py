@@ -126,11 +126,11 @@ class Guard:
 
     def _login(self, request: Request) -> Response | None:
         """For a link with the token: the same address without it, and the cookie."""
-        given = parse_qsl(request.url.query, keep_blank_values=True)
-        token = next((value for name, value in given if name == "token"), None)
+        params = parse_qsl(request.url.query, keep_blank_values=True)
+        token = next((value for name, value in params if name == "token"), None)
         if request.method != "GET" or token is None or not self._session.is_token(token):
             return None
-        rest = urlencode([(name, value) for name, value in given if name != "token"])
+        rest = urlencode([(name, value) for name, value in params if name != "token"])
         path = safe_address(request.url.path)
         return self._session.open(RedirectResponse(f"{path}?{rest}" if rest else path, 303), request)
 
