@@ -13,7 +13,7 @@ import numpy as np
 
 from gage_eval.regression.alarm import alarm, promise
 from gage_eval.regression.evidence import PairedRows, evidence
-from gage_eval.regression.gate import GateRule, judge
+from gage_eval.regression.gate import GateRule, decide
 
 PAGE = Path(__file__).parents[1] / "docs" / "gate-simulations.md"
 STRICT = GateRule(tolerance=0)
@@ -163,7 +163,7 @@ def share_of(case: Case, seed: int) -> float:
     hits = 0
     for _ in range(case.nights):
         found = evidence(case.make(rng), alpha=case.rule.alpha)
-        hits += judge({"metric": found}, case.rule)["metric"].verdict == case.verdict
+        hits += decide({"metric": found}, case.rule)["metric"].verdict == case.verdict
     return hits / case.nights
 
 
@@ -183,7 +183,7 @@ def nights_of(n: int, repeats: int, seed: int) -> tuple[float, float]:
         ever, rang = False, False
         for night in (rng.random((_YEAR, n)) < rate).astype(float):
             found = evidence(PairedRows(night, baseline))
-            ever = ever or judge({"metric": found}, STRICT)["metric"].verdict == "regressed"
+            ever = ever or decide({"metric": found}, STRICT)["metric"].verdict == "regressed"
             rang = rang or alarm(found, STRICT, year=2027, repeats=repeats).rings
         rings += rang
         regressed += ever

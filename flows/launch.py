@@ -126,10 +126,10 @@ def submit(
                 tell(note)
             # The worker of this folder loads code from the folder's own files, and no run names the bundle yet.
             is_here = options.text is None and api_url == running_url()
-            asked = for_any_folder(options, None if is_here else _stored(packed, places))
+            portable = for_any_folder(options, None if is_here else _stored(packed, places))
             if named_store is not None:
-                asked = asked.model_copy(update={"store": named_store})
-            _, parameters = parameters_of(asked, as_config=whole_on is not None)
+                portable = portable.model_copy(update={"store": named_store})
+            _, parameters = parameters_of(portable, as_config=whole_on is not None)
             run = client.create_flow_run_from_deployment(
                 deployment.id, name=options.run_id, parameters=parameters, idempotency_key=str(uuid4())
             )
@@ -228,19 +228,19 @@ def deploy(api_url: str, options: "DeployOptions", tell: Callable[[str], None]) 
     automations = lost_run_automations(options.lost_after_s)
     if night is not None and options.nightly is not None:
         text = options.nightly.read_text(encoding="utf-8")
-        deployments.append(nightly_deployment(night.asked, text, night.configs))
+        deployments.append(nightly_deployment(night.nightly, text, night.configs))
     try:
         with patient_client(api_url, tell) as client:
             if night is not None:
-                check_addresses(client, night.asked)
+                check_addresses(client, night.nightly)
                 if not options.dry_run:
                     night.put()
             done = deploy_all(client, deployments, options)
             if night is not None:
                 if not options.dry_run:
-                    there = client.read_deployment_by_name(f"nightly/{slug(night.asked.name)}")
+                    there = client.read_deployment_by_name(f"nightly/{slug(night.nightly.name)}")
                     night.keep(scrub(api_url), deployment_id=str(there.id), flow_id=str(there.flow_id))
-                automations |= night_automations(client, night.asked, dry_run=options.dry_run)
+                automations |= night_automations(client, night.nightly, dry_run=options.dry_run)
             done += ensure_automations(client, automations, dry_run=options.dry_run)
             if not options.dry_run:
                 resume_lost(client, is_local=options.working_dir is not None)
@@ -258,9 +258,9 @@ def _read_night(options: "DeployOptions", file: Path, api_url: str, tell: Callab
 
     store = options.store
     url = store_of_block(api_url, store) if store.startswith(BLOCK_PREFIX) else store
-    asked = Nightly.read(file)
-    check_schedule(asked.schedule)
-    night = nightly_files(asked, file.parent.absolute(), Locations.at(url), blocks_at(api_url))
+    nightly = Nightly.read(file)
+    check_schedule(nightly.schedule)
+    night = nightly_files(nightly, file.parent.absolute(), Locations.at(url), blocks_at(api_url))
     for note in night.lacks(options.pool if options.pool != POOL else None):
         tell(note)
     return night
@@ -290,7 +290,9 @@ def automations() -> list[dict[str, Any]]:
         from flows.automations import rendered
         from flows.lost_runs import lost_run_automations
 
-    return [rendered(one) for one in lost_run_automations(LOST_AFTER_S).values() if one is not None]
+    return [
+        rendered(automation) for automation in lost_run_automations(LOST_AFTER_S).values() if automation is not None
+    ]
 
 
 def _configure() -> None:

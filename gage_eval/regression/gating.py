@@ -9,7 +9,7 @@ from gage_eval.observability.events import GateDecided
 from gage_eval.regression.alarm import Alarm, alarm
 from gage_eval.regression.baselines import BaselineEntry, Baselines
 from gage_eval.regression.compare import ScoredTask, TaskComparison
-from gage_eval.regression.gate import GateRule, Judged, Verdict, judge, suite_verdict
+from gage_eval.regression.gate import GateRule, MetricVerdict, Verdict, decide, suite_verdict
 from gage_eval.runs.results.reading import RunReader
 
 
@@ -25,7 +25,7 @@ class GatedTask:
     """
 
     comparison: TaskComparison
-    judged: Judged
+    judged: MetricVerdict
     alarm: Alarm
     allowed: tuple[str, ...] = ()
 
@@ -52,22 +52,22 @@ class GatedTask:
 
     def as_record(self) -> dict[str, Any]:
         """For JSON."""
-        one, task = self.judged.evidence, self.comparison
-        known = one.difference is not None and one.test != "none"
+        numbers, task = self.judged.evidence, self.comparison
+        known = numbers.difference is not None and numbers.test != "none"
         return {
             "task_id": task.task_id,
             "metric": task.measure.name,
             "verdict": self.judged.verdict,
-            "baseline_score": one.baseline,
-            "current_score": one.current,
-            "delta": one.delta,
+            "baseline_score": numbers.baseline,
+            "current_score": numbers.current,
+            "delta": numbers.delta,
             "regressed": self.judged.verdict == "regressed",
             "details": {
-                "n": one.n,
-                "test": one.test,
-                "better_by": one.difference,
-                "low": one.low if known else None,
-                "high": one.high if known else None,
+                "n": numbers.n,
+                "test": numbers.test,
+                "better_by": numbers.difference,
+                "low": numbers.low if known else None,
+                "high": numbers.high if known else None,
                 "p_worse": self.judged.p_worse,
                 "p_better": self.judged.p_better,
                 "detectable_loss": self.judged.detectable,
@@ -199,20 +199,20 @@ def gate(
                 "no run can be worse. Name another metric with --metric."
             )
         comparison.check_comparable(allowed)
-    judged = judge(
-        {one.task_id: one.evidence(rule.alpha) for one in comparisons},
+    decisions = decide(
+        {comparison.task_id: comparison.evidence(rule.alpha) for comparison in comparisons},
         rule,
-        unpaired={one.task_id: one.pairing.unpaired_share for one in comparisons},
+        unpaired={comparison.task_id: comparison.pairing.unpaired_share for comparison in comparisons},
     )
     year = run.stored.record.created.year
     tasks = tuple(
         GatedTask(
-            one,
-            judged[one.task_id],
-            alarm(judged[one.task_id].evidence, rule, year=year, repeats=len(entry.runs)),
-            one.allowed_differences(allowed),
+            comparison,
+            decisions[comparison.task_id],
+            alarm(decisions[comparison.task_id].evidence, rule, year=year, repeats=len(entry.runs)),
+            comparison.allowed_differences(allowed),
         )
-        for one in comparisons
+        for comparison in comparisons
     )
     unwatched = tuple(name for name in run.task_ids if name not in entry.runs[0].tasks)
-    return Gated(run.run_id, entry, rule, suite_verdict(judged, unwatched), tasks, unwatched)
+    return Gated(run.run_id, entry, rule, suite_verdict(decisions, unwatched), tasks, unwatched)

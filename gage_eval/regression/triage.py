@@ -53,7 +53,7 @@ class TriagedTask:
 
     Attributes:
         gated: the verdict.
-        asked: how many of its worse samples were asked again.
+        retried: how many of its worse samples were asked again.
         again: their new answers against what the runs before predict of them; None if they could not be asked.
         outcome: what that says; None for fewer than 5 samples.
         problem: why they could not be asked again.
@@ -62,7 +62,7 @@ class TriagedTask:
     """
 
     gated: GatedTask
-    asked: int
+    retried: int
     again: Evidence | None
     outcome: Outcome | None
     problem: str | None
@@ -114,13 +114,13 @@ def triage(
     gated = gate(run, entry, rule)
     worse = [task for task in gated.tasks if task.judged.verdict == "regressed"]
     tasks = tuple(_task(run, task, rule, ask, repeats, most) for task in worse)
-    found: list[Difference] = []
+    differences: list[Difference] = []
     problem = None
     try:
-        found = _differences(RunReader.open(run.stored.folder.locations, entry.runs[0].run_id), run)
+        differences = _differences(RunReader.open(run.stored.folder.locations, entry.runs[0].run_id), run)
     except InputError as error:
         problem = str(error)
-    return Triage(gated, repeats, tasks, tuple(found), problem)
+    return Triage(gated, repeats, tasks, tuple(differences), problem)
 
 
 def _task(
@@ -140,7 +140,7 @@ def _task(
         again = _against_prediction(comparison, TaskComparison(now, comparison.baseline, comparison.measure.name))
     except GageError as error:
         problem = str(error)
-    losses = [one for one in comparison.slices if one.stands_out and one.difference < 0]
+    losses = [change for change in comparison.slices if change.stands_out and change.difference < 0]
     cards = _cards(comparison.baseline[0].reader, run.task(comparison.task_id), comparison.measure, ids[:_CARDS])
     outcome = _outcome(gated, again, rule)
     return TriagedTask(gated, len(ids), again, outcome, problem, tuple(losses[:_SLICES]), tuple(cards))
@@ -195,12 +195,12 @@ def _answer(task: TaskReader, measure: Measure, sample_id: str) -> ExplainedAnsw
 
 
 def _differences(before: RunReader, run: RunReader) -> list[Difference]:
-    found: dict[tuple[str, str], Difference] = {}
-    for _, one in run_differences(before, run):
-        if not one.path.endswith(_OF_EVERY_NIGHT):
-            found.setdefault((one.kind, one.path), one)
-    return sorted(found.values(), key=_likelihood)
+    by_place: dict[tuple[str, str], Difference] = {}
+    for _, difference in run_differences(before, run):
+        if not difference.path.endswith(_OF_EVERY_NIGHT):
+            by_place.setdefault((difference.kind, difference.path), difference)
+    return sorted(by_place.values(), key=_likelihood)
 
 
-def _likelihood(one: Difference) -> Any:
-    return _LIKELIEST.index(one.kind) if one.kind in _LIKELIEST else len(_LIKELIEST)
+def _likelihood(difference: Difference) -> Any:
+    return _LIKELIEST.index(difference.kind) if difference.kind in _LIKELIEST else len(_LIKELIEST)

@@ -21,7 +21,7 @@ def emitted(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, dict[str, Any]]]
 
 def tell(night: Night, folder: Path) -> None:
     for cell in night.cells:
-        nightly._tell(night.asked, cell, Locations.at(str(folder / "store")))
+        nightly._tell(night.nightly, cell, Locations.at(str(folder / "store")))
 
 
 @pytest.mark.parametrize(

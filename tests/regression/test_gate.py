@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from gage_eval.regression.alarm import alarm, promise
 from gage_eval.regression.evidence import Evidence, PairedRows, evidence
-from gage_eval.regression.gate import GateRule, judge, rows_needed, suite_verdict
+from gage_eval.regression.gate import GateRule, decide, rows_needed, suite_verdict
 
 
 def right_and_wrong(n: int, better: int, worse: int) -> Evidence:
@@ -19,7 +19,7 @@ def right_and_wrong(n: int, better: int, worse: int) -> Evidence:
 
 
 def verdict(one: Evidence, rule: GateRule | None = None) -> str:
-    return judge({"m": one}, rule)["m"].verdict
+    return decide({"m": one}, rule)["m"].verdict
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_a_verdict_needs_effect_and_confidence(n: int, better: int, worse: int, 
 
 
 def test_the_p_that_is_shown_is_that_of_the_claim() -> None:
-    gain, loss = (judge({"m": right_and_wrong(1000, *moved)})["m"] for moved in ((60, 10), (10, 60)))
+    gain, loss = (decide({"m": right_and_wrong(1000, *moved)})["m"] for moved in ((60, 10), (10, 60)))
     assert (gain.verdict, loss.verdict) == ("improved", "regressed")
     assert gain.p == loss.p < 0.001
 
@@ -68,7 +68,7 @@ def test_rows_needed_are_those_of_the_formula() -> None:
 
 def test_a_tenth_more_than_the_rows_needed_decide() -> None:
     few = right_and_wrong(100, 2, 3)
-    needed = judge({"m": few})["m"].rows_needed
+    needed = decide({"m": few})["m"].rows_needed
     assert needed is not None
     factor = -(-needed * 11 // 1000)
     assert verdict(right_and_wrong(100 * factor, 2 * factor, 3 * factor)) != "inconclusive"
@@ -78,7 +78,7 @@ def test_several_tasks_share_one_level() -> None:
     one = right_and_wrong(1000, 22, 45)
     assert verdict(one) == "regressed"
     many = {f"task {number}": right_and_wrong(1000, 10, 10) for number in range(30)}
-    judged = judge({**many, "worse": one})
+    judged = decide({**many, "worse": one})
     assert judged["worse"].p_worse > 0.05
     assert judged["worse"].verdict == "inconclusive"
 
@@ -86,19 +86,19 @@ def test_several_tasks_share_one_level() -> None:
 def test_a_suite_passes_only_where_every_bound_does() -> None:
     passed, unsure, worse = right_and_wrong(2000, 5, 5), right_and_wrong(60, 2, 2), right_and_wrong(1000, 0, 80)
     better = right_and_wrong(1000, 80, 0)
-    assert suite_verdict(judge({"a": passed, "b": passed})) == "passed"
-    assert suite_verdict(judge({"a": passed, "b": unsure})) == "inconclusive"
-    assert suite_verdict(judge({"a": passed, "b": worse, "c": unsure})) == "regressed"
-    assert suite_verdict(judge({"a": passed, "b": better})) == "improved"
-    assert suite_verdict(judge({"a": better, "b": unsure})) == "inconclusive"
+    assert suite_verdict(decide({"a": passed, "b": passed})) == "passed"
+    assert suite_verdict(decide({"a": passed, "b": unsure})) == "inconclusive"
+    assert suite_verdict(decide({"a": passed, "b": worse, "c": unsure})) == "regressed"
+    assert suite_verdict(decide({"a": passed, "b": better})) == "improved"
+    assert suite_verdict(decide({"a": better, "b": unsure})) == "inconclusive"
     assert suite_verdict({}) == "inconclusive"
 
 
 def test_a_suite_with_a_task_that_nothing_watches_is_at_best_inconclusive() -> None:
     passed, worse, better = right_and_wrong(2000, 5, 5), right_and_wrong(1000, 0, 80), right_and_wrong(1000, 80, 0)
-    assert suite_verdict(judge({"a": passed}), ["b"]) == "inconclusive"
-    assert suite_verdict(judge({"a": better}), ["b"]) == "inconclusive"
-    assert suite_verdict(judge({"a": worse}), ["b"]) == "regressed"
+    assert suite_verdict(decide({"a": passed}), ["b"]) == "inconclusive"
+    assert suite_verdict(decide({"a": better}), ["b"]) == "inconclusive"
+    assert suite_verdict(decide({"a": worse}), ["b"]) == "regressed"
 
 
 @pytest.mark.parametrize(("spread", "counts"), [(0.02, False), (0.2, True)])
@@ -127,10 +127,10 @@ def test_bounds_that_few_pairs_do_not_show_are_unknown() -> None:
 def test_equal_rows_claim_no_power() -> None:
     for rows in (np.ones(10), np.zeros(10), np.full(10, 0.3)):
         for current in (rows, rows - 0.1):
-            same = judge({"m": evidence(PairedRows(current, rows[None], binary=False))})["m"]
+            same = decide({"m": evidence(PairedRows(current, rows[None], binary=False))})["m"]
             assert same.detectable is None
-    assert judge({"m": right_and_wrong(10, 0, 0)})["m"].detectable is None
-    assert judge({"m": right_and_wrong(10, 0, 1)})["m"].detectable is not None
+    assert decide({"m": right_and_wrong(10, 0, 0)})["m"].detectable is None
+    assert decide({"m": right_and_wrong(10, 0, 1)})["m"].detectable is not None
 
 
 def test_the_bound_of_equal_rows_is_in_units_of_the_metric() -> None:
@@ -138,7 +138,7 @@ def test_the_bound_of_equal_rows_is_in_units_of_the_metric() -> None:
     share, rating = (evidence(PairedRows(rows, rows[None], width=width)) for width in (1, 9))
     assert rating.low == pytest.approx(9 * share.low)
     rule = GateRule(tolerance=0.1)
-    needed = judge({"m": rating}, rule)["m"].rows_needed
+    needed = decide({"m": rating}, rule)["m"].rows_needed
     assert verdict(rating, rule) == "inconclusive"
     assert needed is not None
     enough = np.full(needed, 7.0)
@@ -150,12 +150,12 @@ def test_the_bound_of_equal_rows_is_in_units_of_the_metric() -> None:
 
 def test_a_metric_with_many_unpaired_rows_is_inconclusive() -> None:
     one = right_and_wrong(1000, 0, 80)
-    assert judge({"m": one}, unpaired={"m": 0.01})["m"].verdict == "regressed"
-    open_ = judge({"m": one}, unpaired={"m": 0.011})["m"]
+    assert decide({"m": one}, unpaired={"m": 0.01})["m"].verdict == "regressed"
+    open_ = decide({"m": one}, unpaired={"m": 0.011})["m"]
     assert open_.verdict == "inconclusive"
     assert not open_.holds
     assert "scored in one run only" in open_.notes[0]
-    assert judge({"m": evidence(PairedRows(np.empty(0), np.empty((1, 0))))})["m"].verdict == "inconclusive"
+    assert decide({"m": evidence(PairedRows(np.empty(0), np.empty((1, 0))))})["m"].verdict == "inconclusive"
 
 
 def test_the_tolerance_mode_needs_no_test() -> None:
@@ -196,7 +196,7 @@ def test_rare_large_gains_among_small_losses_do_not_prove_a_loss() -> None:
 def test_rare_large_losses_among_small_gains_prove_no_gain_and_no_bound() -> None:
     differences = np.full(500, 0.03) + np.random.default_rng(1).normal(0, 0.001, 500)
     differences[0] = -0.9
-    judged = judge({"m": evidence(PairedRows(differences, np.zeros((1, 500))))})["m"]
+    judged = decide({"m": evidence(PairedRows(differences, np.zeros((1, 500))))})["m"]
     assert judged.verdict == "inconclusive"
     assert not judged.holds
 
@@ -209,8 +209,8 @@ def test_a_baseline_whose_repeats_move_widens_the_bound() -> None:
     alone = evidence(PairedRows(rows - 0.03, baseline.mean(axis=0)[None]))
     assert verdict(alone) == "regressed"
     assert verdict(shaken) == "inconclusive"
-    assert any("fewer than 3 repeats" in note for note in judge({"m": alone})["m"].notes)
-    assert judge({"m": shaken})["m"].notes == ()
+    assert any("fewer than 3 repeats" in note for note in decide({"m": alone})["m"].notes)
+    assert decide({"m": shaken})["m"].notes == ()
 
 
 def test_clusters_take_their_own_degrees_of_freedom() -> None:

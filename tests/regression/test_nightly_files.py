@@ -183,7 +183,7 @@ def test_gc_keeps_the_files_while_the_server_does_not_answer(deployed: NightlyFi
 def test_gc_keeps_the_files_of_a_deleted_deployment_for_a_run_that_may_be_resumed(
     deployed: NightlyFiles, tmp_path: Path
 ) -> None:
-    shaky = night_of(deployed.asked, tmp_path, FIRST, deployed.configs).cells[1].run
+    shaky = night_of(deployed.nightly, tmp_path, FIRST, deployed.configs).cells[1].run
     assert shaky is not None
     for status, left in (("interrupted", (1, 1)), ("completed", (0, 0))):
         folder = RunFolder.open(Locations.at(deployed.store), shaky.run_id)

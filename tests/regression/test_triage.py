@@ -58,7 +58,7 @@ def triaged(folder: Path, entry: BaselineEntry, then: Callable[[int], bool]) -> 
 def test_a_change_is_there_again(tmp_path: Path, entry: BaselineEntry) -> None:
     found = triaged(tmp_path, entry, lambda n: n >= RIGHT - LOST)
     (task,) = found.tasks
-    assert task.asked == LOST
+    assert task.retried == LOST
     assert task.outcome == "confirmed"
     assert task.again is not None
     assert (task.again.n, task.again.current) == (LOST, 0)
