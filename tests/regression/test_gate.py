@@ -18,8 +18,8 @@ def right_and_wrong(n: int, better: int, worse: int) -> Evidence:
     return evidence(PairedRows(current, baseline[None], binary=True))
 
 
-def verdict(one: Evidence, rule: GateRule | None = None) -> str:
-    return decide({"m": one}, rule)["m"].verdict
+def verdict(numbers: Evidence, rule: GateRule | None = None) -> str:
+    return decide({"m": numbers}, rule)["m"].verdict
 
 
 @pytest.mark.parametrize(
@@ -59,8 +59,8 @@ def test_less_is_better_where_the_metric_says_so() -> None:
 
 
 def test_rows_needed_are_those_of_the_formula() -> None:
-    one = Evidence(100, "t", difference=0.01, sd=0.4, stderr=0.04)
-    assert rows_needed(one, GateRule()) == pytest.approx((1.6448536 * 0.4 / 0.03) ** 2, abs=1)
+    better = Evidence(100, "t", difference=0.01, sd=0.4, stderr=0.04)
+    assert rows_needed(better, GateRule()) == pytest.approx((1.6448536 * 0.4 / 0.03) ** 2, abs=1)
     worse = Evidence(100, "t", difference=-0.05, sd=0.4, stderr=0.04)
     assert rows_needed(worse, GateRule()) == pytest.approx((1.6448536 * 0.4 / 0.05) ** 2, abs=1)
     assert rows_needed(Evidence(100, "t", difference=0.0, sd=0.4, stderr=0.04), GateRule(tolerance=0)) is None
@@ -75,12 +75,12 @@ def test_a_tenth_more_than_the_rows_needed_decide() -> None:
 
 
 def test_several_tasks_share_one_level() -> None:
-    one = right_and_wrong(1000, 22, 45)
-    assert verdict(one) == "regressed"
+    worse = right_and_wrong(1000, 22, 45)
+    assert verdict(worse) == "regressed"
     many = {f"task {number}": right_and_wrong(1000, 10, 10) for number in range(30)}
-    judged = decide({**many, "worse": one})
-    assert judged["worse"].p_worse > 0.05
-    assert judged["worse"].verdict == "inconclusive"
+    verdicts = decide({**many, "worse": worse})
+    assert verdicts["worse"].p_worse > 0.05
+    assert verdicts["worse"].verdict == "inconclusive"
 
 
 def test_a_suite_passes_only_where_every_bound_does() -> None:
@@ -105,21 +105,21 @@ def test_a_suite_with_a_task_that_nothing_watches_is_at_best_inconclusive() -> N
 def test_noise_between_runs_counts_only_where_its_own_test_finds_it(spread: float, counts: bool) -> None:
     rng = np.random.default_rng(2)
     baseline = rng.random((3, 200)) + spread * np.array([[-1], [0], [1]])
-    one = evidence(PairedRows(rng.random(200), baseline))
-    assert one.noise is not None
-    assert one.noise.variance > 0
-    assert (one.noise.p < 0.25) == counts
-    assert one.sd is not None
-    assert one.stderr is not None
-    assert (one.stderr > one.sd / 200**0.5 * 1.01) == counts
+    numbers = evidence(PairedRows(rng.random(200), baseline))
+    assert numbers.noise is not None
+    assert numbers.noise.variance > 0
+    assert (numbers.noise.p < 0.25) == counts
+    assert numbers.sd is not None
+    assert numbers.stderr is not None
+    assert (numbers.stderr > numbers.sd / 200**0.5 * 1.01) == counts
 
 
 def test_bounds_that_few_pairs_do_not_show_are_unknown() -> None:
     values = np.array([0.1, 0.4, 0.2, 0.9, 0.3])
     for n, known in ((4, False), (5, True)):
-        one = evidence(PairedRows(values[:n], 1 - values[None, :n]))
-        assert (one.bounds is not None) == known
-        assert one.low > -np.inf
+        numbers = evidence(PairedRows(values[:n], 1 - values[None, :n]))
+        assert (numbers.bounds is not None) == known
+        assert numbers.low > -np.inf
     # Tango's interval is one of few pairs, too.
     assert right_and_wrong(3, 1, 1).bounds is not None
 
@@ -149,9 +149,9 @@ def test_the_bound_of_equal_rows_is_in_units_of_the_metric() -> None:
 
 
 def test_a_metric_with_many_unpaired_rows_is_inconclusive() -> None:
-    one = right_and_wrong(1000, 0, 80)
-    assert decide({"m": one}, unpaired={"m": 0.01})["m"].verdict == "regressed"
-    open_ = decide({"m": one}, unpaired={"m": 0.011})["m"]
+    worse = right_and_wrong(1000, 0, 80)
+    assert decide({"m": worse}, unpaired={"m": 0.01})["m"].verdict == "regressed"
+    open_ = decide({"m": worse}, unpaired={"m": 0.011})["m"]
     assert open_.verdict == "inconclusive"
     assert not open_.holds
     assert "scored in one run only" in open_.notes[0]
@@ -187,18 +187,18 @@ def test_a_loss_as_large_as_the_tolerance_is_none_in_either_mode() -> None:
 def test_rare_large_gains_among_small_losses_do_not_prove_a_loss() -> None:
     differences = np.full(500, -0.03) + np.random.default_rng(1).normal(0, 0.001, 500)
     differences[0] = 0.9
-    one = evidence(PairedRows(differences, np.zeros((1, 500))))
-    assert one.too_skewed == "worse"
-    assert one.p_worse < 0.001
-    assert verdict(one, GateRule(tolerance=0)) == "inconclusive"
+    numbers = evidence(PairedRows(differences, np.zeros((1, 500))))
+    assert numbers.too_skewed == "worse"
+    assert numbers.p_worse < 0.001
+    assert verdict(numbers, GateRule(tolerance=0)) == "inconclusive"
 
 
 def test_rare_large_losses_among_small_gains_prove_no_gain_and_no_bound() -> None:
     differences = np.full(500, 0.03) + np.random.default_rng(1).normal(0, 0.001, 500)
     differences[0] = -0.9
-    judged = decide({"m": evidence(PairedRows(differences, np.zeros((1, 500))))})["m"]
-    assert judged.verdict == "inconclusive"
-    assert not judged.holds
+    decision = decide({"m": evidence(PairedRows(differences, np.zeros((1, 500))))})["m"]
+    assert decision.verdict == "inconclusive"
+    assert not decision.holds
 
 
 def test_a_baseline_whose_repeats_move_widens_the_bound() -> None:
