@@ -49,8 +49,8 @@ def show_outcomes(
         found = list(explained(task, where, limit=limit))
         print(clean(_heading(task.task_id, counts, where, outcomes)))
         _print(found)
-        if counts.found > len(found):
-            print(f"{len(found):,} of {counts.found:,} shown; more with -n {counts.found}")
+        if counts.matching > len(found):
+            print(f"{len(found):,} of {counts.matching:,} shown; more with -n {counts.matching}")
         first = first or next((one.row.sample_id for one in found), None)
     if json:
         print_json(records)
@@ -73,7 +73,7 @@ def _heading(task_id: str, counts: "Tally", where: "RowFilter", outcomes: Sequen
     if where.measure is not None and "wrong" in outcomes:
         what += f" by {where.measure.name}"
     among = [f"{count:,} {name}" for name, count in counts.among.items() if list(outcomes) != [name]]
-    return f"{task_id} · {counts.found:,} of {counted(counts.answers, 'answer')} {what}" + (
+    return f"{task_id} · {counts.matching:,} of {counted(counts.answers, 'answer')} {what}" + (
         f" ({', '.join(among)})" if among else ""
     )
 

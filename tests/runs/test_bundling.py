@@ -14,7 +14,7 @@ import yaml
 
 from gage_eval.base.errors import ConfigError, InputError
 from gage_eval.runs import RunOptions, run_inline
-from gage_eval.runs.bundling import Packed, lacks, pack
+from gage_eval.runs.bundling import RunFiles, lacks, pack
 from gage_eval.runs.maintenance import collect_garbage
 from gage_eval.runs.options import BUNDLE_PREFIX, Locations
 from gage_eval.runs.record import FlowRunRecord
@@ -67,7 +67,7 @@ def options(project: Path, **given: Any) -> RunOptions:
     return RunOptions(config=str(project / "run.yaml"), store=str(project.parent / "store"), **given)
 
 
-def packed(project: Path, **given: Any) -> Packed:
+def packed(project: Path, **given: Any) -> RunFiles:
     found = pack(options(project, **given), None)
     assert found is not None
     return found

@@ -14,7 +14,7 @@ from gage_eval.runs.folder import list_runs
 from gage_eval.runs.gc_roots import find_roots
 from gage_eval.runs.options import Locations
 from gage_eval.runs.record import RescoredRecord
-from gage_eval.runs.rescore import Rescored, rescore
+from gage_eval.runs.rescore import RescoredRun, rescore
 from gage_eval.runs.results.stored import StoredRun
 from gage_eval.runs.resume import resumed
 from gage_eval.store import Store
@@ -31,12 +31,12 @@ def run(here: Path, run_id: str = "first", **changes: Any) -> RunOutcome:
     return run_inline(RunOptions(config="mine.yaml", store="store", run_id=run_id))
 
 
-def again(*metrics: Any, run_id: str = "first", **options: Any) -> Rescored:
+def again(*metrics: Any, run_id: str = "first", **options: Any) -> RescoredRun:
     stored = StoredRun.open(Locations.at("store"), run_id)
     return rescore(stored, Store.open("store"), [metric_spec(metric) for metric in metrics], **options)
 
 
-def values(found: Rescored) -> dict[str, float | None]:
+def values(found: RescoredRun) -> dict[str, float | None]:
     return {f"{one.task_id}/{one.metric_id}": one.value for one in found.summary.metrics}
 
 

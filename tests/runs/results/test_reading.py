@@ -63,7 +63,7 @@ def test_replicates_of_a_sample_stand_in_one_row_and_are_told_apart(here: Path) 
     assert [one["replicate"] for one in row.responses] == [0, 1]
     assert [one["replicate"] for one in row.scores["exact_match"]] == [0, 1]
     wrong = RowFilter(outcomes=frozenset({"wrong"}), measure=task.measure())
-    assert (task.count(wrong), tally(task, wrong).found) == (ROWS - 1, 2 * (ROWS - 1))
+    assert (task.count(wrong), tally(task, wrong).matching) == (ROWS - 1, 2 * (ROWS - 1))
     assert [(one.row.sample_id, one.replicate) for one in explained(task, wrong, limit=3)] == [
         ("s0", 0), ("s0", 1), ("s2", 0),
     ]  # fmt: skip
@@ -120,7 +120,7 @@ def test_a_page_of_a_large_run_reads_one_part_and_a_filter_only_its_columns(
     assert [row.sample_id for row in task.rows(start=9_000, limit=2)] == ["s9000", "s9001"]
     assert {part for _, part, _ in reads()} == {task.parts[-1]}
     wrong = RowFilter(outcomes=frozenset({"wrong"}), measure=task.measure())
-    assert (task.count(wrong), tally(task, wrong).found) == (MANY - 1, MANY - 1)
+    assert (task.count(wrong), tally(task, wrong).matching) == (MANY - 1, MANY - 1)
     assert all(columns is not None and set(columns) <= LIGHT for _, _, columns in reads())
     first = next(task.rows(wrong, start=MANY - 2, limit=1))
     assert first.sample_id == f"s{MANY - 1}"
