@@ -22,7 +22,7 @@ from gage_eval.observability.observer import Observer
 from gage_eval.regression.nightly import Nightly
 from gage_eval.regression.nightly_files import NightlyFiles, nightly_files
 from gage_eval.runs import RunOptions, RunOutcome
-from gage_eval.runs.bundling import Packed, Submitted, lacks, pack
+from gage_eval.runs.bundling import RunFiles, Submission, lacks, pack
 from gage_eval.runs.deployed import DeploymentRecord
 from gage_eval.runs.folder import has_run
 from gage_eval.runs.names import new_name, slug
@@ -86,7 +86,7 @@ def launch(
 
 def submit(
     options: RunOptions, api_url: str, *, named_store: str | None = None, tell: Callable[[str], None]
-) -> Submitted:
+) -> Submission:
     """Have a worker carry out a run. The config, its plug-ins and small data go into the store.
 
     A run with a work pool is carried out there as a whole, next to the engine that it starts.
@@ -133,7 +133,7 @@ def submit(
             run = client.create_flow_run_from_deployment(
                 deployment.id, name=options.run_id, parameters=parameters, idempotency_key=str(uuid4())
             )
-            return Submitted(run.name, pool, url_for("flow-run", obj_id=run.id))
+            return Submission(run.name, pool, url_for("flow-run", obj_id=run.id))
     except GageError:
         raise
     except Exception as problem:
@@ -380,7 +380,7 @@ def _warn(observers: Sequence[Observer], text: str) -> None:
         observer.tell(RunWarning(text))
 
 
-def _stored(packed: Packed | None, places: Locations) -> str | None:
+def _stored(packed: RunFiles | None, places: Locations) -> str | None:
     """The bundle of a run's files in the store; None for a run without files, or one that cannot travel."""
     return None if packed is None else packed.put(Store.open(places.store))
 

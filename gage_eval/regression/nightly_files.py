@@ -11,7 +11,7 @@ from pathlib import Path
 from gage_eval.base.errors import InputError
 from gage_eval.models.backends.base import Blocks
 from gage_eval.regression.nightly import Nightly
-from gage_eval.runs.bundling import Packed, lacks, pack_together
+from gage_eval.runs.bundling import RunFiles, lacks, pack_together
 from gage_eval.runs.deployed import DeploymentRecord, record_deployment
 from gage_eval.runs.names import slug
 from gage_eval.runs.options import BUNDLE_PREFIX, Locations
@@ -32,7 +32,7 @@ class NightlyFiles:
     nightly: Nightly
     folder: Path
     store: str
-    packed: Mapping[str, Packed]
+    packed: Mapping[str, RunFiles]
 
     @property
     def configs(self) -> dict[str, str]:
