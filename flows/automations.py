@@ -6,12 +6,12 @@ from typing import Any
 from prefect.client.orchestration import SyncPrefectClient
 from prefect.events.schemas.automations import AutomationCore
 
-from gage_eval.local.deployments import AUTOMATION, Deployed
+from gage_eval.local.deployments import AUTOMATION, DeploymentChange
 
 
 def ensure_automations(
     client: SyncPrefectClient, wanted: Mapping[str, AutomationCore | None], *, dry_run: bool
-) -> list[Deployed]:
+) -> list[DeploymentChange]:
     """Create or update automations. One that was switched off in the UI stays off.
 
     Args:
@@ -37,21 +37,21 @@ def rendered(automation: AutomationCore) -> dict[str, Any]:
     return values
 
 
-def _ensure(client: SyncPrefectClient, name: str, wanted: AutomationCore | None, *, dry_run: bool) -> Deployed:
+def _ensure(client: SyncPrefectClient, name: str, wanted: AutomationCore | None, *, dry_run: bool) -> DeploymentChange:
     existing = client.read_automations_by_name(name)
     if not existing:
         if wanted is not None and not dry_run:
             client.create_automation(wanted)
-        return Deployed(name, AUTOMATION, "created")
+        return DeploymentChange(name, AUTOMATION, "created")
     there, *twice = existing
     for automation in twice if not dry_run else ():
         # `prefect automation create` makes another one each time.
         client.delete_automation(automation.id)
     if wanted is not None and _fields(there) == _fields(wanted):
-        return Deployed(name, AUTOMATION, "unchanged")
+        return DeploymentChange(name, AUTOMATION, "unchanged")
     if wanted is not None and not dry_run:
         client.update_automation(there.id, wanted.model_copy(update={"enabled": there.enabled}))
-    return Deployed(name, AUTOMATION, "updated")
+    return DeploymentChange(name, AUTOMATION, "updated")
 
 
 def _fields(automation: AutomationCore) -> dict[str, object]:

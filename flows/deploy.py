@@ -25,7 +25,7 @@ from flows.serving import device_ids
 from gage_eval import __version__
 from gage_eval.base.canonical import canonical_json
 from gage_eval.base.errors import InputError
-from gage_eval.local.deployments import POOL, STORE_VARIABLE, Deployed, Deployment, DeployOptions
+from gage_eval.local.deployments import POOL, STORE_VARIABLE, Deployment, DeploymentChange, DeployOptions
 from gage_eval.regression.nightly import Nightly, Schedule
 from gage_eval.runs.names import slug
 
@@ -54,7 +54,9 @@ def nightly_deployment(nightly: Nightly, text: str, configs: Mapping[str, str]) 
     )
 
 
-def deploy_all(client: SyncPrefectClient, deployments: Sequence[Deployment], options: DeployOptions) -> list[Deployed]:
+def deploy_all(
+    client: SyncPrefectClient, deployments: Sequence[Deployment], options: DeployOptions
+) -> list[DeploymentChange]:
     """Create or update the deployments at a server.
 
     Args:
@@ -140,13 +142,13 @@ def _process_template(working_dir: str | None) -> dict[str, Any]:
 
 def _deploy(
     client: SyncPrefectClient, deployment: Deployment, pool: str, parameters: Mapping[str, Any], *, dry_run: bool
-) -> Deployed:
+) -> DeploymentChange:
     flow: Flow[..., Any] = import_object(deployment.entrypoint)
     name = f"{flow.name}/{deployment.name}"
     wanted = _fields(flow, deployment, pool, parameters)
     there = _read(client, name)
     if there is not None and _same(there, deployment, wanted):
-        return Deployed(name, pool, "unchanged")
+        return DeploymentChange(name, pool, "unchanged")
     if not dry_run:
         # A deployment of that name is replaced.
         client.create_deployment(
@@ -157,7 +159,7 @@ def _deploy(
             schedules=_schedules(deployment, there),
             **wanted,
         )
-    return Deployed(name, pool, "created" if there is None else "updated")
+    return DeploymentChange(name, pool, "created" if there is None else "updated")
 
 
 def _read(client: SyncPrefectClient, name: str) -> DeploymentResponse | None:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from prefect.client.schemas.objects import FlowRun
 
     from flows.own import OwnRun
-    from gage_eval.local.deployments import Deployed, DeployOptions
+    from gage_eval.local.deployments import DeploymentChange, DeployOptions
 
 _NAME_TRIES = 20
 
@@ -197,7 +197,7 @@ def settle(api_url: str, runs: Iterable[StoredRun]) -> None:
     settle_at(api_url, runs)
 
 
-def deploy(api_url: str, options: "DeployOptions", tell: Callable[[str], None]) -> "list[Deployed]":
+def deploy(api_url: str, options: "DeployOptions", tell: Callable[[str], None]) -> "list[DeploymentChange]":
     """Bring all deployments to the server of an API. Those that are the same already stay untouched.
 
     Runs that were lost while the server was away are resumed.

@@ -178,7 +178,7 @@ class Run:
         Raises:
             InputError: no such task, or standardize has not finished.
         """
-        return [one for task in self.reader.tasks(task_id) for one in rejects_of(task)]
+        return [reject for task in self.reader.tasks(task_id) for reject in rejects_of(task)]
 
     def responses(self, task_id: str | None = None) -> pa.Table:
         """The responses of a task, one row per sample and replicate; the task's id may be left out when there is one.
@@ -286,11 +286,11 @@ def compare(
     from gage_eval.regression.compare import compare as compared
 
     a, b = (
-        one if isinstance(one, Run) else open_run(one, store=store, output_dir=output_dir)
-        for one in (baseline, current)
+        side if isinstance(side, Run) else open_run(side, store=store, output_dir=output_dir)
+        for side in (baseline, current)
     )
-    found = compared(a.reader, b.reader, metric=metric, allowed=allow_different)
-    return pd.DataFrame([one.as_record() for one in found])
+    comparisons = compared(a.reader, b.reader, metric=metric, allowed=allow_different)
+    return pd.DataFrame([comparison.as_record() for comparison in comparisons])
 
 
 def _source(config: str | Path | Mapping[str, Any]) -> dict[str, str]:

@@ -98,7 +98,7 @@ class DeployOptions:
 
 
 @dataclass(frozen=True)
-class Deployed:
+class DeploymentChange:
     """What was done with a deployment.
 
     Attributes:

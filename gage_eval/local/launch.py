@@ -19,7 +19,7 @@ from gage_eval.local import server
 
 if TYPE_CHECKING:
     from gage_eval.engine.host import EngineHost
-    from gage_eval.local.deployments import Deployed
+    from gage_eval.local.deployments import DeploymentChange
     from gage_eval.models.backends.base import Blocks
     from gage_eval.runs import RunOptions, RunOutcome
     from gage_eval.runs.bundling import Submission
@@ -153,7 +153,7 @@ def deploy(
     lost_after_s: int = LOST_AFTER_S,
     dry_run: bool = False,
     tell: Callable[[str], None] = lambda note: None,
-) -> "list[Deployed]":
+) -> "list[DeploymentChange]":
     """Bring the deployments of all flows to an API. What is there already stays untouched.
 
     Args:

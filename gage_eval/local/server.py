@@ -37,7 +37,7 @@ _QUERY_S = 2
 _READY = "started!"
 
 
-class Running(Server):
+class PrefectServer(Server):
     """A local Prefect server."""
 
     @property
@@ -46,7 +46,7 @@ class Running(Server):
         return f"{self.url}/api"
 
 
-SERVER = Service("the Prefect server", "server", Running, 240.0)
+SERVER = Service("the Prefect server", "server", PrefectServer, 240.0)
 # Its record has the port of the server that it asks for runs.
 WORKER = Service("the worker", "worker", Server, 120.0)
 
@@ -72,7 +72,7 @@ def one_at_a_time(home: Path = HOME, port: int | None = None) -> Iterator[None]:
         yield
 
 
-def start(home: Path = HOME, port: int | None = None) -> tuple[Running, bool]:
+def start(home: Path = HOME, port: int | None = None) -> tuple[PrefectServer, bool]:
     """Start the server of this folder and wait until it answers.
 
     Args:
@@ -100,7 +100,7 @@ def start(home: Path = HOME, port: int | None = None) -> tuple[Running, bool]:
     return SERVER.start(home, command, _environment(home, port), lambda: answers(health), port=port), True
 
 
-def start_worker(running: Running, pool: str, home: Path = HOME) -> bool:
+def start_worker(running: PrefectServer, pool: str, home: Path = HOME) -> bool:
     """Start the worker of this folder's server and wait until it looks for runs. False: it was running.
 
     A worker that asks another port is stopped: the server was started again on a new one.
@@ -151,7 +151,7 @@ def stop(home: Path = HOME) -> bool:
     return SERVER.stop(home)
 
 
-def find(home: Path = HOME) -> Running | None:
+def find(home: Path = HOME) -> PrefectServer | None:
     """The running server of this folder."""
     return SERVER.find(home)
 

@@ -68,11 +68,11 @@ def start(home: Path, port: int | None = None) -> tuple[Viewer, bool]:
     locations = Locations.at()
     # The viewer only reads. Before the first run of a folder there is no store yet.
     Store.open(locations.store)
-    given = load_settings().viewer_token
+    configured_token = load_settings().viewer_token
     # Without -P a module of the folder could take the place of one that the viewer imports.
     command = [sys.executable, "-P", "-m", "gage_eval", "view", "--no-open", "--port", str(port)]
-    environment = {**os.environ, _TOKEN: given or _kept_token(home)}
-    values = {"port": port, "runs": _absolute(locations.runs), "own_token": not given}
+    environment = {**os.environ, _TOKEN: configured_token or _kept_token(home)}
+    values = {"port": port, "runs": _absolute(locations.runs), "own_token": not configured_token}
     health = f"http://{LOOPBACK}:{port}/ok"
     return VIEWER.start(home, command, environment, lambda: answers(health), **values), True
 

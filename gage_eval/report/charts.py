@@ -71,26 +71,26 @@ def strip(shares: Sequence[tuple[str, str, float]], *, width: int = 300, height:
 
 def bars(bins: Sequence[Bin], *, means: bool = False) -> Svg:
     """A column per bin: how many answers it holds, or with ``means`` their mean score on 0..1."""
-    heights = [(one.mean or 0.0) if means else float(one.count) for one in bins]
+    heights = [(bar.mean or 0.0) if means else float(bar.count) for bar in bins]
     top = 1.0 if means else max(heights, default=0.0)
     if top <= 0 or any(not 0 <= height <= top for height in heights):
         return Svg()
     step, tall = 46, 96
     columns = []
-    for at, (one, height) in enumerate(zip(bins, heights, strict=True)):
-        tip = f"{one.label}: {one.count:,} answers" + ("" if one.mean is None else f", mean {format_value(one.mean)}")
-        shown = ("–" if one.mean is None else f"{one.mean:.2f}") if means else _short(one.count)
-        size = max(tall * height / top, 1.0) if one.count else 0.0
+    for at, (bar, height) in enumerate(zip(bins, heights, strict=True)):
+        tip = f"{bar.label}: {bar.count:,} answers" + ("" if bar.mean is None else f", mean {format_value(bar.mean)}")
+        shown = ("–" if bar.mean is None else f"{bar.mean:.2f}") if means else _short(bar.count)
+        size = max(tall * height / top, 1.0) if bar.count else 0.0
         x = at * step
         columns.append(
             f'<g><title>{escape(tip)}</title><rect class="column" x="{x + 5}" y="{tall + 14 - size:.1f}" '
             f'width="{step - 10}" height="{size:.1f}" rx="2"/>'
             f'<text x="{x + step / 2:.0f}" y="{tall + 9 - size:.1f}">{escape(shown)}</text>'
-            f'<text class="axis" x="{x + step / 2:.0f}" y="{tall + 28}">{escape(one.label)}</text></g>'
+            f'<text class="axis" x="{x + step / 2:.0f}" y="{tall + 28}">{escape(bar.label)}</text></g>'
         )
     width = step * len(bins)
     what = "mean score" if means else "answers"
-    label = escape("; ".join(f"{one.label}: {_said(one, means=means)}" for one in bins))
+    label = escape("; ".join(f"{bar.label}: {_said(bar, means=means)}" for bar in bins))
     return Svg(
         f'<svg class="columns" viewBox="0 0 {width} {tall + 34}" width="{width}" role="img" '
         f'aria-label="{what} by bin: {label}">'
@@ -98,8 +98,8 @@ def bars(bins: Sequence[Bin], *, means: bool = False) -> Svg:
     )
 
 
-def _said(one: Bin, *, means: bool) -> str:
-    return format_value(one.mean) if means else f"{one.count:,}"
+def _said(bar: Bin, *, means: bool) -> str:
+    return format_value(bar.mean) if means else f"{bar.count:,}"
 
 
 def _short(count: int) -> str:

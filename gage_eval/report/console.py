@@ -140,11 +140,11 @@ def slice_lines(summary: Summary) -> list[str]:
 
 
 def _ends_of(slices: Sequence[MetricSummary]) -> str:
-    def value(one: MetricSummary) -> float:
-        return one.value or 0.0
+    def value(metric: MetricSummary) -> float:
+        return metric.value or 0.0
 
-    lowest = min(slices, key=lambda one: value(one) if one.ci_high is None else one.ci_high)
-    highest = max(slices, key=lambda one: value(one) if one.ci_low is None else one.ci_low)
+    lowest = min(slices, key=lambda metric: value(metric) if metric.ci_high is None else metric.ci_high)
+    highest = max(slices, key=lambda metric: value(metric) if metric.ci_low is None else metric.ci_low)
     if value(lowest) >= value(highest):
         lowest, highest = min(slices, key=value), max(slices, key=value)
     if value(lowest) == value(highest):
@@ -195,10 +195,10 @@ def print_scores(
 
 def _with_changes(summary: Summary, changes: Sequence[Change]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     """The columns and rows of the score table, with a column for each baseline."""
-    found = {(one.baseline, one.task_id, one.metric): one.text for one in changes}
-    baselines = tuple(dict.fromkeys(one.baseline for one in changes))
+    texts = {(change.baseline, change.task_id, change.metric): change.text for change in changes}
+    baselines = tuple(dict.fromkeys(change.baseline for change in changes))
     rows = [
-        (*row, *(found.get((baseline, metric.task_id, metric.name), "") for baseline in baselines))
+        (*row, *(texts.get((baseline, metric.task_id, metric.name), "") for baseline in baselines))
         for row, metric in zip(score_rows(summary), summary.metrics, strict=True)
     ]
     return (*COLUMNS, *(f"{_VERSUS}{clean(baseline)}" for baseline in baselines)), rows
@@ -208,9 +208,9 @@ def _changes_outside(summary: Summary, changes: Sequence[Change]) -> list[str]:
     """The changes of numbers that are not in the table, such as the mean where the table has a median."""
     shown = {(metric.task_id, metric.name) for metric in summary.metrics}
     return [
-        clean(f"{_VERSUS}{one.baseline}  {one.task_id}  {one.metric}  {one.text}")
-        for one in changes
-        if (one.task_id, one.metric) not in shown
+        clean(f"{_VERSUS}{change.baseline}  {change.task_id}  {change.metric}  {change.text}")
+        for change in changes
+        if (change.task_id, change.metric) not in shown
     ]
 
 

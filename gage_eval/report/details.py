@@ -61,7 +61,7 @@ class TaskDetails:
 
     def count(self, kind: Kind) -> int:
         """How many answers are of a kind."""
-        return next((one.count for one in self.kinds if one.kind == kind), 0)
+        return next((group.count for group in self.kinds if group.kind == kind), 0)
 
 
 @dataclass(frozen=True)

@@ -48,12 +48,12 @@ def group_summaries(groups: Sequence[Group], tasks: Sequence[TaskSummary]) -> li
         names, has no score: they would be those of another group.
     """
     by_id = {task.task_id: task for task in tasks}
-    found = []
+    summaries = []
     for group in groups:
         if not by_id.keys() >= set(group.tasks):
             continue
         members = _members(group, [by_id[name] for name in group.tasks])
-        found.append(
+        summaries.append(
             GroupSummary(
                 group_id=group.group_id,
                 description=group.description,
@@ -63,7 +63,7 @@ def group_summaries(groups: Sequence[Group], tasks: Sequence[TaskSummary]) -> li
                 metrics=list(_metrics(members, group.metrics)),
             )
         )
-    return found
+    return summaries
 
 
 def _members(group: Group, tasks: Sequence[TaskSummary]) -> list[list[MetricSummary]]:
@@ -81,14 +81,14 @@ def _members(group: Group, tasks: Sequence[TaskSummary]) -> list[list[MetricSumm
 
 
 def _metrics(members: Sequence[Sequence[MetricSummary]], wanted: Sequence[str]) -> Iterator[GroupMetric]:
-    found = [{metric.key: metric for metric in metrics} for metrics in members]
-    for number, first in next((metrics for metrics in found if metrics), {}).items():
+    by_key = [{metric.key: metric for metric in metrics} for metrics in members]
+    for number, first in next((metrics for metrics in by_key if metrics), {}).items():
         if (wanted and first.metric_id not in wanted) or not _is_pooled(first.aggregation):
             continue
-        of_members = [metrics[number] for metrics in found if number in metrics]
+        of_members = [metrics[number] for metrics in by_key if number in metrics]
         # A slice without rows has no numbers at all: the group's score is then unknown.
         whole = len(of_members) == len(members)
-        if whole or not all(found):
+        if whole or not all(by_key):
             yield GroupMetric(
                 metric_id=first.metric_id,
                 filter=first.filter,
@@ -134,9 +134,9 @@ def _score(
     weights: Sequence[float],
 ) -> GroupScore:
     """A group's score with its interval: from Wilson's of its members where all have that, else Student's."""
-    ends = [Interval(*one.ends) for one in metrics if one.interval == "wilson" and one.ends is not None]
+    ends = [Interval(*metric.ends) for metric in metrics if metric.interval == "wilson" and metric.ends is not None]
     if value is not None and weights and len(ends) == len(metrics):
-        low, high = mover_interval(weights, [one.value or 0.0 for one in metrics], ends)
+        low, high = mover_interval(weights, [metric.value or 0.0 for metric in metrics], ends)
         return GroupScore(value=value, stderr=stderr, ci_low=max(0.0, low), ci_high=min(1.0, high))
     like = metrics[0]
     if value is None or stderr is None or freedom is None:

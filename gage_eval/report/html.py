@@ -73,7 +73,7 @@ class _Page:
         self._summary, self._details = summary, details
         self._environment = _environment()
         self._pieces: Any = self._environment.get_template("pieces.html").module
-        self._compared = {one.task_id: one for one in details.comparison.tasks} if details.comparison else {}
+        self._compared = {task.task_id: task for task in details.comparison.tasks} if details.comparison else {}
 
     def text(self) -> str:
         summary, details = self._summary, self._details
@@ -114,13 +114,13 @@ class _Page:
     def _compared_tasks(self, compared: Sequence[ComparedTask]) -> Pieces:
         """What moved in each task, with its trend. Those that regressed get the room for trends first."""
         room, trends = float(_TRENDS), dict[str, Svg]()
-        for one in sorted(compared, key=lambda task: task.verdict != "regressed"):
-            trends[one.task_id] = _trend(one)
-            if (size := len(trends[one.task_id].encode())) > room:
-                trends[one.task_id] = Svg()
+        for task in sorted(compared, key=lambda task: task.verdict != "regressed"):
+            trends[task.task_id] = _trend(task)
+            if (size := len(trends[task.task_id].encode())) > room:
+                trends[task.task_id] = Svg()
             else:
                 room -= size
-        items = [(one, trends[one.task_id]) for one in compared]
+        items = [(task, trends[task.task_id]) for task in compared]
         return _fitting(self._pieces.compared_task, items, _COMPARED / 2 + _TRENDS - room, "tasks")
 
     def _facts(self) -> str:
@@ -137,7 +137,7 @@ class _Page:
 
     def _chips(self) -> Sequence[tuple[str, str]]:
         """The verdicts, then the largest shares of failures."""
-        verdicts = [one.verdict for one in self._compared.values() if one.verdict]
+        verdicts = [task.verdict for task in self._compared.values() if task.verdict]
         chips = [
             (VERDICT_TONES.get(word, "plain"), f"{verdicts.count(word)} {word}") for word in dict.fromkeys(verdicts)
         ]
@@ -153,7 +153,7 @@ class _Page:
                     for name in ("error", "unparsed", "truncated", "refused")
                     if metric.all_rows and (count := getattr(metric, name))
                 ]
-        return chips + [("warn", text) for _, text in sorted(shares, key=lambda one: -one[0])[:4]]
+        return chips + [("warn", text) for _, text in sorted(shares, key=lambda share: -share[0])[:4]]
 
     def _legend(self) -> str:
         note = arrow_note(self._summary)
@@ -219,24 +219,26 @@ class _Page:
     def _samples(self, details: TaskDetails | None, number: int, room: float) -> tuple[Svg, str]:
         """Sample cards: one of each kind in turn while they fit."""
         kinds = details.kinds if details else ()
-        cards: dict[str, list[str]] = {one.kind: [] for one in kinds}
+        cards: dict[str, list[str]] = {group.kind: [] for group in kinds}
         room -= 400 * len(kinds)
-        wanted = [(one, place) for place in range(max((len(one.cards) for one in kinds), default=0)) for one in kinds]
+        wanted = [
+            (group, place) for place in range(max((len(group.cards) for group in kinds), default=0)) for group in kinds
+        ]
         left_out = 0
-        for one, place in wanted:
-            if place < len(one.cards):
-                card = self._pieces.card(one.cards[place].trimmed(), KINDS)
+        for group, place in wanted:
+            if place < len(group.cards):
+                card = self._pieces.card(group.cards[place].trimmed(), KINDS)
                 if (size := len(card.encode())) <= room:
-                    cards[one.kind].append(card)
+                    cards[group.kind].append(card)
                     room -= size
                 else:
                     left_out += 1
         parts = []
-        for one in kinds:
-            if cards[one.kind]:
-                head = {"kind": one.kind, "count": one.count, "anchor": f"task-{number}-{one.kind}"}
-                first, more = cards[one.kind][:_OPEN_CARDS], cards[one.kind][_OPEN_CARDS:]
-                parts += [self._pieces.kind_head(head, len(cards[one.kind]), KINDS), *first]
+        for group in kinds:
+            if cards[group.kind]:
+                head = {"kind": group.kind, "count": group.count, "anchor": f"task-{number}-{group.kind}"}
+                first, more = cards[group.kind][:_OPEN_CARDS], cards[group.kind][_OPEN_CARDS:]
+                parts += [self._pieces.kind_head(head, len(cards[group.kind]), KINDS), *first]
                 parts += [self._pieces.more_cards(more)] if more else []
         note = f"{counted(left_out, 'more sample')} would make this page too large. See gage show RUN --wrong."
         return Svg("\n".join(parts)), note if left_out else ""
@@ -251,10 +253,10 @@ def _fitting(render: Callable[..., str], items: Sequence[Any], limit: float, nou
         if limit < 0:
             break
         kept.append(str(piece))
-    found = Pieces("\n".join(kept))
+    pieces = Pieces("\n".join(kept))
     if left_out := len(items) - len(kept):
-        found.left_out = Svg(f'<p class="soft small">{left_out:,} more {noun} are in summary.json.</p>')
-    return found
+        pieces.left_out = Svg(f'<p class="soft small">{left_out:,} more {noun} are in summary.json.</p>')
+    return pieces
 
 
 def _bounded(text: str, limit: int) -> str:
@@ -292,7 +294,7 @@ def _shares(task: TaskSummary, details: TaskDetails | None) -> list[tuple[str, s
     """Shares of right, wrong and failed answers; each answer is in one share only."""
     if details is None or not details.answers:
         return []
-    return kind_shares({one.kind: one.count for one in details.kinds})
+    return kind_shares({group.kind: group.count for group in details.kinds})
 
 
 def _shares_text(shares: Sequence[tuple[str, str, float]]) -> str:
@@ -305,44 +307,44 @@ def _worst_slices(task: TaskSummary) -> list[_Slice]:
     if first is None or first.value is None or first.higher_is_better is None:
         return []
     sign = -1.0 if first.higher_is_better is False else 1.0
-    mine = [one for one in task.slices if one.key == first.key]
-    found = [_slice_of(one, first.value, sign) for one in mine]
-    worst = sorted(found, key=lambda one: (-one.deficit, one.name))
-    return [one for one in worst if one.deficit > 0][:_WORST_SLICES]
+    mine = [metric for metric in task.slices if metric.key == first.key]
+    rows = [_slice_of(metric, first.value, sign) for metric in mine]
+    worst = sorted(rows, key=lambda row: (-row.deficit, row.name))
+    return [row for row in worst if row.deficit > 0][:_WORST_SLICES]
 
 
 def _all_slices(task: TaskSummary) -> list[tuple[_Slice, str]]:
     """The slices of all numbers, each with the name of its number."""
-    wholes = {one.key: one.value for one in task.metrics}
-    return [(_slice_of(one, wholes.get(one.key)), one.marked_name) for one in task.slices[:_MOST_SLICES]]
+    wholes = {metric.key: metric.value for metric in task.metrics}
+    return [(_slice_of(metric, wholes.get(metric.key)), metric.marked_name) for metric in task.slices[:_MOST_SLICES]]
 
 
-def _slice_of(one: MetricSummary, whole: float | None, sign: float = 1.0) -> _Slice:
+def _slice_of(metric: MetricSummary, whole: float | None, sign: float = 1.0) -> _Slice:
     """A slice with its distance from the task's score."""
-    change = None if one.value is None or whole is None else one.value - whole
-    return _Slice(one.slice_name or "", one, signed_text(change), -sign * (change or 0.0) * one.n)
+    change = None if metric.value is None or whole is None else metric.value - whole
+    return _Slice(metric.slice_name or "", metric, signed_text(change), -sign * (change or 0.0) * metric.n)
 
 
 def _problems(metric: MetricSummary) -> str:
     names = ("truncated", "refused", "unparsed", "unscored")
-    found = [f"{share_text(n, metric.all_rows)} {name}" for name in names if (n := getattr(metric, name))]
+    problems = [f"{share_text(n, metric.all_rows)} {name}" for name in names if (n := getattr(metric, name))]
     if metric.error:
-        found.append(f"{metric.error:,} error")
-    return " · ".join(found)
+        problems.append(f"{metric.error:,} error")
+    return " · ".join(problems)
 
 
-def _trend(one: ComparedTask) -> Svg:
+def _trend(task: ComparedTask) -> Svg:
     """The picture of a task's trend; nothing where the run is alone."""
-    if len(one.trend) < _LEAST_TREND:
+    if len(task.trend) < _LEAST_TREND:
         return Svg()
-    title = f"{one.task_id}: {one.metric} of {counted(len(one.trend), 'run')}, the newest at the right"
-    return Svg(trend_chart(one.trend, one.baseline, title))
+    title = f"{task.task_id}: {task.metric} of {counted(len(task.trend), 'run')}, the newest at the right"
+    return Svg(trend_chart(task.trend, task.baseline, title))
 
 
 def _stage_seconds(summary: Summary) -> list[tuple[Stage, float]]:
     timings = summary.run.timings.model_dump()
-    found = [(stage, timings.get(f"{stage}_total_s")) for stage in STAGES]
-    return [(stage, seconds) for stage, seconds in found if seconds]
+    by_stage = [(stage, timings.get(f"{stage}_total_s")) for stage in STAGES]
+    return [(stage, seconds) for stage, seconds in by_stage if seconds]
 
 
 def _stage_shares(summary: Summary) -> list[tuple[str, str, float]]:
@@ -367,9 +369,9 @@ def _stages_text(summary: Summary) -> str:
 
 def _sampling(details: RunDetails) -> str:
     """The parameters of requests by task; once where all tasks have the same."""
-    found = {name: dict(one.sampling) for name, one in details.tasks.items() if one.sampling}
-    different = list({orjson.dumps(one, default=str): one for one in found.values()}.values())
-    return "" if not found else pretty(different[0] if len(different) == 1 else found)
+    by_task = {name: dict(task.sampling) for name, task in details.tasks.items() if task.sampling}
+    different = list({orjson.dumps(sampling, default=str): sampling for sampling in by_task.values()}.values())
+    return "" if not by_task else pretty(different[0] if len(different) == 1 else by_task)
 
 
 @cache

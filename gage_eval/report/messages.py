@@ -89,26 +89,26 @@ def request_messages(body: Mapping[str, Any]) -> list[Message]:
     if isinstance(messages := body.get("messages"), list):
         return shown_messages(messages)
     if isinstance(prompt := body.get("prompt"), str):
-        choices = [Message.plain("choice", str(one)) for one in body.get("choices") or ()]
+        choices = [Message.plain("choice", str(choice)) for choice in body.get("choices") or ()]
         return [Message.plain("prompt", prompt), *choices]
     return [Message("request", (Part("json", pretty(body)),))]
 
 
 def shown_messages(messages: Iterable[Any]) -> list[Message]:
     """Messages in the form of chat requests."""
-    return [_message(one) for one in messages if isinstance(one, Mapping)]
+    return [_message(message) for message in messages if isinstance(message, Mapping)]
 
 
-def _message(one: Mapping[str, Any]) -> Message:
-    content = one.get("content")
+def _message(message: Mapping[str, Any]) -> Message:
+    content = message.get("content")
     items = content if isinstance(content, list) else [] if content is None else [content]
-    rest = {name: value for name, value in one.items() if name not in _OWN and value is not None}
+    rest = {name: value for name, value in message.items() if name not in _OWN and value is not None}
     return Message(
-        str(one.get("role", "")),
+        str(message.get("role", "")),
         tuple(_part(item) for item in items),
-        tuple(tool_calls(one.get("tool_calls"))),
-        str(one.get("tool_call_id") or ""),
-        str(one.get("name") or ""),
+        tuple(tool_calls(message.get("tool_calls"))),
+        str(message.get("tool_call_id") or ""),
+        str(message.get("name") or ""),
         pretty(rest) if rest else "",
     )
 
@@ -149,13 +149,13 @@ def tool_calls(value: Any) -> Iterable[ToolCall]:
         except ValueError:
             yield ToolCall("", value, "")
             return
-    for one in value if isinstance(value, list) else ():
-        if not isinstance(one, Mapping):
-            yield ToolCall("", pretty(one), "")
+    for call in value if isinstance(value, list) else ():
+        if not isinstance(call, Mapping):
+            yield ToolCall("", pretty(call), "")
             continue
-        function = one.get("function")
-        called: Mapping[str, Any] = function if isinstance(function, Mapping) else one
-        yield ToolCall(str(called.get("name", "")), _arguments(called.get("arguments")), str(one.get("id") or ""))
+        function = call.get("function")
+        called: Mapping[str, Any] = function if isinstance(function, Mapping) else call
+        yield ToolCall(str(called.get("name", "")), _arguments(called.get("arguments")), str(call.get("id") or ""))
 
 
 def _arguments(value: Any) -> str:
@@ -173,9 +173,9 @@ def tokens(logprobs: Any) -> list[Token]:
         return []
     if isinstance(content := logprobs.get("content"), list):
         return [
-            _token(str(one.get("token", "")), one.get("logprob"), _alternatives(one.get("top_logprobs")))
-            for one in content[:_MOST_TOKENS]
-            if isinstance(one, Mapping)
+            _token(str(token.get("token", "")), token.get("logprob"), _alternatives(token.get("top_logprobs")))
+            for token in content[:_MOST_TOKENS]
+            if isinstance(token, Mapping)
         ]
     texts, values = logprobs.get("tokens"), logprobs.get("token_logprobs")
     if isinstance(texts, list) and isinstance(values, list):
@@ -199,27 +199,29 @@ def _probability(logprob: float) -> float:
     return float(logprob > 0)
 
 
-def _alternatives(found: Any) -> str:
-    ones = [one for one in found or () if isinstance(one, Mapping) and isinstance(one.get("logprob"), int | float)]
-    texts = [f"{one.get('token')!s} {_probability(one['logprob']):.3g}" for one in ones[:5]]
+def _alternatives(top: Any) -> str:
+    usable = [
+        token for token in top or () if isinstance(token, Mapping) and isinstance(token.get("logprob"), int | float)
+    ]
+    texts = [f"{token.get('token')!s} {_probability(token['logprob']):.3g}" for token in usable[:5]]
     return f" · {', '.join(texts)}" if texts else ""
 
 
 def candidates(logprobs: Any, texts: Sequence[str]) -> list[Candidate]:
     """The continuations of a likelihood request with their log-likelihoods; empty for other requests."""
     choices = logprobs.get("choices") if isinstance(logprobs, Mapping) else None
-    if not isinstance(choices, list) or not all(isinstance(one, Mapping) for one in choices):
+    if not isinstance(choices, list) or not all(isinstance(choice, Mapping) for choice in choices):
         return []
-    values = [_number(one.get("ll")) for one in choices]
+    values = [_number(choice.get("ll")) for choice in choices]
     best = max((value for value in values if value is not None), default=None)
     return [
         Candidate(
             texts[place] if place < len(texts) else f"candidate {place + 1}",
             "–" if value is None else f"{value:.3f}",
-            bool(one.get("is_greedy")),
+            bool(choice.get("is_greedy")),
             value is not None and value == best,
         )
-        for place, (one, value) in enumerate(zip(choices, values, strict=True))
+        for place, (choice, value) in enumerate(zip(choices, values, strict=True))
     ]
 
 

@@ -57,7 +57,7 @@ class ShownJudgment:
     status: str = ""
     parsed: str = ""
     score: str = ""
-    asked: tuple[Message, ...] = ()
+    messages: tuple[Message, ...] = ()
     raw: str = ""
 
     @property
@@ -154,7 +154,8 @@ class SampleView:
             self.status,
             self.score_status,
             messages=tuple(
-                Message.plain(one.role, trimmed(one.text, share)) for one, share in zip(messages, shares, strict=True)
+                Message.plain(message.role, trimmed(message.text, share))
+                for message, share in zip(messages, shares, strict=True)
             ),
             form=self.form,
             answer=cut(self.answer, _LONGEST_ANSWER),
@@ -163,17 +164,19 @@ class SampleView:
             expected=cut(self.expected, _LONGEST_FIELD),
             explanation=cut(self.explanation, _LONGEST_FIELD),
             failure=cut(self.failure, _LONGEST_FIELD),
-            scores=tuple(ShownScore(one.name, one.values) for one in self.scores[:12]),
+            scores=tuple(ShownScore(score.name, score.values) for score in self.scores[:12]),
             judgments=tuple(
-                ShownJudgment(one.name, trimmed(one.words, _LONGEST_FIELD)) for one in self.judgments[:4] if one.words
+                ShownJudgment(judgment.name, trimmed(judgment.words, _LONGEST_FIELD))
+                for judgment in self.judgments[:4]
+                if judgment.words
             ),
         )
 
 
 def folded(messages: Sequence[Message]) -> tuple[tuple[Message, ...], tuple[Message, ...]]:
     """What of a prompt is folded away, and what is shown: of a long one the end, where the question is."""
-    last = max((number for number, one in enumerate(messages) if one.role != "choice"), default=0)
-    if last < _SHOWN_MESSAGES and sum(len(one.text) for one in messages) <= _SHOWN_WHOLE:
+    last = max((number for number, message in enumerate(messages) if message.role != "choice"), default=0)
+    if last < _SHOWN_MESSAGES and sum(len(message.text) for message in messages) <= _SHOWN_WHOLE:
         return (), tuple(messages)
     question, choices = messages[last], messages[last + 1 :]
     # From the start of a line on.

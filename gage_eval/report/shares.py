@@ -110,9 +110,9 @@ def _fate(unparsed: int, credited: int) -> str:
 
 def _valueless(task: TaskSummary) -> Iterator[str]:
     """Numbers that a metric declares and gives to no answer, while it gives others."""
-    given = {(metric.metric_id, metric.filter) for metric in task.metrics if metric.rows}
+    with_values = {(metric.metric_id, metric.filter) for metric in task.metrics if metric.rows}
     for metric in task.metrics:
-        if not metric.rows and (metric.metric_id, metric.filter) in given:
+        if not metric.rows and (metric.metric_id, metric.filter) in with_values:
             yield f"{task.task_id}: {metric.name} has no value: the metric gave none of the answers one."
 
 

@@ -11,7 +11,7 @@ from gage_eval.base.statuses import NOT_OK, RESPONSE_STATUSES
 from gage_eval.base.version import __version__
 from gage_eval.report.metric_names import metric_name
 from gage_eval.report.suite_run import SuiteRun
-from gage_eval.report.timings import Spent, StageTime, SummaryModel, Timings, Usage, run_timings, run_usage
+from gage_eval.report.timings import Consumption, StageTime, SummaryModel, Timings, Usage, run_timings, run_usage
 from gage_eval.scoring.scorecards.card import CardRule, ScoreCard, task_scores
 
 SUMMARY_VERSION = 1
@@ -288,7 +288,7 @@ def run_summary(
     wall_s: float,
     groups: Sequence[GroupSummary] = (),
     suite: SuiteRun | None = None,
-    spent: Spent | None = None,
+    spent: Consumption | None = None,
 ) -> Summary:
     """The whole summary of a run.
 
@@ -305,7 +305,7 @@ def run_summary(
     samples = {task.task_id: task.sample_count for task in tasks}
     names = list(dict.fromkeys(item.stage for item in stages))
     computed = {item.stage for item in stages if not item.cached}
-    asked = [item.counts for item in stages if not item.cached]
+    stage_counts = [item.counts for item in stages if not item.cached]
     return Summary(
         sample_count=sum(samples.values()),
         run=RunSummary(
@@ -313,10 +313,10 @@ def run_summary(
             name=name,
             gage_eval_version=__version__,
             timings=run_timings(stages, samples=samples, wall_s=wall_s),
-            usage=run_usage(stages, spent or Spent()),
+            usage=run_usage(stages, spent or Consumption()),
             cached_stages=[stage for stage in names if stage not in computed],
-            sent=sum(counts.get("sent", 0) for counts in asked),
-            reused=sum(counts.get("reused", 0) for counts in asked),
+            sent=sum(counts.get("sent", 0) for counts in stage_counts),
+            reused=sum(counts.get("reused", 0) for counts in stage_counts),
         ),
         metrics=[TaskMetric(task_id=task.task_id, **metric.model_dump()) for task in tasks for metric in task.metrics],
         tasks=list(tasks),

@@ -66,7 +66,7 @@ class Usage(SummaryModel):
 
 
 @dataclass(frozen=True)
-class Spent:
+class Consumption:
     """What a run's requests took, as its budget and its engines counted it.
 
     Attributes:
@@ -80,9 +80,9 @@ class Spent:
     cost: float = 0.0
     gpu_seconds: float | None = None
 
-    def __add__(self, other: "Spent") -> "Spent":
-        gpu_seconds = [one for one in (self.gpu_seconds, other.gpu_seconds) if one is not None]
-        return Spent(
+    def __add__(self, other: "Consumption") -> "Consumption":
+        gpu_seconds = [seconds for seconds in (self.gpu_seconds, other.gpu_seconds) if seconds is not None]
+        return Consumption(
             self.prompt_tokens + other.prompt_tokens,
             self.completion_tokens + other.completion_tokens,
             self.cost + other.cost,
@@ -145,7 +145,7 @@ def run_timings(stages: Sequence[StageTime], *, samples: Mapping[str, int], wall
     )
 
 
-def run_usage(stages: Sequence[StageTime], spent: Spent) -> Usage:
+def run_usage(stages: Sequence[StageTime], spent: Consumption) -> Usage:
     """What the answers of a run took.
 
     Args:

@@ -94,7 +94,7 @@ def trend_chart(points: Sequence[TrendPoint], baseline: float | None, title: str
 
 
 def _range(points: Sequence[TrendPoint], baseline: float | None) -> tuple[float, float]:
-    ends = [end for one in points for end in (one.value, one.low, one.high) if end is not None]
+    ends = [end for point in points for end in (point.value, point.low, point.high) if end is not None]
     ends += [] if baseline is None else [baseline]
     low, high = min(ends), max(ends)
     margin = (high - low) * 0.1 or abs(high) * 0.1 or 0.1

@@ -1,10 +1,10 @@
 """What the requests of a process took."""
 
 from gage_eval.engine.runtime import Runtime
-from gage_eval.report.timings import Spent
+from gage_eval.report.timings import Consumption
 
 
-def spent_by(runtime: Runtime) -> Spent:
+def spent_by(runtime: Runtime) -> Consumption:
     """What the requests and engines of a runtime took so far."""
     budget = runtime.budget
-    return Spent(budget.prompt_tokens, budget.completion_tokens, budget.cost, runtime.gpu_seconds)
+    return Consumption(budget.prompt_tokens, budget.completion_tokens, budget.cost, runtime.gpu_seconds)

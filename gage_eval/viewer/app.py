@@ -27,7 +27,7 @@ from gage_eval.store.objects import is_digest
 from gage_eval.viewer.compare_page import compare_page, side_by_side_page
 from gage_eval.viewer.label_page import LabelPages
 from gage_eval.viewer.list_page import ListPage
-from gage_eval.viewer.opened import Opened, StillIndexing
+from gage_eval.viewer.open_runs import OpenRuns, StillIndexing
 from gage_eval.viewer.pages import STATIC, rendered
 from gage_eval.viewer.run_page import run_page
 from gage_eval.viewer.runs_list import RunsList
@@ -38,15 +38,15 @@ _SIGNATURE = 64
 _SHOWN_MEDIA = ("image/png", "image/jpeg", "image/gif", "image/webp", "image/bmp", "image/avif", "audio/", "video/")
 
 
-def viewer_app(opened: Opened, token: str) -> ASGIApp:
+def viewer_app(open_runs: OpenRuns, token: str) -> ASGIApp:
     """The viewer as an ASGI application.
 
     Args:
-        opened: the runs.
+        open_runs: the runs.
         token: what a browser must show.
     """
     session = Session(token)
-    viewer = Viewer(opened, session)
+    viewer = Viewer(open_runs, session)
     pages = Starlette(routes=list(viewer.routes()), exception_handlers={404: _missing})
     return Guard(pages, session)
 
@@ -61,16 +61,16 @@ class Viewer:
     """The pages.
 
     Args:
-        opened: the runs.
+        open_runs: the runs.
         session: of this server.
     """
 
-    def __init__(self, opened: Opened, session: Session) -> None:
-        self.opened = opened
+    def __init__(self, open_runs: OpenRuns, session: Session) -> None:
+        self.open_runs = open_runs
         self.session = session
-        self.runs = RunsList(opened.locations)
-        self.labels = LabelPages(opened.locations.store, session)
-        self.lists = ListPage(opened, self.labels, session)
+        self.runs = RunsList(open_runs.locations)
+        self.labels = LabelPages(open_runs.locations.store, session)
+        self.lists = ListPage(open_runs, self.labels, session)
 
     def routes(self) -> "list[Route]":
         """Every address."""
@@ -128,10 +128,10 @@ class Viewer:
         return HTMLResponse(page, status)
 
     async def _static(self, request: Request) -> Response:
-        found = STATIC.get(request.path_params["name"])
-        if found is None:
+        asset = STATIC.get(request.path_params["name"])
+        if asset is None:
             return PlainTextResponse("not found", 404)
-        return FileResponse(found[0], media_type=found[1], headers={"cache-control": "no-cache"})
+        return FileResponse(asset[0], media_type=asset[1], headers={"cache-control": "no-cache"})
 
     # --- pages
 
@@ -139,18 +139,18 @@ class Viewer:
         wanted = request.query_params.get("q", "").strip()
         suites = self.runs.suites(wanted)
         live = any(run.state == "running" for suite in suites for run in suite.runs)
-        where = self.opened.locations.runs
+        where = self.open_runs.locations.runs
         return HTMLResponse(rendered("runs.html", title="Runs", suites=suites, q=wanted, live=live, where=where))
 
     def _run(self, request: Request) -> Response:
-        return HTMLResponse(run_page(self.opened, self.lists, request.path_params["run"], request.query_params))
+        return HTMLResponse(run_page(self.open_runs, self.lists, request.path_params["run"], request.query_params))
 
     def _compare(self, request: Request) -> Response:
-        return HTMLResponse(compare_page(self.opened, request.path_params["run"], request.query_params))
+        return HTMLResponse(compare_page(self.open_runs, request.path_params["run"], request.query_params))
 
     def _side_by_side(self, request: Request) -> Response:
         return HTMLResponse(
-            side_by_side_page(self.opened, self.lists, request.path_params["run"], request.query_params)
+            side_by_side_page(self.open_runs, self.lists, request.path_params["run"], request.query_params)
         )
 
     async def _labels(self, request: Request) -> Response:
@@ -160,7 +160,7 @@ class Viewer:
         return await self._page(lambda _: self.labels.add(form), request)
 
     def _report(self, request: Request) -> Response:
-        data = self.opened.run(request.path_params["run"]).stored.folder.read(REPORT_FILE)
+        data = self.open_runs.run(request.path_params["run"]).stored.folder.read(REPORT_FILE)
         if data is None:
             said = f"run {request.path_params['run']} has no report.html: a run writes it at its end."
             return HTMLResponse(rendered("error.html", message=said, title="Not found"), 404)
@@ -171,7 +171,7 @@ class Viewer:
     def _media(self, request: Request) -> Response:
         """Media of the store's samples. What a browser could run as a page is only offered as a file."""
         digest = request.path_params["digest"]
-        media = self.opened.store.media
+        media = self.open_runs.store.media
         url = media_url(digest)
         try:
             file = media.path(url)

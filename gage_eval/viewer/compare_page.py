@@ -13,7 +13,7 @@ from gage_eval.runs.results.reading import RunReader
 from gage_eval.viewer.comparison import compared
 from gage_eval.viewer.list_page import ListPage
 from gage_eval.viewer.listing import ListState, replicate_of
-from gage_eval.viewer.opened import Opened
+from gage_eval.viewer.open_runs import OpenRuns
 from gage_eval.viewer.pages import rendered
 from gage_eval.viewer.word_diff import Piece, word_diff
 
@@ -46,18 +46,18 @@ class Column:
     problem: str = ""
 
 
-def compare_page(opened: Opened, run_id: str, params: Mapping[str, str]) -> str:
+def compare_page(open_runs: OpenRuns, run_id: str, params: Mapping[str, str]) -> str:
     """Paired statistics of a run against others.
 
     Raises:
         InputError: a run does not exist.
         StillIndexing: the comparison is being computed.
     """
-    run = opened.run(run_id)
+    run = open_runs.run(run_id)
     names = _names(params)
     task_id, metric = params.get("task") or None, params.get("metric") or None
     allowed = tuple(name for name in params.get("allow", "").split(",") if name in ALLOWABLE)
-    rivals = [_rival(opened, run, opened.run(name), task_id, metric, allowed) for name in names]
+    rivals = [_rival(open_runs, run, open_runs.run(name), task_id, metric, allowed) for name in names]
     return rendered(
         "compare.html",
         title=f"{run_id} against {', '.join(names)}",
@@ -71,7 +71,7 @@ def compare_page(opened: Opened, run_id: str, params: Mapping[str, str]) -> str:
     )
 
 
-def side_by_side_page(opened: Opened, lists: ListPage, run_id: str, params: Mapping[str, str]) -> str:
+def side_by_side_page(open_runs: OpenRuns, lists: ListPage, run_id: str, params: Mapping[str, str]) -> str:
     """One sample in several runs.
 
     Raises:
@@ -83,14 +83,14 @@ def side_by_side_page(opened: Opened, lists: ListPage, run_id: str, params: Mapp
     columns: list[Column] = []
     for name in [*_names(params), run_id]:
         column = _column(lists, name, state, sample_id, replicate)
-        first = next((one.view.answer for one in columns if one.view is not None), None)
+        first = next((earlier.view.answer for earlier in columns if earlier.view is not None), None)
         if column.view is not None and first is not None:
             column = Column(name, column.view, word_diff(first, column.view.answer or ""))
         columns.append(column)
-    shown = next((one.view for one in columns if one.view is not None), None)
+    shown = next((column.view for column in columns if column.view is not None), None)
     if shown is None:
         raise InputError(f"no run has an answer to sample '{sample_id}': {columns[0].problem}")
-    run = opened.run(run_id)
+    run = open_runs.run(run_id)
     return rendered(
         "side_by_side.html",
         title=f"{sample_id} in {len(columns)} runs",
@@ -115,7 +115,7 @@ def _names(params: Mapping[str, str]) -> list[str]:
 
 
 def _rival(
-    opened: Opened,
+    open_runs: OpenRuns,
     run: RunReader,
     other: RunReader,
     task_id: str | None,
@@ -123,8 +123,8 @@ def _rival(
     allowed: tuple[str, ...],
 ) -> Rival:
     try:
-        found = compared(opened, run, other, task_id=task_id, metric=metric, allowed=allowed)
-        return Rival(other, found.tasks, run_differences(other, run, task_id=task_id))
+        comparison = compared(open_runs, run, other, task_id=task_id, metric=metric, allowed=allowed)
+        return Rival(other, comparison.tasks, run_differences(other, run, task_id=task_id))
     except InputError as error:
         shares_tasks = not set(run.task_ids).isdisjoint(other.task_ids)
         return Rival(other, (), [], str(error), can_allow=shares_tasks)
@@ -132,10 +132,10 @@ def _rival(
 
 def _column(lists: ListPage, run_id: str, state: ListState, sample_id: str, replicate: int) -> Column:
     try:
-        opened = lists.open(run_id, ListState(task=state.task, metric=state.metric))
+        task = lists.open(run_id, ListState(task=state.task, metric=state.metric))
     except InputError as error:
         return Column(run_id, None, [], str(error))
-    answer = opened.answer(sample_id, replicate, ListState(metric=state.metric))
+    answer = task.answer(sample_id, replicate, ListState(metric=state.metric))
     if answer is None:
         return Column(run_id, None, [], "It has no answer to this sample.")
     return Column(run_id, answer[0], [])

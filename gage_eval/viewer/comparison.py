@@ -4,11 +4,11 @@ from gage_eval.regression.compare import compare
 from gage_eval.regression.report_adapter import comparison
 from gage_eval.report.details import Comparison
 from gage_eval.runs.results.reading import RunReader
-from gage_eval.viewer.opened import WAIT_S, Opened
+from gage_eval.viewer.open_runs import WAIT_S, OpenRuns
 
 
 def compared(
-    opened: Opened,
+    open_runs: OpenRuns,
     run: RunReader,
     other: RunReader,
     *,
@@ -20,7 +20,7 @@ def compared(
     """The tasks of a run against those of another one, remembered until one of them changes.
 
     Args:
-        opened: the runs.
+        open_runs: the runs.
         run, other: the run, and what it is compared with.
         task_id: this task only.
         metric: this metric instead of each task's first one.
@@ -37,7 +37,7 @@ def compared(
     def make() -> Comparison:
         return comparison(other.run_id, compare(other, run, task_id=task_id, metric=metric, allowed=allowed))
 
-    return opened.computed(key, what, make, wait_s=wait_s)
+    return open_runs.computed(key, what, make, wait_s=wait_s)
 
 
 def _version(run: RunReader) -> tuple[str, str]:

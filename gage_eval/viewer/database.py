@@ -55,8 +55,8 @@ class IndexDatabase:
         import numpy as np
 
         with self._cursor() as cursor:
-            found = cursor.execute(sql, list(values)).fetchnumpy()
-            return np.asarray(found["pos"], dtype=np.int32)
+            arrays = cursor.execute(sql, list(values)).fetchnumpy()
+            return np.asarray(arrays["pos"], dtype=np.int32)
 
     def rows(self, sql: str, values: Sequence[Any] = ()) -> list[dict[str, Any]]:
         """The rows of a query."""

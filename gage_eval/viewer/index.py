@@ -100,8 +100,8 @@ class About:
     @classmethod
     def read(cls, text: str) -> "About":
         record = decode(text)
-        measures = tuple(IndexedMeasure(**one) for one in record.pop("measures"))
-        return cls(measures=measures, slices=tuple(IndexedSlice(**one) for one in record.pop("slices")), **record)
+        measures = tuple(IndexedMeasure(**measure) for measure in record.pop("measures"))
+        return cls(measures=measures, slices=tuple(IndexedSlice(**field) for field in record.pop("slices")), **record)
 
 
 def build_index(
@@ -232,14 +232,14 @@ class _Builder:
         measures = tuple(
             IndexedMeasure(
                 number,
-                one.name,
-                one.metric_id,
-                one.filter,
-                one.value_key,
-                one.scale.higher_is_better,
-                one.passes is not None and number not in self._unjudged,
+                measure.name,
+                measure.metric_id,
+                measure.filter,
+                measure.value_key,
+                measure.scale.higher_is_better,
+                measure.passes is not None and number not in self._unjudged,
             )
-            for number, one in enumerate(self._measures)
+            for number, measure in enumerate(self._measures)
         )
         declared = [path.removeprefix("sample.") for path in self._declared]
         paths = [*declared, *(f"data_tag.{name}" for name in self._tags or ())]
@@ -335,9 +335,9 @@ def _tag(name: str) -> str:
     """The value of a tag as text; the items of a list with `BETWEEN`."""
     # A JSON pointer: in a path of DuckDB the names * and "" mean something else.
     path = literal("/" + name.replace("~", "~0").replace("/", "~1"))
-    one, items = f"json_extract_string(s.data_tag, {path})", f"json_extract(s.data_tag, {path})"
+    single, items = f"json_extract_string(s.data_tag, {path})", f"json_extract(s.data_tag, {path})"
     several = f"array_to_string(from_json({items}, '[\"VARCHAR\"]'), '{BETWEEN}')"
-    return f"CASE WHEN json_type({items}) = 'ARRAY' THEN {several} ELSE {one} END"
+    return f"CASE WHEN json_type({items}) = 'ARRAY' THEN {several} ELSE {single} END"
 
 
 def _content(message: str) -> str:

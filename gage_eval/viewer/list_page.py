@@ -23,8 +23,8 @@ from gage_eval.viewer.exporting import exported
 from gage_eval.viewer.index import IndexedMeasure
 from gage_eval.viewer.label_page import LabelPages
 from gage_eval.viewer.listing import COLUMNS, RIGHT, SIZES, Listing, ListState, measure_of, replicate_of, sample_query
+from gage_eval.viewer.open_runs import OpenRuns, StillIndexing
 from gage_eval.viewer.open_task import OpenTask
-from gage_eval.viewer.opened import Opened, StillIndexing
 from gage_eval.viewer.overview import flips, kind_counts, mean_of, reasons, usual_rival, worst_slices
 from gage_eval.viewer.pages import rendered
 from gage_eval.viewer.query import NO_LABELS, Labelled, terms, without_term
@@ -44,13 +44,13 @@ class ListPage:
     """The pages of answers.
 
     Args:
-        opened: the runs.
+        open_runs: the runs.
         labels: what people said.
         session: of this server.
     """
 
-    def __init__(self, opened: Opened, labels: LabelPages, session: Session) -> None:
-        self._opened = opened
+    def __init__(self, open_runs: OpenRuns, labels: LabelPages, session: Session) -> None:
+        self._open_runs = open_runs
         self._labels = labels
         self._session = session
         self._listings: weakref.WeakKeyDictionary[IndexDatabase, Listing] = weakref.WeakKeyDictionary()
@@ -81,14 +81,14 @@ class ListPage:
             title=f"{shown.task.task_id} · {shown.run.run_id}",
             rows=rows,
             problem=problem,
-            found=len(positions),
+            listed_count=len(positions),
             first=(state.page - 1) * state.size + 1,
             pages=pages,
             sizes=SIZES,
             columns=_columns(state, shown),
             choices=_choices(shown),
             right=RIGHT,
-            q_terms=[(one, without_term(state.q, one)) for one in islice(terms(state.q), _MOST_CHIPS)],
+            q_terms=[(term, without_term(state.q, term)) for term in islice(terms(state.q), _MOST_CHIPS)],
             worst=worst_slices(shown.listing, shown.measure),
             reasons=reasons(shown.listing, shown.measure),
         )
@@ -133,7 +133,7 @@ class ListPage:
 
     def labelled(self, state: ListState) -> Labelled:
         """The labels that the search line asks for."""
-        return self._labels.labelled() if any(one.name == "label" for one in terms(state.q)) else NO_LABELS
+        return self._labels.labelled() if any(term.name == "label" for term in terms(state.q)) else NO_LABELS
 
     def _changed(
         self, shown: OpenTask, state: ListState, sample_id: str, replicate: int, answer: str | None
@@ -142,11 +142,13 @@ class ListPage:
         if not state.against:
             return []
         other = self.open(state.against, ListState(task=state.task))
-        found = other.listing.find(sample_id, replicate)
-        if found is None:
+        location = other.listing.find(sample_id, replicate)
+        if location is None:
             return []
-        row = next(other.task.rows_of_part(found["part"], [found["row_index"]]))
-        before = next((one.get("answer") for one in row.responses if one["replicate"] == replicate), None)
+        row = next(other.task.rows_of_part(location["part"], [location["row_index"]]))
+        before = next(
+            (response.get("answer") for response in row.responses if response["replicate"] == replicate), None
+        )
         return word_diff(before or "", answer or "")
 
     def open(self, run_id: str, state: ListState) -> OpenTask:
@@ -156,13 +158,13 @@ class ListPage:
             StillIndexing: the index is being made.
             InputError: the run or the task does not exist, or has no answers yet.
         """
-        run = self._opened.run(run_id)
+        run = self._open_runs.run(run_id)
         task = run.task(state.task or None)
         pairs = None
         if state.against:
-            other = self._opened.run(state.against)
+            other = self._open_runs.run(state.against)
             name = state.metric or (task.measures[0].name if task.measures else "")
-            pairs = self._opened.pairs_file((run, task), (other, other.task(task.task_id)), name)
+            pairs = self._open_runs.pairs_file((run, task), (other, other.task(task.task_id)), name)
         listing = self._listing(run, task, pairs)
         return OpenTask(run, task, listing, measure_of(listing.about, state.metric))
 
@@ -175,7 +177,7 @@ class ListPage:
         return self._rivals[run.run_id]
 
     def _listing(self, run: RunReader, task: TaskReader, pairs: Path | None) -> Listing:
-        database = self._opened.index(task, run, pairs)
+        database = self._open_runs.index(task, run, pairs)
         with self._lock:
             if database not in self._listings:
                 self._listings[database] = Listing(database)
@@ -205,17 +207,17 @@ class ListPage:
         if not state.against:
             return None
         try:
-            found = compared(
-                self._opened,
+            comparison = compared(
+                self._open_runs,
                 shown.run,
-                self._opened.run(state.against),
+                self._open_runs.run(state.against),
                 task_id=shown.task.task_id,
                 metric=state.metric or None,
                 wait_s=_CHIP_WAIT_S,
             )
         except (InputError, StillIndexing):
             return None  # The page of the comparison says why, or waits for it.
-        return next((task for task in found.tasks if task.difference is not None), None)
+        return next((task for task in comparison.tasks if task.difference is not None), None)
 
     def _neighbours(self, shown: OpenTask, state: ListState, position: int) -> dict[str, Any]:
         """Where the answer stands in the list, and the answers before and after it."""
@@ -225,13 +227,13 @@ class ListPage:
             positions = np.empty(0, dtype=np.int32)
         places = np.flatnonzero(positions == position)
         if not len(places):
-            return {"place": None, "found": len(positions), "previous": None, "next": None}
+            return {"place": None, "listed_count": len(positions), "previous": None, "next": None}
         place = int(places[0])
         beside = [positions[at] for at in (place - 1, place + 1) if 0 <= at < len(positions)]
-        rows = {row["pos"]: row for row in shown.listing.at([int(one) for one in beside], state)}
+        rows = {row["pos"]: row for row in shown.listing.at([int(neighbour) for neighbour in beside], state)}
         before = rows.get(int(positions[place - 1])) if place > 0 else None
         after = rows.get(int(positions[place + 1])) if place + 1 < len(positions) else None
-        return {"place": place + 1, "found": len(positions), "previous": before, "next": after}
+        return {"place": place + 1, "listed_count": len(positions), "previous": before, "next": after}
 
 
 def fill_texts(task: TaskReader, rows: list[dict[str, Any]]) -> None:
@@ -244,11 +246,11 @@ def fill_texts(task: TaskReader, rows: list[dict[str, Any]]) -> None:
         by_part.setdefault(row["part"], []).append(row)
     for part, mine in list(by_part.items())[:_MOST_PARTS]:
         wanted = {row["row"]: row for row in mine}
-        found = task.part(part, sorted(wanted), tables=("responses",))
-        samples = dict(zip(found.samples["row_index"].to_pylist(), rows_of(found.samples), strict=True))
+        contents = task.part(part, sorted(wanted), tables=("responses",))
+        samples = dict(zip(contents.samples["row_index"].to_pylist(), rows_of(contents.samples), strict=True))
         for row in mine:
-            sample, responses = samples[row["row"]], found.responses.get(row["row"], [])
-            answers = [one.get("answer") for one in responses if one["replicate"] == row["replicate"]]
+            sample, responses = samples[row["row"]], contents.responses.get(row["row"], [])
+            answers = [response.get("answer") for response in responses if response["replicate"] == row["replicate"]]
             row["asked"], row["expected"] = question_of(sample), expected_of(sample)
             row["answer"] = (answers[0] or "")[-_EXCERPT:] if answers else None
 
@@ -264,7 +266,7 @@ def _score(task: TaskReader, measure: IndexedMeasure) -> Any:
     except InputError:
         return None
     wanted = (measure.metric_id, measure.filter, measure.value_key)
-    return next((one for one in metrics if (one.metric_id, one.filter, one.value_key) == wanted), None)
+    return next((metric for metric in metrics if (metric.metric_id, metric.filter, metric.value_key) == wanted), None)
 
 
 def _columns(state: ListState, shown: OpenTask) -> list[tuple[str, str]]:
@@ -286,5 +288,5 @@ def _choices(shown: OpenTask) -> list[tuple[str, str]]:
     """(name, heading) of every column that can be shown."""
     paired = shown.listing.database.has_pairs
     own = [(name, text) for name, (text, _) in COLUMNS.items() if paired or name not in ("other", "change")]
-    own += [(f"m{one.number}", one.name) for one in shown.listing.about.measures]
-    return own + [(f"s{one.number}", one.name) for one in shown.listing.about.slices]
+    own += [(f"m{measure.number}", measure.name) for measure in shown.listing.about.measures]
+    return own + [(f"s{field.number}", field.name) for field in shown.listing.about.slices]

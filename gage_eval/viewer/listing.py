@@ -87,18 +87,18 @@ class ListState:
     @classmethod
     def of(cls, params: Mapping[str, str]) -> "ListState":
         """The state in an address; what cannot be read there gets its default."""
-        given: dict[str, Any] = {}
+        values: dict[str, Any] = {}
         for field in fields(cls):
             text = params.get(field.name)
             if text is None:
                 continue
             if isinstance(field.default, bool):
-                given[field.name] = text == "1"
+                values[field.name] = text == "1"
             elif isinstance(field.default, int):
-                given[field.name] = int(text) if text.isdecimal() and len(text) < 10 else field.default
+                values[field.name] = int(text) if text.isdecimal() and len(text) < 10 else field.default
             else:
-                given[field.name] = text.strip()
-        state = cls(**given)
+                values[field.name] = text.strip()
+        state = cls(**values)
         return replace(state, page=max(state.page, 1), size=state.size if state.size in SIZES else 50)
 
     def query(self, **changes: Any) -> str:
@@ -106,11 +106,11 @@ class ListState:
         if changes and "page" not in changes and "size" not in changes:
             changes["page"] = 1
         state = replace(self, **changes)
-        given = {field.name: getattr(state, field.name) for field in fields(self)}
+        values = {field.name: getattr(state, field.name) for field in fields(self)}
         return urlencode(
             {
                 name: ("1" if value else "0") if isinstance(value, bool) else value
-                for name, value in given.items()
+                for name, value in values.items()
                 if name == "task" or value != next(field.default for field in fields(self) if field.name == name)
             }
         )
@@ -124,11 +124,11 @@ def measure_of(about: About, name: str) -> IndexedMeasure | None:
     """
     if not name:
         return about.measures[0] if about.measures else None
-    found = [one for one in about.measures if one.name == name]
-    if not found:
-        names = [one.name for one in about.measures]
+    matches = [measure for measure in about.measures if measure.name == name]
+    if not matches:
+        names = [measure.name for measure in about.measures]
         raise InputError(f"there is no metric '{name}'. Metrics: {', '.join(names)}.{closest(name, names)}")
-    return found[0]
+    return matches[0]
 
 
 def sample_query(state: ListState, sample_id: str, replicate: int) -> str:
@@ -145,14 +145,14 @@ def replicate_of(params: Mapping[str, str]) -> int:
 
 def _once(columns: list[str]) -> list[str]:
     """The columns whose names differ, the first of each."""
-    found: dict[str, str] = {}
+    by_name: dict[str, str] = {}
     for column in columns:
-        found.setdefault(column.rpartition(" AS ")[2].strip('"').lower(), column)
-    return list(found.values())
+        by_name.setdefault(column.rpartition(" AS ")[2].strip('"').lower(), column)
+    return list(by_name.values())
 
 
-class Remembered(Generic[T]):
-    """The results that were used last."""
+class LruCache(Generic[T]):
+    """The results that were used last, by key."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -165,12 +165,12 @@ class Remembered(Generic[T]):
             if key in self._known:
                 self._known.move_to_end(key)
                 return self._known[key]
-        found = make()
+        result = make()
         with self._lock:
-            self._known[key] = found
+            self._known[key] = result
             while len(self._known) > self._most:
                 self._known.popitem(last=False)
-        return found
+        return result
 
 
 class Listing:
@@ -180,8 +180,8 @@ class Listing:
     def __init__(self, database: IndexDatabase) -> None:
         self.database = database
         self.about = database.about
-        self._masks: Remembered[Mask | None] = Remembered(_FILTERS)
-        self._orders: Remembered[tuple[Positions, int]] = Remembered(_ORDERS)
+        self._masks: LruCache[Mask | None] = LruCache(_FILTERS)
+        self._orders: LruCache[tuple[Positions, int]] = LruCache(_ORDERS)
         self._rows: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
 
     def positions(self, state: ListState, labelled: Labelled = NO_LABELS) -> "Positions":
@@ -238,8 +238,8 @@ class Listing:
 
     def page(self, state: ListState, labelled: Labelled = NO_LABELS) -> list[dict[str, Any]]:
         """The rows of a page, each with the names of `COLUMNS`, ``pos`` and the columns of measures and slices."""
-        found = self.positions(state, labelled)[(state.page - 1) * state.size : state.page * state.size]
-        return self.at(found.tolist(), state)
+        positions = self.positions(state, labelled)[(state.page - 1) * state.size : state.page * state.size]
+        return self.at(positions.tolist(), state)
 
     def at(self, positions: list[int], state: ListState) -> list[dict[str, Any]]:
         """The rows at some positions, in that order."""
@@ -251,8 +251,10 @@ class Listing:
             if column in _OF_PAIRS and not self.database.has_pairs:
                 continue
             columns.append(f"{self._column(column, measure)} AS {name}")
-        columns += [f"a.value_{one.number} AS m{one.number}" for one in self.about.measures]
-        columns += [f"replace(a.slice_{one.number}, '{BETWEEN}', ', ') AS s{one.number}" for one in self.about.slices]
+        columns += [f"a.value_{indexed.number} AS m{indexed.number}" for indexed in self.about.measures]
+        columns += [
+            f"replace(a.slice_{field.number}, '{BETWEEN}', ', ') AS s{field.number}" for field in self.about.slices
+        ]
         if self.database.has_pairs:
             columns += ["p.other_kind", "p.other_value", "p.other_status"]
         joined = " LEFT JOIN paired.pairs p ON p.pos = a.pos" if self.database.has_pairs else ""
@@ -272,9 +274,9 @@ class Listing:
             if name != "id" and (self.database.has_pairs or column not in _OF_PAIRS):
                 columns.append(f'{f"x.{name}" if name in texts else self._column(column, measure)} AS "{name}"')
         for prefix, known in (("value", self.about.measures), ("slice", self.about.slices)):
-            for one in known:
-                quoted = one.name.replace('"', '""')
-                columns.append(f'a.{prefix}_{one.number} AS "{quoted}"')
+            for indexed in known:
+                quoted = indexed.name.replace('"', '""')
+                columns.append(f'a.{prefix}_{indexed.number} AS "{quoted}"')
         return ", ".join(_once(columns))
 
     def table_at(self, positions: "Positions", columns: str) -> "pa.Table":
@@ -289,11 +291,11 @@ class Listing:
 
     def find(self, sample_id: str, replicate: int) -> dict[str, Any] | None:
         """Position, part and row index of an answer; None if there is none."""
-        found = self.database.rows(
+        rows = self.database.rows(
             "SELECT pos, part, row_index FROM task.answers WHERE sample_id = ? AND replicate = ? LIMIT 1",
             (sample_id, replicate),
         )
-        return found[0] if found else None
+        return rows[0] if rows else None
 
     def replicates(self, sample_id: str) -> list[dict[str, Any]]:
         """The answers to a sample."""
@@ -314,7 +316,7 @@ class Listing:
         if name in COLUMNS:
             return self._column(COLUMNS[name][1], measure)
         for prefix, column, known in (("m", "value", self.about.measures), ("s", "slice", self.about.slices)):
-            if re.fullmatch(rf"{prefix}\d+", name) and any(one.number == int(name[1:]) for one in known):
+            if re.fullmatch(rf"{prefix}\d+", name) and any(indexed.number == int(name[1:]) for indexed in known):
                 return f"a.{column}_{name[1:]}"
         raise InputError(f"the list cannot be sorted by '{name}'.{closest(name, list(COLUMNS))}")
 
@@ -340,8 +342,8 @@ class Listing:
         own += [("sample_id", "a.sample_id")]
         if with_texts := self.about.has_texts and _MENTIONS_TEXT.search(where) is not None:
             own = [(name, f"x.{name}" if name in ("asked", "answer") else column) for name, column in own]
-        own += [(one.name, f"a.value_{one.number}") for one in self.about.measures]
-        own += [(one.name, f"a.slice_{one.number}") for one in self.about.slices]
+        own += [(indexed.name, f"a.value_{indexed.number}") for indexed in self.about.measures]
+        own += [(field.name, f"a.slice_{field.number}") for field in self.about.slices]
         for name, column in own:
             if name.lower() not in names:
                 names.add(name.lower())

@@ -21,11 +21,11 @@ class OpenTask:
 
     def answer(self, sample_id: str, replicate: int, state: ListState) -> tuple[SampleView, dict[str, Any]] | None:
         """An answer, and its row in a list; None if there is none."""
-        found = self.listing.find(sample_id, replicate)
-        if found is None:
+        location = self.listing.find(sample_id, replicate)
+        if location is None:
             return None
-        row = next(self.task.rows_of_part(found["part"], [found["row_index"]]))
-        line = self.listing.at([found["pos"]], state)[0]
+        row = next(self.task.rows_of_part(location["part"], [location["row_index"]]))
+        line = self.listing.at([location["pos"]], state)[0]
         measure = None if self.measure is None else self.task.measure(self.measure.name)
         view = sample_view(self.task, row, replicate, measure, line["status"])
         return None if view is None else (view, line)

@@ -72,10 +72,10 @@ def mean_of(listing: Listing, measure: IndexedMeasure) -> float | None:
 
 def reasons(listing: Listing, measure: IndexedMeasure | None) -> list[Reason]:
     """The most frequent reasons of errors and of unread answers. Requests without an answer say their own."""
-    found = []
+    all_reasons = []
     rows = listing.remembered("errors", "SELECT error_kind AS why, count(*) AS n FROM task.answers "
                               "WHERE error_kind IS NOT NULL GROUP BY 1 ORDER BY n DESC LIMIT 6")  # fmt: skip
-    found += [Reason(f'error:"{row["why"]}"', f"request: {row['why']}", row["n"]) for row in rows]
+    all_reasons += [Reason(f'error:"{row["why"]}"', f"request: {row['why']}", row["n"]) for row in rows]
     if measure is not None:
         column = f"reason_{measure.number}"
         rows = listing.remembered(
@@ -83,8 +83,8 @@ def reasons(listing: Listing, measure: IndexedMeasure | None) -> list[Reason]:
             f"SELECT {column} AS why, count(*) AS n FROM task.answers WHERE {column} <> 'unanswered' "  # noqa: S608
             "GROUP BY 1 ORDER BY n DESC LIMIT 6",
         )
-        found += [Reason(f"reason:{row['why']}", row["why"].replace("_", " "), row["n"]) for row in rows]
-    return sorted(found, key=lambda one: -one.count)[:_MOST_REASONS]
+        all_reasons += [Reason(f"reason:{row['why']}", row["why"].replace("_", " "), row["n"]) for row in rows]
+    return sorted(all_reasons, key=lambda reason: -reason.count)[:_MOST_REASONS]
 
 
 def worst_slices(listing: Listing, measure: IndexedMeasure | None) -> list[SliceScore]:
@@ -95,19 +95,19 @@ def worst_slices(listing: Listing, measure: IndexedMeasure | None) -> list[Slice
     if mean is None:
         return []
     sign = -1.0 if measure.higher_is_better is False else 1.0
-    found = [
-        SliceScore(one, row.value, row.n, row.mean, sign * (mean - row.mean) * row.n)
-        for one in listing.about.slices
-        for row in slice_values(listing, measure, one)
+    scores = [
+        SliceScore(field, row.value, row.n, row.mean, sign * (mean - row.mean) * row.n)
+        for field in listing.about.slices
+        for row in slice_values(listing, measure, field)
         if row.n >= _SMALLEST_SLICE
     ]
-    worst = sorted(found, key=lambda one: -one.deficit)
-    return [one for one in worst if one.deficit > 0][:_WORST]
+    worst = sorted(scores, key=lambda score: -score.deficit)
+    return [score for score in worst if score.deficit > 0][:_WORST]
 
 
-def slice_values(listing: Listing, measure: IndexedMeasure, one: IndexedSlice) -> Iterator[SliceScore]:
+def slice_values(listing: Listing, measure: IndexedMeasure, field: IndexedSlice) -> Iterator[SliceScore]:
     """The values of a slice field, each with its mean. None for a field that is another one for each sample."""
-    column, number = f"slice_{one.number}", measure.number
+    column, number = f"slice_{field.number}", measure.number
     rows = listing.remembered(
         "slices",
         f"SELECT item, count(*) AS n, avg(value) AS mean FROM (SELECT value_{number} AS value, "  # noqa: S608
@@ -116,7 +116,7 @@ def slice_values(listing: Listing, measure: IndexedMeasure, one: IndexedSlice) -
     )
     for row in rows if len(rows) < _MOST_VALUES else ():
         if row["mean"] is not None:
-            yield SliceScore(one, row["item"], row["n"], row["mean"], 0.0)
+            yield SliceScore(field, row["item"], row["n"], row["mean"], 0.0)
 
 
 def flips(listing: Listing) -> Flips:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from gage_eval.report.pages import STYLE_FILE, page_environment
 from gage_eval.report.sample_view import KINDS
 from gage_eval.viewer.listing import sample_query
-from gage_eval.viewer.query import term, with_term
+from gage_eval.viewer.query import format_term, with_term
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -34,17 +34,17 @@ def rendered(template: str, **context: Any) -> str:
 @cache
 def environment() -> "Environment":
     """The templates with their filters."""
-    found = page_environment(
+    env = page_environment(
         HERE / "templates",
         cut=lambda text, limit=160: text if len(text) <= limit else text[: limit - 1] + "…",
         middle=_without_middle,
-        term=term,
+        term=format_term,
         tone=lambda kind: TONES.get(kind, "plain"),
         when=_when,
         with_term=with_term,
     )
-    found.globals.update(MEANINGS=MEANINGS, sample_query=sample_query)
-    return found
+    env.globals.update(MEANINGS=MEANINGS, sample_query=sample_query)
+    return env
 
 
 def _without_middle(text: str, limit: int = 20) -> str:

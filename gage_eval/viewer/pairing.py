@@ -29,10 +29,10 @@ def build_pairs(mine: Path, theirs: Path, measure: str, file: Path) -> None:
             database.execute(f"ATTACH {literal(str(source))} AS {name} (READ_ONLY)")
             about = About.read(str(database.execute(f"SELECT about FROM {name}.about").fetchall()[0][0]))  # noqa: S608
             columns.append(_measure(about, measure))
-        one, other = columns
-        sign = "-" if one.higher_is_better is False else ""
+        this, other = columns
+        sign = "-" if this.higher_is_better is False else ""
         values = [f"CASE WHEN {side}.status_{x.number} <> 'unscored' THEN {side}.value_{x.number} END"
-                  for side, x in (("m", one), ("t", other))]  # fmt: skip
+                  for side, x in (("m", this), ("t", other))]  # fmt: skip
         database.execute(
             f"CREATE TABLE pairs AS SELECT m.pos, t.pos AS other_pos, {values[0]} AS value, "  # noqa: S608
             f"{values[1]} AS other_value, t.kind_{other.number} AS other_kind, "
@@ -43,8 +43,8 @@ def build_pairs(mine: Path, theirs: Path, measure: str, file: Path) -> None:
 
 
 def _measure(about: About, name: str) -> IndexedMeasure:
-    found = [one for one in about.measures if one.name == name]
-    if not found:
-        known = ", ".join(one.name for one in about.measures) or "none"
+    matches = [measure for measure in about.measures if measure.name == name]
+    if not matches:
+        known = ", ".join(measure.name for measure in about.measures) or "none"
         raise InputError(f"the runs cannot be paired: one of them has no metric '{name}'. Metrics: {known}.")
-    return found[0]
+    return matches[0]

@@ -47,7 +47,7 @@ class Term:
     @property
     def text(self) -> str:
         """The term as it is written."""
-        return term(self.name, self.value, self.operator, negated=self.negated)
+        return format_term(self.name, self.value, self.operator, negated=self.negated)
 
 
 # Each term costs the planner of a query time, in which nothing can interrupt it.
@@ -68,12 +68,12 @@ class Condition:
     of_texts: bool = False
 
 
-def term(name: str, value: str, operator: str = ":", *, negated: bool = False) -> str:
+def format_term(name: str, value: str, operator: str = ":", *, negated: bool = False) -> str:
     """A term for the search line.
 
-    >>> term("topic", "linear algebra")
+    >>> format_term("topic", "linear algebra")
     'topic:"linear algebra"'
-    >>> term("sub-topic", "algebra")
+    >>> format_term("sub-topic", "algebra")
     '"sub-topic":algebra'
     """
     field = name if not name or re.fullmatch(_NAME, name) else f'"{_escaped(name)}"'
@@ -84,21 +84,21 @@ def term(name: str, value: str, operator: str = ":", *, negated: bool = False) -
 
 def terms(line: str) -> Iterator[Term]:
     """The terms of a search line."""
-    for found in _TERM.finditer(line):
-        at = found.span()
-        if found["operator"]:
-            quoted = found["quoted"]
-            value = found["plain"] or "" if quoted is None else _unescaped(quoted)
+    for match in _TERM.finditer(line):
+        at = match.span()
+        if match["operator"]:
+            quoted = match["quoted"]
+            value = match["plain"] or "" if quoted is None else _unescaped(quoted)
             yield Term(
-                found["name"] or _unescaped(found["quoted_name"]),
-                found["operator"],
+                match["name"] or _unescaped(match["quoted_name"]),
+                match["operator"],
                 value,
-                found["not"] is not None,
+                match["not"] is not None,
                 *at,
             )
-        elif found["phrase"] is not None:
-            yield Term("", ":", _unescaped(found["phrase"]), found["no"] is not None, *at)
-        elif word := found["word"]:
+        elif match["phrase"] is not None:
+            yield Term("", ":", _unescaped(match["phrase"]), match["no"] is not None, *at)
+        elif word := match["word"]:
             negated = word.startswith("-") and len(word) > 1
             yield Term("", ":", word[1:] if negated else word, negated, *at)
 
@@ -106,13 +106,13 @@ def terms(line: str) -> Iterator[Term]:
 def with_term(line: str, added: str) -> str:
     """The line with one more term; it replaces another term of the same field."""
     new = next(terms(added))
-    kept = [one.text for one in terms(line) if not one.name or one.name != new.name]
+    kept = [term.text for term in terms(line) if not term.name or term.name != new.name]
     return " ".join([*kept, added])
 
 
 def without_term(line: str, gone: Term) -> str:
     """The line without a term."""
-    return " ".join(one.text for one in terms(line) if (one.start, one.end) != (gone.start, gone.end))
+    return " ".join(term.text for term in terms(line) if (term.start, term.end) != (gone.start, gone.end))
 
 
 def condition_of(
@@ -132,13 +132,13 @@ def condition_of(
     # One subquery for all texts that are wanted, and one for all that are not: the planner takes long for each.
     wanted: dict[Condition, None] = {}
     unwanted: dict[Condition, None] = {}
-    for one in terms(line):
-        found = _label(one, labelled) if one.name == "label" else _condition(one, about, measure, paired=paired)
-        if found.of_texts:
-            (unwanted if one.negated else wanted)[found] = None
+    for term in terms(line):
+        condition = _label(term, labelled) if term.name == "label" else _condition(term, about, measure, paired=paired)
+        if condition.of_texts:
+            (unwanted if term.negated else wanted)[condition] = None
         else:
-            sql = f"NOT coalesce({found.sql}, false)" if one.negated else f"({found.sql})"
-            conditions[Condition(sql, found.values)] = None
+            sql = f"NOT coalesce({condition.sql}, false)" if term.negated else f"({condition.sql})"
+            conditions[Condition(sql, condition.values)] = None
     if len(conditions) + len(wanted) + len(unwanted) > MOST_TERMS:
         raise InputError(f"search: a line has at most {MOST_TERMS} terms. To look for a whole text, put it in quotes.")
     for joined, texts in ((" AND ", wanted), (" OR ", unwanted)):
@@ -147,105 +147,107 @@ def condition_of(
             values = tuple(value for text in texts for value in text.values)
             conditions[Condition(f"NOT {sql}" if texts is unwanted else sql, values)] = None
     return Condition(
-        " AND ".join(one.sql for one in conditions) or "true",
-        tuple(value for one in conditions for value in one.values),
+        " AND ".join(condition.sql for condition in conditions) or "true",
+        tuple(value for condition in conditions for value in condition.values),
     )
 
 
-def _condition(one: Term, about: About, measure: IndexedMeasure | None, *, paired: bool) -> Condition:
+def _condition(term: Term, about: About, measure: IndexedMeasure | None, *, paired: bool) -> Condition:
     number = 0 if measure is None else measure.number
-    if not one.name:
-        _needs_texts(about, one.value)
-        return Condition("contains(searchable, ?)", (one.value.lower(),), of_texts=True)
-    if one.name in NUMBERS:
-        return _comparison(one, _scored(NUMBERS[one.name], measure, one))
-    if one.operator not in (":", "="):
+    if not term.name:
+        _needs_texts(about, term.value)
+        return Condition("contains(searchable, ?)", (term.value.lower(),), of_texts=True)
+    if term.name in NUMBERS:
+        return _comparison(term, _scored(NUMBERS[term.name], measure, term))
+    if term.operator not in (":", "="):
         raise InputError(
-            f"search: '{one.text}' compares '{one.name}', which is not a number. Numbers: {', '.join(NUMBERS)}."
+            f"search: '{term.text}' compares '{term.name}', which is not a number. Numbers: {', '.join(NUMBERS)}."
         )
-    if one.name == "status":
-        column = f"a.kind_{number}" if one.value in ANSWER_KINDS else "a.status"
-        return Condition(f"{column} = ?", (_known(one, (*ANSWER_KINDS, *RESPONSE_STATUSES)),))
-    if one.name == "reason":
-        _scored("reason", measure, one)
-        return Condition(f"a.reason_{number} = ?", (_known(one, REASONS),))
-    if one.name == "error":
-        return Condition("a.error_kind = ?", (one.value,))
-    if one.name == "finish":
-        return Condition("a.finish_reason = ?", (one.value,))
-    if one.name == "flip":
-        return _flip(one, paired=paired)
-    if one.name in TEXTS:
-        return _text(one, about, measure)
-    return _slice(one, about)
+    if term.name == "status":
+        column = f"a.kind_{number}" if term.value in ANSWER_KINDS else "a.status"
+        return Condition(f"{column} = ?", (_known(term, (*ANSWER_KINDS, *RESPONSE_STATUSES)),))
+    if term.name == "reason":
+        _scored("reason", measure, term)
+        return Condition(f"a.reason_{number} = ?", (_known(term, REASONS),))
+    if term.name == "error":
+        return Condition("a.error_kind = ?", (term.value,))
+    if term.name == "finish":
+        return Condition("a.finish_reason = ?", (term.value,))
+    if term.name == "flip":
+        return _flip(term, paired=paired)
+    if term.name in TEXTS:
+        return _text(term, about, measure)
+    return _slice(term, about)
 
 
-def _text(one: Term, about: About, measure: IndexedMeasure | None) -> Condition:
+def _text(term: Term, about: About, measure: IndexedMeasure | None) -> Condition:
     """``asked:`` and ``answer:`` look for a text within, the others with ``=`` for the whole."""
-    if one.name in ("asked", "answer"):
-        _needs_texts(about, one.value)
+    if term.name in ("asked", "answer"):
+        _needs_texts(about, term.value)
         return Condition(
-            f"(contains(searchable, ?) AND contains(lower({TEXTS[one.name]}), ?))",
-            (one.value.lower(), one.value.lower()),
+            f"(contains(searchable, ?) AND contains(lower({TEXTS[term.name]}), ?))",
+            (term.value.lower(), term.value.lower()),
             of_texts=True,
         )
-    column = _scored("read", measure, one) if one.name == "read" else f"a.{TEXTS[one.name]}"
-    if one.operator == "=":
-        return Condition(f"{column} = ?", (one.value,))
-    return Condition(f"contains(lower({column}), ?)", (one.value.lower(),))
+    column = _scored("read", measure, term) if term.name == "read" else f"a.{TEXTS[term.name]}"
+    if term.operator == "=":
+        return Condition(f"{column} = ?", (term.value,))
+    return Condition(f"contains(lower({column}), ?)", (term.value.lower(),))
 
 
-def _label(one: Term, labelled: Labelled) -> Condition:
-    wanted = _known(one, ("any", *VERDICTS[:-1]))
+def _label(term: Term, labelled: Labelled) -> Condition:
+    wanted = _known(term, ("any", *VERDICTS[:-1]))
     numbers = ", ".join(map(str, labelled.get(wanted, ())))
     return Condition(f"a.response_key IN ({numbers or -1})")
 
 
-def _flip(one: Term, *, paired: bool) -> Condition:
+def _flip(term: Term, *, paired: bool) -> Condition:
     if not paired:
         raise InputError("search: 'flip:' needs a run to compare with: choose one first.")
-    wanted = _known(one, FLIPS)
+    wanted = _known(term, FLIPS)
     return Condition({"worse": "p.change < 0", "better": "p.change > 0", "same": "p.change = 0",
                       "changed": "p.change <> 0"}[wanted])  # fmt: skip
 
 
-def _slice(one: Term, about: About) -> Condition:
-    found = [x for x in about.slices if one.name == x.name or one.name.removeprefix("sample.") == x.path]
-    if not found:
+def _slice(term: Term, about: About) -> Condition:
+    matches = [x for x in about.slices if term.name == x.name or term.name.removeprefix("sample.") == x.path]
+    if not matches:
         names = [*FIELDS, *(x.name for x in about.slices)]
         raise InputError(
-            f"search: there is no field '{one.name}'. Fields: {', '.join(names)}.{closest(one.name, names)}"
+            f"search: there is no field '{term.name}'. Fields: {', '.join(names)}.{closest(term.name, names)}"
         )
-    column = f"a.slice_{found[0].number}"
-    if one.value == "(none)":
+    column = f"a.slice_{matches[0].number}"
+    if term.value == "(none)":
         return Condition(f"{column} IS NULL")
     inside = f"contains({column}, chr(31)) AND list_contains(string_split({column}, '{BETWEEN}'), ?)"
-    return Condition(f"{column} = ? OR ({inside})", (one.value, one.value))
+    return Condition(f"{column} = ? OR ({inside})", (term.value, term.value))
 
 
-def _comparison(one: Term, column: str) -> Condition:
-    operator = "=" if one.operator == ":" else one.operator
-    if one.value == "none":
+def _comparison(term: Term, column: str) -> Condition:
+    operator = "=" if term.operator == ":" else term.operator
+    if term.value == "none":
         return Condition(f"{column} IS NULL")
     try:
-        return Condition(f"{column} {operator} ?", (float(one.value),))
+        return Condition(f"{column} {operator} ?", (float(term.value),))
     except ValueError:
-        raise InputError(f"search: '{one.text}' needs a number, such as {one.name}>400.") from None
+        raise InputError(f"search: '{term.text}' needs a number, such as {term.name}>400.") from None
 
 
-def _scored(column: str, measure: IndexedMeasure | None, one: Term) -> str:
+def _scored(column: str, measure: IndexedMeasure | None, term: Term) -> str:
     if column not in ("value", "read", "reason"):
         return f"a.{column}"
     if measure is None:
-        raise InputError(f"search: '{one.text}' needs scores, and nothing is scored yet.")
+        raise InputError(f"search: '{term.text}' needs scores, and nothing is scored yet.")
     return f"a.{column}_{measure.number}"
 
 
-def _known(one: Term, values: Sequence[str]) -> str:
-    if one.value not in values:
+def _known(term: Term, values: Sequence[str]) -> str:
+    if term.value not in values:
         known = list(dict.fromkeys(values))
-        raise InputError(f"search: '{one.text}': {one.name} is one of {', '.join(known)}.{closest(one.value, known)}")
-    return one.value
+        raise InputError(
+            f"search: '{term.text}': {term.name} is one of {', '.join(known)}.{closest(term.value, known)}"
+        )
+    return term.value
 
 
 def _needs_texts(about: About, value: str) -> None:

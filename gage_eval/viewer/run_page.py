@@ -11,11 +11,11 @@ from gage_eval.runs.results.listing import run_remarks, scored_metrics, shown_st
 from gage_eval.runs.results.reading import RunReader
 from gage_eval.viewer.list_page import ListPage
 from gage_eval.viewer.listing import ListState
-from gage_eval.viewer.opened import Opened, StillIndexing
+from gage_eval.viewer.open_runs import OpenRuns, StillIndexing
 from gage_eval.viewer.overview import Flips, Reason, SliceScore, flips, kind_counts, reasons, worst_slices
 from gage_eval.viewer.pages import rendered
 
-# Of runs with more tasks, only the numbers of the summary are shown: their answers are read when one is opened.
+# Of runs with more tasks, only the numbers of the summary are shown: their answers are read when one is open_runs.
 MOST_INDEXED = 6
 
 
@@ -40,13 +40,13 @@ class ShownTask:
     problem: str = ""
 
 
-def run_page(opened: Opened, lists: ListPage, run_id: str, params: Mapping[str, str]) -> str:
+def run_page(open_runs: OpenRuns, lists: ListPage, run_id: str, params: Mapping[str, str]) -> str:
     """The page.
 
     Raises:
         InputError: the run does not exist.
     """
-    run = opened.run(run_id)
+    run = open_runs.run(run_id)
     live = run.stored.state == "running"
     rival = params.get("against") or lists.rival(run)
     try:
@@ -64,7 +64,7 @@ def run_page(opened: Opened, lists: ListPage, run_id: str, params: Mapping[str, 
             kinds = _summary_kinds(metrics[0]) if metrics else {}
             tasks.append(ShownTask(task_id, metrics[0] if metrics else None, [], kinds))
     if not detailed:
-        tasks.sort(key=lambda one: -_trouble(one))
+        tasks.sort(key=lambda task: -_trouble(task))
     return rendered(
         "run.html",
         title=run_id,
@@ -73,7 +73,7 @@ def run_page(opened: Opened, lists: ListPage, run_id: str, params: Mapping[str, 
         tasks=tasks,
         detailed=detailed,
         rival=rival,
-        stages=[one for one in shown_stages(run.stored) if live or one.state not in ("cached", "finished")],
+        stages=[stage for stage in shown_stages(run.stored) if live or stage.state not in ("cached", "finished")],
         remarks=[*run_remarks(run.stored), *([] if summary is None else remarks(summary))],
         live=live or any(task.waiting is not None for task in tasks),
         has_report=summary is not None,

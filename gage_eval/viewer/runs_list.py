@@ -86,11 +86,11 @@ class RunsList:
 
     def suites(self, wanted: str = "") -> list[Suite]:
         """The runs by name; those whose name or id holds a text."""
-        found: dict[str, list[ListedRun]] = {}
+        by_name: dict[str, list[ListedRun]] = {}
         for run in self.runs():
             if wanted.lower() in f"{run.name} {run.run_id}".lower():
-                found.setdefault(run.name, []).append(run)
-        return [Suite(name, tuple(runs), tuple(_trends(runs))) for name, runs in found.items()]
+                by_name.setdefault(run.name, []).append(run)
+        return [Suite(name, tuple(runs), tuple(_trends(runs))) for name, runs in by_name.items()]
 
     def _listed(self, stored: StoredRun) -> ListedRun:
         try:
@@ -121,8 +121,8 @@ class RunsList:
         return listed
 
 
-def _score(task_id: str, one: MetricSummary) -> ListedScore:
-    return ListedScore(task_id, one.marked_name, score_text(one), one.value, one.ci_low, one.ci_high)
+def _score(task_id: str, metric: MetricSummary) -> ListedScore:
+    return ListedScore(task_id, metric.marked_name, score_text(metric), metric.value, metric.ci_low, metric.ci_high)
 
 
 def _trends(runs: Sequence[ListedRun]) -> list[Trend]:
@@ -133,18 +133,18 @@ def _trends(runs: Sequence[ListedRun]) -> list[Trend]:
             if score.value is not None:
                 points.setdefault((score.task_id, score.metric), []).append((run.run_id, score))
     return [
-        Trend(task_id, metric, found[-1][1].text, sparkline(found[-_MOST_POINTS:]))
-        for (task_id, metric), found in points.items()
-        if len(found) > 1
+        Trend(task_id, metric, history[-1][1].text, sparkline(history[-_MOST_POINTS:]))
+        for (task_id, metric), history in points.items()
+        if len(history) > 1
     ]
 
 
 def sparkline(points: Sequence[tuple[str, ListedScore]]) -> Svg:
     """Values over time as a line, their intervals as a band; the axis is from the lowest end to the highest."""
     width, height, edge = 180, 36, 4
-    values = [one.value or 0.0 for _, one in points]
-    lows = [one.low if one.low is not None else value for (_, one), value in zip(points, values, strict=True)]
-    highs = [one.high if one.high is not None else value for (_, one), value in zip(points, values, strict=True)]
+    values = [score.value or 0.0 for _, score in points]
+    lows = [score.low if score.low is not None else value for (_, score), value in zip(points, values, strict=True)]
+    highs = [score.high if score.high is not None else value for (_, score), value in zip(points, values, strict=True)]
     least, most = min(lows), max(highs)
     span = (most - least) or 1.0
     step = (width - 2 * edge) / max(len(points) - 1, 1)
@@ -157,8 +157,8 @@ def sparkline(points: Sequence[tuple[str, ListedScore]]) -> Svg:
     band = " ".join([*upper, *reversed([at(place, value) for place, value in enumerate(lows)])])
     places = [at(place, value).split(",") for place, value in enumerate(values)]
     dots = "".join(
-        f'<circle class="dot" cx="{x}" cy="{y}" r="2.5"><title>{escape(run)}: {escape(one.text)}</title></circle>'
-        for (x, y), (run, one) in zip(places, points, strict=True)
+        f'<circle class="dot" cx="{x}" cy="{y}" r="2.5"><title>{escape(run)}: {escape(score.text)}</title></circle>'
+        for (x, y), (run, score) in zip(places, points, strict=True)
     )
     label = escape(f"{len(points)} runs, from {format_value(values[0])} to {format_value(values[-1])}")
     return Svg(

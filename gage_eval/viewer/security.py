@@ -97,8 +97,8 @@ class Guard:
 
     def _refusal(self, request: Request) -> Response | None:
         host = request.headers.get("host", "")
-        found = _HOST.fullmatch(host)
-        if found is None or found["name"].lower() not in _HOSTS:
+        match = _HOST.fullmatch(host)
+        if match is None or match["name"].lower() not in _HOSTS:
             return PlainTextResponse("This page is for the browser on this machine: open http://127.0.0.1.", 421)
         if not request.scope["query_string"].isascii():
             return PlainTextResponse("This is not an address.", 400)
@@ -110,11 +110,11 @@ class Guard:
 
     def _login(self, request: Request) -> Response | None:
         """For a link with the token: the same address without it, and the cookie."""
-        given = parse_qsl(request.url.query, keep_blank_values=True)
-        token = next((value for name, value in given if name == "token"), None)
+        params = parse_qsl(request.url.query, keep_blank_values=True)
+        token = next((value for name, value in params if name == "token"), None)
         if request.method != "GET" or token is None or not self._session.is_token(token):
             return None
-        rest = urlencode([(name, value) for name, value in given if name != "token"])
+        rest = urlencode([(name, value) for name, value in params if name != "token"])
         path = safe_address(request.url.path)
         return self._session.open(RedirectResponse(f"{path}?{rest}" if rest else path, 303))
 

@@ -38,10 +38,10 @@ class ViewerServer:
         texts: bool = False,
         announce: Callable[[str], None] = lambda text: None,
     ) -> None:
-        from gage_eval.viewer.opened import Opened
+        from gage_eval.viewer.open_runs import OpenRuns
 
         self.token = token or secrets.token_urlsafe(32)
-        self.opened = Opened(locations, cache, texts=texts, announce=announce)
+        self.open_runs = OpenRuns(locations, cache, texts=texts, announce=announce)
         self._socket = _listening(port)
         self.port = int(self._socket.getsockname()[1])
         self._server: Any = None
@@ -62,7 +62,7 @@ class ViewerServer:
         from gage_eval.viewer.app import viewer_app
 
         config = uvicorn.Config(
-            viewer_app(self.opened, self.token),
+            viewer_app(self.open_runs, self.token),
             log_level="warning",
             access_log=False,
             server_header=False,
@@ -74,7 +74,7 @@ class ViewerServer:
             self._server.run(sockets=[self._socket])
         finally:
             self._socket.close()
-            self.opened.close()
+            self.open_runs.close()
 
     def stop(self) -> None:
         """Make `serve` return."""
@@ -84,11 +84,11 @@ class ViewerServer:
 
 def _listening(port: int | None) -> socket.socket:
     wanted = [VIEWER_PORT, 0] if port is None else [port]
-    for one in wanted:
+    for candidate in wanted:
         listening = socket.socket()
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            listening.bind((LOOPBACK, one))
+            listening.bind((LOOPBACK, candidate))
             listening.listen(128)
             return listening
         except OSError:

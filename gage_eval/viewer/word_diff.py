@@ -47,6 +47,8 @@ def word_diff(other: str, this: str) -> list[Piece]:
     return [*pieces, Piece("same", "".join(after[len(after) - end :]))] if end else pieces
 
 
-def _equal_words(one: list[str], other: list[str]) -> int:
+def _equal_words(words: list[str], other: list[str]) -> int:
     """How many words at the beginning are equal."""
-    return next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
+    return next(
+        (at for at, (a, b) in enumerate(zip(words, other, strict=False)) if a != b), min(len(words), len(other))
+    )

@@ -37,7 +37,7 @@ def rich_row(folder: Path) -> dict[str, Any]:
         heights = (int(9000 * math.sin(i / 5)) for i in range(int(SECONDS * RATE)))
         sound.writeframes(b"".join(struct.pack("<h", height) for height in heights))
     (folder / "rich_model.py").write_text(_MODEL, encoding="utf-8")
-    asked = [{"type": "text", "text": "How long?"}, {"type": "audio_url", "audio_url": {"url": "tone.wav"}}]
+    content = [{"type": "text", "text": "How long?"}, {"type": "audio_url", "audio_url": {"url": "tone.wav"}}]
     measure = {"id": "call-1", "type": "function", "function": {"name": "measure", "arguments": "{}"}}
     listen = {"name": "listen", "parameters": {"type": "object", "properties": {"seconds": {"type": "number"}}}}
     steps = [
@@ -46,7 +46,7 @@ def rich_row(folder: Path) -> dict[str, Any]:
     ]
     return {
         "id": "tone",
-        "messages": [{"role": "user", "content": asked}],
+        "messages": [{"role": "user", "content": content}],
         "label": "6",
         "tools": [{"type": "function", "function": listen}],
         "golden_trajectories": [steps],

@@ -32,15 +32,15 @@ def test_axe_finds_nothing_serious_in_the_viewer(
     opened: Open, viewer: Viewer, size: tuple[int, int], scheme: str
 ) -> None:
     page = opened(viewer, "/", size, color_scheme=scheme)
-    found = {}
+    violations = {}
     for name, path in PAGES.items():
         page.goto(viewer.url + path)
         wait_for_index(page)
         if name == "list" and size == WIDE:
             page.locator("article").wait_for()
-        found[name] = serious(page)
+        violations[name] = serious(page)
         assert page.evaluate("document.documentElement.scrollWidth") <= size[0], f"{name} is wider than the window"
-    assert {name: texts for name, texts in found.items() if texts} == {}
+    assert {name: texts for name, texts in violations.items() if texts} == {}
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -61,7 +61,7 @@ def serious(page: "Page") -> list[str]:
 
     violations = Axe().run(page).response["violations"]
     return [
-        f"{one['id']}: {one['nodes'][0]['html'][:200]} {one['nodes'][0].get('failureSummary', '')[:300]}"
-        for one in violations
-        if one["impact"] in ("serious", "critical")
+        f"{rule['id']}: {rule['nodes'][0]['html'][:200]} {rule['nodes'][0].get('failureSummary', '')[:300]}"
+        for rule in violations
+        if rule["impact"] in ("serious", "critical")
     ]

@@ -42,7 +42,9 @@ def test_tokens_are_coloured_by_their_probability_and_name_the_alternatives(page
     tokens = page.locator(".heat span")
     assert tokens.all_inner_texts() == ["It ", "is ", "5"]
     sure, likely, surprising = (tokens.nth(place) for place in range(3))
-    colours = {one.evaluate("token => getComputedStyle(token).backgroundColor") for one in (sure, likely, surprising)}
+    colours = {
+        token.evaluate("token => getComputedStyle(token).backgroundColor") for token in (sure, likely, surprising)
+    }
     assert len(colours) == 3, "each share has a colour of its own"
     title = surprising.get_attribute("title") or ""
     assert title.startswith("0.05")
@@ -66,7 +68,7 @@ def test_the_judges_words_are_shown_with_what_the_judge_was_asked(page: "Page") 
     judge = page.get_by_label("The judge's words")
     assert judge.get_by_text(VERDICT, exact=True).is_visible()
     assert "score 8" in judge.locator("header").first.inner_text()
-    asked = judge.get_by_text("Rate this answer: It is 5", exact=True)
-    assert not asked.is_visible()
+    prompt = judge.get_by_text("Rate this answer: It is 5", exact=True)
+    assert not prompt.is_visible()
     judge.get_by_text("what the judge was asked").click()
-    assert asked.is_visible()
+    assert prompt.is_visible()

@@ -139,9 +139,9 @@ def test_a_row_of_the_list_is_a_card_on_a_phone(opened: Open, viewer: Viewer) ->
     page = opened(viewer, "/runs/letters/samples?task=letters&q=status:wrong", NARROW)
     row = page.locator("table.list tbody tr").first
     heights = [row.locator(f".c-{name}").bounding_box() for name in ("id", "status", "asked", "read", "expected")]
-    sample, status, asked, read, expected = (round(box["y"] + box["height"] / 2) for box in heights if box)
+    sample, status, question, read, expected = (round(box["y"] + box["height"] / 2) for box in heights if box)
     assert abs(sample - status) <= 2
-    assert sample < asked < read
+    assert sample < question < read
     assert read == expected
 
 

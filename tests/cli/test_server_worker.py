@@ -13,7 +13,7 @@ from gage_eval.base.processes import alive
 from gage_eval.local import server
 from tests.support.waiting import wait_for
 
-RUNNING = server.Running(pid=1, group=1, born=1, port=4200)
+RUNNING = server.PrefectServer(pid=1, group=1, born=1, port=4200)
 
 
 @pytest.fixture

@@ -38,9 +38,9 @@ def test_a_link_of_the_ui_asks_for_the_token_once_and_then_shows_the_run(home: P
     link = serving.page_of(Locations.at(), "first")
     assert link == f"{serving.url}/runs/first"
     with httpx.Client(follow_redirects=True, trust_env=False) as browser:
-        asked = browser.get(link)
-        assert asked.status_code == 401
-        assert 'name="token"' in asked.text
+        response = browser.get(link)
+        assert response.status_code == 401
+        assert 'name="token"' in response.text
         form = {"token": (home / "viewer.token").read_text(), "address": "/runs/first"}
         shown = browser.post(f"{serving.url}/token", data=form, headers={"origin": serving.url})
         assert (shown.status_code, shown.url.path) == (200, "/runs/first")
@@ -95,7 +95,7 @@ def test_the_commands_start_name_and_stop_it(
     gage: Gage,  # noqa: F811 - the fixture
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    prefect = server.Running(pid=1, group=1, born=1, port=4200)
+    prefect = server.PrefectServer(pid=1, group=1, born=1, port=4200)
     monkeypatch.setattr(server, "start", lambda port: (prefect, True))
     assert "Viewer" not in gage("server", "start", "--no-worker", "--no-viewer").out
     assert gage("server", "status", "--json").json["viewer"] is None

@@ -79,7 +79,11 @@ def test_a_group_of_right_answers_has_the_interval_of_its_tasks() -> None:
     (group,) = group_summaries([Group()], [right("a", 30, 40), right("b", 5, 10)])
     limits = [wilson_interval(30, 40), wilson_interval(5, 10)]
     for score, weights in ((group.metrics[0].micro, (0.8, 0.2)), (group.metrics[0].macro, (0.5, 0.5))):
-        below = [w * (mean - one.low) for w, mean, one in zip(weights, (0.75, 0.5), limits, strict=True) if one]
+        below = [
+            w * (mean - interval.low)
+            for w, mean, interval in zip(weights, (0.75, 0.5), limits, strict=True)
+            if interval
+        ]
         assert score.value is not None
         assert score.ci_low == pytest.approx(score.value - (below[0] ** 2 + below[1] ** 2) ** 0.5)
 
@@ -100,8 +104,8 @@ def test_a_task_without_a_score_leaves_the_group_unknown_and_not_smaller() -> No
 def test_only_numbers_that_all_tasks_have_and_that_are_means_are_put_together() -> None:
     numbers = [row(0.5, 10), row(0.4, 10, metric_id="other"), row(3.0, 10, aggregation="median")]
     tasks = [task("a", *numbers, row(0.1, 10, value_key="extra")), task("b", *numbers)]
-    found = group_summaries([Group(), Group("one", metrics=["other"])], tasks)
-    assert [[metric.metric_id for metric in group.metrics] for group in found] == [["exact_match", "other"], ["other"]]
+    groups = group_summaries([Group(), Group("one", metrics=["other"])], tasks)
+    assert [[metric.metric_id for metric in group.metrics] for group in groups] == [["exact_match", "other"], ["other"]]
 
 
 def by_topic(value: float, samples: int, topic: str | None) -> dict[str, Any]:
@@ -112,9 +116,11 @@ def test_a_group_of_slices_weighs_samples_or_slices() -> None:
     slices = [by_topic(0.9, 300, "sums"), by_topic(0.5, 100, "words"), by_topic(0.1, 100, "law")]
     whole = task("a", row(0.66, 500), *slices, row(0.2, 7, slice_field="data_tag.level", slice_value="sums"))
     named = Group("two", ["a"], by="data_tag.topic", values=["words", "sums"])
-    found = group_summaries([Group("all", ["a"], by="data_tag.topic"), named], [whole])
+    groups = group_summaries([Group("all", ["a"], by="data_tag.topic"), named], [whole])
     numbers = [
-        (group.members, metric.n, metric.micro.value, metric.macro.value) for group in found for metric in group.metrics
+        (group.members, metric.n, metric.micro.value, metric.macro.value)
+        for group in groups
+        for metric in group.metrics
     ]
     assert numbers == [
         (3, 500, pytest.approx(0.66), pytest.approx(0.5)),
@@ -136,8 +142,8 @@ def test_slices_are_beside_the_numbers_and_never_among_them() -> None:
     sliced = task("a", row(0.5, 10), row(1.0, 2, slice_field="data_tag.topic", slice_value="sums"))
     assert ([m.value for m in sliced.metrics], [m.value for m in sliced.slices]) == ([0.5], [1.0])
     assert sliced.slices[0].slice_name == "data_tag.topic = sums"
-    found = summary([sliced], [])
-    assert len(found.metrics) == len(score_rows(found)) == 1
+    result = summary([sliced], [])
+    assert len(result.metrics) == len(score_rows(result)) == 1
 
 
 def sliced(value: float, half: float, name: str | None) -> dict[str, Any]:
@@ -147,16 +153,16 @@ def sliced(value: float, half: float, name: str | None) -> dict[str, Any]:
 
 def test_the_console_names_the_slices_that_stand_out_and_no_lucky_handful() -> None:
     lucky, unlucky = sliced(1.0, 0.9, "lucky"), sliced(0.0, 0.9, "unlucky")
-    found = task("a", row(0.5, 10), lucky, unlucky, sliced(0.8, 0.05, "\x1b[31msums"), sliced(0.3, 0.05, None))
-    (line,) = slice_lines(summary([found], []))
+    with_outliers = task("a", row(0.5, 10), lucky, unlucky, sliced(0.8, 0.05, "\x1b[31msums"), sliced(0.3, 0.05, None))
+    (line,) = slice_lines(summary([with_outliers], []))
     assert line.startswith("a  exact_match  by data_tag.topic (4 slices): lowest (none) 0.300 ")
     assert " · highest \N{REPLACEMENT CHARACTER}[31msums 0.800 " in line
 
 
 def test_a_single_slice_and_equal_slices_name_no_extremes() -> None:
-    one = task("a", row(0.5, 10), sliced(0.5, 0.1, "x"))
+    single = task("a", row(0.5, 10), sliced(0.5, 0.1, "x"))
     equal = task("b", row(0.5, 10), sliced(0.5, 0.1, "x"), sliced(0.5, 0.2, "y"))
-    (line,) = slice_lines(summary([one, equal], []))
+    (line,) = slice_lines(summary([single, equal], []))
     assert line == "b  exact_match  by data_tag.topic (2 slices): all 0.500"
 
 

@@ -113,7 +113,7 @@ def hostile_details() -> RunDetails:
         scores=(ShownScore(HOSTILE, ((HOSTILE, "1"),)),),
         judgments=(ShownJudgment(HOSTILE, HOSTILE),),
     )
-    found = details(
+    whole = details(
         bad,
         measure=HOSTILE,
         distribution=(Bin(HOSTILE, 3),),
@@ -126,13 +126,13 @@ def hostile_details() -> RunDetails:
         worse=(HOSTILE,), slices=(ComparedSlice(HOSTILE, 5, -0.2),), notes=(HOSTILE,),
     )  # fmt: skip
     return replace(
-        found,
+        whole,
         config_source=HOSTILE,
         config_text=HOSTILE,
         options={"config": HOSTILE},
         packages={HOSTILE: HOSTILE},
         digests=((HOSTILE, "infer", HOSTILE),),
-        tasks={HOSTILE: found.tasks["gsm8k"]},
+        tasks={HOSTILE: whole.tasks["gsm8k"]},
         comparison=Comparison(HOSTILE, (compared,)),
     )
 
@@ -148,10 +148,10 @@ def hostile_summary() -> Summary:
 
 
 def many_tasks(count: int, **changes: Any) -> tuple[Summary, RunDetails]:
-    run, found = summary(**changes), details(*[card(answer=HOSTILE * 10_000)] * 10)
+    run, run_details = summary(**changes), details(*[card(answer=HOSTILE * 10_000)] * 10)
     tasks = [run.tasks[0].model_copy(update={"task_id": f"task {index}"}) for index in range(count)]
-    of_tasks = {task.task_id: found.tasks["gsm8k"] for task in tasks}
-    return run.model_copy(update={"tasks": tasks}), replace(found, tasks=of_tasks)
+    of_tasks = {task.task_id: run_details.tasks["gsm8k"] for task in tasks}
+    return run.model_copy(update={"tasks": tasks}), replace(run_details, tasks=of_tasks)
 
 
 def test_hostile_texts_stay_text_wherever_they_are() -> None:
@@ -277,13 +277,13 @@ def test_the_trend_is_drawn_where_there_is_more_than_this_run() -> None:
 
 
 def test_many_trends_stay_below_the_limit_and_those_that_regressed_come_first() -> None:
-    run, found = many_tasks(100)
+    run, run_details = many_tasks(100)
     names = [task.task_id for task in run.tasks]
     compared = tuple(
         ComparedTask(name, "acc", 9, 0.8, 0.8, 0.0, trend=points(name, 60), verdict="regressed" if last else "passed")
         for name, last in ((name, name == names[-1]) for name in names)
     )
-    text = report_html(run, replace(found, comparison=Comparison("small", compared)))
+    text = report_html(run, replace(run_details, comparison=Comparison("small", compared)))
     assert len(text.encode()) <= MAX_BYTES
     assert 0 < text.count('class="trend"') < len(names)
     assert f"<title>{names[-1]}: acc of 60 runs" in text
@@ -291,14 +291,16 @@ def test_many_trends_stay_below_the_limit_and_those_that_regressed_come_first() 
 
 def test_huge_answers_and_many_tasks_stay_below_the_limit_and_say_what_is_left_out() -> None:
     huge = HOSTILE * 20_000
-    run, found = many_tasks(3)
+    run, run_details = many_tasks(3)
     kinds = tuple(
         KindOfAnswer(kind, 10**6, (card(answer=huge, messages=(message("user", huge),) * 40),) * 10) for kind in KINDS
     )
-    found = replace(
-        found, config_text=huge, tasks={name: replace(task, kinds=kinds) for name, task in found.tasks.items()}
+    run_details = replace(
+        run_details,
+        config_text=huge,
+        tasks={name: replace(task, kinds=kinds) for name, task in run_details.tasks.items()},
     )
-    text = report_html(run, found)
+    text = report_html(run, run_details)
     assert len(text.encode()) <= MAX_BYTES
     assert "characters left out" in text
     assert "messages left out" in text
@@ -316,8 +318,10 @@ def test_endless_names_stay_below_the_limit() -> None:
     huge = HOSTILE * 500
     part = metric_row(slice_field=huge, slice_value=huge, value=0.1)
     rows = [*[metric_row(metric_id=huge)] * 200, *[part] * 200]
-    run, found = many_tasks(60, rows=rows, description=huge, model=huge, reject_count=500, first_rejects=[huge] * 500)
-    text = report_html(run, replace(found, digests=((huge, "infer", "d" * 64),) * 5000))
+    run, run_details = many_tasks(
+        60, rows=rows, description=huge, model=huge, reject_count=500, first_rejects=[huge] * 500
+    )
+    text = report_html(run, replace(run_details, digests=((huge, "infer", "d" * 64),) * 5000))
     assert len(text.encode()) <= MAX_BYTES
     Page(text)
 
@@ -345,8 +349,8 @@ def test_a_task_without_metrics_says_so() -> None:
 
 
 def test_the_first_table_leads_to_each_task() -> None:
-    run, found = many_tasks(4)
-    page = Page(report_html(run, found))
+    run, run_details = many_tasks(4)
+    page = Page(report_html(run, run_details))
     links = [attributes["href"] for tag, attributes in page.tags if tag == "a"]
     assert links == [f"#{attributes['id']}" for tag, attributes in page.tags if tag == "section" and "id" in attributes]
     assert len(links) == 4
@@ -359,10 +363,10 @@ def test_equal_runs_have_equal_pages() -> None:
 def test_of_a_long_prompt_the_question_is_shown_and_the_examples_are_folded() -> None:
     examples = "".join(f"Question {n}: {'word ' * 40}\nAnswer: A\n" for n in range(9))
     before, shown = folded([message("system", "Choose."), message("user", f"{examples}Question 10: why?\nAnswer:")])
-    assert [one.role for one in before] == ["system", "user"]
+    assert [item.role for item in before] == ["system", "user"]
     assert shown[-1].text.startswith("Question ")
     assert shown[-1].text.endswith("Question 10: why?\nAnswer:")
-    assert "".join(one.text for one in (*before, *shown)) == f"Choose.{examples}Question 10: why?\nAnswer:"
+    assert "".join(item.text for item in (*before, *shown)) == f"Choose.{examples}Question 10: why?\nAnswer:"
     short = [message("user", "Question 10: why?"), message("choice", "A"), message("choice", "B")]
     assert folded(short) == ((), tuple(short))
     before, shown = folded([message("user", examples), *short])
@@ -374,4 +378,4 @@ def test_few_shot_examples_are_folded_away_in_the_card_and_the_question_is_whole
     question = "Question 10: " + "why " * 100 + "?"
     before, shown = folded(card(messages=(*examples, message("user", question))).trimmed().messages)
     assert len(before) == len(examples)
-    assert [one.text for one in shown] == [question]
+    assert [item.text for item in shown] == [question]

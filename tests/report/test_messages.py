@@ -39,5 +39,5 @@ def test_a_message_as_text_has_its_words_markers_for_media_and_calls_where_it_ha
         {"role": "user", "content": [{"type": "text", "text": "What is it?"}, image]},
         {"role": "assistant", "content": None, "tool_calls": [call]},
     ]
-    assert [one.text for one in shown_messages(messages)] == ["What is it?\n[image]", "add({})"]
+    assert [message.text for message in shown_messages(messages)] == ["What is it?\n[image]", "add({})"]
     assert Message.plain("user", "Why?").text == "Why?"

@@ -8,7 +8,7 @@ from run_summaries import Stage, metric_row, summary
 from gage_eval.base.canonical import canonical_text, decode
 from gage_eval.report import Summary, TaskSummary, run_timings, task_summary
 from gage_eval.report.summary import format_value, json_schema
-from gage_eval.report.timings import Spent, run_usage
+from gage_eval.report.timings import Consumption, run_usage
 
 
 def test_the_published_schema_is_the_models_one(repo_root: Path) -> None:
@@ -126,19 +126,19 @@ def test_usage_counts_what_this_run_asked_for_and_the_share_that_was_there_alrea
         Stage("judge", "a", started=45.0, seconds=10.0, counts={"judgments": 100, "reused": 100}),
         Stage("auto_eval", started=60.0, seconds=9.0),
     ]
-    usage = run_usage(stages, Spent(3_000, 1_500, 0.25, 80.0))
+    usage = run_usage(stages, Consumption(3_000, 1_500, 0.25, 80.0))
     assert (usage.prompt_tokens, usage.completion_tokens, usage.cost, usage.gpu_seconds) == (3_000, 1_500, 0.25, 80.0)
     assert usage.completion_tokens_per_s == 1_500 / 30, "two steps side by side for 30 s; the judge asked nothing"
     assert usage.cached_share == (100 + 50 + 100) / 500
 
 
 def test_usage_is_null_where_nothing_was_asked() -> None:
-    usage = run_usage([Stage("infer", cached=True, counts={"responses": 10})], Spent())
+    usage = run_usage([Stage("infer", cached=True, counts={"responses": 10})], Consumption())
     assert usage.model_dump() == {
         "prompt_tokens": None, "completion_tokens": None, "completion_tokens_per_s": None, "cost": None,
         "cached_share": 1.0, "gpu_seconds": None,
     }  # fmt: skip
-    assert run_usage([], Spent()).cached_share is None
+    assert run_usage([], Consumption()).cached_share is None
 
 
 def test_a_rate_is_null_when_its_denominator_is_zero() -> None:

@@ -50,30 +50,30 @@ def hidden(text: str) -> dict[str, str]:
 
 def fields(form: str) -> dict[str, str]:
     """The hidden fields of a form."""
-    found = re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)">', form.split("</form>")[0])
-    return {name: unescape(value) for name, value in found}
+    hidden_fields = re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)">', form.split("</form>")[0])
+    return {name: unescape(value) for name, value in hidden_fields}
 
 
 def test_the_statistics_are_those_of_gage_compare(client: TestClient, folder: Path) -> None:
     text = page(client, "/runs/second/compare?with=first")
     locations = Locations.at(str(folder / "store"), None)
-    (found,) = compare(RunReader.open(locations, "first"), RunReader.open(locations, "second"))
-    assert f"p {found.p:.3f}" in text
-    assert f"<b>{len(found.task.worse)}</b> worse" in text
-    assert f"<b>{len(found.task.better)}</b> better" in text
+    (comparison,) = compare(RunReader.open(locations, "first"), RunReader.open(locations, "second"))
+    assert f"p {comparison.p:.3f}" in text
+    assert f"<b>{len(comparison.task.worse)}</b> worse" in text
+    assert f"<b>{len(comparison.task.better)}</b> better" in text
 
 
 def test_the_list_shows_the_difference_that_gage_compare_finds(client: TestClient, folder: Path) -> None:
     locations = Locations.at(str(folder / "store"), None)
-    (found,) = compare(RunReader.open(locations, "first"), RunReader.open(locations, "second"))
-    assert found.evidence.difference is not None
+    (comparison,) = compare(RunReader.open(locations, "first"), RunReader.open(locations, "second"))
+    assert comparison.evidence.difference is not None
     text = unescape(page(client, "/runs/second/samples?against=first"))
     chip = re.search(r'<a class="chip (\w+)" href="(/runs/second/compare\?[^"]+)" title="([^"]+)">([^<]+)</a>', text)
     assert chip is not None
     tone, link, title, shown = chip.groups()
-    assert shown == f"{signed_text(found.evidence.difference)} against first"
+    assert shown == f"{signed_text(comparison.evidence.difference)} against first"
     assert f"paired on {ROWS}" in title
-    assert tone == ("plain" if found.evidence.low <= 0 <= found.evidence.high else "bad")
+    assert tone == ("plain" if comparison.evidence.low <= 0 <= comparison.evidence.high else "bad")
     assert "Paired by sample" in page(client, link)
     assert "against first</a>" in page(client, "/runs/second/sample?id=s1&against=first"), "an answer shows it, too"
 
@@ -151,8 +151,8 @@ def test_the_list_of_labelled_answers_is_that_of_now(tmp_path: Path) -> None:
     write_questions(tmp_path)
     run(tmp_path, "first", backends=answers("2"))
     with viewer(tmp_path) as client:
-        one, other = (hidden(page(client, f"/runs/first/sample?id={name}")) for name in ("s1", "s2"))
-        text = client.post("/labels", data={**one, "verdict": "score_wrong"}, headers=ORIGIN).text
+        form, other = (hidden(page(client, f"/runs/first/sample?id={name}")) for name in ("s1", "s2"))
+        text = client.post("/labels", data={**form, "verdict": "score_wrong"}, headers=ORIGIN).text
         assert ids(samples(client, "first", q="label:any")) == ["s1"]
         client.post("/labels", data=fields(text.split('action="/labels"')[1]), headers=ORIGIN)
         client.post("/labels", data={**other, "verdict": "score_wrong"}, headers=ORIGIN)

@@ -22,8 +22,8 @@ from gage_eval.runs.options import Locations
 from gage_eval.runs.record import RunRecord
 from gage_eval.store import Store
 from gage_eval.store.s3 import S3Objects
-from gage_eval.viewer import opened
-from gage_eval.viewer.opened import Opened, StillIndexing
+from gage_eval.viewer import open_runs
+from gage_eval.viewer.open_runs import OpenRuns, StillIndexing
 from tests.support.waiting import wait_for
 from tests.support.workspace import write_config
 
@@ -107,9 +107,9 @@ def test_answers_that_are_only_in_the_logs_are_listed(folder: Path) -> None:
     with pytest.raises(BudgetSpent):
         run_inline(options)
     with viewer(folder) as client:
-        found = ids(samples(client, "first"))
-        assert 0 < len(found) < ROWS
-        assert "has not finished" not in page(client, f"/runs/first/sample?id={found[0]}")
+        listed = ids(samples(client, "first"))
+        assert 0 < len(listed) < ROWS
+        assert "has not finished" not in page(client, f"/runs/first/sample?id={listed[0]}")
 
 
 def test_indexes_of_a_running_run_are_gone_with_the_viewer(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -122,8 +122,8 @@ def test_indexes_of_a_running_run_are_gone_with_the_viewer(folder: Path, monkeyp
     left.touch()
     os.utime(left, (0, 0))
     # Each page says that the index is being made.
-    monkeypatch.setattr(opened, "WAIT_S", 0.0)
-    looked_at = Opened(locations, cache)
+    monkeypatch.setattr(open_runs, "WAIT_S", 0.0)
+    looked_at = OpenRuns(locations, cache)
     for _ in range(3):
         RunFolder.open(locations, "first").update(lambda record: record)
         reader = looked_at.run("first")

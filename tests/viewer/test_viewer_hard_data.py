@@ -15,7 +15,7 @@ from viewer_client import ROWS, answers, ids, page, run, samples, viewer, write_
 from gage_eval.base.canonical import canonical_json
 from gage_eval.runs.results.labels import Labels
 from gage_eval.store import Store
-from gage_eval.viewer import opened
+from gage_eval.viewer import open_runs
 from gage_eval.viewer.word_diff import word_diff
 
 HUGE = 10**400
@@ -101,7 +101,7 @@ def test_an_index_that_cannot_be_made_says_why_and_is_tried_again(
         raise duckdb.IOException("No space left on device")
 
     with monkeypatch.context() as broken:
-        broken.setattr(opened, "build_index", full)
+        broken.setattr(open_runs, "build_index", full)
         response = client.get("/runs/first/samples")
         assert response.status_code == 400
         assert "No space left on device" in response.text
@@ -118,8 +118,8 @@ def test_an_index_is_given_up_when_the_viewer_ends_and_drafts_of_killed_viewers_
         while True:
             progress(0.5)
 
-    build = opened.build_index
-    monkeypatch.setattr(opened, "build_index", endless)
+    build = open_runs.build_index
+    monkeypatch.setattr(open_runs, "build_index", endless)
     with viewer(folder) as client:
         assert client.get("/runs/first/samples").status_code == 202
         assert begun.is_set()
@@ -127,7 +127,7 @@ def test_an_index_is_given_up_when_the_viewer_ends_and_drafts_of_killed_viewers_
         if thread.name.startswith("index"):
             thread.join(20)
             assert not thread.is_alive()
-    monkeypatch.setattr(opened, "build_index", build)
+    monkeypatch.setattr(open_runs, "build_index", build)
     old, young = (folder / "cache" / f".index-{name}.duckdb.1" for name in ("old", "young"))
     for draft in (old, young):
         draft.touch()

@@ -18,7 +18,7 @@ from gage_eval.runs.results.outcomes import RowFilter
 from gage_eval.runs.results.reading import RunReader
 from gage_eval.runs.results.sent_requests import answers_with_requests
 from gage_eval.viewer.list_page import ListPage
-from gage_eval.viewer.query import term
+from gage_eval.viewer.query import format_term
 
 
 @pytest.fixture(scope="module")
@@ -42,9 +42,9 @@ def client(folder: Path) -> TestClient:  # type: ignore[misc]
 
 def link(text: str, *parts: str) -> str:
     """The address of the first link whose markup holds these texts."""
-    for found in re.finditer(r'<a\b[^>]*href="([^"]*)"[^>]*>.*?</a>', text, re.DOTALL):
-        if all(part in found.group() for part in parts):
-            return unescape(found.group(1))
+    for match in re.finditer(r'<a\b[^>]*href="([^"]*)"[^>]*>.*?</a>', text, re.DOTALL):
+        if all(part in match.group() for part in parts):
+            return unescape(match.group(1))
     raise AssertionError(f"no link with {parts}")
 
 
@@ -61,13 +61,13 @@ def test_three_clicks_lead_from_a_score_to_its_reason(client: TestClient) -> Non
 
 
 def test_counts_are_those_of_the_report_and_of_show(client: TestClient, folder: Path) -> None:
-    found = dict(re.findall(r"<b>([\d,]+)</b> (\w+)</a>", page(client, "/runs/first"))[::-1])
+    links = dict(re.findall(r"<b>([\d,]+)</b> (\w+)</a>", page(client, "/runs/first"))[::-1])
     counts = {kind: int(count) for count, kind in re.findall(r"<b>([\d,]+)</b> (\w+)</a>", page(client, "/runs/first"))}
     task = RunReader.open(Locations.at(str(folder / "store"), None), "first").task()
     where = RowFilter(outcomes=frozenset({"wrong"}), measure=task.measure())
     assert counts["wrong"] == tally(task, where).matching == ROWS * 2 // 3
     assert counts["right"] == ROWS // 3
-    assert found
+    assert links
 
 
 def test_the_run_page_shows_worst_slices_and_flips_and_each_leads_to_its_rows(client: TestClient) -> None:
@@ -117,7 +117,7 @@ def test_a_recorded_answer_is_shown_with_its_prompt_and_without_a_request(tmp_pa
 def test_a_failed_run_says_why_and_shows_the_tasks_that_are_scored(tmp_path: Path) -> None:
     write_questions(tmp_path)
     backends = [*answers("2"), {"backend_id": "gone", "type": "dummy", "config": {"error_rate": 1.0}}]
-    tasks = [{"task_id": one, "dataset_id": "sums", "adapter_id": one} for one in ("model", "gone")]
+    tasks = [{"task_id": model, "dataset_id": "sums", "adapter_id": model} for model in ("model", "gone")]
     with pytest.raises(RunFailed):
         run(tmp_path, "half", backends=backends, tasks=tasks)
     with viewer(tmp_path) as client:
@@ -131,7 +131,7 @@ def test_a_failed_run_says_why_and_shows_the_tasks_that_are_scored(tmp_path: Pat
 def everything_told(folder: Path, sample_id: str) -> list[dict[str, Any]]:
     """The requests that exports show for a sample."""
     task = RunReader.open(Locations.at(str(folder / "store")), "replayed").task()
-    return [dict(one.request) for one in answers_with_requests(task) if one.row.sample_id == sample_id]
+    return [dict(call.request) for call in answers_with_requests(task) if call.row.sample_id == sample_id]
 
 
 def samples_at(client: TestClient, text: str, words: str) -> list[str]:
@@ -185,7 +185,7 @@ def test_lists_sort_by_any_column_and_have_pages(client: TestClient) -> None:
     assert ids(samples(client, "first", sort="score"))[-4:] == ["s1", "s4", "s7", "s10"]
     assert ids(samples(client, "first", sort="s0"))[:2] == ["s1", "s4"]
     pages = [ids(samples(client, "first", size=25, page=number)) for number in (1, 2)]
-    assert [len(found) for found in pages] == [ROWS, 0]
+    assert [len(rows) for rows in pages] == [ROWS, 0]
 
 
 @pytest.mark.parametrize("filtered", ["", "topic:even"])
@@ -200,9 +200,9 @@ def test_every_column_orders_the_same_answers_both_ways_with_missing_values_last
             for _ in range(2):
                 query = {"q": filtered, "sort": name, "desc": desc}
                 lines = client.get("/runs/first/export.jsonl", params=query).content.splitlines()
-                found = [orjson.loads(line) for line in lines]
-                assert {row["sample_id"] for row in found} == expected, name
-                values = [row["sample_id" if name == "id" else name] for row in found]
+                rows = [orjson.loads(line) for line in lines]
+                assert {row["sample_id"] for row in rows} == expected, name
+                values = [row["sample_id" if name == "id" else name] for row in rows]
                 known = [value for value in values if value is not None]
                 assert values == sorted(known, reverse=desc == "1") + [None] * (len(values) - len(known)), name
 
@@ -253,7 +253,7 @@ def test_hostile_texts_stay_texts(tmp_path: Path) -> None:
     with viewer(tmp_path) as client:
         listed = samples(client, "hostile")
         texts = [page(client, "/"), page(client, "/runs/hostile"), listed, page(client, link(listed, "s1 "))]
-        texts.append(samples(client, "hostile", q=term("", HOSTILE)))
+        texts.append(samples(client, "hostile", q=format_term("", HOSTILE)))
         for text in texts:
             assert "<img src=x" not in text
             assert "<script>alert" not in text
@@ -274,5 +274,5 @@ def test_the_score_on_the_page_is_the_summarys(client: TestClient, folder: Path)
 
 @pytest.mark.parametrize("digest", ["x", "0" * 64])
 def test_media_that_the_store_lacks_are_not_found(client: TestClient, digest: str) -> None:
-    found = client.get(f"/media/{digest}")
-    assert (found.status_code, "The store has no media" in found.text) == (404, True)
+    response = client.get(f"/media/{digest}")
+    assert (response.status_code, "The store has no media" in response.text) == (404, True)

@@ -46,9 +46,9 @@ def test_a_link_with_the_token_opens_once_and_leaves_no_token_in_the_address(str
 
 
 def test_the_page_asks_for_the_token_and_then_goes_where_the_link_led(stranger: TestClient) -> None:
-    asked = stranger.get("/runs/first?q=1")
-    assert asked.status_code == 401
-    assert 'value="/runs/first?q=1"' in asked.text
+    response = stranger.get("/runs/first?q=1")
+    assert response.status_code == 401
+    assert 'value="/runs/first?q=1"' in response.text
     form = {"token": TOKEN, "address": "/runs/first?q=1"}
     response = stranger.post("/token", data=form, headers={"origin": "http://127.0.0.1:4280"})
     assert response.status_code == 200

@@ -14,7 +14,7 @@ from starlette.testclient import TestClient
 import gage_eval
 from gage_eval.runs.options import Locations
 from gage_eval.viewer.app import viewer_app
-from gage_eval.viewer.opened import Opened
+from gage_eval.viewer.open_runs import OpenRuns
 from tests.support.workspace import write_config
 
 TOKEN = "a-token-of-the-tests"
@@ -56,14 +56,14 @@ def run(folder: Path, run_id: str, **changes: Any) -> None:
 @contextmanager
 def viewer(folder: Path, *, token: bool = True, store: str | None = None) -> Iterator[TestClient]:
     """A browser that has shown the token, or has not."""
-    opened = Opened(Locations.at(store or str(folder / "store"), None), folder / "cache")
-    client = TestClient(viewer_app(opened, TOKEN), base_url="http://127.0.0.1:4280", follow_redirects=True)
+    open_runs = OpenRuns(Locations.at(store or str(folder / "store"), None), folder / "cache")
+    client = TestClient(viewer_app(open_runs, TOKEN), base_url="http://127.0.0.1:4280", follow_redirects=True)
     if token:
         assert client.get("/", params={"token": TOKEN}).status_code == 200
     try:
         yield client
     finally:
-        opened.close()
+        open_runs.close()
 
 
 def page(client: TestClient, address: str) -> str:
@@ -79,7 +79,7 @@ def page(client: TestClient, address: str) -> str:
 def ids(text: str) -> list[str]:
     """The sample ids of a list, in its order."""
     return [
-        unescape(found) for found in re.findall(r'<a data-row href="[^"]*"><span class="mono" title="([^"]*)"', text)
+        unescape(title) for title in re.findall(r'<a data-row href="[^"]*"><span class="mono" title="([^"]*)"', text)
     ]
 
 

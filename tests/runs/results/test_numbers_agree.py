@@ -22,7 +22,7 @@ from gage_eval.report.summary import TaskMetric
 from gage_eval.runs import RunOptions, RunOutcome, run_inline
 from gage_eval.runs.options import Locations
 from gage_eval.viewer.app import viewer_app
-from gage_eval.viewer.opened import Opened
+from gage_eval.viewer.open_runs import OpenRuns
 from tests.support.runs import write_config, write_sums
 
 KINDS = ["jsonl", "csv", "parquet", "per_sample_json", "lm-eval", "inspect"]
@@ -162,8 +162,8 @@ def test_report_and_viewer_have_the_number(
     outcome: RunOutcome, folder: Path, metric: TaskMetric, tmp_path: Path
 ) -> None:
     assert score_text(metric) in (folder / "report.html").read_text(encoding="utf-8")
-    opened = Opened(Locations.at(outcome.folder.locations.store), tmp_path / "cache")
-    with TestClient(viewer_app(opened, "token"), base_url="http://127.0.0.1:4280") as browser:
+    open_runs = OpenRuns(Locations.at(outcome.folder.locations.store), tmp_path / "cache")
+    with TestClient(viewer_app(open_runs, "token"), base_url="http://127.0.0.1:4280") as browser:
         browser.get("/", params={"token": "token"})
         assert score_text(metric) in unescape(browser.get("/").text)
         page = browser.get("/runs/first")
@@ -175,7 +175,7 @@ def test_report_and_viewer_have_the_number(
         counts = {kind: int(count) for count, kind in re.findall(r"<b>(\d+)</b> (\w+)</a>", card)}
         assert counts.get("unparsed", 0) == metric.unparsed
         assert counts.get("error", 0) == metric.error
-    opened.close()
+    open_runs.close()
 
 
 def test_prefects_artifacts_have_the_number(outcome: RunOutcome, metric: TaskMetric) -> None:

@@ -25,7 +25,7 @@ from gage_eval.runs.results.stored import StoredRun
 from gage_eval.store import Store
 from gage_eval.viewer.database import IndexDatabase
 from gage_eval.viewer.index import INDEX_VERSION, build_index
-from gage_eval.viewer.listing import Remembered
+from gage_eval.viewer.listing import LruCache
 from gage_eval.viewer.pairing import build_pairs
 
 T = TypeVar("T")
@@ -61,7 +61,7 @@ class _Work(Generic[T]):
     share: float = 0.0
 
 
-class Opened:
+class OpenRuns:
     """Readers and indexes of runs.
 
     Args:
@@ -86,7 +86,7 @@ class Opened:
         self.store = Store.open(locations.store, read_only=True, ranged=True)
         self._folder, self._texts, self._announce = folder, texts, announce
         self._lock = threading.Lock()
-        self._readers: Remembered[RunReader] = Remembered(_MOST_READERS)
+        self._readers: LruCache[RunReader] = LruCache(_MOST_READERS)
         self._work: dict[str, _Work[Path]] = {}
         self._databases: OrderedDict[tuple[Path, Path | None], IndexDatabase] = OrderedDict()
         # Files of running runs, also those that are still being made: by what they are of, the latest ones last.
@@ -129,9 +129,9 @@ class Opened:
             return self._database(file, against)
         except (duckdb.Error, InputError, OSError) as error:
             # Cut off by a power failure, or written by a later version of DuckDB.
-            for one in (file, against):
-                if one is not None:
-                    self._forget(one)
+            for path in (file, against):
+                if path is not None:
+                    self._forget(path)
             raise InputError(
                 f"the index of {run.run_id}, {task.task_id} could not be opened. It is made again: load the page again."
             ) from error
@@ -145,17 +145,17 @@ class Opened:
         what = f"the index of {run.run_id}, {task.task_id}"
         return self._made(file, what, wait_s, lambda out, tell: self._build(task, run, out, tell, texts=texts))
 
-    def pairs_file(self, one: tuple[RunReader, TaskReader], other: tuple[RunReader, TaskReader], measure: str) -> Path:
+    def pairs_file(self, this: tuple[RunReader, TaskReader], other: tuple[RunReader, TaskReader], measure: str) -> Path:
         """The file that pairs a task's answers with those of another run. Raises as `index`."""
-        mine, theirs = self.index_file(one[1], one[0]), self.index_file(other[1], other[0])
+        mine, theirs = self.index_file(this[1], this[0]), self.index_file(other[1], other[0])
         state = digest([INDEX_VERSION, mine.name, theirs.name, measure])[:40]
-        what = f"pairs of {one[0].run_id} and {other[0].run_id}"
+        what = f"pairs of {this[0].run_id} and {other[0].run_id}"
 
         def make(out: Path, tell: Callable[[float], None]) -> None:
             build_pairs(mine, theirs, measure, out)
 
         if mine.name.startswith(_LIVE) or theirs.name.startswith(_LIVE):
-            return self._made_for_now(f"{what}, {one[1].task_id}, {measure}", state, what, make)
+            return self._made_for_now(f"{what}, {this[1].task_id}, {measure}", state, what, make)
         return self._made(self._folder / f"pairs-{state}.duckdb", what, WAIT_S, make)
 
     def computed(self, key: tuple[Any, ...], what: str, make: Callable[[], T], *, wait_s: float = WAIT_S) -> T:
@@ -205,11 +205,11 @@ class Opened:
         made = self._made(file, what, WAIT_S, make)
         with self._lock:
             # One that is still being made ends later.
-            older = [one for one in files if one != made and one.exists()]
-            for one in older:
-                del files[one]
-        for one in older:
-            self._forget(one)
+            older = [path for path in files if path != made and path.exists()]
+            for path in older:
+                del files[path]
+        for path in older:
+            self._forget(path)
         return made
 
     @staticmethod
@@ -285,7 +285,7 @@ class Opened:
                 if entry != newest:
                     files.append((entry.stat(), entry))
         total = sum(stat.st_size for stat, _ in files)
-        for stat, entry in sorted(files, key=lambda one: one[0].st_mtime):
+        for stat, entry in sorted(files, key=lambda item: item[0].st_mtime):
             if total <= MOST_CACHED_BYTES:
                 return
             self._forget(entry)
@@ -293,14 +293,14 @@ class Opened:
 
     def _database(self, file: Path, pairs: Path | None) -> IndexDatabase:
         with self._lock:
-            found = self._databases.get((file, pairs))
-            if found is None:
-                found = self._databases[file, pairs] = IndexDatabase(file, pairs)
+            database = self._databases.get((file, pairs))
+            if database is None:
+                database = self._databases[file, pairs] = IndexDatabase(file, pairs)
             self._databases.move_to_end((file, pairs))
             while len(self._databases) > _MOST_OPEN:
                 # Cursors of other threads keep the database open until they are done.
                 self._databases.popitem(last=False)
-        return found
+        return database
 
     def _forget(self, file: Path) -> None:
         with self._lock:
@@ -312,7 +312,7 @@ class Opened:
 
 def _identity(task: TaskReader, *, texts: bool) -> JsonValue:
     """What an index is made of: artifacts are named by their content."""
-    measures: list[JsonValue] = [[one.name, one.threshold] for one in task.measures]
+    measures: list[JsonValue] = [[measure.name, measure.threshold] for measure in task.measures]
     scores: dict[str, JsonValue] = {name: artifact.id for name, artifact in task.scores.items()}
     responses, telemetry = task.artifact("responses"), task.artifact("response_telemetry")
     tables: list[JsonValue] = [task.samples.id, responses.id, telemetry.id]
