@@ -9,7 +9,7 @@ from gage_eval.cli.main import app
 from gage_eval.cli.options import AsJson, OutputDir, Store
 
 if TYPE_CHECKING:
-    from gage_eval.regression.compare import Compared
+    from gage_eval.regression.compare import TaskComparisonResult
     from gage_eval.runs.results.reading import RunReader
 
 
@@ -92,7 +92,7 @@ def diff(
     print_table(("task", "what", "value", first.run_id, other.run_id), rows, stack=True)
 
 
-def _write_html(file: Path, baseline: "RunReader", run: "RunReader", comparisons: "list[Compared]") -> None:
+def _write_html(file: Path, baseline: "RunReader", run: "RunReader", comparisons: "list[TaskComparisonResult]") -> None:
     from gage_eval.base.files import write_text
     from gage_eval.regression.report_adapter import comparison
     from gage_eval.report.html import report_html
@@ -104,7 +104,7 @@ def _write_html(file: Path, baseline: "RunReader", run: "RunReader", comparisons
     write_text(file, report_html(run.summary, details))
 
 
-def _print(first: "RunReader", other: "RunReader", comparisons: "list[Compared]", limit: int) -> None:
+def _print(first: "RunReader", other: "RunReader", comparisons: "list[TaskComparisonResult]", limit: int) -> None:
     from gage_eval.cli.output import print_table
     from gage_eval.report.console import clean
     from gage_eval.report.summary import p_text, signed_text
@@ -138,7 +138,7 @@ def _print(first: "RunReader", other: "RunReader", comparisons: "list[Compared]"
         print(f"p is adjusted for {len(comparisons)} comparisons (Holm).")
 
 
-def _remarks(compared: "Compared", limit: int) -> list[str]:
+def _remarks(compared: "TaskComparisonResult", limit: int) -> list[str]:
     said = [f"NOT THE SAME {kind}, as allowed" for kind in compared.allowed]
     said += compared.notes
     if compared.detectable is not None:

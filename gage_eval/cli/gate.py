@@ -12,7 +12,7 @@ from gage_eval.cli.options import AsJson, OutputDir, Store
 
 if TYPE_CHECKING:
     from gage_eval.regression.baselines import BaselineEntry, Baselines
-    from gage_eval.regression.gating import Gated, GatedTask
+    from gage_eval.regression.gating import GateResult, TaskGate
     from gage_eval.report.trend_chart import TrendPoint
     from gage_eval.runs.results.reading import RunReader
 
@@ -297,7 +297,7 @@ def _tell(entry: "BaselineEntry") -> None:
         print(f"Fewer than {least} repeats hide the noise between runs or cost power: --repeats {least} or more.")
 
 
-def _print(gated: "Gated", anchor: "Gated | None", label: str) -> None:
+def _print(gated: "GateResult", anchor: "GateResult | None", label: str) -> None:
     from gage_eval.cli.compare import number_text
     from gage_eval.cli.output import print_table
     from gage_eval.report.console import clean, folded, terminal_width
@@ -309,17 +309,17 @@ def _print(gated: "Gated", anchor: "Gated | None", label: str) -> None:
     )
     rows = []
     for task in gated.tasks:
-        numbers = task.judged.evidence
+        numbers = task.decision.evidence
         rows.append(
             (
                 task.comparison.task_id,
                 task.comparison.measure.name,
-                task.judged.verdict,
+                task.decision.verdict,
                 number_text(numbers.baseline),
                 number_text(numbers.current),
                 signed_text(numbers.difference),
                 signed_text(numbers.bounds and numbers.bounds[0]),
-                p_text(task.judged.p),
+                p_text(task.decision.p),
                 f"{numbers.n:,}",
             )
         )
@@ -335,11 +335,11 @@ def _print(gated: "Gated", anchor: "Gated | None", label: str) -> None:
         print(folded(clean(note), terminal_width(sys.stdout), 2))
 
 
-def _notes(task: "GatedTask", tolerance: float) -> Iterator[str]:
+def _notes(task: "TaskGate", tolerance: float) -> Iterator[str]:
     yield from task.remarks
-    if (detectable := task.judged.detectable) is not None:
+    if (detectable := task.decision.detectable) is not None:
         yield f"a loss of {detectable:.3f} or more is found with a chance of 80 % (tolerated: {tolerance:g})"
-    if task.alarm.rings or task.judged.verdict == "regressed":
+    if task.alarm.rings or task.decision.verdict == "regressed":
         yield task.alarm_remark
-    if task.judged.verdict == "regressed" and task.comparison.worse:
+    if task.decision.verdict == "regressed" and task.comparison.worse:
         yield f"worse: {', '.join(task.comparison.worse[:5])}"

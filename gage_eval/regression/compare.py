@@ -246,7 +246,7 @@ class TaskComparison:
 
 
 @dataclass(frozen=True)
-class Compared:
+class TaskComparisonResult:
     """A task's comparison with its numbers.
 
     Attributes:
@@ -311,7 +311,7 @@ def compare(
     metric: str | None = None,
     allowed: Collection[str] = (),
     rule: GateRule | None = None,
-) -> list[Compared]:
+) -> list[TaskComparisonResult]:
     """Compare two runs, task by task.
 
     Args:
@@ -334,7 +334,7 @@ def compare(
     evidence_by_task = {task.task_id: task.evidence(0.025) for task in tasks}
     adjusted = holm({name: numbers.p for name, numbers in evidence_by_task.items()})
     return [
-        Compared(
+        TaskComparisonResult(
             task,
             evidence_by_task[task.task_id],
             adjusted[task.task_id],

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Sequence
 
-from gage_eval.regression.gating import Gated
+from gage_eval.regression.gating import GateResult
 from gage_eval.regression.report_adapter import gated_comparison
 from gage_eval.report.html import report_html
 from gage_eval.report.trend_chart import TrendPoint
@@ -14,7 +14,7 @@ from gage_eval.runs.results.report_details import run_details
 _log = logging.getLogger(__name__)
 
 
-def write_report(run: RunReader, newest: Gated, anchor: Gated | None, points: Sequence[TrendPoint]) -> bool:
+def write_report(run: RunReader, newest: GateResult, anchor: GateResult | None, points: Sequence[TrendPoint]) -> bool:
     """Write report.html of a run again, with the gate's verdict and the trend.
 
     Args:

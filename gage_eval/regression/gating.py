@@ -14,18 +14,18 @@ from gage_eval.runs.results.reading import RunReader
 
 
 @dataclass(frozen=True)
-class GatedTask:
+class TaskGate:
     """One declared metric.
 
     Attributes:
         comparison: the rows.
-        judged: the verdict.
+        decision: the verdict.
         alarm: the sequential alarm.
         allowed: which of data, prompts and scorer differ and were allowed to.
     """
 
     comparison: TaskComparison
-    judged: MetricVerdict
+    decision: MetricVerdict
     alarm: Alarm
     allowed: tuple[str, ...] = ()
 
@@ -33,10 +33,10 @@ class GatedTask:
     def remarks(self) -> tuple[str, ...]:
         """What a reader must know in addition to the numbers, in sentences."""
         allowed = (f"NOT THE SAME {kind}, as allowed" for kind in self.allowed)
-        return (*allowed, *self.judged.notes, *self._deciding_rows())
+        return (*allowed, *self.decision.notes, *self._deciding_rows())
 
     def _deciding_rows(self) -> Iterator[str]:
-        needed, here = self.judged.rows_needed, self.comparison.pairing.samples
+        needed, here = self.decision.rows_needed, self.comparison.pairing.samples
         if needed is not None:
             undecidable = f", and there are {here:,}: it cannot be decided with this data set"
             yield f"about {needed:,} rows would decide{undecidable if needed > here else ''}"
@@ -52,38 +52,38 @@ class GatedTask:
 
     def as_record(self) -> dict[str, Any]:
         """For JSON."""
-        numbers, task = self.judged.evidence, self.comparison
+        numbers, task = self.decision.evidence, self.comparison
         known = numbers.difference is not None and numbers.test != "none"
         return {
             "task_id": task.task_id,
             "metric": task.measure.name,
-            "verdict": self.judged.verdict,
+            "verdict": self.decision.verdict,
             "baseline_score": numbers.baseline,
             "current_score": numbers.current,
             "delta": numbers.delta,
-            "regressed": self.judged.verdict == "regressed",
+            "regressed": self.decision.verdict == "regressed",
             "details": {
                 "n": numbers.n,
                 "test": numbers.test,
                 "better_by": numbers.difference,
                 "low": numbers.low if known else None,
                 "high": numbers.high if known else None,
-                "p_worse": self.judged.p_worse,
-                "p_better": self.judged.p_better,
-                "detectable_loss": self.judged.detectable,
-                "rows_needed": self.judged.rows_needed,
+                "p_worse": self.decision.p_worse,
+                "p_better": self.decision.p_better,
+                "detectable_loss": self.decision.detectable,
+                "rows_needed": self.decision.rows_needed,
                 "unpaired": task.pairing.unpaired,
                 "worse": task.worse,
                 "better": task.better,
                 "alarm": {"rings": self.alarm.rings, "level": self.alarm.level, "withheld": self.alarm.withheld},
                 "allowed_different": list(self.allowed),
-                "notes": list(self.judged.notes),
+                "notes": list(self.decision.notes),
             },
         }
 
 
 @dataclass(frozen=True)
-class Gated:
+class GateResult:
     """The gate's result for a run.
 
     Attributes:
@@ -99,7 +99,7 @@ class Gated:
     entry: BaselineEntry
     rule: GateRule
     verdict: Verdict
-    tasks: tuple[GatedTask, ...]
+    tasks: tuple[TaskGate, ...]
     unwatched: tuple[str, ...] = ()
 
     @property
@@ -147,7 +147,7 @@ def gate_with_anchor(
     *,
     metric: str | None = None,
     allowed: Collection[str] = (),
-) -> tuple[Gated, Gated | None]:
+) -> tuple[GateResult, GateResult | None]:
     """Compare a run with the newest entry of a baseline of its suite, and with the anchor.
 
     Args:
@@ -174,7 +174,7 @@ def gate(
     *,
     metric: str | None = None,
     allowed: Collection[str] = (),
-) -> Gated:
+) -> GateResult:
     """Compare a run with a baseline, and decide.
 
     Args:
@@ -206,7 +206,7 @@ def gate(
     )
     year = run.stored.record.created.year
     tasks = tuple(
-        GatedTask(
+        TaskGate(
             comparison,
             decisions[comparison.task_id],
             alarm(decisions[comparison.task_id].evidence, rule, year=year, repeats=len(entry.runs)),
@@ -215,4 +215,4 @@ def gate(
         for comparison in comparisons
     )
     unwatched = tuple(name for name in run.task_ids if name not in entry.runs[0].tasks)
-    return Gated(run.run_id, entry, rule, suite_verdict(decisions, unwatched), tasks, unwatched)
+    return GateResult(run.run_id, entry, rule, suite_verdict(decisions, unwatched), tasks, unwatched)

@@ -21,7 +21,7 @@ from gage_eval.engine.host import EngineHost
 from gage_eval.models.backends.base import Blocks
 from gage_eval.regression.gate import GateRule, Verdict
 from gage_eval.regression.gate_report import write_report
-from gage_eval.regression.gating import Gated, gate_with_anchor
+from gage_eval.regression.gating import GateResult, gate_with_anchor
 from gage_eval.regression.matrix import Matrix, MatrixModel, MatrixRow, StrictModel
 from gage_eval.regression.trend import trend
 from gage_eval.report.summary import signed_text
@@ -183,8 +183,8 @@ class NightCell:
     row: MatrixRow
     model: NightlyModel
     run: RunReader | None
-    gated: Gated | None = None
-    anchor: Gated | None = None
+    gated: GateResult | None = None
+    anchor: GateResult | None = None
     trend: tuple[TrendPoint, ...] = ()
     problem: str | None = None
 
@@ -210,9 +210,9 @@ class NightCell:
         if self.gated is None:
             return f"{self.name}: {self.verdict} ({self.problem})"
         changes = [
-            f"{task.comparison.task_id} {task.comparison.measure.name} {signed_text(task.judged.evidence.difference)}"
+            f"{task.comparison.task_id} {task.comparison.measure.name} {signed_text(task.decision.evidence.difference)}"
             for task in self.gated.tasks
-            if task.judged.verdict == self.verdict
+            if task.decision.verdict == self.verdict
         ]
         return f"{self.name}: {self.verdict} ({', '.join(changes)})"
 

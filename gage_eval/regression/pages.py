@@ -4,7 +4,7 @@ from base64 import b64encode
 from collections.abc import Iterator
 
 from gage_eval.regression.alarm import promise
-from gage_eval.regression.gating import GatedTask
+from gage_eval.regression.gating import TaskGate
 from gage_eval.regression.nightly import Night, NightCell
 from gage_eval.regression.triage import Card, Outcome, Triage, TriagedTask
 from gage_eval.report.console import counted
@@ -102,7 +102,7 @@ def _trends(cell: NightCell) -> Iterator[str]:
     for task in cell.gated.tasks if cell.gated is not None else ():
         own = [point for point in cell.trend if point.task_id == task.comparison.task_id]
         title = f"{cell.name}: {task.comparison.task_id} {task.comparison.measure.name}"
-        if svg := trend_chart(own, task.judged.evidence.baseline, title):
+        if svg := trend_chart(own, task.decision.evidence.baseline, title):
             yield f"### {plain(title)}\n\n![{plain(title)}]({_as_url(svg)})"
 
 
@@ -111,25 +111,25 @@ def _rows(cell: NightCell) -> Iterator[tuple[str, ...]]:
         yield (cell.row.name, cell.model.name, "–", cell.verdict, *("–",) * (len(_NIGHT) - 4))
         return
     for task in cell.gated.tasks:
-        numbers, changed = task.judged.evidence, task.comparison
+        numbers, changed = task.decision.evidence, task.comparison
         known = numbers.test != "none"
         yield (
             cell.row.name,
             cell.model.name,
             f"{changed.task_id} {changed.measure.name}",
-            task.judged.verdict,
+            task.decision.verdict,
             format_value(numbers.baseline),
             format_value(numbers.current),
             signed_text(numbers.difference),
             signed_text(numbers.bounds and numbers.bounds[0]),
-            p_text(task.judged.p) if known else "–",
+            p_text(task.decision.p) if known else "–",
             "rings" if task.alarm.rings else "withheld" if task.alarm.withheld else "quiet",
         )
 
 
-def _notes(task: GatedTask) -> Iterator[str]:
+def _notes(task: TaskGate) -> Iterator[str]:
     yield from task.remarks
-    if task.alarm.rings or task.alarm.withheld is not None or task.judged.verdict == "regressed":
+    if task.alarm.rings or task.alarm.withheld is not None or task.decision.verdict == "regressed":
         yield task.alarm_remark
 
 
@@ -143,7 +143,7 @@ def _fired(night: Night) -> str:
 
 
 def _lost(task: TriagedTask, repeats: int) -> str:
-    verdict, changed = task.gated.judged, task.gated.comparison
+    verdict, changed = task.gated.decision, task.gated.comparison
     evidence = verdict.evidence
     slices = [x.text for x in task.slices]
     return page(

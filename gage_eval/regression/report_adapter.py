@@ -3,15 +3,15 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from gage_eval.regression.compare import Compared, TaskComparison
+from gage_eval.regression.compare import TaskComparison, TaskComparisonResult
 from gage_eval.regression.evidence import Evidence
-from gage_eval.regression.gating import Gated, GatedTask
+from gage_eval.regression.gating import GateResult, TaskGate
 from gage_eval.report.details import ComparedSlice, ComparedTask, Comparison
 from gage_eval.report.summary import format_value
 from gage_eval.report.trend_chart import TrendPoint
 
 
-def comparison(baseline: str, results: Sequence[Compared]) -> Comparison:
+def comparison(baseline: str, results: Sequence[TaskComparisonResult]) -> Comparison:
     """The comparison for report.html.
 
     Args:
@@ -21,7 +21,7 @@ def comparison(baseline: str, results: Sequence[Compared]) -> Comparison:
     return Comparison(baseline, tuple(map(_compared, results)))
 
 
-def gated_comparison(newest: Gated, anchor: Gated | None, points: Sequence[TrendPoint]) -> Comparison:
+def gated_comparison(newest: GateResult, anchor: GateResult | None, points: Sequence[TrendPoint]) -> Comparison:
     """The gate's verdict for report.html.
 
     Args:
@@ -42,19 +42,19 @@ def gated_comparison(newest: Gated, anchor: Gated | None, points: Sequence[Trend
     )
 
 
-def _compared(result: Compared) -> ComparedTask:
+def _compared(result: TaskComparisonResult) -> ComparedTask:
     notes = [*(f"Not the same {kind}, as allowed." for kind in result.allowed), *result.notes]
     if result.detectable is not None:
         notes.append(f"A loss of {format_value(result.detectable)} or more would be found with a chance of 80 %.")
     return _task(result.task, result.evidence, result.p, notes)
 
 
-def _gated(gate: GatedTask, points: Sequence[TrendPoint]) -> ComparedTask:
-    alarm = [gate.alarm_remark] if gate.alarm.rings or gate.judged.verdict == "regressed" else []
-    task = _task(gate.comparison, gate.judged.evidence, gate.judged.p, (*gate.remarks, *alarm))
+def _gated(gate: TaskGate, points: Sequence[TrendPoint]) -> ComparedTask:
+    alarm = [gate.alarm_remark] if gate.alarm.rings or gate.decision.verdict == "regressed" else []
+    task = _task(gate.comparison, gate.decision.evidence, gate.decision.p, (*gate.remarks, *alarm))
     own = tuple(point for point in points if point.task_id == task.task_id)
     test = f"{task.test}, one-sided" if task.test else ""
-    return replace(task, verdict=gate.judged.verdict, test=test, trend=own)
+    return replace(task, verdict=gate.decision.verdict, test=test, trend=own)
 
 
 def _task(task: TaskComparison, numbers: Evidence, p: float, notes: Sequence[str]) -> ComparedTask:

@@ -20,7 +20,7 @@ from gage_eval.regression.compare import ScoredTask, SliceChange, TaskComparison
 from gage_eval.regression.definitions import Difference
 from gage_eval.regression.evidence import Evidence, evidence
 from gage_eval.regression.gate import GateRule
-from gage_eval.regression.gating import Gated, GatedTask, gate
+from gage_eval.regression.gating import GateResult, TaskGate, gate
 from gage_eval.regression.run_diff import run_differences
 from gage_eval.runs.options import RunOptions
 from gage_eval.runs.planned import options_before
@@ -61,7 +61,7 @@ class TriagedTask:
         cards: samples to look at.
     """
 
-    gated: GatedTask
+    gated: TaskGate
     retried: int
     again: Evidence | None
     outcome: Outcome | None
@@ -82,7 +82,7 @@ class Triage:
         problem: why the differences are not known.
     """
 
-    gated: Gated
+    gated: GateResult
     repeats: int
     tasks: tuple[TriagedTask, ...]
     differences: tuple[Difference, ...]
@@ -112,7 +112,7 @@ def triage(
         InputError: the run does not compare with the baseline.
     """
     gated = gate(run, entry, rule)
-    worse = [task for task in gated.tasks if task.judged.verdict == "regressed"]
+    worse = [task for task in gated.tasks if task.decision.verdict == "regressed"]
     tasks = tuple(_task(run, task, rule, ask, repeats, most) for task in worse)
     differences: list[Difference] = []
     problem = None
@@ -125,7 +125,7 @@ def triage(
 
 def _task(
     run: RunReader,
-    gated: GatedTask,
+    gated: TaskGate,
     rule: GateRule,
     ask: Callable[[RunOptions], RunReader],
     repeats: int,
@@ -173,12 +173,12 @@ def _against_prediction(before: TaskComparison, again: TaskComparison) -> Eviden
     return evidence(replace(new.rows, baseline=np.array([expected]), binary=False))
 
 
-def _outcome(gated: GatedTask, again: Evidence | None, rule: GateRule) -> Outcome | None:
+def _outcome(gated: TaskGate, again: Evidence | None, rule: GateRule) -> Outcome | None:
     if again is None or again.bounds is None:
         return None
     if again.p_worse <= rule.alpha:
         return "confirmed"
-    excluded = gated.alarm.rings or gated.judged.evidence.p_worse <= gated.alarm.level
+    excluded = gated.alarm.rings or gated.decision.evidence.p_worse <= gated.alarm.level
     return "gone again" if excluded else "chance"
 
 

@@ -7,7 +7,7 @@ import orjson
 import pytest
 
 from gage_eval.base.errors import InputError
-from gage_eval.regression.compare import Compared, compare
+from gage_eval.regression.compare import TaskComparisonResult, compare
 from gage_eval.regression.run_diff import run_differences
 from gage_eval.runs import RunOptions, run_inline
 from gage_eval.runs.options import Locations
@@ -41,7 +41,7 @@ def run(folder: Path, run_id: str, right: set[int], count: int = 40, **changes: 
     return RunReader.open(Locations.at(str(folder / "store")), run_id)
 
 
-def only(results: list[Compared]) -> Compared:
+def only(results: list[TaskComparisonResult]) -> TaskComparisonResult:
     assert len(results) == 1
     return results[0]
 

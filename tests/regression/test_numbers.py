@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from gage_eval.base.errors import InputError
 from gage_eval.extend.registry import aggregations
 from gage_eval.regression.baselines import Baselines
-from gage_eval.regression.compare import Compared, compare
+from gage_eval.regression.compare import TaskComparisonResult, compare
 from gage_eval.regression.evidence import PairedRows, evidence
 from gage_eval.regression.gate import GateRule
 from gage_eval.regression.gating import gate
@@ -122,7 +122,7 @@ def shown(run: RunReader, name: str) -> float | None:
     return number.value
 
 
-def only(results: list[Compared]) -> Compared:
+def only(results: list[TaskComparisonResult]) -> TaskComparisonResult:
     (result,) = results
     return result
 
@@ -161,7 +161,7 @@ def test_compare_gate_and_trend_show_the_number_of_the_table(scored: Callable[..
     entry = Baselines(Store.open(a.stored.folder.locations.store)).add("main", [a], promote=False)
     gated = gate(b, entry, GateRule(), metric=name)
     assert gated.metrics == {"t": name}
-    assert gated.tasks[0].judged.evidence.current == shown(b, name)
+    assert gated.tasks[0].decision.evidence.current == shown(b, name)
     points = trend(b.stored.folder.locations, entry, metrics=gated.metrics)
     assert {(point.run_id, point.metric, point.value) for point in points} == {
         ("a", name, shown(a, name)),
