@@ -296,7 +296,7 @@ def test_events_reach_s3_while_the_run_is_under_way(here: Path, s3_url: str, mon
 # The writer
 
 
-class Kept:
+class MemorySink:
     def __init__(self, act: Callable[[], None] = lambda: None) -> None:
         self.events: list[RecordedEvent] = []
         self._act = act
@@ -317,7 +317,7 @@ def test_a_slow_sink_never_holds_up_who_tells_and_what_was_dropped_is_counted(mo
     monkeypatch.setattr(writer, "MOST_WAITING", 100)
     monkeypatch.setattr(writer, "MOST_ERRORS_WAITING", 200)
     go = threading.Event()
-    sink = Kept(lambda: go.wait(PATIENCE_S) and None)
+    sink = MemorySink(lambda: go.wait(PATIENCE_S) and None)
     log = EventWriter("r", [sink])
     log.tell(RunWarning("first"))
     while log._waiting:
@@ -340,18 +340,18 @@ def test_a_sink_that_fails_gets_nothing_more_and_the_others_everything(caplog: p
     def fail() -> None:
         raise OSError("gone")
 
-    bad, good = Kept(fail), Kept()
+    bad, good = MemorySink(fail), MemorySink()
     log = EventWriter("r", [bad, good])
     for number in range(5):
         log.tell(part(number))
     log.close()
     assert [row.event for row in good.events] == [part(number) for number in range(5)]
     assert bad.events == []
-    assert "events no longer go to Kept: gone" in caplog.text
+    assert "events no longer go to MemorySink: gone" in caplog.text
 
 
 def test_text_that_json_cannot_hold_and_numbers_beyond_64_bits_are_written() -> None:
-    sink = Kept()
+    sink = MemorySink()
     log = EventWriter("r", [sink])
     log.tell(RunWarning("\ud800"))
     log.tell(part(2**80))
