@@ -56,8 +56,8 @@ def record(measured: list[dict[str, Any]]) -> None:
     """
     here = machine()
     machines = orjson.loads(RESULTS.read_bytes())["machines"] if RESULTS.exists() else []
-    others = [one for one in machines if hardware(one["machine"]) != hardware(here)]
-    own = next((one for one in machines if one not in others), {"machine": here, "cases": []})
+    others = [record for record in machines if hardware(record["machine"]) != hardware(here)]
+    own = next((record for record in machines if record not in others), {"machine": here, "cases": []})
     cases = {case["name"]: case for case in measured}
     if own["machine"] == here:
         cases = {case["name"]: case for case in own["cases"]} | cases

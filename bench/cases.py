@@ -11,7 +11,7 @@ import yaml
 
 from bench.data import dataset
 from bench.figures import Figure
-from bench.process import HERE, BenchFailed, Mock, Taken, mock, run
+from bench.process import HERE, BenchFailed, Mock, ProcessUsage, mock, run
 from bench.viewer import viewer_1m
 
 IN_FLIGHT = 64
@@ -99,8 +99,8 @@ def rows_1319(folder: Path, repeats: int) -> list[Figure]:
     """A dataset as large as GSM8K's test split."""
     bare, ours = _in_turns(folder, 1319, 50, repeats)
     return [
-        Figure("bare loop", "s", [taken.wall_s for taken in bare]),
-        Figure("whole run, inline", "s", [taken.wall_s for taken in ours], 2.8),
+        Figure("bare loop", "s", [usage.wall_s for usage in bare]),
+        Figure("whole run, inline", "s", [usage.wall_s for usage in ours], 2.8),
     ]
 
 
@@ -108,11 +108,11 @@ def rows_10k(folder: Path, repeats: int) -> list[Figure]:
     """Cost of the client: what a run adds to a loop that only sends."""
     bare, ours = _in_turns(folder, 10_000, 50, repeats)
     return [
-        Figure("bare loop", "s", [taken.wall_s for taken in bare]),
-        Figure("whole run, inline", "s", [taken.wall_s for taken in ours], 11.5),
+        Figure("bare loop", "s", [usage.wall_s for usage in bare]),
+        Figure("whole run, inline", "s", [usage.wall_s for usage in ours], 11.5),
         Figure("whole run ÷ bare loop", "×", [a.wall_s / b.wall_s for a, b in zip(ours, bare, strict=True)], 1.2),
-        Figure("bare loop, CPU", "s CPU / 1,000 rows", [taken.cpu_s / 10 for taken in bare]),
-        Figure("whole run, CPU", "s CPU / 1,000 rows", [taken.cpu_s / 10 for taken in ours], 0.6),
+        Figure("bare loop, CPU", "s CPU / 1,000 rows", [usage.cpu_s / 10 for usage in bare]),
+        Figure("whole run, CPU", "s CPU / 1,000 rows", [usage.cpu_s / 10 for usage in ours], 0.6),
     ]
 
 
@@ -120,8 +120,8 @@ def rows_10k_wide(folder: Path, repeats: int) -> list[Figure]:
     """As many requests at once as a fast endpoint takes."""
     bare, ours = _in_turns(folder, 10_000, 50, repeats, in_flight=256)
     return [
-        Figure("bare loop", "s", [taken.wall_s for taken in bare]),
-        Figure("whole run, inline", "s", [taken.wall_s for taken in ours]),
+        Figure("bare loop", "s", [usage.wall_s for usage in bare]),
+        Figure("whole run, inline", "s", [usage.wall_s for usage in ours]),
         Figure("whole run ÷ bare loop", "×", [a.wall_s / b.wall_s for a, b in zip(ours, bare, strict=True)], 1.7),
     ]
 
@@ -139,7 +139,7 @@ def events(folder: Path, repeats: int) -> list[Figure]:
             default.append(_ours(folder, path))
             all_samples.append(_ours(folder, path, "--inline", *every))
     return [
-        Figure("without an event log, CPU", "s CPU / 1,000 rows", [taken.cpu_s / 10 for taken in without]),
+        Figure("without an event log, CPU", "s CPU / 1,000 rows", [usage.cpu_s / 10 for usage in without]),
         Figure("default ÷ without, CPU", "×", [a.cpu_s / b.cpu_s for a, b in zip(default, without, strict=True)], 1.03),
         Figure(
             "every sample ÷ without, CPU", "×", [a.cpu_s / b.cpu_s for a, b in zip(all_samples, without, strict=True)]
@@ -155,11 +155,11 @@ def engine(folder: Path, repeats: int) -> list[Figure]:
             [_stages_alone(folder, "infer", config(folder, rows, endpoint.url), rows) for _ in range(repeats)]
             for rows in counts
         )
-    timed = [orjson.loads(one.output) for one in many]
+    timed = [orjson.loads(usage.output) for usage in many]
     return [
-        Figure("100,000 rows", "answers/s", [counts[1] / one["wall_s"] for one in timed], 5_000.0, "≥"),
-        Figure("100,000 rows, CPU", "s CPU / 1,000 rows", [one["cpu_s"] / 100 for one in timed]),
-        Figure("20,000 rows, peak memory", "MiB", [one.peak_mib for one in few]),
+        Figure("100,000 rows", "answers/s", [counts[1] / result["wall_s"] for result in timed], 5_000.0, "≥"),
+        Figure("100,000 rows, CPU", "s CPU / 1,000 rows", [result["cpu_s"] / 100 for result in timed]),
+        Figure("20,000 rows, peak memory", "MiB", [usage.peak_mib for usage in few]),
         Figure(
             "100,000 rows ÷ 20,000 rows, peak memory",
             "×",
@@ -173,12 +173,12 @@ def rows_100k(folder: Path, repeats: int) -> list[Figure]:
     """Throughput and memory with a fast endpoint."""
     bare, ours = _in_turns(folder, 100_000, 2, repeats)
     return [
-        Figure("bare loop", "s", [taken.wall_s for taken in bare]),
-        Figure("whole run, inline", "s", [taken.wall_s for taken in ours], 35.0),
+        Figure("bare loop", "s", [usage.wall_s for usage in bare]),
+        Figure("whole run, inline", "s", [usage.wall_s for usage in ours], 35.0),
         Figure("whole run ÷ bare loop", "×", [a.wall_s / b.wall_s for a, b in zip(ours, bare, strict=True)], 1.1),
-        Figure("whole run, CPU", "s CPU / 1,000 rows", [taken.cpu_s / 100 for taken in ours]),
+        Figure("whole run, CPU", "s CPU / 1,000 rows", [usage.cpu_s / 100 for usage in ours]),
         Figure("whole run ÷ bare loop, CPU", "×", [a.cpu_s / b.cpu_s for a, b in zip(ours, bare, strict=True)], 1.1),
-        Figure("whole run, peak memory", "MiB", [taken.peak_mib for taken in ours], 350.0),
+        Figure("whole run, peak memory", "MiB", [usage.peak_mib for usage in ours], 350.0),
     ]
 
 
@@ -231,14 +231,14 @@ def front_1m(folder: Path, repeats: int) -> list[Figure]:
 
 def rows_1m(folder: Path, repeats: int) -> list[Figure]:
     """Memory does not grow with the rows: a million rows, every 2,000th answered with 32,000 words."""
-    taken = []
+    usages = []
     with mock(*_MOCK, "--answer-words", "32000", "--long-share", "0.0005") as endpoint:
         path = config(folder, 1_000_000, endpoint.url)
-        taken = [_ours(folder, path) for _ in range(repeats)]
+        usages = [_ours(folder, path) for _ in range(repeats)]
     return [
-        Figure("whole run, inline", "s", [one.wall_s for one in taken]),
-        Figure("whole run, CPU", "s CPU / 1,000 rows", [one.cpu_s / 1000 for one in taken]),
-        Figure("whole run, peak memory", "MiB", [one.peak_mib for one in taken], 600.0),
+        Figure("whole run, inline", "s", [usage.wall_s for usage in usages]),
+        Figure("whole run, CPU", "s CPU / 1,000 rows", [usage.cpu_s / 1000 for usage in usages]),
+        Figure("whole run, peak memory", "MiB", [usage.peak_mib for usage in usages], 600.0),
     ]
 
 
@@ -250,11 +250,11 @@ def score_1m(folder: Path, repeats: int) -> list[Figure]:
     figures = []
     for metric, least in (("exact_match", 50_000.0), ("word_perplexity", None)):
         few, many = ([scored(folder / f"scored-{rows}", metric) for _ in range(repeats)] for rows in counts)
-        speeds = [counts[1] / orjson.loads(one.output)["cpu_s"] for one in many]
+        speeds = [counts[1] / orjson.loads(usage.output)["cpu_s"] for usage in many]
         figures += [
             Figure(f"{metric}, 1,000,000 rows, CPU", "rows/s per core", speeds, least, "≥"),
-            Figure(f"{metric}, 100,000 rows, peak memory", "MiB", [one.peak_mib for one in few]),
-            Figure(f"{metric}, 1,000,000 rows, peak memory", "MiB", [one.peak_mib for one in many], 300.0),
+            Figure(f"{metric}, 100,000 rows, peak memory", "MiB", [usage.peak_mib for usage in few]),
+            Figure(f"{metric}, 1,000,000 rows, peak memory", "MiB", [usage.peak_mib for usage in many], 300.0),
         ]
     return figures
 
@@ -272,12 +272,12 @@ def two_processes(folder: Path, repeats: int) -> list[Figure]:
 
 
 def _one_and_two(title: str, walls: list[float]) -> list[Figure]:
-    """Figures of walls that were taken in turns: one process, two, one, …"""
-    one, two = walls[::2], walls[1::2]
+    """Figures of walls that were measured in turns: one process, two, one, …"""
+    single, double = walls[::2], walls[1::2]
     return [
-        Figure(f"{title}, one process", "s", one),
-        Figure(f"{title}, two processes", "s", two),
-        Figure(f"{title}, one ÷ two processes", "×", [a / b for a, b in zip(one, two, strict=True)], 1.8, "≥"),
+        Figure(f"{title}, one process", "s", single),
+        Figure(f"{title}, two processes", "s", double),
+        Figure(f"{title}, one ÷ two processes", "×", [a / b for a, b in zip(single, double, strict=True)], 1.8, "≥"),
     ]
 
 
@@ -302,7 +302,7 @@ CASES = (
 
 def _in_turns(
     folder: Path, rows: int, latency_ms: float, repeats: int, in_flight: int = IN_FLIGHT
-) -> tuple[list[Taken], list[Taken]]:
+) -> tuple[list[ProcessUsage], list[ProcessUsage]]:
     """Alternate the bare loop and a whole run, ``repeats`` times."""
     bare, ours = [], []
     with mock("--latency-ms", str(latency_ms), *_MOCK) as endpoint:
@@ -315,19 +315,19 @@ def _in_turns(
     return bare, ours
 
 
-def _bare(folder: Path, data: Path, endpoint: Mock, in_flight: int) -> Taken:
+def _bare(folder: Path, data: Path, endpoint: Mock, in_flight: int) -> ProcessUsage:
     return run([str(HERE / "bare_client.py"), str(data), endpoint.url, "--concurrency", str(in_flight)], folder)
 
 
-def _stages_alone(folder: Path, measured: str, path: str, rows: int) -> Taken:
-    taken = run([str(HERE / "stages_alone.py"), measured, path, "--store", str(_fresh(folder))], folder)
-    made = orjson.loads(taken.output)["rows"]
+def _stages_alone(folder: Path, measured: str, path: str, rows: int) -> ProcessUsage:
+    usage = run([str(HERE / "stages_alone.py"), measured, path, "--store", str(_fresh(folder))], folder)
+    made = orjson.loads(usage.output)["rows"]
     if made != rows:
         raise BenchFailed(f"{measured} made {made} rows of {rows}")
-    return taken
+    return usage
 
 
-def _ours(folder: Path, path: str, *options: str, env: dict[str, str] | None = None) -> Taken:
+def _ours(folder: Path, path: str, *options: str, env: dict[str, str] | None = None) -> ProcessUsage:
     """A whole run with an empty store."""
     return _gage(folder, path, _fresh(folder), *(options or ("--inline",)), env=env)
 
@@ -339,35 +339,35 @@ def _gage(
     *options: str,
     env: dict[str, str] | None = None,
     program: tuple[str, ...] = _GAGE,
-) -> Taken:
-    taken = run([*program, "run", path, "--store", str(store), *(options or ("--inline",))], folder, env)
-    if b"numeric_match" not in taken.output:
-        raise BenchFailed(f"the run printed no score:\n{taken.output[-2000:].decode(errors='replace')}")
-    return taken
+) -> ProcessUsage:
+    usage = run([*program, "run", path, "--store", str(store), *(options or ("--inline",))], folder, env)
+    if b"numeric_match" not in usage.output:
+        raise BenchFailed(f"the run printed no score:\n{usage.output[-2000:].decode(errors='replace')}")
+    return usage
 
 
 def _front(folder: Path, rows: int, repeats: int, most_mib: float | None = None) -> list[Figure]:
     path = config(folder, rows, "http://127.0.0.1:9/v1")
-    taken = [_stages_alone(folder, "front", path, rows) for _ in range(repeats)]
-    results = [orjson.loads(one.output) for one in taken]
+    usages = [_stages_alone(folder, "front", path, rows) for _ in range(repeats)]
+    results = [orjson.loads(usage.output) for usage in usages]
     return [
-        Figure("CPU", "rows/s per core", [rows / one["cpu_s"] for one in results], 15_000.0, "≥"),
-        Figure("three stages", "s", [one["wall_s"] for one in results]),
-        Figure("peak memory", "MiB", [one.peak_mib for one in taken], most_mib),
+        Figure("CPU", "rows/s per core", [rows / result["cpu_s"] for result in results], 15_000.0, "≥"),
+        Figure("three stages", "s", [result["wall_s"] for result in results]),
+        Figure("peak memory", "MiB", [usage.peak_mib for usage in usages], most_mib),
     ]
 
 
-def scored(store: Path, *metrics: str, processes: int = 1) -> Taken:
+def scored(store: Path, *metrics: str, processes: int = 1) -> ProcessUsage:
     """Run auto_eval for metrics without stored scores, on a copy of the store."""
     fresh = store.with_name("store")
     shutil.rmtree(fresh, ignore_errors=True)
     shutil.copytree(store, fresh, copy_function=os.link)
     options = [option for metric in metrics for option in ("--metric", metric)]
     options += ["--processes", str(processes)]
-    taken = run([str(HERE / "score.py"), "measure", str(fresh), *options], store.parent)
-    if orjson.loads(taken.output)["rows"] != int(store.name.rpartition("-")[2]):
-        raise BenchFailed(f"the stage scored a wrong number of rows: {taken.output.decode()}")
-    return taken
+    usage = run([str(HERE / "score.py"), "measure", str(fresh), *options], store.parent)
+    if orjson.loads(usage.output)["rows"] != int(store.name.rpartition("-")[2]):
+        raise BenchFailed(f"the stage scored a wrong number of rows: {usage.output.decode()}")
+    return usage
 
 
 def _fresh(folder: Path) -> Path:

@@ -16,12 +16,12 @@ def records(rows: int, seed: int = 7) -> Iterator[dict[str, str]]:
     """Word problems with their answers. All prompts differ; a record has about 400 characters."""
     chance = random.Random(seed)
     for row in range(rows):
-        one, two = chance.sample(_NAMES, 2)
+        first, second = chance.sample(_NAMES, 2)
         thing, spot = chance.choice(_THINGS), chance.choice(_PLACES)
         have, get = chance.randint(12, 400), chance.randint(2, 600)
         question = (
-            f"{one} goes to {spot} with {have} {thing} and meets {two}, who hands over {get} more. On day {row + 1} "
-            f"of a long collection {one} counts them all: how many are {have} + {get} {thing}?"
+            f"{first} goes to {spot} with {have} {thing} and meets {second}, who hands over {get} more. "
+            f"On day {row + 1} of a long collection {first} counts them all: how many are {have} + {get} {thing}?"
         )
         yield {
             "id": f"row-{row}",

@@ -76,8 +76,8 @@ def hardware(facts: dict[str, Any]) -> dict[str, Any]:
 def commit() -> str:
     """The checkout's commit, with ``+`` if files differ from it; empty outside a checkout."""
     command = ["git", "describe", "--always", "--dirty=+", "--exclude=*"]
-    found = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True, check=False)
-    return found.stdout.strip()
+    described = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True, check=False)
+    return described.stdout.strip()
 
 
 def _cpu_model() -> str:

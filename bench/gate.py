@@ -13,7 +13,7 @@ import numpy as np
 
 from gage_eval.regression.alarm import alarm, promise
 from gage_eval.regression.evidence import PairedRows, evidence
-from gage_eval.regression.gate import GateRule, judge
+from gage_eval.regression.gate import GateRule, decide
 
 PAGE = Path(__file__).parents[1] / "docs" / "gate-simulations.md"
 STRICT = GateRule(tolerance=0)
@@ -105,9 +105,9 @@ def clustered(clusters: int, size: int = 20) -> Make:
     def make(rng: np.random.Generator) -> PairedRows:
         share = np.clip(0.6 + 0.15 * rng.standard_normal(clusters), 0.02, 0.98)
         other = np.clip(share + 0.2 * rng.standard_normal(clusters), 0.0, 1.0)
-        one, two = ((rng.random(codes.size) < rate[codes]).astype(float) for rate in (share, other))
+        a, b = ((rng.random(codes.size) < rate[codes]).astype(float) for rate in (share, other))
         swapped = (rng.random(clusters) < 0.5)[codes]
-        return PairedRows(np.where(swapped, one, two), np.where(swapped, two, one)[None], clusters=codes, binary=True)
+        return PairedRows(np.where(swapped, a, b), np.where(swapped, b, a)[None], clusters=codes, binary=True)
 
     return make
 
@@ -162,8 +162,8 @@ def share_of(case: Case, seed: int) -> float:
     rng = np.random.default_rng(seed)
     hits = 0
     for _ in range(case.nights):
-        found = evidence(case.make(rng), alpha=case.rule.alpha)
-        hits += judge({"metric": found}, case.rule)["metric"].verdict == case.verdict
+        numbers = evidence(case.make(rng), alpha=case.rule.alpha)
+        hits += decide({"metric": numbers}, case.rule)["metric"].verdict == case.verdict
     return hits / case.nights
 
 
@@ -182,9 +182,9 @@ def nights_of(n: int, repeats: int, seed: int) -> tuple[float, float]:
         baseline = (rng.random((repeats, n)) < rate).astype(float)
         ever, rang = False, False
         for night in (rng.random((_YEAR, n)) < rate).astype(float):
-            found = evidence(PairedRows(night, baseline))
-            ever = ever or judge({"metric": found}, STRICT)["metric"].verdict == "regressed"
-            rang = rang or alarm(found, STRICT, year=2027, repeats=repeats).rings
+            numbers = evidence(PairedRows(night, baseline))
+            ever = ever or decide({"metric": numbers}, STRICT)["metric"].verdict == "regressed"
+            rang = rang or alarm(numbers, STRICT, year=2027, repeats=repeats).rings
         rings += rang
         regressed += ever
     return rings / HISTORIES, regressed / HISTORIES

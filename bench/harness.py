@@ -22,11 +22,11 @@ def main() -> None:
     from lm_eval.tasks import TaskManager
 
     folder = Path(sys.argv[1])
-    asked: dict[str, Any] = json.loads((folder / "input.json").read_text())
+    settings: dict[str, Any] = json.loads((folder / "input.json").read_text())
     task = {
         "task": TASK,
         "dataset_path": "json",
-        "dataset_kwargs": {"data_files": {"validation": asked["docs"]}},
+        "dataset_kwargs": {"data_files": {"validation": settings["docs"]}},
         "validation_split": "validation",
         "output_type": "multiple_choice",
         "doc_to_text": "Question: {{goal}}\nAnswer:",
@@ -41,20 +41,23 @@ def main() -> None:
     # JSON is YAML.
     (folder / f"{TASK}.yaml").write_text(json.dumps(task))
     model = HFLM(
-        pretrained=asked["model"], dtype=asked["dtype"], batch_size=asked["batch_size"], device=asked["device"]
+        pretrained=settings["model"],
+        dtype=settings["dtype"],
+        batch_size=settings["batch_size"],
+        device=settings["device"],
     )
     results = simple_evaluate(
         model,
         tasks=[TASK],
         task_manager=TaskManager(include_path=str(folder), include_defaults=False),
-        apply_chat_template=asked["chat"],
+        apply_chat_template=settings["chat"],
         log_samples=True,
         bootstrap_iters=0,
     )
     samples = sorted(results["samples"][TASK], key=lambda sample: sample["doc_id"])
     rows = [
         {
-            "ll": [float(one[0]) for one in sample["filtered_resps"]],
+            "ll": [float(answer[0]) for answer in sample["filtered_resps"]],
             "acc": sample["acc"],
             "acc_norm": sample["acc_norm"],
         }

@@ -180,10 +180,10 @@ def _counted(row: dict[str, Any], mean: float, rows: int, unparsed: int) -> dict
 
 def _recounted(task: dict[str, Any], mean: float, rows: int, unparsed: int) -> dict[str, Any]:
     metrics = []
-    for one in task["metrics"]:
+    for metric in task["metrics"]:
         changed = _counted({"slice_field": None}, mean, rows, unparsed)
         value = changed.pop("value")
-        metrics.append({**one, **changed, "raw_values": {"score": value}, "values": {"score": f"{value:.3f}"}})
+        metrics.append({**metric, **changed, "raw_values": {"score": value}, "values": {"score": f"{value:.3f}"}})
     return {**task, "metrics": metrics, "sample_count": rows, "responses": {"ok": rows}}
 
 
@@ -203,7 +203,7 @@ def _point_to(
     data = folder.read("summary.json")
     assert data is not None
     summary = {**decode(data), "sample_count": rows, "tasks": [report]}
-    summary["metrics"] = [{**one, "task_id": task_id} for one in report["metrics"]]
+    summary["metrics"] = [{**metric, "task_id": task_id} for metric in report["metrics"]]
     folder.write_json("summary.json", summary)
 
 

@@ -70,7 +70,7 @@ def missing_origins(name: str, shared: Path) -> list[str]:
     """The origins of a suite whose folder is not next to the checkout; none for suites whose rows are made."""
     _, template = template_of(name)
     used = {dataset["params"].get("origin") for dataset in template["definition"]["datasets"]}
-    return sorted(one for one in used - {None, *NEVER_LOCAL} if not (shared / "data" / one).is_dir())
+    return sorted(origin for origin in used - {None, *NEVER_LOCAL} if not (shared / "data" / origin).is_dir())
 
 
 def local_suite(name: str, shared: Path, folder: Path, image: str) -> LocalSuite:
@@ -100,15 +100,15 @@ def _put_files(params: dict[str, Any], shared: Path, folder: Path) -> None:
     origin = load_origin(params.pop("origin"))
     here = {} if origin.name in NEVER_LOCAL else files_here(origin, shared)
     for key, patterns in origin_patterns(DatasetParams.model_validate(params)).items():
-        names = [one.path for one in origin_paths(origin, patterns)]
+        names = [file.path for file in origin_paths(origin, patterns)]
         if origin.name in NEVER_LOCAL:
-            found = [made_rows.write_jsonl(folder / one, made_rows.agieval(one)) for one in names]
+            files = [made_rows.write_jsonl(folder / path, made_rows.agieval(path)) for path in names]
         elif names[0].startswith("cot-prompts/"):
-            tasks = [Path(one).stem for one in here]
-            found = [_write(folder / f"{task}.txt", made_rows.bbh_prompts(task)) for task in sorted(tasks)]
+            tasks = [Path(path).stem for path in here]
+            files = [_write(folder / f"{task}.txt", made_rows.bbh_prompts(task)) for task in sorted(tasks)]
         else:
-            found = [here[one] for one in names if one in here]
-        params[key] = [str(file) for file in found] if len(found) > 1 else str(found[0])
+            files = [here[path] for path in names if path in here]
+        params[key] = [str(file) for file in files] if len(files) > 1 else str(files[0])
 
 
 def _write(file: Path, text: str) -> Path:
@@ -131,29 +131,29 @@ def prepared_requests(config: Path, store: Path) -> dict[str, list[dict[str, Any
     def samples(of: Any) -> stages.StageResult:
         return stages.standardize(env, of.standardize, raw=stages.load(env, of.load))
 
-    found = {}
+    requests = {}
     for task in make_plan(load_config(config)).tasks:
         pool = samples(task.pool) if task.pool else None
         ready = stages.preprocess(env, task.preprocess, samples=samples(task), few_shot=pool)
         table = opened.artifact(ready.outputs["prepared"]).table()
         messages = messages_from_array(table["messages"], collapse=True)
-        found[task.task_id] = [
-            {**row, "messages": asked}
-            for row, asked in zip(table.select(["prompt", "choices"]).to_pylist(), messages, strict=True)
+        requests[task.task_id] = [
+            {**row, "messages": chat}
+            for row, chat in zip(table.select(["prompt", "choices"]).to_pylist(), messages, strict=True)
         ]
-    return found
+    return requests
 
 
 def records_of(suite: LocalSuite, task_id: str, count: int) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """The first records of a task's dataset, and those of its examples that the first record may get."""
-    (task,) = [one for one in suite.tasks() if one["task_id"] == task_id]
-    datasets = {one["dataset_id"]: one for one in suite.definition["datasets"]}
+    (task,) = [task for task in suite.tasks() if task["task_id"] == task_id]
+    datasets = {dataset["dataset_id"]: dataset for dataset in suite.definition["datasets"]}
 
     def records(dataset: dict[str, Any]) -> Iterator[dict[str, Any]]:
         params = DatasetParams.model_validate(dataset["params"])
         loader = dataset.get("loader") or implied_loader(dataset)
-        given = {**(params.model_extra or {}), **({} if params.path is None else {"path": params.path})}
-        for _, text in build_loader(str(loader), given, suite.base_dir).records():
+        arguments = {**(params.model_extra or {}), **({} if params.path is None else {"path": params.path})}
+        for _, text in build_loader(str(loader), arguments, suite.base_dir).records():
             yield parse_record(text)
 
     rows = list(islice(records(datasets[task["dataset_id"]]), count))
@@ -161,11 +161,11 @@ def records_of(suite: LocalSuite, task_id: str, count: int) -> tuple[list[dict[s
     if shots is None:
         return rows, []
     field = {"data_tag.subject": ("subject", "category"), "data_tag.task": ("task",)}.get(shots.get("match"), ())
-    name = next((rows[0][one] for one in field if one in rows[0]), None)
+    name = next((rows[0][field_name] for field_name in field if field_name in rows[0]), None)
     kind = None if name is None else re.sub(r"_(test|dev)$", "", name)
     examples = [
-        one
-        for one in records(datasets[shots["dataset_id"]])
-        if kind is None or kind in {re.sub(r"_(test|dev)$", "", str(one.get(field_name))) for field_name in field}
+        record
+        for record in records(datasets[shots["dataset_id"]])
+        if kind is None or kind in {re.sub(r"_(test|dev)$", "", str(record.get(field_name))) for field_name in field}
     ]
     return rows, examples

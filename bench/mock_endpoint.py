@@ -50,11 +50,11 @@ def is_right(prompt: str, accuracy: float) -> bool:
 
 def answer_to(prompt: str, accuracy: float = 1.0, words: int = 0) -> str:
     """The answer to a prompt, after ``words`` words of padding."""
-    found = _SUM.search(prompt)
-    if found is None:
+    match = _SUM.search(prompt)
+    if match is None:
         value = int(unit(prompt, "noise") * 1000)
     else:
-        value = int(found[1]) + int(found[2]) + (not is_right(prompt, accuracy))
+        value = int(match[1]) + int(match[2]) + (not is_right(prompt, accuracy))
     return "so " * words + f"ANSWER: {value}"
 
 

@@ -22,8 +22,8 @@ short cases and writes nothing. `make bench BENCH=full` adds the cases with a mi
 def page(results: dict[str, Any]) -> str:
     """docs/benchmarks.md."""
     lines = [_HEAD.rstrip()]
-    for one in results["machines"]:
-        lines += _of_machine(one["machine"], one["cases"])
+    for machine in results["machines"]:
+        lines += _of_machine(machine["machine"], machine["cases"])
     return "\n".join(lines) + "\n"
 
 

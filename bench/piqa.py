@@ -40,7 +40,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Compared:
+class Comparison:
     """The results of both sides on the same questions."""
 
     chat: bool
@@ -73,22 +73,22 @@ def main() -> int:
         write_data(options, folder)
         write_data(options, folder, chat=True)
         with ThreadPoolExecutor(options.jobs) as pool:
-            asked = [(options, folder, chat) for chat in (False, True)]
-            jobs = [(pool.submit(run_harness, *each), pool.submit(run_ours, *each)) for each in asked]
-            found = [
-                Compared(chat, ours.result(), theirs.result()[0])
-                for (_, _, chat), (theirs, ours) in zip(asked, jobs, strict=True)
+            calls = [(options, folder, chat) for chat in (False, True)]
+            jobs = [(pool.submit(run_harness, *each), pool.submit(run_ours, *each)) for each in calls]
+            comparisons = [
+                Comparison(chat, ours.result(), theirs.result()[0])
+                for (_, _, chat), (theirs, ours) in zip(calls, jobs, strict=True)
             ]
             versions = jobs[0][0].result()[1]
-        for compared in found:
+        for compared in comparisons:
             print("\n".join(lines_of(compared)))
     except BenchFailed as error:
         print(error, file=sys.stderr)
         return 1
     finally:
         shutil.rmtree(folder)
-    agree = not any(one.differing or one.furthest > TOLERANCE for one in found)
-    write_page(options, found, versions)
+    agree = not any(comparison.differing or comparison.furthest > TOLERANCE for comparison in comparisons)
+    write_page(options, comparisons, versions)
     return 0 if agree else 1
 
 
@@ -134,7 +134,7 @@ def docs(chat: bool) -> str:
 def run_harness(options: argparse.Namespace, data: Path, chat: bool) -> tuple[list[Row], dict[str, str]]:
     """The harness's rows, and the versions of its packages."""
     folder = Path(tempfile.mkdtemp(dir=data))
-    asked = {
+    settings = {
         "model": str(options.model.resolve()),
         "dtype": options.dtype,
         "batch_size": options.batch_size,
@@ -142,11 +142,11 @@ def run_harness(options: argparse.Namespace, data: Path, chat: bool) -> tuple[li
         "docs": str(data / docs(chat)),
         "chat": chat,
     }
-    (folder / "input.json").write_text(json.dumps(asked))
+    (folder / "input.json").write_text(json.dumps(settings))
     offline = {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "HF_HOME": str(folder / "hf")}
     command([options.lm_eval, "-P", str(HERE / "harness.py"), str(folder)], folder, offline)
-    found = json.loads((folder / "output.json").read_text())
-    return [Row(**row) for row in found["rows"]], found["versions"]
+    results = json.loads((folder / "output.json").read_text())
+    return [Row(**row) for row in results["rows"]], results["versions"]
 
 
 def run_ours(options: argparse.Namespace, data: Path, chat: bool) -> list[Row]:
@@ -190,15 +190,15 @@ def rows_of(folder: Path) -> list[Row]:
     store = Store.open(str(folder / ".gage"), read_only=True)
     stages = json.loads((folder / ".gage" / "runs" / "r" / "run.json").read_text())["stages"]
     responses = store.artifact(stages["piqa/infer"]["outputs"]["responses"]).table(columns=["row_index", "logprobs"])
-    found: dict[int, dict[str, Any]] = {
-        row["row_index"]: {"ll": [float(one["ll"]) for one in json.loads(row["logprobs"])["choices"]]}
+    by_index: dict[int, dict[str, Any]] = {
+        row["row_index"]: {"ll": [float(choice["ll"]) for choice in json.loads(row["logprobs"])["choices"]]}
         for row in responses.to_pylist()
     }
     metrics = store.artifact(stages["piqa/auto_eval"]["outputs"]["metrics"]).table().to_pylist()
     for metric in metrics:
         for row in store.artifact(metric["scores"]).table().to_pylist():
-            found[row["row_index"]].update(row["values"])
-    return [Row(**found[index]) for index in sorted(found)]
+            by_index[row["row_index"]].update(row["values"])
+    return [Row(**by_index[index]) for index in sorted(by_index)]
 
 
 def command(arguments: Sequence[str], folder: Path, env: Mapping[str, str]) -> None:
@@ -214,7 +214,7 @@ def command(arguments: Sequence[str], folder: Path, env: Mapping[str, str]) -> N
         raise BenchFailed(f"{' '.join(arguments)} ended with {done.returncode}:\n{(done.stdout + done.stderr)[-3000:]}")
 
 
-def lines_of(compared: Compared) -> list[str]:
+def lines_of(compared: Comparison) -> list[str]:
     """The comparison as a section of the page."""
     count = len(compared.ours)
     lines = [
@@ -234,7 +234,7 @@ def lines_of(compared: Compared) -> list[str]:
     return lines
 
 
-def write_page(options: argparse.Namespace, found: Sequence[Compared], versions: Mapping[str, str]) -> None:
+def write_page(options: argparse.Namespace, comparisons: Sequence[Comparison], versions: Mapping[str, str]) -> None:
     """docs/benchmarks-lm-eval.md."""
     here = machine()
     lines = [
@@ -249,7 +249,7 @@ def write_page(options: argparse.Namespace, found: Sequence[Compared], versions:
         "`LOCAL_DATASETS_ROOT/piqa`.",
         "",
     ]
-    for compared in found:
+    for compared in comparisons:
         lines += [*lines_of(compared), ""]
     lines += [
         f"Versions: {', '.join(f'{name} {number}' for name, number in sorted(versions.items()))}. "

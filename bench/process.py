@@ -18,7 +18,7 @@ _open = build_opener(ProxyHandler({})).open
 
 
 @dataclass(frozen=True)
-class Taken:
+class ProcessUsage:
     """Wall and CPU seconds of a process (with its children), peak resident MiB, and its output."""
 
     wall_s: float
@@ -31,7 +31,7 @@ class BenchFailed(Exception):
     """A measured process failed or gave an unexpected result."""
 
 
-def run(arguments: Sequence[str], folder: Path, env: Mapping[str, str] | None = None) -> Taken:
+def run(arguments: Sequence[str], folder: Path, env: Mapping[str, str] | None = None) -> ProcessUsage:
     """Run Python with these arguments and wait for it.
 
     The kernel counts peak memory for that child alone. It starts at the size of this process, which therefore imports
@@ -58,7 +58,7 @@ def run(arguments: Sequence[str], folder: Path, env: Mapping[str, str] | None = 
         raise BenchFailed(
             f"{' '.join(arguments)} ended with {child.returncode}:\n{text[-2000:].decode(errors='replace')}"
         )
-    return Taken(wall, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024, text)
+    return ProcessUsage(wall, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024, text)
 
 
 def environment() -> dict[str, str]:

@@ -82,7 +82,8 @@ class Task:
 def _each_message(role: str, change: Callable[[str], str]) -> Callable[[Prompt], Prompt]:
     def changed(prompt: Prompt) -> Prompt:
         messages = [
-            {**one, "content": change(one["content"])} if one["role"] == role else one for one in prompt["messages"]
+            {**message, "content": change(message["content"])} if message["role"] == role else message
+            for message in prompt["messages"]
         ]
         return {**prompt, "messages": messages}
 
@@ -91,9 +92,9 @@ def _each_message(role: str, change: Callable[[str], str]) -> Callable[[Prompt],
 
 def _last_user(change: Callable[[str], str]) -> Callable[[Prompt], Prompt]:
     def changed(prompt: Prompt) -> Prompt:
-        users = [place for place, one in enumerate(prompt["messages"]) if one["role"] == "user"]
+        users = [place for place, message in enumerate(prompt["messages"]) if message["role"] == "user"]
         last = users[-1]
-        messages = [dict(one) for one in prompt["messages"][: last + 1]]
+        messages = [dict(message) for message in prompt["messages"][: last + 1]]
         messages[last]["content"] = change(messages[last]["content"])
         return {**prompt, "messages": messages}
 
@@ -170,7 +171,7 @@ _CMMLU = Difference(
 def _numbered(text: str) -> str:
     if "ARC-Challenge 3:" not in text:
         return text
-    return re.sub(r"\n([ABCD])\. ", lambda found: f"\n{'ABCD'.index(found[1]) + 1}. ", text)
+    return re.sub(r"\n([ABCD])\. ", lambda match: f"\n{'ABCD'.index(match[1]) + 1}. ", text)
 
 
 _ARC_LINES = Difference(
@@ -281,7 +282,7 @@ NOT_COMPARED: Mapping[str, str] = {
 def our_prompts(task: Task, suite: LocalSuite, folder: Path) -> list[Prompt]:
     """What we would ask for the first rows of a task."""
     config = json.loads(json.dumps(suite.definition))
-    (chosen,) = [one for one in config["tasks"] if one["task_id"] == task.task]
+    (chosen,) = [entry for entry in config["tasks"] if entry["task_id"] == task.task]
     likelihood = chosen.get("mode") == "likelihood"
     # Any metric will do: nothing is scored.
     metrics = ["acc" if likelihood else "text_length"]
@@ -306,7 +307,7 @@ def our_prompts(task: Task, suite: LocalSuite, folder: Path) -> list[Prompt]:
 def _ours(row: Mapping[str, Any], *, likelihood: bool, chat: bool) -> Prompt:
     if not chat:
         return {"context": row["prompt"], "choices": row["choices"] if likelihood else None}
-    messages = [{"role": one["role"], "content": _flat(one["content"])} for one in row["messages"]]
+    messages = [{"role": message["role"], "content": _flat(message["content"])} for message in row["messages"]]
     return {"messages": messages, "choices": None, "after": ""}
 
 
@@ -329,7 +330,7 @@ def digest(prompt: Prompt) -> str:
 
 def their_prompts(suites: Mapping[str, LocalSuite], python: str, folder: Path) -> Any:
     """The harness's prompts of all tasks."""
-    asked = []
+    tasks = []
     for number, task in enumerate(TASKS):
         suite = suites[task.suite]
         place = folder / f"docs{number}"
@@ -342,7 +343,7 @@ def their_prompts(suites: Mapping[str, LocalSuite], python: str, folder: Path) -
             files[split] = place / f"{split}.jsonl"
             files[split].parent.mkdir(exist_ok=True)
             files[split].write_text("".join(json.dumps(item) + "\n" for item in items))
-        asked.append(
+        tasks.append(
             {
                 "task": task.theirs,
                 "docs": {split: str(file) for split, file in files.items()},
@@ -352,7 +353,7 @@ def their_prompts(suites: Mapping[str, LocalSuite], python: str, folder: Path) -
                 "multiturn": task.multiturn,
             }
         )
-    (folder / "asked.json").write_text(json.dumps(asked))
+    (folder / "asked.json").write_text(json.dumps(tasks))
     env = {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "HF_HOME": str(folder / "hf")}
     done = subprocess.run(
         [python, "-P", str(HERE / "prompts_harness.py"), str(folder)],
@@ -368,9 +369,12 @@ def their_prompts(suites: Mapping[str, LocalSuite], python: str, folder: Path) -
 
 def _samples(task: Task, examples: Sequence[Record]) -> list[Record]:
     if task.suite == "mbpp":
-        return [{**one, "is_fewshot": True} for one in examples[:3]]
+        return [{**example, "is_fewshot": True} for example in examples[:3]]
     if task.task == "direct":
-        return [{**one, "target": re.findall(r"the answer is (.*?)\.?\s*$", one["target"])[-1]} for one in examples[:3]]
+        return [
+            {**example, "target": re.findall(r"the answer is (.*?)\.?\s*$", example["target"])[-1]}
+            for example in examples[:3]
+        ]
     return list(examples[:3])
 
 
@@ -384,7 +388,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(dir=HERE / "out") as name:
         folder = Path(name)
         image = local_image(folder)
-        suites = {one.suite: local_suite(one.suite, options.data, folder, image) for one in TASKS}
+        suites = {task.suite: local_suite(task.suite, options.data, folder, image) for task in TASKS}
         try:
             told = their_prompts(suites, os.path.abspath(options.lm_eval), folder)
         except BenchFailed as error:
@@ -436,9 +440,9 @@ def page(version: str, stored: Mapping[str, Any]) -> str:
         "|---|---|---|---|---|",
     ]
     for task in TASKS:
-        one = stored[task.name]
+        record = stored[task.name]
         same = "the same" if not task.differences else "differ"
-        lines.append(f"| `{task.suite}` | `{task.task}` | `{task.theirs}` | {one['version']} | {same} |")
+        lines.append(f"| `{task.suite}` | `{task.task}` | `{task.theirs}` | {record['version']} | {same} |")
     lines += ["", "## Where and why they differ", ""]
     why: dict[str, list[str]] = {}
     for task in TASKS:

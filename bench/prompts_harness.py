@@ -26,41 +26,41 @@ def main() -> None:
     import lm_eval.tasks
 
     folder = Path(sys.argv[1])
-    asked: list[dict[str, Any]] = json.loads((folder / "asked.json").read_text())
+    tasks: list[dict[str, Any]] = json.loads((folder / "asked.json").read_text())
     root = Path(lm_eval.tasks.__file__).parent
-    told = {"version": version("lm-eval"), "tasks": [prompts_of(root, one) for one in asked]}
+    told = {"version": version("lm-eval"), "tasks": [prompts_of(root, settings) for settings in tasks]}
     (folder / "told.json").write_text(json.dumps(told))
 
 
-def prompts_of(root: Path, asked: dict[str, Any]) -> dict[str, Any]:
+def prompts_of(root: Path, settings: dict[str, Any]) -> dict[str, Any]:
     from lm_eval.api.task import ConfigurableTask
     from lm_eval.tasks._yaml_loader import load_yaml
 
-    path = root / asked["task"]
-    loaded = load_yaml(path, resolve_func=not asked["task"].startswith(_NOT_IMPORTED))
+    path = root / settings["task"]
+    loaded = load_yaml(path, resolve_func=not settings["task"].startswith(_NOT_IMPORTED))
     config = {key: loaded[key] for key in _KEPT if key in loaded}
-    if asked["samples"] is not None:
-        config["fewshot_config"] = {"sampler": "first_n", "samples": asked["samples"]}
+    if settings["samples"] is not None:
+        config["fewshot_config"] = {"sampler": "first_n", "samples": settings["samples"]}
     config |= {
         "dataset_path": "json",
-        "dataset_kwargs": {"data_files": asked["docs"]},
+        "dataset_kwargs": {"data_files": settings["docs"]},
         "metric_list": [{"metric": "acc" if config["output_type"] == "multiple_choice" else "exact_match"}],
     }
     for split in ("test_split", "validation_split", "fewshot_split"):
-        if config.get(split) not in asked["docs"]:
+        if config.get(split) not in settings["docs"]:
             config.pop(split, None)
-    if asked["num_fewshot"] is not None:
-        config["num_fewshot"] = asked["num_fewshot"]
+    if settings["num_fewshot"] is not None:
+        config["num_fewshot"] = settings["num_fewshot"]
     task = ConfigurableTask(config=config)
     task.build_all_requests(
-        apply_chat_template=asked["chat"],
-        fewshot_as_multiturn=asked["multiturn"],
-        chat_template=_as_json if asked["chat"] else None,
+        apply_chat_template=settings["chat"],
+        fewshot_as_multiturn=settings["multiturn"],
+        chat_template=_as_json if settings["chat"] else None,
     )
     by_doc: dict[int, list[Any]] = {}
     for instance in task.instances:
         by_doc.setdefault(instance.doc_id, []).append(instance)
-    prompts = [_prompt(instances, chat=asked["chat"]) for _, instances in sorted(by_doc.items())]
+    prompts = [_prompt(instances, chat=settings["chat"]) for _, instances in sorted(by_doc.items())]
     return {"version": (loaded.get("metadata") or {}).get("version"), "prompts": prompts}
 
 
@@ -73,7 +73,7 @@ def _prompt(instances: list[Any], *, chat: bool) -> dict[str, Any]:
     if chat:
         messages, end = json.JSONDecoder().raw_decode(context)
         return {"messages": messages, "choices": None, "after": context[end:]}
-    choices = [one.args[1] for one in instances] if instances[0].request_type == "loglikelihood" else None
+    choices = [instance.args[1] for instance in instances] if instances[0].request_type == "loglikelihood" else None
     return {"context": context, "choices": choices}
 
 

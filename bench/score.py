@@ -35,14 +35,14 @@ def make(folder: Path, rows: int) -> None:
     for part, start in enumerate(range(0, rows, PART_ROWS)):
         indexes = range(start, min(start + PART_ROWS, rows))
         right = [f"Row {row} holds the answer {7919 * row} of so many words" for row in indexes]
-        given = [text if row % 4 else f"{text}, or not" for row, text in zip(indexes, right, strict=True)]
+        answers = [text if row % 4 else f"{text}, or not" for row, text in zip(indexes, right, strict=True)]
         samples.write(part, samples_to_table([_sample(*pair) for pair in zip(indexes, right, strict=True)], indexes))
         columns = {
             "row_index": list(indexes),
             "sample_id": [f"row-{row}" for row in indexes],
             "replicate": [0] * len(indexes),
             "status": ["ok"] * len(indexes),
-            "answer": given,
+            "answer": answers,
             "logprobs": [f'{{"choices":[{{"ll":-{row % 97}.5,"tokens":9}}]}}' for row in indexes],
         }
         arrays = [

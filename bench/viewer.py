@@ -79,7 +79,7 @@ def measure(store: Path, folder: Path, repeats: int) -> list[Figure]:
         with _viewer(store, folder) as (client, pid, log):
             starts.append(time.perf_counter() - began)
             client.ready(_LIST)
-            built = [float(found) for found in re.findall(r"answers in ([\d.]+) s", log.read_text())]
+            built = [float(seconds) for seconds in re.findall(r"answers in ([\d.]+) s", log.read_text())]
             memory_after_index = _peak_mib(pid)
             # The config of the run is read once, for the requests as they were sent.
             client.page("/runs/large/sample", id="sample-0000001")
@@ -101,9 +101,9 @@ def measure(store: Path, folder: Path, repeats: int) -> list[Figure]:
 def _pages(client: Client) -> list[float]:
     """Seconds of pages: runs, the run, lists with filters, deep pages, and answers from all over the run."""
     client.ready("/runs/large")
-    asked: list[tuple[str, dict[str, str]]] = [("/", {}), ("/runs/large", {})]
+    requests: list[tuple[str, dict[str, str]]] = [("/", {}), ("/runs/large", {})]
     for number in range(_TIMES):
-        asked += [
+        requests += [
             (_LIST, {"page": str(1 + number * 4_000)}),
             (_LIST, {"q": "status:wrong", "page": str(1 + number * 1_000)}),
             (_LIST, {"q": f"topic:algebra tokens>{100 + number}"}),
@@ -112,7 +112,7 @@ def _pages(client: Client) -> list[float]:
             ("/runs/large/sample", {"id": f"sample-{number * 199_999:07}"}),
             ("/runs/large/sample", {"id": f"sample-{number * 150_001:07}", "q": "status:wrong"}),
         ]
-    return [client.page(path, **query)[0] for path, query in asked]
+    return [client.page(path, **query)[0] for path, query in requests]
 
 
 def _sorts(client: Client) -> list[float]:
@@ -177,9 +177,9 @@ def _viewer(store: Path, folder: Path) -> Iterator[tuple[Client, int, Path]]:
 
 def _port(log: Path, child: "subprocess.Popen[bytes]") -> int:
     while child.poll() is None:
-        found = re.search(r"http://127\.0\.0\.1:(\d+)", log.read_text())
-        if found:
-            return int(found[1])
+        match = re.search(r"http://127\.0\.0\.1:(\d+)", log.read_text())
+        if match:
+            return int(match[1])
         time.sleep(0.02)
     raise BenchFailed(f"gage view ended with {child.returncode}:\n{log.read_text()[-2000:]}")
 
@@ -197,5 +197,7 @@ def _p95(values: Sequence[float]) -> float:
 if __name__ == "__main__":
     here = Path(sys.argv[2])
     os.makedirs(here, exist_ok=True)
-    for one in measure(Path(sys.argv[1]), here, 1):
-        print(f"{one.name}: {one.median:.3f} {one.unit}", "" if one.target is None else f"(≤ {one.target})")
+    for figure in measure(Path(sys.argv[1]), here, 1):
+        print(
+            f"{figure.name}: {figure.median:.3f} {figure.unit}", "" if figure.target is None else f"(≤ {figure.target})"
+        )

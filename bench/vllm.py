@@ -175,9 +175,9 @@ def interval(ratios: Sequence[float]) -> tuple[float, float]:
     """The 95 % interval of the geometric mean, by Student's t."""
     mean, stderr = mean_stderr([math.log(ratio) for ratio in ratios])
     assert mean is not None
-    found = t_interval(mean, stderr, len(ratios) - 1)
-    assert found is not None, "there are several pairs"
-    return math.exp(found[0]), math.exp(found[1])
+    ends = t_interval(mean, stderr, len(ratios) - 1)
+    assert ends is not None, "there are several pairs"
+    return math.exp(ends[0]), math.exp(ends[1])
 
 
 def gpus() -> str:

@@ -37,6 +37,6 @@ class ModelEndpoint(BackendBlock):
 
     def config(self, name: str) -> Mapping[str, Any]:
         names = ("base_url", "model", "max_concurrency", "requests_per_minute", "tokens_per_minute")
-        given = {field: value for field in names if (value := getattr(self, field))}
+        values = {field: value for field in names if (value := getattr(self, field))}
         key = {"api_key": f"block:{self.get_block_type_slug()}/{name}"} if self.api_key.get_secret_value() else {}
-        return {**given, **key}
+        return {**values, **key}

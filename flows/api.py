@@ -59,15 +59,15 @@ def patient_client(url: str, tell: Callable[[str], None]) -> Iterator[SyncPrefec
 
 
 def _wait_for_answer(url: str, tell: Callable[[str], None]) -> None:
-    began = asked = time.monotonic()
+    began = last_try = time.monotonic()
     with api_client(url, timeout_s=_HEALTH_S, retries=0) as client:
         while (problem := client.api_healthcheck()) is not None:
             now = time.monotonic()
-            if now - asked < _HEALTH_S or now - began >= _PATIENCE_S:
+            if now - last_try < _HEALTH_S or now - began >= _PATIENCE_S:
                 raise problem  # It refuses connections, which it does at once, or was silent for too long.
-            if asked == began:
+            if last_try == began:
                 tell(f"the Prefect API at {scrub(url)} is silent; waiting up to {_PATIENCE_S:.0f} s for its answer.")
-            asked = now
+            last_try = now
 
 
 def lacks_login(error: Exception) -> bool:

@@ -38,12 +38,12 @@ def rendered(automation: AutomationCore) -> dict[str, Any]:
 
 
 def _ensure(client: SyncPrefectClient, name: str, wanted: AutomationCore | None, *, dry_run: bool) -> DeploymentChange:
-    found = client.read_automations_by_name(name)
-    if not found:
+    existing = client.read_automations_by_name(name)
+    if not existing:
         if wanted is not None and not dry_run:
             client.create_automation(wanted)
         return DeploymentChange(name, AUTOMATION, "created")
-    there, *twice = found
+    there, *twice = existing
     for automation in twice if not dry_run else ():
         # `prefect automation create` makes another one each time.
         client.delete_automation(automation.id)

@@ -61,11 +61,13 @@ def _deleted(client: SyncPrefectClient, records: Sequence[DeploymentRecord]) -> 
         flow_id = client.read_flow_by_name(_NIGHTLY).id
     except ObjectNotFound:
         return []
-    absent = [one for one in records if one.flow_id == str(flow_id) and not _exists(client, one.deployment_id)]
+    absent = [
+        record for record in records if record.flow_id == str(flow_id) and not _exists(client, record.deployment_id)
+    ]
     if not absent:
         return []
     needed = {name for parameters in _parameters(client, flow_id) for name in digests_in(canonical_json(parameters))}
-    return [one for one in absent if needed.isdisjoint(one.bundles)]
+    return [record for record in absent if needed.isdisjoint(record.bundles)]
 
 
 def _exists(client: SyncPrefectClient, deployment_id: str) -> bool:
@@ -80,7 +82,7 @@ def _parameters(client: SyncPrefectClient, flow_id: Any) -> Iterator[dict[str, A
     """The parameters of all deployments of a flow, and of its runs that have not ended or have just ended."""
     nightly = FlowFilter(id=FlowFilterId(any_=[flow_id]))
     unfinished = FlowRunFilterState(
-        type=FlowRunFilterStateType(any_=[one for one in StateType if one not in TERMINAL_STATES])
+        type=FlowRunFilterStateType(any_=[state for state in StateType if state not in TERMINAL_STATES])
     )
     recent = FlowRunFilterEndTime(after_=datetime.now(UTC) - _RETRIED_WITHIN)
     queries: tuple[Callable[..., Sequence[Any]], ...] = (
@@ -90,7 +92,7 @@ def _parameters(client: SyncPrefectClient, flow_id: Any) -> Iterator[dict[str, A
     )
     for query in queries:
         for page in count():
-            found = query(limit=_PAGE, offset=page * _PAGE)
-            yield from (one.parameters for one in found)
-            if len(found) < _PAGE:
+            runs = query(limit=_PAGE, offset=page * _PAGE)
+            yield from (run.parameters for run in runs)
+            if len(runs) < _PAGE:
                 break

@@ -33,24 +33,24 @@ from gage_eval.runs.names import slug
 _NIGHTS = 32
 
 
-def nightly_deployment(asked: Nightly, text: str, configs: Mapping[str, str]) -> Deployment:
+def nightly_deployment(nightly: Nightly, text: str, configs: Mapping[str, str]) -> Deployment:
     """The deployment of a file of nightly runs. One night at a time; a second one waits.
 
     Args:
-        asked: the file.
+        nightly: the file.
         text: the same as text.
         configs: where the worker finds each config of the file.
     """
-    cells = [f"- {row.name} with {model.name}" for row in asked.rows for model in asked.models]
+    cells = [f"- {row.name} with {model.name}" for row in nightly.rows for model in nightly.models]
     return Deployment(
         flow="nightly",
-        name=slug(asked.name),
+        name=slug(nightly.name),
         description="\n".join(("Every night, measured against baselines:", "", *cells)),
         tags=("regression", "nightly"),
         parameters={"text": text, "configs": dict(configs)},
         concurrency=1,
-        cron=asked.schedule.cron,
-        timezone=asked.schedule.timezone,
+        cron=nightly.schedule.cron,
+        timezone=nightly.schedule.timezone,
     )
 
 
@@ -70,13 +70,16 @@ def deploy_all(
     parameters: dict[str, Any] = {"storage": {"store": options.store}}
     if options.gpu_pools:
         parameters["model"] = {"work_pool": options.gpu_pools[0]}
-    pools = (options.pool, *(one.pool for one in deployments if one.pool is not None))
+    pools = (options.pool, *(deployment.pool for deployment in deployments if deployment.pool is not None))
     for name in dict.fromkeys(pools):
         _ensure_pool(client, name, options.working_dir, dry_run=options.dry_run)
     if not options.dry_run:
         # `prefect deploy` of the file of deployments reads it.
         Variable.set(STORE_VARIABLE, options.store, overwrite=True)
-    return [_deploy(client, one, one.pool or options.pool, parameters, dry_run=options.dry_run) for one in deployments]
+    return [
+        _deploy(client, deployment, deployment.pool or options.pool, parameters, dry_run=options.dry_run)
+        for deployment in deployments
+    ]
 
 
 def check_schedule(schedule: Schedule) -> None:
@@ -208,12 +211,14 @@ def _schedules(deployment: Deployment, there: DeploymentResponse | None) -> list
     if deployment.cron is None:
         # Those that were added in the UI stay.
         return [
-            DeploymentScheduleCreate(schedule=one.schedule, active=one.active, parameters=one.parameters, slug=one.slug)
-            for one in (there.schedules if there is not None else [])
+            DeploymentScheduleCreate(
+                schedule=schedule.schedule, active=schedule.active, parameters=schedule.parameters, slug=schedule.slug
+            )
+            for schedule in (there.schedules if there is not None else [])
         ]
     schedule = CronSchedule(cron=deployment.cron, timezone=deployment.timezone)
     # A schedule that was paused in the UI stays paused.
-    active = there is None or all(one.active for one in there.schedules)
+    active = there is None or all(schedule.active for schedule in there.schedules)
     return [DeploymentScheduleCreate(schedule=schedule, active=active)]
 
 

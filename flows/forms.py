@@ -76,11 +76,11 @@ class Form(BaseModel):
         Raises:
             InputError: a value does not fit.
         """
-        given = {field: options[cls.OPTIONS.get(field, field)] for field in cls.model_fields}
+        values = {field: options[cls.OPTIONS.get(field, field)] for field in cls.model_fields}
         try:
-            return cls.model_validate(given)
+            return cls.model_validate(values)
         except ValidationError as error:
-            wrong = plain_words(error, given, cls)[0]
+            wrong = plain_words(error, values, cls)[0]
             option = cls.OPTIONS.get(str(wrong.loc[0]), str(wrong.loc[0])).replace("_", "-")
             raise InputError(f"--{option}: {wrong.message}") from error
 
@@ -258,8 +258,8 @@ def parameters_of(options: RunOptions, *, as_config: bool = False) -> tuple[str,
         options: of the run.
         as_config: use the flow of any config for a suite, too.
     """
-    given = options.model_dump(mode="json")
-    cards = {name: form.of(given).model_dump(mode="json") for name, form in FORMS.items()}
+    values = options.model_dump(mode="json")
+    cards = {name: form.of(values).model_dump(mode="json") for name, form in FORMS.items()}
     if options.config.startswith(SUITE_PREFIX) and options.text is None and not as_config:
         name, version = suite_of(options.config)
         # The form of a suite wants a model (`with_model`). Without one here, the overrides may name it.
@@ -274,10 +274,10 @@ def options_of(config: str, text: str = "", **forms: Form) -> RunOptions:
     Raises:
         InputError: a value does not fit.
     """
-    given: dict[str, Any] = {"config": config, "text": text or None}
+    values: dict[str, Any] = {"config": config, "text": text or None}
     for form in forms.values():
-        given |= form.options()
-    return RunOptions.of(given)
+        values |= form.options()
+    return RunOptions.of(values)
 
 
 def in_words_of_forms(message: str) -> str:
@@ -303,7 +303,7 @@ def without_secrets(parameters: Mapping[str, Any]) -> dict[str, Any]:
         if isinstance(variable := card.get("key_variable"), str) and not re.match(VARIABLE_NAME, variable):
             card["key_variable"] = MASK
         if isinstance(overrides := card.get("overrides"), list):
-            card["overrides"] = [MASK if _is_secret(one) else one for one in overrides]
+            card["overrides"] = [MASK if _is_secret(override) else override for override in overrides]
     return kept
 
 

@@ -78,7 +78,7 @@ def _is_recorded(bundle: str, run: str | None) -> bool:
         return before.prefect.bundle == bundle
     deployment = str(runtime.deployment.id)
     deployed = recorded_deployments(Store.open(places.store, read_only=True))
-    return any(one.deployment_id == deployment and bundle in one.bundles for one in deployed)
+    return any(record.deployment_id == deployment and bundle in record.bundles for record in deployed)
 
 
 def _record(places: Locations, run_id: str) -> RunRecord | None:

@@ -22,7 +22,7 @@ from gage_eval.observability.observer import Observer
 from gage_eval.regression.nightly import Nightly
 from gage_eval.regression.nightly_files import NightlyFiles, nightly_files
 from gage_eval.runs import RunOptions, RunOutcome
-from gage_eval.runs.bundling import Packed, Submitted, lacks, pack
+from gage_eval.runs.bundling import RunFiles, Submission, lacks, pack
 from gage_eval.runs.deployed import DeploymentRecord
 from gage_eval.runs.folder import has_run
 from gage_eval.runs.names import new_name, slug
@@ -86,7 +86,7 @@ def launch(
 
 def submit(
     options: RunOptions, api_url: str, *, named_store: str | None = None, tell: Callable[[str], None]
-) -> Submitted:
+) -> Submission:
     """Have a worker carry out a run. The config, its plug-ins and small data go into the store.
 
     A run with a work pool is carried out there as a whole, next to the engine that it starts.
@@ -126,14 +126,14 @@ def submit(
                 tell(note)
             # The worker of this folder loads code from the folder's own files, and no run names the bundle yet.
             is_here = options.text is None and api_url == running_url()
-            asked = for_any_folder(options, None if is_here else _stored(packed, places))
+            portable = for_any_folder(options, None if is_here else _stored(packed, places))
             if named_store is not None:
-                asked = asked.model_copy(update={"store": named_store})
-            _, parameters = parameters_of(asked, as_config=whole_on is not None)
+                portable = portable.model_copy(update={"store": named_store})
+            _, parameters = parameters_of(portable, as_config=whole_on is not None)
             run = client.create_flow_run_from_deployment(
                 deployment.id, name=options.run_id, parameters=parameters, idempotency_key=str(uuid4())
             )
-            return Submitted(run.name, pool, url_for("flow-run", obj_id=run.id))
+            return Submission(run.name, pool, url_for("flow-run", obj_id=run.id))
     except GageError:
         raise
     except Exception as problem:
@@ -228,19 +228,19 @@ def deploy(api_url: str, options: "DeployOptions", tell: Callable[[str], None]) 
     automations = lost_run_automations(options.lost_after_s)
     if night is not None and options.nightly is not None:
         text = options.nightly.read_text(encoding="utf-8")
-        deployments.append(nightly_deployment(night.asked, text, night.configs))
+        deployments.append(nightly_deployment(night.nightly, text, night.configs))
     try:
         with patient_client(api_url, tell) as client:
             if night is not None:
-                check_addresses(client, night.asked)
+                check_addresses(client, night.nightly)
                 if not options.dry_run:
                     night.put()
             done = deploy_all(client, deployments, options)
             if night is not None:
                 if not options.dry_run:
-                    there = client.read_deployment_by_name(f"nightly/{slug(night.asked.name)}")
+                    there = client.read_deployment_by_name(f"nightly/{slug(night.nightly.name)}")
                     night.keep(scrub(api_url), deployment_id=str(there.id), flow_id=str(there.flow_id))
-                automations |= night_automations(client, night.asked, dry_run=options.dry_run)
+                automations |= night_automations(client, night.nightly, dry_run=options.dry_run)
             done += ensure_automations(client, automations, dry_run=options.dry_run)
             if not options.dry_run:
                 resume_lost(client, is_local=options.working_dir is not None)
@@ -258,9 +258,9 @@ def _read_night(options: "DeployOptions", file: Path, api_url: str, tell: Callab
 
     store = options.store
     url = store_of_block(api_url, store) if store.startswith(BLOCK_PREFIX) else store
-    asked = Nightly.read(file)
-    check_schedule(asked.schedule)
-    night = nightly_files(asked, file.parent.absolute(), Locations.at(url), blocks_at(api_url))
+    nightly = Nightly.read(file)
+    check_schedule(nightly.schedule)
+    night = nightly_files(nightly, file.parent.absolute(), Locations.at(url), blocks_at(api_url))
     for note in night.lacks(options.pool if options.pool != POOL else None):
         tell(note)
     return night
@@ -290,7 +290,9 @@ def automations() -> list[dict[str, Any]]:
         from flows.automations import rendered
         from flows.lost_runs import lost_run_automations
 
-    return [rendered(one) for one in lost_run_automations(LOST_AFTER_S).values() if one is not None]
+    return [
+        rendered(automation) for automation in lost_run_automations(LOST_AFTER_S).values() if automation is not None
+    ]
 
 
 def _configure() -> None:
@@ -378,7 +380,7 @@ def _warn(observers: Sequence[Observer], text: str) -> None:
         observer.tell(RunWarning(text))
 
 
-def _stored(packed: Packed | None, places: Locations) -> str | None:
+def _stored(packed: RunFiles | None, places: Locations) -> str | None:
     """The bundle of a run's files in the store; None for a run without files, or one that cannot travel."""
     return None if packed is None else packed.put(Store.open(places.store))
 

@@ -83,7 +83,7 @@ def resume_lost(client: SyncPrefectClient, *, is_local: bool) -> None:
         client: of the server.
         is_local: its workers are on this machine, so that their processes can be looked at.
     """
-    if not any(one.enabled for one in client.read_automations_by_name(_RESUME)):
+    if not any(automation.enabled for automation in client.read_automations_by_name(_RESUME)):
         return
     kinds = [StateType.RUNNING, StateType.PENDING, StateType.CANCELLING, StateType.CRASHED]
     runs = client.read_flow_runs(

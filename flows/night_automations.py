@@ -55,26 +55,28 @@ class _News:
         return f"{{{fields}}}"
 
 
-def check_addresses(client: SyncPrefectClient, asked: Nightly) -> None:
+def check_addresses(client: SyncPrefectClient, nightly: Nightly) -> None:
     """Refuse a webhook block or a notification block that the server does not have.
 
     Raises:
         InputError: it has none of that name.
     """
-    if asked.webhook is not None and asked.webhook.startswith(_BLOCK):
-        name = asked.webhook.removeprefix(_BLOCK)
+    if nightly.webhook is not None and nightly.webhook.startswith(_BLOCK):
+        name = nightly.webhook.removeprefix(_BLOCK)
         if _find(client, _WEBHOOK, name) is None:
             raise InputError(f"the Prefect server has no Webhook block '{name}': create it, or give a URL as webhook.")
-    if asked.notify is not None and _find(client, *asked.notify.split("/")) is None:
-        raise InputError(f"the Prefect server has no block '{asked.notify}': create it, or leave notify out.")
+    if nightly.notify is not None and _find(client, *nightly.notify.split("/")) is None:
+        raise InputError(f"the Prefect server has no block '{nightly.notify}': create it, or leave notify out.")
 
 
-def night_automations(client: SyncPrefectClient, asked: Nightly, *, dry_run: bool) -> dict[str, AutomationCore | None]:
+def night_automations(
+    client: SyncPrefectClient, nightly: Nightly, *, dry_run: bool
+) -> dict[str, AutomationCore | None]:
     """What follows the nights of a file of nightly runs, by name.
 
     Args:
         client: of the server.
-        asked: the file.
+        nightly: the file.
         dry_run: create no webhook block.
 
     Returns:
@@ -83,45 +85,45 @@ def night_automations(client: SyncPrefectClient, asked: Nightly, *, dry_run: boo
     triage = _deployment(client, f"{TRIAGE.flow}/{TRIAGE.name}")
     actions: dict[str, tuple[EventTrigger, list[ActionTypes] | None]] = {
         "triage of regressions": (
-            _on(DETECTED, f"{night_resource(asked)}.*"),
+            _on(DETECTED, f"{night_resource(nightly)}.*"),
             None if triage is None else [RunDeployment(deployment_id=triage.id, parameters=_parameters())],
         )
     }
-    if asked.webhook is not None or asked.notify is not None:
-        nightly = _deployment(client, f"nightly/{slug(asked.name)}")
-        for name, news in _news(asked, nightly).items():
-            told = None if nightly is None else _tell(client, asked, news, dry_run=dry_run)
+    if nightly.webhook is not None or nightly.notify is not None:
+        deployment = _deployment(client, f"nightly/{slug(nightly.name)}")
+        for name, news in _news(nightly, deployment).items():
+            told = None if deployment is None else _tell(client, nightly, news, dry_run=dry_run)
             actions[f"tell of {name}"] = news.trigger, told
     return {
-        f"{slug(asked.name)}: {name}": None if action is None else _automation(asked, name, trigger, action)
+        f"{slug(nightly.name)}: {name}": None if action is None else _automation(nightly, name, trigger, action)
         for name, (trigger, action) in actions.items()
     }
 
 
-def _news(asked: Nightly, nightly: DeploymentResponse | None) -> dict[str, _News]:
-    name = slug(asked.name)
-    page = None if nightly is None else url_for("deployment", obj_id=nightly.id)
-    of_nightly = {} if nightly is None else {"prefect.resource.id": f"prefect.deployment.{nightly.id}"}
-    pause = longest_pause(asked.schedule) + _LATE
+def _news(nightly: Nightly, deployment: DeploymentResponse | None) -> dict[str, _News]:
+    name = slug(nightly.name)
+    page = None if deployment is None else url_for("deployment", obj_id=deployment.id)
+    of_nightly = {} if deployment is None else {"prefect.resource.id": f"prefect.deployment.{deployment.id}"}
+    pause = longest_pause(nightly.schedule) + _LATE
     hours = round(pause.total_seconds() / 3600)
-    missing = f"{asked.name}: no night has ended for {hours} hours.\nDeployment: {page}"
+    missing = f"{nightly.name}: no night has ended for {hours} hours.\nDeployment: {page}"
     failed = '"The night " ~ flow_run.name ~ " " ~ flow_run.state.name ~ ": " ~ flow_run.state.message'
     return {
         "regressions": _News(
-            f"{asked.name}: regressed",
-            _on(DETECTED, f"{night_resource(asked)}.*"),
+            f"{nightly.name}: regressed",
+            _on(DETECTED, f"{night_resource(nightly)}.*"),
             _OF_EVENT,
             ("nightly", "row", "model", "run", "baseline", "alarm", "tasks"),
         ),
         "triages": _News(
-            f"{asked.name}: triage",
+            f"{nightly.name}: triage",
             # A year follows the name of the file in the names of its runs.
             _on(TRIAGED, f"gage_eval.triage.{name}-2*"),
             _OF_EVENT,
             ("run", "baseline", "outcomes"),
         ),
         "failed nights": _News(
-            f"{asked.name}: a night has failed",
+            f"{nightly.name}: a night has failed",
             EventTrigger(
                 expect={f"prefect.flow-run.{state}" for state in ("Failed", CRASHED, LOST)},
                 match={"prefect.resource.id": "prefect.flow-run.*"},
@@ -133,10 +135,10 @@ def _news(asked: Nightly, nightly: DeploymentResponse | None) -> dict[str, _News
             f'({failed} ~ "\\nNight: " ~ (flow_run | ui_url))',
         ),
         "missing nights": _News(
-            f"{asked.name}: no night has ended",
+            f"{nightly.name}: no night has ended",
             EventTrigger(
                 expect={NIGHT_ENDED},
-                match={"prefect.resource.id": night_resource(asked)},
+                match={"prefect.resource.id": night_resource(nightly)},
                 posture=Posture.Proactive,
                 threshold=1,
                 within=pause,
@@ -156,15 +158,15 @@ def _on(event: str, resource: str) -> EventTrigger:
     )
 
 
-def _tell(client: SyncPrefectClient, asked: Nightly, news: _News, *, dry_run: bool) -> list[ActionTypes] | None:
+def _tell(client: SyncPrefectClient, nightly: Nightly, news: _News, *, dry_run: bool) -> list[ActionTypes] | None:
     """The actions that tell people; None if a dry run has left out the block of the webhook."""
     actions: list[ActionTypes] = []
-    if asked.notify is not None:
-        block = _find(client, *asked.notify.split("/"))
+    if nightly.notify is not None:
+        block = _find(client, *nightly.notify.split("/"))
         assert block is not None, "check_addresses has found it"
         actions.append(SendNotification(block_document_id=block, subject=news.subject, body=f"{{{{ {news.text} }}}}"))
-    if asked.webhook is not None:
-        block = _webhook(client, asked, dry_run=dry_run)
+    if nightly.webhook is not None:
+        block = _webhook(client, nightly, dry_run=dry_run)
         if block is None:
             return None
         actions.append(CallWebhook(block_document_id=block, payload=news.body))
@@ -179,10 +181,10 @@ def _deployment(client: SyncPrefectClient, name: str) -> DeploymentResponse | No
         return None
 
 
-def _automation(asked: Nightly, name: str, trigger: EventTrigger, actions: list[ActionTypes]) -> AutomationCore:
+def _automation(nightly: Nightly, name: str, trigger: EventTrigger, actions: list[ActionTypes]) -> AutomationCore:
     return AutomationCore(
-        name=f"{slug(asked.name)}: {name}",
-        description=f"Made by gage deploy --nightly for '{asked.name}'.",
+        name=f"{slug(nightly.name)}: {name}",
+        description=f"Made by gage deploy --nightly for '{nightly.name}'.",
         trigger=trigger,
         actions=actions,
     )
@@ -206,14 +208,14 @@ def _json(text: str) -> dict[str, Any]:
     return {"__prefect_kind": "json", "value": _template(text)}
 
 
-def _webhook(client: SyncPrefectClient, asked: Nightly, *, dry_run: bool) -> UUID | None:
+def _webhook(client: SyncPrefectClient, nightly: Nightly, *, dry_run: bool) -> UUID | None:
     """Id of the webhook's block; None if it would be created."""
-    assert asked.webhook is not None
-    if asked.webhook.startswith(_BLOCK):
-        return _find(client, _WEBHOOK, asked.webhook.removeprefix(_BLOCK))
-    name = f"gage-{slug(asked.name)}"
+    assert nightly.webhook is not None
+    if nightly.webhook.startswith(_BLOCK):
+        return _find(client, _WEBHOOK, nightly.webhook.removeprefix(_BLOCK))
+    name = f"gage-{slug(nightly.name)}"
     if not dry_run:
-        Webhook(method="POST", url=SecretStr(asked.webhook)).save(name, overwrite=True)
+        Webhook(method="POST", url=SecretStr(nightly.webhook)).save(name, overwrite=True)
     return _find(client, _WEBHOOK, name)
 
 

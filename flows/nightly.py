@@ -60,11 +60,11 @@ def night_name() -> str:
     """Name of the flow run of a night: that of its file, and the night's label."""
     parameters = runtime.flow_run.parameters
     try:
-        asked = Nightly.of_text(parameters["text"], "the file of nightly runs")
+        runs = Nightly.of_text(parameters["text"], "the file of nightly runs")
     except GageError:
         # The flow run itself fails with the reason.
         return str(runtime.flow_run.name)
-    return f"{slug(asked.name)}-{_label(asked, parameters.get('attempt', ''))}"
+    return f"{slug(runs.name)}-{_label(runs, parameters.get('attempt', ''))}"
 
 
 @flow(name="nightly", flow_run_name=night_name, persist_result=False)
@@ -92,22 +92,22 @@ def nightly(
         storage: Where results and baselines are stored.
     """
     whole = Nightly.of_text(text, "the file of nightly runs")
-    asked, places = whole.chosen(rows, models), storage.places()
+    chosen, places = whole.chosen(rows, models), storage.places()
     allow_own_code(configs.values(), places.store)
     night = run_night(
-        asked,
-        _label(asked, attempt),
+        chosen,
+        _label(chosen, attempt),
         configs,
         places,
         runner(places),
-        partial(_tell, asked, places=places),
+        partial(_tell, chosen, places=places),
         blocks=PrefectBlocks(PREFECT_API_URL.value()),
     )
     _publish(night)
-    if asked == whole:
+    if chosen == whole:
         emit_event(
             NIGHT_ENDED,
-            {"prefect.resource.id": night_resource(asked), "prefect.resource.name": asked.name},
+            {"prefect.resource.id": night_resource(chosen), "prefect.resource.name": chosen.name},
             payload={"night": night.label, "verdict": night.verdict, "sentence": night.sentence},
         )
     sentence = readable(night.sentence)
@@ -151,13 +151,13 @@ def runner(places: Locations) -> Callable[[RunOptions, EngineHost], RunReader]:
     return run
 
 
-def _label(asked: Nightly, attempt: str) -> str:
+def _label(runs: Nightly, attempt: str) -> str:
     """The label of the night, whose date is that of its own time zone."""
     scheduled = runtime.flow_run.scheduled_start_time or datetime.now(UTC)
-    return label_of(scheduled.astimezone(ZoneInfo(asked.schedule.timezone)).date(), attempt)
+    return label_of(scheduled.astimezone(ZoneInfo(runs.schedule.timezone)).date(), attempt)
 
 
-def _tell(asked: Nightly, cell: NightCell, places: Locations) -> None:
+def _tell(runs: Nightly, cell: NightCell, places: Locations) -> None:
     """Show a cell's verdict on its flow run's page, and emit its event."""
     if cell.gated is not None and cell.run is not None and (flow_run := cell.run.stored.record.prefect) is not None:
         data, key = cell_page(cell), f"{slug(cell.gated.entry.suite)}-verdict"
@@ -174,10 +174,10 @@ def _tell(asked: Nightly, cell: NightCell, places: Locations) -> None:
                 )
             except Exception as error:  # noqa: BLE001 - the report and the page of the night show the verdict too
                 _log.debug("the verdict on %s could not be shown on its flow run: %r", cell.run.run_id, error)
-    _emit(asked, cell, places)
+    _emit(runs, cell, places)
 
 
-def _emit(asked: Nightly, cell: NightCell, places: Locations) -> None:
+def _emit(runs: Nightly, cell: NightCell, places: Locations) -> None:
     """Emit the event of a cell's verdict, with the parameters that its triage needs."""
     event = _EVENTS.get(cell.verdict)
     if event is None or cell.run is None:
@@ -186,18 +186,18 @@ def _emit(asked: Nightly, cell: NightCell, places: Locations) -> None:
     emit_event(
         event,
         {
-            "prefect.resource.id": f"{night_resource(asked)}.{slug(suite)}.{baseline}",
+            "prefect.resource.id": f"{night_resource(runs)}.{slug(suite)}.{baseline}",
             "prefect.resource.name": f"{suite} with {cell.model.name}",
         },
         payload={
-            "nightly": asked.name,
+            "nightly": runs.name,
             "run": cell.run.run_id,
             "baseline": baseline,
             "row": cell.row.name,
             "model": cell.model.name,
             "alarm": cell.rings,
             "text": _text(cell),
-            "gate": asked.gate.model_dump(mode="json"),
+            "gate": runs.gate.model_dump(mode="json"),
             "storage": {"store": places.store, "runs": places.runs},
             "problem": cell.problem,
             "tasks": [] if cell.gated is None else cell.gated.as_record()["tasks"],
@@ -205,9 +205,9 @@ def _emit(asked: Nightly, cell: NightCell, places: Locations) -> None:
     )
 
 
-def night_resource(asked: Nightly) -> str:
+def night_resource(runs: Nightly) -> str:
     """The resource of the events of a file of nightly runs; those of its cells have names below it."""
-    return f"gage_eval.nightly.{slug(asked.name)}"
+    return f"gage_eval.nightly.{slug(runs.name)}"
 
 
 def links_of(reader: RunReader) -> str:
@@ -226,7 +226,7 @@ def _text(cell: NightCell) -> str:
 
 
 def _publish(night: Night) -> None:
-    key = slug(night.asked.name)
+    key = slug(night.nightly.name)
     create_markdown_artifact(night_page(night), key=f"{key}-night", description=f"Night of {night.label}")
     if any(cell.trend for cell in night.cells):
         create_markdown_artifact(trend_page(night), key=f"{key}-trend", description="Scores per night")

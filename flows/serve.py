@@ -16,8 +16,8 @@ from gage_eval.store import Store
 
 def run_name() -> str:
     """Name of the flow run: the engine's key and the server's name, both shortened."""
-    given = runtime.flow_run.parameters
-    return f"serve-{str(given.get('key', ''))[:8]}-{str(given.get('server', ''))[:4]}"
+    parameters = runtime.flow_run.parameters
+    return f"serve-{str(parameters.get('key', ''))[:8]}-{str(parameters.get('server', ''))[:4]}"
 
 
 @flow(name="serve", flow_run_name=run_name, persist_result=False)

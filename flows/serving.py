@@ -77,15 +77,15 @@ class ServeLauncher:
 
 def _deployment(client: SyncPrefectClient, pool: str) -> UUID:
     """The deployment of the flow on a pool."""
-    found = client.read_deployments(
+    deployments = client.read_deployments(
         flow_filter=FlowFilter(name={"any_": [_FLOW]}), work_pool_filter=WorkPoolFilter(name={"any_": [pool]})
     )
-    if not found:
+    if not deployments:
         raise InputError(
             f"the Prefect server has no deployment of the flow '{_FLOW}' on work pool '{pool}'. "
             f"Create it: gage deploy --gpu-pool {pool}"
         )
-    return found[0].id
+    return deployments[0].id
 
 
 def _job_variables(pool: WorkPool, gpus: int) -> dict[str, int]:
@@ -122,7 +122,7 @@ def device_ids(pool: WorkPool) -> list[str] | None:
     variable = _variables(pool).get("device_ids")
     if variable is None:
         return None
-    ids = [str(one) for one in variable.get("default") or ()]
+    ids = [str(gpu) for gpu in variable.get("default") or ()]
     if pool.concurrency_limit != 1:
         raise InputError(
             f"each container of work pool '{pool.name}' gets the GPUs {', '.join(ids)}, and two at once would share "
@@ -133,8 +133,8 @@ def device_ids(pool: WorkPool) -> list[str] | None:
 
 def _variables(pool: WorkPool) -> dict[str, Any]:
     """The job variables of a pool's template, each with its schema."""
-    found: dict[str, Any] = pool.base_job_template.get("variables", {}).get("properties", {})
-    return found
+    variables: dict[str, Any] = pool.base_job_template.get("variables", {}).get("properties", {})
+    return variables
 
 
 class ServeRun:
@@ -204,7 +204,9 @@ class ServeRun:
         workers = client.read_workers_for_work_pool(self._pool)
         if pool.is_paused:
             self._notice = f"work pool '{self._pool}' is paused, and the engine waits. Resume it in the UI."
-        elif pool.is_push_pool or pool.is_managed_pool or any(one.status == WorkerStatus.ONLINE for one in workers):
+        elif (
+            pool.is_push_pool or pool.is_managed_pool or any(worker.status == WorkerStatus.ONLINE for worker in workers)
+        ):
             self._notice = None
         else:
             self._notice = (

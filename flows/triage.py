@@ -54,19 +54,19 @@ def triage(
     entry = Baselines(reader.store).latest(reader.stored.record.name, baseline)
     with EngineHost() as host:
         ask = runner(places)
-        found = look_into(
+        result = look_into(
             reader, entry, gate, lambda options: ask(places.placed(options), host), repeats=repeats, most=samples
         )
-    create_markdown_artifact(triage_page(found), key=f"{slug(entry.suite)}-triage", description=f"Triage of {run}")
-    said = ", ".join(f"{task.gated.comparison.task_id} {task.outcome}" for task in found.tasks if task.outcome)
-    message = f"{run}: {found.gated.verdict}" + (f"; {said}" if said else "")
+    create_markdown_artifact(triage_page(result), key=f"{slug(entry.suite)}-triage", description=f"Triage of {run}")
+    said = ", ".join(f"{task.gated.comparison.task_id} {task.outcome}" for task in result.tasks if task.outcome)
+    message = f"{run}: {result.gated.verdict}" + (f"; {said}" if said else "")
     emit_event(
         TRIAGED,
         {"prefect.resource.id": f"gage_eval.triage.{run}", "prefect.resource.name": f"Triage of {run}"},
         payload={
             "run": run,
             "baseline": baseline,
-            "outcomes": {task.gated.comparison.task_id: task.outcome for task in found.tasks},
+            "outcomes": {task.gated.comparison.task_id: task.outcome for task in result.tasks},
             "text": f"Triage of {readable(message)}\nTriage: {runtime.flow_run.ui_url}\n{links_of(reader)}",
         },
     )

@@ -41,9 +41,13 @@ def _commands(words: tuple[str, ...], command: Any) -> Iterator[tuple[tuple[str,
 
 
 def _section(words: tuple[str, ...], command: Any) -> Iterator[str]:
-    arguments = [one for one in command.params if one.param_type_name == "argument"]
-    options = [one for one in command.params if one.param_type_name == "option" and "--help" not in one.opts]
-    shown = " ".join(_argument(one) for one in arguments)
+    arguments = [parameter for parameter in command.params if parameter.param_type_name == "argument"]
+    options = [
+        parameter
+        for parameter in command.params
+        if parameter.param_type_name == "option" and "--help" not in parameter.opts
+    ]
+    shown = " ".join(_argument(argument) for argument in arguments)
     yield ""
     yield f"## gage {' '.join(words)}"
     yield ""
@@ -55,21 +59,22 @@ def _section(words: tuple[str, ...], command: Any) -> Iterator[str]:
     yield ""
     yield "| | default | |"
     yield "|---|---|---|"
-    for one in arguments:
-        yield f"| `{one.metavar or one.human_readable_name}` | – | {cell(getattr(one, 'help', None) or '')} |"
-    for one in options:
-        names = ", ".join(f"`{name}`" for name in (*one.opts, *one.secondary_opts))
-        value = "" if one.is_flag else f" `{cell(one.metavar or 'VALUE')}`"
-        yield f"| {names}{value} | {_default(one)} | {cell(one.help or '')} |"
+    for argument in arguments:
+        text = cell(getattr(argument, "help", None) or "")
+        yield f"| `{argument.metavar or argument.human_readable_name}` | – | {text} |"
+    for option in options:
+        names = ", ".join(f"`{name}`" for name in (*option.opts, *option.secondary_opts))
+        value = "" if option.is_flag else f" `{cell(option.metavar or 'VALUE')}`"
+        yield f"| {names}{value} | {_default(option)} | {cell(option.help or '')} |"
 
 
-def _argument(one: Any) -> str:
-    name = one.metavar or one.human_readable_name
-    return name if one.required else f"[{name}]"
+def _argument(argument: Any) -> str:
+    name = argument.metavar or argument.human_readable_name
+    return name if argument.required else f"[{name}]"
 
 
-def _default(one: Any) -> str:
-    return "–" if one.default in (None, False, (), []) or callable(one.default) else f"`{one.default}`"
+def _default(option: Any) -> str:
+    return "–" if option.default in (None, False, (), []) or callable(option.default) else f"`{option.default}`"
 
 
 if __name__ == "__main__":

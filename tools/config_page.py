@@ -80,10 +80,10 @@ def _lines() -> Iterator[str]:
     yield ""
     yield "| task_type | preprocess | preprocess_kwargs | metric |"
     yield "|---|---|---|---|"
-    for name, one in TASK_TYPES.items():
-        kwargs = ", ".join(f"{key}: {value}" for key, value in one.kwargs.items()) or "–"
-        metric = f"`{one.metric}`" if one.metric else "–"
-        yield f"| `{name}` | `{one.preprocess}` | {cell(kwargs)} | {metric} |"
+    for name, task_type in TASK_TYPES.items():
+        kwargs = ", ".join(f"{key}: {value}" for key, value in task_type.kwargs.items()) or "–"
+        metric = f"`{task_type.metric}`" if task_type.metric else "–"
+        yield f"| `{name}` | `{task_type.preprocess}` | {cell(kwargs)} | {metric} |"
     yield ""
     yield "## The file"
     yield ""
@@ -131,7 +131,7 @@ def _table(model: type[BaseModel]) -> Iterator[str]:
     aliases: dict[str, str] = getattr(model, "ALIASES", {})
     for name, field in model.model_fields.items():
         others = [alias for alias, meant in aliases.items() if meant == name]
-        key = f"`{name}`" + (f" ({', '.join(f'`{one}`' for one in others)})" if others else "")
+        key = f"`{name}`" + (f" ({', '.join(f'`{alias}`' for alias in others)})" if others else "")
         text = cell(field.description or "")
         yield f"| {key} | {cell(type_name(field.annotation))} | {_default(field)} | {text} | {_stage(model, name)} |"
 

@@ -104,8 +104,8 @@ def page() -> str:
 
 def types() -> list[type[Event]]:
     """All types of events, in the order of their modules."""
-    found = [value for module in (events, sample_events) for value in vars(module).values() if inspect.isclass(value)]
-    return list(dict.fromkeys(one for one in found if issubclass(one, Event) and "name" in vars(one)))
+    classes = [value for module in (events, sample_events) for value in vars(module).values() if inspect.isclass(value)]
+    return list(dict.fromkeys(cls for cls in classes if issubclass(cls, Event) and "name" in vars(cls)))
 
 
 def _lines() -> Iterator[str]:
@@ -126,12 +126,12 @@ def _lines() -> Iterator[str]:
 
 def _documented(event: type[Event]) -> dict[str, str]:
     """What the docstrings say of an event's attributes, and of the fields that it inherits."""
-    found: dict[str, str] = {}
-    for one in (event, *event.__mro__[1:]):
-        for name, words in _ATTRIBUTE.findall(inspect.cleandoc(one.__doc__ or "")):
-            if one is event or name in payload_fields(event):
-                found.setdefault(name, " ".join(words.split()))
-    return found
+    texts: dict[str, str] = {}
+    for cls in (event, *event.__mro__[1:]):
+        for name, words in _ATTRIBUTE.findall(inspect.cleandoc(cls.__doc__ or "")):
+            if cls is event or name in payload_fields(event):
+                texts.setdefault(name, " ".join(words.split()))
+    return texts
 
 
 def _level(event: type[Event]) -> str:

@@ -35,14 +35,14 @@ def keys_of(config: str) -> dict[str, str]:
     Raises:
         GageError: the config's data or model is not on this machine.
     """
-    found = {}
+    digests = {}
     for task in planned(RunOptions(config=config), read_only=True).plan.tasks:
         for stage in STAGES:
             spec = getattr(task, stage)
             if spec is not None:
                 document = {"version": VERSIONS[stage], "spec": spec.material()}
-                found[f"{task.task_id}/{stage}"] = digest(document)
-    return found
+                digests[f"{task.task_id}/{stage}"] = digest(document)
+    return digests
 
 
 def main(arguments: list[str]) -> int:

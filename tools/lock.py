@@ -98,15 +98,15 @@ def main() -> int:
     """Record the results. Returns the exit code: 2 where they changed and the version did not."""
     logging.disable(logging.WARNING)
     locked, (code, untested) = read(), current()
-    found = differences(locked, code)
-    refused = {name: why for name, why in found.items() if not why.endswith(_RECORD)}
+    changes = differences(locked, code)
+    refused = {name: why for name, why in changes.items() if not why.endswith(_RECORD)}
     refused |= dict.fromkeys(untested, _UNTESTED)
     if refused:
         sys.stderr.write("".join(f"{name}: {why}\n" for name, why in refused.items()))
         return 2
     lines = [f'"{name}": {orjson.dumps(asdict(entry)).decode()}' for name, entry in sorted(code.items())]
     LOCK.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
-    sys.stdout.write(f"{len(found)} of {len(code)} entries changed.\n")
+    sys.stdout.write(f"{len(changes)} of {len(code)} entries changed.\n")
     return 0
 
 

@@ -17,18 +17,18 @@ FOLDER = ROOT / "configs" / "origins"
 _NON_COMMERCIAL = "-NC"
 
 
-def text_of(name: str, given: Mapping[str, Any]) -> str:
+def text_of(name: str, origin: Mapping[str, Any]) -> str:
     """The YAML of one origin."""
     head = {
-        "repository": given["repository"],
-        "commit": given["commit"],
-        "licence": given["licence"],
-        "non_commercial": _NON_COMMERCIAL in given["licence"],
+        "repository": origin["repository"],
+        "commit": origin["commit"],
+        "licence": origin["licence"],
+        "non_commercial": _NON_COMMERCIAL in origin["licence"],
     }
     lines = [f"# Written by python -m tools.origins: the data of '{name}' at one commit of its public repository."]
     lines += yaml.safe_dump(head, sort_keys=False, width=1000).splitlines()
     lines.append("files:")
-    for path, file in sorted(given["files"].items()):
+    for path, file in sorted(origin["files"].items()):
         if not path.endswith("README.md"):
             lines.append(f"  {json.dumps(path)}: {{bytes: {file['bytes']}, sha256: {file['sha256']}}}")
     return "\n".join(lines) + "\n"
@@ -38,8 +38,8 @@ def main(arguments: list[str]) -> int:
     """Write the files."""
     origins = json.loads(Path(arguments[0]).read_text(encoding="utf-8"))
     FOLDER.mkdir(exist_ok=True)
-    for name, given in origins.items():
-        (FOLDER / f"{name}.yaml").write_text(text_of(name, given), encoding="utf-8")
+    for name, origin in origins.items():
+        (FOLDER / f"{name}.yaml").write_text(text_of(name, origin), encoding="utf-8")
     return 0
 
 

@@ -93,7 +93,7 @@ def write(file: Path) -> str:
     text = json.dumps(record, indent=1, ensure_ascii=False) + "\n"
     released_file(file).write_text(text, encoding="utf-8")
     template = _DIGEST.sub("", file.read_text(encoding="utf-8"), count=1)
-    stamped = _VERSION.sub(lambda found: f"{found[0].rstrip()}\n  digest: {record['digest']}", template, count=1)
+    stamped = _VERSION.sub(lambda match: f"{match[0].rstrip()}\n  digest: {record['digest']}", template, count=1)
     file.write_text(stamped, encoding="utf-8")
     return str(record["digest"])
 

@@ -32,19 +32,19 @@ def page() -> str:
 
 
 def _lines() -> Iterator[str]:
-    suites = [(one, read_template(one.path)) for one in list_suites() if one.card is not None]
+    suites = [(suite, read_template(suite.path)) for suite in list_suites() if suite.card is not None]
     yield "| suite | measures | rows | metric | needs | licence | data |"
     yield "|---|---|---|---|---|---|---|"
-    for one, _ in suites:
-        card = one.card
+    for suite, _ in suites:
+        card = suite.card
         assert card is not None
         yield (
-            f"| [{one.name}](#{one.name}) | {cell(card.summary)} | {card.rows:,} | `{card.metric}` "
+            f"| [{suite.name}](#{suite.name}) | {cell(card.summary)} | {card.rows:,} | `{card.metric}` "
             f"| {', '.join(card.needs) or '–'} | {_licence(card)} | {_size(card.download_bytes)} |"
         )
-    for one, template in suites:
-        assert one.card is not None
-        yield from _suite(one.name, one.versions, one.card, template)
+    for suite, template in suites:
+        assert suite.card is not None
+        yield from _suite(suite.name, suite.versions, suite.card, template)
 
 
 def _suite(name: str, versions: tuple[str, ...], card: SuiteCard, template: Template) -> Iterator[str]:
@@ -63,25 +63,25 @@ def _suite(name: str, versions: tuple[str, ...], card: SuiteCard, template: Temp
     yield f"- Versions: {', '.join(versions)}. Digest of {versions[-1]}: `{template.digest[:16]}…`"
     if tasks:
         more = f" and {len(tasks) - 8} more" if len(tasks) > 8 else ""
-        yield f"- Tasks: {', '.join(f'`{one}`' for one in tasks[:8])}{more}"
+        yield f"- Tasks: {', '.join(f'`{task}`' for task in tasks[:8])}{more}"
     if metrics := list(dict.fromkeys(_metrics(definition))):
-        yield f"- Metrics: {', '.join(f'`{one}`' for one in metrics)}"
+        yield f"- Metrics: {', '.join(f'`{metric}`' for metric in metrics)}"
     cost = card.cost
     judge = f", {cost.judge_requests:,} requests to the judge" if cost.judge_requests else ""
     yield (
         f"- A whole run: {cost.requests:,} requests, about {_thousands(cost.prompt_tokens)} prompt tokens and "
         f"{_thousands(cost.answer_tokens)} answer tokens{judge}"
     )
-    for one in card.reference:
-        how = ", ".join(filter(None, (one.setting, one.metric)))
-        yield f"- {one.model}: {one.score:g}{f' ({how})' if how else ''}, {one.source}"
+    for reference in card.reference:
+        how = ", ".join(filter(None, (reference.setting, reference.metric)))
+        yield f"- {reference.model}: {reference.score:g}{f' ({how})' if how else ''}, {reference.source}"
 
 
 def _metrics(definition: Mapping[str, Any]) -> Iterator[str]:
     lists = [definition.get("metrics") or ()]
     lists += [task.get(key) or () for task in definition.get("tasks") or () for key in ("metrics", "metric_overrides")]
-    for one in (metric for metrics in lists for metric in metrics):
-        yield str(one.get("metric_id") or next(iter(one), "")) if isinstance(one, dict) else str(one)
+    for metric in (metric for metrics in lists for metric in metrics):
+        yield str(metric.get("metric_id") or next(iter(metric), "")) if isinstance(metric, dict) else str(metric)
 
 
 def _licence(card: SuiteCard) -> str:

@@ -26,15 +26,15 @@ def ls(store: Store = None, json: AsJson = False) -> None:
         print_json(
             [
                 {
-                    "id": one.id,
-                    "table": one.table,
-                    "rows": one.rows,
-                    "complete": one.complete,
-                    "bytes": one.bytes,
-                    "written": datetime.fromtimestamp(one.mtime, UTC).isoformat(timespec="seconds"),
-                    "actions": list(one.actions),
+                    "id": artifact.id,
+                    "table": artifact.table,
+                    "rows": artifact.rows,
+                    "complete": artifact.complete,
+                    "bytes": artifact.bytes,
+                    "written": datetime.fromtimestamp(artifact.mtime, UTC).isoformat(timespec="seconds"),
+                    "actions": list(artifact.actions),
                 }
-                for one in listed
+                for artifact in listed
             ]
         )
         return
@@ -42,18 +42,18 @@ def ls(store: Store = None, json: AsJson = False) -> None:
         ("artifact", "table", "rows", "size", "written", "of"),
         [
             (
-                one.id[:8],
-                (one.table or "damaged") + ("" if one.complete or not one.table else " (incomplete)"),
-                f"{one.rows:,}",
-                size_text(one.bytes),
-                datetime.fromtimestamp(one.mtime, UTC).strftime("%Y-%m-%d %H:%M"),
-                ", ".join(sorted({action.partition("/")[0] for action in one.actions})) or "–",
+                artifact.id[:8],
+                (artifact.table or "damaged") + ("" if artifact.complete or not artifact.table else " (incomplete)"),
+                f"{artifact.rows:,}",
+                size_text(artifact.bytes),
+                datetime.fromtimestamp(artifact.mtime, UTC).strftime("%Y-%m-%d %H:%M"),
+                ", ".join(sorted({action.partition("/")[0] for action in artifact.actions})) or "–",
             )
-            for one in listed
+            for artifact in listed
         ],
         right=("rows", "size"),
     )
-    print(f"{counted(len(listed), 'artifact')}, {size_text(sum(one.bytes for one in listed))}.")
+    print(f"{counted(len(listed), 'artifact')}, {size_text(sum(artifact.bytes for artifact in listed))}.")
 
 
 @cache_app.command("verify")
@@ -134,7 +134,7 @@ def gc(
             "runs": roots.runs,
             "folders": list(roots.folders),
             "under_way": list(roots.under_way),
-            "deleted_deployments": [one.deployment for one in roots.deleted],
+            "deleted_deployments": [record.deployment for record in roots.deleted],
             "unknown": roots.unknown,
         }
     )

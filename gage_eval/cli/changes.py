@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from gage_eval.regression.gating import Gated
+    from gage_eval.regression.gating import GateResult
     from gage_eval.report.console import Change
     from gage_eval.runs import RunOutcome
 
@@ -41,19 +41,19 @@ def changes_of(outcome: "RunOutcome") -> "tuple[list[Change], list[str]]":
     return changes, notes
 
 
-def _changes(found: "Gated") -> "list[Change]":
+def _changes(gated: "GateResult") -> "list[Change]":
     from gage_eval.report.console import Change
     from gage_eval.report.summary import p_text, signed_text
 
     out = []
-    for one in found.tasks:
-        numbers, verdict = one.judged.evidence, one.judged.verdict
+    for task in gated.tasks:
+        numbers, verdict = task.decision.evidence, task.decision.verdict
         arrow = {"regressed": " ▼", "improved": " ▲"}.get(verdict, "")
-        if verdict == "inconclusive" and one.judged.notes:
+        if verdict == "inconclusive" and task.decision.notes:
             # A p value says nothing where something else leaves the task undecided.
-            reason = f" ({'; '.join(one.judged.notes)})"
+            reason = f" ({'; '.join(task.decision.notes)})"
         else:
-            reason = "" if numbers.test == "none" else f" (p {p_text(one.judged.p)})"
+            reason = "" if numbers.test == "none" else f" (p {p_text(task.decision.p)})"
         text = f"{signed_text(numbers.difference)}{arrow}  {verdict}{reason}"
-        out.append(Change(found.entry.name, one.comparison.task_id, one.comparison.measure.name, text))
+        out.append(Change(gated.entry.name, task.comparison.task_id, task.comparison.measure.name, text))
     return out

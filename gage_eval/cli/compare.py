@@ -9,7 +9,7 @@ from gage_eval.cli.main import app
 from gage_eval.cli.options import AsJson, OutputDir, Store
 
 if TYPE_CHECKING:
-    from gage_eval.regression.compare import Compared
+    from gage_eval.regression.compare import TaskComparisonResult
     from gage_eval.runs.results.reading import RunReader
 
 
@@ -49,15 +49,15 @@ def compare(
     first, *others = [RunReader.open(locations, name) for name in runs]
     records = []
     for other in others:
-        found = compared(first, other, task_id=task, metric=metric, allowed=allow or ())
+        comparisons = compared(first, other, task_id=task, metric=metric, allowed=allow or ())
         if json:
             records.append(
-                {"baseline": first.run_id, "current": other.run_id, "tasks": [one.as_record() for one in found]}
+                {"baseline": first.run_id, "current": other.run_id, "tasks": [own.as_record() for own in comparisons]}
             )
         else:
-            _print(first, other, found, limit)
+            _print(first, other, comparisons, limit)
     if html is not None:
-        _write_html(html, first, others[-1], found)
+        _write_html(html, first, others[-1], comparisons)
     if json:
         print_json(records)
 
@@ -78,39 +78,42 @@ def diff(
     from gage_eval.runs.results.reading import RunReader
 
     locations = Locations.at(store, output_dir)
-    one, other = RunReader.open(locations, a), RunReader.open(locations, b)
-    found = run_differences(one, other, task_id=task)
+    first, other = RunReader.open(locations, a), RunReader.open(locations, b)
+    differences = run_differences(first, other, task_id=task)
     if json:
-        print_json([{"task_id": task_id, "kind": x.kind, "path": x.path, "a": x.a, "b": x.b} for task_id, x in found])
+        print_json(
+            [{"task_id": task_id, "kind": x.kind, "path": x.path, "a": x.a, "b": x.b} for task_id, x in differences]
+        )
         return
-    if not found:
-        print(f"{one.run_id} and {other.run_id} do not differ in anything that is recorded.")
+    if not differences:
+        print(f"{first.run_id} and {other.run_id} do not differ in anything that is recorded.")
         return
-    rows = [(task_id, x.kind, x.path, x.shown_a, x.shown_b) for task_id, x in found]
-    print_table(("task", "what", "value", one.run_id, other.run_id), rows, stack=True)
+    rows = [(task_id, x.kind, x.path, x.shown_a, x.shown_b) for task_id, x in differences]
+    print_table(("task", "what", "value", first.run_id, other.run_id), rows, stack=True)
 
 
-def _write_html(file: Path, baseline: "RunReader", run: "RunReader", found: "list[Compared]") -> None:
+def _write_html(file: Path, baseline: "RunReader", run: "RunReader", comparisons: "list[TaskComparisonResult]") -> None:
     from gage_eval.base.files import write_text
     from gage_eval.regression.report_adapter import comparison
     from gage_eval.report.html import report_html
     from gage_eval.runs.results.report_details import run_details
 
     record = run.stored.record
-    details = run_details(record, run.tasks(), began=record.created, comparison=comparison(baseline.run_id, found))
+    shown = comparison(baseline.run_id, comparisons)
+    details = run_details(record, run.tasks(), began=record.created, comparison=shown)
     write_text(file, report_html(run.summary, details))
 
 
-def _print(first: "RunReader", other: "RunReader", found: "list[Compared]", limit: int) -> None:
+def _print(first: "RunReader", other: "RunReader", comparisons: "list[TaskComparisonResult]", limit: int) -> None:
     from gage_eval.cli.output import print_table
     from gage_eval.report.console import clean
     from gage_eval.report.summary import p_text, signed_text
 
-    before, after = (f"{one.run_id}{one.stored.record.label}" for one in (first, other))
+    before, after = (f"{run.run_id}{run.stored.record.label}" for run in (first, other))
     print(clean(f"{before} → {after}, paired by sample id"))
     rows = []
-    for one in found:
-        numbers, task = one.evidence, one.task
+    for compared in comparisons:
+        numbers, task = compared.evidence, compared.task
         rows.append(
             (
                 task.task_id,
@@ -119,31 +122,31 @@ def _print(first: "RunReader", other: "RunReader", found: "list[Compared]", limi
                 number_text(numbers.current),
                 signed_text(numbers.difference),
                 " … ".join(map(signed_text, numbers.bounds or (None,))),
-                "–" if numbers.test == "none" else p_text(one.p),
+                "–" if numbers.test == "none" else p_text(compared.p),
                 f"{numbers.n:,}",
                 f"+{len(task.better):,} −{len(task.worse):,}",
             )
         )
     header = ("task", "metric", before, after, "better by", "95 % interval", "p", "n", "changed")
     print_table(header, rows, right=("n", header[2], header[3], "better by"), stack=True)
-    for one in found:
-        for sentence in _remarks(one, limit):
-            print(clean(f"{one.task.task_id}: {sentence}" if len(found) > 1 else sentence))
-    if any(one.task.worse or one.task.better for one in found):
+    for compared in comparisons:
+        for sentence in _remarks(compared, limit):
+            print(clean(f"{compared.task.task_id}: {sentence}" if len(comparisons) > 1 else sentence))
+    if any(compared.task.worse or compared.task.better for compared in comparisons):
         print(clean(f"see them: gage view {other.run_id} --against {first.run_id}"))
-    if len(found) > 1:
-        print(f"p is adjusted for {len(found)} comparisons (Holm).")
+    if len(comparisons) > 1:
+        print(f"p is adjusted for {len(comparisons)} comparisons (Holm).")
 
 
-def _remarks(one: "Compared", limit: int) -> list[str]:
-    said = [f"NOT THE SAME {kind}, as allowed" for kind in one.allowed]
-    said += one.notes
-    if one.detectable is not None:
-        said.append(f"a loss of {one.detectable:.3f} or more would be found with a chance of 80 %")
-    slices = [x.text for x in one.task.slices[:limit] if x.difference]
+def _remarks(compared: "TaskComparisonResult", limit: int) -> list[str]:
+    said = [f"NOT THE SAME {kind}, as allowed" for kind in compared.allowed]
+    said += compared.notes
+    if compared.detectable is not None:
+        said.append(f"a loss of {compared.detectable:.3f} or more would be found with a chance of 80 %")
+    slices = [x.text for x in compared.task.slices[:limit] if x.difference]
     if slices:
         said.append(f"slices that moved most: {', '.join(slices)}")
-    for word, ids in (("better", one.task.better), ("worse", one.task.worse)):
+    for word, ids in (("better", compared.task.better), ("worse", compared.task.worse)):
         if ids and limit:
             more = f" and {len(ids) - limit:,} more" if len(ids) > limit else ""
             said.append(f"{word}: {', '.join(ids[:limit])}{more}")

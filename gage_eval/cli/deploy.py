@@ -61,14 +61,20 @@ def deploy(
         tell=lambda note: typer.echo(f"note: {clean(note)}", err=True),
     )
     if json:
-        print_json({"dry_run": dry_run, "deployments": [asdict(one) for one in deployed]})
+        print_json({"dry_run": dry_run, "deployments": [asdict(deployment) for deployment in deployed]})
         return
     words = {"created": "to create", "updated": "to update"} if dry_run else {}
-    changed = [one for one in deployed if one.change != "unchanged"]
+    changed = [deployment for deployment in deployed if deployment.change != "unchanged"]
     if changed:
-        rows = [(one.name, one.pool, words.get(one.change, one.change)) for one in changed]
+        rows = [
+            (deployment.name, deployment.pool, words.get(deployment.change, deployment.change))
+            for deployment in changed
+        ]
         print_table(("deployment", "pool", "change"), rows)
-    counts = {change: sum(one.change == change for one in deployed) for change in ("created", "updated", "unchanged")}
+    counts = {
+        change: sum(deployment.change == change for deployment in deployed)
+        for change in ("created", "updated", "unchanged")
+    }
     parts = [f"{count} {words.get(change, change)}" for change, count in counts.items() if count]
     nothing = "; nothing was changed" if dry_run else ""
     print(f"{len(deployed)} deployments and automations: {', '.join(parts)}{nothing}.")

@@ -43,7 +43,7 @@ def export_(
     folder = reader.stored.folder
     target: Target = folder if to is None else LocalTarget.made(to)
     tasks = reader.tasks(task)
-    if "canonical_answers" in formats and not any(one.cards for one in tasks):
+    if "canonical_answers" in formats and not any(scored.cards for scored in tasks):
         raise InputError(
             f"no task of run {run_id} has an answer type, so there are no canonical answers: set answer_type in the "
             "task, or choose another --format."

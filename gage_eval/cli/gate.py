@@ -12,7 +12,7 @@ from gage_eval.cli.options import AsJson, OutputDir, Store
 
 if TYPE_CHECKING:
     from gage_eval.regression.baselines import BaselineEntry, Baselines
-    from gage_eval.regression.gating import Gated, GatedTask
+    from gage_eval.regression.gating import GateResult, TaskGate
     from gage_eval.report.trend_chart import TrendPoint
     from gage_eval.runs.results.reading import RunReader
 
@@ -93,25 +93,25 @@ def gate(
 
     if fail_on not in ("regressed", "inconclusive"):
         raise InputError(f"--fail-on '{fail_on}' is unknown: regressed or inconclusive.")
-    given = {"tolerance": tolerance, "alpha": alpha, "mode": mode}
+    options = {"tolerance": tolerance, "alpha": alpha, "mode": mode}
     try:
-        rule = GateRule.model_validate({name: value for name, value in given.items() if value is not None})
+        rule = GateRule.model_validate({name: value for name, value in options.items() if value is not None})
     except ValidationError as error:
         problem = error.errors()[0]
         raise InputError(f"--{problem['loc'][0]}: {problem['msg']}.") from error
     run = RunReader.open(Locations.at(store, output_dir), run_id)
-    found, anchor = gate_with_anchor(run, baseline, rule, metric=metric, allowed=allow or ())
-    add_event(run.stored.folder, found.event())
-    reported = write_report(run, found, anchor, trend_before(run, found.entry, found.metrics))
+    gated, anchor = gate_with_anchor(run, baseline, rule, metric=metric, allowed=allow or ())
+    add_event(run.stored.folder, gated.event())
+    reported = write_report(run, gated, anchor, trend_before(run, gated.entry, gated.metrics))
     if json:
-        print_json({**found.as_record(), "anchor": anchor and anchor.as_record()})
+        print_json({**gated.as_record(), "anchor": anchor and anchor.as_record()})
     else:
-        _print(found, anchor, run.stored.record.label)
+        _print(gated, anchor, run.stored.record.label)
         if reported:
             print(f"report  {shown_location(run.stored.folder.location(REPORT_FILE))}")
-    if found.verdict == "regressed":
+    if gated.verdict == "regressed":
         raise typer.Exit(GATE_FAILED)
-    if found.verdict == fail_on:
+    if gated.verdict == fail_on:
         raise typer.Exit(GATE_UNDECIDED)
 
 
@@ -185,10 +185,13 @@ def show_(
     entry = baselines.latest(baselines.suite_of(name, suite), name)
     scores = baselines.scores(entry)
     if json:
-        print_json({**_record(entry), "scores": [one._asdict() for one in scores]})
+        print_json({**_record(entry), "scores": [score._asdict() for score in scores]})
         return
     print(clean(f"{entry.suite} · baseline {entry.name} · entry {entry.number} · set {entry.created:%Y-%m-%d %H:%M}"))
-    rows = [(one.run_id, one.task_id, one.metric, "–" if one.value is None else f"{one.value:.3f}") for one in scores]
+    rows = [
+        (score.run_id, score.task_id, score.metric, "–" if score.value is None else f"{score.value:.3f}")
+        for score in scores
+    ]
     print_table(("run", "task", "metric", "score"), rows, right=("score",), stack=True)
 
 
@@ -206,9 +209,9 @@ def trend(
     entry = baselines.latest(baselines.suite_of(name, suite), name)
     points = nights(Locations.at(store, output_dir), entry)
     if json:
-        print_json([one.as_record() for one in points])
+        print_json([point.as_record() for point in points])
         return
-    for number, ((task_id, metric), own) in enumerate(groupby(points, lambda one: (one.task_id, one.metric))):
+    for number, ((task_id, metric), own) in enumerate(groupby(points, lambda point: (point.task_id, point.metric))):
         print(f"{'' if number == 0 else chr(10)}{clean(f'{task_id} {metric}')}")
         _print_trend(list(own))
 
@@ -220,12 +223,12 @@ def _print_trend(points: "list[TrendPoint]") -> None:
 
     cells = [
         (
-            f"{one.created:%Y-%m-%d}",
-            one.run_id,
-            "–" if one.value is None else f"{one.value:.3f}",
-            "–" if one.low is None or one.high is None else f"{one.low:.3f} … {one.high:.3f}",
+            f"{point.created:%Y-%m-%d}",
+            point.run_id,
+            "–" if point.value is None else f"{point.value:.3f}",
+            "–" if point.low is None or point.high is None else f"{point.low:.3f} … {point.high:.3f}",
         )
-        for one in points
+        for point in points
     ]
     header = ("when", "run", "score", "95 % interval")
     taken = sum(max(map(len, column)) + 2 for column in zip(header, *cells, strict=True))
@@ -233,7 +236,7 @@ def _print_trend(points: "list[TrendPoint]") -> None:
     if room < _LEAST_BAR:
         print_table(header, cells, right=("score",))
     else:
-        bars = [one.bar(min(room, _WIDEST_BAR)) for one in points]
+        bars = [point.bar(min(room, _WIDEST_BAR)) for point in points]
         rows = [(*row, bar) for row, bar in zip(cells, bars, strict=True)]
         print_table((*header, ""), rows, right=("score",))
 
@@ -267,15 +270,15 @@ def _again(run: "RunReader", times: int) -> "list[RunReader]":
     from gage_eval.runs.planned import options_before
     from gage_eval.runs.results.reading import RunReader
 
-    found = []
+    repetitions = []
     with EngineHost() as host:
         for number in range(1, times + 1):
             options = options_before(run.stored).model_copy(
                 update={"run_id": None, "refresh": ASKING, "resume": False, "only_errors": False}
             )
             print(f"repeat {number} of {times} of run {run.run_id}")
-            found.append(RunReader.open(run.stored.folder.locations, launch_run(options, host=host).run_id))
-    return found
+            repetitions.append(RunReader.open(run.stored.folder.locations, launch_run(options, host=host).run_id))
+    return repetitions
 
 
 def _record(entry: "BaselineEntry") -> dict[str, Any]:
@@ -294,47 +297,49 @@ def _tell(entry: "BaselineEntry") -> None:
         print(f"Fewer than {least} repeats hide the noise between runs or cost power: --repeats {least} or more.")
 
 
-def _print(found: "Gated", anchor: "Gated | None", label: str) -> None:
+def _print(gated: "GateResult", anchor: "GateResult | None", label: str) -> None:
     from gage_eval.cli.compare import number_text
     from gage_eval.cli.output import print_table
     from gage_eval.report.console import clean, folded, terminal_width
     from gage_eval.report.summary import p_text, signed_text
 
-    entry = found.entry
+    entry = gated.entry
     print(
-        clean(f"{found.verdict.upper()}  run {found.run_id}{label} against baseline {entry.name}, entry {entry.number}")
+        clean(f"{gated.verdict.upper()}  run {gated.run_id}{label} against baseline {entry.name}, entry {entry.number}")
     )
     rows = []
-    for one in found.tasks:
-        numbers = one.judged.evidence
+    for task in gated.tasks:
+        numbers = task.decision.evidence
         rows.append(
             (
-                one.comparison.task_id,
-                one.comparison.measure.name,
-                one.judged.verdict,
+                task.comparison.task_id,
+                task.comparison.measure.name,
+                task.decision.verdict,
                 number_text(numbers.baseline),
                 number_text(numbers.current),
                 signed_text(numbers.difference),
                 signed_text(numbers.bounds and numbers.bounds[0]),
-                p_text(one.judged.p),
+                p_text(task.decision.p),
                 f"{numbers.n:,}",
             )
         )
     header = ("task", "metric", "verdict", "baseline", "run", "better by", "at least", "p", "n")
     print_table(header, rows, right=header[3:], stack=True)
-    notes = [f"{one.comparison.task_id}: {note}" for one in found.tasks for note in _notes(one, found.rule.tolerance)]
-    notes += found.remarks
-    if anchor is not None and anchor.verdict != found.verdict:
+    notes = [
+        f"{task.comparison.task_id}: {note}" for task in gated.tasks for note in _notes(task, gated.rule.tolerance)
+    ]
+    notes += gated.remarks
+    if anchor is not None and anchor.verdict != gated.verdict:
         notes.append(f"Against the anchor (entry {anchor.entry.number}) the verdict is {anchor.verdict}.")
     for note in notes:
         print(folded(clean(note), terminal_width(sys.stdout), 2))
 
 
-def _notes(one: "GatedTask", tolerance: float) -> Iterator[str]:
-    yield from one.remarks
-    if one.judged.detectable is not None:
-        yield f"a loss of {one.judged.detectable:.3f} or more is found with a chance of 80 % (tolerated: {tolerance:g})"
-    if one.alarm.rings or one.judged.verdict == "regressed":
-        yield one.alarm_remark
-    if one.judged.verdict == "regressed" and one.comparison.worse:
-        yield f"worse: {', '.join(one.comparison.worse[:5])}"
+def _notes(task: "TaskGate", tolerance: float) -> Iterator[str]:
+    yield from task.remarks
+    if (detectable := task.decision.detectable) is not None:
+        yield f"a loss of {detectable:.3f} or more is found with a chance of 80 % (tolerated: {tolerance:g})"
+    if task.alarm.rings or task.decision.verdict == "regressed":
+        yield task.alarm_remark
+    if task.decision.verdict == "regressed" and task.comparison.worse:
+        yield f"worse: {', '.join(task.comparison.worse[:5])}"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gage_eval.cli.main import app
-from gage_eval.cli.options import OF_MODELS, AsJson, Given, OutputDir, Store, takes
+from gage_eval.cli.options import OF_MODELS, AsJson, OutputDir, RunFields, Store, takes
 
 if TYPE_CHECKING:
     from gage_eval.config.document import Origin
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 @app.command()
 @takes("config", *OF_MODELS, "model_path", "freshness", "overrides")
 def validate(
-    given: Given,
+    fields: RunFields,
     no_plugins: Annotated[
         bool,
         typer.Option(
@@ -35,7 +35,7 @@ def validate(
     from gage_eval.report.console import clean
     from gage_eval.runs.options import RunOptions
 
-    options = RunOptions.of(given)
+    options = RunOptions.of(fields)
     try:
         if no_plugins:
             _examine(options, json=json)
@@ -47,8 +47,8 @@ def validate(
         print_json({"valid": False, "problems": _as_records(error)})
         raise typer.Exit(error.exit_code) from error
     if json:
-        found = {"name": valid.name, "digest": valid.digest, "warnings": valid.warnings, **valid.names}
-        print_json({"valid": True, **found, "origins": _in_words(valid.origins)})
+        record = {"name": valid.name, "digest": valid.digest, "warnings": valid.warnings, **valid.names}
+        print_json({"valid": True, **record, "origins": _in_words(valid.origins)})
         return
     parts = [f"{_counted(kind, names)} {', '.join(names)}" for kind, names in valid.names.items() if names]
     print(clean(f"{valid.source} is valid: {' · '.join(parts)}"))
@@ -64,31 +64,31 @@ def _examine(options: "RunOptions", *, json: bool) -> None:
     from gage_eval.report.console import clean
     from gage_eval.runs.effects import examined
 
-    found = examined(options)
-    error = ConfigError(found.source, found.problems)
+    audit = examined(options)
+    error = ConfigError(audit.source, audit.problems)
     if json:
         print_json(
             {
-                "valid": not found.problems,
+                "valid": not audit.problems,
                 "problems": _as_records(error),
-                "warnings": list(found.warnings),
-                "would": [asdict(effect) for effect in found.effects],
-                "variables": {path: list(names) for path, names in found.variables.items()},
-                "origins": _in_words(found.origins),
+                "warnings": list(audit.warnings),
+                "would": [asdict(effect) for effect in audit.effects],
+                "variables": {path: list(names) for path, names in audit.variables.items()},
+                "origins": _in_words(audit.origins),
             }
         )
     else:
-        print(clean(f"{found.source}: no plug-in or program that it names was started."))
-        rows = [[one.act, one.what, one.path, one.note] for one in found.effects]
+        print(clean(f"{audit.source}: no plug-in or program that it names was started."))
+        rows = [[effect.act, effect.what, effect.path, effect.note] for effect in audit.effects]
         print_table(["would", "what", "where", "note"], rows)
-        for path, names in found.variables.items():
+        for path, names in audit.variables.items():
             print(clean(f"  {path} contains the value of {', '.join(names)}."))
-        for warning in found.warnings:
+        for warning in audit.warnings:
             print(clean(f"  note: {warning}"))
-        if found.problems:
+        if audit.problems:
             raise error
         print("The config is valid, as far as this can be checked without its plug-ins.")
-    if found.problems:
+    if audit.problems:
         raise typer.Exit(error.exit_code)
 
 
@@ -101,7 +101,7 @@ def _as_records(error: Exception) -> list[dict[str, Any]]:
 
     if not isinstance(error, ConfigError):
         return [{"path": "", "line": None, "message": str(error)}]
-    return [{"path": one.path, "line": one.line, "message": one.message} for one in error.problems]
+    return [{"path": problem.path, "line": problem.line, "message": problem.message} for problem in error.problems]
 
 
 def _counted(kind: str, names: list[str]) -> str:
@@ -116,7 +116,7 @@ def _counted(kind: str, names: list[str]) -> str:
 def preview(
     n: Annotated[int, typer.Option("-n", metavar="N", min=1, help="Samples of each task.")] = 3,
     *,
-    given: Given,
+    fields: RunFields,
     json: AsJson = False,
 ) -> None:
     """Print the first requests of a config. Nothing is sent."""
@@ -128,12 +128,12 @@ def preview(
     from gage_eval.runs.progress import ConsoleObserver
 
     with ConsoleObserver(quiet=json) as console:
-        shown = preview_requests(RunOptions.of(given), n, console, blocks=known_blocks())
+        shown = preview_requests(RunOptions.of(fields), n, console, blocks=known_blocks())
     if json:
-        print_json({"requests": [one.as_record() for one in shown.requests], "notes": shown.notes})
+        print_json({"requests": [request.as_record() for request in shown.requests], "notes": shown.notes})
         return
-    for one in shown.requests:
-        print_request(one)
+    for request in shown.requests:
+        print_request(request)
         print()
     for note in shown.notes:
         print(f"note: {note}")
@@ -199,19 +199,19 @@ def _print_suites(entries: list[dict[str, Any]]) -> None:
     from gage_eval.report.console import size_text
 
     rows = []
-    for one in entries:
-        size = "" if one["download_bytes"] is None else size_text(one["download_bytes"])
+    for entry in entries:
+        size = "" if entry["download_bytes"] is None else size_text(entry["download_bytes"])
         rows.append(
             (
-                one["name"],
-                ", ".join(one["versions"]),
-                f"{one['tasks']:,}",
-                "" if one["rows"] is None else f"{one['rows']:,}",
-                one["metric"] or "",
-                ", ".join(one["needs"]),
-                one["licence"] or "",
-                size if one["info"].get("pinned", True) else f"{size}, not pinned",
-                one["summary"],
+                entry["name"],
+                ", ".join(entry["versions"]),
+                f"{entry['tasks']:,}",
+                "" if entry["rows"] is None else f"{entry['rows']:,}",
+                entry["metric"] or "",
+                ", ".join(entry["needs"]),
+                entry["licence"] or "",
+                size if entry["info"].get("pinned", True) else f"{size}, not pinned",
+                entry["summary"],
             )
         )
     header = ("suite", "versions", "tasks", "rows", "metric", "needs", "licence", "data", "summary")

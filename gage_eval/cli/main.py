@@ -172,8 +172,8 @@ def _check_text(arguments: list[str]) -> None:
 
 def _import_commands(arguments: list[str]) -> None:
     """Import the module of the command that is asked for; all of them for the help, or for an unknown command."""
-    asked = next((argument for argument in arguments if not argument.startswith("-")), None)
-    for module in [name for name, commands in COMMANDS.items() if asked in commands] or COMMANDS:
+    command = next((argument for argument in arguments if not argument.startswith("-")), None)
+    for module in [name for name, commands in COMMANDS.items() if command in commands] or COMMANDS:
         importlib.import_module(f"gage_eval.cli.{module}")
 
 

@@ -37,22 +37,22 @@ def matrix(
     from gage_eval.runs.results.reading import RunReader
 
     be_lean()
-    asked = Matrix.read(file)
+    definition = Matrix.read(file)
     locations = Locations.at(store, output_dir)
 
     def run(options: RunOptions, host: EngineHost) -> RunReader:
         return RunReader.open(locations, launch_run(options, quiet=json or quiet, host=host).run_id)
 
-    cells = run_cells(asked, file.parent, locations, run, blocks=known_blocks())
-    found = standings(cells)
-    header, rows = table(found, cells)
+    cells = run_cells(definition, file.parent, locations, run, blocks=known_blocks())
+    ranking = standings(cells)
+    header, rows = table(ranking, cells)
     if csv is not None:
-        write_text(csv, as_csv(found))
+        write_text(csv, as_csv(ranking))
     if markdown is not None:
         write_text(markdown, f"{as_markdown(header, rows)}\n")
     if json:
         runs = [{"row": x.row, "model": x.model, "run": x.run and x.run.run_id, "error": x.error} for x in cells]
-        print_json({"name": asked.name, "cells": runs, "standings": [asdict(one) for one in found]})
+        print_json({"name": definition.name, "cells": runs, "standings": [asdict(standing) for standing in ranking]})
     else:
         print()
         print_table(header, rows, stack=True)

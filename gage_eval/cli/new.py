@@ -109,5 +109,5 @@ def _ask_metric(seen: "DataPreview") -> str:
     print("3. When is an answer right?")
     for number, (name, words) in enumerate(RIGHT.items(), 1):
         print(f"   {number}  {words} ({name})")
-    given = str(typer.prompt("   Number, or the name of a metric", default=str(names.index(seen.metric) + 1)))
-    return names[int(given) - 1] if given.isdecimal() and 0 < int(given) <= len(names) else given
+    answer = str(typer.prompt("   Number, or the name of a metric", default=str(names.index(seen.metric) + 1)))
+    return names[int(answer) - 1] if answer.isdecimal() and 0 < int(answer) <= len(names) else answer

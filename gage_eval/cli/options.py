@@ -66,7 +66,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 SummaryAsJson = Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")]
 
 # The options of a run by the names of their fields, for `RunOptions.of`.
-Given: TypeAlias = dict[str, Any]
+RunFields: TypeAlias = dict[str, Any]
 
 # The options that name the models and the data of a run.
 OF_MODELS = (
@@ -76,7 +76,7 @@ OF_MODELS = (
 
 
 def takes(*fields: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Decorator: the command's parameter ``given`` becomes one option of the command line for each field.
+    """Decorator: the command's parameter ``fields`` becomes one option of the command line for each field.
 
     Args:
         fields: fields of `RunOptions` in the order of the help; ``config`` is an argument.
@@ -85,18 +85,18 @@ def takes(*fields: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         @wraps(command)
         def called(**values: Any) -> None:
-            given = {field: values.pop(field) for field in fields}
+            run_fields = {field: values.pop(field) for field in fields}
             # A run that is handed to a worker reads the data there.
             if not values.get("submit"):
-                _check_folder(given.get("data_dir"))
-            command(given=given, **values)
+                _check_folder(run_fields.get("data_dir"))
+            command(fields=run_fields, **values)
 
         parameters: dict[str, inspect.Parameter] = {}
         for name, parameter in inspect.signature(command, eval_str=True).parameters.items():
-            taken = [_parameter(field) for field in fields] if name == "given" else [parameter]
-            parameters |= {one.name: one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in taken}
+            taken = [_parameter(field) for field in fields] if name == "fields" else [parameter]
+            parameters |= {option.name: option.replace(kind=inspect.Parameter.KEYWORD_ONLY) for option in taken}
         called.__signature__ = inspect.Signature(list(parameters.values()))  # type: ignore[attr-defined]
-        called.__annotations__ = {name: one.annotation for name, one in parameters.items()}
+        called.__annotations__ = {name: option.annotation for name, option in parameters.items()}
         return called
 
     return decorate

@@ -41,11 +41,14 @@ def pin(
     config = name if name.startswith(SUITE_PREFIX) or os.path.isfile(name) else f"{SUITE_PREFIX}{name}"
     made, kept = pin_data(RunOptions.of({"config": config, "store": store}), commits)
     if json:
-        print_json({"pinned": [asdict(one) for one in made], "kept": [asdict(one) for one in kept]})
+        print_json({"pinned": [asdict(pinned) for pinned in made], "kept": [asdict(pinned) for pinned in kept]})
         return
-    for one in made:
-        print(f"pinned {one.hub} at {one.commit}")
-    for one in kept:
-        print(f"{one.hub} is pinned at {one.commit} since {one.created}; to move it: --revision {one.hub}=COMMIT")
+    for pinned in made:
+        print(f"pinned {pinned.hub} at {pinned.commit}")
+    for pinned in kept:
+        print(
+            f"{pinned.hub} is pinned at {pinned.commit} since {pinned.created}; "
+            f"to move it: --revision {pinned.hub}=COMMIT"
+        )
     if not made and not kept:
         print(f"all data of {name} have a fixed version; nothing to pin.")

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gage_eval.cli.main import app
-from gage_eval.cli.options import OF_MODELS, AsJson, Given, takes
+from gage_eval.cli.options import OF_MODELS, AsJson, RunFields, takes
 
 if TYPE_CHECKING:
     from gage_eval.pipeline.forecast import Forecast
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     *("sample_ids", "model_path", "freshness", "overrides", "work_pool"),
 )
 def plan(
-    given: Given,
+    fields: RunFields,
     expanded: Annotated[
         bool,
         typer.Option("--expanded", help="Print the whole config instead, and what gave each of its values."),
@@ -41,32 +41,32 @@ def plan(
     from gage_eval.runs.progress import ConsoleObserver
     from gage_eval.runs.results.stored import uses_of
 
-    options = RunOptions.of(given)
+    options = RunOptions.of(fields)
     if expanded:
         _print_expanded(options, json=json)
         return
-    asked = planned(options, blocks=known_blocks())
+    planned_run = planned(options, blocks=known_blocks())
     # A folder of the user is not a download.
-    if fetch or asked.data.user_folder is not None:
+    if fetch or planned_run.data.user_folder is not None:
         with ConsoleObserver(quiet=json) as console:
-            asked.fetch_data(console)
-    missing = asked.data.missing(asked.plan.origin_files)
-    found = forecast(
-        asked.store,
-        asked.plan,
-        uses=lambda: uses_of(asked.locations),
+            planned_run.fetch_data(console)
+    missing = planned_run.data.missing(planned_run.plan.origin_files)
+    forecasts = forecast(
+        planned_run.store,
+        planned_run.plan,
+        uses=lambda: uses_of(planned_run.locations),
         concurrency=options.concurrency or load_settings().concurrency,
         missing=missing,
     )
     fetched = would_fetch(missing)
     if json:
-        stages = [_record(one) for one in found]
-        to_fetch = [one.payload() for one in fetched]
-        print_json({"name": asked.plan.name, "store": asked.store.url, "fetch": to_fetch, "stages": stages})
+        stages = [_record(stage) for stage in forecasts]
+        to_fetch = [origin.payload() for origin in fetched]
+        print_json({"name": planned_run.plan.name, "store": planned_run.store.url, "fetch": to_fetch, "stages": stages})
         return
-    for one in fetched:
-        print(clean(f"would start by {fetch_line(one)}"))
-    _print(found, [task.task_id for task in asked.plan.tasks])
+    for origin in fetched:
+        print(clean(f"would start by {fetch_line(origin)}"))
+    _print(forecasts, [task.task_id for task in planned_run.plan.tasks])
     if fetched:
         print("Requests are counted once the data are here: --fetch fetches them now.")
 
@@ -87,23 +87,23 @@ def _print_expanded(options: "RunOptions", *, json: bool) -> None:
         print(readable(written_out_text(loaded)), end="")
 
 
-def _record(one: "Forecast") -> dict[str, Any]:
+def _record(stage: "Forecast") -> dict[str, Any]:
     return {
-        "task_id": one.task_id,
-        "stage": one.stage,
-        "key": one.key,
-        "state": one.state,
-        "why": one.why,
-        "outputs": dict(one.outputs),
-        "responses": one.responses,
-        "to_send": one.to_send,
-        "tokens": one.tokens,
-        "seconds": one.seconds,
-        "metrics": list(one.metrics),
+        "task_id": stage.task_id,
+        "stage": stage.stage,
+        "key": stage.key,
+        "state": stage.state,
+        "why": stage.why,
+        "outputs": dict(stage.outputs),
+        "responses": stage.responses,
+        "to_send": stage.to_send,
+        "tokens": stage.tokens,
+        "seconds": stage.seconds,
+        "metrics": list(stage.metrics),
     }
 
 
-def _print(found: "list[Forecast]", tasks: list[str]) -> None:
+def _print(forecasts: "list[Forecast]", tasks: list[str]) -> None:
     from gage_eval.cli.output import print_table
     from gage_eval.report.console import clean
 
@@ -111,22 +111,27 @@ def _print(found: "list[Forecast]", tasks: list[str]) -> None:
         if len(tasks) > 1:
             print(f"{chr(10) if index else ''}{clean(task_id)}")
         rows = [
-            (one.stage, one.key[:8] if one.key else "–", "" if one.state == "after" else one.state, _why(one))
-            for one in found
-            if one.task_id == task_id
+            (
+                stage.stage,
+                stage.key[:8] if stage.key else "–",
+                "" if stage.state == "after" else stage.state,
+                _why(stage),
+            )
+            for stage in forecasts
+            if stage.task_id == task_id
         ]
         print_table(("stage", "key", "state", "why"), rows)
 
 
-def _why(one: "Forecast") -> str:
+def _why(stage: "Forecast") -> str:
     from gage_eval.report.console import counted
     from gage_eval.runs.results.formatting import duration
 
-    said = [one.why] if one.why else []
-    if one.to_send is not None:
-        said.append(counted(one.to_send, "request"))
-        if one.tokens:
-            said[-1] += f", about {one.tokens:,} tokens"
-        if one.seconds:
-            said[-1] += f", {duration(one.seconds)}"
+    said = [stage.why] if stage.why else []
+    if stage.to_send is not None:
+        said.append(counted(stage.to_send, "request"))
+        if stage.tokens:
+            said[-1] += f", about {stage.tokens:,} tokens"
+        if stage.seconds:
+            said[-1] += f", {duration(stage.seconds)}"
     return "; ".join(said)

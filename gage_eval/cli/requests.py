@@ -11,14 +11,14 @@ if TYPE_CHECKING:
     from gage_eval.authoring.preview import PreviewedRequest
 
 
-def print_request(one: "PreviewedRequest") -> None:
+def print_request(preview: "PreviewedRequest") -> None:
     """Print a request: messages as blocks under their roles, parameters in one line."""
-    request, body = one.rendered.request, one.rendered.body
+    request, body = preview.rendered.request, preview.rendered.body
     repeated = f" · replicate {request.replicate}" if request.replicate else ""
     print(
         clean(
-            f"{one.task_id} · {one.stage} · sample {request.sample_id}{repeated} · row {request.row_index} · "
-            f"key {one.rendered.key[:8]}"
+            f"{preview.task_id} · {preview.stage} · sample {request.sample_id}{repeated} · row {request.row_index} · "
+            f"key {preview.rendered.key[:8]}"
         )
     )
     for line in body_lines(body, by_turns=request.kind == "turns"):

@@ -8,12 +8,12 @@ from gage_eval.base.errors import GageError
 from gage_eval.cli.main import app
 from gage_eval.cli.options import (
     OF_MODELS,
-    Given,
     Inline,
     OnlyErrors,
     OutputDir,
     Prefect,
     Quiet,
+    RunFields,
     Store,
     Submit,
     SummaryAsJson,
@@ -36,7 +36,7 @@ _LAST = ("freshness", "overrides", "refresh", "verify", "work_pool")
 @app.command()
 @takes("config", *_FIRST, "model_path", *_LAST)
 def run(
-    given: Given,
+    fields: RunFields,
     inline: Inline = False,
     prefect: Prefect = False,
     submit: Submit = False,
@@ -46,7 +46,7 @@ def run(
     """Run a config, with Prefect or without it."""
     from gage_eval.runs import RunOptions
 
-    _run(RunOptions.of(given), inline=inline, prefect=prefect, submit=submit, quiet=quiet, json=json)
+    _run(RunOptions.of(fields), inline=inline, prefect=prefect, submit=submit, quiet=quiet, json=json)
 
 
 @app.command()
@@ -59,7 +59,7 @@ def suite(
         str | None, typer.Option("--version", metavar="vN", help="Version of the suite; the newest by default.")
     ] = None,
     *,
-    given: Given,
+    fields: RunFields,
     inline: Inline = False,
     prefect: Prefect = False,
     submit: Submit = False,
@@ -70,7 +70,7 @@ def suite(
     from gage_eval.runs import RunOptions
     from gage_eval.runs.options import SUITE_PREFIX
 
-    options = RunOptions.of({**given, "config": f"{SUITE_PREFIX}{name}" + (f"@{version}" if version else "")})
+    options = RunOptions.of({**fields, "config": f"{SUITE_PREFIX}{name}" + (f"@{version}" if version else "")})
     _run(options, inline=inline, prefect=prefect, submit=submit, quiet=quiet, json=json)
 
 

@@ -22,18 +22,18 @@ def show_sample(reader: "RunReader", sample_id: str, task_id: str | None, *, jso
     Raises:
         InputError: the task or the sample does not exist.
     """
-    found = []
+    samples = []
     for task in reader.tasks(task_id):
         row = task.find(sample_id) if task.has_rows else None
         if row is not None:
-            found.append((task, row))
-    if not found:
+            samples.append((task, row))
+    if not samples:
         where = f"task '{task_id}' of run {reader.run_id}" if task_id is not None else f"run {reader.run_id}"
         raise InputError(f"{where} has no request for sample '{sample_id}'; gage preview CONFIG shows ids.")
     if json:
-        print_json([_record(reader.run_id, task, row) for task, row in found])
+        print_json([_record(reader.run_id, task, row) for task, row in samples])
         return
-    for task, row in found:
+    for task, row in samples:
         _print(reader.run_id, task, row)
 
 
@@ -86,9 +86,9 @@ def _print_answer(call: "ModelCall") -> None:
         print("answer: none yet")
         return
     response, telemetry = call.response, call.telemetry or {}
-    found = {name: value for name, value in {**response, **telemetry}.items() if name in _FIGURES}
+    values = {name: value for name, value in {**response, **telemetry}.items() if name in _FIGURES}
     figures = [
-        f"{name}={value:.1f}" if isinstance(value, float) else f"{name}={value}" for name, value in found.items()
+        f"{name}={value:.1f}" if isinstance(value, float) else f"{name}={value}" for name, value in values.items()
     ]
     print(clean(f"answer: {' '.join([response['status'], *figures])}"))
     for name in ("reasoning", "answer", "tool_calls"):

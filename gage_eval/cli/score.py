@@ -44,19 +44,19 @@ def score(
         raise InputError("--run-id needs --save: it names the saved run.")
     be_lean()
     locations = Locations.at(store, output_dir)
-    found = rescore(
+    rescored = rescore(
         StoredRun.open(locations, run),
         ArtifactStore.open(locations.store),
         [metric_spec(text) for text in metric],
         tasks=task or (),
         processes=load_settings().autoeval_workers,
     )
-    folder = found.save(run_id) if save else None
+    folder = rescored.save(run_id) if save else None
     if json:
-        print(found.summary.model_dump_json(indent=2))
+        print(rescored.summary.model_dump_json(indent=2))
     else:
-        print_scores(found.summary, report=shown_location(folder.location("report.html")) if folder else None)
+        print_scores(rescored.summary, report=shown_location(folder.location("report.html")) if folder else None)
         if folder:
             print(f"saved as run {folder.run_id}")
-    if found.without_score:
-        raise RunFailed("\n".join(found.without_score))
+    if rescored.without_score:
+        raise RunFailed("\n".join(rescored.without_score))

@@ -41,7 +41,7 @@ def start(
         print(f"Prefect server {state}: {running.url}", flush=True)
         print(f"The UI asks for this login once: {server.login()}", flush=True)
         if not no_worker:
-            deployed = [one for one in launch.deploy(running.api_url) if one.pool != AUTOMATION]
+            deployed = [deployment for deployment in launch.deploy(running.api_url) if deployment.pool != AUTOMATION]
             state = "started" if server.start_worker(running, POOL) else "already running"
             print(f"Worker {state}: it runs the {len(deployed)} deployments of the UI in this folder.")
         if not no_viewer:

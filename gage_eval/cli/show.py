@@ -61,7 +61,7 @@ def show(
         "error": error,
         "unscored": unscored,
     }
-    outcomes = [name for name, given in flags.items() if given]
+    outcomes = [name for name, wanted in flags.items() if wanted]
     for warning in unknown_variables():
         print(f"note: {clean(warning)}", file=sys.stderr)
     locations = Locations.at(store, output_dir)
@@ -113,15 +113,15 @@ def _show_rejects(reader: "RunReader", task_id: str | None, limit: int | None, *
     from gage_eval.report.console import clean
     from gage_eval.runs.results.rejects import rejects_of
 
-    found = (one for task in reader.tasks(task_id) for one in rejects_of(task))
-    rows = list(islice(found, limit))
+    rejected = (reject for task in reader.tasks(task_id) for reject in rejects_of(task))
+    rows = list(islice(rejected, limit))
     if json:
-        print_json([one.as_record() for one in rows])
+        print_json([reject.as_record() for reject in rows])
         return
-    for one in rows:
-        position = f"line {one.line}" if one.line is not None else f"row {one.row_index}"
-        where = " ".join(filter(None, (one.file, position, f"({one.sample_id})" if one.sample_id else "")))
-        print(clean(f"{one.task_id}  {one.stage}  {where}: {one.reason}"))
+    for reject in rows:
+        position = f"line {reject.line}" if reject.line is not None else f"row {reject.row_index}"
+        where = " ".join(filter(None, (reject.file, position, f"({reject.sample_id})" if reject.sample_id else "")))
+        print(clean(f"{reject.task_id}  {reject.stage}  {where}: {reject.reason}"))
     if not rows:
         print("no row was rejected.")
 
@@ -165,7 +165,7 @@ def _show_run(run: "RunReader") -> None:
         print_scores(stored.summary, report=shown_location(stored.folder.location("report.html")))
         if stored.stages:
             print()
-    elif scores := metric_rows(one for task_id in run.task_ids for one in scored_metrics(run, task_id)):
+    elif scores := metric_rows(metric for task_id in run.task_ids for metric in scored_metrics(run, task_id)):
         print("\n".join(plain_lines(scores, width)), end="\n\n")
     _print_stages(stored)
     for sentence in run_remarks(stored):
@@ -180,25 +180,25 @@ def _print_stages(stored: "StoredRun") -> None:
 
     several = len(stored.record.tasks) > 1
     rows = []
-    for one in shown_stages(stored):
+    for stage in shown_stages(stored):
         # The JSON has all outputs.
-        main = STAGES[one.stage].outputs[0]
-        id_ = one.record.outputs.get(main)
-        row = (one.stage, one.state, _progress(one), f"{main} {id_[:8]}" if id_ else "")
-        rows.append((of_task(one.task_id)[0], *row) if several else row)
+        main = STAGES[stage.stage].outputs[0]
+        id_ = stage.record.outputs.get(main)
+        row = (stage.stage, stage.state, _progress(stage), f"{main} {id_[:8]}" if id_ else "")
+        rows.append((of_task(stage.task_id)[0], *row) if several else row)
     if rows:
         header = ("stage", "state", "result", "artifact")
         print_table(("task", *header) if several else header, rows)
 
 
-def _progress(one: "ShownStage") -> str:
+def _progress(stage: "ShownStage") -> str:
     """The number of finished rows, with further counts."""
     from gage_eval.runs.results.formatting import of_task, progress_text, result_text
 
-    record = one.record
+    record = stage.record
     if record.state in ("finished", "cached"):
-        parts = [result_text(one.stage, record.counts)]
+        parts = [result_text(stage.stage, record.counts)]
     else:
         done = f"{record.done:,}/{record.total:,}" if record.total else f"{record.done:,}" if record.done else ""
-        parts = [done, progress_text(record.figures, moving=one.state == "running")]
-    return " · ".join(filter(None, (*parts, of_task(one.task_id)[1])))
+        parts = [done, progress_text(record.figures, moving=stage.state == "running")]
+    return " · ".join(filter(None, (*parts, of_task(stage.task_id)[1])))

@@ -36,23 +36,23 @@ def sql(
 
     if query is None:
         if json:
-            print_json({name: dict(found) for name, found in columns().items()})
+            print_json({name: dict(types) for name, types in columns().items()})
         else:
             print_table(("view", "columns"), [(name, ", ".join(x for x, _ in of)) for name, of in columns().items()])
         return
     with Database(Locations.at(store, output_dir), run or ()) as database:
-        found = database.query(query)
+        result = database.query(query)
     if to is not None:
-        write_table(found, to)
+        write_table(result, to)
         print(to)
     elif json:
-        print_json(records(found))
+        print_json(records(result))
     else:
-        right = [field.name for field in found.schema if _is_number(field.type)]
-        rows = [[_cell(value) for value in row.values()] for row in records(found.slice(0, limit))]
-        print_table(found.column_names, rows, right=right)
-        if found.num_rows > limit:
-            print(f"{found.num_rows - limit:,} more rows: --limit {found.num_rows}, or --to FILE")
+        right = [field.name for field in result.schema if _is_number(field.type)]
+        rows = [[_cell(value) for value in row.values()] for row in records(result.slice(0, limit))]
+        print_table(result.column_names, rows, right=right)
+        if result.num_rows > limit:
+            print(f"{result.num_rows - limit:,} more rows: --limit {result.num_rows}, or --to FILE")
 
 
 def _cell(value: Any) -> str:

@@ -44,8 +44,8 @@ def view(
     from gage_eval.viewer.server import ViewerServer
 
     if not runs:
-        given = {"--task": task, "--sample": sample, "--against": against}
-        for option, value in given.items():
+        options = {"--task": task, "--sample": sample, "--against": against}
+        for option, value in options.items():
             if value is not None:
                 raise InputError(f"{option} needs a run: gage view RUN {option} {value}")
     locations = Locations.at(store, output_dir)
@@ -67,8 +67,8 @@ def view(
     if runs:
         path += f"runs/{quote(runs[-1])}"
         flips = None if against is None else "flip:worse"
-        asked = (("task", task), ("id", sample), ("against", against), ("q", flips))
-        query = {name: value for name, value in asked if value is not None}
+        parameters = (("task", task), ("id", sample), ("against", against), ("q", flips))
+        query = {name: value for name, value in parameters if value is not None}
         if len(runs) > 1:
             path, query = f"{path}/compare", {**query, "with": ",".join(runs[:-1])}
         elif query:

@@ -42,16 +42,16 @@ def show_outcomes(
         where = _filter(task, outcomes, metric)
         counts = tally(task, where)
         if json:
-            answers = [_record(task, one) for one in explained(task, where, limit=limit)]
+            answers = [_record(task, answer) for answer in explained(task, where, limit=limit)]
             by = None if where.measure is None else where.measure.name
             records.append({"task_id": task.task_id, "metric": by, **vars(counts), "shown": answers})
             continue
-        found = list(explained(task, where, limit=limit))
+        shown = list(explained(task, where, limit=limit))
         print(clean(_heading(task.task_id, counts, where, outcomes)))
-        _print(found)
-        if counts.found > len(found):
-            print(f"{len(found):,} of {counts.found:,} shown; more with -n {counts.found}")
-        first = first or next((one.row.sample_id for one in found), None)
+        _print(shown)
+        if counts.matching > len(shown):
+            print(f"{len(shown):,} of {counts.matching:,} shown; more with -n {counts.matching}")
+        first = first or next((answer.row.sample_id for answer in shown), None)
     if json:
         print_json(records)
     elif first is not None:
@@ -73,13 +73,13 @@ def _heading(task_id: str, counts: "Tally", where: "RowFilter", outcomes: Sequen
     if where.measure is not None and "wrong" in outcomes:
         what += f" by {where.measure.name}"
     among = [f"{count:,} {name}" for name, count in counts.among.items() if list(outcomes) != [name]]
-    return f"{task_id} · {counts.found:,} of {counted(counts.answers, 'answer')} {what}" + (
+    return f"{task_id} · {counts.matching:,} of {counted(counts.answers, 'answer')} {what}" + (
         f" ({', '.join(among)})" if among else ""
     )
 
 
 def _print(answers: Sequence["ExplainedAnswer"]) -> None:
-    lines = [_cells(one) for one in answers]
+    lines = [_cells(answer) for answer in answers]
     width = terminal_width(sys.stdout)
     widths = [max(cell_len(line[column]) for line in lines) for column in range(2)] if lines else []
     for line in lines:
@@ -88,33 +88,35 @@ def _print(answers: Sequence["ExplainedAnswer"]) -> None:
         print(folded("   ".join([start, *rest]), width, indent=widths[0] + 2))
 
 
-def _cells(one: "ExplainedAnswer") -> list[str]:
-    name = one.row.sample_id + (f" (replicate {one.replicate})" if len(one.row.responses) > 1 else "")
-    expected = "" if one.expected is None else f"expected {_short(one.expected, _SHORT)}"
-    return [clean(name), clean(expected), *map(clean, _said(one))]
+def _cells(explained: "ExplainedAnswer") -> list[str]:
+    name = explained.row.sample_id + (f" (replicate {explained.replicate})" if len(explained.row.responses) > 1 else "")
+    expected = "" if explained.expected is None else f"expected {_short(explained.expected, _SHORT)}"
+    return [clean(name), clean(expected), *map(clean, _said(explained))]
 
 
-def _said(one: "ExplainedAnswer") -> list[str]:
-    if one.failure is not None:
-        return [_short(one.failure, 2 * _LONG)]
-    answer = one.answer or ""
+def _said(explained: "ExplainedAnswer") -> list[str]:
+    if explained.failure is not None:
+        return [_short(explained.failure, 2 * _LONG)]
+    answer = explained.answer or ""
     # Log-likelihoods and tool calls have no text.
-    quoted = f'"{_around(answer, one.extracted)}"' if answer.strip() else "an answer without text"
-    if one.extracted is not None:
-        parts = [f"read {_short(one.extracted, _SHORT)} from {quoted}"]
-    elif one.score_status == "unparsed":
+    quoted = f'"{_around(answer, explained.extracted)}"' if answer.strip() else "an answer without text"
+    if explained.extracted is not None:
+        parts = [f"read {_short(explained.extracted, _SHORT)} from {quoted}"]
+    elif explained.score_status == "unparsed":
         parts = [f"read nothing from {quoted}"]
     else:
         parts = [f"answered {quoted}" if answer.strip() else quoted]
-    if one.status == "truncated":
-        tokens = "" if one.completion_tokens is None else f" after {counted(one.completion_tokens, 'token')}"
+    if explained.status == "truncated":
+        tokens = (
+            "" if explained.completion_tokens is None else f" after {counted(explained.completion_tokens, 'token')}"
+        )
         parts.append(f"cut at the limit{tokens}")
-    elif one.status != "ok":
-        parts.append(one.status)
-    if one.value is not None and 0 < one.value < 1:
-        parts.append(f"scored {one.value:.3g}")
-    if one.explanation:
-        parts.append(_short(one.explanation, 2 * _LONG))
+    elif explained.status != "ok":
+        parts.append(explained.status)
+    if explained.value is not None and 0 < explained.value < 1:
+        parts.append(f"scored {explained.value:.3g}")
+    if explained.explanation:
+        parts.append(_short(explained.explanation, 2 * _LONG))
     return parts
 
 
@@ -134,9 +136,9 @@ def _short(text: str, limit: int) -> str:
     return line if len(line) <= limit else line[: limit - 1] + "…"
 
 
-def _record(task: "TaskReader", one: "ExplainedAnswer") -> dict[str, Any]:
-    calls = task.calls(one.row)
+def _record(task: "TaskReader", answer: "ExplainedAnswer") -> dict[str, Any]:
+    calls = task.calls(answer.row)
     return {
-        **one.as_record(),
-        "sent": [call.request for call in calls if call.stage == "infer" and call.replicate == one.replicate],
+        **answer.as_record(),
+        "sent": [call.request for call in calls if call.stage == "infer" and call.replicate == answer.replicate],
     }

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from gage_eval.local.deployments import DeploymentChange
     from gage_eval.models.backends.base import Blocks
     from gage_eval.runs import RunOptions, RunOutcome
-    from gage_eval.runs.bundling import Submitted
+    from gage_eval.runs.bundling import Submission
     from gage_eval.runs.deployed import DeploymentRecord
     from gage_eval.runs.options import Locations
     from gage_eval.runs.results.stored import StoredRun
@@ -75,7 +75,7 @@ def launch_run(
         return launch(options, api_url, [console], named_store=named_store, host=host)
 
 
-def submit_run(options: "RunOptions", *, tell: Callable[[str], None]) -> "Submitted":
+def submit_run(options: "RunOptions", *, tell: Callable[[str], None]) -> "Submission":
     """Have a worker of the configured Prefect API carry out a run.
 
     Args:

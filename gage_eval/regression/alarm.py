@@ -43,11 +43,11 @@ class Alarm:
     withheld: str | None = None
 
 
-def alarm(one: Evidence, rule: GateRule, *, year: int, repeats: int) -> Alarm:
+def alarm(tonight: Evidence, rule: GateRule, *, year: int, repeats: int) -> Alarm:
     """Whether the alarm rings.
 
     Args:
-        one: tonight's evidence; its ``noise`` is the test of the baseline's repeats.
+        tonight: tonight's evidence; its ``noise`` is the test of the baseline's repeats.
         rule: tolerance and the year's level.
         year: the calendar year, whose nights share the level. Promoting a baseline does not start a new year.
         repeats: repeats of the baseline.
@@ -57,9 +57,9 @@ def alarm(one: Evidence, rule: GateRule, *, year: int, repeats: int) -> Alarm:
         return Alarm(
             rings=False, level=level, withheld=f"the baseline needs {REPEATS_ADVISED} repeats and has {repeats}"
         )
-    if one.noise is not None and one.noise.p < MAX_NOISE_P:
+    if tonight.noise is not None and tonight.noise.p < MAX_NOISE_P:
         return Alarm(rings=False, level=level, withheld="the baseline's repeats differ more than their rows explain")
-    if one.too_skewed == "worse":
+    if tonight.too_skewed == "worse":
         return Alarm(rings=False, level=level, withheld="the differences are too skewed for so few rows")
-    worse = one.difference is not None and one.difference < -rule.tolerance
-    return Alarm(rings=worse and one.row_p_worse <= level, level=level)
+    worse = tonight.difference is not None and tonight.difference < -rule.tolerance
+    return Alarm(rings=worse and tonight.row_p_worse <= level, level=level)

@@ -85,7 +85,7 @@ class BaselineEntry(_Model):
         Raises:
             InputError: the baseline has no such task.
         """
-        found = []
+        tasks = []
         for run in self.runs:
             if task_id not in run.tasks:
                 known = ", ".join(run.tasks)
@@ -94,8 +94,8 @@ class BaselineEntry(_Model):
             outputs: dict[str, dict[str, str]] = {
                 stage: record.outputs for stage, record in task.stages.items() if record.outputs
             }
-            found.append(ScoredTask(run.run_id, TaskReader(store, task_id, outputs), task.stages))
-        return found
+            tasks.append(ScoredTask(run.run_id, TaskReader(store, task_id, outputs), task.stages))
+        return tasks
 
 
 class Baselines:
@@ -110,8 +110,8 @@ class Baselines:
 
     def names(self) -> list[tuple[str, str]]:
         """(suite, name) of every baseline."""
-        found = (_ENTRY.fullmatch(item.path) for item in self._store.objects.list(_FOLDER))
-        return sorted({(_suite_of(entry[1]), entry[2]) for entry in found if entry is not None})
+        entries = (_ENTRY.fullmatch(item.path) for item in self._store.objects.list(_FOLDER))
+        return sorted({(_suite_of(entry[1]), entry[2]) for entry in entries if entry is not None})
 
     def history(self, suite: str, name: str, *, run_id: str = "RUN") -> list[BaselineEntry]:
         """All entries of a baseline, the anchor first.
@@ -126,7 +126,7 @@ class Baselines:
         there = self._store.objects.list(f"{_folder_of(suite)}/{name}") if is_name(name) else ()
         items = sorted(item.path for item in there if _ENTRY.fullmatch(item.path))
         if not items:
-            known = [one for of, one in self.names() if of == suite]
+            known = [known_name for of, known_name in self.names() if of == suite]
             others = f"Baselines of '{suite}': {', '.join(known)}." if known else f"'{suite}' has none yet."
             where = f" --store {self._store.url}" if "://" in self._store.url else ""
             raise InputError(
@@ -143,13 +143,15 @@ class Baselines:
         """
         if suite is not None:
             return suite
-        found = [of for of, one in self.names() if one == name]
-        if len(found) != 1:
-            known = sorted({one for _, one in self.names()})
-            if found:
-                raise InputError(f"several suites have a baseline '{name}': name one with --suite: {', '.join(found)}.")
+        suites = [of for of, known_name in self.names() if known_name == name]
+        if len(suites) != 1:
+            known = sorted({known_name for _, known_name in self.names()})
+            if suites:
+                raise InputError(
+                    f"several suites have a baseline '{name}': name one with --suite: {', '.join(suites)}."
+                )
             raise InputError(f"no baseline '{name}'. Baselines: {', '.join(known) or 'none'}.{closest(name, known)}")
-        return found[0]
+        return suites[0]
 
     def check_new(self, suite: str, name: str, run_id: str) -> None:
         """Refuse a name that a new baseline cannot have.
@@ -166,13 +168,13 @@ class Baselines:
 
     def scores(self, entry: BaselineEntry) -> list["BaselineScore"]:
         """The first number of each task in each repeat."""
-        found = []
+        scores = []
         for repeats in zip(*(entry.tasks(self._store, task_id) for task_id in entry.runs[0].tasks), strict=True):
             for task in repeats:
                 number = task.reader.number()
                 value = task.reader.number_row(number)["value"]
-                found.append(BaselineScore(task.name, task.reader.task_id, number.name, value))
-        return found
+                scores.append(BaselineScore(task.name, task.reader.task_id, number.name, value))
+        return scores
 
     def latest(self, suite: str, name: str) -> BaselineEntry:
         """The newest entry, which runs are compared with.

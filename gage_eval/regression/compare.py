@@ -20,7 +20,7 @@ from gage_eval.regression.definitions import (
     differences,
 )
 from gage_eval.regression.evidence import Evidence, evidence, unlike
-from gage_eval.regression.gate import MAX_PARTNERLESS, GateRule, detectable_loss
+from gage_eval.regression.gate import MAX_UNPAIRED_SHARE, GateRule, detectable_loss
 from gage_eval.regression.row_scores import Pairing, RowScores, aggregation_of, pair, row_scores
 from gage_eval.report.summary import signed_text
 from gage_eval.runs.record import StageRecord
@@ -136,7 +136,7 @@ class TaskComparison:
     @cached_property
     def pairing(self) -> Pairing:
         """The values, sample by sample."""
-        before = [one.scores(one.reader.number(self.measure.name)) for one in self.baseline]
+        before = [repeat.scores(repeat.reader.number(self.measure.name)) for repeat in self.baseline]
         return pair(self._current.scores(self.measure), before, self.scale)
 
     @property
@@ -169,10 +169,10 @@ class TaskComparison:
                 raise InputError(f"--allow-different '{kind}' is unknown: {', '.join(KINDS)}.{closest(kind, KINDS)}")
         baseline, current = self.baseline[0].name, self._current.name
         for kind in ("prompts", "scorer"):
-            found = [one for one in self.differences if one.kind == kind]
-            if found and kind not in allowed:
-                named = found[0].text.rstrip(".")
-                named += f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+            different = [difference for difference in self.differences if difference.kind == kind]
+            if different and kind not in allowed:
+                named = different[0].text.rstrip(".")
+                named += f" (and {len(different) - 1} more)" if len(different) > 1 else ""
                 raise InputError(
                     f"task '{self.task_id}' has other {kind} in {current} than in {baseline}: {named}. "
                     f"The scores are not comparable. To show them side by side anyway: --allow-different {kind}"
@@ -200,7 +200,7 @@ class TaskComparison:
         # For data, only the samples count. The same samples may be loaded in different ways.
         if kind == "data":
             return self._changed_samples[0] > 0
-        return any(one.kind == kind for one in self.differences)
+        return any(difference.kind == kind for difference in self.differences)
 
     @cached_property
     def _changed_samples(self) -> tuple[int, str | None]:
@@ -221,13 +221,15 @@ class TaskComparison:
     def slices(self) -> list[SliceChange]:
         """The slices, largest change first, without those that have few rows."""
         pairing = self.pairing
-        places = {name: found for name, found in pairing.slices.items() if len(found) >= _MIN_SLICE}
-        inside = {name: evidence(pairing.of_slice(found), alpha=0.025) for name, found in places.items()}
-        rest = {name: np.setdiff1d(np.arange(pairing.rows.n), found) for name, found in places.items()}
-        p_values = holm({name: unlike(one, evidence(pairing.of_slice(rest[name]))) for name, one in inside.items()})
+        places = {name: positions for name, positions in pairing.slices.items() if len(positions) >= _MIN_SLICE}
+        inside = {name: evidence(pairing.of_slice(positions), alpha=0.025) for name, positions in places.items()}
+        rest = {name: np.setdiff1d(np.arange(pairing.rows.n), positions) for name, positions in places.items()}
+        p_values = holm(
+            {name: unlike(numbers, evidence(pairing.of_slice(rest[name]))) for name, numbers in inside.items()}
+        )
         changes = [
-            SliceChange(name, one.n, one.difference or 0.0, one.bounds, p_values[name] <= _ALPHA)
-            for name, one in inside.items()
+            SliceChange(name, numbers.n, numbers.difference or 0.0, numbers.bounds, p_values[name] <= _ALPHA)
+            for name, numbers in inside.items()
         ]
         return sorted(changes, key=lambda change: (-abs(change.difference), change.name))
 
@@ -244,7 +246,7 @@ class TaskComparison:
 
 
 @dataclass(frozen=True)
-class Compared:
+class TaskComparisonResult:
     """A task's comparison with its numbers.
 
     Attributes:
@@ -266,19 +268,19 @@ class Compared:
 
     def as_record(self) -> dict[str, Any]:
         """For JSON."""
-        one, task = self.evidence, self.task
-        bounded = one.difference is not None and one.test != "none"
+        numbers, task = self.evidence, self.task
+        bounded = numbers.difference is not None and numbers.test != "none"
         return {
             "task_id": task.task_id,
             "metric": task.measure.name,
-            "n": one.n,
-            "baseline": one.baseline,
-            "current": one.current,
-            "difference": one.difference,
-            "ci_low": one.low if bounded else None,
-            "ci_high": one.high if bounded else None,
-            "test": one.test,
-            "p": one.p if bounded else None,
+            "n": numbers.n,
+            "baseline": numbers.baseline,
+            "current": numbers.current,
+            "difference": numbers.difference,
+            "ci_low": numbers.low if bounded else None,
+            "ci_high": numbers.high if bounded else None,
+            "test": numbers.test,
+            "p": numbers.p if bounded else None,
             "p_holm": self.p if bounded else None,
             "detectable_loss": self.detectable,
             "unpaired": task.pairing.unpaired,
@@ -309,7 +311,7 @@ def compare(
     metric: str | None = None,
     allowed: Collection[str] = (),
     rule: GateRule | None = None,
-) -> list[Compared]:
+) -> list[TaskComparisonResult]:
     """Compare two runs, task by task.
 
     Args:
@@ -329,14 +331,14 @@ def compare(
     ]
     for task in tasks:
         task.check_comparable(allowed)
-    found = {task.task_id: task.evidence(0.025) for task in tasks}
-    adjusted = holm({name: one.p for name, one in found.items()})
+    evidence_by_task = {task.task_id: task.evidence(0.025) for task in tasks}
+    adjusted = holm({name: numbers.p for name, numbers in evidence_by_task.items()})
     return [
-        Compared(
+        TaskComparisonResult(
             task,
-            found[task.task_id],
+            evidence_by_task[task.task_id],
             adjusted[task.task_id],
-            detectable_loss(found[task.task_id], rule or GateRule()),
+            detectable_loss(evidence_by_task[task.task_id], rule or GateRule()),
             task.allowed_differences(allowed),
             tuple(_notes(task)),
         )
@@ -367,9 +369,9 @@ def _notes(task: TaskComparison) -> Iterator[str]:
     pairing = task.pairing
     if pairing.unpaired:
         share = f"{pairing.unpaired:,} of {pairing.samples:,} samples are in one run only, or scored in one only"
-        yield f"{share}: too many for a verdict" if pairing.unpaired_share > MAX_PARTNERLESS else share
+        yield f"{share}: too many for a verdict" if pairing.unpaired_share > MAX_UNPAIRED_SHARE else share
     if task.is_unchanged:
         yield f"all {pairing.rows.n:,} samples in both runs score the same"
-    sampling = [one.text for one in task.differences if one.kind == "sampling"]
+    sampling = [difference.text for difference in task.differences if difference.kind == "sampling"]
     if sampling:
         yield f"other sampling: {', '.join(sampling)}"

@@ -86,7 +86,7 @@ def definition(store: Store, stages: Mapping[Stage, StageRecord], metric_id: str
     prepared = dict(specs.get("preprocess") or {})
     infer = dict(specs.get("infer") or {})
     metrics = specs.get("auto_eval")
-    own = [one["identity"] for one in metrics or [] if one["metric_id"] == metric_id]
+    own = [metric["identity"] for metric in metrics or [] if metric["metric_id"] == metric_id]
     return Definition(
         data=specs.get("load"),
         prompts={
@@ -106,7 +106,9 @@ def definition(store: Store, stages: Mapping[Stage, StageRecord], metric_id: str
 
 def differences(a: Definition, b: Definition) -> list[Difference]:
     """Every value in which two definitions differ."""
-    return [one for kind in ("data", "prompts", "sampling", "model", "scorer") for one in _of_kind(kind, a, b)]
+    return [
+        difference for kind in ("data", "prompts", "sampling", "model", "scorer") for difference in _of_kind(kind, a, b)
+    ]
 
 
 def changed_samples(a: TaskReader, b: TaskReader, *, ignored: Collection[str] = ()) -> tuple[int, str | None]:

@@ -160,8 +160,8 @@ def evidence(rows: PairedRows, *, alpha: float = 0.05) -> Evidence:
     if rows.n == 0:
         return Evidence(0)
     discordant = rows.discordant
-    found = _of_means(rows, alpha) if discordant is None else _of_discordant(rows.n, *discordant, alpha)
-    return replace(found, baseline=rows.mean(rows.baseline.mean(axis=0)), current=rows.mean(rows.current))
+    numbers = _of_means(rows, alpha) if discordant is None else _of_discordant(rows.n, *discordant, alpha)
+    return replace(numbers, baseline=rows.mean(rows.baseline.mean(axis=0)), current=rows.mean(rows.current))
 
 
 def unlike(a: Evidence, b: Evidence) -> float:
@@ -171,7 +171,7 @@ def unlike(a: Evidence, b: Evidence) -> float:
     """
     if a.difference is None or b.difference is None or a.sd is None or b.sd is None or min(a.n, b.n) < 2:
         return 1.0
-    stderrs = [one.sd / math.sqrt(one.n) for one in (a, b) if one.sd is not None]
+    stderrs = [group.sd / math.sqrt(group.n) for group in (a, b) if group.sd is not None]
     freedom = macro_freedom([a.n, b.n], stderrs)
     distance = a.difference - b.difference
     if freedom is None:
@@ -204,17 +204,17 @@ def _of_means(rows: PairedRows, alpha: float) -> Evidence:
     n, differences = rows.n, rows.differences
     difference = rows.mean(differences)
     stderr, units = _stderr(rows, difference)
-    found = Evidence(n, difference=difference, noise=_noise(rows))
+    numbers = Evidence(n, difference=difference, noise=_noise(rows))
     if stderr is None:
-        return found
+        return numbers
     if stderr < _ROUNDING * max(1.0, float(np.abs(differences).max())):
         stderr = 0.0
     freedom: float = len(units) - 1
     row_p_worse = _one_sided(difference, stderr, freedom)
     total = stderr
-    if found.noise is not None and found.noise.variance > 0 and found.noise.p < _NOISE_P:
-        repeats = found.noise.repeats
-        total = math.sqrt(stderr**2 + found.noise.variance * (1 + 1 / repeats))
+    if numbers.noise is not None and numbers.noise.variance > 0 and numbers.noise.p < _NOISE_P:
+        repeats = numbers.noise.repeats
+        total = math.sqrt(stderr**2 + numbers.noise.variance * (1 + 1 / repeats))
         freedom = repeats - 1
     half = t_quantile(1 - alpha, freedom) * total
     if stderr == 0:
@@ -236,7 +236,7 @@ def _of_means(rows: PairedRows, alpha: float) -> Evidence:
         low=difference - half,
         high=difference + half,
         too_skewed=_too_skewed(units),
-        noise=found.noise,
+        noise=numbers.noise,
         row_p_worse=row_p_worse,
         span=rows.span,
     )

@@ -19,7 +19,7 @@ from gage_eval.stats.multiple import holm
 
 Verdict: TypeAlias = Literal["regressed", "improved", "passed", "inconclusive"]
 
-MAX_PARTNERLESS = 0.01
+MAX_UNPAIRED_SHARE = 0.01
 
 
 class GateRule(BaseModel):
@@ -39,7 +39,7 @@ class GateRule(BaseModel):
 
 
 @dataclass(frozen=True)
-class Judged:
+class MetricVerdict:
     """The verdict on one metric.
 
     Attributes:
@@ -67,57 +67,63 @@ class Judged:
         return self.p_better if self.verdict == "improved" else self.p_worse
 
 
-def judge(
-    found: Mapping[str, Evidence], rule: GateRule | None = None, *, unpaired: Mapping[str, float] | None = None
-) -> dict[str, Judged]:
+def decide(
+    by_metric: Mapping[str, Evidence], rule: GateRule | None = None, *, unpaired: Mapping[str, float] | None = None
+) -> dict[str, MetricVerdict]:
     """The verdict on each declared metric.
 
     Args:
-        found: the evidence by the metric's name. Each task declares one metric; together they are the family of Holm's
-            method.
+        by_metric: the evidence by the metric's name. Each task declares one metric; together they are the family of
+            Holm's method.
         rule: tolerance and level.
         unpaired: by name, the share of rows that only one run has scored. More than 1 % leaves the metric undecided.
     """
     rule = rule or GateRule()
-    worse = holm({name: one.p_worse for name, one in found.items()})
-    better = holm({name: one.p_better for name, one in found.items()})
+    worse = holm({name: evidence.p_worse for name, evidence in by_metric.items()})
+    better = holm({name: evidence.p_better for name, evidence in by_metric.items()})
     return {
-        name: _judge(one, worse[name], better[name], rule, (unpaired or {}).get(name, 0.0))
-        for name, one in found.items()
+        name: _decide(evidence, worse[name], better[name], rule, (unpaired or {}).get(name, 0.0))
+        for name, evidence in by_metric.items()
     }
 
 
-def suite_verdict(judged: Mapping[str, Judged], unwatched: Collection[str] = ()) -> Verdict:
+def suite_verdict(decisions: Mapping[str, MetricVerdict], unwatched: Collection[str] = ()) -> Verdict:
     """Regressed if any metric is; inconclusive if an unadjusted bound does not pass; improved if any metric is."""
-    verdicts = [one.verdict for one in judged.values()]
+    verdicts = [decision.verdict for decision in decisions.values()]
     if "regressed" in verdicts:
         return "regressed"
-    if not verdicts or unwatched or not all(one.holds for one in judged.values()):
+    if not verdicts or unwatched or not all(decision.holds for decision in decisions.values()):
         return "inconclusive"
     return "improved" if "improved" in verdicts else "passed"
 
 
-def _judge(one: Evidence, p_worse: float, p_better: float, rule: GateRule, unpaired: float) -> Judged:
-    if one.difference is None:
-        return Judged(one, "inconclusive", holds=False, p_worse=1, p_better=1, notes=("no row is scored in both runs",))
-    if unpaired > MAX_PARTNERLESS:
+def _decide(evidence: Evidence, p_worse: float, p_better: float, rule: GateRule, unpaired: float) -> MetricVerdict:
+    if evidence.difference is None:
+        return MetricVerdict(
+            evidence, "inconclusive", holds=False, p_worse=1, p_better=1, notes=("no row is scored in both runs",)
+        )
+    if unpaired > MAX_UNPAIRED_SHARE:
         share = f"{unpaired:.1%} of the rows are scored in one run only"
-        return Judged(one, "inconclusive", holds=False, p_worse=p_worse, p_better=p_better, notes=(share,))
+        return MetricVerdict(evidence, "inconclusive", holds=False, p_worse=p_worse, p_better=p_better, notes=(share,))
     if rule.mode == "tolerance":
-        regressed = _loses_more_than(rule.tolerance, one.difference)
-        return Judged(one, "regressed" if regressed else "passed", not regressed, p_worse, p_better)
-    notes = _notes(one)
-    detectable = detectable_loss(one, rule)
-    holds = one.low > -rule.tolerance and one.too_skewed != "better"
+        regressed = _loses_more_than(rule.tolerance, evidence.difference)
+        return MetricVerdict(evidence, "regressed" if regressed else "passed", not regressed, p_worse, p_better)
+    notes = _notes(evidence)
+    detectable = detectable_loss(evidence, rule)
+    holds = evidence.low > -rule.tolerance and evidence.too_skewed != "better"
     verdict: Verdict = "inconclusive"
-    if _loses_more_than(rule.tolerance, one.difference) and p_worse <= rule.alpha and one.too_skewed != "worse":
+    if (
+        _loses_more_than(rule.tolerance, evidence.difference)
+        and p_worse <= rule.alpha
+        and evidence.too_skewed != "worse"
+    ):
         verdict = "regressed"
-    elif p_better <= rule.alpha and one.too_skewed != "better":
+    elif p_better <= rule.alpha and evidence.too_skewed != "better":
         verdict = "improved"
     elif holds:
         verdict = "passed"
-    needed = rows_needed(one, rule) if verdict == "inconclusive" else None
-    return Judged(one, verdict, holds, p_worse, p_better, detectable, needed, notes)
+    needed = rows_needed(evidence, rule) if verdict == "inconclusive" else None
+    return MetricVerdict(evidence, verdict, holds, p_worse, p_better, detectable, needed, notes)
 
 
 def _loses_more_than(tolerance: float, difference: float) -> bool:
@@ -126,7 +132,7 @@ def _loses_more_than(tolerance: float, difference: float) -> bool:
     return round(difference, 6) < -tolerance
 
 
-def rows_needed(one: Evidence, rule: GateRule) -> int | None:
+def rows_needed(evidence: Evidence, rule: GateRule) -> int | None:
     """The number of rows that would decide, if the difference and the spread stay as they are.
 
     (z·s_d/(d + tolerance))² for the bound to pass if d > −tolerance, else (z·s_d/d)² for the loss to be significant.
@@ -134,37 +140,37 @@ def rows_needed(one: Evidence, rule: GateRule) -> int | None:
     Returns:
         None if more rows would not decide.
     """
-    if one.difference is None or one.sd is None:
+    if evidence.difference is None or evidence.sd is None:
         return None
     z = NormalDist().inv_cdf(1 - rule.alpha)
-    distance = one.difference + rule.tolerance if one.difference > -rule.tolerance else one.difference
+    distance = evidence.difference + rule.tolerance if evidence.difference > -rule.tolerance else evidence.difference
     if distance == 0:
         return None
-    needed = (z * one.sd / distance) ** 2
-    if one.difference > -rule.tolerance:
+    needed = (z * evidence.sd / distance) ** 2
+    if evidence.difference > -rule.tolerance:
         # Even without a discordant pair, the bound lies span · z²/(n + z²) below.
-        needed = max(needed, z * z * (one.span - distance) / distance)
+        needed = max(needed, z * z * (evidence.span - distance) / distance)
     return max(2, math.ceil(needed))
 
 
-def detectable_loss(one: Evidence, rule: GateRule) -> float | None:
+def detectable_loss(evidence: Evidence, rule: GateRule) -> float | None:
     """The smallest true loss that the gate finds with a chance of 80 %; None where nothing shows how rows vary.
 
     A loss is found if the observed loss exceeds the tolerance and is significant. The larger of the two limits counts.
     """
-    if not one.stderr:
+    if not evidence.stderr:
         return None
     z, power = NormalDist().inv_cdf(1 - rule.alpha), NormalDist().inv_cdf(0.8)
-    return max(rule.tolerance + power * one.stderr, (z + power) * one.stderr)
+    return max(rule.tolerance + power * evidence.stderr, (z + power) * evidence.stderr)
 
 
-def _notes(one: Evidence) -> tuple[str, ...]:
+def _notes(evidence: Evidence) -> tuple[str, ...]:
     notes = []
-    if one.noise is None:
+    if evidence.noise is None:
         few = f"the baseline has fewer than {REPEATS_FOR_NOISE} repeats"
         notes.append(f"run noise not estimated: {few}, and {REPEATS_ADVISED} are recommended")
-    if one.too_skewed == "worse":
+    if evidence.too_skewed == "worse":
         notes.append("a few large gains among many small losses: too few rows to call a loss significant")
-    elif one.too_skewed == "better":
+    elif evidence.too_skewed == "better":
         notes.append("a few large losses among many small gains: too few rows to trust the bound")
     return tuple(notes)

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Sequence
 
-from gage_eval.regression.gating import Gated
+from gage_eval.regression.gating import GateResult
 from gage_eval.regression.report_adapter import gated_comparison
 from gage_eval.report.html import report_html
 from gage_eval.report.trend_chart import TrendPoint
@@ -14,12 +14,12 @@ from gage_eval.runs.results.report_details import run_details
 _log = logging.getLogger(__name__)
 
 
-def write_report(run: RunReader, found: Gated, anchor: Gated | None, points: Sequence[TrendPoint]) -> bool:
+def write_report(run: RunReader, newest: GateResult, anchor: GateResult | None, points: Sequence[TrendPoint]) -> bool:
     """Write report.html of a run again, with the gate's verdict and the trend.
 
     Args:
         run: the run.
-        found: the result against the newest entry of the baseline.
+        newest: the result against the newest entry of the baseline.
         anchor: that against its first entry, where this is another one.
         points: the trends of the tasks, up to this run.
 
@@ -28,7 +28,7 @@ def write_report(run: RunReader, found: Gated, anchor: Gated | None, points: Seq
     """
     record, stored = run.stored.record, run.stored.folder
     try:
-        comparison = gated_comparison(found, anchor, points)
+        comparison = gated_comparison(newest, anchor, points)
         details = run_details(record, run.tasks(), began=record.created, comparison=comparison)
         # Listings open folders read-only.
         folder = RunFolder.open(stored.locations, run.run_id)

@@ -9,23 +9,23 @@ from gage_eval.observability.events import GateDecided
 from gage_eval.regression.alarm import Alarm, alarm
 from gage_eval.regression.baselines import BaselineEntry, Baselines
 from gage_eval.regression.compare import ScoredTask, TaskComparison
-from gage_eval.regression.gate import GateRule, Judged, Verdict, judge, suite_verdict
+from gage_eval.regression.gate import GateRule, MetricVerdict, Verdict, decide, suite_verdict
 from gage_eval.runs.results.reading import RunReader
 
 
 @dataclass(frozen=True)
-class GatedTask:
+class TaskGate:
     """One declared metric.
 
     Attributes:
         comparison: the rows.
-        judged: the verdict.
+        decision: the verdict.
         alarm: the sequential alarm.
         allowed: which of data, prompts and scorer differ and were allowed to.
     """
 
     comparison: TaskComparison
-    judged: Judged
+    decision: MetricVerdict
     alarm: Alarm
     allowed: tuple[str, ...] = ()
 
@@ -33,10 +33,10 @@ class GatedTask:
     def remarks(self) -> tuple[str, ...]:
         """What a reader must know in addition to the numbers, in sentences."""
         allowed = (f"NOT THE SAME {kind}, as allowed" for kind in self.allowed)
-        return (*allowed, *self.judged.notes, *self._deciding_rows())
+        return (*allowed, *self.decision.notes, *self._deciding_rows())
 
     def _deciding_rows(self) -> Iterator[str]:
-        needed, here = self.judged.rows_needed, self.comparison.pairing.samples
+        needed, here = self.decision.rows_needed, self.comparison.pairing.samples
         if needed is not None:
             undecidable = f", and there are {here:,}: it cannot be decided with this data set"
             yield f"about {needed:,} rows would decide{undecidable if needed > here else ''}"
@@ -52,38 +52,38 @@ class GatedTask:
 
     def as_record(self) -> dict[str, Any]:
         """For JSON."""
-        one, task = self.judged.evidence, self.comparison
-        known = one.difference is not None and one.test != "none"
+        numbers, task = self.decision.evidence, self.comparison
+        known = numbers.difference is not None and numbers.test != "none"
         return {
             "task_id": task.task_id,
             "metric": task.measure.name,
-            "verdict": self.judged.verdict,
-            "baseline_score": one.baseline,
-            "current_score": one.current,
-            "delta": one.delta,
-            "regressed": self.judged.verdict == "regressed",
+            "verdict": self.decision.verdict,
+            "baseline_score": numbers.baseline,
+            "current_score": numbers.current,
+            "delta": numbers.delta,
+            "regressed": self.decision.verdict == "regressed",
             "details": {
-                "n": one.n,
-                "test": one.test,
-                "better_by": one.difference,
-                "low": one.low if known else None,
-                "high": one.high if known else None,
-                "p_worse": self.judged.p_worse,
-                "p_better": self.judged.p_better,
-                "detectable_loss": self.judged.detectable,
-                "rows_needed": self.judged.rows_needed,
+                "n": numbers.n,
+                "test": numbers.test,
+                "better_by": numbers.difference,
+                "low": numbers.low if known else None,
+                "high": numbers.high if known else None,
+                "p_worse": self.decision.p_worse,
+                "p_better": self.decision.p_better,
+                "detectable_loss": self.decision.detectable,
+                "rows_needed": self.decision.rows_needed,
                 "unpaired": task.pairing.unpaired,
                 "worse": task.worse,
                 "better": task.better,
                 "alarm": {"rings": self.alarm.rings, "level": self.alarm.level, "withheld": self.alarm.withheld},
                 "allowed_different": list(self.allowed),
-                "notes": list(self.judged.notes),
+                "notes": list(self.decision.notes),
             },
         }
 
 
 @dataclass(frozen=True)
-class Gated:
+class GateResult:
     """The gate's result for a run.
 
     Attributes:
@@ -99,7 +99,7 @@ class Gated:
     entry: BaselineEntry
     rule: GateRule
     verdict: Verdict
-    tasks: tuple[GatedTask, ...]
+    tasks: tuple[TaskGate, ...]
     unwatched: tuple[str, ...] = ()
 
     @property
@@ -147,7 +147,7 @@ def gate_with_anchor(
     *,
     metric: str | None = None,
     allowed: Collection[str] = (),
-) -> tuple[Gated, Gated | None]:
+) -> tuple[GateResult, GateResult | None]:
     """Compare a run with the newest entry of a baseline of its suite, and with the anchor.
 
     Args:
@@ -174,7 +174,7 @@ def gate(
     *,
     metric: str | None = None,
     allowed: Collection[str] = (),
-) -> Gated:
+) -> GateResult:
     """Compare a run with a baseline, and decide.
 
     Args:
@@ -199,20 +199,20 @@ def gate(
                 "no run can be worse. Name another metric with --metric."
             )
         comparison.check_comparable(allowed)
-    judged = judge(
-        {one.task_id: one.evidence(rule.alpha) for one in comparisons},
+    decisions = decide(
+        {comparison.task_id: comparison.evidence(rule.alpha) for comparison in comparisons},
         rule,
-        unpaired={one.task_id: one.pairing.unpaired_share for one in comparisons},
+        unpaired={comparison.task_id: comparison.pairing.unpaired_share for comparison in comparisons},
     )
     year = run.stored.record.created.year
     tasks = tuple(
-        GatedTask(
-            one,
-            judged[one.task_id],
-            alarm(judged[one.task_id].evidence, rule, year=year, repeats=len(entry.runs)),
-            one.allowed_differences(allowed),
+        TaskGate(
+            comparison,
+            decisions[comparison.task_id],
+            alarm(decisions[comparison.task_id].evidence, rule, year=year, repeats=len(entry.runs)),
+            comparison.allowed_differences(allowed),
         )
-        for one in comparisons
+        for comparison in comparisons
     )
     unwatched = tuple(name for name in run.task_ids if name not in entry.runs[0].tasks)
-    return Gated(run.run_id, entry, rule, suite_verdict(judged, unwatched), tasks, unwatched)
+    return GateResult(run.run_id, entry, rule, suite_verdict(decisions, unwatched), tasks, unwatched)

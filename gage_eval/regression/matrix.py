@@ -78,7 +78,7 @@ class Matrix(StrictModel):
 
     @model_validator(mode="after")
     def _different(self) -> Self:
-        for what, names in (("model", [one.name for one in self.models]), ("row", [one.name for one in self.rows])):
+        for what, names in (("model", [model.name for model in self.models]), ("row", [row.name for row in self.rows])):
             twice = next((name for name in names if names.count(name) > 1), None)
             if twice is not None:
                 raise ValueError(f"the {what} '{twice}' appears twice")
@@ -100,11 +100,11 @@ class Matrix(StrictModel):
             raise InputError(f"{file} cannot be read ({error.strerror}).") from error
         if len(data) > MAX_BYTES:
             raise InputError(f"{file} has {len(data):,} bytes; at most {MAX_BYTES:,} are read. Is it the right file?")
-        found = cls._parsed(data.decode(errors="replace"), str(file))
-        problems = found._wrong_options() + found._missing_rows(file.parent)
+        matrix = cls._parsed(data.decode(errors="replace"), str(file))
+        problems = matrix._wrong_options() + matrix._missing_rows(file.parent)
         if problems:
             raise ConfigError(str(file), problems)
-        return found
+        return matrix
 
     def _missing_rows(self, folder: Path) -> list[Problem]:
         """The rows whose suite or config does not exist."""
@@ -131,10 +131,10 @@ class Matrix(StrictModel):
         Raises:
             InputError: a value is not allowed; all problems at once.
         """
-        found = cls._parsed(text, source)
-        if problems := found._wrong_options():
+        matrix = cls._parsed(text, source)
+        if problems := matrix._wrong_options():
             raise ConfigError(source, problems)
-        return found
+        return matrix
 
     @classmethod
     def _parsed(cls, text: str, source: str) -> Self:
@@ -235,8 +235,8 @@ def run_cells(
     """
     places = [(row, model) for model in matrix.models for row in matrix.rows]
     configs = matrix.configs_in(folder)
-    asked = [locations.placed(matrix.options_of(row, model, configs)) for row, model in places]
-    results = run_all(asked, run, blocks=blocks)
+    options = [locations.placed(matrix.options_of(row, model, configs)) for row, model in places]
+    results = run_all(options, run, blocks=blocks)
     return [
         Cell(row.name, model.name, error=str(result))
         if isinstance(result, GageError)
@@ -254,25 +254,25 @@ def standings(cells: Sequence[Cell]) -> list[Standing]:
     Raises:
         InputError: two runs of a task are not comparable.
     """
-    found = []
+    results = []
     for row in dict.fromkeys(cell.row for cell in cells):
         runs = {cell.model: cell.run for cell in cells if cell.row == row and cell.run is not None}
         for task_id in dict.fromkeys(task for run in runs.values() for task in run.task_ids):
             there = {model: run for model, run in runs.items() if task_id in run.task_ids}
-            found += list(_of_task(row, task_id, there))
-    return found
+            results += list(_of_task(row, task_id, there))
+    return results
 
 
 def _of_task(row: str, task_id: str, runs: Mapping[str, RunReader]) -> Iterator[Standing]:
     tasks = {model: ScoredTask.of_run(run, task_id) for model, run in runs.items()}
     p_values, better = {}, {}
-    for one, other in combinations(tasks, 2):
-        comparison = TaskComparison(tasks[one], [tasks[other]])
+    for model, other in combinations(tasks, 2):
+        comparison = TaskComparison(tasks[model], [tasks[other]])
         comparison.check_comparable()
         evidence = comparison.evidence(_ALPHA)
-        pair = f"{one}\0{other}"
+        pair = f"{model}\0{other}"
         p_values[pair] = evidence.p
-        better[pair] = one if (evidence.difference or 0) > 0 else other
+        better[pair] = model if (evidence.difference or 0) > 0 else other
     significant = [pair for pair, p in holm(p_values).items() if p <= _ALPHA]
     for model, task in tasks.items():
         number = task.reader.number()
@@ -293,17 +293,14 @@ def _of_task(row: str, task_id: str, runs: Mapping[str, RunReader]) -> Iterator[
         )
 
 
-def as_csv(found: Sequence[Standing]) -> str:
+def as_csv(results: Sequence[Standing]) -> str:
     """One line per model and task."""
     names = ("row", "task", "metric", "model", "value", "ci_low", "ci_high", "n", "rank_best", "rank_worst")
-    cells = (
-        (one.row, one.task_id, one.metric, one.model, one.value, one.low, one.high, one.n, one.best, one.worst)
-        for one in found
-    )
+    cells = ((x.row, x.task_id, x.metric, x.model, x.value, x.low, x.high, x.n, x.best, x.worst) for x in results)
     return b"".join(csv_records((dict(zip(names, row, strict=True)) for row in cells), names)).decode()
 
 
-def table(found: Sequence[Standing], cells: Sequence[Cell]) -> tuple[list[str], list[list[str]]]:
+def table(results: Sequence[Standing], cells: Sequence[Cell]) -> tuple[list[str], list[list[str]]]:
     """Header and rows: one line per task, one column per model; a failed cell says so."""
     models = list(dict.fromkeys(cell.model for cell in cells))
     rows = []
@@ -312,19 +309,19 @@ def table(found: Sequence[Standing], cells: Sequence[Cell]) -> tuple[list[str], 
         labels = {
             cell.model: cell.run.stored.record.label for cell in cells if cell.row == row and cell.run is not None
         }
-        of_row = [one for one in found if one.row == row]
-        for task_id in dict.fromkeys(one.task_id for one in of_row) or [""]:
-            own = {one.model: one for one in of_row if one.task_id == task_id}
-            metric = next((one.metric for one in own.values()), "")
+        of_row = [standing for standing in results if standing.row == row]
+        for task_id in dict.fromkeys(standing.task_id for standing in of_row) or [""]:
+            own = {standing.model: standing for standing in of_row if standing.task_id == task_id}
+            metric = next((standing.metric for standing in own.values()), "")
             cells_text = [_text(own.get(model), labels.get(model, ""), failed=model in failed) for model in models]
             rows.append([row, task_id, metric, *cells_text])
     return ["suite", "task", "metric", *models], rows
 
 
-def _text(one: Standing | None, label: str, *, failed: bool) -> str:
-    if one is None:
+def _text(standing: Standing | None, label: str, *, failed: bool) -> str:
+    if standing is None:
         return "failed" if failed else "–"
-    if one.value is None:
+    if standing.value is None:
         return "–"
-    ends = "" if one.low is None or one.high is None else f" [{one.low:.3f}, {one.high:.3f}]"
-    return f"{one.value:.3f}{ends} ({one.ranks}){label}"
+    ends = "" if standing.low is None or standing.high is None else f" [{standing.low:.3f}, {standing.high:.3f}]"
+    return f"{standing.value:.3f}{ends} ({standing.ranks}){label}"

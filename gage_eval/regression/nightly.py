@@ -21,7 +21,7 @@ from gage_eval.engine.host import EngineHost
 from gage_eval.models.backends.base import Blocks
 from gage_eval.regression.gate import GateRule, Verdict
 from gage_eval.regression.gate_report import write_report
-from gage_eval.regression.gating import Gated, gate_with_anchor
+from gage_eval.regression.gating import GateResult, gate_with_anchor
 from gage_eval.regression.matrix import Matrix, MatrixModel, MatrixRow, StrictModel
 from gage_eval.regression.trend import trend
 from gage_eval.report.summary import signed_text
@@ -116,10 +116,10 @@ class Nightly(Matrix):
             if not is_name(model.baseline_name):
                 raise ValueError(f"the baseline '{model.baseline_name}' needs a plain name: letters, digits, . _ -")
         ids = [self.run_id(label_of(date.min), row, model) for row in self.rows for model in self.models]
-        twice = next((one for one in ids if ids.count(one) > 1), None)
+        twice = next((run_id for run_id in ids if ids.count(run_id) > 1), None)
         if twice is not None:
             raise ValueError(f"two cells would have the run name '{twice}': rename a model or a config")
-        long = next((one for one in ids if not is_name(one)), None)
+        long = next((run_id for run_id in ids if not is_name(run_id)), None)
         if long is not None:
             raise ValueError(f"'{long}' is too long for the name of a run: choose shorter names")
         return self
@@ -158,8 +158,8 @@ class Nightly(Matrix):
         Raises:
             InputError: an option does not fit, or nothing says where the config is.
         """
-        given = {"run_id": self.run_id(label, row, model), "freshness": label}
-        return self.options_of(row, model, configs).model_copy(update=given)
+        options = {"run_id": self.run_id(label, row, model), "freshness": label}
+        return self.options_of(row, model, configs).model_copy(update=options)
 
 
 def label_of(night: date, attempt: str = "") -> str:
@@ -183,8 +183,8 @@ class NightCell:
     row: MatrixRow
     model: NightlyModel
     run: RunReader | None
-    gated: Gated | None = None
-    anchor: Gated | None = None
+    gated: GateResult | None = None
+    anchor: GateResult | None = None
     trend: tuple[TrendPoint, ...] = ()
     problem: str | None = None
 
@@ -210,9 +210,9 @@ class NightCell:
         if self.gated is None:
             return f"{self.name}: {self.verdict} ({self.problem})"
         changes = [
-            f"{task.comparison.task_id} {task.comparison.measure.name} {signed_text(task.judged.evidence.difference)}"
+            f"{task.comparison.task_id} {task.comparison.measure.name} {signed_text(task.decision.evidence.difference)}"
             for task in self.gated.tasks
-            if task.judged.verdict == self.verdict
+            if task.decision.verdict == self.verdict
         ]
         return f"{self.name}: {self.verdict} ({', '.join(changes)})"
 
@@ -221,7 +221,7 @@ class NightCell:
 class Night:
     """All cells of a night."""
 
-    asked: Nightly
+    nightly: Nightly
     label: str
     cells: tuple[NightCell, ...]
 
@@ -241,7 +241,7 @@ class Night:
 
 
 def run_night(
-    asked: Nightly,
+    nightly: Nightly,
     label: str,
     configs: Mapping[str, str],
     locations: Locations,
@@ -255,7 +255,7 @@ def run_night(
     Several runs go on side by side, in threads.
 
     Args:
-        asked: the file of nightly runs.
+        nightly: the file of nightly runs.
         label: of the night.
         configs: where each config is: a file, or a bundle in the store.
         locations: of all runs.
@@ -263,11 +263,11 @@ def run_night(
         told: receives every cell when it is measured.
         blocks: the blocks of the Prefect API, if there is one.
     """
-    places = [(row, model) for model in asked.models for row in asked.rows]
+    places = [(row, model) for model in nightly.models for row in nightly.rows]
     cells: dict[int, NightCell] = {}
 
     def ended(number: int, result: RunReader | GageError) -> None:
-        cells[number] = _measured(asked, *places[number], result)
+        cells[number] = _measured(nightly, *places[number], result)
         try:
             told(cells[number])
         except Exception:  # noqa: BLE001 - the other cells are reported
@@ -276,25 +276,25 @@ def run_night(
     options: dict[int, RunOptions] = {}
     for number, (row, model) in enumerate(places):
         try:
-            options[number] = locations.placed(asked.options_of_night(label, row, model, configs))
+            options[number] = locations.placed(nightly.options_of_night(label, row, model, configs))
         except GageError as error:
             ended(number, error)
     numbers = list(options)
     run_all(
         list(options.values()),
         run,
-        at_once=asked.runs_at_once,
+        at_once=nightly.runs_at_once,
         blocks=blocks,
         ended=lambda place, result: ended(numbers[place], result),
     )
-    return Night(asked, label, tuple(cells[number] for number in range(len(places))))
+    return Night(nightly, label, tuple(cells[number] for number in range(len(places))))
 
 
-def _measured(asked: Nightly, row: MatrixRow, model: NightlyModel, result: RunReader | GageError) -> NightCell:
+def _measured(nightly: Nightly, row: MatrixRow, model: NightlyModel, result: RunReader | GageError) -> NightCell:
     if isinstance(result, GageError):
         return NightCell(row, model, None, problem=str(result))
     try:
-        newest, anchor = gate_with_anchor(result, model.baseline_name, asked.gate)
+        newest, anchor = gate_with_anchor(result, model.baseline_name, nightly.gate)
     except GageError as error:
         return NightCell(row, model, result, problem=str(error))
     except Exception as error:  # noqa: BLE001 - the other cells go on
@@ -305,7 +305,7 @@ def _measured(asked: Nightly, row: MatrixRow, model: NightlyModel, result: RunRe
         points = trend(
             result.stored.folder.locations,
             newest.entry,
-            lambda stored: asked.is_run_of(stored.run_id, row, model),
+            lambda stored: nightly.is_run_of(stored.run_id, row, model),
             metrics=newest.metrics,
             until=result.stored.record.created,
             most=MOST_POINTS,

@@ -11,7 +11,7 @@ from pathlib import Path
 from gage_eval.base.errors import InputError
 from gage_eval.models.backends.base import Blocks
 from gage_eval.regression.nightly import Nightly
-from gage_eval.runs.bundling import Packed, lacks, pack_together
+from gage_eval.runs.bundling import RunFiles, lacks, pack_together
 from gage_eval.runs.deployed import DeploymentRecord, record_deployment
 from gage_eval.runs.names import slug
 from gage_eval.runs.options import BUNDLE_PREFIX, Locations
@@ -23,22 +23,22 @@ class NightlyFiles:
     """The files of the configs of nightly runs, read and ready to be stored.
 
     Attributes:
-        asked: the file of nightly runs.
+        nightly: the file of nightly runs.
         folder: that paths of configs start from.
         store: URL of the store.
         packed: the files by config, as the file of nightly runs names it. All models of a config share them.
     """
 
-    asked: Nightly
+    nightly: Nightly
     folder: Path
     store: str
-    packed: Mapping[str, Packed]
+    packed: Mapping[str, RunFiles]
 
     @property
     def configs(self) -> dict[str, str]:
         """Where the worker finds each config: in the store, or at its path."""
         stored = {name: f"{BUNDLE_PREFIX}{bundle}" for name, bundle in self._bundles.items()}
-        return {**self.asked.configs_in(self.folder), **stored}
+        return {**self.nightly.configs_in(self.folder), **stored}
 
     @property
     def _bundles(self) -> dict[str, str]:
@@ -78,7 +78,7 @@ class NightlyFiles:
         """
         if self.packed:
             record = DeploymentRecord(
-                deployment=slug(self.asked.name),
+                deployment=slug(self.nightly.name),
                 deployment_id=deployment_id,
                 flow_id=flow_id,
                 api=api_url,
@@ -87,11 +87,11 @@ class NightlyFiles:
             record_deployment(Store.open(self.store), record)
 
 
-def nightly_files(asked: Nightly, folder: Path, locations: Locations, blocks: Blocks | None) -> NightlyFiles:
+def nightly_files(nightly: Nightly, folder: Path, locations: Locations, blocks: Blocks | None) -> NightlyFiles:
     """Read the files that the configs of nightly runs need on another machine.
 
     Args:
-        asked: the file of nightly runs.
+        nightly: the file of nightly runs.
         folder: that paths of configs start from.
         locations: of all runs.
         blocks: the blocks of the Prefect API.
@@ -100,13 +100,13 @@ def nightly_files(asked: Nightly, folder: Path, locations: Locations, blocks: Bl
         ConfigError: the mistakes of a config.
         InputError: it cannot be read.
     """
-    configs = asked.configs_in(folder)
+    configs = nightly.configs_in(folder)
     packed = {}
-    for row in asked.rows:
+    for row in nightly.rows:
         if row.config is None:
             continue
-        runs = [locations.placed(asked.options_of(row, model, configs)) for model in asked.models]
+        runs = [locations.placed(nightly.options_of(row, model, configs)) for model in nightly.models]
         files = pack_together(runs, blocks, strict=True)
         assert files is not None, "a config that is named by a path has files"
         packed[row.config] = files
-    return NightlyFiles(asked, folder, locations.store, packed)
+    return NightlyFiles(nightly, folder, locations.store, packed)

@@ -4,7 +4,7 @@ from base64 import b64encode
 from collections.abc import Iterator
 
 from gage_eval.regression.alarm import promise
-from gage_eval.regression.gating import GatedTask
+from gage_eval.regression.gating import TaskGate
 from gage_eval.regression.nightly import Night, NightCell
 from gage_eval.regression.triage import Card, Outcome, Triage, TriagedTask
 from gage_eval.report.console import counted
@@ -26,57 +26,57 @@ _MOST_DIFFERENCES = 15
 
 def night_page(night: Night) -> str:
     """What a night found, cell by cell."""
-    problems = [f"{one.name}: {one.problem}" for one in night.cells if one.problem]
-    runs = [f"{one.name}: run {one.run.run_id}" for one in night.cells if one.run is not None]
-    anchors = [note for one in night.cells for note in _of_suite(one)]
+    problems = [f"{cell.name}: {cell.problem}" for cell in night.cells if cell.problem]
+    runs = [f"{cell.name}: run {cell.run.run_id}" for cell in night.cells if cell.run is not None]
+    anchors = [note for cell in night.cells for note in _of_suite(cell)]
     notes = [
-        f"{one.name}, {task.comparison.task_id}: {note}"
-        for one in night.cells
-        if one.gated is not None
-        for task in one.gated.tasks
+        f"{cell.name}, {task.comparison.task_id}: {note}"
+        for cell in night.cells
+        if cell.gated is not None
+        for task in cell.gated.tasks
         for note in _notes(task)
     ]
     return page(
-        f"## {plain(night.asked.name)} {night.label}: {night.verdict}",
+        f"## {plain(night.nightly.name)} {night.label}: {night.verdict}",
         f"**{plain(night.sentence)}**",
         table(_NIGHT, [row for cell in night.cells for row in _rows(cell)]),
         bullets([*problems, *anchors, *notes]),
-        f"{_fired(night)} {plain(promise(night.asked.gate))}",
+        f"{_fired(night)} {plain(promise(night.nightly.gate))}",
         bullets(runs),
     )
 
 
 def trend_page(night: Night) -> str:
     """The trends of a night's cells as pictures."""
-    title = f"## {plain(night.asked.name)}: scores per night with 95 % intervals"
+    title = f"## {plain(night.nightly.name)}: scores per night with 95 % intervals"
     return page(title, *(trend for cell in night.cells for trend in _trends(cell)))
 
 
 def cell_page(cell: NightCell) -> str:
     """The verdict on a cell of a night, with the trends of its tasks."""
-    found = cell.gated
-    assert found is not None
-    where = f"baseline {code(found.entry.name)}, entry {found.entry.number}"
-    notes = [f"{task.comparison.task_id}: {note}" for task in found.tasks for note in _notes(task)]
+    result = cell.gated
+    assert result is not None
+    where = f"baseline {code(result.entry.name)}, entry {result.entry.number}"
+    notes = [f"{task.comparison.task_id}: {note}" for task in result.tasks for note in _notes(task)]
     return page(
-        f"## {found.verdict.capitalize()} against {where}",
+        f"## {result.verdict.capitalize()} against {where}",
         table(_NIGHT, _rows(cell)),
         bullets([*_of_suite(cell), *notes]),
         *_trends(cell),
     )
 
 
-def triage_page(found: Triage) -> str:
+def triage_page(triage: Triage) -> str:
     """What the triage of a regression found."""
-    gated = found.gated
+    gated = triage.gated
     return page(
         f"## Triage of {code(gated.run_id)}",
         f"{plain(gated.entry.suite)} against baseline {code(gated.entry.name)}, entry {gated.entry.number}: "
         f"**{gated.verdict}**.",
-        "No task has regressed." if not found.tasks else "",
-        *(_lost(one, found.repeats) for one in found.tasks),
-        _differences(found),
-        *(_samples(one) for one in found.tasks),
+        "No task has regressed." if not triage.tasks else "",
+        *(_lost(task, triage.repeats) for task in triage.tasks),
+        _differences(triage),
+        *(_samples(task) for task in triage.tasks),
         "\n".join(
             (
                 "### Next",
@@ -102,7 +102,7 @@ def _trends(cell: NightCell) -> Iterator[str]:
     for task in cell.gated.tasks if cell.gated is not None else ():
         own = [point for point in cell.trend if point.task_id == task.comparison.task_id]
         title = f"{cell.name}: {task.comparison.task_id} {task.comparison.measure.name}"
-        if svg := trend_chart(own, task.judged.evidence.baseline, title):
+        if svg := trend_chart(own, task.decision.evidence.baseline, title):
             yield f"### {plain(title)}\n\n![{plain(title)}]({_as_url(svg)})"
 
 
@@ -111,25 +111,25 @@ def _rows(cell: NightCell) -> Iterator[tuple[str, ...]]:
         yield (cell.row.name, cell.model.name, "–", cell.verdict, *("–",) * (len(_NIGHT) - 4))
         return
     for task in cell.gated.tasks:
-        one, changed = task.judged.evidence, task.comparison
-        known = one.test != "none"
+        numbers, changed = task.decision.evidence, task.comparison
+        known = numbers.test != "none"
         yield (
             cell.row.name,
             cell.model.name,
             f"{changed.task_id} {changed.measure.name}",
-            task.judged.verdict,
-            format_value(one.baseline),
-            format_value(one.current),
-            signed_text(one.difference),
-            signed_text(one.bounds and one.bounds[0]),
-            p_text(task.judged.p) if known else "–",
+            task.decision.verdict,
+            format_value(numbers.baseline),
+            format_value(numbers.current),
+            signed_text(numbers.difference),
+            signed_text(numbers.bounds and numbers.bounds[0]),
+            p_text(task.decision.p) if known else "–",
             "rings" if task.alarm.rings else "withheld" if task.alarm.withheld else "quiet",
         )
 
 
-def _notes(task: GatedTask) -> Iterator[str]:
+def _notes(task: TaskGate) -> Iterator[str]:
     yield from task.remarks
-    if task.alarm.rings or task.alarm.withheld is not None or task.judged.verdict == "regressed":
+    if task.alarm.rings or task.alarm.withheld is not None or task.decision.verdict == "regressed":
         yield task.alarm_remark
 
 
@@ -142,47 +142,50 @@ def _fired(night: Night) -> str:
     )
 
 
-def _lost(one: TriagedTask, repeats: int) -> str:
-    task = one.gated
-    evidence, changed = task.judged.evidence, task.comparison
-    slices = [x.text for x in one.slices]
+def _lost(task: TriagedTask, repeats: int) -> str:
+    verdict, changed = task.gated.decision, task.gated.comparison
+    evidence = verdict.evidence
+    slices = [x.text for x in task.slices]
     return page(
         f"### {plain(changed.task_id)}",
         f"{plain(changed.measure.name)} fell from {format_value(evidence.baseline)} to "
-        f"{format_value(evidence.current)} ({signed_text(evidence.difference)}, p {p_text(task.judged.p_worse)}, "
+        f"{format_value(evidence.current)} ({signed_text(evidence.difference)}, p {p_text(verdict.p_worse)}, "
         f"n {evidence.n:,}): {len(changed.worse):,} samples became worse, {len(changed.better):,} better.",
-        _asked_again(one, repeats),
+        _asked_again(task, repeats),
         f"Slices that lost more than the rest:\n\n{bullets(slices)}" if slices else "",
     ).rstrip("\n")
 
 
-def _samples(one: TriagedTask) -> str:
-    if not one.cards:
+def _samples(task: TriagedTask) -> str:
+    if not task.cards:
         return ""
-    title = f"### Samples of {plain(one.gated.comparison.task_id)} that lost most"
-    return page(title, *map(_card, one.cards)).rstrip("\n")
+    title = f"### Samples of {plain(task.gated.comparison.task_id)} that lost most"
+    return page(title, *map(_card, task.cards)).rstrip("\n")
 
 
-def _asked_again(one: TriagedTask, repeats: int) -> str:
-    if one.problem is not None:
-        return f"The samples that became worse could not be asked again: {plain(one.problem)}"
-    again = one.again
+def _asked_again(task: TriagedTask, repeats: int) -> str:
+    if task.problem is not None:
+        return f"The samples that became worse could not be asked again: {plain(task.problem)}"
+    again = task.again
     if again is None or not again.n:
         return "None of the samples that became worse has a new score."
     said = (
         f"{counted(again.n, 'sample')} asked again, {counted(repeats, 'time')} each: {format_value(again.current)}, "
         f"where the runs so far predict {format_value(again.baseline)} of the same model (p {p_text(again.p_worse)})."
     )
-    return f"{said} {_OUTCOMES[one.outcome]}"
+    return f"{said} {_OUTCOMES[task.outcome]}"
 
 
-def _differences(found: Triage) -> str:
-    if found.problem is not None:
-        return f"### What differs\n\nNot known: {plain(found.problem)}"
-    if not found.differences:
+def _differences(triage: Triage) -> str:
+    if triage.problem is not None:
+        return f"### What differs\n\nNot known: {plain(triage.problem)}"
+    if not triage.differences:
         return "### What differs\n\nNothing that is recorded. A model behind an endpoint may have changed there."
-    rows = [(one.kind, one.path, one.shown_a, one.shown_b) for one in found.differences[:_MOST_DIFFERENCES]]
-    more = len(found.differences) - len(rows)
+    rows = [
+        (difference.kind, difference.path, difference.shown_a, difference.shown_b)
+        for difference in triage.differences[:_MOST_DIFFERENCES]
+    ]
+    more = len(triage.differences) - len(rows)
     return page(
         "### What differs, the likeliest cause first",
         table(("what", "value", "baseline", "now"), rows),

@@ -3,58 +3,58 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from gage_eval.regression.compare import Compared, TaskComparison
+from gage_eval.regression.compare import TaskComparison, TaskComparisonResult
 from gage_eval.regression.evidence import Evidence
-from gage_eval.regression.gating import Gated, GatedTask
+from gage_eval.regression.gating import GateResult, TaskGate
 from gage_eval.report.details import ComparedSlice, ComparedTask, Comparison
 from gage_eval.report.summary import format_value
 from gage_eval.report.trend_chart import TrendPoint
 
 
-def comparison(baseline: str, found: Sequence[Compared]) -> Comparison:
+def comparison(baseline: str, results: Sequence[TaskComparisonResult]) -> Comparison:
     """The comparison for report.html.
 
     Args:
         baseline: the baseline's name.
-        found: the compared tasks.
+        results: the compared tasks.
     """
-    return Comparison(baseline, tuple(map(_compared, found)))
+    return Comparison(baseline, tuple(map(_compared, results)))
 
 
-def gated_comparison(found: Gated, anchor: Gated | None, points: Sequence[TrendPoint]) -> Comparison:
+def gated_comparison(newest: GateResult, anchor: GateResult | None, points: Sequence[TrendPoint]) -> Comparison:
     """The gate's verdict for report.html.
 
     Args:
-        found: the result against the newest entry of the baseline.
+        newest: the result against the newest entry of the baseline.
         anchor: that against its first entry, where this is another one.
         points: the trends of the tasks.
     """
-    notes = [f"The verdict on the whole is {found.verdict}."] if len(found.tasks) > 1 else []
-    notes += found.remarks
-    if anchor is not None and anchor.verdict != found.verdict:
+    notes = [f"The verdict on the whole is {newest.verdict}."] if len(newest.tasks) > 1 else []
+    notes += newest.remarks
+    if anchor is not None and anchor.verdict != newest.verdict:
         notes.append(f"Against the anchor of the baseline (entry {anchor.entry.number}) it is {anchor.verdict}.")
     return Comparison(
-        f"baseline {found.entry.name}, entry {found.entry.number}",
-        tuple(_gated(one, points) for one in found.tasks),
+        f"baseline {newest.entry.name}, entry {newest.entry.number}",
+        tuple(_gated(task, points) for task in newest.tasks),
         # Two one-sided bounds.
-        level=1 - 2 * found.rule.alpha,
+        level=1 - 2 * newest.rule.alpha,
         notes=tuple(notes),
     )
 
 
-def _compared(one: Compared) -> ComparedTask:
-    notes = [*(f"Not the same {kind}, as allowed." for kind in one.allowed), *one.notes]
-    if one.detectable is not None:
-        notes.append(f"A loss of {format_value(one.detectable)} or more would be found with a chance of 80 %.")
-    return _task(one.task, one.evidence, one.p, notes)
+def _compared(result: TaskComparisonResult) -> ComparedTask:
+    notes = [*(f"Not the same {kind}, as allowed." for kind in result.allowed), *result.notes]
+    if result.detectable is not None:
+        notes.append(f"A loss of {format_value(result.detectable)} or more would be found with a chance of 80 %.")
+    return _task(result.task, result.evidence, result.p, notes)
 
 
-def _gated(one: GatedTask, points: Sequence[TrendPoint]) -> ComparedTask:
-    alarm = [one.alarm_remark] if one.alarm.rings or one.judged.verdict == "regressed" else []
-    task = _task(one.comparison, one.judged.evidence, one.judged.p, (*one.remarks, *alarm))
+def _gated(gate: TaskGate, points: Sequence[TrendPoint]) -> ComparedTask:
+    alarm = [gate.alarm_remark] if gate.alarm.rings or gate.decision.verdict == "regressed" else []
+    task = _task(gate.comparison, gate.decision.evidence, gate.decision.p, (*gate.remarks, *alarm))
     own = tuple(point for point in points if point.task_id == task.task_id)
     test = f"{task.test}, one-sided" if task.test else ""
-    return replace(task, verdict=one.judged.verdict, test=test, trend=own)
+    return replace(task, verdict=gate.decision.verdict, test=test, trend=own)
 
 
 def _task(task: TaskComparison, numbers: Evidence, p: float, notes: Sequence[str]) -> ComparedTask:

@@ -146,7 +146,7 @@ def pair(current: RowScores, baseline: Sequence[RowScores], scale: Scale = DEFAU
     gone = max((int(np.count_nonzero(mask)) for mask in only_before), default=0)
     new = np.all([~np.isin(np.arange(len(ids)), _places(ids, repeat)[1]) for repeat in baseline], axis=0)
     one_sided = int(np.count_nonzero((scored_now != scored_before) & ~new))
-    values = np.stack([found[both] for found in matched])
+    values = np.stack([repeat[both] for repeat in matched])
     now = current.values[both]
     binary = current.single and all(repeat.single for repeat in baseline) and _is_binary(now) and _is_binary(values)
     clusters = None
@@ -155,7 +155,7 @@ def pair(current: RowScores, baseline: Sequence[RowScores], scale: Scale = DEFAU
         clusters = codes[both].astype(np.int64)
     place = np.full(len(ids), -1)
     place[both] = np.arange(len(both))
-    slices = {name: found[found >= 0] for name, rows in current.slices.items() for found in [place[rows]]}
+    slices = {name: positions[positions >= 0] for name, rows in current.slices.items() for positions in [place[rows]]}
     return Pairing(
         PairedRows(
             now,
@@ -205,22 +205,22 @@ def reduced(values: Floats, codes: Ints, count: int, how: Aggregation, scale: Sc
 
 
 def _slices(table: pa.Table, grouping: Grouping, codes: Ints) -> dict[str, Ints]:
-    found: dict[str, Ints] = {}
+    slices: dict[str, Ints] = {}
     for number, path in enumerate(grouping.slices):
         lists = table[slice_column(number)].combine_chunks()
         rows = codes[pc.list_parent_indices(lists).to_numpy()]
         flat = pc.list_flatten(lists).dictionary_encode()
         indices = flat.indices.to_numpy()
         for code, text in enumerate(flat.dictionary.to_pylist()):
-            found[f"{path.text} = {text}"] = np.unique(rows[indices == code])
-    return found
+            slices[f"{path.text} = {text}"] = np.unique(rows[indices == code])
+    return slices
 
 
 def _places(ids: pa.Array, repeat: RowScores) -> tuple[Ints, Ints]:
     """The positions of the shared samples in a repeat, and in the current run."""
-    found = pc.index_in(ids, value_set=repeat.ids.combine_chunks() if repeat.ids.num_chunks else ids[:0])
-    here = np.flatnonzero(found.is_valid().to_numpy(zero_copy_only=False))
-    return found.drop_null().to_numpy().astype(np.int64), here
+    positions = pc.index_in(ids, value_set=repeat.ids.combine_chunks() if repeat.ids.num_chunks else ids[:0])
+    here = np.flatnonzero(positions.is_valid().to_numpy(zero_copy_only=False))
+    return positions.drop_null().to_numpy().astype(np.int64), here
 
 
 def _matched(ids: pa.Array, repeat: RowScores) -> Floats:

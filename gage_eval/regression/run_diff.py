@@ -18,17 +18,17 @@ def run_differences(a: RunReader, b: RunReader, *, task_id: str | None = None) -
     Raises:
         InputError: the runs share no task.
     """
-    found = [("", one) for one in _of_runs(a, b)]
+    differing = [("", difference) for difference in _of_runs(a, b)]
     for name in shared_tasks(a, b, task_id):
         mine, other = ScoredTask.of_run(a, name), ScoredTask.of_run(b, name)
-        for measure in {one.metric_id: one for one in mine.reader.measures}:
-            found += [
-                (name, one)
-                for one in differences(mine.definition(measure), other.definition(measure))
-                if (name, one) not in found
+        for measure in {metric.metric_id: metric for metric in mine.reader.measures}:
+            differing += [
+                (name, difference)
+                for difference in differences(mine.definition(measure), other.definition(measure))
+                if (name, difference) not in differing
             ]
-        found += [(name, one) for one in _of_engines(mine.reader, other.reader)]
-    return found
+        differing += [(name, difference) for difference in _of_engines(mine.reader, other.reader)]
+    return differing
 
 
 def _of_runs(a: RunReader, b: RunReader) -> Iterator[Difference]:
@@ -58,8 +58,8 @@ def _of_engines(a: TaskReader, b: TaskReader) -> Iterator[Difference]:
 def _fingerprints(task: TaskReader) -> str | None:
     """The names that the endpoint gave itself, over all answers."""
     artifact = task.artifact("response_telemetry")
-    found: set[str] = set()
+    names: set[str] = set()
     for part in artifact.parts:
         column = read_part(artifact, part.index, ("model_fingerprint",))["model_fingerprint"]
-        found.update(value for value in column.unique().to_pylist() if value is not None)
-    return ", ".join(sorted(found)) or None
+        names.update(value for value in column.unique().to_pylist() if value is not None)
+    return ", ".join(sorted(names)) or None

@@ -44,11 +44,13 @@ def trend(
         stored for stored in islice(stored_runs(locations), among) if counts(stored) and _is_of(stored, entry, until)
     )
     points = [
-        TrendPoint(stored.record.created, stored.run_id, task.task_id, one.name, one.value, one.ci_low, one.ci_high)
+        TrendPoint(
+            stored.record.created, stored.run_id, task.task_id, number.name, number.value, number.ci_low, number.ci_high
+        )
         for stored in islice(runs, most)
         for task in stored.summary.tasks
         if task.task_id in entry.runs[0].tasks
-        for one in _numbers(task, metrics)
+        for number in _numbers(task, metrics)
     ]
     return sorted(points, key=lambda point: (point.task_id, point.created))
 
@@ -82,12 +84,13 @@ def _measured(stored: StoredRun) -> list[tuple[str, str | None, dict[str, str]]]
         if stored.status == "completed":
             outputs = stored.outputs
             return [
-                (one.task_id, one.model, outputs.get((one.task_id, "preprocess"), {})) for one in stored.summary.tasks
+                (task.task_id, task.model, outputs.get((task.task_id, "preprocess"), {}))
+                for task in stored.summary.tasks
             ]
     return []
 
 
 def _numbers(task: TaskSummary, metrics: Mapping[str, str] | None) -> Iterator[MetricSummary]:
     wanted = metrics.get(task.task_id) if metrics is not None else None
-    found = [one for one in task.metrics if wanted is None or one.name == wanted]
-    yield from found[:1]
+    summaries = [summary for summary in task.metrics if wanted is None or summary.name == wanted]
+    yield from summaries[:1]

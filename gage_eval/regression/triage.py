@@ -20,7 +20,7 @@ from gage_eval.regression.compare import ScoredTask, SliceChange, TaskComparison
 from gage_eval.regression.definitions import Difference
 from gage_eval.regression.evidence import Evidence, evidence
 from gage_eval.regression.gate import GateRule
-from gage_eval.regression.gating import Gated, GatedTask, gate
+from gage_eval.regression.gating import GateResult, TaskGate, gate
 from gage_eval.regression.run_diff import run_differences
 from gage_eval.runs.options import RunOptions
 from gage_eval.runs.planned import options_before
@@ -53,7 +53,7 @@ class TriagedTask:
 
     Attributes:
         gated: the verdict.
-        asked: how many of its worse samples were asked again.
+        retried: how many of its worse samples were asked again.
         again: their new answers against what the runs before predict of them; None if they could not be asked.
         outcome: what that says; None for fewer than 5 samples.
         problem: why they could not be asked again.
@@ -61,8 +61,8 @@ class TriagedTask:
         cards: samples to look at.
     """
 
-    gated: GatedTask
-    asked: int
+    gated: TaskGate
+    retried: int
     again: Evidence | None
     outcome: Outcome | None
     problem: str | None
@@ -82,7 +82,7 @@ class Triage:
         problem: why the differences are not known.
     """
 
-    gated: Gated
+    gated: GateResult
     repeats: int
     tasks: tuple[TriagedTask, ...]
     differences: tuple[Difference, ...]
@@ -112,20 +112,20 @@ def triage(
         InputError: the run does not compare with the baseline.
     """
     gated = gate(run, entry, rule)
-    worse = [task for task in gated.tasks if task.judged.verdict == "regressed"]
+    worse = [task for task in gated.tasks if task.decision.verdict == "regressed"]
     tasks = tuple(_task(run, task, rule, ask, repeats, most) for task in worse)
-    found: list[Difference] = []
+    differences: list[Difference] = []
     problem = None
     try:
-        found = _differences(RunReader.open(run.stored.folder.locations, entry.runs[0].run_id), run)
+        differences = _differences(RunReader.open(run.stored.folder.locations, entry.runs[0].run_id), run)
     except InputError as error:
         problem = str(error)
-    return Triage(gated, repeats, tasks, tuple(found), problem)
+    return Triage(gated, repeats, tasks, tuple(differences), problem)
 
 
 def _task(
     run: RunReader,
-    gated: GatedTask,
+    gated: TaskGate,
     rule: GateRule,
     ask: Callable[[RunOptions], RunReader],
     repeats: int,
@@ -140,7 +140,7 @@ def _task(
         again = _against_prediction(comparison, TaskComparison(now, comparison.baseline, comparison.measure.name))
     except GageError as error:
         problem = str(error)
-    losses = [one for one in comparison.slices if one.stands_out and one.difference < 0]
+    losses = [change for change in comparison.slices if change.stands_out and change.difference < 0]
     cards = _cards(comparison.baseline[0].reader, run.task(comparison.task_id), comparison.measure, ids[:_CARDS])
     outcome = _outcome(gated, again, rule)
     return TriagedTask(gated, len(ids), again, outcome, problem, tuple(losses[:_SLICES]), tuple(cards))
@@ -173,12 +173,12 @@ def _against_prediction(before: TaskComparison, again: TaskComparison) -> Eviden
     return evidence(replace(new.rows, baseline=np.array([expected]), binary=False))
 
 
-def _outcome(gated: GatedTask, again: Evidence | None, rule: GateRule) -> Outcome | None:
+def _outcome(gated: TaskGate, again: Evidence | None, rule: GateRule) -> Outcome | None:
     if again is None or again.bounds is None:
         return None
     if again.p_worse <= rule.alpha:
         return "confirmed"
-    excluded = gated.alarm.rings or gated.judged.evidence.p_worse <= gated.alarm.level
+    excluded = gated.alarm.rings or gated.decision.evidence.p_worse <= gated.alarm.level
     return "gone again" if excluded else "chance"
 
 
@@ -195,12 +195,12 @@ def _answer(task: TaskReader, measure: Measure, sample_id: str) -> ExplainedAnsw
 
 
 def _differences(before: RunReader, run: RunReader) -> list[Difference]:
-    found: dict[tuple[str, str], Difference] = {}
-    for _, one in run_differences(before, run):
-        if not one.path.endswith(_OF_EVERY_NIGHT):
-            found.setdefault((one.kind, one.path), one)
-    return sorted(found.values(), key=_likelihood)
+    by_place: dict[tuple[str, str], Difference] = {}
+    for _, difference in run_differences(before, run):
+        if not difference.path.endswith(_OF_EVERY_NIGHT):
+            by_place.setdefault((difference.kind, difference.path), difference)
+    return sorted(by_place.values(), key=_likelihood)
 
 
-def _likelihood(one: Difference) -> Any:
-    return _LIKELIEST.index(one.kind) if one.kind in _LIKELIEST else len(_LIKELIEST)
+def _likelihood(difference: Difference) -> Any:
+    return _LIKELIEST.index(difference.kind) if difference.kind in _LIKELIEST else len(_LIKELIEST)

@@ -54,7 +54,7 @@ _NOT_SENT = {
 
 
 @dataclass(frozen=True)
-class Packed:
+class RunFiles:
     """The files of a run, read and ready to be stored.
 
     Attributes:
@@ -87,7 +87,7 @@ class Packed:
 
 
 @dataclass(frozen=True)
-class Submitted:
+class Submission:
     """A run that a worker will carry out.
 
     Attributes:
@@ -101,16 +101,16 @@ class Submitted:
     url: str | None
 
 
-def pack(options: RunOptions, blocks: Blocks | None, *, strict: bool = False) -> Packed | None:
+def pack(options: RunOptions, blocks: Blocks | None, *, strict: bool = False) -> RunFiles | None:
     """Read the files that a run needs on another machine, as `pack_together`."""
     return pack_together([options], blocks, strict=strict)
 
 
-def pack_together(asked: Sequence[RunOptions], blocks: Blocks | None, *, strict: bool = False) -> Packed | None:
+def pack_together(runs: Sequence[RunOptions], blocks: Blocks | None, *, strict: bool = False) -> RunFiles | None:
     """Read the files that some runs need on another machine. Nothing that the config names is imported or started.
 
     Args:
-        asked: the options of each run. All have the same config.
+        runs: the options of each run. All have the same config.
         blocks: the blocks of the Prefect API.
         strict: refuse a config with mistakes, as far as they can be found without its plug-ins.
 
@@ -121,18 +121,18 @@ def pack_together(asked: Sequence[RunOptions], blocks: Blocks | None, *, strict:
         ConfigError: the mistakes of the config.
         InputError: it cannot be read.
     """
-    first = asked[0]
+    first = runs[0]
     if first.config.startswith((SUITE_PREFIX, BUNDLE_PREFIX)):
         return None
     chosen = _Chosen(first.base_dir.resolve())
     secrets: list[str] = []
-    for options in asked:
-        found = examined(options, blocks=blocks)
-        if strict and found.problems:
-            raise ConfigError(found.source, found.problems)
-        chosen.add_all(found.files)
-        chosen.needs += _needs(options, found)
-        secrets += found.secrets
+    for options in runs:
+        audit = examined(options, blocks=blocks)
+        if strict and audit.problems:
+            raise ConfigError(audit.source, audit.problems)
+        chosen.add_all(audit.files)
+        chosen.needs += _needs(options, audit)
+        secrets += audit.secrets
     if first.text is None:
         config, text = first.file.name, read_config(first.file)
     else:
@@ -140,10 +140,10 @@ def pack_together(asked: Sequence[RunOptions], blocks: Blocks | None, *, strict:
         while config in chosen.places:
             config = f"_{config}"
     files = chosen.read({config: text.encode()}, secrets)
-    return Packed(config, files, tuple(dict.fromkeys(chosen.stays)), tuple(dict.fromkeys(chosen.needs)))
+    return RunFiles(config, files, tuple(dict.fromkeys(chosen.stays)), tuple(dict.fromkeys(chosen.needs)))
 
 
-def lacks(packed: Packed | None, store: str, pool: str | None) -> Iterator[str]:
+def lacks(packed: RunFiles | None, store: str, pool: str | None) -> Iterator[str]:
     """What does not travel with a run that is submitted to a work pool, one sentence each.
 
     Args:
@@ -344,15 +344,15 @@ def _visible_files(folder: Path) -> Iterator[Path]:
         yield from (Path(place, name) for name in sorted(names) if not name.startswith("."))
 
 
-def _needs(options: RunOptions, found: ConfigAudit) -> Iterator[str]:
+def _needs(options: RunOptions, audit: ConfigAudit) -> Iterator[str]:
     """What the worker needs in its environment."""
     if options.data_dir is not None:
         yield f"the folder '{options.data_dir}' at the same path (--data)"
-    secrets = [text.removeprefix("env:") for text in found.secrets if text.startswith("env:")]
-    placeholders = [name for names in found.variables.values() for name in names]
+    secrets = [text.removeprefix("env:") for text in audit.secrets if text.startswith("env:")]
+    placeholders = [name for names in audit.variables.values() for name in names]
     if names := list(dict.fromkeys([*placeholders, *secrets])):
         yield f"values of its own for {', '.join(names)}"
     set_here = load_settings().values_set()
-    changing = [given.variable for name, given in set_here.items() if mark_of(Settings, name)[0] != "scheduling"]
+    changing = [setting.variable for name, setting in set_here.items() if mark_of(Settings, name)[0] != "scheduling"]
     if changing:
         yield f"the same {', '.join(changing)}, which changes results"

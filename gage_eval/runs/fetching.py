@@ -32,10 +32,10 @@ def data_cache(data_dir: str | None = None) -> DataCache:
     from gage_eval.config.settings import load_settings
 
     settings = load_settings()
-    given = data_dir or settings.data_dir
+    folder = data_dir or settings.data_dir
     return DataCache(
         Path(settings.data_cache),
-        local_path(given, Path()).absolute() if given is not None else None,
+        local_path(folder, Path()).absolute() if folder is not None else None,
         settings.data_url,
     )
 
@@ -57,7 +57,7 @@ def fetch_data(
     missing = data.missing(files)
     if not missing:
         return
-    began, size = time.monotonic(), sum(one.file.bytes for one in missing)
+    began, size = time.monotonic(), sum(origin_path.file.bytes for origin_path in missing)
     if data.user_folder is not None:
         data.take(missing)
         observer.tell(FetchFinished(len(missing), size, time.monotonic() - began, str(data.user_folder)))
@@ -125,8 +125,8 @@ def check_keys(plan: "Plan") -> None:
 def would_fetch(missing: Sequence[OriginPath]) -> list[FetchStarted]:
     """What is to be fetched, one entry for each origin."""
     by_origin: dict[str, list[OriginPath]] = {}
-    for one in missing:
-        by_origin.setdefault(one.origin.name, []).append(one)
+    for origin_path in missing:
+        by_origin.setdefault(origin_path.origin.name, []).append(origin_path)
     return [
         FetchStarted(
             name,
@@ -135,7 +135,7 @@ def would_fetch(missing: Sequence[OriginPath]) -> list[FetchStarted]:
             origin.licence,
             origin.non_commercial,
             len(files),
-            sum(one.file.bytes for one in files),
+            sum(origin_path.file.bytes for origin_path in files),
         )
         for name, files in by_origin.items()
         for origin in [files[0].origin]

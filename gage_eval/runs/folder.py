@@ -202,8 +202,8 @@ def open_runs(root: str, *, read_only: bool = False) -> Objects:
 def list_runs(root: str) -> list[str]:
     """Ids of the runs in a runs root, newest first; without those in other folders of it."""
     objects = open_runs(root, read_only=True)
-    found = [(info.mtime, info.path.split("/")) for info in objects.list() if info.path.endswith(f"/{RUN_FILE}")]
-    return [path[0] for _, path in sorted(found, reverse=True) if len(path) == 2]
+    run_files = [(info.mtime, info.path.split("/")) for info in objects.list() if info.path.endswith(f"/{RUN_FILE}")]
+    return [path[0] for _, path in sorted(run_files, reverse=True) if len(path) == 2]
 
 
 def _pretty(value: JsonValue) -> bytes:

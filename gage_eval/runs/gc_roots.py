@@ -117,7 +117,7 @@ def find_roots(
     artifacts.update(_of_baselines(store))
     deployments = list(recorded_deployments(store))
     deleted, unknown = _deleted(deployments, bundles, find_deleted)
-    bundles.update(name for one in deployments if one not in deleted for name in one.bundles)
+    bundles.update(name for record in deployments if record not in deleted for name in record.bundles)
     return Roots(
         frozenset(artifacts),
         tuple(folders),
@@ -138,7 +138,7 @@ def _deleted(
     if not deployments or find_deleted is None:
         return (), None
     try:
-        return tuple(one for one in find_deleted(deployments) if needed.isdisjoint(one.bundles)), None
+        return tuple(record for record in find_deleted(deployments) if needed.isdisjoint(record.bundles)), None
     except InputError as error:
         return (), str(error)
 

@@ -19,7 +19,7 @@ _UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 
 
 @dataclass(frozen=True)
-class Collected:
+class GarbageCollection:
     """What `collect_garbage` removed, or would remove.
 
     Attributes:
@@ -44,8 +44,9 @@ class Collected:
             under_way = ", ".join(roots.under_way)
             lines.insert(0, f"Running: {under_way}. Nothing younger than the start of the oldest one is removed.")
         lines += [
-            f"The nightly deployment '{one.deployment}' was deleted at {one.api}: its files are not kept any more."
-            for one in roots.deleted
+            f"The nightly deployment '{record.deployment}' was deleted at {record.api}: "
+            "its files are not kept any more."
+            for record in roots.deleted
         ]
         if roots.unknown is not None:
             lines.append(f"The files of all nightly deployments are kept: {roots.unknown}")
@@ -59,7 +60,7 @@ def collect_garbage(
     forget: str | None = None,
     find_deleted: FindDeleted | None = None,
     dry_run: bool = False,
-) -> Collected:
+) -> GarbageCollection:
     """Remove what no run and no baseline needs.
 
     Args:
@@ -87,7 +88,7 @@ def collect_garbage(
     report = opened.gc(
         roots.artifacts, unfinished=roots.unfinished, bundles=roots.bundles, dry_run=dry_run, min_age_s=age
     )
-    return Collected(report, roots)
+    return GarbageCollection(report, roots)
 
 
 def verify_store(url: str, *, remove: bool = False) -> Sequence[Finding]:

@@ -117,14 +117,14 @@ class RunOptions(ModelOptions):
         Raises:
             InputError: a value does not fit.
         """
-        given = {name: value for name, value in parameters.items() if value is not None}
+        values = {name: value for name, value in parameters.items() if value is not None}
         try:
-            return cls.model_validate(given)
+            return cls.model_validate(values)
         except ValidationError as error:
             from gage_eval.config.problems import path_text
             from gage_eval.config.validation_messages import plain_words
 
-            wrong = plain_words(error, given, cls)[0]
+            wrong = plain_words(error, values, cls)[0]
             raise InputError(f"{path_text(wrong.loc)}: {wrong.message}") from error
 
     def recorded(self) -> dict[str, Any]:

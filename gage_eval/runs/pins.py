@@ -41,25 +41,25 @@ def pin(options: RunOptions, commits: Mapping[str, str]) -> tuple[list[Pin], lis
         if not is_commit(commit):
             raise InputError(f"--revision {name}={commit}: give the full commit hash, 40 hex digits.")
     store = Store.open(Locations.at(options.store, options.output_dir).store)
-    before = {one.hub: one for one in pins_of(store)}
+    before = {existing.hub: existing for existing in pins_of(store)}
     made, kept = [], []
     for name in wanted:
         if name in before and name not in commits:
             kept.append(before[name])
             continue
-        one = Pin(
+        new_pin = Pin(
             name, commits.get(name) or _newest(name), datetime.now(UTC).isoformat(timespec="seconds"), user_name()
         )
-        write_pin(store, one)
-        made.append(one)
+        write_pin(store, new_pin)
+        made.append(new_pin)
     return made, kept
 
 
 def _newest(name: str) -> str:
     """The commit that the hub's main branch is at."""
     try:
-        found = build_loader("hf_hub", {"hub": name}, Path()).identity()
+        identity = build_loader("hf_hub", {"hub": name}, Path()).identity()
     except InputError as error:
         raise InputError(f"{error} Or name the commit: --revision {name}=COMMIT.") from error
-    assert isinstance(found, dict)
-    return str(found["commit"])
+    assert isinstance(identity, dict)
+    return str(identity["commit"])

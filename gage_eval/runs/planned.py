@@ -19,7 +19,7 @@ from gage_eval.runs.resume import options_here
 from gage_eval.store import Store
 
 
-class Planned:
+class PlannedRun:
     """Config, store and plan of some options. Created by `planned`.
 
     Attributes:
@@ -71,7 +71,7 @@ class Planned:
 
 def planned(
     options: RunOptions, *, blocks: Blocks | None = None, engines: Engines | None = None, read_only: bool = False
-) -> Planned:
+) -> PlannedRun:
     """Load the config that the options name and make its plan.
 
     Args:
@@ -83,10 +83,10 @@ def planned(
     Raises:
         InputError: the config or the options cannot be used.
     """
-    return Planned(options, None, blocks, engines, read_only=read_only)
+    return PlannedRun(options, None, blocks, engines, read_only=read_only)
 
 
-def planned_before(stored: StoredRun) -> Planned:
+def planned_before(stored: StoredRun) -> PlannedRun:
     """The plan of an earlier run, from the config that the run stored. The file may have changed since.
 
     The store is opened read-only.
@@ -95,12 +95,12 @@ def planned_before(stored: StoredRun) -> Planned:
         InputError: the config can no longer be used.
     """
     options = options_before(stored)
-    return Planned(
-        options, f"the config of run {stored.run_id}", _Recorded(stored.record.config.blocks), read_only=True
+    return PlannedRun(
+        options, f"the config of run {stored.run_id}", _RecordedBlocks(stored.record.config.blocks), read_only=True
     )
 
 
-class _Recorded:
+class _RecordedBlocks:
     """The blocks of an earlier run, as it recorded them. They may have changed since."""
 
     def __init__(self, backends: Mapping[str, Mapping[str, Any]]) -> None:

@@ -34,7 +34,7 @@ _NEEDED: tuple[Stage, ...] = ("standardize", "preprocess", "infer")
 
 
 @dataclass
-class Rescored:
+class RescoredRun:
     """The responses of a run, scored with other metrics.
 
     Attributes:
@@ -105,7 +105,7 @@ def rescore(
     *,
     tasks: Sequence[str] = (),
     processes: int | None = None,
-) -> Rescored:
+) -> RescoredRun:
     """Score a run's responses.
 
     Stored scores are not computed again. New scores are stored.
@@ -148,7 +148,7 @@ def rescore(
         wall_s=time.perf_counter() - began,
         suite=_rescored_suite(stored),
     )
-    return Rescored(stored, metrics, summary, results, without_score)
+    return RescoredRun(stored, metrics, summary, results, without_score)
 
 
 def _bound(metrics: Sequence[MetricConfig]) -> tuple[BoundMetric, ...]:
@@ -180,8 +180,8 @@ def _rescored_suite(stored: StoredRun) -> SuiteRun | None:
 
 def _task(env: StageContext, stored: StoredRun, spec: ScoreSpec) -> tuple[StageResult, StageResult]:
     task_id = spec.task_id
-    given = {stage: _stored(stored, task_id, stage) for stage in _NEEDED}
-    inputs = {one.name: _stored(stored, task_id, one.stage) for one in spec.inputs}
+    stored_results = {stage: _stored(stored, task_id, stage) for stage in _NEEDED}
+    inputs = {source.name: _stored(stored, task_id, source.stage) for source in spec.inputs}
     if "judgments" in inputs:
         _check_judged(env.store, stored, task_id, inputs["judgments"])
     evaluated = stages.auto_eval(env, spec, **inputs)
@@ -189,10 +189,10 @@ def _task(env: StageContext, stored: StoredRun, spec: ScoreSpec) -> tuple[StageR
         env,
         _names(env.store, stored, task_id),
         metrics=evaluated,
-        samples=given["standardize"],
-        rejects=given["standardize"],
-        prepare_rejects=given["preprocess"],
-        responses=given["infer"],
+        samples=stored_results["standardize"],
+        rejects=stored_results["standardize"],
+        prepare_rejects=stored_results["preprocess"],
+        responses=stored_results["infer"],
     )
     return evaluated, reported
 

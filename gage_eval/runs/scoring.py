@@ -30,16 +30,16 @@ def scoring_processes(store: Store, count: int | None) -> Iterator["ScoringProce
         processes.close()
 
 
-def hint(summary: Summary, given: int | None) -> str | None:
+def hint(summary: Summary, setting: int | None) -> str | None:
     """A sentence about processes that score, where a run waited long for its scores; None elsewhere.
 
     Args:
         summary: of the run.
-        given: the setting, if the user made it.
+        setting: of the processes that score, if the user made it.
     """
     timings, cores = summary.run.timings, os.cpu_count() or 1
     seconds = timings.evaluation_s
-    if given is not None or cores < 2 or seconds < max(_LONG_S, _LONG_SHARE * timings.wall_runtime_s):
+    if setting is not None or cores < 2 or seconds < max(_LONG_S, _LONG_SHARE * timings.wall_runtime_s):
         return None
     count = min(cores, _MANY)
     return f"auto_eval took {seconds:.0f} s. GAGE_EVAL_AUTOEVAL_WORKERS={count} scores with {count} processes at once."

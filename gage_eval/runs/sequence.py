@@ -16,7 +16,7 @@ _log = logging.getLogger(__name__)
 
 
 def run_all(
-    asked: Sequence[RunOptions],
+    runs: Sequence[RunOptions],
     run: Callable[[RunOptions, EngineHost], RunReader],
     *,
     at_once: int = 1,
@@ -29,22 +29,22 @@ def run_all(
     and the engines that a run does not need stop before it, so that at most the engines of one run are in memory.
 
     Args:
-        asked: the options of each run.
+        runs: the options of each run.
         run: carries out a run with the engines of a host. Where several run at once, in threads.
         at_once: how many may run side by side.
         blocks: the blocks of the Prefect API, if there is one.
         ended: called after each run with its position and its result, always in this thread.
 
     Returns:
-        For each of ``asked`` the run, or why there is none.
+        For each of ``runs`` its result, or why there is none.
     """
-    needs = [engine_keys(options, blocks) for options in asked]
-    waiting = sorted(range(len(asked)), key=lambda number: needs.index(needs[number]))
+    needs = [engine_keys(options, blocks) for options in runs]
+    waiting = sorted(range(len(runs)), key=lambda number: needs.index(needs[number]))
     results: dict[int, RunReader | GageError] = {}
 
     def carry_out(number: int) -> RunReader | GageError:
         try:
-            return run(asked[number], host)
+            return run(runs[number], host)
         except GageError as error:
             return error
         except RunCancelled as error:
@@ -84,7 +84,7 @@ def run_all(
                 except BaseException:
                     host.cancel_runs()
                     raise
-    return [results[number] for number in range(len(asked))]
+    return [results[number] for number in range(len(runs))]
 
 
 def engine_keys(options: RunOptions, blocks: Blocks | None = None) -> frozenset[str]:

@@ -118,11 +118,16 @@ class RunSession:
         refuse_in_new_process()
         self.began = time.time()
         self.options = options
-        asked = planned(options, blocks=blocks, engines=None if host is None else host.engines)
-        self.loaded, self.plan, self.store, self.data = asked.loaded, asked.plan, asked.store, asked.data
+        planned_run = planned(options, blocks=blocks, engines=None if host is None else host.engines)
+        self.loaded, self.plan, self.store, self.data = (
+            planned_run.loaded,
+            planned_run.plan,
+            planned_run.store,
+            planned_run.data,
+        )
         self._check_pools(launcher)
-        record_root(self.store, asked.locations)
-        self.folder = self._folder(asked.locations, flow_run)
+        record_root(self.store, planned_run.locations)
+        self.folder = self._folder(planned_run.locations, flow_run)
         refresh = self._refresh()
         self.recorder = Recorder(self.folder, refresh)
         self._opened = ExitStack()
@@ -214,10 +219,10 @@ class RunSession:
     @property
     def suite(self) -> SuiteRun | None:
         """The suite that it runs; None for another config."""
-        found = self.loaded.suite
-        if found is None:
+        suite = self.loaded.suite
+        if suite is None:
             return None
-        return SuiteRun(name=found.name, version=found.version, digest=found.digest, modified=list(found.modified))
+        return SuiteRun(name=suite.name, version=suite.version, digest=suite.digest, modified=list(suite.modified))
 
     @property
     def _title(self) -> str:
@@ -278,9 +283,9 @@ class RunSession:
         """Which samples have events: those that the config asks for, or all if the setting says so."""
         if settings.observability:
             return Sampling(1.0, counts_all=counts_all)
-        asked = self.loaded.config.observability
-        shares = {str(stage): share for stage, share in asked.stage_sample_rates.items()}
-        return Sampling(asked.sample_rate, shares, counts_all=counts_all)
+        observability = self.loaded.config.observability
+        shares = {str(stage): share for stage, share in observability.stage_sample_rates.items()}
+        return Sampling(observability.sample_rate, shares, counts_all=counts_all)
 
     def _tell_start(self, flow_run: FlowRunRecord | None) -> None:
         self.observer.tell(
@@ -360,7 +365,7 @@ class RunSession:
         from gage_eval.pipeline.judge import without_verdict
 
         stages = self.folder.record().by_stage
-        found: dict[str, frozenset[str]] = {}
+        by_judgments: dict[str, frozenset[str]] = {}
         for (task_id, stage), record in stages.items():
             judge = stages.get((task_id, "judge"))
             if stage != "auto_eval" or record.state != "failed" or judge is None or "judgments" not in judge.outputs:
@@ -368,8 +373,8 @@ class RunSession:
             name = judge.outputs["judgments"]
             # Without the judgments, or with damaged ones, the judge's stage is computed again in any case.
             with suppress(StoreError):
-                found[name] = without_verdict(self.store.artifact(name))
-        return {name: keys for name, keys in found.items() if keys}
+                by_judgments[name] = without_verdict(self.store.artifact(name))
+        return {name: keys for name, keys in by_judgments.items() if keys}
 
     def finish(self) -> None:
         """Record that the run completed.
@@ -435,14 +440,14 @@ def package_versions() -> dict[str, str]:
 
     Read from the names of the packages' metadata folders: `importlib.metadata` would parse each file, for 10 ms.
     """
-    found = {"python": platform.python_version()}
+    versions = {"python": platform.python_version()}
     for folder in sys.path:
         with suppress(OSError):
             for entry in os.listdir(folder):
                 name, _, rest = entry.partition("-")
                 if name.lower() in _PACKAGES and rest.endswith(".dist-info"):
-                    found.setdefault(name.lower(), rest.removesuffix(".dist-info"))
-    return dict(sorted(found.items()))
+                    versions.setdefault(name.lower(), rest.removesuffix(".dist-info"))
+    return dict(sorted(versions.items()))
 
 
 def process_record() -> ProcessRecord:

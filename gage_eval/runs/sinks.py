@@ -102,10 +102,10 @@ class RunSinks:
             return value
         kind, _, name = value.partition(":")
         if kind == "env":
-            found = os.environ.get(name, "")
-            if not found:
+            secret = os.environ.get(name, "")
+            if not secret:
                 raise InputError(f"header '{header}' of a sink refers to {value}, but {name} is not set. Set it.")
-            return found
+            return secret
         if self.secrets is None:
             raise InputError(f"header '{header}' of a sink refers to {value}, but blocks need a Prefect API.")
         return self.secrets(name)

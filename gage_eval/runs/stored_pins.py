@@ -52,10 +52,10 @@ def pins_of(store: Store) -> list[Pin]:
     Raises:
         StoreError: one of them is damaged.
     """
-    found = []
+    pins = []
     for item in store.objects.list(_FOLDER):
         try:
-            found.append(Pin(**decode(store.objects.get(item.path))))
+            pins.append(Pin(**decode(store.objects.get(item.path))))
         except (ValueError, TypeError) as error:
             raise StoreError(f"{item.path} in the store is damaged: remove it, and pin again.") from error
-    return found
+    return pins

@@ -85,9 +85,9 @@ def test_the_rows_say_how_they_are_read_and_scored(case: str, tmp_path: Path, mo
     config = yaml.safe_load(text)
     assert config["metrics"] == [metric]
     params = config["datasets"][0]["params"]
-    found = {"preprocess": params.get("preprocess"), **params.get("preprocess_kwargs", {})}
-    found.pop("system_prompt", None)
-    assert {key: value for key, value in found.items() if value is not None} == expected
+    filled = {"preprocess": params.get("preprocess"), **params.get("preprocess_kwargs", {})}
+    filled.pop("system_prompt", None)
+    assert {key: value for key, value in filled.items() if value is not None} == expected
     # It runs, and every row has a score.
     file.write_text(text)
     summary = run_inline(RunOptions.of({"config": str(file), "store": "store"})).summary
@@ -156,12 +156,12 @@ class Terminal:
     def until(self, text: str) -> str:
         """Read until this is shown; returns what was shown up to it since the last call."""
         begin = self._looked_at
-        while (found := self.shown.find(text, begin)) < 0:
+        while (place := self.shown.find(text, begin)) < 0:
             piece = self._read()
             assert piece, f"{text!r} was not shown, but: {self.shown[begin:]!r}"
             self.shown += piece
         # What came in the same piece is for the next call.
-        self._looked_at = found + len(text)
+        self._looked_at = place + len(text)
         return self.shown[begin : self._looked_at]
 
     def say(self, text: str) -> None:

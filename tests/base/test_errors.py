@@ -54,14 +54,14 @@ def test_a_word_with_one_slip_is_recognised(word: str, data: st.DataObject) -> N
 
 @given(st.text(max_size=20))
 def test_what_is_offered_shares_most_letters_and_all_numbers(word: str) -> None:
-    found = nearest(word, _KNOWN)
-    if found is None or found == word:
+    offered = nearest(word, _KNOWN)
+    if offered is None or offered == word:
         return
     letters = [char for char in word.casefold() if char.isalpha()]
-    shared = [char for char in letters if char in found.casefold()]
+    shared = [char for char in letters if char in offered.casefold()]
     assert len(letters) > 1
     assert 2 * len(shared) > len(letters)
-    assert [char for char in word if char.isdecimal()] == [char for char in found if char.isdecimal()]
+    assert [char for char in word if char.isdecimal()] == [char for char in offered if char.isdecimal()]
 
 
 @given(st.integers(0, 10**6), st.lists(st.integers(0, 10**6)))

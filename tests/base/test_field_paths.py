@@ -164,12 +164,12 @@ JSON = st.recursive(
 
 @given(JSON, st.lists(st.sampled_from(["a", "b", "0", "1", "_"]), min_size=1, max_size=4))
 def test_walk_is_total_and_finds_only_what_plain_indexing_finds(value: Any, parts: list[str]) -> None:
-    found: Any = value
+    expected: Any = value
     try:
         for part in parts:
-            if found is None or isinstance(found, str):
+            if expected is None or isinstance(expected, str):
                 raise KeyError
-            found = found[int(part)] if isinstance(found, list) else found[part]
+            expected = expected[int(part)] if isinstance(expected, list) else expected[part]
     except (KeyError, IndexError, TypeError, ValueError):
-        found = MISSING
-    assert walk(value, ".".join(parts)) == found
+        expected = MISSING
+    assert walk(value, ".".join(parts)) == expected

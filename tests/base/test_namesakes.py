@@ -23,9 +23,9 @@ def folders(tmp_path: Path) -> Iterator[tuple[Path, Path]]:
 
 
 def test_a_file_gets_the_module_of_its_own_folder(folders: tuple[Path, Path]) -> None:
-    one, two = folders
+    first, second = folders
     words = []
-    for folder in (one, two):
+    for folder in (first, second):
         look_in([folder])
         words.append(load_object(f"{folder / 'plug.py'}:word")[0])
     assert [word() for word in words] == ["one", "two"]
@@ -38,27 +38,27 @@ def test_an_edited_module_is_run_again_so_that_the_identity_is_that_of_the_code_
     """As in a notebook: otherwise results of the old code were stored as those of the new one."""
     folder = folders[0]
     look_in([folder])
-    found = {}
+    origins = {}
     for text in ("one", "two", "one"):
         (folder / "namesake.py").write_text(f"WORD = '{text}'\n\ndef word():\n    return WORD\n")
         word, origin = load_object(f"{folder / name}" if ".py" in name else name)
         assert word() == text
-        assert found.setdefault(text, origin) == origin
-    assert len(set(found.values())) == 2
+        assert origins.setdefault(text, origin) == origin
+    assert len(set(origins.values())) == 2
 
 
 def test_a_late_import_finds_the_module_of_the_config_that_was_read_last(folders: tuple[Path, Path]) -> None:
-    one, two = folders
+    first, second = folders
     for folder in folders:
         (folder / "plug.py").write_text("def word():\n    from namesake import WORD\n    return WORD\n")
-    for folder, expected in ((one, "one"), (two, "two"), (one, "one")):
+    for folder, expected in ((first, "one"), (second, "two"), (first, "one")):
         look_in([folder])
         assert load_object(f"{folder / 'plug.py'}:word")[0]() == expected
 
 
 def test_a_module_is_that_of_the_config_that_was_read_last(folders: tuple[Path, Path]) -> None:
-    one, two = folders
-    for folder, expected in ((one, "one"), (two, "two"), (one, "one")):
+    first, second = folders
+    for folder, expected in ((first, "one"), (second, "two"), (first, "one")):
         look_in([folder])
         word, origin = load_object("namesake:WORD")
         assert word == expected
@@ -66,12 +66,12 @@ def test_a_module_is_that_of_the_config_that_was_read_last(folders: tuple[Path, 
 
 
 def test_folders_of_configs_stay_behind_all_others_the_last_config_first(folders: tuple[Path, Path]) -> None:
-    one, two = map(str, folders)
+    first, second = map(str, folders)
     before = list(sys.path)
-    look_in([Path(one)])
-    look_in([Path(two)])
-    assert sys.path.index(two) < sys.path.index(one)
-    look_in([Path(one)])
-    ours = sys.path.index(one)
-    assert ours < sys.path.index(two)
+    look_in([Path(first)])
+    look_in([Path(second)])
+    assert sys.path.index(second) < sys.path.index(first)
+    look_in([Path(first)])
+    ours = sys.path.index(first)
+    assert ours < sys.path.index(second)
     assert set(sys.path[:ours]) <= set(before)

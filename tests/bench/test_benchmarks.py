@@ -24,7 +24,7 @@ def test_the_page_is_what_the_results_say() -> None:
 
 def test_one_machines_results_cover_every_case_that_make_bench_measures() -> None:
     results = orjson.loads((ROOT / "bench" / "results.json").read_bytes())
-    names = [{case["name"] for case in one["cases"]} for one in results["machines"]]
+    names = [{case["name"] for case in machine["cases"]} for machine in results["machines"]]
     assert any(of_one >= {case.name for case in CASES if case.size != "full"} for of_one in names)
 
 
@@ -42,7 +42,9 @@ def test_each_machine_has_a_record_and_single_cases_do_not_replace_one_of_other_
     ]
 
     def recorded() -> list[list[str]]:
-        return [[case["date"] for case in one["cases"]] for one in orjson.loads(results.read_bytes())["machines"]]
+        return [
+            [case["date"] for case in machine["cases"]] for machine in orjson.loads(results.read_bytes())["machines"]
+        ]
 
     record(measured)
     record([{**measured[0], "date": "later"}])

@@ -49,9 +49,9 @@ def test_verify_finds_damage_exits_1_and_removes_on_request(gage: Gage, store: P
     assert gage("cache", "verify").code == 0
     part = next((store / "artifacts").rglob("part-*.parquet"))
     part.write_bytes(part.read_bytes()[:-9])
-    found = gage("cache", "verify")
-    assert found.code == 1
-    assert part.parent.name in found.out
+    verified = gage("cache", "verify")
+    assert verified.code == 1
+    assert part.parent.name in verified.out
     assert gage("cache", "verify", "--json").json
     assert "removed" in gage("cache", "verify", "--remove").out
     assert gage("cache", "verify").code == 0

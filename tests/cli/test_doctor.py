@@ -23,7 +23,7 @@ def test_a_sound_installation_is_ok_and_looking_makes_nothing(gage: Gage, worksp
 
 def test_settings_are_shown_with_where_they_come_from(gage: Gage, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GAGE_EVAL_THREADS", "7")
-    settings = {one["name"]: one for one in gage("doctor", "--json").json["settings"]}
+    settings = {setting["name"]: setting for setting in gage("doctor", "--json").json["settings"]}
     assert settings["GAGE_EVAL_THREADS"] == {"name": "GAGE_EVAL_THREADS", "value": "7", "from": "environment"}
     assert settings["GAGE_EVAL_STORE"]["from"] == "default"
 

@@ -172,7 +172,7 @@ def test_promotion_asks_again_and_leaves_the_anchor(runs: Path, gage: Gage) -> N
     gage("baseline", "set", "main", "good")
     assert gage("baseline", "promote", "main", "bad").code == 0
     entries = gage("baseline", "history", "main", "--json").json
-    assert [(one["number"], one["why"]) for one in entries] == [(1, "set"), (2, "promoted")]
+    assert [(entry["number"], entry["why"]) for entry in entries] == [(1, "set"), (2, "promoted")]
     assert entries[0]["runs"] == ["good"]
     assert entries[1]["runs"] != ["bad"], "a lucky run must not be its own proof"
     passed = gage("gate", "bad", "--baseline", "main")
@@ -231,7 +231,7 @@ def test_compare_and_trend_show_both_runs(runs: Path, gage: Gage) -> None:
     assert "model" in gage("diff", "good", "bad").out
     gage("baseline", "set", "main", "good")
     points = gage("baseline", "trend", "main", "--json").json
-    assert [(one["run_id"], one["value"]) for one in points] == [("good", 0.6), ("bad", 0.45)]
+    assert [(point["run_id"], point["value"]) for point in points] == [("good", 0.6), ("bad", 0.45)]
 
 
 def test_the_trend_fits_a_terminal_with_bars_where_there_is_room(

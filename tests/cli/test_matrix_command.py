@@ -43,8 +43,11 @@ def test_the_table_is_written_as_csv_and_as_markdown(matrix: Path, gage: Gage) -
     assert head == "| suite | task | metric | good | bad |"
     assert line.startswith("| mine.yaml | sums | exact\\_match | 0.900 \\[0.826, 0.945\\] (1) |")
     record = gage("matrix", "matrix.yaml", "--json").json
-    assert [one["model"] for one in record["cells"]] == ["good", "bad"]
-    assert [(one["model"], one["best"], one["worst"]) for one in record["standings"]] == [("good", 1, 1), ("bad", 2, 2)]
+    assert [cell["model"] for cell in record["cells"]] == ["good", "bad"]
+    assert [(standing["model"], standing["best"], standing["worst"]) for standing in record["standings"]] == [
+        ("good", 1, 1),
+        ("bad", 2, 2),
+    ]
 
 
 def test_a_cell_that_fails_is_told_and_leaves_the_table(matrix: Path, gage: Gage) -> None:

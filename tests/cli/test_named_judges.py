@@ -62,8 +62,12 @@ def test_rows_are_judged_by_whom_they_name(gage: Gage) -> None:
 def test_a_preview_and_a_sample_show_the_request_to_its_judge(gage: Gage) -> None:
     gage("run", "mine.yaml", "--inline", "--run-id", "r")
     requests = gage("preview", "mine.yaml", "-n", "6", "--json").json
-    asked = {one["sample_id"]: one["body"]["messages"] for one in requests["requests"] if one["stage"] == "judge"}
-    assert {name: messages[0]["content"][-5:] for name, messages in asked.items() if messages} == {
+    messages_of = {
+        request["sample_id"]: request["body"]["messages"]
+        for request in requests["requests"]
+        if request["stage"] == "judge"
+    }
+    assert {name: messages[0]["content"][-5:] for name, messages in messages_of.items() if messages} == {
         "s0": "[[1]]", "s1": "[[5]]", "s2": "[[1]]", "s3": "[[5]]", "s5": "[[1]]",
     }  # fmt: skip
     (shown,) = gage("show", "r", "--sample", "s3", "--json").json
@@ -83,7 +87,7 @@ def test_another_prompt_of_a_named_judge_is_what_the_plan_names(gage: Gage, judg
     gage("run", "mine.yaml", "--inline", "--run-id", "r")
     prompts = [JUDGES["prompts"][0], {"prompt_id": "weigh", "template": "{{ sample.id }} RATING: [[3]]"}]
     write_config(judged, **{**JUDGES, "prompts": prompts})
-    (judge,) = (one for one in gage("plan", "mine.yaml", "--json").json["stages"] if one["stage"] == "judge")
+    (judge,) = (stage for stage in gage("plan", "mine.yaml", "--json").json["stages"] if stage["stage"] == "judge")
     assert (judge["state"], judge["responses"], judge["to_send"]) == ("partial", 5, 2)
     gage("run", "mine.yaml", "--inline", "--run-id", "again")
     assert rating(gage, "again")["raw_values"] == pytest.approx({"rating": (1 + 3 + 1 + 3 + 1) / 5})
@@ -93,17 +97,17 @@ def test_a_judge_nobody_names_changes_nothing(gage: Gage, judged: Path) -> None:
     gage("run", "mine.yaml", "--inline", "--run-id", "r")
     idle = {"adapter_id": "idle", "role_type": "judge_model", "backend_id": "large", "prompt_id": "rate"}
     write_config(judged, **{**JUDGES, "role_adapters": [*JUDGES["role_adapters"], idle]})
-    assert {one["state"] for one in gage("plan", "mine.yaml", "--json").json["stages"]} == {"cached"}
+    assert {stage["state"] for stage in gage("plan", "mine.yaml", "--json").json["stages"]} == {"cached"}
 
 
 def test_when_a_named_judge_cannot_go_on_the_others_answers_are_kept(gage: Gage, judged: Path) -> None:
     with mock_endpoint() as own, mock_endpoint() as others:
         endpoints = {"small": own.url, "large": "http://127.0.0.1:9/v1"}
-        asked = {"model": "mock", "retries": 0, "give_up_after": 0.5}
+        client = {"model": "mock", "retries": 0, "give_up_after": 0.5}
 
         def write() -> None:
             served = [
-                {"backend_id": name, "type": "openai_http", "config": {"base_url": url, **asked}}
+                {"backend_id": name, "type": "openai_http", "config": {"base_url": url, **client}}
                 for name, url in endpoints.items()
             ]
             write_config(judged, **{**JUDGES, "backends": [JUDGES["backends"][0], *served]})

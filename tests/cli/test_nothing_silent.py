@@ -71,8 +71,8 @@ def test_a_record_without_a_question_names_its_fields_and_the_setting(gage: Gage
 def test_a_metric_of_gage_score_takes_filters(gage: Gage) -> None:
     assert gage("run", "mine.yaml", "--inline", "--run-id", "first").code == 0
     metric = "exact_match(filters=[{'name': 'first', 'steps': ['strip_thinking']}])"
-    (found,) = gage("score", "first", "--metric", metric, "--json").json["metrics"]
-    assert (found["metric_id"], found["filter"]) == ("exact_match", "first")
+    (scored,) = gage("score", "first", "--metric", metric, "--json").json["metrics"]
+    assert (scored["metric_id"], scored["filter"]) == ("exact_match", "first")
     plain = gage("score", "first", "--metric", "exact_match(filters='strip_thinking')", "--json").json["metrics"]
     assert plain[0]["filter"] == "strip_thinking"
 

@@ -29,14 +29,14 @@ def _commands(command: Any, names: tuple[str, ...] = ()) -> Iterator[tuple[tuple
     if inner is None:
         yield names, command
         return
-    for name, one in inner.items():
-        yield from _commands(one, (*names, name))
+    for name, subcommand in inner.items():
+        yield from _commands(subcommand, (*names, name))
 
 
 def _all() -> dict[tuple[str, ...], Any]:
     for module in COMMANDS:
         import_module(f"gage_eval.cli.{module}")
-    return {names: one for names, one in _commands(typer.main.get_command(app)) if names[-1] not in SERVING}
+    return {names: command for names, command in _commands(typer.main.get_command(app)) if names[-1] not in SERVING}
 
 
 ALL = _all()

@@ -116,7 +116,7 @@ def odd_rows(workspace: Path) -> None:
     """Rows that go wrong in every way that has a reason."""
     (workspace / "models.py").write_text(MODEL)
     (workspace / "mine.py").write_text(METRIC)
-    records = [{**one, "messages": [{"role": "user", "content": f"{one['id']}?"}]} for one in RECORDS]
+    records = [{**record, "messages": [{"role": "user", "content": f"{record['id']}?"}]} for record in RECORDS]
     (workspace / "rows.jsonl").write_bytes(b"".join(orjson.dumps(record) + b"\n" for record in records))
 
 
@@ -150,8 +150,8 @@ def _is_id(name: str, item: Any) -> bool:
 def tables(store: Store, outputs: dict[str, str]) -> dict[str, Any]:
     """The judgments, the metrics and the scores of each metric."""
     metrics = store.artifact(outputs["metrics"]).table().to_pylist()
-    found = {row["metric_id"]: store.artifact(row["scores"]).table().to_pylist() for row in metrics}
-    return {"metrics": metrics, "judgments": store.artifact(outputs["judgments"]).table().to_pylist(), **found}
+    scores = {row["metric_id"]: store.artifact(row["scores"]).table().to_pylist() for row in metrics}
+    return {"metrics": metrics, "judgments": store.artifact(outputs["judgments"]).table().to_pylist(), **scores}
 
 
 def outcome(gage: Gage, folder: str, share: float) -> tuple[Any, set[str | None], set[str | None]]:
@@ -163,10 +163,10 @@ def outcome(gage: Gage, folder: str, share: float) -> tuple[Any, set[str | None]
     outputs: dict[str, str] = {}
     for action in (*store.actions("judge"), *store.actions("auto_eval")):
         outputs |= action.outputs
-    found = tables(store, outputs)
-    rows = [row for name, table in found.items() if name != "metrics" for row in table]
+    by_name = tables(store, outputs)
+    rows = [row for name, table in by_name.items() if name != "metrics" for row in table]
     samples = [gage("show", "r", "--store", folder, "--sample", name, "--json").json for name in SHOWN]
-    told = without_words([ran.code, shown.get("status"), shown.get("summary"), found, samples])
+    told = without_words([ran.code, shown.get("status"), shown.get("summary"), by_name, samples])
     return told, {row["reason"] for row in rows}, {row["explanation"] for row in rows}
 
 

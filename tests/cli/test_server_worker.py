@@ -24,23 +24,23 @@ def home(tmp_path: Path) -> Iterator[Path]:
 
 def _worker_is(monkeypatch: pytest.MonkeyPatch, script: str) -> list[tuple[str, ...]]:
     """A shell script stands in for Prefect's command. Returns the arguments that it was given."""
-    given: list[tuple[str, ...]] = []
+    commands: list[tuple[str, ...]] = []
 
     def command(*arguments: str) -> list[str]:
-        given.append(arguments)
+        commands.append(arguments)
         return ["/bin/sh", "-c", script]
 
     monkeypatch.setattr(server, "_prefect", command)
-    return given
+    return commands
 
 
 def test_a_worker_is_started_once_and_stops_with_the_server(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    given = _worker_is(monkeypatch, "echo \"Worker 'gage' started!\"; sleep 60")
+    commands = _worker_is(monkeypatch, "echo \"Worker 'gage' started!\"; sleep 60")
     assert server.start_worker(RUNNING, "local", home)
     worker = server.WORKER.find(home)
     assert worker is not None
     assert not server.start_worker(RUNNING, "local", home), "it is running already"
-    assert [arguments[:4] for arguments in given] == [("worker", "start", "--pool", "local")]
+    assert [arguments[:4] for arguments in commands] == [("worker", "start", "--pool", "local")]
 
     server.stop(home)
     assert server.WORKER.find(home) is None
@@ -74,7 +74,7 @@ def test_a_worker_of_a_server_that_came_back_on_another_port_is_replaced(
 
 
 def test_ten_starts_at_once_leave_one_server_and_one_worker(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    given = _worker_is(monkeypatch, "echo \"Worker 'gage' started!\"; exec sleep 60")
+    commands = _worker_is(monkeypatch, "echo \"Worker 'gage' started!\"; exec sleep 60")
     monkeypatch.setattr(server, "answers", lambda health: True)
 
     def start(_: int) -> int:
@@ -86,7 +86,7 @@ def test_ten_starts_at_once_leave_one_server_and_one_worker(home: Path, monkeypa
     with ThreadPoolExecutor(10) as threads:
         ports = list(threads.map(start, range(10)))
     assert len(set(ports)) == 1
-    assert [arguments[:2] for arguments in given] == [("server", "start"), ("worker", "start")]
+    assert [arguments[:2] for arguments in commands] == [("server", "start"), ("worker", "start")]
 
 
 def _named(home: Path) -> server.Server | None:

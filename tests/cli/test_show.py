@@ -230,7 +230,7 @@ def test_a_failed_run_shows_the_scores_of_its_finished_tasks(gage: Gage, workspa
         {"backend_id": "good", "type": "dummy", "config": {"answer": "2"}},
         {"backend_id": "gone", "type": "dummy", "config": {"error_rate": 1.0}},
     ]
-    tasks = [{"task_id": one, "dataset_id": "sums", "adapter_id": one} for one in ("good", "gone")]
+    tasks = [{"task_id": name, "dataset_id": "sums", "adapter_id": name} for name in ("good", "gone")]
     write_config(workspace, backends=backends, tasks=tasks)
     assert gage("run", "mine.yaml", "--inline", "--run-id", "half").code == 1
     said = gage("show", "half").out

@@ -37,9 +37,9 @@ def test_a_block_gives_its_backend_a_config_without_its_secret(monkeypatch: pyte
     blocks = PrefectBlocks()
 
     for name in ("a", "b"):
-        found = blocks.backend(name)
-        parse_config(found["type"], found["config"])
-        assert CANARY not in json.dumps(found)
+        backend = blocks.backend(name)
+        parse_config(backend["type"], backend["config"])
+        assert CANARY not in json.dumps(backend)
     assert blocks.backend("a")["config"] == {
         "base_url": "http://h/v1", "model": "m", "max_concurrency": 3, "api_key": "block:model-endpoint/a",
     }  # fmt: skip

@@ -55,11 +55,13 @@ def test_the_file_for_prefect_deploy_is_fresh(repo_root: Path) -> None:
     assert repo_root / "deployments" / "prefect.yaml" == FILE
     assert FILE.read_text(encoding="utf-8") == text(), "write it by python -m tools.deployment_files"
     assert [entry["name"] for entry in yaml.safe_load(text())["deployments"]] == [
-        one.name for one in all_deployments(["h100"])
+        deployment.name for deployment in all_deployments(["h100"])
     ]
 
 
 def test_the_file_of_automations_is_fresh_and_prefect_reads_it() -> None:
     assert AUTOMATIONS.read_text(encoding="utf-8") == automations_text(), "write it by python -m tools.deployment_files"
-    found = [AutomationCore.model_validate(one) for one in yaml.safe_load(automations_text())["automations"]]
-    assert found == list(lost_run_automations(LOST_AFTER_S).values())
+    automations = [
+        AutomationCore.model_validate(automation) for automation in yaml.safe_load(automations_text())["automations"]
+    ]
+    assert automations == list(lost_run_automations(LOST_AFTER_S).values())

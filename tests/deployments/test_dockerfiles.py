@@ -15,10 +15,10 @@ IMAGES = ("orchestrator", "gpu-worker")
 @pytest.fixture(scope="module")
 def hadolint() -> str:
     """The linter, from the development environment or the system."""
-    found = shutil.which("hadolint", path=str(Path(sys.executable).parent)) or shutil.which("hadolint")
-    if found is None:
+    program = shutil.which("hadolint", path=str(Path(sys.executable).parent)) or shutil.which("hadolint")
+    if program is None:
         pytest.skip("needs hadolint (the extra dev)")
-    return found
+    return program
 
 
 @pytest.fixture(params=IMAGES)

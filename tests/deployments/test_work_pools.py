@@ -34,8 +34,8 @@ PLACEHOLDER = re.compile(r"\{\{ (\w+) \}\}")
 
 def template(name: str) -> Template:
     file = work_pools.FOLDER / f"{name}.json"
-    found: Template = json.loads(file.read_text(encoding="utf-8"))
-    return found
+    content: Template = json.loads(file.read_text(encoding="utf-8"))
+    return content
 
 
 def flow_run() -> FlowRun:
@@ -56,8 +56,8 @@ async def job(name: str, **values: Any) -> dict[str, Any]:
 
 
 def container(manifest: dict[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = manifest["spec"]["template"]["spec"]["containers"][0]
-    return found
+    first: dict[str, Any] = manifest["spec"]["template"]["spec"]["containers"][0]
+    return first
 
 
 def env_of(manifest: dict[str, Any]) -> dict[str, Any]:
@@ -66,19 +66,19 @@ def env_of(manifest: dict[str, Any]) -> dict[str, Any]:
 
 def test_the_files_are_what_the_module_makes(repo_root: Path) -> None:
     folder = repo_root / "deployments" / "work_pools"
-    found = {file.name: file.read_text(encoding="utf-8") for file in folder.glob("*.json")}
+    files = {file.name: file.read_text(encoding="utf-8") for file in folder.glob("*.json")}
 
-    assert found == {name: work_pools.text(made) for name, made in work_pools.templates().items()}, (
+    assert files == {name: work_pools.text(made) for name, made in work_pools.templates().items()}, (
         "deployments/work_pools is stale; write it by python -m tools.work_pools"
     )
-    assert set(found) == {f"{name}.json" for name in ALL}
+    assert set(files) == {f"{name}.json" for name in ALL}
 
 
 @pytest.mark.parametrize("name", ALL)
 def test_every_placeholder_has_a_variable_and_every_variable_a_place(name: str) -> None:
-    found = template(name)
-    used = set(PLACEHOLDER.findall(json.dumps(found["job_configuration"])))
-    variables = found["variables"]["properties"]
+    content = template(name)
+    used = set(PLACEHOLDER.findall(json.dumps(content["job_configuration"])))
+    variables = content["variables"]["properties"]
 
     # The worker merges `env` into what the template sets.
     assert used | {"env"} == set(variables)
@@ -161,8 +161,8 @@ async def test_a_job_without_gpus_is_bound_to_no_gpu_node(name: str) -> None:
 @pytest.mark.parametrize("name", KUBERNETES)
 async def test_models_lie_in_a_cache_that_later_pods_find(name: str, values: Any, source: Any) -> None:
     manifest = await job(name, store="s3://bucket/evals", **values)
-    (volume,) = [one for one in manifest["spec"]["template"]["spec"]["volumes"] if one["name"] == "models"]
-    (mount,) = [one for one in container(manifest)["volumeMounts"] if one["name"] == "models"]
+    (volume,) = [entry for entry in manifest["spec"]["template"]["spec"]["volumes"] if entry["name"] == "models"]
+    (mount,) = [entry for entry in container(manifest)["volumeMounts"] if entry["name"] == "models"]
 
     assert volume.items() >= source.items()
     assert env_of(manifest)["HF_HOME"].startswith(f"{mount['mountPath']}/")

@@ -50,17 +50,19 @@ def test_a_started_server_has_every_suite_and_deploying_again_changes_nothing(
 ) -> None:
     store = ("--store", str(prefect.folder / ".gage"))
     again = _deploy(tmp_path, prefect, *store)["deployments"]
-    deployments = [one.name for one in all_deployments(())]
-    assert [one["name"].partition("/")[2] for one in again if one["pool"] != AUTOMATION] == deployments
-    assert [one["name"] for one in again if one["pool"] == AUTOMATION] == [
+    deployments = [deployment.name for deployment in all_deployments(())]
+    assert [
+        deployment["name"].partition("/")[2] for deployment in again if deployment["pool"] != AUTOMATION
+    ] == deployments
+    assert [deployment["name"] for deployment in again if deployment["pool"] == AUTOMATION] == [
         "gage-eval: lost runs",
         "gage-eval: runs of lost nights",
         "gage-eval: resume crashed runs",
     ]
-    assert {one["change"] for one in again} == {"unchanged"}
+    assert {deployment["change"] for deployment in again} == {"unchanged"}
 
     planned = _deploy(tmp_path, prefect, "--store", "s3://other/store", "--dry-run")["deployments"]
-    assert {one["change"] for one in planned if one["name"].startswith("suite/")} == {"updated"}
+    assert {deployment["change"] for deployment in planned if deployment["name"].startswith("suite/")} == {"updated"}
     assert _deploy(tmp_path, prefect, *store)["deployments"] == again, "a dry run changes nothing"
 
     file = ("--prefect-file", str(repo_root / "deployments" / "prefect.yaml"), "--name", "cache-gc")
@@ -96,8 +98,8 @@ def test_gc_frees_the_files_of_a_nightly_deployment_that_was_deleted(prefect: Pr
 
     def deleted(**changed: str) -> tuple[list[str], bool]:
         done = gage(tmp_path, "cache", "gc", "--json", "--store", str(store), env=prefect.env | changed)
-        found = json.loads(done.stdout)
-        return found["deleted_deployments"], found["unknown"] is None
+        removed = json.loads(done.stdout)
+        return removed["deleted_deployments"], removed["unknown"] is None
 
     assert deleted() == ([], True)
     prefect.api("DELETE", f"/deployments/{prefect.deployment('nightly/every-night')['id']}")
@@ -144,9 +146,9 @@ def test_the_page_of_a_run_from_the_form_tells_its_story(
 
     moved: set[float] = set()
     while (run := prefect.flow_run(flow_run_id))["state"]["name"] not in ("Completed", "Failed"):
-        shown = [one for one in prefect.artifacts(flow_run_id) if one["type"] == "progress"]
-        moved |= {one["data"] for one in shown}
-        assert all(" of 160" in one["description"] for one in shown)
+        shown = [artifact for artifact in prefect.artifacts(flow_run_id) if artifact["type"] == "progress"]
+        moved |= {artifact["data"] for artifact in shown}
+        assert all(" of 160" in artifact["description"] for artifact in shown)
         time.sleep(0.5)
 
     assert run["name"] == "from-form"
@@ -154,7 +156,7 @@ def test_the_page_of_a_run_from_the_form_tells_its_story(
     assert run["state"]["message"].endswith(" · 160 samples")
     assert set(run["tags"]) == {"gage-eval", "mock", "sums"}
     assert len(moved) > 2, "the progress moved while infer ran"
-    artifacts = {one["key"]: one["data"] for one in prefect.artifacts(flow_run_id)}
+    artifacts = {artifact["key"]: artifact["data"] for artifact in prefect.artifacts(flow_run_id)}
     assert artifacts.keys() == {"sums-infer", "sums-scores", "sums-viewer", "sums-report"}
     assert artifacts["sums-infer"] == 100
     (score,) = json.loads(artifacts["sums-scores"])
@@ -165,9 +167,9 @@ def test_the_page_of_a_run_from_the_form_tells_its_story(
     assert "`gage view from-form --store " in report
     page = artifacts["sums-viewer"].partition("](")[2].rstrip(")")
     assert f"[Samples and answers]({page}), or " in report
-    with pytest.raises(HTTPError) as asked:
+    with pytest.raises(HTTPError) as refused:
         build_opener(ProxyHandler({})).open(page)
-    assert (asked.value.code, 'name="token"' in asked.value.read().decode()) == (401, True)
+    assert (refused.value.code, 'name="token"' in refused.value.read().decode()) == (401, True)
     # Prefect sends log lines together, now and then, also after the flow run has ended.
     infer = "sums infer: 160 rows · "
     wait_for(lambda: any(line.startswith(infer) for line in prefect.log(flow_run_id)), "the log has arrived")
@@ -193,9 +195,9 @@ def test_cancel_in_the_ui_ends_a_run_of_the_worker(prefect: Prefect, tmp_path: P
     wait_for(lambda: prefect.states(flow_run_id)["infer sums"] == cancelled, "the stage is cancelled")
     record = tmp_path / ".gage" / "runs" / "cancelled-in-worker" / "run.json"
     wait_for(lambda: json.loads(record.read_text())["status"] == "interrupted", "the record says so")
-    asked = endpoint.stats()["requests"]
+    requests = endpoint.stats()["requests"]
     time.sleep(1.0)
-    assert endpoint.stats()["requests"] == asked, "nothing is asked any more"
+    assert endpoint.stats()["requests"] == requests, "nothing is asked any more"
 
 
 SUSPEND = """

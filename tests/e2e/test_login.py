@@ -87,8 +87,8 @@ def test_a_form_runs_no_code_but_that_of_the_folders_configs_and_keeps_no_key(pr
     literal = "hunter2hunter2"
     where = {"storage": {"store": str(prefect.folder / ".gage")}}
     refused = [
-        prefect.submit("evaluate/evaluate", {"config": str(prefect.folder), **given, **where})
-        for given in (
+        prefect.submit("evaluate/evaluate", {"config": str(prefect.folder), **parameters, **where})
+        for parameters in (
             {"text": attack},
             {"text": text.format(named="", metric="exact_match") + f"metadata: {{name: x, api_key: {literal}}}\n"},
         )

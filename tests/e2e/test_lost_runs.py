@@ -89,7 +89,7 @@ def test_deploying_changes_the_time_of_an_automation_and_leaves_it_switched_off(
     assert prefect.script(SWITCH, "off") == [True, LOST_AFTER_S]
     deploy = ("deploy", "--json", "--store", str(prefect.folder / ".gage"))
     done = json.loads(gage(tmp_path, *deploy, "--lost-after", "90", env=prefect.env).stdout)["deployments"]
-    updated = {one["name"] for one in done if one["change"] == "updated"}
+    updated = {deployment["name"] for deployment in done if deployment["change"] == "updated"}
     assert updated == {"gage-eval: lost runs", "gage-eval: runs of lost nights"}
     assert prefect.script(SWITCH) == [False, 90]
     gage(tmp_path, *deploy, env=prefect.env)

@@ -63,14 +63,14 @@ def write_nights(folder: Path, name: str, **more: Any) -> None:
     for model in MODELS:
         answer(folder, model, 320)
         models.append({"name": model, "options": {"overrides": [f"backends.model.config.path={model}.jsonl"]}})
-    asked = {
+    nightly = {
         "name": name,
         "schedule": {"cron": "* * * * *", "timezone": "Europe/Berlin"},
         "rows": [{"config": "mine.yaml"}],
         "models": models,
         **more,
     }
-    (folder / "nightly.yaml").write_text(yaml.safe_dump(asked))
+    (folder / "nightly.yaml").write_text(yaml.safe_dump(nightly))
 
 
 def set_baselines(cluster: Cluster, folder: Path, name: str) -> None:
@@ -94,29 +94,29 @@ def deploy(cluster: Cluster, tmp_path: Path) -> Iterator[Callable[[str], None]]:
 
     yield deploy
     for name in dict.fromkeys(deployed):
-        found = cluster.deployment(f"nightly/{name}")
-        cluster.api("DELETE", f"/deployments/{found['id']}")
+        there = cluster.deployment(f"nightly/{name}")
+        cluster.api("DELETE", f"/deployments/{there['id']}")
 
 
 def pause(cluster: Cluster, deployment: str) -> None:
     """Start no further nights by the schedule."""
-    found = cluster.deployment(deployment)
-    cluster.api("POST", f"/deployments/{found['id']}/pause_deployment")
+    stored = cluster.deployment(deployment)
+    cluster.api("POST", f"/deployments/{stored['id']}/pause_deployment")
 
 
 def newest(cluster: Cluster, deployment: str, **where: Any) -> list[dict[str, Any]]:
     """Flow runs of a deployment that have ended, the newest first."""
-    found = cluster.deployment(deployment)
-    asked = {"deployment_id": {"any_": [found["id"]]}, "state": {"type": {"any_": ["COMPLETED", "FAILED"]}}, **where}
+    stored = cluster.deployment(deployment)
+    query = {"deployment_id": {"any_": [stored["id"]]}, "state": {"type": {"any_": ["COMPLETED", "FAILED"]}}, **where}
     runs: list[dict[str, Any]] = cluster.api(
-        "POST", "/flow_runs/filter", {"flow_runs": asked, "sort": "START_TIME_DESC"}
+        "POST", "/flow_runs/filter", {"flow_runs": query, "sort": "START_TIME_DESC"}
     )
     return runs
 
 
 def artifact(cluster: Cluster, key: str) -> str:
-    found = cluster.api("POST", "/artifacts/latest/filter", {"artifacts": {"key": {"any_": [key]}}})
-    return str(found[0]["data"])
+    artifacts = cluster.api("POST", "/artifacts/latest/filter", {"artifacts": {"key": {"any_": [key]}}})
+    return str(artifacts[0]["data"])
 
 
 def test_a_planted_regression_is_gated_told_and_looked_into(
@@ -161,8 +161,8 @@ def test_a_planted_regression_is_gated_told_and_looked_into(
     assert received[0]["tasks"][0]["verdict"] == "regressed"
     emitted = {"filter": {"event": {"prefix": ["gage.regression"]}}}
     # The server stores events later than it acts on them.
-    found = wait_for(lambda: cluster.api("POST", "/events/filter", emitted)["events"], "the event is stored")
-    assert [one["event"] for one in found] == ["gage.regression.detected"]
+    events = wait_for(lambda: cluster.api("POST", "/events/filter", emitted)["events"], "the event is stored")
+    assert [event["event"] for event in events] == ["gage.regression.detected"]
 
     triaged = wait_for(lambda: newest(cluster, "triage/triage"), "the triage ends")
     assert triaged[0]["state_type"] == "COMPLETED", triaged[0]["state"]["message"]

@@ -70,8 +70,8 @@ def completed(cluster: Cluster, run_id: str) -> dict[str, Any]:
 
 
 def record_of(cluster: Cluster, name: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((cluster.store / "runs" / name / "run.json").read_text())
-    return found
+    record: dict[str, Any] = json.loads((cluster.store / "runs" / name / "run.json").read_text())
+    return record
 
 
 def test_the_deployments_are_the_suites_and_the_named_others(cluster: Cluster) -> None:
@@ -79,16 +79,16 @@ def test_the_deployments_are_the_suites_and_the_named_others(cluster: Cluster) -
     there = cluster.api("POST", "/deployments/filter", {"limit": 200})
     wanted_ones = all_deployments(["h100"])
 
-    assert {one["name"] for one in there if "suite" in one["tags"]} == suites
-    assert {one["name"] for one in there} == {deployment.name for deployment in wanted_ones}
-    for one in there:
-        wanted = next(deployment for deployment in wanted_ones if deployment.name == one["name"])
-        assert one["work_pool_name"] == (wanted.pool or "local")
+    assert {deployment["name"] for deployment in there if "suite" in deployment["tags"]} == suites
+    assert {deployment["name"] for deployment in there} == {deployment.name for deployment in wanted_ones}
+    for deployment in there:
+        wanted = next(wanted for wanted in wanted_ones if wanted.name == deployment["name"])
+        assert deployment["work_pool_name"] == (wanted.pool or "local")
 
     again = json.loads(
         cluster.gage("deploy", "--json", "--pool", "local", "--gpu-pool", "h100", "--store", str(cluster.store)).stdout
     )
-    assert {one["change"] for one in again["deployments"]} == {"unchanged"}
+    assert {deployment["change"] for deployment in again["deployments"]} == {"unchanged"}
 
 
 def test_a_suite_from_its_form_is_computed_once_and_then_cached(
@@ -142,8 +142,8 @@ def test_a_newcomer_runs_a_suite_with_the_browser(cluster: Cluster, gsm8k: Path,
 def newest_of(cluster: Cluster, deployment: str, name: str) -> dict[str, Any] | None:
     """The newest run of that name of a deployment."""
     query = {"deployments": {"name": {"any_": [deployment]}}, "flow_runs": {"name": {"any_": [name]}}, "limit": 1}
-    found: list[dict[str, Any]] = cluster.api("POST", "/flow_runs/filter", query)
-    return next(iter(found), None)
+    runs: list[dict[str, Any]] = cluster.api("POST", "/flow_runs/filter", query)
+    return next(iter(runs), None)
 
 
 def test_a_cancelled_run_ends_soon_and_a_retry_asks_only_for_the_rest(
@@ -158,8 +158,8 @@ def test_a_cancelled_run_ends_soon_and_a_retry_asks_only_for_the_rest(
         run = cluster.finished(run_id)
     assert run["state_type"] == "CANCELLED"
     assert watch.seconds < ENDS_WITHIN_S
-    asked = slow_endpoint.stats()["requests"]
-    assert asked < 300
+    requests = slow_endpoint.stats()["requests"]
+    assert requests < 300
 
     again = cluster.retry(run_id)
     assert again["state_type"] == "COMPLETED", again["state"]["message"]
@@ -199,12 +199,12 @@ def test_a_run_of_a_lost_node_is_resumed_by_the_worker_of_another_pool(
     wait_for(lambda: slow_endpoint.stats()["requests"] > 60, "some rows are asked")
     cluster.workers["h100"].kill_all()
     cluster.workers["h100"].start()
-    asked = slow_endpoint.stats()["requests"]
+    requests = slow_endpoint.stats()["requests"]
 
     # Otherwise it would be resumed by itself later (`test_recovery`).
     cluster.cancel(lost)
     again = {"config": str(config), "run": {"resume": "lost"}}
-    assert slow_endpoint.stats()["requests"] == asked, "nothing of the node is left that asks"
+    assert slow_endpoint.stats()["requests"] == requests, "nothing of the node is left that asks"
     done = completed(cluster, cluster.submit("evaluate/evaluate", again))
     assert done["work_pool_name"] == "local"
     assert slow_endpoint.stats()["distinct_answered"] == 300

@@ -48,8 +48,8 @@ class Victim:
 
     def states(self) -> list[tuple[str, str]]:
         """(type, name) of all its states."""
-        found = self.cluster.api("GET", f"/flow_run_states/?flow_run_id={self.id}")
-        return [(state["type"], state["name"]) for state in sorted(found, key=lambda one: one["timestamp"])]
+        states = self.cluster.api("GET", f"/flow_run_states/?flow_run_id={self.id}")
+        return [(state["type"], state["name"]) for state in sorted(states, key=lambda state: state["timestamp"])]
 
     def is_resumed(self) -> dict[str, Any]:
         """The flow run after it has been resumed and is complete; nothing was asked twice."""
@@ -64,8 +64,8 @@ class Victim:
 def ends_of_cells(cluster: Cluster) -> list[str]:
     """Final states of the flow runs of the night's one run, the oldest first; empty while one has not ended."""
     where = {"flow_runs": {"name": {"like_": "lost-night-"}}, "sort": "START_TIME_ASC"}
-    found = [(run["state_type"], run["state_name"]) for run in cluster.api("POST", "/flow_runs/filter", where)]
-    return [] if ("RUNNING", "Running") in found else [name for _, name in found]
+    ends = [(run["state_type"], run["state_name"]) for run in cluster.api("POST", "/flow_runs/filter", where)]
+    return [] if ("RUNNING", "Running") in ends else [name for _, name in ends]
 
 
 def start_night(cluster: Cluster, folder: Path, endpoint: MockEndpoint) -> str:

@@ -58,8 +58,8 @@ def config(tmp_path: Path) -> Config:
 def servers(cluster: Cluster) -> list[dict[str, Any]]:
     """The flow runs of servers, newest first."""
     body = {"flows": {"name": {"any_": ["serve"]}}, "sort": "EXPECTED_START_TIME_DESC"}
-    found: list[dict[str, Any]] = cluster.api("POST", "/flow_runs/filter", body)
-    return found
+    runs: list[dict[str, Any]] = cluster.api("POST", "/flow_runs/filter", body)
+    return runs
 
 
 def test_a_flow_run_serves_all_tasks_and_ends_with_its_last_run(
@@ -132,7 +132,7 @@ def test_a_pool_without_a_worker_gets_a_sentence_within_30_s(cluster: Cluster, d
     deploy(cluster, "h100", "empty")
     try:
         run_id = cluster.submit(deployed, asked_for)
-        wait_for(lambda: [one["work_pool_name"] for one in servers(cluster)[:1]] == ["empty"], "the server waits")
+        wait_for(lambda: [run["work_pool_name"] for run in servers(cluster)[:1]] == ["empty"], "the server waits")
         with Stopwatch() as watch:
             wait_for(
                 lambda: [line for line in cluster.log(run_id) if "work pool 'empty' has no worker online" in line],

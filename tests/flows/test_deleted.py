@@ -37,23 +37,25 @@ class Server:
             raise ObjectNotFound(Exception(deployment_id))
 
     def read_deployments(self, *, limit: int, offset: int, **_: Any) -> list[Any]:
-        return [SimpleNamespace(parameters=one) for one in self.deployments.values()][offset : offset + limit]
+        return [SimpleNamespace(parameters=parameters) for parameters in self.deployments.values()][
+            offset : offset + limit
+        ]
 
     def read_flow_runs(self, *, flow_run_filter: Any, limit: int, offset: int, **_: Any) -> list[Any]:
         # The same runs answer both questions: which have not ended, and which have just ended.
-        return [SimpleNamespace(parameters=one) for one in self.runs][offset : offset + limit]
+        return [SimpleNamespace(parameters=parameters) for parameters in self.runs][offset : offset + limit]
 
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Server:
-    found = Server()
+    fake = Server()
 
     @contextmanager
     def client(*_: object, **__: object) -> Iterator[Server]:
-        yield found
+        yield fake
 
     monkeypatch.setattr(deleted, "api_client", client)
-    return found
+    return fake
 
 
 def record(flow_id: UUID = FLOW) -> DeploymentRecord:

@@ -43,7 +43,7 @@ def test_the_schema_of_the_form_takes_the_name_of_a_variable(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "kept"),
+    ("parameters", "kept"),
     [
         ({"model": {"key_variable": "abc123def456abc1"}}, {"model": {"key_variable": MASK}}),
         ({"model": {"key_block": SHAPED, "name": "m"}}, {"model": {"key_block": MASK, "name": "m"}}),
@@ -55,6 +55,6 @@ def test_the_schema_of_the_form_takes_the_name_of_a_variable(name: str) -> None:
     ],
 )
 def test_a_literal_that_a_run_refuses_is_masked_and_nothing_else_is(
-    given: dict[str, Any], kept: dict[str, Any] | None
+    parameters: dict[str, Any], kept: dict[str, Any] | None
 ) -> None:
-    assert without_secrets(given) == (given if kept is None else kept)
+    assert without_secrets(parameters) == (parameters if kept is None else kept)

@@ -113,9 +113,9 @@ def test_the_text_of_a_form_allows_nothing(folder: Path, monkeypatch: pytest.Mon
     loaded: list[RunOptions] = []
     monkeypatch.setattr("flows.evaluate.evaluated", loaded.append)
     text = (folder / "own.yaml").read_text()
-    for given, refused in ((text, True), ("", False)):
+    for form_text, refused in ((text, True), ("", False)):
         evaluate.fn.__wrapped__(  # type: ignore[attr-defined]  # without what a worker does around it
-            "." if given else "own.yaml", given, run=RunForm(), storage=StorageForm()
+            "." if form_text else "own.yaml", form_text, run=RunForm(), storage=StorageForm()
         )
         assert is_refused(loaded.pop()) is refused
 
@@ -160,7 +160,7 @@ def run_record(flow_run_id: str, bundle: str) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("named", "given", "refused"),
+    ("named", "engine", "refused"),
     [
         ({"python": "/opt/python"}, {"python": "/opt/python"}, False),
         ({"python": "/opt/python"}, {"python": "/tmp/python"}, True),
@@ -171,12 +171,12 @@ def run_record(flow_run_id: str, bundle: str) -> bytes:
     ],
 )
 def test_an_engine_loads_the_code_that_a_config_of_the_folder_names(
-    folder: Path, named: dict[str, object], given: dict[str, object], refused: bool
+    folder: Path, named: dict[str, object], engine: dict[str, object], refused: bool
 ) -> None:
     backend = canonical_json({"type": "vllm", "config": {"model_path": "m", **named}}).decode()
     write(folder / "engine.yaml", "exact_match", backend)
     allow_own_code(["engine.yaml"], None)
-    config = {"model_path": "m", **given}
+    config = {"model_path": "m", **engine}
     if refused:
         with pytest.raises(Exception, match="is not allowed on this server"):
             build_backend("vllm", config, BackendContext())

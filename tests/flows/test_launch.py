@@ -21,7 +21,7 @@ def submitted(options: RunOptions, api_url: str) -> None:
 
 @pytest.mark.parametrize("start", [launch, submitted])
 @pytest.mark.parametrize(
-    ("given", "named"),
+    ("more", "named"),
     [
         ({"overrides": (f"backends.mock.config.api_key={SECRET}",)}, "--set backends.mock.config.api_key: "),
         ({"overrides": (f"backends[0].config.headers.x={SECRET}",)}, r"--set backends\[0\].config.headers.x: "),
@@ -30,9 +30,9 @@ def submitted(options: RunOptions, api_url: str) -> None:
     ],
 )
 def test_options_with_a_secret_are_refused(
-    start: Callable[..., object], given: dict[str, object], named: str, tmp_path: Path
+    start: Callable[..., object], more: dict[str, object], named: str, tmp_path: Path
 ) -> None:
-    options = RunOptions.of({"config": "suite:demo", "store": str(tmp_path / "store"), **given})
+    options = RunOptions.of({"config": "suite:demo", "store": str(tmp_path / "store"), **more})
     with pytest.raises(InputError, match=named) as refused:
         start(options, NO_API)
     assert SECRET not in str(refused.value)

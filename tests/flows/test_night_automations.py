@@ -53,17 +53,17 @@ class Server:
 
 
 @pytest.fixture
-def asked(tmp_path: Path) -> Nightly:
+def nightly(tmp_path: Path) -> Nightly:
     return two_models(tmp_path).model_copy(update={"webhook": "block:hook", "notify": "slack-webhook/team"})
 
 
-def automations_of(asked: Nightly) -> dict[str, AutomationCore]:
-    made = night_automations(Server(), asked, dry_run=False)  # type: ignore[arg-type]
+def automations_of(nightly: Nightly) -> dict[str, AutomationCore]:
+    made = night_automations(Server(), nightly, dry_run=False)  # type: ignore[arg-type]
     return {name.partition(": ")[2]: automation for name, automation in made.items() if automation is not None}
 
 
-def test_people_are_told_of_regressions_triages_and_nights_that_failed_or_did_not_come(asked: Nightly) -> None:
-    made = automations_of(asked)
+def test_people_are_told_of_regressions_triages_and_nights_that_failed_or_did_not_come(nightly: Nightly) -> None:
+    made = automations_of(nightly)
     told = {name: automation for name, automation in made.items() if name.startswith("tell of ")}
     assert list(told) == [f"tell of {name}" for name in ("regressions", "triages", "failed nights", "missing nights")]
     flow_run = SimpleNamespace(name="every-night-2026-03-01", state=SimpleNamespace(name="Crashed", message="gone"))
@@ -87,8 +87,8 @@ def test_people_are_told_of_regressions_triages_and_nights_that_failed_or_did_no
     assert "no night has ended for 26 hours" in texts[3]
 
 
-def test_a_night_that_does_not_come_is_a_proactive_trigger(asked: Nightly) -> None:
-    trigger = automations_of(asked)["tell of missing nights"].trigger
+def test_a_night_that_does_not_come_is_a_proactive_trigger(nightly: Nightly) -> None:
+    trigger = automations_of(nightly)["tell of missing nights"].trigger
     assert isinstance(trigger, EventTrigger)
     assert (trigger.posture, trigger.within) == (Posture.Proactive, timedelta(hours=26))
     assert not trigger.after, "also where no night has begun"
@@ -103,10 +103,10 @@ def test_a_file_without_addresses_has_the_triage_only(tmp_path: Path) -> None:
     assert list(automations_of(two_models(tmp_path))) == ["triage of regressions"]
 
 
-def test_a_block_that_is_not_there_is_refused(asked: Nightly) -> None:
+def test_a_block_that_is_not_there_is_refused(nightly: Nightly) -> None:
     for changed in ({"webhook": "block:other"}, {"notify": "slack-webhook/other"}):
         with pytest.raises(InputError, match="other"):
-            check_addresses(Server(), asked.model_copy(update=changed))  # type: ignore[arg-type]
+            check_addresses(Server(), nightly.model_copy(update=changed))  # type: ignore[arg-type]
 
 
 def test_no_run_is_marked_as_lost_after_its_end() -> None:

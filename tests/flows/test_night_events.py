@@ -21,7 +21,7 @@ def emitted(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, dict[str, Any]]]
 
 def tell(night: Night, folder: Path) -> None:
     for cell in night.cells:
-        nightly._tell(night.asked, cell, Locations.at(str(folder / "store")))
+        nightly._tell(night.nightly, cell, Locations.at(str(folder / "store")))
 
 
 @pytest.mark.parametrize(
@@ -31,8 +31,8 @@ def tell(night: Night, folder: Path) -> None:
 def test_a_verdict_that_asks_for_action_is_an_event(
     emitted: list[tuple[str, dict[str, Any]]], tmp_path: Path, right: int, event: str
 ) -> None:
-    asked = two_models(tmp_path)
-    unmeasured = night_of(asked, tmp_path, FIRST)
+    nightly_runs = two_models(tmp_path)
+    unmeasured = night_of(nightly_runs, tmp_path, FIRST)
     tell(unmeasured, tmp_path)
     assert [(name, payload["model"], payload["tasks"]) for name, payload in emitted] == [
         ("gage.regression.unmeasured", "steady", []),
@@ -42,7 +42,7 @@ def test_a_verdict_that_asks_for_action_is_an_event(
     emitted.clear()
     set_baselines(unmeasured, tmp_path)
     answer(tmp_path, "shaky", right)
-    tell(night_of(asked, tmp_path, SECOND), tmp_path)
+    tell(night_of(nightly_runs, tmp_path, SECOND), tmp_path)
     # The other model has passed.
     ((name, payload),) = emitted
     assert name == event

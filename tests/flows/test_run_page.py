@@ -46,10 +46,10 @@ def test_messages_have_no_character_that_a_database_refuses() -> None:
 
 
 def test_several_tasks_are_named_and_the_rest_is_counted() -> None:
-    one = summary([metric_row(), metric_row(metric_id="other")])
-    (task,) = one.tasks
+    whole = summary([metric_row(), metric_row(metric_id="other")])
+    (task,) = whole.tasks
     several = [task.model_copy(update={"task_id": f"t{number}"}) for number in range(5)]
-    line = score_line(one.model_copy(update={"tasks": several}))
+    line = score_line(whole.model_copy(update={"tasks": several}))
     assert line.count("exact_match,strict-match 0.842 ± 0.020") == 3
     assert line.startswith("t0 exact_match,strict-match")
     assert "; 2 more · " in line

@@ -15,7 +15,7 @@ class Server:
     """The part of the API that is asked. It gives at most as many task runs as Prefect does."""
 
     def __init__(self, task_runs: list[Any]) -> None:
-        self.task_runs = {one.id: one for one in task_runs}
+        self.task_runs = {run.id: run for run in task_runs}
 
     def read_task_runs(self, *, offset: int = 0, **_: object) -> list[Any]:
         return list(self.task_runs.values())[offset : offset + PAGE]
@@ -31,5 +31,5 @@ def test_all_task_runs_of_a_large_run_end() -> None:
     left = open_task_runs(server, uuid4())  # type: ignore[arg-type]
     end_task_runs(server, left, Failed())  # type: ignore[arg-type]
 
-    states = [one.state for one in server.task_runs.values()]
+    states = [run.state for run in server.task_runs.values()]
     assert [state.is_failed() for state in states] == [True] * (2 * PAGE + 10) + [False]

@@ -90,9 +90,13 @@ def test_samples_are_events_by_the_rate_and_errors_always(here: Path) -> None:
         "completion_tokens": answered[0]["payload"]["completion_tokens"], "finish_reason": "stop", "error_kind": None,
         "error": None,
     }  # fmt: skip
-    one = told["none"][0]
-    assert (one["task_id"], one["stage"], one["payload"]["error_kind"]) == ("sums", "infer", "context_too_long")
-    assert "context" in one["payload"]["error"]
+    failure = told["none"][0]
+    assert (failure["task_id"], failure["stage"], failure["payload"]["error_kind"]) == (
+        "sums",
+        "infer",
+        "context_too_long",
+    )
+    assert "context" in failure["payload"]["error"]
     # Rows without an answer are unscored, which is an error too, although auto_eval samples nothing.
     scored = of_type(events_of("all"), "sample_scored")
     assert {event["sample_id"] for event in scored} == failed["all"]
@@ -178,9 +182,11 @@ def test_log_messages_are_events_from_the_level_on(
 
     def logged(run_id: str) -> list[tuple[str, str]]:
         gage_eval.run("mine.yaml", store=f"store-{run_id}", output_dir="store/runs", run_id=run_id)
-        found = of_type(events_of(run_id), "log")
+        lines = of_type(events_of(run_id), "log")
         return [
-            (one["payload"]["level"], one["payload"]["message"]) for one in found if "mine" in one["payload"]["logger"]
+            (line["payload"]["level"], line["payload"]["message"])
+            for line in lines
+            if "mine" in line["payload"]["logger"]
         ]
 
     before = logging.getLogger("gage_eval").level, logging.getLogger("gage_eval").propagate
@@ -290,7 +296,7 @@ def test_events_reach_s3_while_the_run_is_under_way(here: Path, s3_url: str, mon
 # The writer
 
 
-class Kept:
+class MemorySink:
     def __init__(self, act: Callable[[], None] = lambda: None) -> None:
         self.events: list[RecordedEvent] = []
         self._act = act
@@ -311,7 +317,7 @@ def test_a_slow_sink_never_holds_up_who_tells_and_what_was_dropped_is_counted(mo
     monkeypatch.setattr(writer, "MOST_WAITING", 100)
     monkeypatch.setattr(writer, "MOST_ERRORS_WAITING", 200)
     go = threading.Event()
-    sink = Kept(lambda: go.wait(PATIENCE_S) and None)
+    sink = MemorySink(lambda: go.wait(PATIENCE_S) and None)
     log = EventWriter("r", [sink])
     log.tell(RunWarning("first"))
     while log._waiting:
@@ -324,9 +330,9 @@ def test_a_slow_sink_never_holds_up_who_tells_and_what_was_dropped_is_counted(mo
     assert sink.events == [], "the sink is still at its first event"
     go.set()
     log.close()
-    kinds = Counter(one.event.name for one in sink.events)
+    kinds = Counter(row.event.name for row in sink.events)
     assert kinds == {"warning": 2, "part_written": 100, "events_dropped": 1}
-    dropped = [one.event.payload()["count"] for one in sink.events if one.event.name == "events_dropped"]
+    dropped = [row.event.payload()["count"] for row in sink.events if row.event.name == "events_dropped"]
     assert dropped == [1_900]
 
 
@@ -334,23 +340,23 @@ def test_a_sink_that_fails_gets_nothing_more_and_the_others_everything(caplog: p
     def fail() -> None:
         raise OSError("gone")
 
-    bad, good = Kept(fail), Kept()
+    bad, good = MemorySink(fail), MemorySink()
     log = EventWriter("r", [bad, good])
     for number in range(5):
         log.tell(part(number))
     log.close()
-    assert [one.event for one in good.events] == [part(number) for number in range(5)]
+    assert [row.event for row in good.events] == [part(number) for number in range(5)]
     assert bad.events == []
-    assert "events no longer go to Kept: gone" in caplog.text
+    assert "events no longer go to MemorySink: gone" in caplog.text
 
 
 def test_text_that_json_cannot_hold_and_numbers_beyond_64_bits_are_written() -> None:
-    sink = Kept()
+    sink = MemorySink()
     log = EventWriter("r", [sink])
     log.tell(RunWarning("\ud800"))
     log.tell(part(2**80))
     log.close()
-    assert [json.loads(one.line)["payload"] for one in sink.events] == [
+    assert [json.loads(row.line)["payload"] for row in sink.events] == [
         {"message": "\ud800"},
         {"output": "raw", "part": 2**80, "rows": 1},
     ]

@@ -29,22 +29,22 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def spans(server: Recorder) -> list[Any]:
-    found = []
+    collected = []
     for path, _, body in server.bodies:
         if path == "/v1/traces":
             for group in traces.ExportTraceServiceRequest.FromString(body).resource_spans:
-                found += [span for scope in group.scope_spans for span in scope.spans]
-    return found
+                collected += [span for scope in group.scope_spans for span in scope.spans]
+    return collected
 
 
 def numbers(server: Recorder) -> dict[str, Any]:
     """The last numbers of each metric."""
-    found = {}
+    last = {}
     for path, _, body in server.bodies:
         if path == "/v1/metrics":
             for group in metrics.ExportMetricsServiceRequest.FromString(body).resource_metrics:
-                found |= {metric.name: metric for scope in group.scope_metrics for metric in scope.metrics}
-    return found
+                last |= {metric.name: metric for scope in group.scope_metrics for metric in scope.metrics}
+    return last
 
 
 def values(attributes: Any) -> dict[str, Any]:
@@ -52,7 +52,7 @@ def values(attributes: Any) -> dict[str, Any]:
         kind = value.WhichOneof("value")
         return [plain(item) for item in value.array_value.values] if kind == "array_value" else getattr(value, kind)
 
-    return {one.key: plain(one.value) for one in attributes}
+    return {attribute.key: plain(attribute.value) for attribute in attributes}
 
 
 @pytest.fixture
@@ -68,12 +68,12 @@ def test_a_run_is_a_trace_of_tasks_stages_and_calls_with_the_conventions_of_gene
     with mock_endpoint(fault={"500": 0.05}) as endpoint:
         write_config(here, endpoint.url, rows=60, observability={"sample_rate": 0.2, "sinks": [sink]})
         run = gage_eval.run("sums.yaml", store="store", run_id="first")
-    found = spans(server)
-    by_id = {span.span_id: span for span in found}
-    (whole,) = [span for span in found if span.name == "run sums"]
-    (task,) = [span for span in found if span.name == "task sums"]
-    stages = {span.name: span for span in found if span.parent_span_id == task.span_id}
-    calls = [span for span in found if span.name == "chat mock"]
+    sent = spans(server)
+    by_id = {span.span_id: span for span in sent}
+    (whole,) = [span for span in sent if span.name == "run sums"]
+    (task,) = [span for span in sent if span.name == "task sums"]
+    stages = {span.name: span for span in sent if span.parent_span_id == task.span_id}
+    calls = [span for span in sent if span.name == "chat mock"]
     assert task.parent_span_id == whole.span_id
     assert set(stages) == {"load", "standardize", "preprocess", "infer", "judge", "auto_eval", "report"}
     assert len(by_id) == 2 + 7 + len(calls)
@@ -101,25 +101,25 @@ def test_metrics_count_every_answer_whatever_the_rate(here: Path, server: Record
         write_config(here, endpoint.url, rows=60, observability={"sample_rate": 0.0, "sinks": sinks})
         run = gage_eval.run("sums.yaml", store="store", run_id="first")
         attempts = endpoint.stats()["requests"]
-    found = numbers(server)
-    durations = found["gen_ai.client.operation.duration"].histogram.data_points
+    latest = numbers(server)
+    durations = latest["gen_ai.client.operation.duration"].histogram.data_points
     assert sum(point.count for point in durations) == 60
     tokens = {
         values(point.attributes)["gen_ai.token.type"]: point.sum
-        for point in found["gen_ai.client.token.usage"].histogram.data_points
+        for point in latest["gen_ai.client.token.usage"].histogram.data_points
     }
     summed = run.summary.tasks[0].tokens
     assert tokens == {"input": summed.prompt, "output": summed.completion}
-    assert sum(point.as_int for point in found["gage_eval.retries"].sum.data_points) == attempts - 60 > 0
+    assert sum(point.as_int for point in latest["gage_eval.retries"].sum.data_points) == attempts - 60 > 0
     assert [span for span in spans(server) if span.name.startswith("chat")] == []
     took = {
-        values(point.attributes)["gen_ai.token.type"]: point for point in found["gage_eval.run.tokens"].sum.data_points
+        values(point.attributes)["gen_ai.token.type"]: point for point in latest["gage_eval.run.tokens"].sum.data_points
     }
     assert {kind: point.as_int for kind, point in took.items()} == tokens
     assert values(took["input"].attributes).items() >= {"gage_eval.run_id": "first", "gage_eval.config": "sums"}.items()
-    (seconds,) = found["gage_eval.run.duration"].sum.data_points
+    (seconds,) = latest["gage_eval.run.duration"].sum.data_points
     assert seconds.as_double > 0
-    assert "gage_eval.run.cost" in found
+    assert "gage_eval.run.cost" in latest
 
 
 def test_a_failed_call_and_a_failed_run_are_spans_in_error(here: Path, server: Recorder) -> None:
@@ -127,10 +127,10 @@ def test_a_failed_call_and_a_failed_run_are_spans_in_error(here: Path, server: R
         write_config(here, endpoint.url, rows=3, observability={"sinks": [{"type": "otel", "url": server.url}]})
         with pytest.raises(gage_eval.base.errors.RunFailed):
             gage_eval.run("sums.yaml", store="store", run_id="first")
-    found = spans(server)
-    failed = {span.name for span in found if span.status.code == 2}
+    sent = spans(server)
+    failed = {span.name for span in sent if span.status.code == 2}
     assert failed == {"run sums", "task sums", "chat mock"}
-    errors = {values(span.attributes)["error.type"] for span in found if span.name == "chat mock"}
+    errors = {values(span.attributes)["error.type"] for span in sent if span.name == "chat mock"}
     assert errors == {"context_too_long"}
 
 

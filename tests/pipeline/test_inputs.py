@@ -46,9 +46,9 @@ LEVELS = Input("difficulty", "difficulty", DIFFICULTY, "infer", "sample", join=(
 
 @pytest.fixture(autouse=True)
 def declared(monkeypatch: pytest.MonkeyPatch) -> None:
-    for one in (SANDBOX, LEVELS):
-        monkeypatch.setitem(tables.ALL, one.name, one.table)
-        monkeypatch.setitem(INPUTS, one.name, one)
+    for declared_input in (SANDBOX, LEVELS):
+        monkeypatch.setitem(tables.ALL, declared_input.name, declared_input.table)
+        monkeypatch.setitem(INPUTS, declared_input.name, declared_input)
 
 
 def read_from(path: str, **options: Any) -> BoundMetric:
@@ -61,11 +61,11 @@ def answered(bench: Bench, records: list[dict[str, str]] = RECORDS) -> dict[str,
     return {"samples": samples, "responses": bench.infer(bench.preprocess(samples), bench.model(mode="echo"))}
 
 
-def written(bench: Bench, one: Input, rows: list[dict[str, Any]]) -> StageResult:
+def written(bench: Bench, own: Input, rows: list[dict[str, Any]]) -> StageResult:
     """The input's artifact, as if a stage had written it."""
-    writer = bench.store.writer(one.table)
-    writer.write(0, pa.Table.from_pylist(rows, schema=one.table.arrow))
-    return StageResult("infer", "t", "", {one.name: writer.commit().id}, cached=False)
+    writer = bench.store.writer(own.table)
+    writer.write(0, pa.Table.from_pylist(rows, schema=own.table.arrow))
+    return StageResult("infer", "t", "", {own.name: writer.commit().id}, cached=False)
 
 
 def results(bench: Bench, passed: float = 1.0) -> StageResult:
@@ -91,12 +91,12 @@ def test_a_table_of_its_own_is_joined_to_the_answers(bench: Bench) -> None:
         read_from("sandbox.time.s", metric_id="seconds"),
         read_from("difficulty.level", metric_id="level"),
     ]
-    assert [one.name for one in ScoreSpec("t", tuple(metrics)).inputs] == [
+    assert [entry.name for entry in ScoreSpec("t", tuple(metrics)).inputs] == [
         "samples", "responses", "sandbox_results", "difficulty",
     ]  # fmt: skip
     levels = written(bench, LEVELS, [{"sample_id": "s3", "level": 3.0}, {"sample_id": "s0", "level": 1.0}])
-    given = answered(bench)
-    result = bench.auto_eval(metrics, **given, sandbox_results=results(bench), difficulty=levels)
+    answers = answered(bench)
+    result = bench.auto_eval(metrics, **answers, sandbox_results=results(bench), difficulty=levels)
     assert [number for number, _ in values(bench, result, "passed")] == [1.0, 0.0, None, None]
     assert [number for number, _ in values(bench, result, "seconds")] == [0.5, 2.5, None, None]
     assert [number for number, _ in values(bench, result, "level")] == [1.0, None, None, 3.0]
@@ -111,9 +111,9 @@ def test_its_rows_or_its_entry_say_why_a_score_is_missing(bench: Bench) -> None:
 
 def test_only_metrics_that_read_it_are_scored_again_when_it_changes(bench: Bench) -> None:
     metrics = [read_from("sandbox.passed", metric_id="passed"), bind("exact_match")]
-    given = answered(bench)
-    first = bench.auto_eval(metrics, **given, sandbox_results=results(bench))
-    again = bench.auto_eval(metrics, **given, sandbox_results=results(bench, passed=0.5))
+    answers = answered(bench)
+    first = bench.auto_eval(metrics, **answers, sandbox_results=results(bench))
+    again = bench.auto_eval(metrics, **answers, sandbox_results=results(bench, passed=0.5))
     assert (first.counts["computed_metrics"], again.counts["computed_metrics"]) == (2, 1)
     assert [number for number, _ in values(bench, again, "passed")] == [0.5, 0.0, None, None]
 
@@ -133,10 +133,10 @@ def test_a_path_that_ends_at_its_root_is_refused() -> None:
 
 
 def test_the_dag_hands_it_on_from_the_stage_that_writes_it() -> None:
-    given: dict[str, Any] = {}
+    inputs_of: dict[str, Any] = {}
 
     def call(stage: str, task: Any, /, **inputs: Any) -> str:
-        given[stage] = {name: value for name, value in inputs.items() if value is not None}
+        inputs_of[stage] = {name: value for name, value in inputs.items() if value is not None}
         return stage
 
     task = SimpleNamespace(
@@ -147,11 +147,11 @@ def test_the_dag_hands_it_on_from_the_stage_that_writes_it() -> None:
         auto_eval=ScoreSpec("t", (read_from("sandbox.passed"),)),
     )
     run_dag(task, call)  # type: ignore[arg-type, type-var]
-    assert given["auto_eval"] == {"samples": "standardize", "responses": "infer", "sandbox_results": "infer"}
+    assert inputs_of["auto_eval"] == {"samples": "standardize", "responses": "infer", "sandbox_results": "infer"}
 
 
 def test_a_metric_that_reads_no_field_of_samples_keeps_its_scores_when_labels_change(bench: Bench) -> None:
     metrics = [bind("exact_match"), bind("text_length")]
     bench.auto_eval(metrics, **answered(bench))
-    relabelled = answered(bench, [{**one, "answer": "Q2"} for one in RECORDS])
+    relabelled = answered(bench, [{**record, "answer": "Q2"} for record in RECORDS])
     assert bench.auto_eval(metrics, **relabelled).counts["computed_metrics"] == 1

@@ -80,10 +80,10 @@ def test_an_image_beside_a_prompt_in_inputs_is_sent(folder: Path, endpoint: Mock
     (folder / "data" / "beside.jsonl").write_text(json.dumps({"id": "s", "inputs": inputs, "answer": "red"}) + "\n")
     run(folder, endpoint, {"path": "data/beside.jsonl"}, {})
     (body,) = sent(endpoint)
-    shown, asked = body["messages"][0]["content"]
+    shown, question = body["messages"][0]["content"]
     data = shown["image_url"]["url"].partition(",")[2]
     assert base64.b64decode(data) == (folder / "data" / "img" / "a.png").read_bytes()
-    assert asked == {"type": "text", "text": "What colour?"}
+    assert question == {"type": "text", "text": "What colour?"}
 
 
 def test_a_changed_image_is_asked_about_again_and_an_unchanged_one_is_not(folder: Path, endpoint: MockEndpoint) -> None:
@@ -175,11 +175,11 @@ def test_plan_and_preview_know_media_and_examples(folder: Path, endpoint: MockEn
     options = RunOptions(config=str(folder / "config.yaml"), store=str(folder / "store"))
     plan = make_plan(load(options))
     store = Store.open(str(folder / "store"))
-    states = [(found.task_id, found.stage, found.state) for found in forecast(store, plan)]
+    states = [(stage.task_id, stage.stage, stage.state) for stage in forecast(store, plan)]
     assert {state for _, _, state in states} == {"cached"}
     assert ("t:few_shot", "standardize", "cached") in states
     write_image(folder / "data" / "img" / "a.png", colour=(0, 0, 0))
-    changed = next(found for found in forecast(store, plan) if found.stage == "preprocess")
+    changed = next(stage for stage in forecast(store, plan) if stage.stage == "preprocess")
     assert (changed.state, changed.why) == ("missing", "the media files changed")
     (shown,) = preview_requests(options, 3).requests
     assert [message["role"] for message in shown.rendered.request.messages or []] == ["user", "assistant", "user"]

@@ -41,16 +41,16 @@ def run(here: Path, run_id: str, **changes: Any) -> dict[str, bool]:
 def plan(**changes: Any) -> dict[str, Forecast]:
     """The forecast of each stage of a config."""
     loaded = parse_config(yaml.safe_dump(config(**changes)))
-    found = forecast(
+    forecasts = forecast(
         Store.open("store"),
         make_plan(loaded),
         uses=lambda: uses_of(Locations.at("store")),
     )
-    return {one.stage: one for one in found}
+    return {stage.stage: stage for stage in forecasts}
 
 
 def states(**changes: Any) -> dict[str, str]:
-    return {stage: one.state for stage, one in plan(**changes).items()}
+    return {stage: planned.state for stage, planned in plan(**changes).items()}
 
 
 def dummy(**changes: Any) -> list[dict[str, Any]]:
@@ -161,10 +161,10 @@ def test_answers_a_killed_run_logged_are_not_asked_again(here: Path) -> None:
     task = make_plan(parse_config(yaml.safe_dump(config(**changed)))).tasks[0]
     prepared = next(iter(store.actions("preprocess"))).outputs["prepared"]
     source = RoleSource.of(Asks.implicit(task.infer.binding), store, {"prepared": prepared})
-    asked = rendered(task.infer, source.open(0).render(0, ROWS))
+    requests = rendered(task.infer, source.open(0).render(0, ROWS))
     with LogWriter(store.scratch(before.key or "")) as log:
-        log.append(asked[0].key, Response("ok", answer="other").to_bytes())
-        log.append(asked[3].key, Response("ok", answer="other").to_bytes())
+        log.append(requests[0].key, Response("ok", answer="other").to_bytes())
+        log.append(requests[3].key, Response("ok", answer="other").to_bytes())
     after = plan(**changed)["infer"]
     assert (after.state, after.to_send) == ("partial", ROWS - 2)
 
@@ -180,9 +180,9 @@ def test_planning_beside_a_run_that_clears_its_work_away_takes_it_for_sent(
     listed = Wip.chunks
 
     def cleared(self: Wip, part: int) -> list[Chunk]:
-        found = listed(self, part)
+        chunks = listed(self, part)
         self.discard()
-        return found
+        return chunks
 
     monkeypatch.setattr(Wip, "chunks", cleared)
     assert plan(**changed)["infer"].to_send == ROWS

@@ -43,8 +43,8 @@ def dut(**fields: Any) -> list[dict[str, Any]]:
 
 def rows(folder: Path, run_id: str, stage: str = "infer", name: str = "responses") -> list[dict[str, Any]]:
     outputs = stage_outputs(folder, run_id)[f"sums/{stage}"]
-    found: list[dict[str, Any]] = Store.open(str(folder / ".gage")).artifact(outputs[name]).table().to_pylist()
-    return found
+    table: list[dict[str, Any]] = Store.open(str(folder / ".gage")).artifact(outputs[name]).table().to_pylist()
+    return table
 
 
 def test_an_adapters_class_prepares_requests_and_parses_answers(tmp_path: Path, gage: Command) -> None:
@@ -70,7 +70,7 @@ def test_the_telemetry_of_answers_that_cannot_be_parsed_is_written_once(tmp_path
         write_config(tmp_path, endpoint.url, rows=5, role_adapters=dut(class_path="adapters.py:Half"))
         assert gage("run", "sums.yaml", "--run-id", "half", "--set", "tasks.sums.max_error_share=1.0").code == 0
     store = Store.open(str(tmp_path / ".gage"))
-    (telemetry,) = (store.artifact(one.id) for one in store.ls() if one.table == "response_telemetry")
+    (telemetry,) = (store.artifact(artifact.id) for artifact in store.ls() if artifact.table == "response_telemetry")
     sentence = "adapters.py:Half.parse(), for sample 'sum-2', raised ValueError: a seven (adapters.py, line 15)."
     assert telemetry.table()["errors"].to_pylist() == [[], [], [sentence], [], []]
 
@@ -178,8 +178,8 @@ def test_a_parameter_is_the_samples_then_the_tasks_then_the_adapters_then_the_ba
     own = [{"sampling_params": {"temperature": 0.1}}, {"generation_params": {"top_p": 0.2}}, {}]
     with (tmp_path / "sums.jsonl").open("wb") as out:
         for i, params in enumerate(own):
-            asked = {"messages": [{"role": "user", "content": f"{i} + 1"}], "references": ["1"], "label": "1"}
-            out.write(orjson.dumps({"id": f"s{i}", **asked, **params}) + b"\n")
+            content = {"messages": [{"role": "user", "content": f"{i} + 1"}], "references": ["1"], "label": "1"}
+            out.write(orjson.dumps({"id": f"s{i}", **content, **params}) + b"\n")
     with mock_endpoint(keep_bodies=True) as endpoint:
         write_config(
             tmp_path,
@@ -248,9 +248,9 @@ def test_tool_calls_are_answered_with_what_the_sample_records(outputs: Any, tmp_
         # The same questions with other recorded outputs are other episodes.
         tool_rows(tmp_path, lambda i: {"metadata": {"tool_outputs": {"add": "7"}}})
         assert gage("run", "sums.yaml", "--run-id", "other").code == 0
-    found = rows(tmp_path, "tools")
-    assert [row["answer"] for row in found] == [f"ANSWER: {i + 1}" for i in range(20)]
-    assert all(len(row["turns"]) == 2 and "add" in row["turns"][0]["tool_calls"] for row in found)
+    answers = rows(tmp_path, "tools")
+    assert [row["answer"] for row in answers] == [f"ANSWER: {i + 1}" for i in range(20)]
+    assert all(len(row["turns"]) == 2 and "add" in row["turns"][0]["tool_calls"] for row in answers)
     assert {row["answer"] for row in rows(tmp_path, "other")} == {"ANSWER: 7"}
 
 

@@ -87,8 +87,12 @@ def test_several_pipelines_are_refused() -> None:
 def test_one_row_scores_as_in_a_table(answer: str, label: str, name: str) -> None:
     table: pa.Table = bind(name).score_table({"samples": samples([sample(0, label)]), "responses": answers([answer])})
     row = table.to_pylist()[0]
-    one = gage_eval.score(name, sample={"label": label}, model_output={"answer": answer})
-    assert (one.status, one.values, one.metadata["extracted"]) == (row["status"], dict(row["values"]), row["extracted"])
+    single = gage_eval.score(name, sample={"label": label}, model_output={"answer": answer})
+    assert (single.status, single.values, single.metadata["extracted"]) == (
+        row["status"],
+        dict(row["values"]),
+        row["extracted"],
+    )
 
 
 def test_a_spec_is_read_once_for_run_and_row() -> None:

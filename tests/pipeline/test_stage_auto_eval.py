@@ -82,8 +82,8 @@ def test_another_parameter_scores_its_metric_again(bench: Bench) -> None:
 
 
 def test_each_scores_artifact_has_the_rows_of_its_metric_alone(bench: Bench) -> None:
-    _, found = evaluated(bench, [MATCH, LENGTH], answered(bench))
-    values = {name: bench.store.artifact(id_).table()["values"].to_pylist() for name, id_ in found.items()}
+    _, ids = evaluated(bench, [MATCH, LENGTH], answered(bench))
+    values = {name: bench.store.artifact(id_).table()["values"].to_pylist() for name, id_ in ids.items()}
     assert [dict(value) for value in values["exact_match"]] == [{"score": float(row % 2)} for row in range(6)]
     assert all(len(rows) == len(RECORDS) for rows in values.values())
 
@@ -148,8 +148,8 @@ def test_missing_fields_and_answers_are_for_other_limits(bench: Bench) -> None:
     inputs["response_telemetry"] = inputs["responses"]
     metrics = (replace(lacking, metric_id="lacking"), MATCH, bind("latency"))
     result = stages.auto_eval(bench.env, ScoreSpec("t", metrics, max_unscored_share=0.0), **inputs)
-    found = {row["metric_id"]: (row["error"], row["unscored"]) for row in bench.rows(result, "metrics")}
-    assert found == {"lacking": (1, 6), "exact_match": (1, 1), "latency": (1, 1)}, "a share of 0 is not exceeded"
+    counts = {row["metric_id"]: (row["error"], row["unscored"]) for row in bench.rows(result, "metrics")}
+    assert counts == {"lacking": (1, 6), "exact_match": (1, 1), "latency": (1, 1)}, "a share of 0 is not exceeded"
 
 
 @pytest.mark.parametrize("policy", ["ignore", "warn"])

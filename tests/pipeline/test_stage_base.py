@@ -61,11 +61,11 @@ def test_a_hit_computes_nothing_and_names_the_same_artifacts(bench: Bench) -> No
 
 def test_spec_version_and_inputs_are_the_key(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     body = Computing()
-    found = set()
+    distinct = set()
     for version, said, inputs in [(1, "a", {}), (2, "a", {}), (1, "b", {}), (1, "a", {"raw": "0" * 64})]:
         monkeypatch.setitem(keys.VERSIONS, "report", version)
-        found.add(run_stage(info(body), bench.env, Words(said), inputs).key)
-    assert (len(found), body.count) == (4, 4)
+        distinct.add(run_stage(info(body), bench.env, Words(said), inputs).key)
+    assert (len(distinct), body.count) == (4, 4)
 
 
 @pytest.mark.parametrize("failure", [RuntimeError("no"), KeyboardInterrupt()])

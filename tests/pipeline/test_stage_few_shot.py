@@ -106,8 +106,8 @@ def test_a_sample_is_never_its_own_example(strategy: str, bench: Bench) -> None:
     by_content = prompts(bench, prepare(bench, samples, other_ids, k=4, strategy=strategy))
     reworded = pool_of(bench, [{**record, "question": record["question"].upper()} for record in records], "reworded")
     by_id_alone = prompts(bench, prepare(bench, samples, reworded, k=4, strategy=strategy, own_dataset=True))
-    for found in (by_id, by_content, by_id_alone):
-        for prompt in found.values():
+    for by_sample in (by_id, by_content, by_id_alone):
+        for prompt in by_sample.values():
             mine = prompt[-1].removeprefix("user: ")
             shown = examples(prompt)
             assert len(shown) == len(set(shown)) == 4
@@ -116,8 +116,8 @@ def test_a_sample_is_never_its_own_example(strategy: str, bench: Bench) -> None:
 
 def test_equal_ids_of_another_dataset_are_other_samples(bench: Bench) -> None:
     pool = pool_of(bench, [{**question(row), "question": f"dev{row}?"} for row in range(3)])
-    found = prompts(bench, prepare(bench, bench.samples([question(1)]), pool, k=3))
-    assert examples(found["s1"]) == ["dev0?", "dev1?", "dev2?"]
+    by_sample = prompts(bench, prepare(bench, bench.samples([question(1)]), pool, k=3))
+    assert examples(by_sample["s1"]) == ["dev0?", "dev1?", "dev2?"]
 
 
 def test_examples_are_drawn_by_seed_task_and_sample(bench: Bench) -> None:
@@ -127,22 +127,22 @@ def test_examples_are_drawn_by_seed_task_and_sample(bench: Bench) -> None:
     def drawn(**how: Any) -> dict[str, list[str]]:
         return prompts(bench, prepare(bench, samples, pool, k=3, strategy="random", **how))
 
-    found = drawn()
-    assert len({tuple(examples(prompt)) for prompt in found.values()}) == 8, "each sample has its own"
-    assert drawn(seed=123) == found
-    assert drawn(seed=124) != found
-    assert drawn(task="u") != found
+    by_sample = drawn()
+    assert len({tuple(examples(prompt)) for prompt in by_sample.values()}) == 8, "each sample has its own"
+    assert drawn(seed=123) == by_sample
+    assert drawn(seed=124) != by_sample
+    assert drawn(task="u") != by_sample
 
 
 def test_balanced_examples_take_the_labels_in_turn(bench: Bench) -> None:
     records = [question(row, answer="rare" if row == 107 else "often") for row in range(100, 130)]
     pool = pool_of(bench, records)
     samples = bench.samples([question(row) for row in range(20)])
-    found = prompts(bench, prepare(bench, samples, pool, k=2, strategy="balanced"))
-    for prompt in found.values():
+    by_sample = prompts(bench, prepare(bench, samples, pool, k=2, strategy="balanced"))
+    for prompt in by_sample.values():
         answers = Counter(line for line in prompt if line.startswith("assistant"))
         assert answers == {"assistant: rare": 1, "assistant: often": 1}
-    assert len({tuple(prompt[:4]) for prompt in found.values()}) > 5, "order and choice differ"
+    assert len({tuple(prompt[:4]) for prompt in by_sample.values()}) > 5, "order and choice differ"
     more = prompts(bench, prepare(bench, samples, pool, k=4, strategy="balanced"))
     assert all(prompt.count("assistant: rare") == 1 and len(examples(prompt)) == 4 for prompt in more.values())
 
@@ -150,8 +150,8 @@ def test_balanced_examples_take_the_labels_in_turn(bench: Bench) -> None:
 def test_named_examples_stand_in_their_order_and_skip_the_sample_itself(bench: Bench) -> None:
     samples = bench.samples([question(row) for row in range(5)])
     ids = ("s3", "s1", "s4")
-    found = prompts(bench, prepare(bench, samples, samples, ids=ids, k=2, own_dataset=True))
-    assert {name: examples(prompt) for name, prompt in found.items()} == {
+    by_sample = prompts(bench, prepare(bench, samples, samples, ids=ids, k=2, own_dataset=True))
+    assert {name: examples(prompt) for name, prompt in by_sample.items()} == {
         "s0": ["q3?", "q1?"],
         "s1": ["q3?", "q4?"],
         "s2": ["q3?", "q1?"],
@@ -189,13 +189,13 @@ def by_subject(rows: range, **fields: Any) -> list[dict[str, Any]]:
 def test_matched_examples_are_rows_with_the_samples_own_value(strategy: str, bench: Bench) -> None:
     rules: dict[str, Any] = {"k": 3, "strategy": strategy, "match": "data_tag.subject"}
     samples = bench.samples(by_subject(range(6)))
-    found = prompts(bench, prepare(bench, samples, pool_of(bench, by_subject(range(100, 130))), **rules))
-    subjects = {name: {int(text[1:-1]) % 3 for text in examples(prompt)} for name, prompt in found.items()}
+    by_sample = prompts(bench, prepare(bench, samples, pool_of(bench, by_subject(range(100, 130))), **rules))
+    subjects = {name: {int(text[1:-1]) % 3 for text in examples(prompt)} for name, prompt in by_sample.items()}
     assert subjects == {f"s{row}": {row % 3} for row in range(6)}
     # Rows that cannot be its examples change no prompt.
     fewer = [row for row in by_subject(range(100, 130)) if row["data_tag"]["subject"] != "b"]
     kept = prompts(bench, prepare(bench, bench.samples(by_subject(range(1))), pool_of(bench, fewer), **rules))
-    assert kept == {"s0": found["s0"]}
+    assert kept == {"s0": by_sample["s0"]}
 
 
 def test_a_sample_without_the_value_to_match_by_is_rejected(bench: Bench) -> None:
@@ -231,8 +231,8 @@ def test_any_field_of_samples_can_be_matched_by(match: str, bench: Bench) -> Non
     def rows(start: int) -> list[dict[str, Any]]:
         return [question(row, level=row % 2, metadata={"level": [row % 2]}) for row in range(start, start + 4)]
 
-    found = prompts(bench, prepare(bench, bench.samples(rows(0)), pool_of(bench, rows(100)), k=2, match=match))
-    assert {name: examples(prompt) for name, prompt in found.items()} == {
+    by_sample = prompts(bench, prepare(bench, bench.samples(rows(0)), pool_of(bench, rows(100)), k=2, match=match))
+    assert {name: examples(prompt) for name, prompt in by_sample.items()} == {
         "s0": ["q100?", "q102?"], "s1": ["q101?", "q103?"], "s2": ["q100?", "q102?"], "s3": ["q101?", "q103?"],
     }  # fmt: skip
 

@@ -63,11 +63,11 @@ def read(text: str | None, status: str = "ok") -> dict[str, Any]:
 def test_the_last_verdict_line_and_the_last_score_line_count(
     text: str | None, answer: str | None, score: float | None
 ) -> None:
-    found = read(text)
-    assert (found["answer"], found["score"]) == (answer, score)
-    assert found["status"] == ("unparsed" if answer is None and score is None else "ok")
-    assert found["text"] == text
-    assert {name: found[name] for name in (*ROW, *ASK)} == {**ROW, **ASK}
+    judgment = read(text)
+    assert (judgment["answer"], judgment["score"]) == (answer, score)
+    assert judgment["status"] == ("unparsed" if answer is None and score is None else "ok")
+    assert judgment["text"] == text
+    assert {name: judgment[name] for name in (*ROW, *ASK)} == {**ROW, **ASK}
 
 
 @pytest.mark.parametrize("status", ["truncated", "refused"])
@@ -84,8 +84,8 @@ def test_a_judge_that_did_not_answer_keeps_its_status(status: str) -> None:
 
 @given(st.text(max_size=200), st.sampled_from(["", "SCORE: ", "ANSWER:", "\n"]))
 def test_any_text_is_read(text: str, before: str) -> None:
-    found = read(before + text)
-    assert found["status"] in {"ok", "unparsed"}
+    judgment = read(before + text)
+    assert judgment["status"] in {"ok", "unparsed"}
 
 
 @pytest.mark.parametrize("unit", ["\n", " \n", " ", "ANSWER: a ", "SCORE: 1 ", "1", "ANSWER\n:"])
@@ -154,7 +154,7 @@ OWN_RULES = [
 ]
 
 
-def judged_by_own_rules(bench: Bench, **given: Any) -> tuple[StageResult, dict[str, StageResult]]:
+def judged_by_own_rules(bench: Bench, **rules: Any) -> tuple[StageResult, dict[str, StageResult]]:
     """Judgments of four samples that set their judge's prompt, its parameters, or a prompt that is not there."""
     records = [
         {"id": f"s{row}", "messages": [{"role": "user", "content": "Q"}], "label": "A", **own}
@@ -164,7 +164,7 @@ def judged_by_own_rules(bench: Bench, **given: Any) -> tuple[StageResult, dict[s
     prepared = bench.preprocess(samples, params={"max_new_tokens": 3})
     responses = bench.infer(prepared, bench.model(mode="echo"))
     plain = bench.model("judge_model", prompt="RATING: {{ prompt_params.scale | default(1) }}", mode="echo")
-    strict = PromptBinding("strict", given.get("strict", "RATING: 0"), None, {})
+    strict = PromptBinding("strict", rules.get("strict", "RATING: 0"), None, {})
     inputs = {"samples": samples, "responses": responses}
     spec = JudgeSpec("t", plain, prompts={"a": {"strict": strict}})
     return stages.judge(bench.env, spec, prepared=prepared, **inputs), inputs
@@ -203,8 +203,8 @@ def test_the_parameters_of_a_sample_are_the_models_and_not_the_judges(bench: Ben
     _, inputs = judged_by_own_rules(bench)
     model = replace(bench.model("judge_model", prompt="{{ model_answer }}"), params={"temperature": 0})
     prepared = bench.preprocess(inputs["samples"], params={"max_new_tokens": 3})
-    given = {**inputs, "prepared": prepared}
-    ids = {name: result.outputs[name] for name, result in given.items()}
+    stage_inputs = {**inputs, "prepared": prepared}
+    ids = {name: result.outputs[name] for name, result in stage_inputs.items()}
     spec = JudgeSpec("t", model, prompts={"a": {"strict": PromptBinding("strict", "x", None, {})}})
     (asks,) = spec.asks(spec.explicit_asks(bench.store, ids))
     requests = RoleSource.of(asks, bench.store, ids).open(0).render(0, 3)
@@ -275,9 +275,9 @@ def test_a_sample_names_another_judge(bench: Bench) -> None:
     own, wide, strict = rows[0]["binding"], rows[6]["binding"], rows[2]["binding"]
     assert len({own, wide, strict}) == 3, "a judgment says which judge gave it, and under which prompt"
     assert [row["binding"] for row in rows[::2]] == [own, strict, own, wide, None, None]
-    asked = bench.rows(result, "asks")
-    assert [row["binding"] for row in asked] == [row["binding"] for row in rows]
-    assert [row["why"] for row in asked[:8:2]] == [None, *["eval_config.judge"] * 3]
+    asks = bench.rows(result, "asks")
+    assert [row["binding"] for row in asks] == [row["binding"] for row in rows]
+    assert [row["why"] for row in asks[:8:2]] == [None, *["eval_config.judge"] * 3]
     assert result.counts["sent"] == 3, "two rows ask the task's judge the same, and so do the replicates of each row"
     assert (result.counts["ok"], result.counts["skipped"]) == (8, 4)
 

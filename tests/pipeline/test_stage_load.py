@@ -25,10 +25,10 @@ def test_parts_hold_every_record_once_within_their_bounds(sizes: list[int], rows
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(parts.__globals__, "PART_ROWS", rows)
         patch.setitem(parts.__globals__, "PART_BYTES", size)
-        found = list(parts((line, "x" * length) for line, length in enumerate(sizes)))
-    assert [line for lines, _ in found for line in lines] == list(range(len(sizes)))
-    assert [len(text) for _, texts in found for text in texts] == sizes
-    for lines, texts in found:
+        made = list(parts((line, "x" * length) for line, length in enumerate(sizes)))
+    assert [line for lines, _ in made for line in lines] == list(range(len(sizes)))
+    assert [len(text) for _, texts in made for text in texts] == sizes
+    for lines, texts in made:
         assert 1 <= len(lines) == len(texts) <= rows
         assert len(texts) == 1 or sum(map(len, texts)) <= size
 

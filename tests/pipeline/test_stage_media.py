@@ -27,8 +27,8 @@ GIVES: dict[str, Any] = {}
 
 
 def visual(sample: dict[str, Any], *, suffix: str = ".png", folder: str = "") -> Any:
-    given = GIVES["visual"]
-    return given(sample, suffix, folder) if callable(given) else given
+    media = GIVES["visual"]
+    return media(sample, suffix, folder) if callable(media) else media
 
 
 def asks(*urls: str, **fields: Any) -> dict[str, Any]:
@@ -95,9 +95,9 @@ def test_data_beside_the_messages_is_kept_by_hash_too(bench: Bench) -> None:
 def test_data_that_no_record_shows_are_kept_by_hash_too(bench: Bench) -> None:
     url = f"data:image/png;base64,{base64.b64encode(image()).decode()}"
     GIVES["visual"] = url
-    one = MediaCallable(f"{__name__}:visual", "image_url", {}, {})
+    callable_ = MediaCallable(f"{__name__}:visual", "image_url", {}, {})
     hidden = json.dumps(asks(url)).replace("data:", "d\\u0061ta:")
-    samples = bench.samples([hidden, {"question": "What?", "answer": "a"}], callables=(one,))
+    samples = bench.samples([hidden, {"question": "What?", "answer": "a"}], callables=(callable_,))
     kept = bench.store.media.put(image())
     assert shown(bench, bench.preprocess(samples)) == [[kept], [kept]]
     assert "base64" not in json.dumps(bench.rows(samples, "samples"))
@@ -208,7 +208,7 @@ def test_threads_change_no_row(bench: Bench) -> None:
 
 def test_a_callable_gives_media_to_samples_that_have_none(bench: Bench) -> None:
     data = write_image(bench.folder / "pics" / "s1.png")
-    one = MediaCallable(
+    callable_ = MediaCallable(
         f"{__name__}:visual", "image_url", {"suffix": ".png"}, {"folder": "pics/", "suffix": ".gif", "template": "x"}
     )
     GIVES["visual"] = lambda sample, suffix, folder: [f"{folder}{sample['id']}{suffix}", image(6, 6)]
@@ -217,7 +217,7 @@ def test_a_callable_gives_media_to_samples_that_have_none(bench: Bench) -> None:
         asks("https://example.invalid/x.png", id="s2"),
         {"id": "s3", "question": "What?", "answer": "a", "inputs": {"multi_modal_data": {"image": ["pics/s1.png"]}}},
     ]
-    samples = bench.samples(records, callables=(one,))
+    samples = bench.samples(records, callables=(callable_,))
     prepared = bench.preprocess(samples, media=MediaRules(bench.folder))
     first, second, third = shown(bench, prepared)
     assert [bench.store.media.get(url) for url in first] == [data, image(6, 6)]
@@ -225,42 +225,42 @@ def test_a_callable_gives_media_to_samples_that_have_none(bench: Bench) -> None:
     assert third == first[:1], "it has an image of its own"
 
 
-@pytest.mark.parametrize("given", [7, {"url": "a.png"}, [None], "a\nb", ""])
-def test_what_a_callable_may_not_give_rejects_the_record(given: object, bench: Bench) -> None:
-    GIVES["visual"] = given
-    one = MediaCallable(f"{__name__}:visual", "image_url", {}, {})
+@pytest.mark.parametrize("media", [7, {"url": "a.png"}, [None], "a\nb", ""])
+def test_what_a_callable_may_not_give_rejects_the_record(media: object, bench: Bench) -> None:
+    GIVES["visual"] = media
+    callable_ = MediaCallable(f"{__name__}:visual", "image_url", {}, {})
     with pytest.raises(InputError, match="it must give paths, URLs, bytes or Pillow images"):
-        bench.samples([{"question": "What?", "answer": "a"}], callables=(one,))
+        bench.samples([{"question": "What?", "answer": "a"}], callables=(callable_,))
 
 
 def test_a_callable_may_give_any_image_that_pillow_decodes(bench: Bench) -> None:
     GIVES["visual"] = lambda sample, suffix, folder: [Image.new(mode, (6, 4)) for mode in ("CMYK", "YCbCr", "LA", "1")]
-    one = MediaCallable(f"{__name__}:visual", "image_url", {}, {})
-    prepared = bench.preprocess(bench.samples([{"question": "What?", "answer": "a"}], callables=(one,)))
+    callable_ = MediaCallable(f"{__name__}:visual", "image_url", {}, {})
+    prepared = bench.preprocess(bench.samples([{"question": "What?", "answer": "a"}], callables=(callable_,)))
     (urls,) = shown(bench, prepared)
     assert [size_of(bench.store.media.get(url)) for url in urls] == [(6, 4)] * 4
 
 
 def test_an_image_of_a_callable_that_is_cut_off_rejects_the_record(bench: Bench) -> None:
     GIVES["visual"] = lambda sample, suffix, folder: Image.open(io.BytesIO(image(64, 64)[:-40]))
-    one = MediaCallable(f"{__name__}:visual", "image_url", {}, {})
+    callable_ = MediaCallable(f"{__name__}:visual", "image_url", {}, {})
     with pytest.raises(InputError, match=r"visual gave an image that cannot be used: the image is broken \("):
-        bench.samples([{"question": "What?", "answer": "a"}], callables=(one,))
+        bench.samples([{"question": "What?", "answer": "a"}], callables=(callable_,))
 
 
 def test_a_callable_cannot_change_the_sample(bench: Bench) -> None:
     GIVES["visual"] = lambda sample, suffix, folder: sample["metadata"]["pages"].pop()
-    one = MediaCallable(f"{__name__}:visual", "image_url", {}, {})
+    callable_ = MediaCallable(f"{__name__}:visual", "image_url", {}, {})
     record = {"question": "What?", "answer": "a", "metadata": {"pages": ["https://example.invalid/x.png"]}}
-    (sample,) = rows_of(bench.artifact(bench.samples([record], callables=(one,)), "samples").table())
+    (sample,) = rows_of(bench.artifact(bench.samples([record], callables=(callable_,)), "samples").table())
     assert sample["metadata"] == record["metadata"]
 
 
 def test_a_callable_that_fails_on_a_sample_rejects_the_record(bench: Bench) -> None:
     GIVES["visual"] = lambda sample, suffix, folder: sample["nothing"]
-    one = MediaCallable(f"{__name__}:visual", "image_url", {}, {})
+    callable_ = MediaCallable(f"{__name__}:visual", "image_url", {}, {})
     with pytest.raises(InputError, match="KeyError: 'nothing'"):
-        bench.samples([{"question": "What?", "answer": "a"}], callables=(one,))
+        bench.samples([{"question": "What?", "answer": "a"}], callables=(callable_,))
 
 
 def test_a_callables_arguments_are_part_of_the_key(bench: Bench) -> None:

@@ -93,10 +93,10 @@ def test_chosen_samples_are_prepared_alone_and_parts_keep_their_places(bench: Be
 
 
 def test_the_models_input_does_not_depend_on_labels_or_metadata(bench: Bench) -> None:
-    one = bench.preprocess(bench.samples([chat("user: a", id="s", label="x", metadata={"k": 1})]))
-    two = bench.preprocess(bench.samples([chat("user: a", id="s", label="y", data_tag={"topic": "z"})]))
-    assert one.key != two.key
-    assert one.outputs == two.outputs
+    first = bench.preprocess(bench.samples([chat("user: a", id="s", label="x", metadata={"k": 1})]))
+    second = bench.preprocess(bench.samples([chat("user: a", id="s", label="y", data_tag={"topic": "z"})]))
+    assert first.key != second.key
+    assert first.outputs == second.outputs
 
 
 LISTED = {"options": ["Shark", "Dolphin "], "references": ["A"]}

@@ -29,9 +29,9 @@ def said(request: Request) -> list[tuple[str, str]]:
 
 def test_without_a_prompt_the_samples_own_messages_are_sent(bench: Bench) -> None:
     prepared = bench.preprocess(bench.samples(RECORDS))
-    found = requests(bench, bench.model(), prepared)
-    assert [said(request) for request in found] == [[("user", f"Q{row}")] for row in range(3)]
-    assert [(request.sample_id, request.row_index, request.kind) for request in found] == [
+    rendered = requests(bench, bench.model(), prepared)
+    assert [said(request) for request in rendered] == [[("user", f"Q{row}")] for row in range(3)]
+    assert [(request.sample_id, request.row_index, request.kind) for request in rendered] == [
         (f"s{row}", row, "chat") for row in range(3)
     ]
 
@@ -70,8 +70,8 @@ def test_the_rows_parameters_win_over_the_adapters(bench: Bench) -> None:
 
 def test_replicates_stand_side_by_side_and_have_seeds_of_their_own(bench: Bench) -> None:
     prepared = bench.preprocess(bench.samples(RECORDS[:2]), {"seed": 10}, replicates=3)
-    found = requests(bench, bench.model(), prepared)
-    assert [(r.row_index, r.replicate, r.params["seed"]) for r in found] == [
+    rendered = requests(bench, bench.model(), prepared)
+    assert [(r.row_index, r.replicate, r.params["seed"]) for r in rendered] == [
         (row, replicate, 10 + replicate) for row in range(2) for replicate in range(3)
     ]
     unseeded = bench.preprocess(bench.samples(RECORDS[:1]), replicates=2)
@@ -94,8 +94,8 @@ def test_a_judge_sees_the_answer_of_the_same_row_and_replicate(bench: Bench) -> 
     prepared = bench.preprocess(samples, replicates=2)
     answered = bench.infer(prepared, bench.model(mode="echo"))
     judge = bench.model("judge_model", prompt="{{ model_answer }} against {{ sample.label }}")
-    found = requests(bench, judge, prepared, samples=(samples, "samples"), responses=(answered, "responses"))
-    assert [said(r)[-1][1] for r in found] == [f"Q{row} against A{row}" for row in range(3) for _ in range(2)]
+    rendered = requests(bench, judge, prepared, samples=(samples, "samples"), responses=(answered, "responses"))
+    assert [said(r)[-1][1] for r in rendered] == [f"Q{row} against A{row}" for row in range(3) for _ in range(2)]
 
 
 def test_chosen_samples_are_judged_against_their_own_sample(bench: Bench) -> None:
@@ -112,8 +112,8 @@ def test_a_row_the_model_did_not_answer_asks_its_judge_nothing(bench: Bench) -> 
     prepared = bench.preprocess(samples)
     answered = bench.infer(prepared, bench.model(mode="echo", fail_sample_ids=["s1"], max_error_share=1.0))
     judge = bench.model("judge_model", prompt="{{ model_answer }}")
-    found = requests(bench, judge, prepared, samples=(samples, "samples"), responses=(answered, "responses"))
-    assert [request.messages == [] for request in found] == [False, True, False]
+    rendered = requests(bench, judge, prepared, samples=(samples, "samples"), responses=(answered, "responses"))
+    assert [request.messages == [] for request in rendered] == [False, True, False]
 
 
 def test_a_kind_the_backend_cannot_answer_is_refused(bench: Bench) -> None:

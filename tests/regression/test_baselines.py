@@ -82,9 +82,9 @@ def test_two_processes_that_set_the_same_entry_do_not_overwrite_each_other(run: 
     Baselines(store).add("main", [run], promote=False)
     with pytest.raises(InputError, match="exists"):
         Baselines(store).add("main", [run], promote=False)
-    assert [one.number for one in Baselines(store).history("small", "main")] == [1]
+    assert [entry.number for entry in Baselines(store).history("small", "main")] == [1]
     Baselines(store).add("main", [run], promote=True)
-    assert [one.why for one in Baselines(store).history("small", "main")] == ["set", "promoted"]
+    assert [entry.why for entry in Baselines(store).history("small", "main")] == ["set", "promoted"]
 
 
 def test_other_files_beside_the_entries_are_passed_over(run: RunReader) -> None:

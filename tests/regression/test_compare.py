@@ -7,7 +7,7 @@ import orjson
 import pytest
 
 from gage_eval.base.errors import InputError
-from gage_eval.regression.compare import Compared, compare
+from gage_eval.regression.compare import TaskComparisonResult, compare
 from gage_eval.regression.run_diff import run_differences
 from gage_eval.runs import RunOptions, run_inline
 from gage_eval.runs.options import Locations
@@ -41,42 +41,42 @@ def run(folder: Path, run_id: str, right: set[int], count: int = 40, **changes: 
     return RunReader.open(Locations.at(str(folder / "store")), run_id)
 
 
-def only(found: list[Compared]) -> Compared:
-    assert len(found) == 1
-    return found[0]
+def only(results: list[TaskComparisonResult]) -> TaskComparisonResult:
+    assert len(results) == 1
+    return results[0]
 
 
 def test_the_difference_is_that_of_pairs_and_names_what_changed(tmp_path: Path) -> None:
     write_questions(tmp_path, 40)
     a = run(tmp_path, "a", set(range(20)))
     b = run(tmp_path, "b", set(range(2, 30)))
-    one = only(compare(a, b))
-    assert (one.evidence.n, one.evidence.baseline, one.evidence.current) == (40, 0.5, 0.7)
-    assert one.evidence.difference == pytest.approx(0.2)
-    assert one.evidence.test == "mcnemar"
-    assert one.evidence.low < 0.2 < one.evidence.high
+    result = only(compare(a, b))
+    assert (result.evidence.n, result.evidence.baseline, result.evidence.current) == (40, 0.5, 0.7)
+    assert result.evidence.difference == pytest.approx(0.2)
+    assert result.evidence.test == "mcnemar"
+    assert result.evidence.low < 0.2 < result.evidence.high
     # 2 became wrong, 10 right: McNemar's exact p
-    assert one.p == pytest.approx(158 / 4096)
-    assert sorted(one.task.worse) == ["s0", "s1"]
-    assert sorted(one.task.better, key=lambda name: int(name[1:])) == [f"s{n}" for n in range(20, 30)]
-    assert {(x.name, x.n, round(x.difference, 6)) for x in one.task.slices} == {
+    assert result.p == pytest.approx(158 / 4096)
+    assert sorted(result.task.worse) == ["s0", "s1"]
+    assert sorted(result.task.better, key=lambda name: int(name[1:])) == [f"s{n}" for n in range(20, 30)]
+    assert {(x.name, x.n, round(x.difference, 6)) for x in result.task.slices} == {
         ("data_tag.topic = even", 20, 0.2),
         ("data_tag.topic = odd", 20, 0.2),
     }
-    record = one.as_record()
-    assert record["p_holm"] == one.p
+    record = result.as_record()
+    assert record["p_holm"] == result.p
     assert [x["kind"] for x in record["differences"]] == ["model"]
 
 
 def test_a_run_compared_with_itself_has_no_difference_and_still_an_interval(tmp_path: Path) -> None:
     write_questions(tmp_path, 40)
     a = run(tmp_path, "a", set(range(20)))
-    one = only(compare(a, a))
-    assert one.evidence.difference == 0
-    assert one.evidence.low < -0.05
-    assert (one.task.better, one.task.worse, one.task.differences) == ([], [], [])
-    assert one.notes == ("all 40 samples in both runs score the same",)
-    assert one.detectable is None, "nothing is known of how scores vary"
+    result = only(compare(a, a))
+    assert result.evidence.difference == 0
+    assert result.evidence.low < -0.05
+    assert (result.task.better, result.task.worse, result.task.differences) == ([], [], [])
+    assert result.notes == ("all 40 samples in both runs score the same",)
+    assert result.detectable is None, "nothing is known of how scores vary"
     assert run_differences(a, a) == []
 
 
@@ -85,11 +85,11 @@ def test_samples_in_one_run_only_are_counted(tmp_path: Path) -> None:
     a = run(tmp_path, "a", set(range(20)))
     write_questions(tmp_path, 30)
     b = run(tmp_path, "b", set(range(20)))
-    for one in (only(compare(a, b)), only(compare(b, a))):
-        assert one.evidence.n == 30
-        assert one.task.pairing.unpaired == 10
-        assert one.task.pairing.samples == 40
-        assert "10 of 40 samples are in one run only" in one.notes[0]
+    for result in (only(compare(a, b)), only(compare(b, a))):
+        assert result.evidence.n == 30
+        assert result.task.pairing.unpaired == 10
+        assert result.task.pairing.samples == 40
+        assert "10 of 40 samples are in one run only" in result.notes[0]
 
 
 def test_samples_that_only_one_run_has_scored_are_counted(tmp_path: Path) -> None:
@@ -102,8 +102,8 @@ def test_samples_that_only_one_run_has_scored_are_counted(tmp_path: Path) -> Non
         count=38,
         tasks=[{"task_id": "sums", "dataset_id": "sums", "max_error_share": 1.0}],
     )
-    one = only(compare(a, b))
-    assert (one.evidence.n, one.task.pairing.unpaired) == (38, 2)
+    result = only(compare(a, b))
+    assert (result.evidence.n, result.task.pairing.unpaired) == (38, 2)
 
 
 def test_a_judge_that_is_asked_again_on_another_day_is_the_same_scorer(tmp_path: Path) -> None:
@@ -116,7 +116,7 @@ def test_a_judge_that_is_asked_again_on_another_day_is_the_same_scorer(tmp_path:
         run_inline(RunOptions(config=str(file), run_id=day, store=store, freshness=day))
     a, b = (RunReader.open(Locations.at(store), day) for day in ("2026-03-01", "2026-03-02"))
     assert only(compare(a, b)).evidence.difference == 0
-    assert {one.kind for _, one in run_differences(a, b)} == {"model"}
+    assert {difference.kind for _, difference in run_differences(a, b)} == {"model"}
 
 
 def test_other_prompts_are_refused_by_name_and_allowed_on_request(tmp_path: Path) -> None:
@@ -161,9 +161,9 @@ def test_replicates_are_averaged_first(tmp_path: Path) -> None:
     tasks = [{"task_id": "sums", "dataset_id": "sums", "replicates": 2}]
     a = run(tmp_path, "a", set(range(20)), tasks=tasks)
     b = run(tmp_path, "b", set(range(10)), tasks=tasks)
-    one = only(compare(a, b))
-    assert (one.evidence.n, one.evidence.test) == (40, "t")
-    assert one.evidence.difference == pytest.approx(-0.25)
+    result = only(compare(a, b))
+    assert (result.evidence.n, result.evidence.test) == (40, "t")
+    assert result.evidence.difference == pytest.approx(-0.25)
 
 
 def test_several_tasks_share_one_level(tmp_path: Path) -> None:
@@ -171,8 +171,8 @@ def test_several_tasks_share_one_level(tmp_path: Path) -> None:
     tasks = [{"task_id": name, "dataset_id": "sums"} for name in ("first", "second")]
     a = run(tmp_path, "a", set(range(20)), tasks=tasks)
     b = run(tmp_path, "b", set(range(2, 30)), tasks=tasks)
-    found = compare(a, b)
-    assert [one.p for one in found] == [pytest.approx(2 * 158 / 4096)] * 2
+    results = compare(a, b)
+    assert [result.p for result in results] == [pytest.approx(2 * 158 / 4096)] * 2
     assert len(compare(a, b, task_id="second")) == 1
 
 
@@ -210,10 +210,10 @@ def test_diff_names_config_model_and_versions(tmp_path: Path) -> None:
     write_questions(tmp_path, 40)
     a = run(tmp_path, "a", set(range(20)))
     b = run(tmp_path, "b", set(range(10)), tasks=[{"task_id": "sums", "dataset_id": "sums", "replicates": 2}])
-    found = {(task_id, one.kind, one.path) for task_id, one in run_differences(a, b)}
-    assert {("sums", "sampling", "replicates")} <= found
-    assert any(kind == "model" for _, kind, _ in found)
-    assert not any(kind == "data" for _, kind, _ in found)
+    differing = {(task_id, difference.kind, difference.path) for task_id, difference in run_differences(a, b)}
+    assert {("sums", "sampling", "replicates")} <= differing
+    assert any(kind == "model" for _, kind, _ in differing)
+    assert not any(kind == "data" for _, kind, _ in differing)
 
 
 def test_diff_names_the_environment_and_what_the_engine_calls_itself(tmp_path: Path) -> None:
@@ -225,10 +225,10 @@ def test_diff_names_the_environment_and_what_the_engine_calls_itself(tmp_path: P
     record = tmp_path / "store" / "runs" / "b" / "run.json"
     numpy = b.stored.record.packages["numpy"]
     record.write_text(record.read_text(encoding="utf-8").replace(f'"{numpy}"', '"0.1"'), encoding="utf-8")
-    found = {
-        (one.kind, one.path): (one.a, one.b)
-        for _, one in run_differences(a, RunReader.open(a.stored.folder.locations, "b"))
+    values = {
+        (difference.kind, difference.path): (difference.a, difference.b)
+        for _, difference in run_differences(a, RunReader.open(a.stored.folder.locations, "b"))
     }
-    assert found["environment", "packages.numpy"] == (numpy, "0.1")
+    assert values["environment", "packages.numpy"] == (numpy, "0.1")
     # Recorded answers have no engine that names itself.
-    assert found["engine", "model_fingerprint"] == ("mock", None)
+    assert values["engine", "model_fingerprint"] == ("mock", None)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from gage_eval.regression.alarm import alarm, promise
 from gage_eval.regression.evidence import Evidence, PairedRows, evidence
-from gage_eval.regression.gate import GateRule, judge, rows_needed, suite_verdict
+from gage_eval.regression.gate import GateRule, decide, rows_needed, suite_verdict
 
 
 def right_and_wrong(n: int, better: int, worse: int) -> Evidence:
@@ -18,8 +18,8 @@ def right_and_wrong(n: int, better: int, worse: int) -> Evidence:
     return evidence(PairedRows(current, baseline[None], binary=True))
 
 
-def verdict(one: Evidence, rule: GateRule | None = None) -> str:
-    return judge({"m": one}, rule)["m"].verdict
+def verdict(numbers: Evidence, rule: GateRule | None = None) -> str:
+    return decide({"m": numbers}, rule)["m"].verdict
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_a_verdict_needs_effect_and_confidence(n: int, better: int, worse: int, 
 
 
 def test_the_p_that_is_shown_is_that_of_the_claim() -> None:
-    gain, loss = (judge({"m": right_and_wrong(1000, *moved)})["m"] for moved in ((60, 10), (10, 60)))
+    gain, loss = (decide({"m": right_and_wrong(1000, *moved)})["m"] for moved in ((60, 10), (10, 60)))
     assert (gain.verdict, loss.verdict) == ("improved", "regressed")
     assert gain.p == loss.p < 0.001
 
@@ -59,8 +59,8 @@ def test_less_is_better_where_the_metric_says_so() -> None:
 
 
 def test_rows_needed_are_those_of_the_formula() -> None:
-    one = Evidence(100, "t", difference=0.01, sd=0.4, stderr=0.04)
-    assert rows_needed(one, GateRule()) == pytest.approx((1.6448536 * 0.4 / 0.03) ** 2, abs=1)
+    better = Evidence(100, "t", difference=0.01, sd=0.4, stderr=0.04)
+    assert rows_needed(better, GateRule()) == pytest.approx((1.6448536 * 0.4 / 0.03) ** 2, abs=1)
     worse = Evidence(100, "t", difference=-0.05, sd=0.4, stderr=0.04)
     assert rows_needed(worse, GateRule()) == pytest.approx((1.6448536 * 0.4 / 0.05) ** 2, abs=1)
     assert rows_needed(Evidence(100, "t", difference=0.0, sd=0.4, stderr=0.04), GateRule(tolerance=0)) is None
@@ -68,58 +68,58 @@ def test_rows_needed_are_those_of_the_formula() -> None:
 
 def test_a_tenth_more_than_the_rows_needed_decide() -> None:
     few = right_and_wrong(100, 2, 3)
-    needed = judge({"m": few})["m"].rows_needed
+    needed = decide({"m": few})["m"].rows_needed
     assert needed is not None
     factor = -(-needed * 11 // 1000)
     assert verdict(right_and_wrong(100 * factor, 2 * factor, 3 * factor)) != "inconclusive"
 
 
 def test_several_tasks_share_one_level() -> None:
-    one = right_and_wrong(1000, 22, 45)
-    assert verdict(one) == "regressed"
+    worse = right_and_wrong(1000, 22, 45)
+    assert verdict(worse) == "regressed"
     many = {f"task {number}": right_and_wrong(1000, 10, 10) for number in range(30)}
-    judged = judge({**many, "worse": one})
-    assert judged["worse"].p_worse > 0.05
-    assert judged["worse"].verdict == "inconclusive"
+    verdicts = decide({**many, "worse": worse})
+    assert verdicts["worse"].p_worse > 0.05
+    assert verdicts["worse"].verdict == "inconclusive"
 
 
 def test_a_suite_passes_only_where_every_bound_does() -> None:
     passed, unsure, worse = right_and_wrong(2000, 5, 5), right_and_wrong(60, 2, 2), right_and_wrong(1000, 0, 80)
     better = right_and_wrong(1000, 80, 0)
-    assert suite_verdict(judge({"a": passed, "b": passed})) == "passed"
-    assert suite_verdict(judge({"a": passed, "b": unsure})) == "inconclusive"
-    assert suite_verdict(judge({"a": passed, "b": worse, "c": unsure})) == "regressed"
-    assert suite_verdict(judge({"a": passed, "b": better})) == "improved"
-    assert suite_verdict(judge({"a": better, "b": unsure})) == "inconclusive"
+    assert suite_verdict(decide({"a": passed, "b": passed})) == "passed"
+    assert suite_verdict(decide({"a": passed, "b": unsure})) == "inconclusive"
+    assert suite_verdict(decide({"a": passed, "b": worse, "c": unsure})) == "regressed"
+    assert suite_verdict(decide({"a": passed, "b": better})) == "improved"
+    assert suite_verdict(decide({"a": better, "b": unsure})) == "inconclusive"
     assert suite_verdict({}) == "inconclusive"
 
 
 def test_a_suite_with_a_task_that_nothing_watches_is_at_best_inconclusive() -> None:
     passed, worse, better = right_and_wrong(2000, 5, 5), right_and_wrong(1000, 0, 80), right_and_wrong(1000, 80, 0)
-    assert suite_verdict(judge({"a": passed}), ["b"]) == "inconclusive"
-    assert suite_verdict(judge({"a": better}), ["b"]) == "inconclusive"
-    assert suite_verdict(judge({"a": worse}), ["b"]) == "regressed"
+    assert suite_verdict(decide({"a": passed}), ["b"]) == "inconclusive"
+    assert suite_verdict(decide({"a": better}), ["b"]) == "inconclusive"
+    assert suite_verdict(decide({"a": worse}), ["b"]) == "regressed"
 
 
 @pytest.mark.parametrize(("spread", "counts"), [(0.02, False), (0.2, True)])
 def test_noise_between_runs_counts_only_where_its_own_test_finds_it(spread: float, counts: bool) -> None:
     rng = np.random.default_rng(2)
     baseline = rng.random((3, 200)) + spread * np.array([[-1], [0], [1]])
-    one = evidence(PairedRows(rng.random(200), baseline))
-    assert one.noise is not None
-    assert one.noise.variance > 0
-    assert (one.noise.p < 0.25) == counts
-    assert one.sd is not None
-    assert one.stderr is not None
-    assert (one.stderr > one.sd / 200**0.5 * 1.01) == counts
+    numbers = evidence(PairedRows(rng.random(200), baseline))
+    assert numbers.noise is not None
+    assert numbers.noise.variance > 0
+    assert (numbers.noise.p < 0.25) == counts
+    assert numbers.sd is not None
+    assert numbers.stderr is not None
+    assert (numbers.stderr > numbers.sd / 200**0.5 * 1.01) == counts
 
 
 def test_bounds_that_few_pairs_do_not_show_are_unknown() -> None:
     values = np.array([0.1, 0.4, 0.2, 0.9, 0.3])
     for n, known in ((4, False), (5, True)):
-        one = evidence(PairedRows(values[:n], 1 - values[None, :n]))
-        assert (one.bounds is not None) == known
-        assert one.low > -np.inf
+        numbers = evidence(PairedRows(values[:n], 1 - values[None, :n]))
+        assert (numbers.bounds is not None) == known
+        assert numbers.low > -np.inf
     # Tango's interval is one of few pairs, too.
     assert right_and_wrong(3, 1, 1).bounds is not None
 
@@ -127,10 +127,10 @@ def test_bounds_that_few_pairs_do_not_show_are_unknown() -> None:
 def test_equal_rows_claim_no_power() -> None:
     for rows in (np.ones(10), np.zeros(10), np.full(10, 0.3)):
         for current in (rows, rows - 0.1):
-            same = judge({"m": evidence(PairedRows(current, rows[None], binary=False))})["m"]
+            same = decide({"m": evidence(PairedRows(current, rows[None], binary=False))})["m"]
             assert same.detectable is None
-    assert judge({"m": right_and_wrong(10, 0, 0)})["m"].detectable is None
-    assert judge({"m": right_and_wrong(10, 0, 1)})["m"].detectable is not None
+    assert decide({"m": right_and_wrong(10, 0, 0)})["m"].detectable is None
+    assert decide({"m": right_and_wrong(10, 0, 1)})["m"].detectable is not None
 
 
 def test_the_bound_of_equal_rows_is_in_units_of_the_metric() -> None:
@@ -138,7 +138,7 @@ def test_the_bound_of_equal_rows_is_in_units_of_the_metric() -> None:
     share, rating = (evidence(PairedRows(rows, rows[None], width=width)) for width in (1, 9))
     assert rating.low == pytest.approx(9 * share.low)
     rule = GateRule(tolerance=0.1)
-    needed = judge({"m": rating}, rule)["m"].rows_needed
+    needed = decide({"m": rating}, rule)["m"].rows_needed
     assert verdict(rating, rule) == "inconclusive"
     assert needed is not None
     enough = np.full(needed, 7.0)
@@ -149,13 +149,13 @@ def test_the_bound_of_equal_rows_is_in_units_of_the_metric() -> None:
 
 
 def test_a_metric_with_many_unpaired_rows_is_inconclusive() -> None:
-    one = right_and_wrong(1000, 0, 80)
-    assert judge({"m": one}, unpaired={"m": 0.01})["m"].verdict == "regressed"
-    open_ = judge({"m": one}, unpaired={"m": 0.011})["m"]
+    worse = right_and_wrong(1000, 0, 80)
+    assert decide({"m": worse}, unpaired={"m": 0.01})["m"].verdict == "regressed"
+    open_ = decide({"m": worse}, unpaired={"m": 0.011})["m"]
     assert open_.verdict == "inconclusive"
     assert not open_.holds
     assert "scored in one run only" in open_.notes[0]
-    assert judge({"m": evidence(PairedRows(np.empty(0), np.empty((1, 0))))})["m"].verdict == "inconclusive"
+    assert decide({"m": evidence(PairedRows(np.empty(0), np.empty((1, 0))))})["m"].verdict == "inconclusive"
 
 
 def test_the_tolerance_mode_needs_no_test() -> None:
@@ -187,18 +187,18 @@ def test_a_loss_as_large_as_the_tolerance_is_none_in_either_mode() -> None:
 def test_rare_large_gains_among_small_losses_do_not_prove_a_loss() -> None:
     differences = np.full(500, -0.03) + np.random.default_rng(1).normal(0, 0.001, 500)
     differences[0] = 0.9
-    one = evidence(PairedRows(differences, np.zeros((1, 500))))
-    assert one.too_skewed == "worse"
-    assert one.p_worse < 0.001
-    assert verdict(one, GateRule(tolerance=0)) == "inconclusive"
+    numbers = evidence(PairedRows(differences, np.zeros((1, 500))))
+    assert numbers.too_skewed == "worse"
+    assert numbers.p_worse < 0.001
+    assert verdict(numbers, GateRule(tolerance=0)) == "inconclusive"
 
 
 def test_rare_large_losses_among_small_gains_prove_no_gain_and_no_bound() -> None:
     differences = np.full(500, 0.03) + np.random.default_rng(1).normal(0, 0.001, 500)
     differences[0] = -0.9
-    judged = judge({"m": evidence(PairedRows(differences, np.zeros((1, 500))))})["m"]
-    assert judged.verdict == "inconclusive"
-    assert not judged.holds
+    decision = decide({"m": evidence(PairedRows(differences, np.zeros((1, 500))))})["m"]
+    assert decision.verdict == "inconclusive"
+    assert not decision.holds
 
 
 def test_a_baseline_whose_repeats_move_widens_the_bound() -> None:
@@ -209,8 +209,8 @@ def test_a_baseline_whose_repeats_move_widens_the_bound() -> None:
     alone = evidence(PairedRows(rows - 0.03, baseline.mean(axis=0)[None]))
     assert verdict(alone) == "regressed"
     assert verdict(shaken) == "inconclusive"
-    assert any("fewer than 3 repeats" in note for note in judge({"m": alone})["m"].notes)
-    assert judge({"m": shaken})["m"].notes == ()
+    assert any("fewer than 3 repeats" in note for note in decide({"m": alone})["m"].notes)
+    assert decide({"m": shaken})["m"].notes == ()
 
 
 def test_clusters_take_their_own_degrees_of_freedom() -> None:

@@ -48,18 +48,22 @@ def run(options: RunOptions, host: EngineHost) -> RunReader:
 
 
 def test_ranks_are_ranges_that_chance_does_not_exclude(matrix: Path) -> None:
-    asked = Matrix.read(matrix)
-    cells = run_cells(asked, matrix.parent, places(matrix), run)
+    config = Matrix.read(matrix)
+    cells = run_cells(config, matrix.parent, places(matrix), run)
     assert [cell.error for cell in cells] == [None, None, None]
-    found = standings(cells)
-    assert [(one.model, one.ranks) for one in found] == [("best", "1"), ("second", "2–3"), ("third", "2–3")]
-    assert [one.value for one in found] == [0.8, 151 / COUNT, 0.5]
-    header, rows = table(found, cells)
+    ranking = standings(cells)
+    assert [(standing.model, standing.ranks) for standing in ranking] == [
+        ("best", "1"),
+        ("second", "2–3"),
+        ("third", "2–3"),
+    ]
+    assert [standing.value for standing in ranking] == [0.8, 151 / COUNT, 0.5]
+    header, rows = table(ranking, cells)
     assert header == ["suite", "task", "metric", "best", "second", "third"]
     assert rows[0][:3] == ["mine.yaml", "sums", "exact_match"]
     assert rows[0][3].startswith("0.800 [0.75")
     assert rows[0][3].endswith("(1)")
-    assert as_csv(found).splitlines()[1].startswith("mine.yaml,sums,exact_match,best,0.8,")
+    assert as_csv(ranking).splitlines()[1].startswith("mine.yaml,sums,exact_match,best,0.8,")
 
 
 def test_the_other_cells_run_if_one_fails(matrix: Path) -> None:
@@ -67,9 +71,9 @@ def test_the_other_cells_run_if_one_fails(matrix: Path) -> None:
     cells = run_cells(Matrix.read(matrix), matrix.parent, places(matrix), run)
     assert [cell.error is None for cell in cells] == [True, False, True]
     assert "second.jsonl" in (cells[1].error or "")
-    found = standings(cells)
-    assert [(one.model, one.ranks) for one in found] == [("best", "1"), ("third", "2")]
-    assert table(found, cells)[1][0][4] == "failed"
+    ranking = standings(cells)
+    assert [(standing.model, standing.ranks) for standing in ranking] == [("best", "1"), ("third", "2")]
+    assert table(ranking, cells)[1][0][4] == "failed"
 
 
 @pytest.mark.parametrize(
@@ -101,7 +105,7 @@ def test_wrong_options_and_missing_rows_are_named_together(tmp_path: Path) -> No
     )
     with pytest.raises(ConfigError) as caught:
         Matrix.read(file)
-    assert [(one.path, one.message.partition(".")[0]) for one in caught.value.problems] == [
+    assert [(problem.path, problem.message.partition(".")[0]) for problem in caught.value.problems] == [
         ("options of gsm9k with a", "modl: unknown key 'modl'"),
         ("options of mine.yml with a", "max_sample: unknown key 'max_sample'"),
         ("rows[0]", "no suite 'gsm9k'"),

@@ -29,12 +29,12 @@ def project(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def asked(project: Path) -> Nightly:
+def nightly(project: Path) -> Nightly:
     return two_models(project)
 
 
-def files_of(asked: Nightly, project: Path, store: str | None = None) -> NightlyFiles:
-    return nightly_files(asked, project, Locations.at(store or str(project.parent / "store")), None)
+def files_of(nightly: Nightly, project: Path, store: str | None = None) -> NightlyFiles:
+    return nightly_files(nightly, project, Locations.at(store or str(project.parent / "store")), None)
 
 
 def notes(files: NightlyFiles, pool: str | None = None) -> list[str]:
@@ -54,75 +54,75 @@ def name_data(project: Path, path: str) -> None:
 
 
 def test_a_night_needs_nothing_of_the_folder_that_it_was_deployed_from(
-    asked: Nightly, project: Path, tmp_path: Path
+    nightly: Nightly, project: Path, tmp_path: Path
 ) -> None:
-    files = files_of(asked, project)
+    files = files_of(nightly, project)
     files.put()
     shutil.rmtree(project)
 
-    night = night_of(asked, tmp_path, FIRST, files.configs)
+    night = night_of(nightly, tmp_path, FIRST, files.configs)
 
     assert [cell.verdict for cell in night.cells] == ["unmeasured", "unmeasured"]
 
 
 def test_a_night_runs_what_was_deployed_until_it_is_deployed_again(
-    asked: Nightly, project: Path, tmp_path: Path
+    nightly: Nightly, project: Path, tmp_path: Path
 ) -> None:
-    before = files_of(asked, project).configs
-    assert files_of(asked, project).configs == before, "deploying again changes nothing"
+    before = files_of(nightly, project).configs
+    assert files_of(nightly, project).configs == before, "deploying again changes nothing"
     assert before["mine.yaml"].startswith(BUNDLE_PREFIX)
     assert str(project) not in str(before)
     assert not (tmp_path / "store").exists(), "reading the files stores nothing, as for --dry-run"
 
     answer(project, "shaky", 280)
 
-    assert files_of(asked, project).configs != before, "the answers that one of the models names are part of it"
-    assert notes(files_of(asked, project)) == [
+    assert files_of(nightly, project).configs != before, "the answers that one of the models names are part of it"
+    assert notes(files_of(nightly, project)) == [
         "nights run mine.yaml as of now. After a change of a config, its plug-ins or its data, deploy again."
     ]
 
 
-def test_what_a_worker_must_have_itself_is_said_once(asked: Nightly, project: Path) -> None:
+def test_what_a_worker_must_have_itself_is_said_once(nightly: Nightly, project: Path) -> None:
     rows = (project / "rows.jsonl").resolve()
     name_data(project, str(rows))
-    found = notes(files_of(asked, project), pool="gpus")
-    assert found[0].startswith("the workers of 'gpus' must have the store at the same path")
-    assert found[1] == f"mine.yaml: the worker needs '{rows}' at the same path (datasets[0].params.path)."
-    assert len(found) == 3
+    lines = notes(files_of(nightly, project), pool="gpus")
+    assert lines[0].startswith("the workers of 'gpus' must have the store at the same path")
+    assert lines[1] == f"mine.yaml: the worker needs '{rows}' at the same path (datasets[0].params.path)."
+    assert len(lines) == 3
 
 
-def test_a_config_that_cannot_travel_stays_where_it_is_or_is_refused(asked: Nightly, project: Path) -> None:
+def test_a_config_that_cannot_travel_stays_where_it_is_or_is_refused(nightly: Nightly, project: Path) -> None:
     (project / "rows.jsonl").rename(project.parent / "rows.jsonl")
     name_data(project, "../rows.jsonl")
-    files = files_of(asked, project)
+    files = files_of(nightly, project)
     assert files.configs == {"mine.yaml": str(project / "mine.yaml")}
     (note,) = notes(files)
     assert note.startswith("mine.yaml: only a worker on this machine can carry out the run")
     assert "'../rows.jsonl' is outside the config's folder" in note
 
     with pytest.raises(InputError, match=r"mine\.yaml: the run cannot go to a worker on another machine"):
-        notes(files_of(asked, project, "s3://bucket/evals"))
+        notes(files_of(nightly, project, "s3://bucket/evals"))
 
 
-def test_mistakes_of_a_config_are_found_before_it_is_deployed(asked: Nightly, project: Path) -> None:
+def test_mistakes_of_a_config_are_found_before_it_is_deployed(nightly: Nightly, project: Path) -> None:
     file = project / "mine.yaml"
     file.write_text(file.read_text().replace("exact_match", "exact_macth"))
     with pytest.raises(ConfigError, match="exact_macth"):
-        files_of(asked, project)
+        files_of(nightly, project)
 
 
-def test_a_config_that_was_not_deployed_fails_its_cell_alone(asked: Nightly, tmp_path: Path) -> None:
-    night = night_of(asked, tmp_path, FIRST, {"other.yaml": "bundle:0"})
+def test_a_config_that_was_not_deployed_fails_its_cell_alone(nightly: Nightly, tmp_path: Path) -> None:
+    night = night_of(nightly, tmp_path, FIRST, {"other.yaml": "bundle:0"})
     assert {cell.verdict for cell in night.cells if cell.row.config == "mine.yaml"} == {"failed"}
     assert "'mine.yaml' was not deployed with this file" in str(night.cells[0].problem)
 
 
-def test_gc_keeps_the_files_of_a_deployment_until_it_needs_others(asked: Nightly, project: Path) -> None:
+def test_gc_keeps_the_files_of_a_deployment_until_it_needs_others(nightly: Nightly, project: Path) -> None:
     locations = Locations.at(str(project.parent / "store"))
     store = Store.open(locations.store)
 
     def deploy() -> str:
-        files = files_of(asked, project)
+        files = files_of(nightly, project)
         files.put()
         keep(files)
         return files.configs["mine.yaml"].removeprefix(BUNDLE_PREFIX)
@@ -144,9 +144,9 @@ def test_gc_keeps_the_files_of_a_deployment_until_it_needs_others(asked: Nightly
 
 
 @pytest.fixture
-def deployed(asked: Nightly, project: Path) -> NightlyFiles:
+def deployed(nightly: Nightly, project: Path) -> NightlyFiles:
     """The files of a deployment, in the store."""
-    files = files_of(asked, project)
+    files = files_of(nightly, project)
     files.put()
     keep(files)
     return files
@@ -183,7 +183,7 @@ def test_gc_keeps_the_files_while_the_server_does_not_answer(deployed: NightlyFi
 def test_gc_keeps_the_files_of_a_deleted_deployment_for_a_run_that_may_be_resumed(
     deployed: NightlyFiles, tmp_path: Path
 ) -> None:
-    shaky = night_of(deployed.asked, tmp_path, FIRST, deployed.configs).cells[1].run
+    shaky = night_of(deployed.nightly, tmp_path, FIRST, deployed.configs).cells[1].run
     assert shaky is not None
     for status, left in (("interrupted", (1, 1)), ("completed", (0, 0))):
         folder = RunFolder.open(Locations.at(deployed.store), shaky.run_id)
@@ -200,12 +200,12 @@ def test_gc_does_not_forget_a_deployment_that_was_made_again_meanwhile(deployed:
 
 
 def test_a_night_that_was_deployed_again_on_its_day_is_looked_into_with_its_new_config(
-    asked: Nightly, project: Path, tmp_path: Path
+    nightly: Nightly, project: Path, tmp_path: Path
 ) -> None:
     def run_deployed() -> tuple[str, RunRecord]:
-        files = files_of(asked, project)
+        files = files_of(nightly, project)
         files.put()
-        shaky = night_of(asked, tmp_path, FIRST, files.configs).cells[1].run
+        shaky = night_of(nightly, tmp_path, FIRST, files.configs).cells[1].run
         assert shaky is not None
         return files.configs["mine.yaml"], shaky.stored.record
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from gage_eval.base.errors import InputError
 from gage_eval.extend.registry import aggregations
 from gage_eval.regression.baselines import Baselines
-from gage_eval.regression.compare import Compared, compare
+from gage_eval.regression.compare import TaskComparisonResult, compare
 from gage_eval.regression.evidence import PairedRows, evidence
 from gage_eval.regression.gate import GateRule
 from gage_eval.regression.gating import gate
@@ -66,8 +66,8 @@ def test_a_compared_number_is_that_of_the_table_or_is_refused(name: str, data: s
     values = [0.0, 1.0] if scale.binary else [0.0, 0.5, 1.0, 1.8, 10.0, 100.0]
     replicates = st.lists(st.sampled_from(values), min_size=1, max_size=4)
     samples = data.draw(st.lists(replicates, min_size=1, max_size=12))
-    codes = np.repeat(np.arange(len(samples)), [len(one) for one in samples])
-    flat = np.array([value for one in samples for value in one])
+    codes = np.repeat(np.arange(len(samples)), [len(scores) for scores in samples])
+    flat = np.array([value for scores in samples for value in scores])
     weights = None
     if how.takes_weights:
         drawn = data.draw(st.lists(st.sampled_from([0.0, 0.5, 1, 3]), min_size=len(samples), max_size=len(samples)))
@@ -118,13 +118,13 @@ def scored(tmp_path: Path) -> Callable[..., RunReader]:
 
 
 def shown(run: RunReader, name: str) -> float | None:
-    (number,) = (one for task in run.summary.tasks for one in task.metrics if one.name == name)
+    (number,) = (metric for task in run.summary.tasks for metric in task.metrics if metric.name == name)
     return number.value
 
 
-def only(found: list[Compared]) -> Compared:
-    (one,) = found
-    return one
+def only(results: list[TaskComparisonResult]) -> TaskComparisonResult:
+    (result,) = results
+    return result
 
 
 HALF = 20
@@ -154,14 +154,14 @@ CASES = {
 def test_compare_gate_and_trend_show_the_number_of_the_table(scored: Callable[..., RunReader], name: str) -> None:
     metric, before, after, expected = CASES[name]
     a, b = scored("a", before, metric), scored("b", after, metric)
-    one = only(compare(a, b, metric=name))
-    assert one.task.measure.name == name
-    assert (one.evidence.baseline, one.evidence.current) == (shown(a, name), shown(b, name))
-    assert (one.evidence.baseline, one.evidence.current, one.evidence.difference) == pytest.approx(expected)
+    result = only(compare(a, b, metric=name))
+    assert result.task.measure.name == name
+    assert (result.evidence.baseline, result.evidence.current) == (shown(a, name), shown(b, name))
+    assert (result.evidence.baseline, result.evidence.current, result.evidence.difference) == pytest.approx(expected)
     entry = Baselines(Store.open(a.stored.folder.locations.store)).add("main", [a], promote=False)
     gated = gate(b, entry, GateRule(), metric=name)
     assert gated.metrics == {"t": name}
-    assert gated.tasks[0].judged.evidence.current == shown(b, name)
+    assert gated.tasks[0].decision.evidence.current == shown(b, name)
     points = trend(b.stored.folder.locations, entry, metrics=gated.metrics)
     assert {(point.run_id, point.metric, point.value) for point in points} == {
         ("a", name, shown(a, name)),
@@ -171,9 +171,9 @@ def test_compare_gate_and_trend_show_the_number_of_the_table(scored: Callable[..
 
 def test_a_change_within_samples_is_seen_on_every_scale(scored: Callable[..., RunReader]) -> None:
     metric, before, after, _ = CASES["percent pct pass@2"]
-    one = only(compare(scored("a", before, metric), scored("b", after, metric), metric="percent pct pass@2"))
-    assert (len(one.task.better), len(one.task.worse)) == (HALF, HALF)
-    assert not one.task.is_unchanged
+    result = only(compare(scored("a", before, metric), scored("b", after, metric), metric="percent pct pass@2"))
+    assert (len(result.task.better), len(result.task.worse)) == (HALF, HALF)
+    assert not result.task.is_unchanged
 
 
 def test_weighted_means_are_compared_with_their_weights(scored: Callable[..., RunReader]) -> None:
@@ -185,19 +185,19 @@ def test_weighted_means_are_compared_with_their_weights(scored: Callable[..., Ru
     weights = [{"weight": 1.0 if n < HALF else 3.0} for n in range(2 * HALF)]
     a = scored("a", ["1 2"] * 2 * HALF, metric, metadata=weights)
     b = scored("b", ["1 2"] * HALF + ["no"] * 10 + ["1 2"] * 10, metric, metadata=weights)
-    one = only(compare(a, b))
-    assert one.evidence.current == shown(b, "exact_match") == pytest.approx(50 / 80)
-    assert one.evidence.difference == pytest.approx(-30 / 80)
-    assert one.evidence.test == "t"
+    result = only(compare(a, b))
+    assert result.evidence.current == shown(b, "exact_match") == pytest.approx(50 / 80)
+    assert result.evidence.difference == pytest.approx(-30 / 80)
+    assert result.evidence.test == "t"
 
 
 def test_the_spread_of_a_weighted_difference_is_that_of_the_weighted_mean() -> None:
     rng = np.random.default_rng(1)
     current, baseline, weights = rng.random(200), rng.random((1, 200)), rng.integers(1, 5, 200).astype(np.float64)
-    one = evidence(PairedRows(current, baseline, weights=weights))
+    numbers = evidence(PairedRows(current, baseline, weights=weights))
     moved = current - baseline[0]
     mean = np.sum(weights * moved) / weights.sum()
     expected = np.sqrt(200 / 199 * np.sum((weights * (moved - mean)) ** 2)) / weights.sum()
-    assert one.stderr == pytest.approx(expected)
+    assert numbers.stderr == pytest.approx(expected)
     plain = evidence(PairedRows(current, baseline))
     assert evidence(PairedRows(current, baseline, weights=np.full(200, 2.0))).stderr == pytest.approx(plain.stderr)

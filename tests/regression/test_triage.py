@@ -56,20 +56,20 @@ def triaged(folder: Path, entry: BaselineEntry, then: Callable[[int], bool]) -> 
 
 
 def test_a_change_is_there_again(tmp_path: Path, entry: BaselineEntry) -> None:
-    found = triaged(tmp_path, entry, lambda n: n >= RIGHT - LOST)
-    (task,) = found.tasks
-    assert task.asked == LOST
+    result = triaged(tmp_path, entry, lambda n: n >= RIGHT - LOST)
+    (task,) = result.tasks
+    assert task.retried == LOST
     assert task.outcome == "confirmed"
     assert task.again is not None
     assert (task.again.n, task.again.current) == (LOST, 0)
-    assert "**Confirmed**" in triage_page(found)
+    assert "**Confirmed**" in triage_page(result)
 
 
 def test_bad_luck_goes_away(tmp_path: Path, entry: BaselineEntry) -> None:
-    found = triaged(tmp_path, entry, lambda n: n >= RIGHT - 4)
+    result = triaged(tmp_path, entry, lambda n: n >= RIGHT - 4)
     # Forty losses and no gain are not chance, whatever becomes of them.
-    assert found.tasks[0].outcome == "gone again"
-    assert "**Gone again**" in triage_page(found)
+    assert result.tasks[0].outcome == "gone again"
+    assert "**Gone again**" in triage_page(result)
 
 
 def test_what_the_repeats_predict_is_chance_unless_the_alarm_excludes_it(
@@ -87,9 +87,9 @@ def test_what_the_repeats_predict_is_chance_unless_the_alarm_excludes_it(
         return run(tmp_path, options)
 
     rule = GateRule(alpha=0.25)
-    found = triage(night, noisy, rule, ask, repeats=3)
-    assert found.tasks[0].outcome == "chance"
-    assert "**Chance**" in triage_page(found)
+    result = triage(night, noisy, rule, ask, repeats=3)
+    assert result.tasks[0].outcome == "chance"
+    assert "**Chance**" in triage_page(result)
     ringing = Alarm(rings=True, level=0.0)
     monkeypatch.setattr(gating, "alarm", lambda *args, **more: ringing)
     assert triage(night, noisy, rule, ask, repeats=3).tasks[0].outcome == "gone again"
@@ -114,16 +114,16 @@ def test_a_uniform_loss_names_no_slice_and_a_slice_that_lost_more_is_named(tmp_p
     ):
         answer(tmp_path, wrong)
         night = run(tmp_path, options.model_copy(update={"freshness": day}))
-        found = triage(night, entry, GateRule(), lambda asked: run(tmp_path, asked), repeats=1)
-        assert [one.name for one in found.tasks[0].slices] == named
-        assert all(one.bounds is not None and one.bounds[1] < 0 for one in found.tasks[0].slices)
-        assert ("Slices that lost more" in triage_page(found)) == bool(named)
+        result = triage(night, entry, GateRule(), lambda options: run(tmp_path, options), repeats=1)
+        assert [change.name for change in result.tasks[0].slices] == named
+        assert all(change.bounds is not None and change.bounds[1] < 0 for change in result.tasks[0].slices)
+        assert ("Slices that lost more" in triage_page(result)) == bool(named)
 
 
 def test_the_model_is_named_before_the_environment_and_the_date_is_not(tmp_path: Path, entry: BaselineEntry) -> None:
-    found = triaged(tmp_path, entry, lambda n: True)
-    assert found.differences[0].kind == "model"
-    assert not [one for one in found.differences if one.path.endswith("freshness")]
+    result = triaged(tmp_path, entry, lambda n: True)
+    assert result.differences[0].kind == "model"
+    assert not [difference for difference in result.differences if difference.path.endswith("freshness")]
 
 
 def test_the_scores_of_the_baseline_are_read_once(
@@ -149,6 +149,6 @@ def test_samples_that_cannot_be_asked_again_are_said(tmp_path: Path, entry: Base
     answer(tmp_path, lambda n: n >= RIGHT - LOST)
     night = run(tmp_path, RunOptions(config=str(tmp_path / "mine.yaml"), freshness="2026-03-02"))
     (tmp_path / "answers.jsonl").unlink()
-    found = triage(night, entry, GateRule(), lambda options: run(tmp_path, options))
-    assert "answers.jsonl" in (found.tasks[0].problem or "")
-    assert "could not be asked again" in triage_page(found)
+    result = triage(night, entry, GateRule(), lambda options: run(tmp_path, options))
+    assert "answers.jsonl" in (result.tasks[0].problem or "")
+    assert "could not be asked again" in triage_page(result)

@@ -14,7 +14,7 @@ import yaml
 
 from gage_eval.base.errors import ConfigError, InputError
 from gage_eval.runs import RunOptions, run_inline
-from gage_eval.runs.bundling import Packed, lacks, pack
+from gage_eval.runs.bundling import RunFiles, lacks, pack
 from gage_eval.runs.maintenance import collect_garbage
 from gage_eval.runs.options import BUNDLE_PREFIX, Locations
 from gage_eval.runs.record import FlowRunRecord
@@ -63,14 +63,14 @@ def project(tmp_path: Path) -> Path:
     return folder
 
 
-def options(project: Path, **given: Any) -> RunOptions:
-    return RunOptions(config=str(project / "run.yaml"), store=str(project.parent / "store"), **given)
+def options(project: Path, **changes: Any) -> RunOptions:
+    return RunOptions(config=str(project / "run.yaml"), store=str(project.parent / "store"), **changes)
 
 
-def packed(project: Path, **given: Any) -> Packed:
-    found = pack(options(project, **given), None)
-    assert found is not None
-    return found
+def packed(project: Path, **changes: Any) -> RunFiles:
+    files = pack(options(project, **changes), None)
+    assert files is not None
+    return files
 
 
 def change(project: Path, **sections: Any) -> None:
@@ -94,10 +94,10 @@ def keys(project: Path, run_id: str) -> dict[str, tuple[str | None, str]]:
 
 
 def test_all_that_a_config_names_travels_and_nothing_else(project: Path) -> None:
-    found = packed(project)
-    assert set(found.files) == NEEDED
-    assert (found.config, found.stays, found.needs) == ("run.yaml", (), ())
-    assert found.files["plug/long.py"] == METRIC.encode()
+    files = packed(project)
+    assert set(files.files) == NEEDED
+    assert (files.config, files.stays, files.needs) == ("run.yaml", (), ())
+    assert files.files["plug/long.py"] == METRIC.encode()
 
 
 def test_a_run_has_the_same_keys_where_only_the_store_is(project: Path) -> None:
@@ -165,10 +165,10 @@ def test_images_that_are_named_after_data_files_travel(project: Path) -> None:
 
 def test_a_config_given_as_text_travels_too(project: Path) -> None:
     text = (project / "run.yaml").read_text()
-    found = pack(RunOptions(config=str(project), text=text), None)
-    assert found is not None
-    assert found.files[found.config] == text.encode()
-    assert set(found.files) - {found.config} == NEEDED - {"run.yaml"}
+    files = pack(RunOptions(config=str(project), text=text), None)
+    assert files is not None
+    assert files.files[files.config] == text.encode()
+    assert set(files.files) - {files.config} == NEEDED - {"run.yaml"}
 
 
 def test_a_suite_and_a_run_that_has_travelled_need_no_files(tmp_path: Path) -> None:
@@ -236,13 +236,13 @@ def test_what_cannot_travel_is_told(
     monkeypatch.setenv("TRAVELLER_KEY", "correct horse battery")
     changed(project)
 
-    found = packed(project)
+    files = packed(project)
 
-    assert len(found.stays) == 1
+    assert len(files.stays) == 1
     with pytest.raises(InputError, match=f"cannot go to a worker on another machine.*{told}"):
-        list(lacks(found, "s3://bucket/store", "h100"))
+        list(lacks(files, "s3://bucket/store", "h100"))
     # Where the store is a folder, a worker on this machine reads the config where it is.
-    assert next(lacks(found, "/mnt/store", None)).startswith("only a worker on this machine can carry out the run")
+    assert next(lacks(files, "/mnt/store", None)).startswith("only a worker on this machine can carry out the run")
 
 
 def test_what_the_worker_needs_itself_is_told(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -258,15 +258,15 @@ def test_what_the_worker_needs_itself_is_told(project: Path, monkeypatch: pytest
         backends=[{"backend_id": "m", "type": "openai_http", "config": config}],
     )
 
-    found = packed(project)
+    files = packed(project)
 
-    assert found.stays == ()
-    assert list(lacks(found, "s3://bucket/store", "h100")) == [
+    assert files.stays == ()
+    assert list(lacks(files, "s3://bucket/store", "h100")) == [
         f"the worker needs '{rows}' at the same path (datasets[0].params.path).",
         "the worker needs values of its own for TRAVELLER_MODEL, TRAVELLER_KEY.",
         "the worker needs the same GAGE_EVAL_MAX_SAMPLES, which changes results.",
     ]
-    (note, *_) = lacks(found, "/mnt/store", "h100")
+    (note, *_) = lacks(files, "/mnt/store", "h100")
     assert note == "the workers of 'h100' must have the store at the same path, '/mnt/store'; else give --store s3://…"
 
 

@@ -36,11 +36,11 @@ def test_what_the_environment_says_needs_no_option(monkeypatch: pytest.MonkeyPat
     assert Locations.at(".gage").again("quiet-otter") == "gage resume quiet-otter --store .gage"
 
 
-@pytest.mark.parametrize("given", [{"store": "s3://"}, {"store": "s3:///x"}, {"output_dir": "s3://"}])
-def test_a_url_without_a_bucket_is_refused_as_it_was_written(given: dict[str, str]) -> None:
-    (url,) = given.values()
+@pytest.mark.parametrize("places", [{"store": "s3://"}, {"store": "s3:///x"}, {"output_dir": "s3://"}])
+def test_a_url_without_a_bucket_is_refused_as_it_was_written(places: dict[str, str]) -> None:
+    (url,) = places.values()
     with pytest.raises(InputError, match=f"^'{url}' names no bucket: write s3://bucket/prefix.$"):
-        Locations.at(**given)
+        Locations.at(**places)
 
 
 def test_a_record_holds_places_that_hold_in_any_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -55,7 +55,7 @@ def test_a_command_takes_the_options_as_they_are_declared(command: str) -> None:
     for module in ("runs", "plan", "inspect"):
         import_module(f"gage_eval.cli.{module}")
     group = typer.main.get_command(app)
-    parameters = {one.name: one for one in group.commands[command].params}
+    parameters = {parameter.name: parameter for parameter in group.commands[command].params}
     # The argument of `resume` is the run.
     shared = (parameters.keys() & FIELDS.keys()) - ({"run_id"} if command == "resume" else set())
     assert shared == COMMANDS[command]

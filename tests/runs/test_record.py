@@ -62,16 +62,16 @@ def test_what_a_stage_does_is_recorded_while_the_run_goes_on(
             threading.Event().wait(0.005)
         return stages["sums/infer"]
 
-    started = recorded(StageStarted("sums", "infer", 1.0), lambda one: one.state == "running")
+    started = recorded(StageStarted("sums", "infer", 1.0), lambda stage: stage.state == "running")
     assert started.started == datetime.fromtimestamp(1.0, UTC)
-    moved = recorded(StageProgress("sums", "infer", 4, 9, {"in_flight": 2}), lambda one: one.done == 4)
+    moved = recorded(StageProgress("sums", "infer", 4, 9, {"in_flight": 2}), lambda stage: stage.done == 4)
     assert (moved.total, moved.figures) == (9, {"in_flight": 2})
-    finished = recorded(StageFinished(result(counts={"sent": 9})), lambda one: one.state == "finished")
+    finished = recorded(StageFinished(result(counts={"sent": 9})), lambda stage: stage.state == "finished")
     assert (finished.key, finished.outputs, finished.counts) == (KEY, {"responses": OUTPUT}, {"sent": 9})
-    again = recorded(StageStarted("sums", "infer", 5.0), lambda one: one.state == "running")
+    again = recorded(StageStarted("sums", "infer", 5.0), lambda stage: stage.state == "running")
     assert again.outputs == {"responses": OUTPUT}, "a collection still has to keep it"
     failed = recorded(
-        StageFailed("sums", "infer", "no", "RunFailed", interrupted=False), lambda one: one.state == "failed"
+        StageFailed("sums", "infer", "no", "RunFailed", interrupted=False), lambda stage: stage.state == "failed"
     )
     assert failed.error == "no"
     recorder.close()

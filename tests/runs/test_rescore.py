@@ -14,7 +14,7 @@ from gage_eval.runs.folder import list_runs
 from gage_eval.runs.gc_roots import find_roots
 from gage_eval.runs.options import Locations
 from gage_eval.runs.record import RescoredRecord
-from gage_eval.runs.rescore import Rescored, rescore
+from gage_eval.runs.rescore import RescoredRun, rescore
 from gage_eval.runs.results.stored import StoredRun
 from gage_eval.runs.resume import resumed
 from gage_eval.store import Store
@@ -31,13 +31,13 @@ def run(here: Path, run_id: str = "first", **changes: Any) -> RunOutcome:
     return run_inline(RunOptions(config="mine.yaml", store="store", run_id=run_id))
 
 
-def again(*metrics: Any, run_id: str = "first", **options: Any) -> Rescored:
+def again(*metrics: Any, run_id: str = "first", **options: Any) -> RescoredRun:
     stored = StoredRun.open(Locations.at("store"), run_id)
     return rescore(stored, Store.open("store"), [metric_spec(metric) for metric in metrics], **options)
 
 
-def values(found: Rescored) -> dict[str, float | None]:
-    return {f"{one.task_id}/{one.metric_id}": one.value for one in found.summary.metrics}
+def values(rescored: RescoredRun) -> dict[str, float | None]:
+    return {f"{metric.task_id}/{metric.metric_id}": metric.value for metric in rescored.summary.metrics}
 
 
 def test_other_metrics_give_what_a_run_with_them_gives(here: Path) -> None:
@@ -45,12 +45,14 @@ def test_other_metrics_give_what_a_run_with_them_gives(here: Path) -> None:
     # Neither the data nor the model is looked at.
     for name in ("rows.jsonl", "more.jsonl", "mine.yaml"):
         (here / name).rename(here / f"away-{name}")
-    found = again("numeric_match", "contains")
+    rescored = again("numeric_match", "contains")
     for name in ("rows.jsonl", "more.jsonl", "mine.yaml"):
         (here / f"away-{name}").rename(here / name)
     whole = run(here, "whole", datasets=TWO, metrics=["numeric_match", "contains"])
-    assert values(found) == {f"{one.task_id}/{one.metric_id}": one.value for one in whole.summary.metrics}
-    assert [task.model_dump() for task in found.summary.tasks] == [task.model_dump() for task in whole.summary.tasks]
+    assert values(rescored) == {
+        f"{metric.task_id}/{metric.metric_id}": metric.value for metric in whole.summary.metrics
+    }
+    assert [task.model_dump() for task in rescored.summary.tasks] == [task.model_dump() for task in whole.summary.tasks]
     assert whole.results["sums", "auto_eval"].cached, "the run finds the scores that are there"
 
 
@@ -97,11 +99,11 @@ def test_two_metrics_of_one_name_are_refused(here: Path) -> None:
 
 def test_a_saved_scoring_is_a_run_to_look_at_and_to_keep(here: Path) -> None:
     run(here)
-    found = again("contains")
-    folder = found.save("second")
+    rescored = again("contains")
+    folder = rescored.save("second")
     kept = StoredRun.open(Locations.at("store"), "second")
     assert kept.state == "completed"
-    assert kept.summary == found.summary
+    assert kept.summary == rescored.summary
     assert kept.summary.run.run_id == "second"
     assert kept.record.rescored == RescoredRecord(
         run_id="first", metrics=[{"metric_id": "contains", "implementation": "contains"}]

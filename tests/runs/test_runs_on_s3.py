@@ -35,8 +35,8 @@ def test_a_run_on_s3_leaves_everything_there_and_hits_the_second_time(folder: Pa
     assert second.summary.run.sent == 0
     assert first.scores().equals(second.scores())
     objects = Store.open(s3_url).objects
-    found = {info.path.removeprefix("runs/first/") for info in objects.list("runs/first")}
-    assert found >= {"run.json", "summary.json", "events.jsonl", "report.html", "samples.jsonl"}
+    files = {info.path.removeprefix("runs/first/") for info in objects.list("runs/first")}
+    assert files >= {"run.json", "summary.json", "events.jsonl", "report.html", "samples.jsonl"}
     assert [event["type"] for event in map(json.loads, objects.get("runs/first/events.jsonl").splitlines())].count(
         "stage_finished"
     ) == 7
@@ -90,7 +90,7 @@ def test_rows_in_error_are_asked_again_on_s3(folder: Path, s3_url: str) -> None:
             gage_eval.run(str(config), store=s3_url, run_id="retried")
     with mock_endpoint(port=port) as endpoint:
         outcome = run_inline(resumed("retried", store=s3_url, only_errors=True))
-        asked = endpoint.stats()["requests"]
+        requests = endpoint.stats()["requests"]
 
-    assert 0 < asked < 30
+    assert 0 < requests < 30
     assert outcome.summary.tasks[0].responses["ok"] == 30

@@ -9,13 +9,13 @@ from tests.report.run_summaries import summary
 
 
 def taking(evaluation_s: float, wall_s: float) -> Summary:
-    found = summary()
-    timings = found.run.timings.model_copy(update={"evaluation_s": evaluation_s, "wall_runtime_s": wall_s})
-    return found.model_copy(update={"run": found.run.model_copy(update={"timings": timings})})
+    plain = summary()
+    timings = plain.run.timings.model_copy(update={"evaluation_s": evaluation_s, "wall_runtime_s": wall_s})
+    return plain.model_copy(update={"run": plain.run.model_copy(update={"timings": timings})})
 
 
 @pytest.mark.parametrize(
-    ("evaluation_s", "wall_s", "given", "cores", "said"),
+    ("evaluation_s", "wall_s", "setting", "cores", "said"),
     [
         (30.0, 100.0, None, 4, "GAGE_EVAL_AUTOEVAL_WORKERS=4"),
         (30.0, 100.0, None, 64, "GAGE_EVAL_AUTOEVAL_WORKERS=8"),
@@ -26,8 +26,13 @@ def taking(evaluation_s: float, wall_s: float) -> Summary:
     ],
 )
 def test_slow_scoring_names_its_setting(
-    evaluation_s: float, wall_s: float, given: int | None, cores: int, said: str | None, monkeypatch: pytest.MonkeyPatch
+    evaluation_s: float,
+    wall_s: float,
+    setting: int | None,
+    cores: int,
+    said: str | None,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(scoring.os, "cpu_count", lambda: cores)
-    text = hint(taking(evaluation_s, wall_s), given)
+    text = hint(taking(evaluation_s, wall_s), setting)
     assert text is None if said is None else text is not None and said in text

@@ -31,15 +31,15 @@ def config(tmp_path: Path) -> Config:
 
 
 def test_an_engine_starts_once_whatever_its_runs_say_of_requests(config: Config, tmp_path: Path) -> None:
-    asked = [config("a"), config("b", default_params={"temperature": 1}), config("c", max_concurrency=2)]
-    first, *others = [engines_of(one) for one in run_all(asked, run_on)]
+    runs = [config("a"), config("b", default_params={"temperature": 1}), config("c", max_concurrency=2)]
+    first, *others = [engines_of(result) for result in run_all(runs, run_on)]
     assert others == [first, first]
     assert len(starts(tmp_path)) == 1
     assert not any(map(is_alive, first))
 
 
 def test_runs_of_one_engine_follow_each_other_and_no_two_engines_are_alive(config: Config, tmp_path: Path) -> None:
-    asked = [config(name, max_model_len=length) for name, length in (("a", 64), ("b", 32), ("c", 64))]
+    runs = [config(name, max_model_len=length) for name, length in (("a", 64), ("b", 32), ("c", 64))]
     order: list[int] = []
     alive: list[set[int]] = []
 
@@ -47,19 +47,19 @@ def test_runs_of_one_engine_follow_each_other_and_no_two_engines_are_alive(confi
         order.append(number)
         alive.append({pid for pid in set().union(engines_of(result), *alive) if is_alive(pid)})
 
-    results = run_all(asked, run_on, ended=ended)
-    assert [one.flags["max-model-len"] for one in starts(tmp_path)] == ["64", "32"]
+    results = run_all(runs, run_on, ended=ended)
+    assert [start.flags["max-model-len"] for start in starts(tmp_path)] == ["64", "32"]
     assert order == [0, 2, 1]
     assert [len(pids) for pids in alive] == [1, 1, 1]
-    assert [one.stored.record.name for one in results if isinstance(one, RunReader)] == ["a", "b", "c"]
+    assert [result.stored.record.name for result in results if isinstance(result, RunReader)] == ["a", "b", "c"]
 
 
 def test_a_run_whose_answers_are_there_starts_no_engine(config: Config, tmp_path: Path) -> None:
-    asked = [config("a"), config("b")]
-    run_all(asked, run_on)
+    runs = [config("a"), config("b")]
+    run_all(runs, run_on)
     assert len(starts(tmp_path)) == 1
-    results = run_all(asked, run_on)
-    assert all(isinstance(one, RunReader) for one in results)
+    results = run_all(runs, run_on)
+    assert all(isinstance(result, RunReader) for result in results)
     assert len(starts(tmp_path)) == 1
 
 
@@ -90,8 +90,8 @@ def test_a_run_that_crashes_leaves_the_engine_to_the_others(config: Config, tmp_
 
 def test_an_engine_that_died_is_started_anew_for_the_next_run(config: Config, tmp_path: Path) -> None:
     (tmp_path / "deadly.jsonl").write_text('{"id": "d", "question": "die", "answer": "1"}\n')
-    asked = [config("a", rows="deadly.jsonl"), *(config(name) for name in "bc")]
-    dead, second, third = run_all(asked, run_on)
+    runs = [config("a", rows="deadly.jsonl"), *(config(name) for name in "bc")]
+    dead, second, third = run_all(runs, run_on)
     assert "the engine core went away" in str(dead)
     assert engines_of(second) == engines_of(third)
     assert len(starts(tmp_path)) == 2
@@ -135,7 +135,7 @@ def test_runs_of_one_engine_go_side_by_side_and_share_it(config: Config, tmp_pat
         return run_on(options, host)
 
     results = run_all([config(name) for name in "abcd"], run, at_once=2)
-    assert len({frozenset(engines_of(one)) for one in results}) == 1
+    assert len({frozenset(engines_of(result)) for result in results}) == 1
     assert len(starts(tmp_path)) == 1
     assert not any(map(is_alive, engines_of(results[0])))
 
@@ -153,11 +153,11 @@ def test_runs_of_two_engines_never_go_side_by_side(config: Config, tmp_path: Pat
         finally:
             running.remove(name)
 
-    asked = [config(name, max_model_len=length) for name, length in (("a", 64), ("b", 32), ("c", 64))]
-    results = run_all(asked, run, at_once=3)
-    assert all(isinstance(one, RunReader) for one in results)
+    runs = [config(name, max_model_len=length) for name, length in (("a", 64), ("b", 32), ("c", 64))]
+    results = run_all(runs, run, at_once=3)
+    assert all(isinstance(result, RunReader) for result in results)
     assert not any("b" in names and len(names) > 1 for names in beside)
-    assert [one.flags["max-model-len"] for one in starts(tmp_path)] == ["64", "32"]
+    assert [start.flags["max-model-len"] for start in starts(tmp_path)] == ["64", "32"]
 
 
 def test_an_interruption_cancels_the_runs_that_go_on(config: Config) -> None:

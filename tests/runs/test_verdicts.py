@@ -98,9 +98,9 @@ def test_each_verdict_is_asked_once_and_kept_apart(panel: Path) -> None:
     judged = run.reader.stored.record.stages["sums/judge"]
     assert judged.counts["sent"] == ROWS * len(PLACES), "two draws are two questions"
     for row in run.rows():
-        assert [(one["judge"], one["slot"], one["draw"]) for one in row.judgments] == PLACES
-        assert [one["score"] for one in row.judgments] == [1.0, 1.0, 2.0, 2.0, 3.0, 3.0, 4.0, 4.0]
-        assert len({one["response_key"] for one in row.judgments}) == len(PLACES)
+        assert [(judgment["judge"], judgment["slot"], judgment["draw"]) for judgment in row.judgments] == PLACES
+        assert [judgment["score"] for judgment in row.judgments] == [1.0, 1.0, 2.0, 2.0, 3.0, 3.0, 4.0, 4.0]
+        assert len({judgment["response_key"] for judgment in row.judgments}) == len(PLACES)
 
 
 def test_a_metric_reads_them_all_in_the_order_of_judge_slot_and_draw(panel: Path) -> None:
@@ -117,12 +117,12 @@ def test_a_metric_that_reads_the_only_verdict_is_refused(panel: Path) -> None:
 
 def test_sql_tells_them_apart(panel: Path) -> None:
     gage_eval.run("mine.yaml", run_id="r")
-    found = gage_eval.sql(
+    counts = gage_eval.sql(
         "SELECT judge, slot, draw, count(*) AS n, avg(score) AS mean FROM judgments GROUP BY ALL ORDER BY mean, draw"
     ).to_pylist()
-    assert [(one["judge"], one["slot"], one["draw"]) for one in found] == PLACES
-    assert {one["n"] for one in found} == {ROWS}
-    assert [one["mean"] for one in found] == [1.0, 1.0, 2.0, 2.0, 3.0, 3.0, 4.0, 4.0]
+    assert [(count["judge"], count["slot"], count["draw"]) for count in counts] == PLACES
+    assert {count["n"] for count in counts} == {ROWS}
+    assert [count["mean"] for count in counts] == [1.0, 1.0, 2.0, 2.0, 3.0, 3.0, 4.0, 4.0]
 
 
 def test_each_is_shown_with_its_own_request(panel: Path) -> None:
@@ -131,8 +131,11 @@ def test_each_is_shown_with_its_own_request(panel: Path) -> None:
     shown = sample_view(run.reader.task(), row, 0, None, "right")
     assert shown is not None
     names = ["judge", "judge, draw 1", "judge, slot 1", "judge, slot 1, draw 1"]
-    assert [one.name for one in shown.judgments] == [*names, *(name.replace("judge", "expert") for name in names)]
-    assert [one.asked[0].parts[0].text[-1] for one in shown.judgments] == list("11223344")
+    assert [judgment.name for judgment in shown.judgments] == [
+        *names,
+        *(name.replace("judge", "expert") for name in names),
+    ]
+    assert [judgment.asked[0].parts[0].text[-1] for judgment in shown.judgments] == list("11223344")
     cards: Sequence[SampleView] = [card for kind in task_details(run.reader.task()).kinds for card in kind.cards]
     assert cards[0].judgments[1].name == "judge, draw 1"
 

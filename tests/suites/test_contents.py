@@ -57,16 +57,18 @@ def test_a_card_fits_its_definition(name: str) -> None:
     assert set(card.origins) == used
     assert set(card.hub) == {dataset["hub"] for dataset in definition["datasets"] if "hub" in dataset}
     assert ("likelihood" in card.needs) == any("likelihood" in task.get("mode", "") for task in definition["tasks"])
-    judges = [one for one in definition.get("role_adapters", []) if one["role_type"] == "judge_model"]
+    judges = [adapter for adapter in definition.get("role_adapters", []) if adapter["role_type"] == "judge_model"]
     assert ("judge" in card.needs) == bool(judges)
     assert card.non_commercial == any(load_origin(origin).non_commercial for origin in used)
     if name != "demo":
         assert not definition.get("backends"), "the model comes from the command line"
-        asked = [task for task in definition["tasks"] if "likelihood" not in task.get("mode", "")]
-        assert all(task["sampling_params"]["max_new_tokens"] for task in asked)
+        generating = [task for task in definition["tasks"] if "likelihood" not in task.get("mode", "")]
+        assert all(task["sampling_params"]["max_new_tokens"] for task in generating)
     # Every metric of a suite is named as a result shows it.
     ids = {
-        one if isinstance(one, str) else one["metric_id"] for task in definition["tasks"] for one in metrics_of(task)
+        metric if isinstance(metric, str) else metric["metric_id"]
+        for task in definition["tasks"]
+        for metric in metrics_of(task)
     }
     assert card.metric == "pass@1" or re.split("[, ]", card.metric)[0] in ids
 
@@ -84,9 +86,9 @@ def test_a_code_suite_refuses_until_there_is_a_sandbox(name: str, tmp_path: Path
 
 
 def test_the_list_of_suites_is_that_of_the_issue() -> None:
-    asked = (
+    names = (
         "demo gsm8k math500 mmlu mmlu_pro cmmlu agieval piqa arc hellaswag truthfulqa bbh ifeval humaneval mbpp mmmu "
         "mmmu_pro docvqa mt_bench local_judge multi_choice_likelihood"
     )
     likelihood = "mmlu cmmlu agieval piqa arc hellaswag truthfulqa"
-    assert {*asked.split(), *(f"{name}_likelihood" for name in likelihood.split())} == set(suite_names())
+    assert {*names.split(), *(f"{name}_likelihood" for name in likelihood.split())} == set(suite_names())

@@ -140,16 +140,16 @@ def test_a_suite_is_one_command(
         pytest.skip(f"no data of {', '.join(missing)} in ../shared/data")
     _, template = template_of(name)
     needs = set(template["suite"].get("needs", ()))
-    asked = ["suite", name, "--max-samples", ROWS, "--run-id", "r", "--data", str(data / "data")]
+    arguments = ["suite", name, "--max-samples", ROWS, "--run-id", "r", "--data", str(data / "data")]
     if "sandbox" in needs:
-        said = gage(*asked, "--model", "m", "--endpoint", "http://127.0.0.1:9/v1")
+        said = gage(*arguments, "--model", "m", "--endpoint", "http://127.0.0.1:9/v1")
         assert (said.code, NO_SANDBOX in said.err) == (2, True)
         return
     monkeypatch.setenv(KEY, "k")
     monkeypatch.setenv("GAGE_EVAL_DATA_CACHE", str(data / "cache"))
     # The origins of the package, but for the hashes of files that were made for these tests.
     monkeypatch.setattr("gage_eval.config.data_origins.configs_dir", lambda: data / "configs")
-    said = gage(*asked, *model_options(needs, request), *shorter(template["definition"]))
+    said = gage(*arguments, *model_options(needs, request), *shorter(template["definition"]))
     assert said.code == 0, said.err
     assert said.out.startswith(f"{name} v1")
     summary = Summary.model_validate_json(Path(".gage/runs/r/summary.json").read_text())

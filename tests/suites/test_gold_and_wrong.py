@@ -103,14 +103,14 @@ DEGREES = ("_max", "_diff", "bleu_acc", "rouge2_acc")
 
 
 def option(sample: Sample, right: bool) -> str:
-    others = [one["id"] for one in sample["options"] if one["id"] != label(sample)]
+    others = [entry["id"] for entry in sample["options"] if entry["id"] != label(sample)]
     return label(sample) if right else str(others[0])
 
 
 def likely(sample: Sample, right: bool) -> list[int]:
     """Positions of the candidates that are likely."""
-    gold = [one["answer"][0]["text"] for one in sample["references"]]
-    ids = [one["id"] for one in sample["options"]]
+    gold = [reference["answer"][0]["text"] for reference in sample["references"]]
+    ids = [entry["id"] for entry in sample["options"]]
     right_ones = [place for place, name in enumerate(ids) if name in gold]
     return right_ones if right else [next(place for place in range(len(ids)) if place not in right_ones)]
 
@@ -133,7 +133,7 @@ def write_config(suite: LocalSuite, folder: Path, file: Path) -> None:
     for section in ("backends", "role_adapters"):
         config.setdefault(section, [])
     config["backends"].clear()
-    judges = [one for one in config["role_adapters"] if one["role_type"] == "judge_model"]
+    judges = [adapter for adapter in config["role_adapters"] if adapter["role_type"] == "judge_model"]
     config["role_adapters"] = judges
     for judge in judges:
         judge["backend_id"] = "judge"
@@ -169,8 +169,8 @@ def write_answers(suite: LocalSuite, samples: dict[str, list[Sample]], folder: P
         name = task["task_id"]
         known = samples.get(name, [])
         if "likelihood" in task.get("mode", ""):
-            found = {sample["id"]: likely(sample, right) for sample in known}
-            (folder / f"{name}.json").write_text(json.dumps(found), encoding="utf-8")
+            places = {sample["id"]: likely(sample, right) for sample in known}
+            (folder / f"{name}.json").write_text(json.dumps(places), encoding="utf-8")
             continue
         say = SAYS.get(f"{suite.name}.{name}", mmmu)
         rows = [{"id": sample["id"], "answer": say(sample, right)} for sample in known]
@@ -194,11 +194,11 @@ def samples_of(config: Path) -> dict[str, list[Sample]]:
     store = Store.open(str(config.parent / "store"))
     env = StageContext(store, None, Observers(), "the-run")
     columns = ["id", "label", "references", "options", "metadata"]
-    found = {}
+    samples = {}
     for task in make_plan(load_config(config)).tasks:
         made = stages.standardize(env, task.standardize, raw=stages.load(env, task.load))
-        found[task.task_id] = list(rows_of(store.artifact(made.outputs["samples"]).table(), columns))
-    return found
+        samples[task.task_id] = list(rows_of(store.artifact(made.outputs["samples"]).table(), columns))
+    return samples
 
 
 @pytest.mark.parametrize("name", [name for name in suite_names() if name not in REFUSED])
@@ -233,4 +233,4 @@ def test_right_answers_score_one_and_wrong_ones_zero(name: str, folder: Path, im
                     off.append((task.task_id, metric.name, metric.value_key, metric.value, metric.n))
         assert off == []
         shares = [metric for group in summary.groups for metric in group.metrics if metric.value_key not in BEST]
-        assert {round(one.macro.value, 9) for one in shares if one.macro.value is not None} <= {float(right)}
+        assert {round(share.macro.value, 9) for share in shares if share.macro.value is not None} <= {float(right)}

@@ -30,8 +30,8 @@ SHARED = Path(__file__).parents[3] / "shared"
 
 @pytest.fixture(scope="module")
 def golden() -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(GOLDEN.read_text(encoding="utf-8"))
-    return found
+    content: dict[str, Any] = json.loads(GOLDEN.read_text(encoding="utf-8"))
+    return content
 
 
 @pytest.mark.parametrize("task", TASKS, ids=lambda task: task.name)
@@ -40,9 +40,9 @@ def test_ten_prompts_are_the_harnesss(task: Task, golden: dict[str, Any], tmp_pa
     if missing := missing_origins(task.suite, SHARED):
         pytest.skip(f"no data of {', '.join(missing)} in ../shared/data")
     suite = local_suite(task.suite, SHARED, tmp_path, local_image(tmp_path))
-    found = [digest(comparable(prompt, task)) for prompt in our_prompts(task, suite, tmp_path)]
-    assert len(found) == ROWS
-    assert found == golden["tasks"][task.name]["prompts"]
+    digests = [digest(comparable(prompt, task)) for prompt in our_prompts(task, suite, tmp_path)]
+    assert len(digests) == ROWS
+    assert digests == golden["tasks"][task.name]["prompts"]
 
 
 def test_every_suite_is_compared_or_says_why_not(golden: dict[str, Any]) -> None:
@@ -58,9 +58,9 @@ def test_the_page_names_every_difference(golden: dict[str, Any]) -> None:
 
 def test_a_prompt_that_differs_is_noticed(golden: dict[str, Any], tmp_path: Path) -> None:
     pytest.importorskip("PIL", reason="needs the extra media")
-    (task,) = [one for one in TASKS if one.name == "hellaswag_likelihood/hellaswag"]
+    (task,) = [entry for entry in TASKS if entry.name == "hellaswag_likelihood/hellaswag"]
     suite = local_suite(task.suite, SHARED, tmp_path, local_image(tmp_path))
     (dataset,) = suite.definition["datasets"]
     dataset["params"]["preprocess_kwargs"]["template"] = "{{ question }} "
-    found = [digest(prompt) for prompt in our_prompts(task, suite, tmp_path)]
-    assert not set(found) & set(golden["tasks"][task.name]["prompts"])
+    digests = [digest(prompt) for prompt in our_prompts(task, suite, tmp_path)]
+    assert not set(digests) & set(golden["tasks"][task.name]["prompts"])

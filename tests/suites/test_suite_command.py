@@ -66,7 +66,7 @@ def _suite(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def given(workspace: Path) -> Path:
+def downloads(workspace: Path) -> Path:
     folder = workspace / "downloads"
     folder.mkdir()
     (folder / "test.jsonl").write_bytes(DATA)
@@ -77,20 +77,31 @@ def record(run_id: str) -> Any:
     return json.loads(Path(".gage", "runs", run_id, "run.json").read_text())
 
 
-def test_one_command_gives_a_score_of_ones_own_endpoint(gage: Gage, given: Path, endpoint: MockEndpoint) -> None:
+def test_one_command_gives_a_score_of_ones_own_endpoint(gage: Gage, downloads: Path, endpoint: MockEndpoint) -> None:
     said = gage(
-        *("suite", "sums", "--model", "mock", "--endpoint", endpoint.url, "--data", str(given), "--max-samples", "5"),
+        *(
+            "suite",
+            "sums",
+            "--model",
+            "mock",
+            "--endpoint",
+            endpoint.url,
+            "--data",
+            str(downloads),
+            "--max-samples",
+            "5",
+        ),
         *("--run-id", "first"),
     )
     assert said.code == 0, said.err
     assert said.out.startswith("sums v1 · 1 task · inline · run first")
-    assert f"data: 1 file, {len(DATA) / 1024:.1f} KiB from {given}" in said.out
+    assert f"data: 1 file, {len(DATA) / 1024:.1f} KiB from {downloads}" in said.out
     assert "numeric_match" in said.out
     assert "modified" not in said.out
-    found = record("first")
-    assert found["suite"]["name"] == "sums"
-    assert found["suite"]["modified"] == []
-    assert found["pinned"] is True
+    stored = record("first")
+    assert stored["suite"]["name"] == "sums"
+    assert stored["suite"]["modified"] == []
+    assert stored["pinned"] is True
 
 
 def test_missing_data_are_fetched_with_their_licence_shown(
@@ -100,7 +111,7 @@ def test_missing_data_are_fetched_with_their_licence_shown(
         monkeypatch.setenv("GAGE_EVAL_DATA_URL", server.url)
         said = gage("suite", "sums", "--model", "mock", "--endpoint", endpoint.url, "--max-samples", "2")
         again = gage("suite", "sums", "--model", "mock", "--endpoint", endpoint.url, "--max-samples", "3")
-        assert len(server.asked) == 1
+        assert len(server.requests) == 1
     assert said.code == again.code == 0
     assert "from github.com/owner/sums (licence CC BY-NC 4.0: not for commercial use)" in said.out
     assert said.out.index("not for commercial use") < said.out.index("load")
@@ -117,8 +128,8 @@ class TestPlan:
     ) -> None:
         with serving({f"owner/sums/{COMMIT}/data/test.jsonl": DATA}) as server:
             monkeypatch.setenv("GAGE_EVAL_DATA_URL", server.url)
-            said, found = gage(*self.ASKED), gage(*self.ASKED, "--json").json
-            assert server.asked == []
+            said, plan = gage(*self.ASKED), gage(*self.ASKED, "--json").json
+            assert server.requests == []
         assert said.code == 0
         first, *rest = said.out.splitlines()
         assert first == (
@@ -129,8 +140,8 @@ class TestPlan:
             line.split()[:3] == ["load", "–", "missing"] and "its data are fetched first" in line for line in rest
         )
         assert "--fetch fetches them now" in rest[-1]
-        assert [(one["origin"], one["files"], one["size"]) for one in found["fetch"]] == [("sums", 1, len(DATA))]
-        assert [(one["stage"], one["state"]) for one in found["stages"]][:3] == [
+        assert [(fetch["origin"], fetch["files"], fetch["size"]) for fetch in plan["fetch"]] == [("sums", 1, len(DATA))]
+        assert [(stage["stage"], stage["state"]) for stage in plan["stages"]][:3] == [
             ("load", "missing"), ("standardize", "after"), ("preprocess", "after"),
         ]  # fmt: skip
 
@@ -138,16 +149,16 @@ class TestPlan:
         with serving({f"owner/sums/{COMMIT}/data/test.jsonl": DATA}) as server:
             monkeypatch.setenv("GAGE_EVAL_DATA_URL", server.url)
             said = gage(*self.ASKED, "--fetch")
-            assert len(server.asked) == 1
+            assert len(server.requests) == 1
         assert "not for commercial use" in said.out
         assert gage(*self.ASKED, "--json").json["fetch"] == []
 
-    def test_a_folder_of_the_user_is_used_without_asking(self, gage: Gage, given: Path) -> None:
-        said = gage(*self.ASKED, "--data", str(given))
+    def test_a_folder_of_the_user_is_used_without_asking(self, gage: Gage, downloads: Path) -> None:
+        said = gage(*self.ASKED, "--data", str(downloads))
         assert "would start by" not in said.out
         assert "no earlier run" in said.out
 
-    def test_other_tasks_are_forecast_as_ever(self, gage: Gage, workspace: Path, given: Path) -> None:
+    def test_other_tasks_are_forecast_as_ever(self, gage: Gage, workspace: Path, downloads: Path) -> None:
         text = TEMPLATE.replace("kind: BuiltinTemplate", "").partition("definition:\n")[2]
         two = textwrap.dedent(text).replace(
             "tasks:\n", "  - {dataset_id: here, params: {path: downloads/test.jsonl, preprocess: gsm8k}}\n"
@@ -157,7 +168,7 @@ class TestPlan:
         (workspace / "origins").mkdir()
         (workspace / "origins" / "sums.yaml").write_text(ORIGIN)
         stages = gage("plan", "two.yaml", "--json").json["stages"]
-        loads = {one["task_id"]: (one["key"] is None, one["why"]) for one in stages if one["stage"] == "load"}
+        loads = {stage["task_id"]: (stage["key"] is None, stage["why"]) for stage in stages if stage["stage"] == "load"}
         assert loads == {"sums": (True, "its data are fetched first"), "here": (False, "no earlier run")}
 
 
@@ -177,24 +188,24 @@ def test_nothing_is_sent_when_the_data_cannot_be_had(
 def test_a_key_that_is_not_set_is_told_before_data_are_fetched(gage: Gage, endpoint: MockEndpoint) -> None:
     with serving({}) as server:
         said = gage("suite", "sums", "--model", "mock", "--endpoint", endpoint.url, "--api-key-env", "NO_SUCH_KEY")
-        assert server.asked == []
+        assert server.requests == []
     assert said.code == 2
     assert "NO_SUCH_KEY is not set" in said.err
     assert "fetching" not in said.out
 
 
-def test_where_data_come_from_is_in_no_key(workspace: Path, given: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_data_come_from_is_in_no_key(workspace: Path, downloads: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def key(**options: Any) -> Any:
-        asked = planned(RunOptions(config="suite:sums", model="m", endpoint="http://m/v1", **options))
-        missing = asked.data.missing(asked.plan.origin_files)
+        prepared = planned(RunOptions(config="suite:sums", model="m", endpoint="http://m/v1", **options))
+        missing = prepared.data.missing(prepared.plan.origin_files)
         assert missing
         if options:
-            asked.data.take(missing)
+            prepared.data.take(missing)
         else:
-            asked.data.fetch(missing)
-        return asked.plan.tasks[0].load.material()
+            prepared.data.fetch(missing)
+        return prepared.plan.tasks[0].load.material()
 
-    taken = key(data_dir=str(given))
+    taken = key(data_dir=str(downloads))
     monkeypatch.setenv("GAGE_EVAL_DATA_CACHE", str(workspace / "another"))
     with serving({f"owner/sums/{COMMIT}/data/test.jsonl": DATA}) as server:
         monkeypatch.setenv("GAGE_EVAL_DATA_URL", server.url)
@@ -202,10 +213,21 @@ def test_where_data_come_from_is_in_no_key(workspace: Path, given: Path, monkeyp
 
 
 def test_a_modified_suite_is_labelled_wherever_its_score_is_shown(
-    gage: Gage, given: Path, endpoint: MockEndpoint
+    gage: Gage, downloads: Path, endpoint: MockEndpoint
 ) -> None:
     said = gage(
-        *("suite", "sums", "--model", "mock", "--endpoint", endpoint.url, "--data", str(given), "--max-samples", "4"),
+        *(
+            "suite",
+            "sums",
+            "--model",
+            "mock",
+            "--endpoint",
+            endpoint.url,
+            "--data",
+            str(downloads),
+            "--max-samples",
+            "4",
+        ),
         *("--run-id", "other", "--set", "tasks.sums.sampling_params.temperature=1"),
     )
     assert said.code == 0, said.err
@@ -227,12 +249,23 @@ def test_a_modified_suite_is_labelled_wherever_its_score_is_shown(
     from gage_eval.report.summary import Summary
 
     summary = Summary.model_validate_json((folder / "summary.json").read_text())
-    assert all("(modified)" in one["score"] for one in artifact_rows(summary)), "the table on the page of Prefect"
+    assert all("(modified)" in row["score"] for row in artifact_rows(summary)), "the table on the page of Prefect"
 
 
-def test_a_resumed_run_keeps_its_version_and_its_options(gage: Gage, given: Path, endpoint: MockEndpoint) -> None:
+def test_a_resumed_run_keeps_its_version_and_its_options(gage: Gage, downloads: Path, endpoint: MockEndpoint) -> None:
     gage(
-        *("suite", "sums", "--model", "mock", "--endpoint", endpoint.url, "--data", str(given), "--max-samples", "3"),
+        *(
+            "suite",
+            "sums",
+            "--model",
+            "mock",
+            "--endpoint",
+            endpoint.url,
+            "--data",
+            str(downloads),
+            "--max-samples",
+            "3",
+        ),
         *("--run-id", "kept"),
     )
     file = Path("suites", "sums", "v1.yaml")
@@ -244,10 +277,21 @@ def test_a_resumed_run_keeps_its_version_and_its_options(gage: Gage, given: Path
 
 
 def test_a_run_of_data_that_are_not_pinned_cannot_become_a_baseline(
-    gage: Gage, given: Path, endpoint: MockEndpoint
+    gage: Gage, downloads: Path, endpoint: MockEndpoint
 ) -> None:
     gage(
-        *("suite", "sums", "--model", "mock", "--endpoint", endpoint.url, "--data", str(given), "--max-samples", "3"),
+        *(
+            "suite",
+            "sums",
+            "--model",
+            "mock",
+            "--endpoint",
+            endpoint.url,
+            "--data",
+            str(downloads),
+            "--max-samples",
+            "3",
+        ),
         *("--run-id", "moving"),
     )
     file = Path(".gage", "runs", "moving", "run.json")
@@ -270,7 +314,7 @@ def test_gage_list_suites_shows_what_one_wants_to_know(gage: Gage) -> None:
     (piqa,) = [row for row in rows if row.startswith("piqa_likelihood ")]
     assert "likelihood" in piqa
     assert any("not pinned" in row for row in rows)
-    (entry,) = [one for one in gage("list", "suites", "--json").json if one["name"] == "cmmlu"]
+    (entry,) = [suite for suite in gage("list", "suites", "--json").json if suite["name"] == "cmmlu"]
     assert entry["info"]["non_commercial"] is True
     assert entry["download_bytes"] > 2_000_000
 
@@ -296,16 +340,16 @@ class TestPins:
     def test_a_suite_says_that_its_data_are_not_pinned(self, gage: Gage) -> None:
         loaded = self.load().loaded
         assert loaded.unpinned == ("owner/far",)
-        assert any("have no fixed commit" in one and "gage pin far" in one for one in loaded.warnings)
+        assert any("have no fixed commit" in warning and "gage pin far" in warning for warning in loaded.warnings)
 
     def test_a_pin_of_the_store_fixes_the_commit(self, gage: Gage) -> None:
         said = gage("pin", "far", "--revision", f"owner/far={self.HUB}")
         assert said.out == f"pinned owner/far at {self.HUB}\n"
-        asked = self.load()
-        assert asked.loaded.unpinned == ()
-        assert asked.plan.tasks[0].load.material()["data"]["commit"] == self.HUB
-        assert str(asked.loaded.origins["datasets[0].hub_params.revision"]) == "gage pin"
-        assert asked.loaded.suite.modified == ()
+        prepared = self.load()
+        assert prepared.loaded.unpinned == ()
+        assert prepared.plan.tasks[0].load.material()["data"]["commit"] == self.HUB
+        assert str(prepared.loaded.origins["datasets[0].hub_params.revision"]) == "gage pin"
+        assert prepared.loaded.suite.modified == ()
         assert self.load(store="elsewhere").loaded.unpinned == ("owner/far",)
         assert "is pinned at" in gage("pin", "far").out
 
@@ -313,9 +357,9 @@ class TestPins:
         copy = workspace / "downloads" / "owner" / "far"
         copy.mkdir(parents=True)
         (copy / "test.jsonl").write_bytes(DATA)
-        asked = self.load(data_dir=str(workspace / "downloads"))
-        assert asked.loaded.unpinned == ()
-        assert asked.plan.tasks[0].load.material()["data"]["files"]
+        prepared = self.load(data_dir=str(workspace / "downloads"))
+        assert prepared.loaded.unpinned == ()
+        assert prepared.plan.tasks[0].load.material()["data"]["files"]
 
     @pytest.mark.parametrize(
         ("revision", "said"),
@@ -326,9 +370,9 @@ class TestPins:
         ],
     )
     def test_a_wrong_revision_is_one_sentence(self, gage: Gage, revision: str, said: str) -> None:
-        found = gage("pin", "far", "--revision", revision)
-        assert found.code == 2
-        assert said in found.err
+        result = gage("pin", "far", "--revision", revision)
+        assert result.code == 2
+        assert said in result.err
 
     def test_a_suite_with_fixed_data_has_nothing_to_pin(self, gage: Gage) -> None:
         assert gage("pin", "gsm8k").out == "all data of gsm8k have a fixed version; nothing to pin.\n"

@@ -115,12 +115,12 @@ class Service:
 
 def _descendants(pid: int) -> list[int]:
     """Process ids below a process."""
-    found: list[int] = []
+    below: list[int] = []
     with suppress(FileNotFoundError, ProcessLookupError):
         for thread in Path(f"/proc/{pid}/task").iterdir():
             for child in map(int, (thread / "children").read_text().split()):
-                found += [child, *_descendants(child)]
-    return found
+                below += [child, *_descendants(child)]
+    return below
 
 
 def postgres_programs() -> Path | None:
@@ -128,8 +128,8 @@ def postgres_programs() -> Path | None:
     versions = [folder for folder in _VERSIONED.glob("*/bin") if (folder / "initdb").is_file()]
     if versions:
         return max(versions, key=lambda folder: int(folder.parent.name))
-    found = shutil.which("initdb")
-    return Path(found).resolve().parent if found else None
+    program = shutil.which("initdb")
+    return Path(program).resolve().parent if program else None
 
 
 @contextmanager
@@ -206,8 +206,8 @@ class Cluster(Prefect):
 
     def online_workers(self, pool: str) -> list[str]:
         """Names of the workers of a pool that send heartbeats."""
-        found = self.api("POST", f"/work_pools/{pool}/workers/filter", {})
-        return [worker["name"] for worker in found if worker["status"] == "ONLINE"]
+        workers = self.api("POST", f"/work_pools/{pool}/workers/filter", {})
+        return [worker["name"] for worker in workers if worker["status"] == "ONLINE"]
 
     def is_healthy(self) -> bool:
         """Whether the server answers."""
@@ -216,9 +216,9 @@ class Cluster(Prefect):
     def states_of(self, run_ids: Iterable[str]) -> list[str]:
         """State types of flow runs, from one request."""
         ids = list(run_ids)
-        found = self.api("POST", "/flow_runs/filter", {"flow_runs": {"id": {"any_": ids}}, "limit": 200})
-        assert len(found) == len(ids)
-        return [run["state_type"] for run in found]
+        runs = self.api("POST", "/flow_runs/filter", {"flow_runs": {"id": {"any_": ids}}, "limit": 200})
+        assert len(runs) == len(ids)
+        return [run["state_type"] for run in runs]
 
     def deploy_on(self, pool: str, deployment: str) -> str:
         """A copy of a deployment (``flow/name``) on another pool. Returns its full name."""

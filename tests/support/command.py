@@ -13,7 +13,7 @@ from gage_eval.cli import main
 
 
 @dataclass(frozen=True)
-class Ended:
+class CommandResult:
     """How a command ended."""
 
     code: int
@@ -27,14 +27,14 @@ class Ended:
         return self.err.strip()
 
 
-Command = Callable[..., Ended]
+Command = Callable[..., CommandResult]
 
 
 def command(folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Command:
     """Runs ``gage`` inline in a folder: ``gage("run", "sums.yaml")``."""
     monkeypatch.chdir(folder)
 
-    def gage(*arguments: str) -> Ended:
+    def gage(*arguments: str) -> CommandResult:
         capsys.readouterr()
         with _logging_to_stderr():
             try:
@@ -43,7 +43,7 @@ def command(folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytes
             except SystemExit as ended:
                 code = ended.code if isinstance(ended.code, int) else 1
         said = capsys.readouterr()
-        return Ended(code, said.out, said.err)
+        return CommandResult(code, said.out, said.err)
 
     return gage
 

@@ -21,7 +21,7 @@ class DataServer:
         statuses: what is answered instead of the file, one after another.
         redirects: whether every path is first answered with a redirect.
         ranges: whether requests for the rest of a file are honoured.
-        asked: (path, Range header) of each request.
+        requests: (path, Range header) of each request.
     """
 
     files: Mapping[str, bytes]
@@ -31,11 +31,11 @@ class DataServer:
     statuses: list[int] = field(default_factory=list)
     redirects: bool = False
     ranges: bool = True
-    asked: list[tuple[str, str | None]] = field(default_factory=list)
+    requests: list[tuple[str, str | None]] = field(default_factory=list)
 
     def requests_of(self, path: str) -> list[str | None]:
         """The Range headers of the requests of a file."""
-        return [header for asked, header in self.asked if asked == path]
+        return [header for name, header in self.requests if name == path]
 
 
 @contextmanager
@@ -49,7 +49,7 @@ def serving(files: Mapping[str, bytes], **how: Any) -> Iterator[DataServer]:
 
         def do_GET(self) -> None:
             path, wanted = self.path.lstrip("/"), self.headers.get("Range")
-            state.asked.append((path, wanted))
+            state.requests.append((path, wanted))
             if state.redirects and not path.startswith("moved/"):
                 self._head(302, {"Location": f"{state.url}/moved/{path}", "Content-Length": "0"})
                 return

@@ -111,12 +111,12 @@ def engine_of(guard: int) -> int:
 
 def children(pid: int) -> list[int]:
     """Process ids of what the threads of a process started."""
-    found: list[int] = []
+    ids: list[int] = []
     with suppress(FileNotFoundError, ProcessLookupError):
         for thread in Path(f"/proc/{pid}/task").iterdir():
             with suppress(FileNotFoundError, ProcessLookupError):
-                found += map(int, (thread / "children").read_text().split())
-    return found
+                ids += map(int, (thread / "children").read_text().split())
+    return ids
 
 
 def is_alive(pid: int) -> bool:

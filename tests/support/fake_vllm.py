@@ -18,11 +18,11 @@ MAX_LEN = 64
 
 def options() -> dict[str, str]:
     flags = sys.argv[sys.argv.index("-m") + 2 :]
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     while flags:
         name = flags.pop(0).removeprefix("--")
-        found[name] = flags.pop(0) if flags and not flags[0].startswith("--") else ""
-    return found
+        values[name] = flags.pop(0) if flags and not flags[0].startswith("--") else ""
+    return values
 
 
 def say(line: str) -> None:

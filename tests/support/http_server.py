@@ -34,8 +34,8 @@ def on_both_loops(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..
 
 
 @dataclass
-class Seen:
-    """What came in.
+class ScriptedServer:
+    """A server that follows a script, and what came in.
 
     Attributes:
         url: the server's base URL.
@@ -55,7 +55,7 @@ class Seen:
 class Exchange:
     """One connection, as the script of a server sees it."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, seen: Seen) -> None:
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, seen: ScriptedServer) -> None:
         self.reader, self.writer, self.seen = reader, writer, seen
         self._last: object = None
 
@@ -109,9 +109,9 @@ async def served(
     host: str = "127.0.0.1",
     tls: ssl.SSLContext | None = None,
     socket_path: str | None = None,
-) -> AsyncIterator[Seen]:
+) -> AsyncIterator[ScriptedServer]:
     """Run a script for each connection."""
-    seen = Seen()
+    seen = ScriptedServer()
     tasks: set[asyncio.Task[None]] = set()
 
     async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -44,7 +44,7 @@ def two_models(folder: Path) -> Nightly:
 
 
 def night_of(
-    asked: Nightly,
+    nightly: Nightly,
     folder: Path,
     label: str,
     configs: Mapping[str, str] | None = None,
@@ -55,10 +55,10 @@ def night_of(
 
     def run(options: RunOptions, host: EngineHost) -> RunReader:
         assert options.run_id is not None
-        asked = options.model_copy(update={"resume": has_run(locations, options.run_id)})
-        return RunReader.open(locations, run_inline(asked, host=host).run_id)
+        resumable = options.model_copy(update={"resume": has_run(locations, options.run_id)})
+        return RunReader.open(locations, run_inline(resumable, host=host).run_id)
 
-    return run_night(asked, label, configs or asked.configs_in(folder), locations, run, told)
+    return run_night(nightly, label, configs or nightly.configs_in(folder), locations, run, told)
 
 
 def set_baselines(night: Night, folder: Path) -> None:

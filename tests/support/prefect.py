@@ -141,16 +141,16 @@ class Prefect:
             run = self.flow_run(flow_run_id)
             return run if run["state_type"] in FINAL and run["run_count"] >= runs else None
 
-        found: dict[str, Any] = wait_for(ended, f"flow run {flow_run_id} ends", within_s, every_s=0.5)
-        return found
+        run: dict[str, Any] = wait_for(ended, f"flow run {flow_run_id} ends", within_s, every_s=0.5)
+        return run
 
     def check(self) -> None:
         """Fail if the server has ended; here its processes are not ours to look at."""
 
     def deployment(self, name: str) -> dict[str, Any]:
         """A deployment by ``flow/name``."""
-        found: dict[str, Any] = self.api("GET", f"/deployments/name/{name}")
-        return found
+        deployment: dict[str, Any] = self.api("GET", f"/deployments/name/{name}")
+        return deployment
 
     def flow_run(self, flow_run: str) -> dict[str, Any]:
         """A flow run as the API shows it: of an id, or the newest of a name."""
@@ -158,9 +158,9 @@ class Prefect:
             run: dict[str, Any] = self.api("GET", f"/flow_runs/{flow_run}")
             return run
         query = {"flow_runs": {"name": {"any_": [flow_run]}}, "sort": "START_TIME_DESC", "limit": 1}
-        found: list[dict[str, Any]] = self.api("POST", "/flow_runs/filter", query)
-        assert found, f"no flow run {flow_run}"
-        return found[0]
+        runs: list[dict[str, Any]] = self.api("POST", "/flow_runs/filter", query)
+        assert runs, f"no flow run {flow_run}"
+        return runs[0]
 
     def flow_state(self, flow_run: str) -> tuple[str, str]:
         """(state type, message) of a flow run: of an id, or the newest of a name."""
@@ -175,15 +175,15 @@ class Prefect:
         The server takes in what happened to task runs after the flow run has ended. So this waits until nothing more
         comes: for a moment where all have ended, for longer where one is open.
         """
-        found: dict[str, tuple[str, str]] = {}
+        states: dict[str, tuple[str, str]] = {}
         since = time.monotonic()
         while True:
             now = {run["name"]: (run["state_type"], run["state_name"]) for run in self._task_runs(flow_run)}
-            if now != found or not now:
-                found, since = now, time.monotonic()
-            is_over = all(kind in FINAL for kind, _ in found.values())
-            if found and time.monotonic() - since >= (_LAG_S if is_over else _LONG_LAG_S):
-                return found
+            if now != states or not now:
+                states, since = now, time.monotonic()
+            is_over = all(kind in FINAL for kind, _ in states.values())
+            if states and time.monotonic() - since >= (_LAG_S if is_over else _LONG_LAG_S):
+                return states
             time.sleep(0.2)
 
     def running_stages(self, flow_run_id: str) -> list[str]:
@@ -192,24 +192,24 @@ class Prefect:
 
     def _task_runs(self, flow_run: str) -> list[dict[str, Any]]:
         id_ = flow_run if _is_id(flow_run) else self.flow_run(flow_run)["id"]
-        found: list[dict[str, Any]] = self.api(
+        runs: list[dict[str, Any]] = self.api(
             "POST",
             "/task_runs/filter",
             {"flow_runs": {"id": {"any_": [id_]}}, "limit": 200, "sort": "EXPECTED_START_TIME_ASC"},
         )
-        return found
+        return runs
 
     def artifacts(self, flow_run_id: str) -> list[dict[str, Any]]:
         """The artifacts on the page of a flow run."""
         query = {"flow_runs": {"id": {"any_": [flow_run_id]}}}
-        found: list[dict[str, Any]] = self.api("POST", "/artifacts/filter", query)
-        return found
+        artifacts: list[dict[str, Any]] = self.api("POST", "/artifacts/filter", query)
+        return artifacts
 
     def log(self, flow_run_id: str) -> list[str]:
         """The log lines of gage-eval on the page of a flow run, oldest first."""
         query = {"logs": {"flow_run_id": {"any_": [flow_run_id]}}, "sort": "TIMESTAMP_ASC"}
-        found = self.api("POST", "/logs/filter", query)
-        return [line["message"] for line in found if line["name"].startswith("gage_eval")]
+        lines = self.api("POST", "/logs/filter", query)
+        return [line["message"] for line in lines if line["name"].startswith("gage_eval")]
 
     def results(self) -> list[Path]:
         """What clients have written to Prefect's result storage."""

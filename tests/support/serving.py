@@ -45,7 +45,7 @@ class LocalPool:
     specs: list[ServingSpec] = field(default_factory=list)
     servers: "list[subprocess.Popen[bytes]]" = field(default_factory=list)
 
-    def launch(self, spec: ServingSpec, store: str, server: str) -> "Started":
+    def launch(self, spec: ServingSpec, store: str, server: str) -> "PoolServer":
         log = self.folder / f"server-{len(self.servers)}.log"
         with log.open("wb") as output:
             process = subprocess.Popen(
@@ -56,7 +56,7 @@ class LocalPool:
             )
         self.specs.append(spec)
         self.servers.append(process)
-        return Started(process, log)
+        return PoolServer(process, log)
 
     def log(self, number: int) -> str:
         """What a server said."""
@@ -70,7 +70,7 @@ class LocalPool:
 
 
 @dataclass
-class Started:
+class PoolServer:
     """A server of a `LocalPool`."""
 
     process: "subprocess.Popen[bytes]"

@@ -54,9 +54,9 @@ def test_a_plugin_whose_vectors_tell_nothing_apart_is_untested() -> None:
     ],
 )
 def test_a_difference_says_what_to_do(now: Entry | None, words: str) -> None:
-    found = differences({"filters:x": LOCKED}, {} if now is None else {"filters:x": now})
-    assert found.keys() == {"filters:x"}
-    assert words in found["filters:x"]
+    changes = differences({"filters:x": LOCKED}, {} if now is None else {"filters:x": now})
+    assert changes.keys() == {"filters:x"}
+    assert words in changes["filters:x"]
 
 
 def test_a_plugin_that_is_not_in_the_lock_is_a_difference() -> None:

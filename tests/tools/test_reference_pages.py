@@ -26,10 +26,10 @@ def test_the_page_is_fresh(repo_root: Path, tool: str, name: str) -> None:
 
 
 def test_every_field_of_a_config_has_a_text() -> None:
-    found = {
+    fields = {
         name: set(model.model_fields)
         for name, model in vars(models).items()
         if isinstance(model, type) and issubclass(model, models.ConfigModel) and model is not models.ConfigModel
     }
-    assert {name: set(texts) for name, texts in TEXTS.items()} == found
+    assert {name: set(texts) for name, texts in TEXTS.items()} == fields
     assert all(field.description for field in models.TaskConfig.model_fields.values())

@@ -16,7 +16,7 @@ from gage_eval.runs.options import Locations
 from gage_eval.runs.results.explain import tally
 from gage_eval.runs.results.outcomes import RowFilter
 from gage_eval.runs.results.reading import RunReader
-from gage_eval.runs.results.sent_requests import everything_asked
+from gage_eval.runs.results.sent_requests import answers_with_requests
 from gage_eval.viewer.list_page import ListPage
 from gage_eval.viewer.query import format_term
 
@@ -65,7 +65,7 @@ def test_counts_are_those_of_the_report_and_of_show(client: TestClient, folder: 
     counts = {kind: int(count) for count, kind in re.findall(r"<b>([\d,]+)</b> (\w+)</a>", page(client, "/runs/first"))}
     task = RunReader.open(Locations.at(str(folder / "store"), None), "first").task()
     where = RowFilter(outcomes=frozenset({"wrong"}), measure=task.measure())
-    assert counts["wrong"] == tally(task, where).found == ROWS * 2 // 3
+    assert counts["wrong"] == tally(task, where).matching == ROWS * 2 // 3
     assert counts["right"] == ROWS // 3
     assert links
 
@@ -131,7 +131,7 @@ def test_a_failed_run_says_why_and_shows_the_tasks_that_are_scored(tmp_path: Pat
 def everything_told(folder: Path, sample_id: str) -> list[dict[str, Any]]:
     """The requests that exports show for a sample."""
     task = RunReader.open(Locations.at(str(folder / "store")), "replayed").task()
-    return [dict(call.request) for call in everything_asked(task) if call.row.sample_id == sample_id]
+    return [dict(call.request) for call in answers_with_requests(task) if call.row.sample_id == sample_id]
 
 
 def samples_at(client: TestClient, text: str, words: str) -> list[str]:

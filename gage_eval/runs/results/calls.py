@@ -116,13 +116,13 @@ class TaskCalls:
             part: the part. Only the rows that are needed are read, and once.
             samples: ids of the samples by row index.
         """
-        found = {}
+        bodies = {}
         for asks, source in self.asked(stage):
             opened = source.open(part, list(samples))
             for sample_id in samples.values():
-                for one in rendered(asks.spec, opened.of_sample(sample_id)):
-                    found[sample_id, one.request.replicate] = one.body
-        return found
+                for rendered_request in rendered(asks.spec, opened.of_sample(sample_id)):
+                    bodies[sample_id, rendered_request.request.replicate] = rendered_request.body
+        return bodies
 
     def asked(self, stage: Stage) -> Iterator[tuple[Asks, RoleSource]]:
         """A stage's asks of each model; none while the answers that its requests show are missing."""
@@ -184,16 +184,16 @@ class TaskCalls:
             of_request = dict(enumerate(answers))
         else:
             by_key = {answer["response_key"]: (answer, timing) for answer, timing in answers}
-            of_request = {at: by_key[one.key] for at, one in enumerate(requests) if one.key in by_key}
-        for at, one in enumerate(requests):
+            of_request = {at: by_key[request.key] for at, request in enumerate(requests) if request.key in by_key}
+        for at, request in enumerate(requests):
             response, timing = of_request.get(at, (None, None))
             yield ModelCall(
                 stage,
                 asks.spec.adapter_id,
-                one.request.replicate,
-                one.body,
+                request.request.replicate,
+                request.body,
                 # The response key contains the body: equal keys mean equal bodies.
-                None if response is None else response["response_key"] == one.key,
+                None if response is None else response["response_key"] == request.key,
                 response,
                 timing,
             )
@@ -226,19 +226,19 @@ class PendingResponses:
 
     def _table(self, part: int, name: str, schema: pa.Schema) -> pa.Table:
         """The rows of the answered asks, in their order."""
-        found, stop = [schema.empty_table()], 0
+        tables, stop = [schema.empty_table()], 0
         count = dict(self._source.parts)[part]
         # Chunks that were cut for other workers overlap.
         for chunk in sorted(self._wip.chunks(part), key=lambda chunk: (chunk.start, -chunk.stop)):
             # A running run may commit its answers at any moment, and then remove chunks and logs.
             with suppress(FileNotFoundError):
                 table = chunk.tables()[name]
-                found += self._logged(part, stop, chunk.start, name)
-                found.append(table.slice(max(stop - chunk.start, 0)))
+                tables += self._logged(part, stop, chunk.start, name)
+                tables.append(table.slice(max(stop - chunk.start, 0)))
                 stop = max(stop, chunk.stop)
         with suppress(FileNotFoundError):
-            found += self._logged(part, stop, count, name)
-        return pa.concat_tables(found)
+            tables += self._logged(part, stop, count, name)
+        return pa.concat_tables(tables)
 
     def _logged(self, part: int, start: int, stop: int, name: str) -> Iterator[pa.Table]:
         """The rows of logged answers to the asks ``start`` to ``stop`` (exclusive)."""
@@ -246,10 +246,11 @@ class PendingResponses:
             return
         requests = self._source.open(part)
         for first in range(start, stop, _SLICE):
-            asked = rendered(self._asks.spec, requests.render(first, min(first + _SLICE, stop)))
-            known = [one for one in asked if one.key in self._log]
-            outcomes = [Outcome(Response.from_bytes(self._log[one.key]), source="log") for one in known]
-            yield chunk_tables([one.request for one in known], [one.key for one in known], outcomes)[name]
+            window = rendered(self._asks.spec, requests.render(first, min(first + _SLICE, stop)))
+            known = [request for request in window if request.key in self._log]
+            outcomes = [Outcome(Response.from_bytes(self._log[request.key]), source="log") for request in known]
+            keys = [request.key for request in known]
+            yield chunk_tables([request.request for request in known], keys, outcomes)[name]
 
     @cached_property
     def _log(self) -> LogIndex:

@@ -82,8 +82,8 @@ class Cards:
         for (metric_id, filter_name, _), key in self.keys.items():
             if key == self.rule.primary:
                 rows = evaluated.get(metric_id, ())
-                found = (r["extracted"] for r in rows if r["filter"] == filter_name and r["replicate"] == replicate)
-                return next(found, None)
+                values = (r["extracted"] for r in rows if r["filter"] == filter_name and r["replicate"] == replicate)
+                return next(values, None)
         return None
 
 

@@ -21,12 +21,12 @@ class Tally:
     """How many answers of a task have an outcome.
 
     Attributes:
-        found: answers with this outcome.
+        matching: answers with this outcome.
         answers: all answers.
-        among: how many of the found answers are unparsed and truncated.
+        among: how many of those answers are unparsed and truncated.
     """
 
-    found: int
+    matching: int
     answers: int
     among: dict[Outcome, int] = field(default_factory=dict)
 
@@ -71,17 +71,17 @@ class ExplainedAnswer:
 
 def tally(task: TaskReader, where: RowFilter) -> Tally:
     """Count the answers of a task that match, reading only small columns."""
-    found = answers = 0
+    matching = answers = 0
     among: Counter[Outcome] = Counter()
     for part in task.parts:
         table = task.answers(part, where.measure)
         fitting = where.fitting(table)
         answers += table.num_rows
-        found += fitting.num_rows
+        matching += fitting.num_rows
         for outcome in _SHOWN_OUTCOMES:
             mask = outcome_mask(outcome, fitting, where.measure)
             among[outcome] += mask.to_pylist().count(True)
-    return Tally(found, answers, {name: count for name, count in among.items() if count})
+    return Tally(matching, answers, {name: count for name, count in among.items() if count})
 
 
 def explained(task: TaskReader, where: RowFilter, *, limit: int | None = None) -> Iterator[ExplainedAnswer]:
@@ -113,7 +113,9 @@ def explain(row: SampleRow, response: dict[str, Any], measure: Measure | None) -
     score: dict[str, Any] = {}
     if measure is not None:
         entries = row.scores.get(measure.metric_id, ())
-        score = next((one for one in entries if (one["filter"], one["replicate"]) == (measure.filter, replicate)), {})
+        score = next(
+            (entry for entry in entries if (entry["filter"], entry["replicate"]) == (measure.filter, replicate)), {}
+        )
     return ExplainedAnswer(
         row,
         replicate,
@@ -132,8 +134,8 @@ def explain(row: SampleRow, response: dict[str, Any], measure: Measure | None) -
 
 def question_of(sample: dict[str, Any]) -> str:
     """Text of a sample's last user message, with a marker for each medium; empty without one."""
-    asked = [message for message in sample.get("messages") or () if message["role"] == "user"]
-    content = asked[-1].get("content") if asked else None
+    user_messages = [message for message in sample.get("messages") or () if message["role"] == "user"]
+    content = user_messages[-1].get("content") if user_messages else None
     if content is None or isinstance(content, str):
         return content or ""
     return content_text(content)
@@ -161,7 +163,7 @@ def _called(response: dict[str, Any]) -> str:
 def _failure(row: SampleRow, response: dict[str, Any]) -> str | None:
     if response["status"] != "error":
         return None
-    own = [one for one in row.telemetry if one["replicate"] == response["replicate"]]
+    own = [entry for entry in row.telemetry if entry["replicate"] == response["replicate"]]
     errors = own[0].get("errors") if own else None
     kind = response.get("error_kind") or "error"
     return f"{kind}: {errors[-1]}" if errors else str(kind)

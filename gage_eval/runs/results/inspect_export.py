@@ -17,7 +17,7 @@ from gage_eval.report.metric_names import metric_name
 from gage_eval.report.summary import MetricSummary, TaskSummary
 from gage_eval.runs.results.reading import TaskReader
 from gage_eval.runs.results.rows import SampleRow
-from gage_eval.runs.results.sent_requests import Asked, everything_asked
+from gage_eval.runs.results.sent_requests import AnswerWithRequest, answers_with_requests
 
 FOLDER = "inspect"
 _LOG_VERSION = 2
@@ -118,14 +118,14 @@ def _score(metric: MetricSummary) -> dict[str, Any]:
 
 def _samples(task: TaskReader) -> Iterator[tuple[dict[str, Any], Mapping[str, Any]]]:
     """Every response as a sample of Inspect, with the request's body."""
-    for asked in everything_asked(task):
-        yield _sample(task, asked), asked.request
+    for answer in answers_with_requests(task):
+        yield _sample(task, answer), answer.request
 
 
-def _sample(task: TaskReader, asked: Asked) -> dict[str, Any]:
-    row, replicate, request, response, telemetry = asked
+def _sample(task: TaskReader, answer: AnswerWithRequest) -> dict[str, Any]:
+    row, replicate, request, response, telemetry = answer
     messages = _messages(request.get("messages") or ())
-    answer = _answer(response, _model(task))
+    message = _answer(response, _model(task))
     usage = _usage(response.get("prompt_tokens"), response.get("completion_tokens"))
     seconds = telemetry["latency_ms"] / 1000 if telemetry.get("latency_ms") is not None else None
     sample = {
@@ -134,11 +134,11 @@ def _sample(task: TaskReader, asked: Asked) -> dict[str, Any]:
         "input": messages or str(request.get("prompt", "")),
         "choices": [str(option.get("content", "")) for option in row.sample.get("options") or ()] or None,
         "target": _target(row.sample),
-        "messages": [*messages, answer],
+        "messages": [*messages, message],
         "output": {
             "model": _model(task),
             "choices": [
-                {"message": answer, "stop_reason": _STOP_REASONS.get(response.get("finish_reason", ""), "unknown")}
+                {"message": message, "stop_reason": _STOP_REASONS.get(response.get("finish_reason", ""), "unknown")}
             ],
             "completion": response.get("answer") or "",
             "usage": usage,
@@ -188,7 +188,7 @@ def _message(message: Mapping[str, Any]) -> dict[str, Any]:
     content = message.get("content")
     out: dict[str, Any] = {
         "role": "system" if message["role"] == "developer" else message["role"],
-        "content": content if isinstance(content, str) else [_segment(one) for one in content or ()],
+        "content": content if isinstance(content, str) else [_segment(segment) for segment in content or ()],
     }
     if message.get("tool_calls"):
         out["tool_calls"] = [_tool_call(call) for call in message["tool_calls"]]
@@ -245,17 +245,21 @@ def _target(sample: Mapping[str, Any]) -> str | list[str]:
     texts = []
     for reference in sample.get("references") or ():
         answer = reference.get("answer") if isinstance(reference, Mapping) else None
-        texts += [str(one["text"]) for one in answer or () if isinstance(one, Mapping) and one.get("type") == "text"]
+        texts += [
+            str(segment["text"])
+            for segment in answer or ()
+            if isinstance(segment, Mapping) and segment.get("type") == "text"
+        ]
     if not texts:
         return str(sample.get("label") or "")
     return texts[0] if len(texts) == 1 else texts
 
 
 def _generate_config(request: Mapping[str, Any]) -> dict[str, Any]:
-    found = {_CONFIG[name]: value for name, value in request.items() if name in _CONFIG and value is not None}
-    if isinstance(found.get("stop_seqs"), str):
-        found["stop_seqs"] = [found["stop_seqs"]]
-    return found
+    config = {_CONFIG[name]: value for name, value in request.items() if name in _CONFIG and value is not None}
+    if isinstance(config.get("stop_seqs"), str):
+        config["stop_seqs"] = [config["stop_seqs"]]
+    return config
 
 
 def _usage(prompt: int | None, completion: int | None) -> dict[str, int]:
@@ -268,8 +272,8 @@ def _usage(prompt: int | None, completion: int | None) -> dict[str, int]:
 
 def _summary(sample: Mapping[str, Any]) -> dict[str, Any]:
     """A sample's entry of ``summaries.json``, with short texts."""
-    asked = sample["input"]
-    last = asked if isinstance(asked, str) else asked[-1]["content"]
+    prompt = sample["input"]
+    last = prompt if isinstance(prompt, str) else prompt[-1]["content"]
     shown = last if isinstance(last, str) else canonical_text(last)
     error = {"error": sample["error"]["message"]} if "error" in sample else {}
     return {

@@ -121,15 +121,15 @@ class Labels:
 
 def current(labels: Iterable[Label]) -> list[Label]:
     """The labels that were not taken back, oldest first."""
-    found = sorted(labels, key=lambda label: label.at)
-    gone = {label.withdraws for label in found}
-    return [label for label in found if label.verdict != "withdrawn" and label.id not in gone]
+    ordered = sorted(labels, key=lambda label: label.at)
+    gone = {label.withdraws for label in ordered}
+    return [label for label in ordered if label.verdict != "withdrawn" and label.id not in gone]
 
 
 def by_verdict(labels: Iterable[Label]) -> dict[str, set[str]]:
     """Response keys by verdict, and under ``any`` all of them."""
-    found: defaultdict[str, set[str]] = defaultdict(set)
+    keys: defaultdict[str, set[str]] = defaultdict(set)
     for label in labels:
-        found[label.verdict].add(label.response_key)
-        found["any"].add(label.response_key)
-    return dict(found)
+        keys[label.verdict].add(label.response_key)
+        keys["any"].add(label.response_key)
+    return dict(keys)

@@ -70,22 +70,22 @@ def shown_stages(stored: StoredRun) -> list[ShownStage]:
         stage_id: number for number, stage_id in enumerate(product(stored.record.tasks, STAGES))
     }
 
-    def position(one: ShownStage) -> tuple[int, str]:
-        task, part = of_task(one.task_id)
-        return order.get((task, one.stage), len(order)), part
+    def position(entry: ShownStage) -> tuple[int, str]:
+        task, part = of_task(entry.task_id)
+        return order.get((task, entry.stage), len(order)), part
 
     moving = stored.state == "running"
-    found = [
+    shown = [
         ShownStage(task_id, stage, "stopped" if record.state == "running" and not moving else record.state, record)
         for (task_id, stage), record in stored.stages.items()
     ]
-    return sorted(found, key=position)
+    return sorted(shown, key=position)
 
 
 def scored_metrics(run: "RunReader", task_id: str) -> list[TaskMetric]:
     """The numbers of a task; also those of a scored task of a run that has not finished. Empty before scoring."""
     try:
-        return [TaskMetric(task_id=task_id, **one.model_dump()) for one in run.task(task_id).summary.metrics]
+        return [TaskMetric(task_id=task_id, **metric.model_dump()) for metric in run.task(task_id).summary.metrics]
     except InputError:
         return []
 

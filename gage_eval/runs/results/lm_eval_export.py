@@ -15,7 +15,7 @@ from gage_eval.base.version import __version__
 from gage_eval.report.metric_names import metric_name
 from gage_eval.report.summary import MetricSummary
 from gage_eval.runs.results.reading import TaskReader
-from gage_eval.runs.results.sent_requests import Asked, everything_asked
+from gage_eval.runs.results.sent_requests import AnswerWithRequest, answers_with_requests
 
 FOLDER = "lm-eval"
 _NO_FILTER = "none"
@@ -38,7 +38,7 @@ def results(tasks: Sequence[TaskReader], started: float, ended: float) -> dict[s
         "versions": {task.task_id: "N/A" for task in tasks},
         "n-shot": {task.task_id: _shots(task) for task in tasks},
         "higher_is_better": {
-            task.task_id: {_base(one): one.higher_is_better for one in task.summary.metrics} for task in tasks
+            task.task_id: {_base(metric): metric.higher_is_better for metric in task.summary.metrics} for task in tasks
         },
         "n-samples": {
             task.task_id: {
@@ -65,9 +65,9 @@ def results(tasks: Sequence[TaskReader], started: float, ended: float) -> dict[s
 def sample_lines(task: TaskReader) -> Iterator[bytes]:
     """The lines of a task's samples file."""
     filters = list(dict.fromkeys(metric.filter for metric in task.summary.metrics))
-    for asked in everything_asked(task):
+    for answer in answers_with_requests(task):
         for filter_ in filters:
-            yield canonical_json(_line(task, asked, filter_)) + b"\n"
+            yield canonical_json(_line(task, answer, filter_)) + b"\n"
 
 
 def sanitized(name: str) -> str:
@@ -75,23 +75,23 @@ def sanitized(name: str) -> str:
     return _UNSAFE.sub("__", name)
 
 
-def _line(task: TaskReader, asked: Asked, filter_: str | None) -> dict[str, Any]:
-    row, request = asked.row, asked.request
+def _line(task: TaskReader, answer: AnswerWithRequest, filter_: str | None) -> dict[str, Any]:
+    row, request = answer.row, answer.request
     entries = {
         (metric_id, key): (value, entry)
         for metric_id, scores in row.scores.items()
         for entry in scores
-        if entry["filter"] == filter_ and entry["replicate"] == asked.replicate
+        if entry["filter"] == filter_ and entry["replicate"] == answer.replicate
         for key, value in entry["values"].items()
     }
-    wanted = [one for one in task.summary.metrics if one.filter == filter_]
+    wanted = [metric for metric in task.summary.metrics if metric.filter == filter_]
     values = {
-        _base(one): entries[one.metric_id, one.value_key][0]
-        for one in wanted
-        if (one.metric_id, one.value_key) in entries
+        _base(metric): entries[metric.metric_id, metric.value_key][0]
+        for metric in wanted
+        if (metric.metric_id, metric.value_key) in entries
     }
     extracted = next((entry["extracted"] for _, entry in entries.values() if entry["extracted"] is not None), None)
-    answer = asked.response.get("answer")
+    text = answer.response.get("answer")
     prompt = request.get("prompt")
     prompt = prompt if isinstance(prompt, str) else canonical_text(request.get("messages", []))
     target = row.sample.get("label")
@@ -101,25 +101,25 @@ def _line(task: TaskReader, asked: Asked, filter_: str | None) -> dict[str, Any]
         "doc": row.sample,
         "target": target,
         "arguments": {"gen_args_0": {"arg_0": prompt, "arg_1": params}},
-        "resps": [[answer]],
-        "filtered_resps": [answer if extracted is None else extracted],
+        "resps": [[text]],
+        "filtered_resps": [text if extracted is None else extracted],
         "filter": filter_ or _NO_FILTER,
         "metrics": list(values),
         "doc_hash": sha256_hex(canonical_json(row.sample)),
         "prompt_hash": sha256_hex(prompt.encode(errors="replace")),
         "target_hash": sha256_hex(str(target).encode(errors="replace")),
         "sample_id": row.sample_id,
-        "replicate": asked.replicate,
+        "replicate": answer.replicate,
         **values,
     }
 
 
 def _numbers(task: TaskReader) -> dict[str, Any]:
     out: dict[str, Any] = {"alias": task.task_id, "sample_len": task.summary.sample_count}
-    for one in task.summary.metrics:
-        filter_ = one.filter or _NO_FILTER
-        out[f"{_base(one)},{filter_}"] = one.value
-        out[f"{_base(one)}_stderr,{filter_}"] = "N/A" if one.stderr is None else one.stderr
+    for metric in task.summary.metrics:
+        filter_ = metric.filter or _NO_FILTER
+        out[f"{_base(metric)},{filter_}"] = metric.value
+        out[f"{_base(metric)}_stderr,{filter_}"] = "N/A" if metric.stderr is None else metric.stderr
     return out
 
 
@@ -137,8 +137,8 @@ def _config(task: TaskReader) -> dict[str, Any]:
         "num_fewshot": _shots(task),
         "output_type": "generate_until",
         "metric_list": [
-            {"metric": _base(one), "aggregation": one.aggregation, "higher_is_better": one.higher_is_better}
-            for one in summary.metrics
+            {"metric": _base(metric), "aggregation": metric.aggregation, "higher_is_better": metric.higher_is_better}
+            for metric in summary.metrics
         ],
         "metadata": {"gage_eval_version": __version__},
     }

@@ -63,20 +63,20 @@ class Measure:
 
 def measures(metrics: Sequence[Mapping[str, Any]], cards: Cards | None = None) -> list[Measure]:
     """The measures of a task's metrics table: that of the score card first, the others in the config's order."""
-    found: dict[tuple[str, str | None, str], Measure] = {}
+    by_key: dict[tuple[str, str | None, str], Measure] = {}
     for row in metrics:
         measured = (row["metric_id"], row["filter"], row["value_key"])
-        if row["slice_field"] is None and measured not in found:
-            found[measured] = Measure(*measured, name=metric_name(*measured, "mean"), scale=Scale(**row["scale"]))
+        if row["slice_field"] is None and measured not in by_key:
+            by_key[measured] = Measure(*measured, name=metric_name(*measured, "mean"), scale=Scale(**row["scale"]))
     if cards is None:
-        return list(found.values())
+        return list(by_key.values())
     primary = [
-        replace(one, threshold=cards.rule.threshold)
-        for measured, one in found.items()
+        replace(measure, threshold=cards.rule.threshold)
+        for measured, measure in by_key.items()
         if cards.keys.get(measured) == cards.rule.primary
     ]
-    first = {(one.metric_id, one.filter, one.value_key) for one in primary}
-    return [*primary, *(one for measured, one in found.items() if measured not in first)]
+    first = {(measure.metric_id, measure.filter, measure.value_key) for measure in primary}
+    return [*primary, *(measure for measured, measure in by_key.items() if measured not in first)]
 
 
 def needs_scores(outcomes: Collection[str]) -> bool:
@@ -210,9 +210,9 @@ def _positions(responses: pa.Table, scores: pa.Table) -> pa.Array:
     order = np.argsort(there, kind="stable")
     at = np.searchsorted(there[order], wanted)
     inside = at < len(there)
-    found = np.where(inside, order[np.minimum(at, len(there) - 1)], 0) if len(there) else np.zeros_like(wanted)
-    same = inside & (there[found] == wanted) if len(there) else np.zeros(len(wanted), dtype=bool)
-    return pa.array(found, pa.int64(), mask=~same)
+    positions = np.where(inside, order[np.minimum(at, len(there) - 1)], 0) if len(there) else np.zeros_like(wanted)
+    same = inside & (there[positions] == wanted) if len(there) else np.zeros(len(wanted), dtype=bool)
+    return pa.array(positions, pa.int64(), mask=~same)
 
 
 def _numbers(table: pa.Table) -> "np.ndarray[Any, np.dtype[np.int64]]":

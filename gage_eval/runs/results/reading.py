@@ -157,10 +157,10 @@ class TaskReader:
         Raises:
             InputError: its stage has not finished.
         """
-        found = self._artifact(output)
-        if found is None:
+        artifact = self._artifact(output)
+        if artifact is None:
             raise self._missing(INPUTS[output].stage if output in INPUTS else writer_of(output))
-        return found
+        return artifact
 
     @cached_property
     def samples(self) -> Artifact:
@@ -191,16 +191,16 @@ class TaskReader:
         if committed is not None:
             return committed
         calls = self._calls
-        asked = None if calls is None else next(calls.asked("infer"), None)
-        if calls is None or asked is None:
+        asks_and_source = None if calls is None else next(calls.asked("infer"), None)
+        if calls is None or asks_and_source is None:
             raise self._missing("infer")
-        return calls.responses("infer", *asked)
+        return calls.responses("infer", *asks_and_source)
 
     @cached_property
     def metrics(self) -> list[dict[str, Any]]:
         """The rows of `tables.METRICS`; empty before scoring."""
-        found = self._artifact("metrics")
-        return [] if found is None else found.table().to_pylist()
+        artifact = self._artifact("metrics")
+        return [] if artifact is None else artifact.table().to_pylist()
 
     @cached_property
     def scores(self) -> dict[str, Artifact]:
@@ -243,12 +243,12 @@ class TaskReader:
             InputError: there is no such number, or nothing is scored.
         """
         numbers = [
-            replace(one, name=metric_name(*key, row["aggregation"]), aggregation=row["aggregation"])
-            for one in self.measures
-            for key in [(one.metric_id, one.filter, one.value_key)]
-            for row in self._rows_of(one)
+            replace(measure, name=metric_name(*key, row["aggregation"]), aggregation=row["aggregation"])
+            for measure in self.measures
+            for key in [(measure.metric_id, measure.filter, measure.value_key)]
+            for row in self._rows_of(measure)
         ]
-        printed = [one for one in numbers if one.name == name]
+        printed = [measure for measure in numbers if measure.name == name]
         return self._named(printed or numbers, name)
 
     def number_row(self, number: Measure) -> dict[str, Any]:
@@ -264,14 +264,14 @@ class TaskReader:
     def _named(self, known: Sequence[Measure], name: str | None) -> Measure:
         if not known:
             raise self._missing("auto_eval")
-        found = next((one for one in known if name in (None, one.name, one.metric_id)), None)
-        if found is None:
-            names = [one.name for one in known]
+        measure = next((candidate for candidate in known if name in (None, candidate.name, candidate.metric_id)), None)
+        if measure is None:
+            names = [candidate.name for candidate in known]
             raise InputError(
                 f"task '{self.task_id}' has no metric '{name}'. Metrics: {', '.join(names)}."
                 f"{closest(name or '', names)}"
             )
-        return found
+        return measure
 
     def response_table(self) -> pa.Table:
         """All responses so far in one table.
@@ -339,7 +339,7 @@ class TaskReader:
         if part is None:
             return sum(self.count(where, part=index) for index in self.parts)
         if not where.is_given:
-            return next(one.rows for one in self.asked.parts if one.index == part)
+            return next(info.rows for info in self.asked.parts if info.index == part)
         if (where, part) not in self._counts:
             self._counts[where, part] = len(self._selected(part, where))
         return self._counts[where, part]
@@ -389,18 +389,18 @@ class TaskReader:
 
     def rows_of_part(self, part: int, wanted: Sequence[int]) -> Iterator[SampleRow]:
         """The asked samples at these row indexes of a part, each with all its stored data."""
-        found = self.part(part, wanted, tables=("responses", "telemetry", "judgments", "scores"))
-        for index, sample in zip(found.samples["row_index"].to_pylist(), rows_of(found.samples), strict=True):
+        content = self.part(part, wanted, tables=("responses", "telemetry", "judgments", "scores"))
+        for index, sample in zip(content.samples["row_index"].to_pylist(), rows_of(content.samples), strict=True):
             yield SampleRow(
                 self.task_id,
                 part,
                 index,
                 sample["id"],
                 sample,
-                found.responses.get(index, []),
-                found.telemetry.get(index, []),
-                found.judgments.get(index, []),
-                found.scores.get(index, {}),
+                content.responses.get(index, []),
+                content.telemetry.get(index, []),
+                content.judgments.get(index, []),
+                content.scores.get(index, {}),
             )
 
     def calls(self, row: SampleRow) -> list[ModelCall]:
@@ -462,7 +462,8 @@ class TaskReader:
     def _compared(self, metric_id: str, part: int) -> ComparedValues:
         """What a metric compared in the rows of a part."""
         spec = self._scoring
-        metric = None if spec is None else next((one for one in spec.metrics if one.metric_id == metric_id), None)
+        metrics = () if spec is None else spec.metrics
+        metric = next((candidate for candidate in metrics if candidate.metric_id == metric_id), None)
         if spec is None or metric is None:
             return {}
         sources = {name: self._artifact(name) for name in metric.inputs}

@@ -80,18 +80,18 @@ def _rejects(task: "TaskReader", output: str) -> Iterator[Reject]:
 
 def _lines(task: "TaskReader", rejects: pa.Table) -> dict[int, int]:
     """The source's lines of rejected samples, by row index."""
-    found: dict[int, int] = {}
+    line_of: dict[int, int] = {}
     for raw in task.artifact("raw").tables(columns=["row_index", "line"]):
         mine = raw.filter(pc.is_in(raw["row_index"], rejects["row_index"]))
-        found |= dict(zip(mine["row_index"].to_pylist(), mine["line"].to_pylist(), strict=True))
-    return found
+        line_of |= dict(zip(mine["row_index"].to_pylist(), mine["line"].to_pylist(), strict=True))
+    return line_of
 
 
 def _located(task: "TaskReader", lines: Iterable[int]) -> dict[int, tuple[str | None, int]]:
     """The file and the line in it of lines of the source; under 0 the only file, where there is one."""
     try:
         files = task.source_files
-        found = task.located(lines)
+        positions = task.located(lines)
     except InputError:
         return {}
-    return {**found, 0: (file_name_of(files[0]), 0)} if len(files) == 1 else found
+    return {**positions, 0: (file_name_of(files[0]), 0)} if len(files) == 1 else positions

@@ -63,7 +63,7 @@ def run_details(
         config_text=record.config.text,
         options={name: value for name, value in record.options.items() if value not in (None, False, [], {})},
         packages=record.packages,
-        digests=tuple((task_id, stage, found.key) for (task_id, stage), found in stages if found.key),
+        digests=tuple((task_id, stage, record.key) for (task_id, stage), record in stages if record.key),
         tasks={task.task_id: task_details(task) for task in tasks},
         comparison=comparison,
     )
@@ -95,17 +95,17 @@ def task_details(task: TaskReader) -> TaskDetails:
 
 
 @dataclass
-class _Kept:
+class _Shortlist:
     """The answers of a kind to show: (rank, part, row index, replicate); the lowest rank is shown first."""
 
-    found: list[tuple[float, int, int, int]] = field(default_factory=list)
+    answers: list[tuple[float, int, int, int]] = field(default_factory=list)
 
     def add(self, part: int, ranks: _Array, table: pa.Table) -> None:
-        if len(self.found) >= CARDS:
+        if len(self.answers) >= CARDS:
             return
         rows, replicates = table["row_index"].to_numpy(), table["replicate"].to_numpy()
-        for place in np.argsort(ranks, kind="stable")[: CARDS - len(self.found)].tolist():
-            self.found.append((float(ranks[place]), part, int(rows[place]), int(replicates[place])))
+        for place in np.argsort(ranks, kind="stable")[: CARDS - len(self.answers)].tolist():
+            self.answers.append((float(ranks[place]), part, int(rows[place]), int(replicates[place])))
 
 
 class _Scan:
@@ -119,7 +119,7 @@ class _Scan:
         self.counts_characters = False
         self.answers = 0
         self.counts: dict[Kind, int] = {}
-        self.kept: dict[Kind, _Kept] = {}
+        self.kept: dict[Kind, _Shortlist] = {}
         self.errors: dict[str, int] = {}
 
     @property
@@ -172,7 +172,7 @@ class _Scan:
 
     def _take(self, kind: Kind, part: int, table: pa.Table, mask: _Array, ranks: _Array) -> None:
         self.counts[kind] = self.counts.get(kind, 0) + int(mask.sum())
-        self.kept.setdefault(kind, _Kept()).add(part, ranks[mask], table.filter(pa.array(mask)))
+        self.kept.setdefault(kind, _Shortlist()).add(part, ranks[mask], table.filter(pa.array(mask)))
 
 
 def _mask(column: pa.ChunkedArray) -> _Array:
@@ -188,9 +188,9 @@ def _cards(
     """The cards of each kind, and the sampling parameters of one of their requests."""
     wanted: dict[int, set[int]] = {}
     for kept in scan.kept.values():
-        for _, part, row_index, _ in kept.found:
+        for _, part, row_index, _ in kept.answers:
             wanted.setdefault(part, set()).add(row_index)
-    found: dict[tuple[int, int], SampleView] = {}
+    views: dict[tuple[int, int], SampleView] = {}
     sampling: dict[str, Any] = {}
     for part, indexes in wanted.items():
         rows = list(task.rows_of_part(part, sorted(indexes)))
@@ -204,11 +204,11 @@ def _cards(
                 calls = [] if sent is None else [ModelCall("infer", "", replicate, sent, None, None, None)]
                 view = sample_view(task, row, replicate, measure, "", ShownCalls(calls, ""))
                 if view is not None:
-                    found[row.row_index, replicate] = view.trimmed()
+                    views[row.row_index, replicate] = view.trimmed()
     cards: dict[Kind, list[SampleView]] = {}
     for kind, kept in scan.kept.items():
-        for _, _, row_index, replicate in kept.found:
-            if (view := found.get((row_index, replicate))) is not None:
+        for _, _, row_index, replicate in kept.answers:
+            if (view := views.get((row_index, replicate))) is not None:
                 cards.setdefault(kind, []).append(replace(view, kind=kind))
     return cards, sampling
 
@@ -259,21 +259,21 @@ def _lengths(lengths: _Array, values: _Array) -> tuple[Bin, ...]:
 
 def _reasons(task: TaskReader, scan: _Scan, measure: Measure | None) -> tuple[tuple[str, str, int], ...]:
     """Why rows failed: errors of requests, unscored rows by reason, rejected rows by reason."""
-    found = [("request", kind, count) for kind, count in _most(scan.errors)]
+    failures = [("request", kind, count) for kind, count in _most(scan.errors)]
     if measure is not None and (scan.counts.get("unparsed") or scan.counts.get("unscored")):
         reasons: dict[str, int] = {}
         for part in islice(task.parts, _MOST_PARTS):
             scores = read_part(task.scores[measure.metric_id], part, ("filter", "reason"))
             _count(reasons, measure.of_filter(scores)["reason"])
         reasons.pop("unanswered", None)  # The errors of the requests say it.
-        found += [(measure.name, reason.replace("_", " "), count) for reason, count in _most(reasons)]
+        failures += [(measure.name, reason.replace("_", " "), count) for reason, count in _most(reasons)]
     for output in ("rejects", "prepare_rejects"):
         rejected: dict[str, int] = {}
         rejects = task.artifact(output)
         for table in rejects.tables(columns=["reason"]) if rejects.rows else ():
             _count(rejected, table["reason"])
-        found += [(f"rejected in {writer_of(output)}", reason, count) for reason, count in _most(rejected)]
-    return tuple(found)
+        failures += [(f"rejected in {writer_of(output)}", reason, count) for reason, count in _most(rejected)]
+    return tuple(failures)
 
 
 def _count(counts: dict[str, int], column: pa.ChunkedArray) -> None:
@@ -285,4 +285,4 @@ def _count(counts: dict[str, int], column: pa.ChunkedArray) -> None:
 
 
 def _most(counts: Mapping[str, int]) -> list[tuple[str, int]]:
-    return sorted(counts.items(), key=lambda one: (-one[1], one[0]))[:_MOST_REASONS]
+    return sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:_MOST_REASONS]

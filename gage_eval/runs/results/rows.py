@@ -94,7 +94,7 @@ def read_part(
 ) -> pa.Table:
     """The rows of a part, or at least those with these row indexes; empty if the table has no such part, as in a task
     without a judge."""
-    if isinstance(source, Artifact) and part not in {one.index for one in source.parts}:
+    if isinstance(source, Artifact) and part not in {info.index for info in source.parts}:
         empty = source.schema.empty()
         return empty if columns is None else empty.select(list(columns))
     return source.read(part, columns, rows=rows) if isinstance(source, Artifact) else source.read(part, columns)

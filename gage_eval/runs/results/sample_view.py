@@ -37,7 +37,7 @@ def sample_view(
         kind: what the answer is by the measure.
         shown: the calls about the sample, where they are known already.
     """
-    response = next((one for one in row.responses if one["replicate"] == replicate), None)
+    response = next((candidate for candidate in row.responses if candidate["replicate"] == replicate), None)
     if response is None:
         return None
     calls, note = shown or shown_calls(task, row)
@@ -46,7 +46,7 @@ def sample_view(
     request = own[0].request if own else None
     logprobs = response.get("logprobs")
     logprobs = decode(logprobs) if isinstance(logprobs, str) else logprobs
-    telemetry: Mapping[str, Any] = next((one for one in row.telemetry if one["replicate"] == replicate), {})
+    telemetry: Mapping[str, Any] = next((entry for entry in row.telemetry if entry["replicate"] == replicate), {})
     answer = explain(row, response, measure)
     return SampleView(
         sample_id=row.sample_id,
@@ -70,96 +70,96 @@ def sample_view(
         scores=tuple(_scores(row, replicate, task)),
         judgments=tuple(_judgments(row, replicate, calls)),
         tool_calls=list(tool_calls(response.get("tool_calls"))),
-        turns=[_turn(one) for one in response.get("turns") or ()],
+        turns=[_turn(turn) for turn in response.get("turns") or ()],
         logprobs=logprobs,
-        candidates=candidates(logprobs, [str(one) for one in (request or {}).get("choices") or ()]),
+        candidates=candidates(logprobs, [str(choice) for choice in (request or {}).get("choices") or ()]),
         facts=_facts(response, telemetry),
         attempts=[str(error) for error in telemetry.get("errors") or ()],
-        options=[(str(one["id"]), str(one["content"])) for one in sample.get("options") or ()],
+        options=[(str(option["id"]), str(option["content"])) for option in sample.get("options") or ()],
         references=reference_texts(sample),
         sample=pretty(sample),
         tags=[(name, _plain(value)) for name, value in (sample.get("data_tag") or {}).items()],
         response_key=str(response.get("response_key") or ""),
-        trajectories=[shown_messages(one) for one in sample.get("golden_trajectories") or ()],
+        trajectories=[shown_messages(trajectory) for trajectory in sample.get("golden_trajectories") or ()],
         tools=pretty(sample["tools"]) if sample.get("tools") else "",
     )
 
 
-def _turn(one: Mapping[str, Any]) -> dict[str, Any]:
-    return {**one, "calls": list(tool_calls(one.get("tool_calls")))}
+def _turn(turn: Mapping[str, Any]) -> dict[str, Any]:
+    return {**turn, "calls": list(tool_calls(turn.get("tool_calls")))}
 
 
 def _scores(row: SampleRow, replicate: int, task: TaskReader) -> list[ShownScore]:
-    found = []
+    scores = []
     for metric_id, entries in row.scores.items():
-        for one in entries:
-            if one["replicate"] != replicate:
+        for entry in entries:
+            if entry["replicate"] != replicate:
                 continue
-            measure = next((x for x in task.measures if (x.metric_id, x.filter) == (metric_id, one["filter"])), None)
-            found.append(
+            measure = next((x for x in task.measures if (x.metric_id, x.filter) == (metric_id, entry["filter"])), None)
+            scores.append(
                 ShownScore(
-                    metric_id if one["filter"] is None else f"{metric_id},{one['filter']}",
-                    tuple((name, _number(value)) for name, value in one["values"].items()),
-                    one["status"],
-                    one["extracted"],
-                    (one["reason"] or "").replace("_", " "),
-                    one["explanation"] or "",
-                    pretty(one["metadata"]) if one.get("metadata") else "",
-                    pretty(one["overrides"]) if one.get("overrides") else "",
-                    _is_good(one, measure),
+                    metric_id if entry["filter"] is None else f"{metric_id},{entry['filter']}",
+                    tuple((name, _number(value)) for name, value in entry["values"].items()),
+                    entry["status"],
+                    entry["extracted"],
+                    (entry["reason"] or "").replace("_", " "),
+                    entry["explanation"] or "",
+                    pretty(entry["metadata"]) if entry.get("metadata") else "",
+                    pretty(entry["overrides"]) if entry.get("overrides") else "",
+                    _is_good(entry, measure),
                 )
             )
-    return found
+    return scores
 
 
-def _is_good(one: Mapping[str, Any], measure: Measure | None) -> bool | None:
-    value = None if measure is None else one["values"].get(measure.value_key)
+def _is_good(entry: Mapping[str, Any], measure: Measure | None) -> bool | None:
+    value = None if measure is None else entry["values"].get(measure.value_key)
     if measure is None or value is None or measure.passes is None:
         return None
     return bool(value <= measure.passes if measure.scale.higher_is_better is False else value >= measure.passes)
 
 
 def _judgments(row: SampleRow, replicate: int, calls: list[ModelCall]) -> list[ShownJudgment]:
-    asked = {call.response["response_key"]: call for call in calls if call.stage == "judge" and call.response}
-    found = []
-    for one in row.judgments:
-        if one.get("replicate", 0) != replicate:
+    judge_calls = {call.response["response_key"]: call for call in calls if call.stage == "judge" and call.response}
+    judgments = []
+    for judgment in row.judgments:
+        if judgment.get("replicate", 0) != replicate:
             continue
-        call = asked.get(one.get("response_key"))
-        found.append(
+        call = judge_calls.get(judgment.get("response_key"))
+        judgments.append(
             ShownJudgment(
-                verdict_name(one),
-                str(one.get("text") or one.get("answer") or ""),
-                str(one.get("explanation") or ""),
-                one["status"],
-                pretty(one["parsed"]) if one.get("parsed") is not None else "",
-                _number(one.get("score")),
+                verdict_name(judgment),
+                str(judgment.get("text") or judgment.get("answer") or ""),
+                str(judgment.get("explanation") or ""),
+                judgment["status"],
+                pretty(judgment["parsed"]) if judgment.get("parsed") is not None else "",
+                _number(judgment.get("score")),
                 tuple(request_messages(call.request)) if call is not None else (),
                 pretty(call.request) if call is not None else "",
             )
         )
-    return found
+    return judgments
 
 
 def _facts(response: Mapping[str, Any], telemetry: Mapping[str, Any]) -> list[tuple[str, str]]:
-    found: list[tuple[str, str]] = []
+    facts: list[tuple[str, str]] = []
     if (count := response.get("completion_tokens")) is not None:
-        found.append(("tokens", f"{count:,}"))
+        facts.append(("tokens", f"{count:,}"))
     if (count := response.get("prompt_tokens")) is not None:
-        found.append(("prompt tokens", f"{count:,}"))
+        facts.append(("prompt tokens", f"{count:,}"))
     if telemetry.get("latency_ms"):
-        found.append(("latency", f"{telemetry['latency_ms'] / 1000:.2f} s"))
+        facts.append(("latency", f"{telemetry['latency_ms'] / 1000:.2f} s"))
     if telemetry.get("ttft_ms"):
-        found.append(("first token after", f"{telemetry['ttft_ms'] / 1000:.2f} s"))
+        facts.append(("first token after", f"{telemetry['ttft_ms'] / 1000:.2f} s"))
     if response.get("finish_reason"):
-        found.append(("finish", str(response["finish_reason"])))
+        facts.append(("finish", str(response["finish_reason"])))
     if (telemetry.get("attempts") or 0) > 1:
-        found.append(("attempts", str(telemetry["attempts"])))
+        facts.append(("attempts", str(telemetry["attempts"])))
     if (source := _SOURCES.get(telemetry.get("source", ""))) is not None:
-        found.append(("from", source))
+        facts.append(("from", source))
     if telemetry.get("model_fingerprint"):
-        found.append(("model", str(telemetry["model_fingerprint"])))
-    return found
+        facts.append(("model", str(telemetry["model_fingerprint"])))
+    return facts
 
 
 def _number(value: float | None) -> str:

@@ -18,7 +18,7 @@ _REPLAYED = "No request was sent: the answer was recorded elsewhere. This is the
 _CHANGED = "The request was sent in another form: a plug-in, a setting or a file has changed since."
 
 
-class Asked(NamedTuple):
+class AnswerWithRequest(NamedTuple):
     """An answer and what was asked.
 
     Attributes:
@@ -48,7 +48,7 @@ class ShownCalls(NamedTuple):
     note: str
 
 
-def everything_asked(task: TaskReader) -> Iterator[Asked]:
+def answers_with_requests(task: TaskReader) -> Iterator[AnswerWithRequest]:
     """Every answer of a task in the order of its rows. One part is in memory at a time."""
     for part in task.parts:
         rows = list(task.rows_of_part(part, task.row_indexes(part)))
@@ -63,34 +63,37 @@ def everything_asked(task: TaskReader) -> Iterator[Asked]:
                 replicate = response.get("replicate", number)
                 request = requests.get((row.sample_id, replicate), prepared.get(row.row_index, {}))
                 telemetry = row.telemetry[number] if number < len(row.telemetry) else {}
-                yield Asked(row, replicate, request, response, telemetry)
+                yield AnswerWithRequest(row, replicate, request, response, telemetry)
 
 
 def shown_calls(task: TaskReader, row: SampleRow) -> ShownCalls:
     """The calls about a sample, with a note where a request is not as sent."""
-    replayed = any(one.get("finish_reason") == REPLAYED or one.get("error_kind") == NO_RECORD for one in row.responses)
+    replayed = any(
+        response.get("finish_reason") == REPLAYED or response.get("error_kind") == NO_RECORD
+        for response in row.responses
+    )
     note = _REPLAYED if replayed else ""
     try:
         calls = task.calls(row)
     except (InputError, OSError) as error:
         note = note or f"The request cannot be made again, so this is the prompt as prepared: {error}"
-        timings = {one["replicate"]: one for one in row.telemetry}
+        timings = {entry["replicate"]: entry for entry in row.telemetry}
         calls = [
-            ModelCall("infer", "", one["replicate"], {}, None, one, timings.get(one["replicate"]))
-            for one in row.responses
+            ModelCall("infer", "", response["replicate"], {}, None, response, timings.get(response["replicate"]))
+            for response in row.responses
         ]
     if note:
         prompt = _prepared(task, row.part, [row.row_index])[row.row_index]
-        calls = [replace(one, request=prompt, as_sent=None) if one.stage == "infer" else one for one in calls]
-    return ShownCalls(calls, note or (_CHANGED if any(one.as_sent is False for one in calls) else ""))
+        calls = [replace(call, request=prompt, as_sent=None) if call.stage == "infer" else call for call in calls]
+    return ShownCalls(calls, note or (_CHANGED if any(call.as_sent is False for call in calls) else ""))
 
 
 def _prepared(task: TaskReader, part: int, rows: Sequence[int]) -> dict[int, dict[str, Any]]:
     """The prompts of some rows as prepared, in the form of requests."""
-    found = prepared_rows(only_rows(read_part(task.asked, part, rows=rows), rows))
+    prepared = prepared_rows(only_rows(read_part(task.asked, part, rows=rows), rows))
     return {
-        one.row_index: {"messages": one.messages}
-        if one.prompt is None
-        else {"prompt": one.prompt, **({"choices": one.choices} if one.choices else {})}
-        for one in found
+        row.row_index: {"messages": row.messages}
+        if row.prompt is None
+        else {"prompt": row.prompt, **({"choices": row.choices} if row.choices else {})}
+        for row in prepared
     }

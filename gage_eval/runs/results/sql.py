@@ -126,10 +126,10 @@ class Database:
             kinds = {statement.type for statement in statements}
             if len(statements) != 1 or not kinds <= {duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN}:
                 raise InputError("a query is one SELECT, WITH, FROM, DESCRIBE, SUMMARIZE or EXPLAIN.")
-            found = self._rows(self._opened(sql), sql)
+            result = self._rows(self._opened(sql), sql)
         except duckdb.Error as error:
             raise InputError(sentence_of(error, columns())) from error
-        return found.rename_columns(_distinct(found.column_names))
+        return result.rename_columns(_distinct(result.column_names))
 
     @staticmethod
     def _rows(connection: "duckdb.DuckDBPyConnection", sql: str) -> pa.Table:
@@ -230,15 +230,19 @@ def _readable(locations: Locations) -> Iterator[str]:
 
 def columns() -> dict[str, list[tuple[str, str]]]:
     """(column, type) of every view."""
-    found = {"runs": [(field.name, str(field.type)) for field in _RUNS]}
+    by_view = {"runs": [(field.name, str(field.type)) for field in _RUNS]}
     for view in VIEWS:
         own = [
             (field.name, str(field.type)) for field in view.table.arrow if field.name not in _HIDDEN.get(view.name, ())
         ]
         keys = _KEYS.get(view.name, ("run_id", "task_id"))
         extra = [("value", "double")] if view.name in _EXTRA else []
-        found[view.name] = [*((key, "string") for key in keys), *extra, *(one for one in own if one[0] not in keys)]
-    return found
+        by_view[view.name] = [
+            *((key, "string") for key in keys),
+            *extra,
+            *(column for column in own if column[0] not in keys),
+        ]
+    return by_view
 
 
 def _own_keys(view: View) -> list[str]:
@@ -250,7 +254,7 @@ def _own_keys(view: View) -> list[str]:
 def _fetched(view: View, artifacts: Sequence[Artifact], files_of: Callable[[Artifact], list[str]]) -> pa.Table:
     schema = view.table.arrow.append(pa.field("filename", pa.string()))
     tables = []
-    for artifact in {one.id: one for one in artifacts}.values():
+    for artifact in {artifact.id: artifact for artifact in artifacts}.values():
         for part, file in zip(artifact.parts, files_of(artifact), strict=True):
             table = artifact.read(part.index)
             tables.append(table.append_column("filename", pa.repeat(pa.scalar(file), table.num_rows)))
@@ -299,7 +303,7 @@ def sentence_of(error: Exception, views: Mapping[str, Sequence[tuple[str, str]]]
             said, near = f"there is no column '{name}'", nearest(name, re.findall(r'"([^"]+)"', candidates))
         else:
             return text
-        having = [one for one, found in (views or {}).items() if name in dict(found)]
+        having = [view for view, view_columns in (views or {}).items() if name in dict(view_columns)]
     if having:
         return f"{said}; {', '.join(having)} {'has' if len(having) == 1 else 'have'} it."
     if near is not None:
@@ -312,5 +316,5 @@ def _distinct(names: Sequence[str]) -> list[str]:
     made: dict[str, None] = {}
     for name in names:
         numbered = (f"{name}_{number}" for number in count(1))
-        made[next(one for one in chain([name], numbered) if one not in made)] = None
+        made[next(candidate for candidate in chain([name], numbered) if candidate not in made)] = None
     return list(made)

@@ -56,10 +56,10 @@ def records(rows: pa.Table | pa.RecordBatch) -> list[dict[str, Any]]:
         InputError: a date that Python cannot represent.
     """
     try:
-        found = rows.to_pylist()
+        dicts = rows.to_pylist()
     except (OverflowError, ValueError) as error:
         raise InputError(f"a value cannot be shown ({error}). {_CAST}") from error
-    return [{name: plain(value) for name, value in row.items()} for row in found]
+    return [{name: plain(value) for name, value in row.items()} for row in dicts]
 
 
 def plain(value: Any) -> Any:

@@ -68,7 +68,7 @@ def test_files_are_fetched_once_and_verified(tmp_path: Path, server: DataServer)
     for pinned in wanted():
         assert data.place(pinned) == tmp_path / "cache" / "mine" / COMMIT / pinned.path
         assert data.place(pinned).read_bytes() == FILES[pinned.path]
-    assert sorted(path for path, _ in server.asked) == sorted(f"{PREFIX}/{path}" for path in FILES)
+    assert sorted(path for path, _ in server.requests) == sorted(f"{PREFIX}/{path}" for path in FILES)
 
 
 def test_a_damaged_file_of_the_cache_is_fetched_again(tmp_path: Path, server: DataServer) -> None:
@@ -149,7 +149,7 @@ def test_a_missing_file_is_one_sentence_that_names_it_and_the_way_out(tmp_path: 
     with serving({}) as server:
         with pytest.raises(InputError) as refused:
             cache(tmp_path, server).fetch(wanted())
-        assert len(server.asked) <= len(FILES)
+        assert len(server.requests) <= len(FILES)
     said = str(refused.value)
     assert "'data/test.jsonl'" in said
     assert "HTTP 404" in said
@@ -201,7 +201,7 @@ def test_two_processes_fetch_a_file_together_without_harm(tmp_path: Path, server
     )
     processes = [subprocess.Popen([sys.executable, "-c", program]) for _ in range(2)]
     assert [process.wait(PATIENCE_S) for process in processes] == [0, 0]
-    assert len(server.asked) == len(FILES), "one of them waited for the other"
+    assert len(server.requests) == len(FILES), "one of them waited for the other"
 
 
 def test_a_cancelled_run_does_not_wait_for_the_fetch_of_another(tmp_path: Path, server: DataServer) -> None:
@@ -217,7 +217,7 @@ def test_a_cancelled_run_does_not_wait_for_the_fetch_of_another(tmp_path: Path, 
     lock = fetch._partial(tmp_path / "cache", dev[0].file.sha256).with_suffix(".lock")
     with locked(lock), pytest.raises(RunCancelled):
         cache(tmp_path, server).fetch(dev, advance)
-    assert server.asked == []
+    assert server.requests == []
 
 
 class TestFolderOfTheUser:
@@ -243,7 +243,7 @@ class TestFolderOfTheUser:
         data = cache(tmp_path, server, user_folder)
         data.take(data.missing(wanted()))
         assert data.missing(wanted()) == []
-        assert server.asked == []
+        assert server.requests == []
 
     def test_a_wrong_file_in_its_place_is_told(self, tmp_path: Path, user_folder: Path, server: DataServer) -> None:
         (user_folder / "data").mkdir()

@@ -146,17 +146,17 @@ def test_scores_are_exported_with_what_was_compared_as_single_scores_have_it(her
     write_config(here, metrics=["exact_match", "docvqa_anls", "text_length"], export=["jsonl"])
     run_inline(RunOptions(config="mine.yaml", store="store", run_id="first"))
     samples = exported(here)
-    found = {name: sample["eval_result"] for name, sample in samples.items()}
-    shown = {name: scores["exact_match"][0]["metadata"] for name, scores in found.items()}
+    results = {name: sample["eval_result"] for name, sample in samples.items()}
+    shown = {name: scores["exact_match"][0]["metadata"] for name, scores in results.items()}
     assert shown["one"] == {"prediction": "2", "reference": "2"}
     assert shown["several"] == {"prediction": "2", "reference": ["two", "2"], "best_reference": "2"}
     assert shown["own"] == {"prediction": "2", "reference": "2.0"}
-    assert "metadata" not in found["one"]["text_length"][0]
+    assert "metadata" not in results["one"]["text_length"][0]
     for name, sample in samples.items():
-        given = {key: sample[key] for key in ("id", "references", "metadata", "eval_config") if key in sample}
+        fields = {key: sample[key] for key in ("id", "references", "metadata", "eval_config") if key in sample}
         for metric in ("exact_match", "docvqa_anls"):
-            alone = gage_eval.score(metric, sample=given, model_output="2").metadata
-            assert compared(alone) == compared(found[name][metric][0]["metadata"])
+            alone = gage_eval.score(metric, sample=fields, model_output="2").metadata
+            assert compared(alone) == compared(results[name][metric][0]["metadata"])
     # The texts are in no stored score row, where they would lie twice.
     stored = RunReader.open(Locations.at("store"), "first").task().scores["exact_match"].table()
     assert not any("prediction" in (text or "") for text in stored["metadata"].to_pylist())
@@ -217,8 +217,10 @@ def test_lm_eval_files_have_its_names_its_keys_and_the_numbers_of_the_summary(he
     assert {file.name for file in results.parent.iterdir()} == {
         results.name, f"samples_sums_{stamp}.jsonl", f"samples_more.sums_{stamp}.jsonl"
     }  # fmt: skip
-    found = orjson.loads(results.read_bytes())
-    assert found["results"].keys() == found["configs"].keys() == found["n-samples"].keys() == {"sums", "more.sums"}
+    content = orjson.loads(results.read_bytes())
+    assert (
+        content["results"].keys() == content["configs"].keys() == content["n-samples"].keys() == {"sums", "more.sums"}
+    )
     for task in outcome.summary.tasks:
         for metric in task.metrics:
             name = (
@@ -227,19 +229,19 @@ def test_lm_eval_files_have_its_names_its_keys_and_the_numbers_of_the_summary(he
                 else f"{metric.metric_id} {metric.value_key}"
             )
             key = f"{name},{metric.filter or 'none'}"
-            assert found["results"][task.task_id][key] == metric.value
-            assert found["results"][task.task_id][key.replace(",", "_stderr,")] == metric.stderr
+            assert content["results"][task.task_id][key] == metric.value
+            assert content["results"][task.task_id][key.replace(",", "_stderr,")] == metric.stderr
     lines = [orjson.loads(line) for line in (results.parent / f"samples_sums_{stamp}.jsonl").read_bytes().splitlines()]
     assert [(line["doc_id"], line["filter"]) for line in lines[:3]] == [(0, "strict"), (0, "loose"), (0, "none")]
     assert len(lines) == 3 * ROWS
     loose = [line for line in lines if line["filter"] == "loose"]
     assert (
-        sum(line["exact_match"] for line in loose) / ROWS == found["results"]["sums"]["exact_match,loose"] == 1 / ROWS
+        sum(line["exact_match"] for line in loose) / ROWS == content["results"]["sums"]["exact_match,loose"] == 1 / ROWS
     )
-    one = loose[1]
-    assert one["metrics"] == ["exact_match"]
-    assert (one["target"], one["resps"], one["filtered_resps"]) == ("2", [["2"]], ["2"])
-    assert orjson.loads(one["arguments"]["gen_args_0"]["arg_0"]) == [{"role": "user", "content": "1 + 1 = ?"}]
+    line_of_s1 = loose[1]
+    assert line_of_s1["metrics"] == ["exact_match"]
+    assert (line_of_s1["target"], line_of_s1["resps"], line_of_s1["filtered_resps"]) == ("2", [["2"]], ["2"])
+    assert orjson.loads(line_of_s1["arguments"]["gen_args_0"]["arg_0"]) == [{"role": "user", "content": "1 + 1 = ?"}]
 
 
 @pytest.mark.parametrize("kind", ["inspect", "lm-eval", "csv"])

@@ -54,8 +54,8 @@ def exported(run_id: str) -> Path:
 def read(python: Path, file: Path) -> dict[str, Any]:
     done = subprocess.run([python, "-c", READ, file], capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+    content: dict[str, Any] = json.loads(done.stdout)
+    return content
 
 
 def test_a_run_with_errors_reads_back_with_its_numbers_its_messages_and_its_scores(
@@ -66,8 +66,8 @@ def test_a_run_with_errors_reads_back_with_its_numbers_its_messages_and_its_scor
         task |= {"sampling_params": {"temperature": 0.5, "max_new_tokens": 64, "stop": ["END"]}}
         write_sums(here, endpoint.url, rows=40, tasks=[task])
         run = gage_eval.run("sums.yaml", store="store", run_id="first")
-    found = read(inspect_python, exported("first") / "sums.eval")
-    log, summary = found["log"], run.summary.tasks[0]
+    content = read(inspect_python, exported("first") / "sums.eval")
+    log, summary = content["log"], run.summary.tasks[0]
     (score,) = log["results"]["scores"]
     assert (score["name"], score["metrics"]["mean"]["value"]) == ("numeric_match", summary.metrics[0].value)
     assert score["scored_samples"] == summary.metrics[0].n
@@ -78,17 +78,20 @@ def test_a_run_with_errors_reads_back_with_its_numbers_its_messages_and_its_scor
     usage = log["stats"]["model_usage"]["mock"]
     assert (usage["input_tokens"], usage["output_tokens"]) == (summary.tokens.prompt, summary.tokens.completion)
     samples = log["samples"]
-    assert len(samples) == found["summaries"] == 80
-    failed = [one for one in samples if one["error"] is not None]
+    assert len(samples) == content["summaries"] == 80
+    failed = [sample for sample in samples if sample["error"] is not None]
     assert len(failed) == summary.responses["error"] > 0
-    assert all(one["scores"] == {} and "context" in one["error"]["message"] for one in failed)
-    values = [one["scores"]["numeric_match"]["value"] for one in samples if one["scores"]]
+    assert all(sample["scores"] == {} and "context" in sample["error"]["message"] for sample in failed)
+    values = [sample["scores"]["numeric_match"]["value"] for sample in samples if sample["scores"]]
     scored = run.frame()
     assert sorted(values) == sorted(scored[scored["score_status"] != "unscored"]["value"])
     first = samples[0]
     assert (first["input"][0]["content"], first["target"]) == ("What is 0 + 1?", "1")
-    key = found["one"]["id"], found["one"]["epoch"]
-    assert next(one for one in samples if (one["id"], one["epoch"]) == key)["scores"] == found["one"]["scores"]
+    key = content["one"]["id"], content["one"]["epoch"]
+    assert (
+        next(sample for sample in samples if (sample["id"], sample["epoch"]) == key)["scores"]
+        == content["one"]["scores"]
+    )
 
 
 def test_options_pictures_tools_reasoning_and_odd_ids_read_back(here: Path, inspect_python: Path) -> None:
@@ -115,7 +118,14 @@ def test_options_pictures_tools_reasoning_and_odd_ids_read_back(here: Path, insp
     (sample,) = read(inspect_python, exported("first") / "sums.eval")["log"]["samples"]
     assert sample["id"] == "a/b ü 1"
     assert sample["choices"] == ["cat", "dog"]
-    assert [one["role"] for one in sample["messages"]] == ["system", "user", "assistant", "tool", "user", "assistant"]
+    assert [message["role"] for message in sample["messages"]] == [
+        "system",
+        "user",
+        "assistant",
+        "tool",
+        "user",
+        "assistant",
+    ]
     assert sample["messages"][1]["content"][1]["image"].startswith("media://sha256/")
     assert sample["messages"][2]["tool_calls"][0]["arguments"] == {"x": 1}
     assert sample["metadata"]["origin"] == "x"

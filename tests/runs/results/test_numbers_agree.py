@@ -42,14 +42,14 @@ def outcome(tmp_path_factory: pytest.TempPathFactory) -> RunOutcome:
         if said is not None:
             recorded["mixed"].append({"id": f"sum-{i}", "answer": said})
     for name, answers in recorded.items():
-        (folder / f"{name}.jsonl").write_bytes(b"".join(orjson.dumps(one) + b"\n" for one in answers))
+        (folder / f"{name}.jsonl").write_bytes(b"".join(orjson.dumps(record) + b"\n" for record in answers))
     replay = {name: {"path": f"{name}.jsonl", "answer_field": "answer"} for name in recorded}
     tasks = [{"task_id": name, "dataset_id": "sums", "adapter_id": name, "max_error_share": 1.0} for name in recorded]
     config = write_config(
         folder,
         "",
         rows=ROWS,
-        backends=[{"backend_id": name, "type": "replay", "config": given} for name, given in replay.items()],
+        backends=[{"backend_id": name, "type": "replay", "config": params} for name, params in replay.items()],
         tasks=tasks,
         export=KINDS,
         observability={"sample_rate": 1.0},
@@ -70,8 +70,8 @@ def folder(outcome: RunOutcome) -> Path:
 @pytest.fixture(params=["right", "mixed"])
 def metric(request: pytest.FixtureRequest, outcome: RunOutcome) -> TaskMetric:
     """The number of each task, in the summary that all others are compared with."""
-    (found,) = [one for one in outcome.summary.metrics if one.task_id == request.param]
-    return found
+    (own,) = [metric for metric in outcome.summary.metrics if metric.task_id == request.param]
+    return own
 
 
 def test_the_run_has_all_kinds_of_rows_and_both_kinds_of_intervals(outcome: RunOutcome) -> None:
@@ -106,15 +106,15 @@ def test_summary_json_and_the_console_have_the_number(
 
 def test_exports_have_the_number(folder: Path, metric: TaskMetric) -> None:
     def counted(samples: list[dict[str, Any]]) -> tuple[Any, int, int]:
-        results = [one["eval_result"]["numeric_match"][0] for one in samples]
-        values = [float(one["values"]["score"]) for one in results if one["status"] != "unscored"]
-        unparsed = sum(one["status"] == "unparsed" for one in results)
+        results = [sample["eval_result"]["numeric_match"][0] for sample in samples]
+        values = [float(result["values"]["score"]) for result in results if result["status"] != "unscored"]
+        unparsed = sum(result["status"] == "unparsed" for result in results)
         return pytest.approx(sum(values) / len(values)), len(values), unparsed
 
     expected = metric.value, metric.n, metric.unparsed
 
     def mine(samples: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        return [one for one in samples if one["task_id"] == metric.task_id]
+        return [sample for sample in samples if sample["task_id"] == metric.task_id]
 
     lines = [orjson.loads(line) for line in (folder / "samples.jsonl").read_bytes().splitlines()]
     assert counted(mine(lines)) == expected
@@ -125,9 +125,11 @@ def test_exports_have_the_number(folder: Path, metric: TaskMetric) -> None:
     single = [orjson.loads(file.read_bytes()) for file in (folder / "samples" / metric.task_id).iterdir()]
     assert counted(single) == expected
 
-    found = [orjson.loads(file.read_bytes()) for file in (folder / "lm-eval").glob("*/results_*.json")]
+    files = [orjson.loads(file.read_bytes()) for file in (folder / "lm-eval").glob("*/results_*.json")]
     (value,) = [
-        one["results"][metric.task_id]["numeric_match,none"] for one in found if metric.task_id in one["results"]
+        content["results"][metric.task_id]["numeric_match,none"]
+        for content in files
+        if metric.task_id in content["results"]
     ]
     assert value == metric.value
     with zipfile.ZipFile(folder / "inspect" / f"{metric.task_id}.eval") as log:
@@ -152,7 +154,7 @@ def test_sql_frames_and_events_have_the_number(folder: Path, store: str, metric:
     (told,) = [event["payload"] for event in mine if event["type"] == "metric"]
     assert {name: told[name] for name in expected} == expected
     scored = [event["payload"] for event in mine if event["type"] == "sample_scored"]
-    values = [one["values"]["score"] for one in scored if one["status"] != "unscored"]
+    values = [score["values"]["score"] for score in scored if score["status"] != "unscored"]
     assert (sum(values) / len(values), len(values)) == (pytest.approx(metric.value), metric.n)
 
 
@@ -189,8 +191,8 @@ def test_prefects_artifacts_have_the_number(outcome: RunOutcome, metric: TaskMet
 def _values(record: Any, name: str) -> list[Any]:
     """The values of a key anywhere in a record."""
     if isinstance(record, list):
-        return [value for one in record for value in _values(one, name)]
+        return [value for item in record for value in _values(item, name)]
     if not isinstance(record, dict):
         return []
     here = [record[name]] if name in record else []
-    return here + [value for one in record.values() for value in _values(one, name)]
+    return here + [value for item in record.values() for value in _values(item, name)]

@@ -44,10 +44,12 @@ def test_a_row_has_everything_the_run_has_of_its_sample(here: Path) -> None:
     task = run()
     row = list(task.rows())[1]
     assert (row.task_id, row.row_index, row.sample_id, row.sample["label"]) == ("sums", 1, "s1", "2")
-    assert [(one["replicate"], one["status"], one["answer"]) for one in row.responses] == [(0, "ok", "2")]
-    assert [one["source"] for one in row.telemetry] == ["sent"]
-    assert [one["score"] for one in row.judgments] == [3]
-    assert [one["values"] for one in row.scores["exact_match"]] == [{"score": 1}]
+    assert [(response["replicate"], response["status"], response["answer"]) for response in row.responses] == [
+        (0, "ok", "2")
+    ]
+    assert [entry["source"] for entry in row.telemetry] == ["sent"]
+    assert [judgment["score"] for judgment in row.judgments] == [3]
+    assert [score["values"] for score in row.scores["exact_match"]] == [{"score": 1}]
     calls = task.calls(row)
     assert [(call.stage, call.adapter_id, call.as_sent) for call in calls] == [
         ("infer", "dut", True),
@@ -60,11 +62,11 @@ def test_replicates_of_a_sample_stand_in_one_row_and_are_told_apart(here: Path) 
     write_config(here, tasks=[{"task_id": "twice", "dataset_id": "sums", "replicates": 2}])
     task = run()
     row = next(task.rows())
-    assert [one["replicate"] for one in row.responses] == [0, 1]
-    assert [one["replicate"] for one in row.scores["exact_match"]] == [0, 1]
+    assert [response["replicate"] for response in row.responses] == [0, 1]
+    assert [score["replicate"] for score in row.scores["exact_match"]] == [0, 1]
     wrong = RowFilter(outcomes=frozenset({"wrong"}), measure=task.measure())
-    assert (task.count(wrong), tally(task, wrong).found) == (ROWS - 1, 2 * (ROWS - 1))
-    assert [(one.row.sample_id, one.replicate) for one in explained(task, wrong, limit=3)] == [
+    assert (task.count(wrong), tally(task, wrong).matching) == (ROWS - 1, 2 * (ROWS - 1))
+    assert [(answer.row.sample_id, answer.replicate) for answer in explained(task, wrong, limit=3)] == [
         ("s0", 0), ("s0", 1), ("s2", 0),
     ]  # fmt: skip
 
@@ -103,9 +105,9 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[tuple[str, int, 
     monkeypatch.setattr(Artifact, "read", read)
 
     def look() -> list[tuple[str, int, Any]]:
-        found = list(seen)
+        reads_so_far = list(seen)
         seen.clear()
-        return found
+        return reads_so_far
 
     return look
 
@@ -120,7 +122,7 @@ def test_a_page_of_a_large_run_reads_one_part_and_a_filter_only_its_columns(
     assert [row.sample_id for row in task.rows(start=9_000, limit=2)] == ["s9000", "s9001"]
     assert {part for _, part, _ in reads()} == {task.parts[-1]}
     wrong = RowFilter(outcomes=frozenset({"wrong"}), measure=task.measure())
-    assert (task.count(wrong), tally(task, wrong).found) == (MANY - 1, MANY - 1)
+    assert (task.count(wrong), tally(task, wrong).matching) == (MANY - 1, MANY - 1)
     assert all(columns is not None and set(columns) <= LIGHT for _, _, columns in reads())
     first = next(task.rows(wrong, start=MANY - 2, limit=1))
     assert first.sample_id == f"s{MANY - 1}"

@@ -42,7 +42,7 @@ def run(**options: Any) -> TaskReader:
 
 
 def cards(details: TaskDetails, kind: Kind) -> Sequence[SampleView]:
-    return next(one.cards for one in details.kinds if one.kind == kind)
+    return next(entry.cards for entry in details.kinds if entry.kind == kind)
 
 
 def test_right_and_wrong_samples_are_shown_with_the_prompt_as_sent(here: Path) -> None:
@@ -63,7 +63,7 @@ def test_right_and_wrong_samples_are_shown_with_the_prompt_as_sent(here: Path) -
 def test_the_judges_words_are_on_the_card(here: Path) -> None:
     write_config(here, **JUDGED)
     (right,) = cards(task_details(run()), "right")
-    assert [one.words for one in right.judgments] == ["SCORE: 3"]
+    assert [judgment.words for judgment in right.judgments] == ["SCORE: 3"]
 
 
 def test_at_most_ten_of_each_kind_are_read_from_a_large_run(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -111,7 +111,7 @@ def test_every_failure_has_its_cards_and_its_reason(here: Path) -> None:
         {"id": "s2", "answer": "3"},
         {"id": "s3", "answer": "5"},
     ]
-    (here / "answers.jsonl").write_bytes(b"".join(orjson.dumps(one) + b"\n" for one in answers))
+    (here / "answers.jsonl").write_bytes(b"".join(orjson.dumps(answer) + b"\n" for answer in answers))
     write_config(
         here,
         datasets=[{"dataset_id": "sums", "params": {"path": "rows.jsonl", "on_reject": "skip"}}],
@@ -122,7 +122,7 @@ def test_every_failure_has_its_cards_and_its_reason(here: Path) -> None:
     rows = (here / "rows.jsonl").read_bytes().splitlines()
     (here / "rows.jsonl").write_bytes(b"\n".join([*rows[:4], b'{"id": "broken"}', b""]))
     details = task_details(run())
-    assert {one.kind: one.count for one in details.kinds} == {"unparsed": 1, "wrong": 1, "right": 2}
+    assert {entry.kind: entry.count for entry in details.kinds} == {"unparsed": 1, "wrong": 1, "right": 2}
     (unparsed,) = cards(details, "unparsed")
     assert (unparsed.sample_id, unparsed.answer, unparsed.extracted) == ("s1", "no idea", None)
     reasons = {where: (reason, count) for where, reason, count in details.reasons}
@@ -187,7 +187,7 @@ def test_ratings_are_counted_once_and_their_axis_has_no_gap(here: Path) -> None:
     (here / "own.py").write_text(RATED)
     write_config(here, metrics=[{"metric_id": "rated", "implementation": "own.py:rated"}])
     details = task_details(run())
-    assert [(one.label, one.count) for one in details.distribution] == [
+    assert [(column.label, column.count) for column in details.distribution] == [
         ("3", 1), ("4", 0), ("5", 0), ("6", 0), ("7", 4), ("8", 0), ("9", 1),
     ]  # fmt: skip
-    assert kind_shares({one.kind: one.count for one in details.kinds}) == [("scored", "plain", 6.0)]
+    assert kind_shares({entry.kind: entry.count for entry in details.kinds}) == [("scored", "plain", 6.0)]

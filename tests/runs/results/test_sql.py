@@ -40,17 +40,17 @@ def query(store: str, text: str, *runs: str) -> list[dict[str, object]]:
 
 
 def test_scores_are_those_of_the_summary(store: str) -> None:
-    found = query(store, "SELECT run_id, metric_id, avg(value) AS mean FROM scores GROUP BY ALL ORDER BY ALL")
-    assert [(row["run_id"], row["metric_id"]) for row in found] == [
+    scores = query(store, "SELECT run_id, metric_id, avg(value) AS mean FROM scores GROUP BY ALL ORDER BY ALL")
+    assert [(row["run_id"], row["metric_id"]) for row in scores] == [
         ("first", "exact_match"),
         ("second", "contains"),
         ("second", "exact_match"),
     ]
-    for row in found:
+    for row in scores:
         metrics = gage_eval.open_run(str(row["run_id"]), store=store).summary.metrics
-        assert row["mean"] == next(one.value for one in metrics if one.metric_id == row["metric_id"])
+        assert row["mean"] == next(metric.value for metric in metrics if metric.metric_id == row["metric_id"])
     stored = query(store, "SELECT run_id, metric_id, value FROM metrics WHERE slice_field IS NULL ORDER BY ALL")
-    assert [row["value"] for row in stored] == [row["mean"] for row in found]
+    assert [row["value"] for row in stored] == [row["mean"] for row in scores]
 
 
 def test_every_view_has_the_columns_that_are_listed(store: str) -> None:
@@ -77,12 +77,12 @@ def test_a_query_without_an_end_stops_at_ctrl_c(store: str) -> None:
 
 
 def test_views_join_to_the_question_and_its_answer(store: str) -> None:
-    found = query(
+    joined = query(
         store,
         "SELECT s.id, r.answer, c.value FROM samples s JOIN responses r USING (run_id, task_id, row_index) "
         "JOIN scores c USING (run_id, task_id, row_index) WHERE metric_id = 'exact_match' AND value = 1 ORDER BY ALL",
     )
-    assert found == [{"id": "s1", "answer": "2", "value": 1.0}, {"id": "s2", "answer": "3", "value": 1.0}]
+    assert joined == [{"id": "s1", "answer": "2", "value": 1.0}, {"id": "s2", "answer": "3", "value": 1.0}]
 
 
 def test_only_the_named_runs_are_there(store: str) -> None:
@@ -160,8 +160,8 @@ def test_a_store_without_runs_has_empty_views(tmp_path: Path) -> None:
     write_rows(tmp_path, 1)
     elsewhere = str(tmp_path / "elsewhere")
     gage_eval.run(write_config(tmp_path), store=str(tmp_path / "store"), output_dir=elsewhere)
-    found = gage_eval.sql("SELECT count(*) AS n FROM scores", store=str(tmp_path / "store")).to_pylist()
-    assert found == [{"n": 0}]
+    counts = gage_eval.sql("SELECT count(*) AS n FROM scores", store=str(tmp_path / "store")).to_pylist()
+    assert counts == [{"n": 0}]
 
 
 def test_tables_are_written_for_other_programs(store: str, tmp_path: Path) -> None:
@@ -188,10 +188,10 @@ def test_frames_have_one_row_per_answer_run_and_task(store: str) -> None:
 
 
 def test_columns_of_one_name_are_kept_apart(store: str) -> None:
-    found = gage_eval.sql("SELECT a.sample_id, b.sample_id, 1 AS sample_id_1, 2 AS sample_id "
+    table = gage_eval.sql("SELECT a.sample_id, b.sample_id, 1 AS sample_id_1, 2 AS sample_id "
                           "FROM responses a JOIN responses b USING (response_key) LIMIT 1", store=store)  # fmt: skip
-    assert found.column_names == ["sample_id", "sample_id_1", "sample_id_1_1", "sample_id_2"]
-    header, line = (csv_header(found) + csv_lines(found)).decode().splitlines()
+    assert table.column_names == ["sample_id", "sample_id_1", "sample_id_1_1", "sample_id_2"]
+    header, line = (csv_header(table) + csv_lines(table)).decode().splitlines()
     assert len(line.split(",")) == len(header.split(",")) == 4
 
 
@@ -207,15 +207,15 @@ VALUES = {
 
 @pytest.mark.parametrize("value", VALUES)
 def test_values_that_json_lacks_are_written_all_the_same(store: str, tmp_path: Path, value: str) -> None:
-    found = gage_eval.sql(f"SELECT {value} AS x", store=store)
-    assert records(found) == [{"x": VALUES[value]}]
-    write_table(found, tmp_path / "x.jsonl")
+    table = gage_eval.sql(f"SELECT {value} AS x", store=store)
+    assert records(table) == [{"x": VALUES[value]}]
+    write_table(table, tmp_path / "x.jsonl")
     assert orjson.loads((tmp_path / "x.jsonl").read_bytes()) == {"x": VALUES[value]}
 
 
 def test_gage_sql_prints_columns_of_one_name_and_values_that_json_lacks(store: str, tmp_path: Path) -> None:
-    asked = f"SELECT 1 AS a, 2 AS a, {', '.join(VALUES)}"
-    printed = gage(tmp_path, "sql", asked, "--store", store).stdout
+    query = f"SELECT 1 AS a, 2 AS a, {', '.join(VALUES)}"
+    printed = gage(tmp_path, "sql", query, "--store", store).stdout
     assert printed.split()[:2] == ["a", "a_1"]
     assert "10:00:01" in printed
 
