@@ -18,6 +18,7 @@ from gage_eval.runs import RunOptions, run_inline
 from gage_eval.runs.results.export import EXPORTED
 from gage_eval.runs.resume import resumed
 from gage_eval.scoring.metrics.score_rows import FEWEST_ROWS
+from tests.support.runs import stage_states
 from tests.support.workspace import ROWS, config, write_config, write_rows
 
 COLUMNS = [
@@ -92,7 +93,7 @@ def test_a_mapping_is_a_config_that_can_be_resumed(here: Path) -> None:
     assert run.summary.name == "small"
     again = resumed(run.run_id, store="store")
     assert again.base_dir == here
-    assert run_inline(again).all_cached
+    assert stage_states(run_inline(again).folder) == {"cached"}
     assert {file.name for file in here.iterdir()} == {"mine.yaml", "rows.jsonl", "store"}
 
 

@@ -18,6 +18,8 @@ from gage_eval.models.client.watch import Retry
 from gage_eval.store import Artifact, ArtifactWriter, Store
 from gage_eval.store.wip import Wip
 
+# The asks of a step are cut into about this many chunks.
+CHUNKS = 4
 MIN_CHUNK_ASKS = 16
 
 # Called with (asks done, all asks, figures).
@@ -78,7 +80,6 @@ class Job:
         wip: chunks of this action.
         log_folder: write-ahead logs of this action, of all writers.
         responses, telemetry: writers of the outputs.
-        workers: the asks are cut into about four chunks for each.
         max_inflight: most requests of this step in flight.
         prefetch_factor: requests that are rendered ahead, as a multiple of those in flight; None for the default.
         pool: a limit shared with other steps, in addition to the backend's.
@@ -101,7 +102,6 @@ class Job:
     log_folder: Path
     responses: ArtifactWriter
     telemetry: ArtifactWriter
-    workers: int = 1
     max_inflight: int | None = None
     prefetch_factor: int | None = None
     pool: Limiter | None = None
@@ -213,16 +213,16 @@ class Tally:
                     self.reused += 1
 
 
-def chunk_size(part_asks: int, all_asks: int, workers: int) -> int:
-    """Asks in a chunk: min(part, all / (4 · workers)), and not too few."""
-    return max(1, min(part_asks, max(MIN_CHUNK_ASKS, math.ceil(all_asks / (4 * workers)))))
+def chunk_size(part_asks: int, all_asks: int) -> int:
+    """Asks in a chunk: min(part, all / `CHUNKS`), and not too few."""
+    return max(1, min(part_asks, max(MIN_CHUNK_ASKS, math.ceil(all_asks / CHUNKS))))
 
 
-def chunks_of(parts: Sequence[tuple[int, int]], workers: int) -> dict[int, list[Chunk]]:
+def chunks_of(parts: Sequence[tuple[int, int]]) -> dict[int, list[Chunk]]:
     """The chunks of each part. A part without asks has none."""
     whole = sum(asks for _, asks in parts)
     return {
         part: [Chunk(part, start, min(start + size, asks)) for start in range(0, asks, size)]
         for part, asks in parts
-        if (size := chunk_size(asks, whole, workers))
+        if (size := chunk_size(asks, whole))
     }

@@ -82,10 +82,6 @@ class RunOutcome:
     summary: Summary
     results: dict[tuple[str, str], StageResult]
 
-    @property
-    def all_cached(self) -> bool:
-        return all(result.cached for result in self.results.values())
-
 
 class RunSession:
     """Everything a run keeps open: folder, store, event loop, observers, plan, and the results so far.

@@ -13,6 +13,7 @@ from support.logs import read_logs
 
 from gage_eval.base.canonical import digest
 from gage_eval.base.errors import ArtifactDamaged, EndpointFailed, InputError
+from gage_eval.engine import job
 from gage_eval.engine.job import MIN_CHUNK_ASKS, SupersededByOtherRun, chunk_size
 from gage_eval.engine.ready import MAX_OPEN_CHUNKS
 from gage_eval.engine.rows import index_answers
@@ -60,21 +61,22 @@ def asked(backend: Scripted) -> list[str]:
 
 @given(
     sizes=st.lists(st.integers(0, 70), min_size=1, max_size=4),
-    workers=st.integers(1, 9),
+    chunks=st.integers(4, 36),
     width=st.integers(1, 40),
     replicates=st.integers(1, 3),
 )
 @settings(max_examples=25, deadline=None)
 def test_neither_chunks_nor_concurrency_change_the_artifact(
-    tmp_path_factory: pytest.TempPathFactory, sizes: list[int], workers: int, width: int, replicates: int
+    tmp_path_factory: pytest.TempPathFactory, sizes: list[int], chunks: int, width: int, replicates: int
 ) -> None:
     parts = [[f"part {part} prompt {row}" for row in range(size)] for part, size in enumerate(sizes)]
     store = Store.open(str(tmp_path_factory.mktemp("store")))
     source = Prompts(*parts, replicates=replicates)
     usual = generate(store, source, Scripted(echo))
-    other = generate(
-        store, source, Scripted(echo, width), digest([workers, width]), workers=workers, max_inflight=width, reuse=False
-    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(job, "CHUNKS", chunks)
+        key = digest([chunks, width])
+        other = generate(store, source, Scripted(echo, width), key, max_inflight=width, reuse=False)
     assert other.responses.id == usual.responses.id
     assert [part.rows for part in other.responses.parts] == [size * replicates for size in sizes]
     assert other.column("row_index") == [row for row in range(sum(sizes)) for _ in range(replicates)]
@@ -83,11 +85,11 @@ def test_neither_chunks_nor_concurrency_change_the_artifact(
     assert tally.done == tally.total == tally.sent == sum(sizes) * replicates
 
 
-@given(part=st.integers(1, 4096), total=st.integers(1, 10**6), workers=st.integers(1, 64))
-def test_a_chunk_is_within_its_part_and_every_worker_has_several(part: int, total: int, workers: int) -> None:
-    rows = chunk_size(part, max(part, total), workers)
+@given(part=st.integers(1, 4096), total=st.integers(1, 10**6))
+def test_a_chunk_is_within_its_part_and_a_large_step_has_several(part: int, total: int) -> None:
+    rows = chunk_size(part, max(part, total))
     assert 1 <= rows <= part
-    assert rows <= MIN_CHUNK_ASKS or (rows - 1) * 4 * workers < max(part, total)
+    assert rows <= MIN_CHUNK_ASKS or (rows - 1) * job.CHUNKS < max(part, total)
 
 
 def test_an_answer_is_in_the_log_before_its_permit_is_freed(store: Store) -> None:
@@ -173,11 +175,12 @@ def test_a_part_of_one_chunk_is_written_without_reading_the_chunk(
     assert once.column("answer") == usual.column("answer")
 
 
-def test_chunks_of_another_division_are_taken_over(store: Store) -> None:
+def test_chunks_of_another_division_are_taken_over(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     many = Prompts([f"prompt {row}" for row in range(160)])
     with pytest.raises(EndpointFailed):
-        generate(store, many, ending_at(150), workers=1)
-    done = generate(store, many, backend := Scripted(echo), workers=5)
+        generate(store, many, ending_at(150))
+    monkeypatch.setattr(job, "CHUNKS", 20)
+    done = generate(store, many, backend := Scripted(echo))
     assert asked(backend) == sorted(f"prompt {row}" for row in range(150, 160))
     undisturbed = generate(store, many, Scripted(echo), key=digest("undisturbed"))
     assert done.responses.id == undisturbed.responses.id
@@ -266,12 +269,15 @@ def mingled(rows: int) -> list[str]:
     return [f"prompt {row // 2 % 50}" for row in range(rows)]
 
 
-@pytest.mark.parametrize("workers", [1, 5])
+@pytest.mark.parametrize("chunks", [4, 20])
 @pytest.mark.parametrize(("kind", "turns"), [("chat", 1), ("turns", 2)])
-def test_rows_that_ask_the_same_are_asked_once(store: Store, workers: int, kind: str, turns: int) -> None:
+def test_rows_that_ask_the_same_are_asked_once(
+    store: Store, chunks: int, kind: str, turns: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(job, "CHUNKS", chunks)
     prompts = mingled(400)
     source = Prompts(prompts[:300], prompts[300:], kind=kind, turns=turns, replicates=2)
-    done = generate(store, source, backend := Scripted(echo), workers=workers)
+    done = generate(store, source, backend := Scripted(echo))
     assert len(backend.asked) == 2 * turns * len(set(prompts)) == done.engine.tally.sent
     assert done.engine.tally.done == done.engine.tally.total == 800
     asked_last = [f"{prompt}{'?' * (turns - 1)}" for prompt in prompts for _ in range(2)]
@@ -287,16 +293,19 @@ def test_a_row_that_asks_what_is_under_way_waits_for_that_answer(store: Store) -
 
     # A chunk ends in the prompt that the next one begins with: both rows are due at once.
     prompts = [f"prompt {row - (row >= 16)}" for row in range(32)]
-    done = generate(store, Prompts(prompts), backend := Scripted(slow, width=32), workers=2)
+    done = generate(store, Prompts(prompts), backend := Scripted(slow, width=32))
     assert asked(backend) == sorted(set(prompts))
     assert done.column("answer") == [f"re: {prompt}" for prompt in prompts]
 
 
-def test_an_interrupted_step_with_repeated_rows_asks_only_what_is_missing(store: Store) -> None:
+def test_an_interrupted_step_with_repeated_rows_asks_only_what_is_missing(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(job, "CHUNKS", 20)
     prompts = mingled(400)
     with pytest.raises(EndpointFailed):
-        generate(store, Prompts(prompts), first := ending_at(30), workers=5)
-    done = generate(store, Prompts(prompts), second := Scripted(echo), workers=5)
+        generate(store, Prompts(prompts), first := ending_at(30))
+    done = generate(store, Prompts(prompts), second := Scripted(echo))
     assert len(first.asked) - 1 + len(second.asked) == len(set(prompts))
     assert done.column("answer") == [f"re: {prompt}" for prompt in prompts]
 
@@ -318,7 +327,8 @@ def test_replicates_of_a_row_are_distinct_requests(store: Store) -> None:
     assert sorted(request.replicate for request in backend.asked) == sorted([0, 1, 2] * len(PROMPTS))
 
 
-def test_rows_are_rendered_when_they_are_due(store: Store) -> None:
+def test_rows_are_rendered_when_they_are_due(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(job, "CHUNKS", 80)
     rendered = 0
     most = 0
 
@@ -339,9 +349,9 @@ def test_rows_are_rendered_when_they_are_due(store: Store) -> None:
 
     backend = Scripted(answer, width=4)
     source = CountingPrompts(*[[f"{part} {row}" for row in range(100)] for part in range(20)])
-    generate(store, source, backend, workers=20)
+    generate(store, source, backend)
     assert rendered == 2000
-    assert most <= MAX_OPEN_CHUNKS * chunk_size(100, 2000, 20)
+    assert most <= MAX_OPEN_CHUNKS * chunk_size(100, 2000)
 
 
 def test_a_row_that_cannot_be_rendered_ends_the_step_with_its_sentence(store: Store) -> None:
@@ -390,9 +400,10 @@ def test_a_foreign_log_record_is_never_taken_for_an_answer(store: Store) -> None
 
 @pytest.mark.parametrize(("factor", "chunks"), [(1, 3), (3, 5), (None, MAX_OPEN_CHUNKS)])
 def test_the_prefetch_factor_bounds_the_requests_that_are_rendered_ahead(
-    store: Store, factor: int | None, chunks: int
+    store: Store, factor: int | None, chunks: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One chunk is in flight; another is rendered while at most ``factor`` chunks are ready."""
+    monkeypatch.setattr(job, "CHUNKS", 256)
     rendered = 0
     seen: list[int] = []
     go = asyncio.Event()
@@ -417,6 +428,6 @@ def test_the_prefetch_factor_bounds_the_requests_that_are_rendered_ahead(
 
     backend = Scripted(answer, MIN_CHUNK_ASKS)
     source = Counted([f"prompt {row}" for row in range(16 * MIN_CHUNK_ASKS)])
-    done = generate(store, source, backend, prefetch_factor=factor, workers=64)
+    done = generate(store, source, backend, prefetch_factor=factor)
     assert done.engine.tally.done == 16 * MIN_CHUNK_ASKS
     assert seen == [chunks * MIN_CHUNK_ASKS]

@@ -10,6 +10,7 @@ import pytest
 import yaml
 from support.endpoint import MockEndpoint, mock_endpoint
 from support.pictures import write_image
+from support.runs import stage_states
 
 from gage_eval.base.errors import ConfigError, InputError
 from gage_eval.runs import RunOptions, RunOutcome, run_inline
@@ -88,7 +89,7 @@ def test_an_image_beside_a_prompt_in_inputs_is_sent(folder: Path, endpoint: Mock
 
 def test_a_changed_image_is_asked_about_again_and_an_unchanged_one_is_not(folder: Path, endpoint: MockEndpoint) -> None:
     run(folder, endpoint, {"path": "data/seen.jsonl"}, {})
-    assert run(folder, endpoint, {"path": "data/seen.jsonl"}, {}).all_cached
+    assert stage_states(run(folder, endpoint, {"path": "data/seen.jsonl"}, {}).folder) == {"cached"}
     assert len(sent(endpoint)) == 1
     write_image(folder / "data" / "img" / "a.png", colour=(0, 90, 0))
     again = run(folder, endpoint, {"path": "data/seen.jsonl"}, {})

@@ -9,6 +9,7 @@ from typing import Any
 
 import yaml
 
+from gage_eval.runs.folder import RunFolder
 from gage_eval.store import Store
 
 
@@ -66,6 +67,11 @@ def stage_outputs(folder: Path, run_id: str) -> dict[str, dict[str, str]]:
         stage: {name: id_ for name, id_ in entry["outputs"].items() if not name.endswith("telemetry")}
         for stage, entry in record["stages"].items()
     }
+
+
+def stage_states(folder: RunFolder) -> set[str]:
+    """The states of a run's stages in its run.json."""
+    return {stage.state for stage in folder.record().stages.values()}
 
 
 def score_ids(folder: Path, run_id: str) -> list[str]:

@@ -22,6 +22,7 @@ from gage_eval.runs.options import Locations
 from gage_eval.runs.planned import planned, planned_before
 from gage_eval.runs.results.stored import StoredRun
 from gage_eval.runs.resume import resumed
+from tests.support.runs import stage_states
 from tests.support.workspace import write_config, write_rows
 
 SINKS = {"sinks": [{"type": "file", "output_path": "events.jsonl"}]}
@@ -434,6 +435,6 @@ def test_code_beside_a_template_is_found_from_a_run_config_in_another_folder(
     (number,) = [metric for metric in outcome.summary.metrics if metric.metric_id == "same"]
     assert number.value == pytest.approx(1 / 6)
     sys.modules.pop("own_score", None)
-    assert run_inline(resumed("first", store="store")).all_cached
+    assert stage_states(run_inline(resumed("first", store="store")).folder) == {"cached"}
     # The record of the run has no template, and its code is still found.
     assert planned_before(StoredRun.open(Locations.at("store"), "first")).plan.tasks[0].auto_eval.metrics
