@@ -45,7 +45,7 @@ class NightlyFiles:
         return {name: files.bundle for name, files in self.packed.items() if files.bundle is not None}
 
     def lacks(self, pool: str | None) -> Iterator[str]:
-        """What a worker lacks, one sentence each, as `travel.lacks`; and that the configs are stored as they are now.
+        """What a worker lacks, one sentence each, as `bundling.lacks`; and that the configs are stored as they are now.
 
         Raises:
             InputError: a config cannot travel, and the store is for other machines.

@@ -124,23 +124,23 @@ def pack_together(runs: Sequence[RunOptions], blocks: Blocks | None, *, strict: 
     first = runs[0]
     if first.config.startswith((SUITE_PREFIX, BUNDLE_PREFIX)):
         return None
-    chosen = _Chosen(first.base_dir.resolve())
+    selection = _FileSelection(first.base_dir.resolve())
     secrets: list[str] = []
     for options in runs:
         audit = examined(options, blocks=blocks)
         if strict and audit.problems:
             raise ConfigError(audit.source, audit.problems)
-        chosen.add_all(audit.files)
-        chosen.needs += _needs(options, audit)
+        selection.add_all(audit.files)
+        selection.needs += _needs(options, audit)
         secrets += audit.secrets
     if first.text is None:
         config, text = first.file.name, read_config(first.file)
     else:
         config, text = _TEXT_FILE, first.text
-        while config in chosen.places:
+        while config in selection.places:
             config = f"_{config}"
-    files = chosen.read({config: text.encode()}, secrets)
-    return RunFiles(config, files, tuple(dict.fromkeys(chosen.stays)), tuple(dict.fromkeys(chosen.needs)))
+    files = selection.read({config: text.encode()}, secrets)
+    return RunFiles(config, files, tuple(dict.fromkeys(selection.stays)), tuple(dict.fromkeys(selection.needs)))
 
 
 def lacks(packed: RunFiles | None, store: str, pool: str | None) -> Iterator[str]:
@@ -167,7 +167,7 @@ def lacks(packed: RunFiles | None, store: str, pool: str | None) -> Iterator[str
 
 
 @dataclass
-class _Chosen:
+class _FileSelection:
     """The files that travel, by path below the folder; and what does not travel."""
 
     folder: Path

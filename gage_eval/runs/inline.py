@@ -77,7 +77,7 @@ def stage_call(session: RunSession) -> Call[StageResult]:
 
 
 def _apart(session: RunSession, tasks: Callable[[], None]) -> None:
-    work = _Apart(tasks)
+    work = _WorkThread(tasks)
     try:
         work.wait()
     except BaseException:
@@ -88,7 +88,7 @@ def _apart(session: RunSession, tasks: Callable[[], None]) -> None:
     work.result()
 
 
-class _Apart:
+class _WorkThread:
     """Work in a separate thread. The main thread waits for it on a bare lock.
 
     An interruption may be raised at any instruction of the main thread. Inside the locks of a thread pool it could

@@ -104,7 +104,7 @@ class TaskCalls:
         return [
             call
             for stage in STAGES
-            for asks, source in self.asked(stage)
+            for asks, source in self.asks(stage)
             for call in self._calls(stage, asks, source, part, sample_id, row_index)
         ]
 
@@ -117,14 +117,14 @@ class TaskCalls:
             samples: ids of the samples by row index.
         """
         bodies = {}
-        for asks, source in self.asked(stage):
+        for asks, source in self.asks(stage):
             opened = source.open(part, list(samples))
             for sample_id in samples.values():
                 for rendered_request in rendered(asks.spec, opened.of_sample(sample_id)):
                     bodies[sample_id, rendered_request.request.replicate] = rendered_request.body
         return bodies
 
-    def asked(self, stage: Stage) -> Iterator[tuple[Asks, RoleSource]]:
+    def asks(self, stage: Stage) -> Iterator[tuple[Asks, RoleSource]]:
         """A stage's asks of each model; none while the answers that its requests show are missing."""
         inputs = self._inputs(stage)
         if inputs is not None:

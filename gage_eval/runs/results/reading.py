@@ -191,7 +191,7 @@ class TaskReader:
         if committed is not None:
             return committed
         calls = self._calls
-        asks_and_source = None if calls is None else next(calls.asked("infer"), None)
+        asks_and_source = None if calls is None else next(calls.asks("infer"), None)
         if calls is None or asks_and_source is None:
             raise self._missing("infer")
         return calls.responses("infer", *asks_and_source)
