@@ -111,8 +111,9 @@ def _is_over(run: FlowRun, state: State[Any], *, is_local: bool) -> bool:
     if not is_local or not pid.isdecimal():
         return False
     try:
-        # After a restart of the machine, another process may have the number.
-        return b"prefect" not in Path(f"/proc/{pid}/cmdline").read_bytes()
+        # After a restart of the machine, another process may have the number. One that begins has no command yet.
+        command = Path(f"/proc/{pid}/cmdline").read_bytes()
+        return command != b"" and b"prefect" not in command
     except OSError:
         return born(int(pid)) == 0
 

@@ -5,6 +5,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from gage_eval.data.sample.rules import RESERVED_PARAMS
+
 TEXTS = st.text(max_size=12)
 NAMES = st.text(min_size=1, max_size=8)
 NUMBERS = st.one_of(st.integers(-(2**70), 2**70), st.floats(allow_nan=False, allow_infinity=False))
@@ -91,6 +93,8 @@ SANDBOX = st.fixed_dictionaries(
         "network": JSON,
     },
 )
+# Which request is sent, and how, is not for a record to say.
+PARAMS = OBJECTS.filter(lambda params: not params.keys() & set(RESERVED_PARAMS))
 SAMPLES = st.fixed_dictionaries(
     {"id": st.one_of(NAMES, st.integers()), "messages": CONVERSATIONS, "references": REFERENCES},
     optional={
@@ -105,8 +109,8 @@ SAMPLES = st.fixed_dictionaries(
         "raw_assets": OBJECTS,
         "tools": TOOLS,
         "tool_choice": TOOL_CHOICES,
-        "sampling_params": OBJECTS,
-        "generation_params": OBJECTS,
+        "sampling_params": PARAMS,
+        "generation_params": PARAMS,
         "eval_config": OBJECTS,
         "unconditioned_input": st.one_of(TEXTS, st.lists(JSON, max_size=2)),
         "predict_result": st.lists(JSON, max_size=2),

@@ -47,21 +47,22 @@ def prefect(tmp_path: Path) -> Iterator[Prefect]:
         gage(folder, "server", "stop")
 
 
-def write_config(folder: Path) -> None:
-    """Three tasks for one model. The interpreter is that of the worker."""
+def write_config(folder: Path, name: str, backend: str, engine: dict[str, Any]) -> Path:
+    """Three tasks for one model."""
     write_sums(folder / "sums.jsonl", ROWS)
-    engine = {"model_path": str(MODEL), "dtype": "float32", "max_model_len": 1024, **VLLM}
     sampling = {"temperature": 0, "max_new_tokens": 4}
     config = {
         "metadata": {"name": "sums"},
         "datasets": [{"dataset_id": "sums", "params": {"path": "sums.jsonl"}}],
-        "backends": [{"backend_id": "model", "type": "vllm", "config": engine}],
+        "backends": [{"backend_id": "model", "type": backend, "config": engine}],
         "metrics": ["exact_match"],
         "tasks": [
             {"task_id": f"t{k}", "dataset_id": "sums", "sampling_params": {**sampling, "seed": k}} for k in range(TASKS)
         ],
     }
-    (folder / "run.yaml").write_text(yaml.safe_dump(config, sort_keys=False))
+    path = folder / name
+    path.write_text(yaml.safe_dump(config, sort_keys=False))
+    return path
 
 
 def servers(prefect: Prefect) -> list[dict[str, Any]]:
@@ -70,7 +71,9 @@ def servers(prefect: Prefect) -> list[dict[str, Any]]:
 
 
 def test_one_vllm_on_the_gpu_pool_serves_all_tasks_and_a_hit_starts_none(prefect: Prefect, tmp_path: Path) -> None:
-    write_config(tmp_path)
+    # The interpreter is that of the worker.
+    engine = {"model_path": str(MODEL), "dtype": "float32", "max_model_len": 1024, **VLLM}
+    write_config(tmp_path, "run.yaml", "vllm", engine)
     gage(tmp_path, "run", "run.yaml", "--work-pool", POOL, "--run-id", "first", env=prefect.env)
 
     (served,) = servers(prefect)
@@ -88,3 +91,11 @@ def test_one_vllm_on_the_gpu_pool_serves_all_tasks_and_a_hit_starts_none(prefect
     gage(tmp_path, "run", "run.yaml", "--work-pool", POOL, "--run-id", "second", env=prefect.env)
     assert len(servers(prefect)) == 1
     assert stage_outputs(tmp_path, "second") == outputs
+
+    # The worker's Prefect carries out a whole run, too.
+    config = write_config(tmp_path, "whole.yaml", "dummy", {"mode": "fixed", "answer": "2"})
+    whole = prefect.finished(prefect.submit(f"evaluate/evaluate-{POOL}", {"config": str(config)}, "whole"))
+    assert whole["state_type"] == "COMPLETED", whole["state"]["message"]
+    states = prefect.states("whole")
+    assert {f"{stage} t{task}" for stage in ("load", "infer", "auto_eval") for task in range(TASKS)} <= set(states)
+    assert {kind for kind, _ in states.values()} == {"COMPLETED"}
