@@ -40,7 +40,12 @@ def test_wrong_answers_as_json_have_question_request_answer_reference_and_score(
     write_config(workspace, **answering(TALKATIVE))
     gage("run", "mine.yaml", "--inline", "--run-id", "first")
     (task,) = gage("show", "first", "--wrong", "--json").json
-    assert (task["task_id"], task["metric"], task["found"], task["answers"]) == ("sums", "exact,last_number", 5, ROWS)
+    assert (task["task_id"], task["metric"], task["matching"], task["answers"]) == (
+        "sums",
+        "exact,last_number",
+        5,
+        ROWS,
+    )
     first = task["shown"][0]
     assert (first["question"], first["expected"], first["answer"]) == ("0 + 1 = ?", "1", TALKATIVE)
     assert (first["extracted"], first["score_status"], first["value"]) == ("2", "scored", 0)

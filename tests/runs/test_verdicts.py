@@ -135,7 +135,7 @@ def test_each_is_shown_with_its_own_request(panel: Path) -> None:
         *names,
         *(name.replace("judge", "expert") for name in names),
     ]
-    assert [judgment.asked[0].parts[0].text[-1] for judgment in shown.judgments] == list("11223344")
+    assert [judgment.messages[0].parts[0].text[-1] for judgment in shown.judgments] == list("11223344")
     cards: Sequence[SampleView] = [card for kind in task_details(run.reader.task()).kinds for card in kind.cards]
     assert cards[0].judgments[1].name == "judge, draw 1"
 
