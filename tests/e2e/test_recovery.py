@@ -13,6 +13,7 @@ from support.waiting import Stopwatch, wait_for
 
 from gage_eval.base.liveness import LEAST_LOST_AFTER_S
 from gage_eval.base.processes import alive, born
+from gage_eval.local.deployments import INNER_FLOW
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
 
@@ -63,7 +64,11 @@ class Victim:
 
 def ends_of_cells(cluster: Cluster) -> list[str]:
     """Final states of the flow runs of the night's one run, the oldest first; empty while one has not ended."""
-    where = {"flow_runs": {"name": {"like_": "lost-night-"}}, "sort": "START_TIME_ASC"}
+    where = {
+        "flows": {"name": {"any_": [INNER_FLOW]}},
+        "flow_runs": {"name": {"like_": "lost-night-"}},
+        "sort": "START_TIME_ASC",
+    }
     ends = [(run["state_type"], run["state_name"]) for run in cluster.api("POST", "/flow_runs/filter", where)]
     return [] if ("RUNNING", "Running") in ends else [name for _, name in ends]
 
