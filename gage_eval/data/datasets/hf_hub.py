@@ -220,6 +220,8 @@ def _import(name: str) -> Any:
     # A user's folder called datasets is a module too, when there is no other.
     if getattr(module, "__file__", None) is None and hasattr(module, "__path__"):
         raise missing("loader hf_hub", name, "hf")
+    # Both remove the lock of tqdm if they made it, which fails when two datasets load at once. One that is there stays.
+    importlib.import_module("tqdm").tqdm.get_lock()
     return module
 
 
