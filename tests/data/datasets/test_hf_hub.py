@@ -318,3 +318,18 @@ def test_without_the_extra_the_remedy_is_said(tmp_path: Path, monkeypatch: pytes
     assert refusal(tmp_path, path="d") == (
         f"loader hf_hub needs datasets, which is not installed: {install_extra('hf')}."
     )
+
+
+def test_two_datasets_may_load_at_once(tmp_path: Path, library: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    # The library's threads remove a lock of tqdm if they made it, also while those of another dataset need it.
+    from datasets.utils import tqdm
+    from tqdm.contrib.concurrent import ensure_lock
+
+    library.Dataset.from_dict({"q": ["a"]}).save_to_disk(str(tmp_path / "saved"))
+    for kind in tqdm.__mro__:
+        if "_lock" in vars(kind):
+            monkeypatch.delattr(kind, "_lock")
+    assert len(rows(tmp_path, path="saved")) == 1
+    with ensure_lock(tqdm) as lock:
+        pass
+    assert tqdm._lock is lock
