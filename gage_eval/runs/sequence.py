@@ -61,30 +61,41 @@ def run_all(
                 host.keep(needs[number])
                 end(number, carry_out(number))
         else:
-            with ThreadPoolExecutor(at_once, thread_name_prefix="run") as threads:
-                running: dict[Future[RunReader | GageError], int] = {}
-
-                def begin() -> None:
-                    """Begin the runs that may begin now."""
-                    for number in list(waiting):
-                        beside = {needs[other] for other in running.values()} - {frozenset()}
-                        if len(running) < at_once and (not needs[number] or beside <= {needs[number]}):
-                            waiting.remove(number)
-                            host.keep(needs[number].union(*beside))
-                            running[threads.submit(copy_context().run, carry_out, number)] = number
-
-                try:
-                    begin()
-                    while running:
-                        done = wait(running, return_when=FIRST_COMPLETED).done
-                        numbers = {running.pop(future): future for future in done}
-                        begin()
-                        for number, future in numbers.items():
-                            end(number, future.result())
-                except BaseException:
-                    host.cancel_runs()
-                    raise
+            _side_by_side(waiting, needs, carry_out, end, host, at_once)
     return [results[number] for number in range(len(runs))]
+
+
+def _side_by_side(
+    waiting: list[int],
+    needs: Sequence[frozenset[str]],
+    carry_out: Callable[[int], RunReader | GageError],
+    end: Callable[[int, RunReader | GageError], None],
+    host: EngineHost,
+    at_once: int,
+) -> None:
+    """Carry out the waiting runs, by their numbers, in threads. An exception in this thread ends all of them."""
+    running: dict[Future[RunReader | GageError], int] = {}
+
+    def begin() -> None:
+        """Begin the runs that may begin now."""
+        for number in list(waiting):
+            in_use = {needs[other] for other in running.values()} - {frozenset()}
+            if len(running) < at_once and (not needs[number] or in_use <= {needs[number]}):
+                waiting.remove(number)
+                host.keep(needs[number].union(*in_use))
+                running[threads.submit(copy_context().run, carry_out, number)] = number
+
+    with ThreadPoolExecutor(at_once, thread_name_prefix="run") as threads:
+        try:
+            begin()
+            while running:
+                done = [(running.pop(future), future) for future in wait(running, return_when=FIRST_COMPLETED).done]
+                begin()
+                for number, future in done:
+                    end(number, future.result())
+        except BaseException:
+            host.cancel_runs()
+            raise
 
 
 def engine_keys(options: RunOptions, blocks: Blocks | None = None) -> frozenset[str]:
