@@ -17,14 +17,19 @@ from gage_eval.config.secrets import scrub
 # is on a slow or busy disk.
 _HEALTH_S = 5.0
 _PATIENCE_S = 60.0
-# Retries of a request while the server is busy or its database is locked: in all about a minute.
-_RETRIES = 5
+# Retries of a patient client's request while the server is busy or its database is locked: in all about a minute.
+_PATIENT_RETRIES = 5
+# Timeout and retries of a request that no work depends on, in seconds.
+_REQUEST_S = 5.0
+_RETRIES = 2
 _BUSY = frozenset({408, 429})
 
 
 @contextmanager
-def api_client(url: str | None = None, *, timeout_s: float, retries: int) -> Iterator[SyncPrefectClient]:
-    """An API client with a timeout.
+def api_client(
+    url: str | None = None, *, timeout_s: float = _REQUEST_S, retries: int = _RETRIES
+) -> Iterator[SyncPrefectClient]:
+    """An API client with a timeout. By default, its requests are given up soon: no work depends on them.
 
     Args:
         url: the API; the configured one by default.
@@ -54,7 +59,7 @@ def patient_client(url: str, tell: Callable[[str], None]) -> Iterator[SyncPrefec
     """
     _wait_for_answer(url, tell)
     # A second request for the same would do it twice: this one may take as long as the API needs.
-    with api_client(url, timeout_s=_PATIENCE_S, retries=_RETRIES) as client:
+    with api_client(url, timeout_s=_PATIENCE_S, retries=_PATIENT_RETRIES) as client:
         yield client
 
 

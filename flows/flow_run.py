@@ -27,7 +27,7 @@ from prefect.context import get_run_context
 from prefect.events import emit_event
 from prefect.exceptions import MissingContextError, ObjectNotFound, Pause
 from prefect.logging.handlers import APILogHandler
-from prefect.settings import PREFECT_API_URL, PREFECT_CLIENT_MAX_RETRIES, temporary_settings
+from prefect.settings import PREFECT_API_URL
 
 from flows.api import api_client
 from flows.lost_runs import take_back
@@ -56,10 +56,8 @@ from gage_eval.runs.results.formatting import ProgressLines, progress_line
 
 StageId: TypeAlias = tuple[str, str]
 
-# Seconds between two looks at the flow run, and the timeout of a request.
+# Seconds between two looks at the flow run.
 _LOOK_EVERY_S = 1.5
-_REQUEST_S = 5.0
-_RETRIES = 2
 # After this time without an answer the user is informed.
 _SILENT_S = 10.0
 # At the end of a run, what is not sent after this time is given up; if the server does not answer, sooner.
@@ -188,10 +186,8 @@ class FlowRunPage:
         )
 
     def _work(self) -> None:
-        with (
-            temporary_settings({PREFECT_CLIENT_MAX_RETRIES: _RETRIES}),
-            api_client(timeout_s=_REQUEST_S, retries=_RETRIES) as client,
-        ):
+        # Prefect's own functions retry as often as this client.
+        with api_client() as client:
             while True:
                 try:
                     job = self._jobs.get(timeout=_LOOK_EVERY_S)
@@ -225,7 +221,7 @@ class FlowRunPage:
             observer.tell(RunWarning(text))
 
     def _add_tags(self, tags: list[str]) -> None:
-        with api_client(timeout_s=_REQUEST_S, retries=_RETRIES) as client:
+        with api_client() as client:
             there = client.read_flow_run(self._id).tags
             client.update_flow_run(self._id, tags=sorted({*there, *tags}))
 
@@ -264,14 +260,14 @@ class FlowRunPage:
     def _end_killed_attempt(self) -> None:
         """End the task runs that a killed attempt left open: Prefect makes new ones for a retry."""
         try:
-            with api_client(timeout_s=_REQUEST_S, retries=0) as client:
+            with api_client(retries=0) as client:
                 left = open_task_runs(client, self._id)
         except Exception as error:  # noqa: BLE001 - the run does not need it
             _quiet_log.debug("the task runs of an earlier attempt are not known: %r", error)
             return
 
         def end() -> None:
-            with api_client(timeout_s=_REQUEST_S, retries=_RETRIES) as client:
+            with api_client() as client:
                 end_task_runs(client, left, aborted("The attempt was killed. The run was resumed."))
 
         self._jobs.put(end)

@@ -9,11 +9,11 @@ from prefect import runtime
 from gage_eval.base.errors import InputError
 from gage_eval.config.settings import load_settings
 from gage_eval.extend.allowed_code import OWN, allow_only, allowed_entries
-from gage_eval.runs import RunFolder, RunOptions
+from gage_eval.runs import RunOptions
 from gage_eval.runs.deployed import recorded_deployments
 from gage_eval.runs.effects import own_code
+from gage_eval.runs.folder import record_of
 from gage_eval.runs.options import SUITE_PREFIX, Locations, bundle_of
-from gage_eval.runs.record import RunRecord
 from gage_eval.store import Store, local_folder
 
 
@@ -70,19 +70,12 @@ def _is_below(folder: Path, file: Path) -> bool:
 def _is_recorded(bundle: str, run: str | None) -> bool:
     """Whether the worker's own store says that the current flow run is carried out from a bundle."""
     places = Locations.at()
-    ours = _record(places, str(runtime.flow_run.name))
+    ours = record_of(places, str(runtime.flow_run.name))
     if ours is not None and ours.prefect is not None and ours.prefect.flow_run_id == str(runtime.flow_run.id):
         return ours.prefect.bundle == bundle
-    before = None if run is None else _record(places, run)
+    before = None if run is None else record_of(places, run)
     if before is not None and before.prefect is not None:
         return before.prefect.bundle == bundle
     deployment = str(runtime.deployment.id)
     deployed = recorded_deployments(Store.open(places.store, read_only=True))
     return any(record.deployment_id == deployment and bundle in record.bundles for record in deployed)
-
-
-def _record(places: Locations, run_id: str) -> RunRecord | None:
-    try:
-        return RunFolder.open(places, run_id).record()
-    except InputError:
-        return None

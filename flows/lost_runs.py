@@ -60,10 +60,12 @@ def take_back(client: SyncPrefectClient, run: FlowRun) -> bool:
     the second report of a crash, which a busy worker sends when the resumed run is running already.
     """
     state = run.state
-    is_marked = state is not None and state.is_crashed() and state.name in (LOST, ABORTED)
-    is_late = state is not None and state.is_crashed() and (state.message or "").startswith(_SECOND_REPORT)
-    is_resumed = state is not None and state.is_scheduled() and state.message == _RESUMED
-    if not is_marked and not is_late and not is_resumed:
+    if state is None:
+        return False
+    is_late = (state.message or "").startswith(_SECOND_REPORT)
+    is_marked = state.is_crashed() and (state.name in (LOST, ABORTED) or is_late)
+    is_resumed = state.is_scheduled() and state.message == _RESUMED
+    if not is_marked and not is_resumed:
         return False
     # A crashed run is resumed if it has started once. This must not count as a start, and Prefect does not count that a
     # run goes on after a pause.

@@ -48,8 +48,6 @@ _EVENTS = {
     "unmeasured": "gage.regression.unmeasured",
 }
 
-_REQUEST_S, _RETRIES = 5.0, 2
-
 _log = logging.getLogger("gage_eval")
 
 # A pattern, and not a validator, so that the server refuses a wrong value when the form is sent.
@@ -161,7 +159,7 @@ def _tell(runs: Nightly, cell: NightCell, places: Locations) -> None:
     """Show a cell's verdict on its flow run's page, and emit its event."""
     if cell.gated is not None and cell.run is not None and (flow_run := cell.run.stored.record.prefect) is not None:
         data, key = cell_page(cell), f"{slug(cell.gated.entry.suite)}-verdict"
-        with api_client(timeout_s=_REQUEST_S, retries=_RETRIES) as client:
+        with api_client() as client:
             try:
                 client.create_artifact(
                     ArtifactCreate(

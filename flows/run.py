@@ -17,14 +17,15 @@ from flows.forms import RunForm
 from flows.own import OwnRun
 from flows.serving import ServeLauncher
 from flows.states import completed
-from gage_eval.base.errors import GageError, InputError
+from gage_eval.base.errors import GageError
 from gage_eval.base.stages import StageResult
-from gage_eval.runs import RunFolder, RunOptions, RunSession
+from gage_eval.runs import RunOptions, RunSession
+from gage_eval.runs.folder import record_of
 from gage_eval.runs.graph import Node
 from gage_eval.runs.inline import carry_out, stage_call
 from gage_eval.runs.names import is_name, slug
 from gage_eval.runs.options import Locations, bundle_of
-from gage_eval.runs.record import FlowRunRecord, RunRecord
+from gage_eval.runs.record import FlowRunRecord
 from tasks import STAGE_TASKS
 
 
@@ -124,14 +125,7 @@ def _of_worker(options: RunOptions) -> RunOptions:
     run_id = str(runtime.flow_run.name)
     resume = options.resume
     if not resume:
-        record = _record(options, run_id)
+        record = record_of(Locations.at(options.store, options.output_dir), run_id)
         ours = record.prefect if record is not None else None
         resume = ours is not None and ours.flow_run_id == str(runtime.flow_run.id)
     return options.model_copy(update={"run_id": run_id, "resume": resume})
-
-
-def _record(options: RunOptions, run_id: str) -> RunRecord | None:
-    try:
-        return RunFolder.open(Locations.at(options.store, options.output_dir), run_id).record()
-    except InputError:
-        return None

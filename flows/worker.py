@@ -19,8 +19,6 @@ from gage_eval.base.errors import GageError, RunCancelled
 
 P = ParamSpec("P")
 
-_REQUEST_S, _RETRIES = 5.0, 2
-
 
 def on_worker(function: Callable[P, State[Any]]) -> Callable[P, State[Any]]:
     """The function of a flow, as a worker carries it out, or code of this process (`OwnRun`).
@@ -56,7 +54,7 @@ def on_worker(function: Callable[P, State[Any]]) -> Callable[P, State[Any]]:
 def _remove_secrets() -> None:
     """Remove the literal secrets that the run was refused for from its parameters at the server."""
     try:
-        with api_client(timeout_s=_REQUEST_S, retries=_RETRIES) as client:
+        with api_client() as client:
             flow_run_id = UUID(str(runtime.flow_run.id))
             there = client.read_flow_run(flow_run_id).parameters
             kept = without_secrets(there)

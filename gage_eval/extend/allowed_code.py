@@ -68,7 +68,7 @@ def check_file(name: str, files: Collection[Path]) -> None:
     if allowed is None:
         return
     hashes = {file: f"sha256:{sha256_hex(file.read_bytes())}" for file in sorted(files)}
-    missing = [digest for digest in hashes.values() if digest not in allowed]
+    missing = [entry for entry in hashes.values() if entry not in allowed]
     if missing:
         raise _refused(f"the plug-in '{name}'", ",".join(missing))
 

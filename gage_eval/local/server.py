@@ -12,7 +12,6 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import quote
 
 from gage_eval.base.errors import InputError
 from gage_eval.base.files import locked
@@ -21,7 +20,7 @@ from gage_eval.base.ports import LOOPBACK, chosen_port
 from gage_eval.extend import allowed_code
 from gage_eval.local import restart_on_error
 from gage_eval.local.background import Server, Service, kept_token
-from gage_eval.local.viewer_service import VIEWER
+from gage_eval.local.viewer_service import VIEWER, run_address
 from gage_eval.models.client.health import answers
 
 if TYPE_CHECKING:
@@ -179,7 +178,7 @@ def run_page(api_url: str | None, locations: "Locations", run_id: str, home: Pat
 
     public_url = load_settings().viewer_url
     if public_url is not None:
-        return f"{public_url}/runs/{quote(run_id)}"
+        return run_address(public_url, run_id)
     if api_url is None or api_url != running_url(home):
         return None
     viewer = VIEWER.find(home)

@@ -37,7 +37,12 @@ class Viewer(Server):
 
     def page_of(self, locations: "Locations", run_id: str) -> str | None:
         """The address of a run's page, without the token; None if the viewer shows other runs."""
-        return f"{self.url}/runs/{quote(run_id)}" if _absolute(locations.runs) == self.runs else None
+        return run_address(self.url, run_id) if _absolute(locations.runs) == self.runs else None
+
+
+def run_address(viewer: str, run_id: str) -> str:
+    """The address of a run's page in a viewer, whose own address has no slash at its end."""
+    return f"{viewer}/runs/{quote(run_id)}"
 
 
 VIEWER = Service("the viewer", "viewer", Viewer, 60.0)

@@ -194,6 +194,14 @@ def has_run(locations: Locations, run_id: str) -> bool:
     return is_there(locations.runs) and open_runs(locations.runs, read_only=True).exists(f"{run_id}/{RUN_FILE}")
 
 
+def record_of(locations: Locations, run_id: str) -> RunRecord | None:
+    """The content of a run's run.json; None if there is no such run, or its record is damaged."""
+    try:
+        return RunFolder.open(locations, run_id).record()
+    except InputError:
+        return None
+
+
 def open_runs(root: str, *, read_only: bool = False) -> Objects:
     """The objects of a runs root. Its locks folder is hidden, because all other folders are runs."""
     return open_objects(root, read_only=read_only, lock_folder=".locks")

@@ -99,7 +99,7 @@ def _scores(row: SampleRow, replicate: int, task: TaskReader) -> list[ShownScore
             scores.append(
                 ShownScore(
                     metric_id if entry["filter"] is None else f"{metric_id},{entry['filter']}",
-                    tuple((name, _number(value)) for name, value in entry["values"].items()),
+                    tuple((name, format_value(value)) for name, value in entry["values"].items()),
                     entry["status"],
                     entry["extracted"],
                     (entry["reason"] or "").replace("_", " "),
@@ -133,7 +133,7 @@ def _judgments(row: SampleRow, replicate: int, calls: list[ModelCall]) -> list[S
                 str(judgment.get("explanation") or ""),
                 judgment["status"],
                 pretty(judgment["parsed"]) if judgment.get("parsed") is not None else "",
-                _number(judgment.get("score")),
+                format_value(judgment.get("score")),
                 tuple(request_messages(call.request)) if call is not None else (),
                 pretty(call.request) if call is not None else "",
             )
@@ -160,10 +160,6 @@ def _facts(response: Mapping[str, Any], telemetry: Mapping[str, Any]) -> list[tu
     if telemetry.get("model_fingerprint"):
         facts.append(("model", str(telemetry["model_fingerprint"])))
     return facts
-
-
-def _number(value: float | None) -> str:
-    return "–" if value is None else format_value(value)
 
 
 def _plain(value: Any) -> str:
