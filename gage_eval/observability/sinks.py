@@ -12,7 +12,7 @@ from gage_eval.observability.writer import RecordedEvent, Sink
 
 
 class Lines(Protocol):
-    """A file that grows line by line, such as a `gage_eval.runs.appended.AppendedFile`."""
+    """A file that grows line by line, such as those of `gage_eval.runs.appended`."""
 
     def append(self, lines: bytes) -> None:
         """Append whole lines."""

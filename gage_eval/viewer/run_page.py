@@ -15,7 +15,7 @@ from gage_eval.viewer.open_runs import OpenRuns, StillIndexing
 from gage_eval.viewer.overview import Flips, Reason, SliceScore, flips, kind_counts, reasons, worst_slices
 from gage_eval.viewer.pages import rendered
 
-# Of runs with more tasks, only the numbers of the summary are shown: their answers are read when one is open_runs.
+# Of runs with more tasks, only the numbers of the summary are shown: their answers are read when one is opened.
 MOST_INDEXED = 6
 
 

@@ -150,7 +150,7 @@ def test_a_planted_regression_is_gated_told_and_looked_into(
 
     assert re.fullmatch(r"planted-\d{4}-\d\d-\d\d", night["name"])
     log = cluster.api("POST", "/logs/filter", {"logs": {"flow_run_id": {"any_": [night["id"]]}}})
-    assert not any("Traceback" in line["message"] for line in log), "a regression is no crash of the tool"
+    assert not any("Traceback" in line["message"] for line in log), "a regression does not look like a crash"
     parent = {"flow_runs": {"parent_flow_run_id": {"any_": [night["id"]]}}}
     inner = cluster.api("POST", "/flow_runs/filter", parent)
     assert sorted(run["name"].rpartition("-")[2] for run in inner) == sorted(MODELS)

@@ -50,7 +50,7 @@ class ScriptEngine:
         self._model = model
 
     async def answer(self, request: WorkerRequest) -> WorkerResponse:
-        """The response to ``asked["request"]``."""
+        """The response to ``request["request"]``."""
         try:
             if hasattr(self._model, "ainvoke"):
                 result = await self._model.ainvoke(request["request"])
