@@ -32,7 +32,7 @@ LOCKED := $(if $(shell command -v flock),flock --close Makefile,)
 INSTALL := $(LOCKED) $(MAKE) --silent --no-print-directory
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast test-browser lint format lock pages bench test-e2e test-vllm test-gpu test-suites test-inspect \
+.PHONY: help demo test test-fast test-browser lint format lock pages docs bench test-e2e test-vllm test-gpu test-suites test-inspect \
   bench-vllm bench-piqa bench-prompts clean install-demo install-dev install-vllm install-gpu install-lm-eval \
   install-inspect
 
@@ -73,6 +73,9 @@ pages: install-dev ## write the generated pages of docs/ and deployments/ again
 	  $(BIN)/python -m tools.$${page}_page || exit 1; done
 	$(BIN)/python -m tools.deployment_files
 	$(BIN)/python -m tools.work_pools
+
+docs: install-dev ## write the documentation as a site to build/docs/site
+	$(BIN)/python -m tools.docs_site
 
 bench: install-dev ## measure speed and memory against the targets; BENCH=quick or BENCH=full
 	$(BIN)/python -m bench $(if $(BENCH),--$(BENCH)) $(ARGS)
