@@ -8,7 +8,7 @@ import json
 import posixpath
 import re
 import shutil
-import subprocess  # noqa: S404 - starts zensical, with arguments of ours
+import subprocess
 import sys
 import tomllib
 from dataclasses import dataclass, field
@@ -90,8 +90,8 @@ def navigation(listed: list[Section], docs: Path) -> list[dict[str, object]]:
                 continue
             pages.append({entry.title: entry.path})
             if posixpath.basename(entry.path) == "index.md":
-                folder = (docs / entry.path).parent
-                pages += [page.relative_to(docs).as_posix() for page in sorted(folder.glob("*.md")) if page.name != "index.md"]
+                others = {*(docs / entry.path).parent.glob("*.md")} - {docs / entry.path}
+                pages += sorted(page.relative_to(docs).as_posix() for page in others)
         tree.append({section.title: pages})
     return tree
 
@@ -127,7 +127,10 @@ def for_the_site(text: str, page: str, forge: str) -> str:
 
 
 def build(work: Path) -> int:
-    """Writes the site to ``site`` in a folder, each page as HTML and as Markdown; returns Zensical's exit status, which is not 0 where a link is dead.
+    """Writes the site to ``site`` in a folder, each page as HTML and as Markdown.
+
+    Returns:
+        Zensical's exit status, which is not 0 where a link is dead.
 
     Args:
         work: the folder, which is emptied first.
