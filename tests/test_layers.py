@@ -16,7 +16,7 @@ PACKAGES = ("gage_eval", "tasks", "blocks", "flows")
 
 # The packages, inner ones first: each imports only from those before it, lazily or not.
 HOUSE = (
-    *("base", "extend", "stats", "store", "data", "scoring", "models", "engine"),
+    *("base", "extend", "stats", "store", "data", "scoring", "box", "models", "engine"),
     *("observability", "report", "config", "pipeline", "runs"),
 )
 # The house never imports a wing, and no wing imports another. Only the viewer shows comparisons.

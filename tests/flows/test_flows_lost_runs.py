@@ -4,12 +4,14 @@ import os
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 from uuid import uuid4
 
 import pytest
 from prefect.client.schemas.objects import FlowRun, State, StateType
+from support.waiting import wait_for
 
 from flows.lost_runs import resume_lost, take_back
 from flows.states import ABORTED, CRASHED, LOST
@@ -75,6 +77,8 @@ def test_a_run_whose_process_is_gone_is_resumed_once(gone: str) -> None:
 
 def test_a_number_that_another_process_has_now_is_no_sign_of_life() -> None:
     other = subprocess.Popen(["/bin/sleep", "60"])
+    # A process has an empty command line until the kernel has finished starting its program.
+    wait_for(lambda: Path(f"/proc/{other.pid}/cmdline").read_bytes(), "the process has begun", every_s=0.01)
     try:
         assert resumed(run("RUNNING", pid=str(other.pid))) == ["AwaitingRetry"]
     finally:

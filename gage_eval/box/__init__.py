@@ -1,0 +1,1 @@
+"""Where programs run that a model wrote: contained, limited, and unable to forge their verdict."""
