@@ -8,10 +8,10 @@ from typing import Any
 from gage_eval.authoring.first_rows import lacking_fields
 from gage_eval.base.errors import ConfigError, InputError, Problem
 from gage_eval.config.document import Origin
-from gage_eval.models.backends.base import BaseBackend, Blocks
+from gage_eval.models.backends.base import BackendContext, BaseBackend, Blocks
 from gage_eval.pipeline.generate_spec import GenerateSpec
 from gage_eval.pipeline.specs import Plan, TaskPlan
-from gage_eval.runs.options import RunOptions
+from gage_eval.runs.options import RunOptions, load
 from gage_eval.runs.planned import planned
 
 
@@ -47,7 +47,11 @@ def validated(options: RunOptions, *, blocks: Blocks | None = None) -> Validatio
         ConfigError: all mistakes of the config.
         InputError: it cannot be read.
     """
-    run_plan = planned(options, blocks=blocks)
+    try:
+        run_plan = planned(options, blocks=blocks)
+    except ConfigError:
+        load(options, context=BackendContext(blocks=blocks), with_data=True)
+        raise
     loaded, plan = run_plan.loaded, run_plan.plan
     # Data of a pinned origin may still have to be fetched: its own sha256 says what they will be.
     later = [task for task in plan.tasks if run_plan.data.missing(task.load.origin_files)]

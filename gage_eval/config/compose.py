@@ -4,6 +4,7 @@ It works on trees before placeholders are filled in, so that each value keeps it
 keep the whole config with its placeholders.
 """
 
+import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -45,6 +46,26 @@ class ConfigTree:
     files: tuple[Path, ...] = ()
 
 
+# Top-level keys that only the config of another tool has, all of a group together.
+_OTHER_TOOLS = {
+    "a task of lm-eval": (("doc_to_text",), ("doc_to_target",), ("output_type",)),
+    "a config of promptfoo": (("providers", "prompts"), ("providers", "tests")),
+    "a config of llm-eval": (("judge_model_path",), ("model_path", "task_name")),
+}
+
+
+def _refuse_other_tools(text: str, source: str) -> None:
+    """Say in one sentence whose config it is, in place of one problem for each of its keys."""
+    keys = {*re.findall(r"^(\w+):", text, re.MULTILINE)}
+    for name, groups in _OTHER_TOOLS.items():
+        if any(keys.issuperset(group) for group in groups):
+            message = (
+                f"this is {name}. Write a config for its data with: gage new --data FILE. Stored answers can be scored "
+                "with a 'replay' backend (docs/older-configs.md)."
+            )
+            raise ConfigError(source, [Problem("", message)])
+
+
 def compose(text: str, source: str, folder: Path) -> ConfigTree:
     """Put a config together.
 
@@ -54,8 +75,9 @@ def compose(text: str, source: str, folder: Path) -> ConfigTree:
         folder: the folder that its relative paths start from.
 
     Raises:
-        ConfigError: it is not YAML, or an include or a template cannot be used.
+        ConfigError: it is not YAML or another tool's config, or an include or a template cannot be used.
     """
+    _refuse_other_tools(text, source)
     node = lines.parse(text, source)
     kind = text_of(child(node, "kind"))
     if kind == "RunConfig" and isinstance(node, Mapping):

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
 from gage_eval.base.canonical import digest
+from gage_eval.base.errors import InputError
 from gage_eval.config.blocks import use_blocks
 from gage_eval.config.compatibility import check_fit
 from gage_eval.config.compose import compose
@@ -27,7 +28,7 @@ from gage_eval.config.overrides import apply_overrides
 from gage_eval.config.pins import Pins, apply_pins, unpinned
 from gage_eval.config.plugin_paths import located
 from gage_eval.config.plugins import check_plugins
-from gage_eval.config.problems import Loc, path_text
+from gage_eval.config.problems import ConfigProblem, Loc, path_text
 from gage_eval.config.resolve import Resolution, ResolvedTask, resolve
 from gage_eval.config.rules import apply_rules, name_parts
 from gage_eval.config.suites.card import SuiteIdentity
@@ -37,6 +38,8 @@ from gage_eval.config.yaml.text import yaml_text
 from gage_eval.extend.loading import forget_failures
 from gage_eval.models.backends.base import BackendContext, Blocks
 from gage_eval.scoring.metrics import BoundMetric
+
+_LOADERS_OF_FILES = frozenset({"jsonl", "json", "csv", "tsv", "parquet"})
 
 
 @dataclass(frozen=True)
@@ -102,12 +105,15 @@ class Changes(TypedDict, total=False):
     settings: Mapping[str, EnvironmentValue] | None
 
 
-def load_config(path: str | Path, *, context: BackendContext | None = None, **changes: Unpack[Changes]) -> LoadedConfig:
+def load_config(
+    path: str | Path, *, context: BackendContext | None = None, with_data: bool = False, **changes: Unpack[Changes]
+) -> LoadedConfig:
     """Read and check a PipelineConfig, or the definition of a BuiltinTemplate.
 
     Args:
         path: the YAML file.
         context: what backends may ask of their surroundings; its folder is the config's.
+        with_data: to the problems of a wrong config belong data files that are not on this machine.
         changes: what differs from the file.
 
     Raises:
@@ -115,7 +121,8 @@ def load_config(path: str | Path, *, context: BackendContext | None = None, **ch
         ConfigError: the config is wrong; all its problems, each with its line.
     """
     file = Path(path)
-    return parse_config(read_config(file), source=str(path), base_dir=file.parent, context=context, **changes)
+    text = read_config(file)
+    return parse_config(text, source=str(path), base_dir=file.parent, context=context, with_data=with_data, **changes)
 
 
 def parse_config(
@@ -124,6 +131,7 @@ def parse_config(
     source: str = "config",
     base_dir: Path | None = None,
     context: BackendContext | None = None,
+    with_data: bool = False,
     **changes: Unpack[Changes],
 ) -> LoadedConfig:
     """`load_config` for a text in memory, with the same arguments and errors."""
@@ -133,6 +141,7 @@ def parse_config(
     here = located(config, folder)
     resolved, metrics = resolve_document(document, here, surroundings)
     if document.problems:
+        document.add(_missing_data(here, folder) if with_data else ())
         raise document.error()
     return LoadedConfig(
         config=here,
@@ -222,6 +231,21 @@ def resolve_document(
     document.add(metrics.problems)
     document.add(check_fit(config, resolved, metrics.by_task, context))
     return resolved, metrics
+
+
+def _missing_data(config: PipelineConfig, folder: Path) -> Iterator[ConfigProblem]:
+    """Local data files that are not there."""
+    from gage_eval.data.datasets.base import find_files
+
+    for index, dataset in enumerate(config.datasets):
+        paths = dataset.params.path
+        is_local = dataset.hub is None and dataset.params.origin is None and dataset.loader in _LOADERS_OF_FILES
+        for path in [paths] if isinstance(paths, str) else paths or []:
+            try:
+                if is_local and "://" not in path:
+                    find_files(path, folder)
+            except InputError as error:
+                yield ConfigProblem(("datasets", index, "params", "path"), str(error))
 
 
 def origins_of(config: PipelineConfig, document: Document) -> dict[str, Origin]:

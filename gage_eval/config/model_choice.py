@@ -244,9 +244,13 @@ def _implied_engine(model: str | None, *, images: bool) -> str:
     if model.endswith(".gguf"):
         return "llama_cpp"
     if not os.path.exists(os.path.expanduser(model)) and (model.count("/") != 1 or model.startswith((".", "/", "~"))):
+        from gage_eval.models.backends.llama_cpp import PACKAGED
+
+        if model in PACKAGED:
+            return "llama_cpp"
         raise InputError(
-            f"'{model}' is neither a folder nor a name on the hub (owner/name). For a model behind a server, name its "
-            "URL with --endpoint."
+            f"'{model}' is neither a folder, a name on the hub (owner/name) nor a packaged model "
+            f"({', '.join(PACKAGED)}). For a model behind a server, name its URL with --endpoint."
         )
     if _has_gpu() and find_spec("vllm") is not None:
         return "vllm"

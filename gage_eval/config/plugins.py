@@ -18,12 +18,13 @@ from gage_eval.config.models import (
     origin_patterns,
 )
 from gage_eval.config.problems import ConfigProblem, Loc, path_text
-from gage_eval.config.validation_messages import plain_words, spellings_of
+from gage_eval.config.validation_messages import describe, plain_words, spellings_of
 from gage_eval.data.datasets.origins import origin_paths
 from gage_eval.extend import registry
 from gage_eval.extend.loading import without_folders
 from gage_eval.models.backends.base import BackendContext
 from gage_eval.models.backends.build import build_backend, config_model
+from gage_eval.models.client.sampling import wrong_parameters
 from gage_eval.scoring.metrics.verdicts import read_parser
 
 
@@ -43,6 +44,9 @@ def check_plugins(config: PipelineConfig, context: BackendContext) -> tuple[list
         if adapter.backend is not None:
             checker.backend(("role_adapters", index, "backend"), adapter.backend)
         checker.verdict_parser(("role_adapters", index, "verdict_parser"), adapter.verdict_parser)
+        checker.sampling(("role_adapters", index, "sampling_params"), adapter.sampling_params)
+    for index, task in enumerate(config.tasks):
+        checker.sampling(("tasks", index, "sampling_params"), task.sampling_params)
     return checker.problems, checker.warnings
 
 
@@ -90,6 +94,7 @@ class _Checker:
         except InputError as error:
             self.problems.append(ConfigProblem((*loc, "type"), str(error), error))
             return
+        self.sampling((*loc, "config", "default_params"), backend.config.get("default_params"))
         if "config" not in plugin.info:
             return
         name = backend.backend_id if isinstance(backend, BackendEntry) else path_text(loc)
@@ -108,6 +113,10 @@ class _Checker:
             read_parser(entry)
         except InputError as error:
             self.problems.append(ConfigProblem(loc, str(error), error))
+
+    def sampling(self, loc: Loc, params: Any) -> None:
+        for name, words in wrong_parameters(params) if isinstance(params, dict) else ():
+            self.problems.append(ConfigProblem((*loc, name), f"must be {words}, not {describe(params[name])}."))
 
     def _callable(self, loc: Loc, path: str, kwargs: Mapping[str, Any], inherited: Mapping[str, Any]) -> None:
         try:

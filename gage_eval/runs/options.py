@@ -217,13 +217,20 @@ def own_root(store: str) -> str:
     return f"{store.rstrip('/')}/runs"
 
 
-def load(options: RunOptions, source: str | None = None, context: "BackendContext | None" = None) -> "LoadedConfig":
+def load(
+    options: RunOptions,
+    source: str | None = None,
+    context: "BackendContext | None" = None,
+    *,
+    with_data: bool = False,
+) -> "LoadedConfig":
     """Load the config of some options, with their changes and the settings of the environment.
 
     Args:
         options: what is asked.
         source: the name in errors of a config that is given as text.
         context: what backends are built with.
+        with_data: to the problems of a wrong file belong data files that are not on this machine.
 
     Raises:
         InputError: no such file or suite, or it has problems.
@@ -252,7 +259,7 @@ def load(options: RunOptions, source: str | None = None, context: "BackendContex
         file = options.file
         loaded = parse_config(read_config(file), source=file.name, base_dir=file.parent, context=context, **changes)
     else:
-        loaded = load_config(options.config, context=context, **changes)
+        loaded = load_config(options.config, context=context, with_data=with_data, **changes)
     # A copy in the user's folder counts by the hashes of its files.
     data = data_cache(options.data_dir)
     moving = tuple(name for name in loaded.unpinned if data.hub_copy(name) is None)

@@ -236,7 +236,7 @@ def test_a_home_folder_that_does_not_exist_is_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no home folder '~nobody-here'"):
         look("~nobody-here/mine.jsonl")
     seen = look(write(tmp_path, {"question": "a", "answer": "b"}))
-    with pytest.raises(InputError, match="neither a folder nor a name on the hub"):
+    with pytest.raises(InputError, match="neither a folder, a name on the hub"):
         new_config(seen, model="~nobody-here/model", out=tmp_path / "x.yaml")
 
 

@@ -106,6 +106,40 @@ tasks:
     )
 
 
+def test_missing_data_stand_among_the_other_mistakes_of_a_file(small: Small, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse_config(small(metrics=["exact_mtch"]), base_dir=tmp_path, with_data=True)
+    assert [problem.path for problem in caught.value.problems] == [
+        "datasets[0].params.path",
+        "metrics[0].implementation",
+    ]
+
+
+def test_sampling_parameters_that_no_engine_takes_are_named_with_their_place(small: Small, refusal: Refusal) -> None:
+    wrong = {"temperature": "hot", "top_p": 7, "max_tokens": 0, "stop": [1], "seed": 1.5, "own": "anything"}
+    config = {"base_url": "http://h/v1", "model": "m", "default_params": wrong}
+    said = refusal(small(backends=[{"backend_id": "local", "type": "openai_http", "config": config}]))
+    wanted = [f"backends[0].config.default_params.{name}" for name in wrong if name != "own"]
+    assert [line.partition(":")[0] for line in said] == wanted
+    task = {"task_id": "t", "dataset_id": "mine", "sampling_params": {"temperature": True, "top_k": None}}
+    (line,) = refusal(small(tasks=[task]))
+    assert line.startswith("tasks[0].sampling_params.temperature: ")
+
+
+@pytest.mark.parametrize(
+    ("text", "tool"),
+    [
+        ("task: x\nprocess_docs: !function utils.f\noutput_type: generate_until\n", "lm-eval"),
+        ("prompts: ['{{x}}']\nproviders: [openai:m]\ntests: []\n", "promptfoo"),
+        ("model_path: m\njudge_model_path: j\n", "llm-eval"),
+    ],
+)
+def test_the_config_of_another_tool_is_recognised_in_one_sentence(text: str, tool: str, refusal: Refusal) -> None:
+    (line,) = refusal(text)
+    assert tool in line
+    assert "gage new" in line
+
+
 def load_config_text(text: str) -> LoadedConfig:
 
     return parse_config(text, source="mine.yaml", env={})

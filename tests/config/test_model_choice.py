@@ -78,6 +78,11 @@ def test_a_gguf_file_runs_on_llama_cpp(tmp_path: Path) -> None:
     assert (type_, config["model_path"]) == ("llama_cpp", str(file))
 
 
+def test_the_name_of_a_packaged_model_names_its_engine() -> None:
+    type_, config = backend(ModelChoice("smollm2-135m"))
+    assert (type_, config["model"]) == ("llama_cpp", "smollm2-135m")
+
+
 def test_the_choice_gives_the_keys_of_the_written_backend() -> None:
     def material(loaded: LoadedConfig) -> Any:
         return make_plan(loaded).tasks[0].infer.material()
@@ -141,8 +146,8 @@ class TestToldBeforeAnythingIsFetched:
     @pytest.mark.parametrize(
         ("choice", "said"),
         [
-            (ModelChoice("gpt-4o"), "'gpt-4o' is neither a folder nor a name on the hub"),
-            (ModelChoice("./nowhere"), "'./nowhere' is neither a folder nor a name on the hub"),
+            (ModelChoice("gpt-4o"), "'gpt-4o' is neither a folder, a name on the hub"),
+            (ModelChoice("./nowhere"), "'./nowhere' is neither a folder, a name on the hub"),
             (ModelChoice(endpoint=ENDPOINT), "--endpoint needs --model"),
             (ModelChoice("m", engine="vlllm"), "--engine vlllm: no such engine. Did you mean 'vllm'?"),
             (ModelChoice("m", engine="dummy"), "--engine dummy takes no model"),

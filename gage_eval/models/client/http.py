@@ -16,7 +16,7 @@ from gage_eval.models.client.echoes import EchoedKey
 from gage_eval.models.client.http1 import HTTPClient, NoAnswer
 from gage_eval.models.client.limiter import Limiter
 from gage_eval.models.client.pace import Breaker, Rates
-from gage_eval.models.client.payload import Malformed, parse_json
+from gage_eval.models.client.payload import A_PAGE, Malformed, is_page, parse_json
 from gage_eval.models.client.retry import Action, Failure, RetryPolicy, classify
 from gage_eval.models.client.route import route_to
 from gage_eval.models.client.streams import Stream
@@ -177,10 +177,11 @@ class HTTPEndpoint:
     def _remedy(self, failure: Failure) -> str:
         if failure.kind in {"http_401", "http_403"}:
             return " Set the key that 'api_key' refers to."
-        if failure.kind == "http_404":
+        if failure.kind in {"http_404", "http_501", "http_505", "malformed"}:
             without_path = not urlsplit(self.base_url).path.strip("/")
             usual = ", which usually ends with /v1," if without_path else ""
-            return f" Check 'base_url'{usual} and 'model'."
+            model = " and 'model'" if failure.kind == "http_404" else ""
+            return f" Check 'base_url'{usual}{model}."
         if failure.kind == "quota":
             return " The account's quota is used up."
         return " Set 'base_url' to where it points: requests are not redirected."
@@ -263,6 +264,8 @@ class HTTPEndpoint:
             streamed = None if events is None else events.reply()
             response = read(parse_json(answer.body) if streamed is None else streamed)
         except Malformed as error:
+            if is_page(answer.body):
+                return Failure(Action.REFUSED, "malformed", f"200 ({A_PAGE})")
             return Failure(Action.RETRY, "malformed", self._hide(str(error)))
         if self._echoed is not None and self._echoed.is_secret:
             _mask(response, self._echoed)

@@ -12,8 +12,18 @@ from gage_eval.models.client.types import without_surrogates
 SHOWN = 300
 
 
+# What a web page in place of an answer is called in messages.
+A_PAGE = "a web page, not an answer of a model's API"
+
+
 class Malformed(Exception):
     """An answer that is not JSON or lacks a required part. The call is retried."""
+
+
+def is_page(body: bytes) -> bool:
+    """Whether an answer is an HTML page, as web servers and proxies send it, rather than JSON."""
+    start = body[:SHOWN].lstrip(b"\xef\xbb\xbf \t\r\n").lower()
+    return start.startswith((b"<!doctype html", b"<html", b"<head", b"<!--"))
 
 
 def parse_json(text: bytes) -> Any:

@@ -7,9 +7,11 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from enum import Enum
 
-from gage_eval.models.client.payload import SHOWN, Malformed, parse_json, shown
+from gage_eval.models.client.payload import A_PAGE, SHOWN, Malformed, is_page, parse_json, shown
 
 _RETRIED = frozenset({408, 409, 425, 429})
+# Server errors that no wait heals: the server does not know the method or the protocol.
+_NOT_MADE_FOR_IT = frozenset({501, 505})
 _CONTEXT_LENGTH = (
     "context length",
     "context_length",
@@ -111,6 +113,8 @@ def classify(status: int, body: bytes, wait: str | None = None) -> Failure:
         return Failure(Action.FATAL, "quota", message)
     if status in {400, 422} and (code in _NO_CALL_CAN or _NO_SUCH_MODEL.search(text)):
         return Failure(Action.REFUSED, "http_404" if code != "invalid_api_key" else "http_401", message)
+    if status in _NOT_MADE_FOR_IT:
+        return Failure(Action.REFUSED, f"http_{status}", message)
     if status in _RETRIED or status >= 500:
         kind = "rate_limited" if status == 429 else f"http_{status}"
         return Failure(Action.RETRY, kind, message, retry_after(wait))
@@ -130,7 +134,7 @@ def error_text(body: bytes) -> tuple[str, str]:
     try:
         parsed = parse_json(body)
     except Malformed:
-        return "", shown(body[:SHOWN].decode(errors="replace"))
+        return "", A_PAGE if is_page(body) else shown(body[:SHOWN].decode(errors="replace"))
     error = parsed.get("error", parsed) if isinstance(parsed, dict) else parsed
     if isinstance(error, dict):
         code, message = error.get("code"), error.get("message", error.get("detail"))

@@ -154,6 +154,17 @@ def test_an_unknown_model_ends_the_run_with_its_name() -> None:
             ask(runtime, backend, [chat(1)])
 
 
+def test_a_web_page_in_place_of_an_answer_ends_the_run_at_once() -> None:
+    page = b"<!DOCTYPE html><html><body>It works!</body></html>"
+    with Runtime() as runtime:
+        url, stop = serve_once(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n%s" % (len(page), page))
+        backend = connect(runtime, url)
+        with pytest.raises(EndpointFailed, match=r"a web page.*Check 'base_url'") as error:
+            ask(runtime, backend, [chat(1)])
+        stop()
+    assert "It works" not in str(error.value)
+
+
 def test_an_endpoint_nobody_listens_at_ends_the_run_with_its_url() -> None:
     with socket.socket() as bound, Runtime() as runtime:
         bound.bind(("127.0.0.1", 0))

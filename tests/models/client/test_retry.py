@@ -14,7 +14,7 @@ def test_what_may_pass_is_tried_again(status: int) -> None:
     assert classify(status, b"").action is Action.RETRY
 
 
-@pytest.mark.parametrize("status", [401, 403, 404, 301, 308])
+@pytest.mark.parametrize("status", [401, 403, 404, 301, 308, 501, 505])
 def test_what_mostly_holds_for_every_row_is_a_refusal(status: int) -> None:
     assert classify(status, b'{"error":{"message":"no"}}').action is Action.REFUSED
 

@@ -1,0 +1,53 @@
+"""Sampling parameters that every engine and endpoint takes in the same way: what their values may be."""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _within(low: float, high: float) -> tuple[str, Callable[[Any], bool]]:
+    return f"a number from {low:g} to {high:g}", lambda value: _is_number(value) and low <= value <= high
+
+
+def _whole(low: int | None) -> tuple[str, Callable[[Any], bool]]:
+    words = "a whole number" if low is None else f"a whole number of at least {low}"
+    return words, lambda value: _is_number(value) and value == int(value) and (low is None or value >= low)
+
+
+def _texts(value: Any) -> bool:
+    return isinstance(value, str) or (isinstance(value, list) and all(isinstance(item, str) for item in value))
+
+
+_TEXTS = ("a text or a list of texts", _texts)
+_PENALTY = _within(-2, 2)
+# Parameters that are not here are a matter between the config and its endpoint.
+_ALLOWED: Mapping[str, tuple[str, Callable[[Any], bool]]] = {
+    "temperature": ("a number of at least 0", lambda value: _is_number(value) and value >= 0),
+    "top_p": _within(0, 1),
+    "min_p": _within(0, 1),
+    # -1 stands for all tokens.
+    "top_k": _whole(-1),
+    **dict.fromkeys(("max_new_tokens", "max_tokens", "max_completion_tokens"), _whole(1)),
+    "min_tokens": _whole(0),
+    "seed": _whole(None),
+    "presence_penalty": _PENALTY,
+    "frequency_penalty": _PENALTY,
+    "repetition_penalty": ("a number above 0", lambda value: _is_number(value) and value > 0),
+    "stop": _TEXTS,
+    "until": _TEXTS,
+}
+
+
+def wrong_parameters(params: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """The parameters whose values no engine takes, each with what its value must be.
+
+    Args:
+        params: sampling parameters by name. None stands for the engine's own value.
+    """
+    for name, value in params.items():
+        words, is_allowed = _ALLOWED.get(name, ("", None))
+        if is_allowed is not None and value is not None and not is_allowed(value):
+            yield name, words
