@@ -154,6 +154,7 @@ def test_a_suite_is_one_command(
     assert said.out.startswith(f"{name} v1")
     summary = Summary.model_validate_json(Path(".gage/runs/r/summary.json").read_text())
     assert [task.task_id for task in summary.tasks] == [task["task_id"] for task in template["definition"]["tasks"]]
+    assert template["suite"]["metric"] in [task.metrics[0].name for task in summary.tasks]
     for task in summary.tasks:
         answered = task.responses.get("ok", 0) + task.responses.get("truncated", 0)
         assert 1 <= answered == task.sample_count <= int(ROWS), (task.task_id, task.responses)
