@@ -29,6 +29,7 @@ SOURCES: dict[str, Source] = {
     "choice_points": Source(OURS),
     "choice_set": Source(f"{INSPECT}, `choice`", "letters are read from text; Inspect marks options in its solver"),
     "chrf": Source("sacrebleu 2"),
+    "classification": Source(f"{OURS}; numbers over classes as in scikit-learn 1.9"),
     "contains": Source(
         f"{INSPECT}, `includes`",
         "an empty reference is in no answer; case is lowered, not folded: `ß` is not `ss`, and `İ` becomes `i` with a "

@@ -177,6 +177,7 @@ class _Needs:
         self.grouping = grouping
         self.terms = any(aggregation.terms for aggregation in how.every)
         self.categories = any(aggregation.categories for aggregation in how.every)
+        self.pairs = any(aggregation.pairs for aggregation in how.every)
 
 
 class _Series:
@@ -193,7 +194,7 @@ class _Series:
         self._terms: dict[str, _Terms] = {}
         self._clusters = _Codes()
         self._weights = _GrowingArray(np.float64)
-        self._responses, self._categories = _Codes(), _Codes()
+        self._responses, self._categories, self._references = _Codes(), _Codes(), _Codes()
         self._slices = [_Membership(path.text) for path in wanted.grouping.slices]
 
     @property
@@ -281,6 +282,9 @@ class _Series:
             membership.add(table.column(slice_column(number)), self._rows, grouping.metric_id)
         if self._wanted.categories:
             self._categories.add(table.column("extracted"))
+        if self._wanted.pairs:
+            classes = [_class_of_reference(text) for text in table.column("components").to_pylist()]
+            self._references.add(pa.chunked_array([classes], pa.string()))
 
     def _credited(self, key: str, inside: npt.NDArray[np.bool_] | None) -> int:
         """Unparsed rows whose value is above 0, a drawn option that was right for example."""
@@ -311,6 +315,7 @@ class _Series:
             terms,
             self._categories.of(positions) if self._wanted.categories else None,
             self._wanted.how.scale(key),
+            self._references.of(positions) if self._wanted.pairs else None,
         )
 
 
@@ -427,6 +432,12 @@ class _Terms:
         elif len(numbers) != self._width:
             raise InputError(f"{self._name} has {len(numbers)} numbers in one row, but {self._width} in another.")
         return numbers
+
+
+def _class_of_reference(components: str | None) -> str | None:
+    value = canonical.decode(components) if components is not None else None
+    name = value.get("reference") if isinstance(value, dict) else None
+    return name if isinstance(name, str) else None
 
 
 def _plain(number: Aggregate) -> dict[str, Any]:

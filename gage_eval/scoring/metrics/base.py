@@ -114,7 +114,7 @@ def metric(
     name: str,
     *,
     value: str | Sequence[str] = "score",
-    aggregate: str | Mapping[str, str] = "mean",
+    aggregate: str | Sequence[str] | Mapping[str, str] = "mean",
     version: int = 1,
     fields: Mapping[str, str] | None = None,
     set_by: Mapping[str, str] | None = None,
@@ -136,8 +136,8 @@ def metric(
         name: the name used in configs.
         value: key of the number it gives, or several when it returns a mapping. ``{x}`` in a key stands for the
             parameter ``x``.
-        aggregate: the aggregation (`gage_eval.scoring.metrics.aggregations`), or one by value key; other keys then have
-            ``mean``.
+        aggregate: the aggregation (`gage_eval.scoring.metrics.aggregations`), several of them, or one by value key;
+            other keys then have ``mean``.
         version: increase it whenever a result can change.
         fields: default paths of fields that are not in `DEFAULT_PATHS`, or differ from it.
         set_by: by field, the parameter that sets the field's path in a config, where it is not ``<field>_field``.
@@ -284,7 +284,7 @@ class Definition:
     fields: tuple[Field, ...]
     signature: Signature
     values: tuple[str, ...] = ("score",)
-    aggregate: str | Mapping[str, str] = "mean"
+    aggregate: str | Sequence[str] | Mapping[str, str] = "mean"
     path_parameters: Mapping[str, str] = field(default_factory=dict)
     chosen_by: str | None = None
 

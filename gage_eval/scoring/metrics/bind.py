@@ -295,7 +295,7 @@ class BoundMetric:
         if position is not None and self._of_corpus:
             full = [*args[:position], "", *args[position + 1 :]]
             empty = self.function(*full, **self.params) if self._first_missing_field(full) is None else None
-            if isinstance(empty, Score) and empty.status == "scored":
+            if isinstance(empty, Score) and empty.status != "unscored":
                 value = empty.value if isinstance(empty.value, Mapping) else {self.value_keys[0]: empty.value}
                 return Score(value, "unparsed", None, reason, explanation, components=empty.components)
         return Score.unparsed(explanation, reason=reason)
@@ -447,7 +447,7 @@ def _aggregations(
     component_keys = {shown: key for key, shown in renamed.items()}
     by_key: Mapping[str, str] = {}
     if chosen is None:
-        chosen, by_key = (own, {}) if isinstance(own, str) else ("mean", own)
+        chosen, by_key = ("mean", own) if isinstance(own, Mapping) else (own, {})
         by_key = {keys[key]: name for key, name in by_key.items() if key in keys}
         if by.weight is not None and chosen == "mean" and not by_key:
             chosen = "weighted_mean"
