@@ -36,6 +36,7 @@ SOURCES: dict[str, Source] = {
         "combining dot, two characters",
     ),
     "docvqa_anls": Source("official evaluation of DocVQA, Robust Reading Competition"),
+    "ece": Source("Guo et al. 2017, On Calibration of Modern Neural Networks"),
     "exact_match": Source(
         f"{HARNESS}, `exact_match`", f"white space at both ends is stripped unless `strip_whitespace: false`; {_TRIED}"
     ),
@@ -47,6 +48,7 @@ SOURCES: dict[str, Source] = {
         "sentences are split with parameters of our own for Punkt: 3 of 4,787 answers have another count; "
         "`language: zh` is any Chinese",
     ),
+    "json_fields": Source(OURS),
     "json_schema": Source("JSON Schema 2020-12 by the package jsonschema"),
     "json_valid": Source("RFC 8259"),
     "judge_rating": Source(

@@ -29,6 +29,7 @@ from gage_eval.scoring.metrics.grouping import CLUSTER, STATUS, WEIGHT, Grouping
 from gage_eval.scoring.metrics.scale import DEFAULT, Scale
 
 MOST_SLICES = 1000
+_MOST_KEYS = 1000
 _UNPARSED, _UNSCORED = SCORE_STATUSES.index("unparsed"), SCORE_STATUSES.index("unscored")
 _NUMBERS = {int, float}
 _ENTRIES = pa.list_(pa.struct([("key", pa.string()), ("value", pa.float64())]))
@@ -43,18 +44,20 @@ class Aggregations:
         by_key: aggregations of other keys.
         component_keys: a value's key in ``components``, where the config gave the value another name.
         scales: what the values of each declared key mean.
+        others: what those of further keys mean.
     """
 
     default: tuple[Aggregation, ...]
     by_key: Mapping[str, tuple[Aggregation, ...]]
     component_keys: Mapping[str, str]
     scales: Mapping[str, Scale] = field(default_factory=dict)
+    others: Scale = DEFAULT
 
     def of(self, key: str) -> tuple[Aggregation, ...]:
         return self.by_key.get(key, self.default)
 
     def scale(self, key: str) -> Scale:
-        return self.scales.get(key, DEFAULT)
+        return self.scales.get(key, self.others)
 
     @property
     def every(self) -> Iterator[Aggregation]:
@@ -68,6 +71,7 @@ class Aggregations:
             "default": [aggregation.identity() for aggregation in self.default],
             "by_key": {key: [aggregation.identity() for aggregation in own] for key, own in self.by_key.items()},
             "scales": {key: scale.identity() for key, scale in self.scales.items()},
+            **({} if self.others == DEFAULT else {"others": self.others.identity()}),
         }
 
 
@@ -78,6 +82,7 @@ def read_aggregations(
     *,
     component_keys: Mapping[str, str] | None = None,
     scales: Mapping[str, Scale] | None = None,
+    others: Scale = DEFAULT,
 ) -> Aggregations:
     """Read aggregations from their names.
 
@@ -95,6 +100,7 @@ def read_aggregations(
         {key: (find_aggregation(name),) for key, name in by_key.items()},
         component_keys or {},
         scales or {},
+        others,
     )
     for aggregation in aggregations.every:
         for name, field_path, takes in (
@@ -162,6 +168,8 @@ def aggregate(
     sliced: list[dict[str, Any]] = []
     for name, filtered in series.items():
         keys = [*value_keys, *sorted(set(filtered.keys) - set(value_keys))]
+        if len(keys) > _MOST_KEYS:
+            raise InputError(f"metric {metric_id} gives more than {_MOST_KEYS:,} numbers. Let it give fewer.")
         rows += filtered.numbers(keys, {**named, "filter": name, "slice_field": None, "slice_value": None}, whole)
         for sliced_by, value, members in filtered.slices():
             head = {**named, "filter": name, "slice_field": sliced_by, "slice_value": value}

@@ -135,7 +135,7 @@ def metric(
     Args:
         name: the name used in configs.
         value: key of the number it gives, or several when it returns a mapping. ``{x}`` in a key stands for the
-            parameter ``x``.
+            parameter ``x``. One key may be a pattern, as ``.*``: further keys that the answers decide have its scale.
         aggregate: the aggregation (`gage_eval.scoring.metrics.aggregations`), several of them, or one by value key;
             other keys then have ``mean``.
         version: increase it whenever a result can change.
@@ -294,8 +294,13 @@ class Definition:
         return {
             key: key.format_map(params)
             for key in self.values
-            if chosen is None or key.replace("{", "").replace("}", "") == chosen
+            if key not in self.further_keys and (chosen is None or key.replace("{", "").replace("}", "") == chosen)
         }
+
+    @cached_property
+    def further_keys(self) -> tuple[str, ...]:
+        """Patterns of keys that its answers decide."""
+        return tuple(key for key in self.values if "*" in key)
 
     def with_preset(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """The parameters that are given, and those of their ``preset`` where they say nothing else.
