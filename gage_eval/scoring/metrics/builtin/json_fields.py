@@ -131,7 +131,7 @@ def _same(said: JsonValue, true: JsonValue, rule: FieldRule) -> bool:
     if kind == "json":
         return hashable(said) == hashable(true)
     if kind == "boolean":
-        return _truth(said) == _truth(true)
+        return bool(_truth(said) == _truth(true))
     return as_text(said) == as_text(true) if kind == "exact" else _text(said) == _text(true)
 
 

@@ -111,8 +111,8 @@ def ece(
 ) -> Score:
     """Expected calibration error: how far the model's confidence is from its accuracy (Guo et al. 2017), 0..1.
 
-    Confidence is the largest softmax(ll) of the choices. Answers are put into ``bins`` of equal width by it; the number is
-    Σ over bins of |Σ right − Σ confidence| / n. The value of one answer is |right − confidence|.
+    Confidence is the largest softmax(ll) of the choices. Answers are put into ``bins`` of equal width by it; the number
+    is Σ over bins of |Σ right − Σ confidence| / n. The value of one answer is |right − confidence|.
     """
 
     def error(question: Question) -> Score:
