@@ -366,7 +366,9 @@ def find_aggregation(name: str) -> Aggregation:
         plugin = aggregations.get(name)
         if "{" not in plugin.name:
             return Aggregation(plugin.name, plugin)
-    raise InputError(f"no aggregation '{name}'. Known: {', '.join(known)}.{closest(name, known)}")
+    number = re.search(r"\d+", name)
+    spelled = [re.sub(r"\{\w+\}", number[0] if number else "2", pattern) for pattern in known]
+    raise InputError(f"no aggregation '{name}'. Known: {', '.join(known)}.{closest(name, spelled)}")
 
 
 def mean_aggregation(name: str) -> Aggregation | None:
