@@ -182,6 +182,7 @@ def _aggregations(calls: list[dict[str, Any]], rows: list[dict[str, Any]]) -> It
                 np.empty((0, 0)) if terms is not None and not count else terms,
                 row.get("categories", [None] * count),
                 Scale(binary=bool(row.get("binary"))),
+                row.get("categories", [None] * count)[::-1] if how.pairs else None,
             )
             yield how.plugin.name, [call, row], how.compute(counted)
 

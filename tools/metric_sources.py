@@ -29,12 +29,14 @@ SOURCES: dict[str, Source] = {
     "choice_points": Source(OURS),
     "choice_set": Source(f"{INSPECT}, `choice`", "letters are read from text; Inspect marks options in its solver"),
     "chrf": Source("sacrebleu 2"),
+    "classification": Source(f"{OURS}; numbers over classes as in scikit-learn 1.9"),
     "contains": Source(
         f"{INSPECT}, `includes`",
         "an empty reference is in no answer; case is lowered, not folded: `ß` is not `ss`, and `İ` becomes `i` with a "
         "combining dot, two characters",
     ),
     "docvqa_anls": Source("official evaluation of DocVQA, Robust Reading Competition"),
+    "ece": Source("Guo et al. 2017, On Calibration of Modern Neural Networks"),
     "exact_match": Source(
         f"{HARNESS}, `exact_match`", f"white space at both ends is stripped unless `strip_whitespace: false`; {_TRIED}"
     ),
@@ -46,6 +48,7 @@ SOURCES: dict[str, Source] = {
         "sentences are split with parameters of our own for Punkt: 3 of 4,787 answers have another count; "
         "`language: zh` is any Chinese",
     ),
+    "json_fields": Source(OURS),
     "json_schema": Source("JSON Schema 2020-12 by the package jsonschema"),
     "json_valid": Source("RFC 8259"),
     "judge_rating": Source(

@@ -106,7 +106,10 @@ def _parameters(parameters: Mapping[str, tuple[Any, Any]]) -> Iterator[str]:
 
 
 def _aggregate(known: Definition, value: str) -> str:
-    return known.aggregate if isinstance(known.aggregate, str) else known.aggregate.get(value, "mean")
+    own = known.aggregate
+    if isinstance(own, Mapping):
+        return own.get(value, "mean")
+    return own if isinstance(own, str) else ", ".join(own)
 
 
 def _scale(scale: Scale) -> str:

@@ -16,7 +16,8 @@ def score(
         typer.Option(
             "--metric",
             metavar="METRIC",
-            help="A name, name(key='value', filters=['boxed']), or {name: {key: value}}. May be repeated.",
+            help="A name as the table prints it, such as 'gsm8k pass@2', name(key='value', filters=['boxed']), or "
+            "{name: {key: value}}. May be repeated.",
         ),
     ],
     task: Annotated[
@@ -36,7 +37,7 @@ def score(
     from gage_eval.pipeline.score_row import metric_spec
     from gage_eval.report.console import print_scores
     from gage_eval.runs.options import Locations
-    from gage_eval.runs.rescore import rescore
+    from gage_eval.runs.rescore import as_in_run, rescore
     from gage_eval.runs.results.stored import StoredRun
     from gage_eval.store import Store as ArtifactStore
 
@@ -44,10 +45,11 @@ def score(
         raise InputError("--run-id needs --save: it names the saved run.")
     be_lean()
     locations = Locations.at(store, output_dir)
+    stored = StoredRun.open(locations, run)
     rescored = rescore(
-        StoredRun.open(locations, run),
+        stored,
         ArtifactStore.open(locations.store),
-        [metric_spec(text) for text in metric],
+        [as_in_run(stored, metric_spec(text)) for text in metric],
         tasks=task or (),
         processes=load_settings().autoeval_workers,
     )

@@ -1,7 +1,9 @@
 """Short forms of config entries, converted to the full form.
 
 A metric may be written as ``exact_match``, as ``regex_match(pattern='[0-9]+')``, as
-``numeric_match: {tolerance: 0.1}``, as ``{type: exact_match, name: acc, label_field: gold}`` or in full.
+``numeric_match: {tolerance: 0.1}``, as ``{type: exact_match, name: acc, label_field: gold}`` or in full; and as the
+table prints it, with a filter and an aggregation: ``gsm8k,strict-match pass@2``.
+
 Arguments are literals only: the text is parsed, never evaluated.
 """
 
@@ -46,8 +48,14 @@ def metric_form(data: Any, fields: Collection[str]) -> Any:
         ValueError: the string is neither a name nor ``name(key=literal, …)``.
     """
     if isinstance(data, str):
-        name, params = parse_call(data)
-        return _full(name, params)
+        call, filters, words = _printed(data)
+        name, params = parse_call(call)
+        aggregation = _aggregation(name, words)
+        return {
+            **_full(name, params),
+            **({} if aggregation is None else {"aggregation": aggregation}),
+            **({"filters": filters} if filters else {}),
+        }
     if not isinstance(data, Mapping):
         return data
     if len(data) == 1:
@@ -61,6 +69,40 @@ def metric_form(data: Any, fields: Collection[str]) -> Any:
     if "implementation" in data and "metric_id" not in data and isinstance(data["implementation"], str):
         return {**data, "metric_id": short_name(data["implementation"])}
     return data
+
+
+def _printed(text: str) -> tuple[str, list[str], list[str]]:
+    """A metric, the filter after its name, and the words after both, which are a value key and an aggregation."""
+    head, bracket, after = text.strip().rpartition(")")
+    if bracket:
+        return head + bracket, [], after.split()
+    name, *words = after.split() or [""]
+    # A path may have spaces and commas in it.
+    if "(" in after or ":" in after:
+        return after, [], []
+    name, _, pipeline = name.partition(",")
+    return name, [pipeline] if pipeline else [], words
+
+
+def _aggregation(metric: str, words: list[str]) -> str | None:
+    """The aggregation that the words after a metric name; None for a value key alone.
+
+    Raises:
+        ValueError: the last word is neither.
+    """
+    if not words:
+        return None
+    from gage_eval.extend import registry
+    from gage_eval.scoring.metrics.aggregations.base import find_aggregation
+
+    name = words[-1]
+    if metric in registry.metrics.names() and name in registry.metrics.get(metric).info["values"]:
+        return None
+    try:
+        find_aggregation(name)
+    except InputError as error:
+        raise ValueError(str(error)) from error
+    return name
 
 
 def parse_call(text: str) -> tuple[str, dict[str, Any]]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from gage_eval.base.errors import InputError
 from gage_eval.config.load import LoadedConfig
+from gage_eval.config.models import PipelineConfig
 from gage_eval.models.backends.base import BackendContext, Blocks
 from gage_eval.models.backends.engines import Engines
 from gage_eval.observability.observer import Observer
@@ -98,6 +99,16 @@ def planned_before(stored: StoredRun) -> PlannedRun:
     return PlannedRun(
         options, f"the config of run {stored.run_id}", _RecordedBlocks(stored.record.config.blocks), read_only=True
     )
+
+
+def config_before(stored: StoredRun) -> PipelineConfig:
+    """The config of an earlier run, without a look at its data.
+
+    Raises:
+        InputError: it can no longer be used.
+    """
+    context = BackendContext(blocks=_RecordedBlocks(stored.record.config.blocks))
+    return load(options_before(stored), f"the config of run {stored.run_id}", context).config
 
 
 class _RecordedBlocks:

@@ -22,12 +22,14 @@ from gage_eval.report.html import report_html
 from gage_eval.report.suite_run import SuiteRun
 from gage_eval.report.summary import Summary, TaskSummary, run_summary
 from gage_eval.runs.folder import REPORT_FILE, SUMMARY_FILE, RunFolder
+from gage_eval.runs.planned import config_before
 from gage_eval.runs.record import RescoredRecord, RunRecord, StageRecord, stage_id_of, stage_name
 from gage_eval.runs.results.reading import RunReader
 from gage_eval.runs.results.report_details import run_details
 from gage_eval.runs.results.stored import StoredRun
 from gage_eval.runs.scoring import scoring_processes
 from gage_eval.scoring.metrics import BoundMetric
+from gage_eval.scoring.metrics.pipelines import read_pipelines
 from gage_eval.store import Store
 
 _NEEDED: tuple[Stage, ...] = ("standardize", "preprocess", "infer")
@@ -97,6 +99,35 @@ class RescoredRun:
         details = run_details(folder.record(), readers, began=now)
         folder.write(REPORT_FILE, report_html(self.summary, details).encode())
         return folder
+
+
+def as_in_run(stored: StoredRun, spec: MetricConfig) -> MetricConfig:
+    """The run's own metric, where a metric is named as the run's table prints it: ``gsm8k,strict-match pass@2``.
+
+    Args:
+        stored: the run.
+        spec: a metric of `metric_spec`. One with parameters, or without filter and aggregation, stays as it is.
+
+    Raises:
+        InputError: the run's config can no longer be read, or its metric has no such filter.
+    """
+    if spec.params or not (spec.filters or spec.aggregation):
+        return spec
+    config = config_before(stored)
+    written = [*config.metrics, *(metric for task in config.tasks for metric in task.metric_overrides)]
+    own = next((metric for metric in written if metric.metric_id == spec.metric_id), None)
+    if own is None:
+        return spec
+    changes: dict[str, Any] = {"aggregation": spec.aggregation or own.aggregation}
+    if spec.filters and own.filters:
+        by_name = {pipeline.name: item for pipeline, item in zip(read_pipelines(own.filters), own.filters, strict=True)}
+        (name,) = spec.filters if len(spec.filters) == 1 else (None,)
+        if name not in by_name:
+            known = [name for name in by_name if name is not None]
+            raise InputError(f"metric {spec.metric_id} of run {stored.run_id} has no filter '{name}'. Filters: "
+                             f"{', '.join(known)}.{closest(str(name), known)}")  # fmt: skip
+        changes["filters"] = [by_name[name]]
+    return own.model_copy(update=changes)
 
 
 def rescore(

@@ -1,11 +1,13 @@
 """The short forms of a metric mean the long one, and no text in a config is evaluated."""
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gage_eval.config.models import MetricConfig
-from gage_eval.config.sugar import parse_call, rename_aliases
+from gage_eval.config.sugar import metric_form, parse_call, rename_aliases
 
 
 @pytest.mark.parametrize(
@@ -76,3 +78,26 @@ def test_a_spelling_without_a_value_counts_as_absent() -> None:
     assert rename_aliases({"new": 1, "old": None}, {"old": "new"}) == {"new": 1}
     with pytest.raises(ValueError, match="'new' and 'old' are the same setting; keep 'new'"):
         rename_aliases({"new": 1, "old": 1}, {"old": "new"})
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("gsm8k pass@2", {"implementation": "gsm8k", "aggregation": "pass@2"}),
+        ("gsm8k,strict-match exact_match pass^4", {"filters": ["strict-match"], "aggregation": "pass^4"}),
+        ("numeric_match(tolerance=0.1) median", {"params": {"tolerance": 0.1}, "aggregation": "median"}),
+        ("squad f1", {"implementation": "squad"}),
+        ("my metrics.py:right", {"implementation": "my metrics.py:right"}),
+        ("regex_match(pattern='a (b|c) d')", {"params": {"pattern": "a (b|c) d"}}),
+    ],
+)
+def test_a_metric_may_be_written_as_the_table_prints_it(text: str, expected: dict[str, Any]) -> None:
+    full = metric_form(text, ())
+    assert {key: full[key] for key in expected} == expected
+    assert ("aggregation" in full) == ("aggregation" in expected)
+
+
+@pytest.mark.parametrize("text", ["gsm8k pas@2", "squad pas@2"])
+def test_a_wrong_aggregation_shows_the_right_one(text: str) -> None:
+    with pytest.raises(ValueError, match=r"no aggregation 'pas@2'.* Did you mean 'pass@2'\?"):
+        metric_form(text, ())

@@ -8,13 +8,14 @@ import pytest
 
 from gage_eval.base.errors import InputError
 from gage_eval.cli.main import main
+from gage_eval.config.models import MetricConfig
 from gage_eval.pipeline.score_row import metric_spec
 from gage_eval.runs import RunOptions, RunOutcome, run_inline
 from gage_eval.runs.folder import list_runs
 from gage_eval.runs.gc_roots import find_roots
 from gage_eval.runs.options import Locations
 from gage_eval.runs.record import RescoredRecord
-from gage_eval.runs.rescore import RescoredRun, rescore
+from gage_eval.runs.rescore import RescoredRun, as_in_run, rescore
 from gage_eval.runs.results.stored import StoredRun
 from gage_eval.runs.resume import resumed
 from gage_eval.store import Store
@@ -33,7 +34,12 @@ def run(here: Path, run_id: str = "first", **changes: Any) -> RunOutcome:
 
 def again(*metrics: Any, run_id: str = "first", **options: Any) -> RescoredRun:
     stored = StoredRun.open(Locations.at("store"), run_id)
-    return rescore(stored, Store.open("store"), [metric_spec(metric) for metric in metrics], **options)
+    return rescore(
+        stored,
+        Store.open("store"),
+        [metric if isinstance(metric, MetricConfig) else metric_spec(metric) for metric in metrics],
+        **options,
+    )
 
 
 def values(rescored: RescoredRun) -> dict[str, float | None]:
@@ -54,6 +60,21 @@ def test_other_metrics_give_what_a_run_with_them_gives(here: Path) -> None:
     }
     assert [task.model_dump() for task in rescored.summary.tasks] == [task.model_dump() for task in whole.summary.tasks]
     assert whole.results["sums", "auto_eval"].cached, "the run finds the scores that are there"
+
+
+def test_a_metric_is_named_as_the_table_prints_it(here: Path) -> None:
+    """With its own parameters and filters, and nothing but the aggregation changed."""
+    own = {"metric_id": "own", "implementation": "contains", "filters": ["last_number", "first_number"]}
+    outcome = run(here, metrics=[own], tasks=[{"task_id": "sums", "dataset_id": "sums", "replicates": 2}])
+    (before,) = [metric for metric in outcome.summary.metrics if metric.name == "own,last_number"]
+    stored = StoredRun.open(Locations.at("store"), "first")
+    (after,) = again(as_in_run(stored, metric_spec("own,last_number pass@2"))).summary.metrics
+    assert (after.name, after.value) == ("own,last_number pass@2", before.value)
+    with pytest.raises(InputError, match="Did you mean 'last_number'"):
+        as_in_run(stored, metric_spec("own,last_nmber pass@2"))
+    with pytest.raises(InputError, match="Did you mean 'pass@2'"):
+        metric_spec("own pas@2")
+    assert as_in_run(stored, metric_spec("contains")).filters == []
 
 
 def test_only_what_is_new_is_computed(here: Path) -> None:

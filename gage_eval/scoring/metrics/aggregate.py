@@ -29,6 +29,7 @@ from gage_eval.scoring.metrics.grouping import CLUSTER, STATUS, WEIGHT, Grouping
 from gage_eval.scoring.metrics.scale import DEFAULT, Scale
 
 MOST_SLICES = 1000
+_MOST_KEYS = 1000
 _UNPARSED, _UNSCORED = SCORE_STATUSES.index("unparsed"), SCORE_STATUSES.index("unscored")
 _NUMBERS = {int, float}
 _ENTRIES = pa.list_(pa.struct([("key", pa.string()), ("value", pa.float64())]))
@@ -43,18 +44,20 @@ class Aggregations:
         by_key: aggregations of other keys.
         component_keys: a value's key in ``components``, where the config gave the value another name.
         scales: what the values of each declared key mean.
+        others: what those of further keys mean.
     """
 
     default: tuple[Aggregation, ...]
     by_key: Mapping[str, tuple[Aggregation, ...]]
     component_keys: Mapping[str, str]
     scales: Mapping[str, Scale] = field(default_factory=dict)
+    others: Scale = DEFAULT
 
     def of(self, key: str) -> tuple[Aggregation, ...]:
         return self.by_key.get(key, self.default)
 
     def scale(self, key: str) -> Scale:
-        return self.scales.get(key, DEFAULT)
+        return self.scales.get(key, self.others)
 
     @property
     def every(self) -> Iterator[Aggregation]:
@@ -68,6 +71,7 @@ class Aggregations:
             "default": [aggregation.identity() for aggregation in self.default],
             "by_key": {key: [aggregation.identity() for aggregation in own] for key, own in self.by_key.items()},
             "scales": {key: scale.identity() for key, scale in self.scales.items()},
+            **({} if self.others == DEFAULT else {"others": self.others.identity()}),
         }
 
 
@@ -78,6 +82,7 @@ def read_aggregations(
     *,
     component_keys: Mapping[str, str] | None = None,
     scales: Mapping[str, Scale] | None = None,
+    others: Scale = DEFAULT,
 ) -> Aggregations:
     """Read aggregations from their names.
 
@@ -95,6 +100,7 @@ def read_aggregations(
         {key: (find_aggregation(name),) for key, name in by_key.items()},
         component_keys or {},
         scales or {},
+        others,
     )
     for aggregation in aggregations.every:
         for name, field_path, takes in (
@@ -162,6 +168,8 @@ def aggregate(
     sliced: list[dict[str, Any]] = []
     for name, filtered in series.items():
         keys = [*value_keys, *sorted(set(filtered.keys) - set(value_keys))]
+        if len(keys) > _MOST_KEYS:
+            raise InputError(f"metric {metric_id} gives more than {_MOST_KEYS:,} numbers. Let it give fewer.")
         rows += filtered.numbers(keys, {**named, "filter": name, "slice_field": None, "slice_value": None}, whole)
         for sliced_by, value, members in filtered.slices():
             head = {**named, "filter": name, "slice_field": sliced_by, "slice_value": value}
@@ -177,6 +185,7 @@ class _Needs:
         self.grouping = grouping
         self.terms = any(aggregation.terms for aggregation in how.every)
         self.categories = any(aggregation.categories for aggregation in how.every)
+        self.pairs = any(aggregation.pairs for aggregation in how.every)
 
 
 class _Series:
@@ -193,7 +202,7 @@ class _Series:
         self._terms: dict[str, _Terms] = {}
         self._clusters = _Codes()
         self._weights = _GrowingArray(np.float64)
-        self._responses, self._categories = _Codes(), _Codes()
+        self._responses, self._categories, self._references = _Codes(), _Codes(), _Codes()
         self._slices = [_Membership(path.text) for path in wanted.grouping.slices]
 
     @property
@@ -281,6 +290,9 @@ class _Series:
             membership.add(table.column(slice_column(number)), self._rows, grouping.metric_id)
         if self._wanted.categories:
             self._categories.add(table.column("extracted"))
+        if self._wanted.pairs:
+            classes = [_class_of_reference(text) for text in table.column("components").to_pylist()]
+            self._references.add(pa.chunked_array([classes], pa.string()))
 
     def _credited(self, key: str, inside: npt.NDArray[np.bool_] | None) -> int:
         """Unparsed rows whose value is above 0, a drawn option that was right for example."""
@@ -311,6 +323,7 @@ class _Series:
             terms,
             self._categories.of(positions) if self._wanted.categories else None,
             self._wanted.how.scale(key),
+            self._references.of(positions) if self._wanted.pairs else None,
         )
 
 
@@ -427,6 +440,12 @@ class _Terms:
         elif len(numbers) != self._width:
             raise InputError(f"{self._name} has {len(numbers)} numbers in one row, but {self._width} in another.")
         return numbers
+
+
+def _class_of_reference(components: str | None) -> str | None:
+    value = canonical.decode(components) if components is not None else None
+    name = value.get("reference") if isinstance(value, dict) else None
+    return name if isinstance(name, str) else None
 
 
 def _plain(number: Aggregate) -> dict[str, Any]:

@@ -114,7 +114,7 @@ def metric(
     name: str,
     *,
     value: str | Sequence[str] = "score",
-    aggregate: str | Mapping[str, str] = "mean",
+    aggregate: str | Sequence[str] | Mapping[str, str] = "mean",
     version: int = 1,
     fields: Mapping[str, str] | None = None,
     set_by: Mapping[str, str] | None = None,
@@ -135,9 +135,9 @@ def metric(
     Args:
         name: the name used in configs.
         value: key of the number it gives, or several when it returns a mapping. ``{x}`` in a key stands for the
-            parameter ``x``.
-        aggregate: the aggregation (`gage_eval.scoring.metrics.aggregations`), or one by value key; other keys then have
-            ``mean``.
+            parameter ``x``. One key may be a pattern, as ``.*``: further keys that the answers decide have its scale.
+        aggregate: the aggregation (`gage_eval.scoring.metrics.aggregations`), several of them, or one by value key;
+            other keys then have ``mean``.
         version: increase it whenever a result can change.
         fields: default paths of fields that are not in `DEFAULT_PATHS`, or differ from it.
         set_by: by field, the parameter that sets the field's path in a config, where it is not ``<field>_field``.
@@ -284,7 +284,7 @@ class Definition:
     fields: tuple[Field, ...]
     signature: Signature
     values: tuple[str, ...] = ("score",)
-    aggregate: str | Mapping[str, str] = "mean"
+    aggregate: str | Sequence[str] | Mapping[str, str] = "mean"
     path_parameters: Mapping[str, str] = field(default_factory=dict)
     chosen_by: str | None = None
 
@@ -294,8 +294,13 @@ class Definition:
         return {
             key: key.format_map(params)
             for key in self.values
-            if chosen is None or key.replace("{", "").replace("}", "") == chosen
+            if key not in self.further_keys and (chosen is None or key.replace("{", "").replace("}", "") == chosen)
         }
+
+    @cached_property
+    def further_keys(self) -> tuple[str, ...]:
+        """Patterns of keys that its answers decide."""
+        return tuple(key for key in self.values if "*" in key)
 
     def with_preset(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """The parameters that are given, and those of their ``preset`` where they say nothing else.

@@ -26,7 +26,7 @@ from gage_eval.scoring.metrics.pipelines import FilterPipeline, FilterResult, re
 from gage_eval.scoring.metrics.plugin_calls import plain
 from gage_eval.scoring.metrics.references import References, check_references, over_references
 from gage_eval.scoring.metrics.rows import Rows, ScoreRows, Tables, check_path, reads_parsed
-from gage_eval.scoring.metrics.scale import Scale
+from gage_eval.scoring.metrics.scale import DEFAULT, Scale
 
 OnMissing: TypeAlias = Literal["ignore", "warn", "error"]
 FilterResults: TypeAlias = dict[str | None, dict[int, FilterResult]]
@@ -79,8 +79,8 @@ class BoundMetric:
         return reads_judge(self.definition, self.field_paths)
 
     @cached_property
-    def _of_corpus(self) -> bool:
-        return is_of_corpus(self.definition)
+    def _scores_empty_text(self) -> bool:
+        return is_of_corpus(self.definition) or bool(self.definition.further_keys)
 
     @cached_property
     def function(self) -> Callable[..., Any]:
@@ -286,16 +286,16 @@ class BoundMetric:
     def _unparsed_score(self, args: Sequence[Any], explanation: str, reason: Reason | None = None) -> Score:
         """The score of an answer from which nothing could be read.
 
-        A corpus number is made of counts, so the answer adds those of an empty text. Without them the row would not
-        count, and the number would be better than with a wrong answer.
+        A corpus number is made of counts, so the answer adds those of an empty text; and the values of further keys
+        are then its. Without them the row would not count, and the number would be better than with a wrong answer.
         """
         if self._of_judge:
             return _no_verdict(explanation)
         position = self.definition.filtered_field
-        if position is not None and self._of_corpus:
+        if position is not None and self._scores_empty_text:
             full = [*args[:position], "", *args[position + 1 :]]
             empty = self.function(*full, **self.params) if self._first_missing_field(full) is None else None
-            if isinstance(empty, Score) and empty.status == "scored":
+            if isinstance(empty, Score) and empty.status != "unscored":
                 value = empty.value if isinstance(empty.value, Mapping) else {self.value_keys[0]: empty.value}
                 return Score(value, "unparsed", None, reason, explanation, components=empty.components)
         return Score.unparsed(explanation, reason=reason)
@@ -447,7 +447,7 @@ def _aggregations(
     component_keys = {shown: key for key, shown in renamed.items()}
     by_key: Mapping[str, str] = {}
     if chosen is None:
-        chosen, by_key = (own, {}) if isinstance(own, str) else ("mean", own)
+        chosen, by_key = ("mean", own) if isinstance(own, Mapping) else (own, {})
         by_key = {keys[key]: name for key, name in by_key.items() if key in keys}
         if by.weight is not None and chosen == "mean" and not by_key:
             chosen = "weighted_mean"
@@ -457,6 +457,7 @@ def _aggregations(
         by,
         component_keys=component_keys,
         scales={shown: definition.scale(key) for key, shown in keys.items()},
+        others=next(map(definition.scale, definition.further_keys), DEFAULT),
     )
 
 

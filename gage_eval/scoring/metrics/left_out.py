@@ -4,7 +4,7 @@ An aggregation of ``Score.components`` leaves out rows without them. A metric th
 called with an empty text for these answers, so that they have components (`gage_eval.scoring.metrics.bind`).
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from gage_eval.base.errors import InputError
 from gage_eval.base.field_paths import Path
@@ -18,7 +18,8 @@ from gage_eval.scoring.metrics.rows import reads_parsed
 def is_of_corpus(definition: Definition) -> bool:
     """Whether the metric declares an aggregation of `Score.components`."""
     own = definition.aggregate
-    return any(find_aggregation(name).terms for name in ([own] if isinstance(own, str) else own.values()))
+    names = [own] if isinstance(own, str) else own.values() if isinstance(own, Mapping) else own
+    return any(how.terms or how.pairs for how in map(find_aggregation, names))
 
 
 def reads_judge(definition: Definition, field_paths: Sequence[Path]) -> bool:
@@ -40,7 +41,7 @@ def check_nothing_left_out(
     Raises:
         InputError: the metric does not declare that it is made for such an aggregation.
     """
-    summed = next((aggregation.name for aggregation in aggregations.every if aggregation.terms), None)
+    summed = next((how.name for how in aggregations.every if how.terms or how.pairs), None)
     may_find_nothing = any(pipeline.steps for pipeline in filters) or any(map(reads_parsed, field_paths))
     if summed is None or not may_find_nothing or reads_judge(definition, field_paths):
         return

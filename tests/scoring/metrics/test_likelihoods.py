@@ -91,7 +91,9 @@ def test_the_brier_score_of_a_corpus_is_that_of_the_harness(shared: Path) -> Non
     assert _aggregate("brier_score", pairs)["brier"]["value"] == pytest.approx(row["expected_brier_score"], abs=1e-9)
 
 
-@pytest.mark.parametrize("name", ["acc", "acc_norm", "acc_bytes", "acc_mutual_info", "greedy_match", "brier_score"])
+@pytest.mark.parametrize(
+    "name", ["acc", "acc_norm", "acc_bytes", "acc_mutual_info", "greedy_match", "brier_score", "ece"]
+)
 @pytest.mark.parametrize(
     "response",
     [
@@ -122,6 +124,18 @@ def test_what_a_metric_needs_and_has_not_is_said(name: str, gold: Any, reason: s
     scored = score_one(name, _fields(["a", "b"], gold), _response([-1.0, -2.0]))
     assert scored["status"] == "unscored"
     assert reason in scored["explanation"]
+
+
+def test_the_calibration_error_is_the_gap_of_confidence_and_accuracy_in_each_bin() -> None:
+    """0.4125 = (|0.1 − 0.9| + |0.3| + |−0.55|) / 4, by hand from the formula of Guo et al. (2017)."""
+    pairs = [
+        (_fields(["a", "b"], gold), _response([math.log(share), math.log(1 - share)]))
+        for share, gold in ((0.9, 0), (0.9, 1), (0.7, 0), (0.55, 1))
+    ]
+    row = _aggregate("ece", pairs)["ece"]
+    assert row["value"] == pytest.approx(0.4125)
+    assert (row["interval"], row["n"], row["higher_is_better"]) == ("bootstrap", 4, False)
+    assert score_one("ece", *pairs[1])["values"] == {"ece": pytest.approx(0.9)}
 
 
 def test_the_right_choice_may_be_named_by_its_text() -> None:

@@ -19,7 +19,7 @@ import math
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import cached_property, partial
 from typing import Any, TypeAlias, TypeVar
 
@@ -100,8 +100,9 @@ class CountedRows:
         clusters: the cluster number of each row; None without a cluster field.
         weights: the weight of each row's sample; None without a weight field.
         terms: rows × numbers, from ``components[value key]``; NaN in rows without. Only for ``terms=True``.
-        categories: the text extracted from each answer. Only for ``categories=True``.
+        categories: the text extracted from each answer. Only for ``categories=True`` and ``pairs=True``.
         scale: what the values mean, as the metric declares it.
+        references: the class of each row's reference, from ``components["reference"]``. Only for ``pairs=True``.
     """
 
     row_index: Ints
@@ -111,6 +112,7 @@ class CountedRows:
     terms: Floats | None = None
     categories: Sequence[str | None] | None = None
     scale: Scale = DEFAULT
+    references: Sequence[str | None] | None = None
 
     @cached_property
     def samples(self) -> Samples:
@@ -162,9 +164,14 @@ class Aggregation:
         return bool(self.plugin.info.get("terms"))
 
     @property
+    def pairs(self) -> bool:
+        """Whether it needs the classes of references, which are in ``components``."""
+        return bool(self.plugin.info.get("pairs"))
+
+    @property
     def categories(self) -> bool:
         """Whether it needs the extracted texts."""
-        return bool(self.plugin.info.get("categories"))
+        return self.pairs or bool(self.plugin.info.get("categories"))
 
     @property
     def takes_clusters(self) -> bool:
@@ -203,6 +210,8 @@ class Aggregation:
         """The scale of its number, for values on ``scale``."""
         if self.counts_right:
             return SHARE
+        if (own := self.plugin.info.get("scale")) is not None:
+            return Scale(**own)
         return scale if self.plugin.info.get("keeps_scale", True) else UNKNOWN
 
     def identity(self) -> JsonValue:
@@ -261,7 +270,9 @@ def aggregation(
     weights: bool = False,
     terms: bool = False,
     categories: bool = False,
+    pairs: bool = False,
     keeps_scale: bool = True,
+    scale: Scale | None = None,
     counts_right: bool = False,
     largest: int = 10_000,
     libraries: Sequence[str] = (),
@@ -276,7 +287,9 @@ def aggregation(
         weights: it supports weights; otherwise a weight field is refused.
         terms: it needs `CountedRows.terms`.
         categories: it needs `CountedRows.categories`.
+        pairs: it needs `CountedRows.categories` and `CountedRows.references`.
         keeps_scale: its number is on the scale of the values, so that more is better where it is for them.
+        scale: that of its number, where it is another.
         counts_right: it counts right answers; a metric by which no answer is right is refused.
         largest: the largest number that its name may hold.
         libraries: distributions whose version is part of its identity.
@@ -290,7 +303,9 @@ def aggregation(
         weights=weights,
         terms=terms,
         categories=categories,
+        pairs=pairs,
         keeps_scale=keeps_scale,
+        scale=None if scale is None else asdict(scale),
         counts_right=counts_right,
         largest=largest,
         libraries=tuple(libraries),
@@ -351,7 +366,9 @@ def find_aggregation(name: str) -> Aggregation:
         plugin = aggregations.get(name)
         if "{" not in plugin.name:
             return Aggregation(plugin.name, plugin)
-    raise InputError(f"no aggregation '{name}'. Known: {', '.join(known)}.{closest(name, known)}")
+    number = re.search(r"\d+", name)
+    spelled = [re.sub(r"\{\w+\}", number[0] if number else "2", pattern) for pattern in known]
+    raise InputError(f"no aggregation '{name}'. Known: {', '.join(known)}.{closest(name, spelled)}")
 
 
 def mean_aggregation(name: str) -> Aggregation | None:

@@ -3,7 +3,14 @@
 import math
 from dataclasses import replace
 
-from gage_eval.scoring.metrics.aggregations.base import Aggregate, CountedRows, Floats, aggregation, summed_terms
+from gage_eval.scoring.metrics.aggregations.base import (
+    Aggregate,
+    CountedRows,
+    Floats,
+    aggregation,
+    corpus_number,
+    summed_terms,
+)
 from gage_eval.stats import ratio_stderr, t_interval
 
 
@@ -42,6 +49,15 @@ def perplexity(rows: CountedRows) -> Aggregate:
     if low is None or high is None:
         return Aggregate(value, stderr, samples=nats.samples)
     return Aggregate(value, stderr, *rows.scale.clipped(value, low, high), nats.interval, nats.samples)
+
+
+@aggregation("corpus_ece", version=1, clusters=True, terms=True)
+def corpus_ece(rows: CountedRows) -> Aggregate:
+    """Σ over bins of |Σa| / Σn, the calibration error of metric ``ece``. Bootstrap over samples.
+
+    A metric leaves ``components={value key: [right − confidence by bin, 1]}``.
+    """
+    return corpus_number(rows, lambda sums: float(abs(sums[:-1]).sum() / sums[-1]))
 
 
 def _ratio(tops: Floats, bottoms: Floats, samples: int) -> Aggregate:

@@ -5,6 +5,9 @@
 
 import math
 from collections.abc import Callable, Sequence
+from typing import Annotated
+
+from pydantic import Field
 
 from gage_eval.base.canonical import JsonValue
 from gage_eval.scoring.metrics.base import Score, metric
@@ -86,6 +89,41 @@ def brier_score(logprobs: JsonValue, options: JsonValue, answers: Sequence[str])
         return Score(math.fsum((share - (index in question.gold)) ** 2 for index, share in enumerate(shares)))
 
     return _of(brier, logprobs, options, answers)
+
+
+@metric(
+    "ece",
+    value="ece",
+    aggregate="corpus_ece",
+    higher_is_better=False,
+    bounds=(0, 1),
+    perfect=None,
+    version=1,
+    fields=_FIELDS,
+    of_likelihoods=True,
+)
+def ece(
+    logprobs: JsonValue,
+    options: JsonValue,
+    answers: Sequence[str],
+    *,
+    bins: Annotated[int, Field(ge=1, le=100)] = 10,
+) -> Score:
+    """Expected calibration error: how far the model's confidence is from its accuracy (Guo et al. 2017), 0..1.
+
+    Confidence is the largest softmax(ll) of the choices. Answers are put into ``bins`` of equal width by it; the number
+    is Σ over bins of |Σ right − Σ confidence| / n. The value of one answer is |right − confidence|.
+    """
+
+    def error(question: Question) -> Score:
+        shares = softmax(question.lls())
+        confidence = max(shares)
+        off = float(shares.index(confidence) in question.gold) - confidence
+        sums = [0.0] * bins
+        sums[max(0, math.ceil(confidence * bins) - 1)] = off
+        return Score(abs(off), components={"ece": [*sums, 1]})
+
+    return _of(error, logprobs, options, answers)
 
 
 def softmax(lls: Sequence[float]) -> list[float]:

@@ -111,14 +111,14 @@ def _unique_items(_: Any, wanted: bool, instance: Any, __: Any) -> Iterator[Any]
     """Like jsonschema's own check, which compares every pair of items; this one is faster."""
     from jsonschema import ValidationError
 
-    if wanted and isinstance(instance, list) and len(set(map(_hashable, instance))) < len(instance):
+    if wanted and isinstance(instance, list) and len(set(map(hashable, instance))) < len(instance):
         yield ValidationError("the items are not all different")
 
 
-def _hashable(value: JsonValue) -> Hashable:
+def hashable(value: JsonValue) -> Hashable:
     """A hashable form, equal for equal JSON values: 1 equals 1.0 and not true."""
     if isinstance(value, Mapping):
-        return frozenset((key, _hashable(item)) for key, item in value.items())
+        return frozenset((key, hashable(item)) for key, item in value.items())
     if isinstance(value, list):
-        return tuple(map(_hashable, value))
+        return tuple(map(hashable, value))
     return (bool, value) if isinstance(value, bool) else value
