@@ -20,7 +20,6 @@ from prefect.utilities.importtools import import_object
 from prefect.variables import Variable
 from prefect.workers.process import ProcessWorker
 
-from flows.forms import with_model
 from flows.serving import device_ids
 from gage_eval import __version__
 from gage_eval.base.canonical import canonical_json
@@ -172,8 +171,6 @@ def _read(client: SyncPrefectClient, name: str) -> DeploymentResponse | None:
 def _fields(flow: Flow[..., Any], deployment: Deployment, pool: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of the deployment, by their names in both requests and answers of the API."""
     schema = flow.parameters.model_dump_for_openapi()
-    if deployment.needs_model:
-        schema = with_model(schema)
     # Those that were set in the UI stay, unless the deployment has its own.
     job = {"job_variables": dict(deployment.job_variables)} if deployment.job_variables else {}
     own = {name: value for name, value in parameters.items() if name in schema["properties"]}

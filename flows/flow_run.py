@@ -23,7 +23,7 @@ from prefect.artifacts import (
 )
 from prefect.client.orchestration import SyncPrefectClient
 from prefect.client.schemas import State
-from prefect.context import get_run_context
+from prefect.context import SyncClientContext, get_run_context
 from prefect.events import emit_event
 from prefect.exceptions import MissingContextError, ObjectNotFound, Pause
 from prefect.logging.handlers import APILogHandler
@@ -187,7 +187,7 @@ class FlowRunPage:
 
     def _work(self) -> None:
         # Prefect's own functions retry as often as this client.
-        with api_client() as client:
+        with api_client() as client, _own_client():
             while True:
                 try:
                     job = self._jobs.get(timeout=_LOOK_EVERY_S)
@@ -254,6 +254,7 @@ class FlowRunPage:
             else:
                 # In the context of the stage's task run, Prefect shows the artifact there too.
                 context, key = self._contexts[stage_id].copy(), f"{slug(stage_id[0])}-{stage_id[1]}"
+                context.run(_use_client, SyncClientContext.get())
                 artifact = cast(UUID, context.run(create_progress_artifact, percent, key, text))
             self._shown[stage_id] = artifact, event
 
@@ -271,6 +272,18 @@ class FlowRunPage:
                 end_task_runs(client, left, aborted("The attempt was killed. The run was resumed."))
 
         self._jobs.put(end)
+
+
+@contextmanager
+def _own_client() -> Iterator[None]:
+    """Have Prefect's functions use a client of this thread: the engine closes its own when the flow run has ended."""
+    _use_client(None)
+    with SyncClientContext():
+        yield
+
+
+def _use_client(context: SyncClientContext | None) -> None:
+    SyncClientContext.__var__.set(cast(SyncClientContext, context))
 
 
 class _OfFlowRun(logging.Filter):

@@ -137,6 +137,19 @@ class ModelForm(Form, title="Model"):
     block: str | None = _of("model_block", "Block")
 
 
+# The UI draws a choice for `anyOf` of the card itself, and leaves a condition to the server.
+_WITH_MODEL: dict[str, Any] = {
+    "if": {"not": {"anyOf": [{"required": ["path"]}, {"required": ["block"]}]}},
+    "then": {"required": ["name"]},
+}
+
+
+class RequiredModelForm(ModelForm, title="Model"):
+    """The model to evaluate, by its name, its path or the block that describes it."""
+
+    model_config = ConfigDict(json_schema_extra=_WITH_MODEL)
+
+
 class JudgeForm(Form, title="Judge"):
     """The model that judges answers, for suites and configs that need one."""
 
@@ -241,16 +254,6 @@ def described(function: Function) -> Function:
     return function
 
 
-def with_model(schema: dict[str, Any]) -> dict[str, Any]:
-    """The schema of a form whose model must be filled in: its name or path, or the block that describes it."""
-    card = schema["definitions"]["ModelForm"]
-    filled = {"anyOf": [{"required": ["path"]}, {"required": ["block"]}]}
-    # The UI draws a choice for `anyOf` of the card itself, and leaves a condition to the server.
-    wanting = {**card, "if": {"not": filled}, "then": {"required": ["name"]}}
-    required = [*schema.get("required", ()), "model"]
-    return {**schema, "required": required, "definitions": {**schema["definitions"], "ModelForm": wanting}}
-
-
 def parameters_of(options: RunOptions, *, as_config: bool = False) -> tuple[str, dict[str, Any]]:
     """(flow, its parameters) for some options.
 
@@ -262,7 +265,7 @@ def parameters_of(options: RunOptions, *, as_config: bool = False) -> tuple[str,
     cards = {name: form.of(values).model_dump(mode="json") for name, form in FORMS.items()}
     if options.config.startswith(SUITE_PREFIX) and options.text is None and not as_config:
         name, version = suite_of(options.config)
-        # The form of a suite wants a model (`with_model`). Without one here, the overrides may name it.
+        # The form of a suite wants a model (`RequiredModelForm`). Without one here, the overrides may name it.
         if options.model or options.model_path or options.model_block or not suite_info(name).needs_model:
             return "suite", {"suite": name, "version": version or "", **cards}
     return "evaluate", {"config": options.config, "text": options.text or "", **cards}

@@ -1,4 +1,4 @@
-"""The flow of a suite."""
+"""The flow of a suite, with two forms: one is refused without a model."""
 
 from typing import Any
 
@@ -14,6 +14,7 @@ from flows.forms import (
     DataForm,
     JudgeForm,
     ModelForm,
+    RequiredModelForm,
     RunForm,
     StorageForm,
     SuiteName,
@@ -38,5 +39,22 @@ def suite(
     storage: StorageForm = STORAGE,
 ) -> State[Any]:
     """Run a suite: a benchmark with data, prompts and scoring pinned. Returns the run's folder."""
+    config = suite_config(suite, version)
+    return evaluated(options_of(config, model=model, data=data, run=run, judge=judge, storage=storage))
+
+
+@flow(name="suite", flow_run_name=run_name, persist_result=False)
+@on_worker
+@described
+def suite_with_model(
+    suite: SuiteName,
+    model: RequiredModelForm,
+    version: str = "",
+    data: DataForm = DATA,
+    run: RunForm = RUN,
+    judge: JudgeForm = JUDGE,
+    storage: StorageForm = STORAGE,
+) -> State[Any]:
+    """Run a suite whose config leaves the model to the form. Returns the run's folder."""
     config = suite_config(suite, version)
     return evaluated(options_of(config, model=model, data=data, run=run, judge=judge, storage=storage))

@@ -47,7 +47,6 @@ class Deployment:
         concurrency: how many of its runs run at once, None for any number. Further ones wait.
         cron: when it is started, None for only on demand.
         timezone: of ``cron``.
-        needs_model: whether its form is refused without a model.
     """
 
     flow: str
@@ -60,7 +59,6 @@ class Deployment:
     concurrency: int | None = None
     cron: str | None = None
     timezone: str = "UTC"
-    needs_model: bool = False
 
     @property
     def entrypoint(self) -> str:
@@ -195,12 +193,11 @@ def _of_engines(pool: str) -> tuple[Deployment, ...]:
 
 def _of_suite(suite: SuiteInfo) -> Deployment:
     return Deployment(
-        flow="suite",
+        flow="suite_with_model" if suite.needs_model else "suite",
         name=suite.name,
         description=_description(suite),
         tags=("suite",),
         parameters={"suite": suite.name},
-        needs_model=suite.needs_model,
     )
 
 

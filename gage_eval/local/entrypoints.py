@@ -18,6 +18,7 @@ FLOWS: Mapping[str, str] = {
     "nightly": "flows.nightly",
     "serve": "flows.serve",
     "suite": "flows.suite",
+    "suite_with_model": "flows.suite",
     "triage": "flows.triage",
     "warm_models": "flows.warm_models",
 }

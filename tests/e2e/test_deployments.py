@@ -65,10 +65,13 @@ def test_a_started_server_has_every_suite_and_deploying_again_changes_nothing(
     assert {deployment["change"] for deployment in planned if deployment["name"].startswith("suite/")} == {"updated"}
     assert _deploy(tmp_path, prefect, *store)["deployments"] == again, "a dry run changes nothing"
 
-    file = ("--prefect-file", str(repo_root / "deployments" / "prefect.yaml"), "--name", "cache-gc")
+    file = ("--prefect-file", str(repo_root / "deployments" / "prefect.yaml"), "--name", "cache-gc", "--name", "gsm8k")
     command = (sys.executable, "-m", "prefect", "--no-prompt", "deploy", *file)
     subprocess.run(command, env=prefect.env, cwd=tmp_path, check=True, capture_output=True)
     assert prefect.deployment("cache-gc/cache-gc")["parameters"]["storage"] == {"store": store[1]}
+    with pytest.raises(HTTPError) as refused:
+        prefect.submit("suite/gsm8k", {"suite": "gsm8k"})
+    assert refused.value.code == 409, "a form of the file needs a model, too"
 
 
 ADD_SCHEDULE = """

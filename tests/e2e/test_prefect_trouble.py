@@ -115,11 +115,13 @@ print("the script goes on", flush=True)
 """
 
 
+RUN_ALONE = ("-m", "gage_eval", "run", "sums.yaml", "--run-id", "alone")
+
+
 @pytest.mark.parametrize(
     ("trouble", "command"),
     [
-        pytest.param(signal.SIGSTOP, ("-m", "gage_eval", "run", "sums.yaml", "--run-id", "alone"), id="hangs"),
-        pytest.param(signal.SIGKILL, ("-m", "gage_eval", "run", "sums.yaml", "--run-id", "alone"), id="dies"),
+        pytest.param(signal.SIGSTOP, RUN_ALONE, id="hangs"),
         pytest.param(signal.SIGKILL, ("-c", SCRIPT), id="dies under a script"),
     ],
 )
@@ -133,24 +135,68 @@ def test_a_run_finishes_without_its_server(
 
     os.killpg(running.pid, trouble)
     try:
-        wait_until(lambda: record(tmp_path, "alone")["status"] != "running", process)
-        said = ended(process, ENDS_WITHIN_S)
+        said = finished_alone(tmp_path, process)
     finally:
         if trouble == signal.SIGSTOP:
             os.killpg(running.pid, signal.SIGCONT)
 
-    assert process.returncode == 0, said
-    assert "Traceback" not in said
     assert said.count("the Prefect API does not answer") == (command[0] == "-m"), "a script prints what it wants"
     assert ("the script goes on" in said) == (command[0] == "-c")
-    assert record(tmp_path, "alone")["status"] == "completed"
-    assert summary(tmp_path, "alone")["metrics"][0]["n"] == ROWS
-    assert (tmp_path / ".gage" / "runs" / "alone" / "report.html").exists()
     if trouble == signal.SIGKILL:
         gage(mortal.folder, "server", "start", "--no-worker", "--port", str(running.port))
-    gage(tmp_path, *(("show", "alone") if trouble == signal.SIGSTOP else ("list", "runs")), env=mortal.env)
-    assert mortal.flow_state("alone")[0] == "COMPLETED", "the next command told the API how the run ended"
-    assert {kind for kind, _ in mortal.states("alone").values()} == {"COMPLETED"}
+    is_settled_by(mortal, tmp_path, ("show", "alone"))
+
+
+def test_a_server_that_was_away_has_the_run_that_ended_and_the_one_that_goes_on(
+    mortal: Prefect, tmp_path: Path, endpoint: MockEndpoint
+) -> None:
+    running = server.find(mortal.home)
+    assert running is not None
+    longer = tmp_path / "longer"
+    longer.mkdir()
+    write_config(tmp_path, endpoint.url, rows=ROWS)
+    with mock_endpoint(latency_ms=150) as held:
+        write_config(longer, held.url, rows=ROWS)
+        goes_on = started(longer, mortal, held, "longer")
+        held.process.send_signal(signal.SIGSTOP)
+        ends = started(tmp_path, mortal, endpoint, "alone")
+
+        os.killpg(running.pid, signal.SIGKILL)
+        assert "the Prefect API does not answer" in finished_alone(tmp_path, ends)
+        gage(mortal.folder, "server", "start", "--no-worker", "--port", str(running.port))
+        held.process.send_signal(signal.SIGCONT)
+        said = ended(goes_on, PATIENCE_S)
+
+    assert goes_on.returncode == 0, said
+    assert "Traceback" not in said
+    assert record(longer, "longer")["status"] == "completed"
+    flow_run_id = record(longer, "longer")["prefect"]["flow_run_id"]
+    assert mortal.flow_state(flow_run_id)[0] == "COMPLETED"
+    assert {kind for kind, _ in mortal.states(flow_run_id).values()} == {"COMPLETED"}
+    artifacts = {artifact["key"]: artifact["data"] for artifact in mortal.artifacts(flow_run_id)}
+    assert artifacts.keys() >= {"sums-infer", "sums-scores", "sums-report"}
+    assert artifacts["sums-infer"] == 100
+    assert any(line.startswith(f"sums infer: {ROWS} rows") for line in mortal.log(flow_run_id))
+    is_settled_by(mortal, tmp_path, ("list", "runs"))
+
+
+def finished_alone(folder: Path, process: "subprocess.Popen[str]") -> str:
+    """What a run of `RUN_ALONE` said, which must end well and soon after its report is written."""
+    wait_until(lambda: record(folder, "alone")["status"] != "running", process)
+    said = ended(process, ENDS_WITHIN_S)
+    assert process.returncode == 0, said
+    assert "Traceback" not in said
+    assert record(folder, "alone")["status"] == "completed"
+    assert summary(folder, "alone")["metrics"][0]["n"] == ROWS
+    assert (folder / ".gage" / "runs" / "alone" / "report.html").exists()
+    return said
+
+
+def is_settled_by(prefect: Prefect, folder: Path, command: Sequence[str]) -> None:
+    """The next command tells the API how the run ended."""
+    gage(folder, *command, env=prefect.env)
+    assert prefect.flow_state("alone")[0] == "COMPLETED"
+    assert {kind for kind, _ in prefect.states("alone").values()} == {"COMPLETED"}
 
 
 def test_a_slow_server_delays_the_start_of_a_run_but_not_the_run(

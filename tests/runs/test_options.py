@@ -11,12 +11,14 @@ import pytest
 import typer
 from annotated_types import Ge
 from prefect import Flow
+from prefect.utilities.callables import parameter_schema
+from prefect.utilities.importtools import import_object
 from prefect.utilities.schema_tools.validation import ValidationError as SchemaError
 from prefect.utilities.schema_tools.validation import validate
 
 import gage_eval
 from flows.evaluate import evaluate
-from flows.forms import FORMS, Engine, Form, in_words_of_forms, options_of, parameters_of, suite_config, with_model
+from flows.forms import FORMS, Engine, Form, in_words_of_forms, options_of, parameters_of, suite_config
 from flows.suite import suite
 from gage_eval.base.errors import InputError
 from gage_eval.base.stages import Stage
@@ -182,8 +184,8 @@ def test_messages_name_the_fields_of_the_form_and_leave_commands_as_they_are() -
 )  # fmt: skip
 def test_the_form_of_a_suite_is_refused_without_a_model(model: dict[str, Any] | None, fits: bool) -> None:
     (deployment,) = [made for made in all_deployments(()) if made.name == "gsm8k"]
-    assert deployment.needs_model
-    schema = with_model(suite.parameters.model_dump_for_openapi())
+    # What `prefect deploy` makes of a file's entry, too.
+    schema = parameter_schema(import_object(deployment.entrypoint)).model_dump_for_openapi()
     parameters = {"suite": "gsm8k"} | ({} if model is None else {"model": model})
     with nullcontext() if fits else pytest.raises(SchemaError):
         validate(parameters, schema, raise_on_error=True)
