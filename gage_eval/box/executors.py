@@ -12,7 +12,7 @@ from typing import Literal, TypeAlias
 from gage_eval.box.bubblewrap import bubblewrap_slot
 from gage_eval.box.programs import SlotExecutor
 from gage_eval.box.slot import Slot, usable_cpus
-from gage_eval.box.types import BoxUnavailable, Execution, Executor, Limits, Program
+from gage_eval.box.types import BoxError, BoxUnavailable, Execution, Executor, Limits, Program
 from gage_eval.box.unsafe import unsafe_slot
 
 ExecutorName: TypeAlias = Literal["auto", "bubblewrap", "docker", "podman", "unsafe"]
@@ -63,6 +63,8 @@ def open_executor(settings: ExecutorSettings) -> Executor:
     roots = settings.roots
 
     def start(number: int, image: str | None) -> Slot:
+        if image is not None and image not in roots:
+            raise BoxError(f"image {image!r}: bubblewrap needs its unpacked root folder; name it, or use podman")
         return bubblewrap_slot(number, None if image is None else roots[image])
 
     return SlotExecutor("bubblewrap", "namespaces", slots, start)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from gage_eval.box.inside.wire import LARGEST, NoMessage, packed, parsed
+from gage_eval.box.inside.wire import ANY, NoMessage, packed, parsed
 from gage_eval.box.types import BoxError
 
 # Seconds that a harness has to report after the wall time is over.
@@ -47,11 +47,10 @@ class Slot:
         """Whether its process answers."""
         return self._control is not None
 
-    async def start(self) -> None:
-        """Start its process."""
+    def _start(self) -> None:
         ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with its:
-            self._process = subprocess.Popen(  # noqa: ASYNC220, S603
+            self._process = subprocess.Popen(  # noqa: S603
                 self._command(its.fileno()), pass_fds=[its.fileno()], stdin=subprocess.DEVNULL, env=self._environment
             )
         ours.setblocking(False)  # noqa: FBT003
@@ -59,30 +58,25 @@ class Slot:
         asyncio.get_running_loop().add_reader(ours, self._heard)
         self._next = self._ask()
 
-    async def harness(self) -> Harness:
-        """A harness that nothing has used. It was made while the one before ran."""
-        if not self.is_open:
-            await self.start()
-        if self._next is None:
-            raise SlotDied("the box's server ended")
-        harness, self._next = self._next, None
-        return harness
-
-    def prepare(self) -> None:
-        """Let the next harness be made while the last one works."""
-        if self.is_open:
-            self._next = self._ask()
-
-    async def request(self, harness: Harness, message: Mapping[str, Any], wall_s: float) -> dict[str, Any]:
-        """Send a message and wait for its reply; end the harness after the wall time. A reply may be missing: ``{}``.
+    def harness(self) -> Harness:
+        """A harness that nothing has used. It was made while the one before ran.
 
         Raises:
-            SlotDied: the slot ended, so nothing is known about the program.
+            SlotDied: the slot's process ended.
         """
+        if not self.is_open:
+            self._start()
+        if self._next is None:
+            raise SlotDied("the box's server ended")
+        harness, self._next = self._next, self._ask()
+        return harness
+
+    async def request(self, harness: Harness, *messages: Mapping[str, Any], wall_s: float) -> dict[str, Any]:
+        """Send messages and wait for the reply. The harness is ended after the wall time; without a reply: ``{}``."""
         loop = asyncio.get_running_loop()
         timer = loop.call_later(wall_s + _GRACE_S, self.kill, harness)
         try:
-            await loop.sock_sendall(harness.channel, packed(message))
+            await loop.sock_sendall(harness.channel, b"".join(map(packed, messages)))
             return await _reply(harness.channel)
         except (OSError, EOFError, NoMessage):
             return {}
@@ -93,7 +87,10 @@ class Slot:
         """End a harness and all its processes. Returns its exit status and CPU time."""
         harness.channel.close()
         self.kill(harness)
-        return await asyncio.wait_for(asyncio.shield(harness.ended), _ENDING_S)
+        try:
+            return await asyncio.wait_for(asyncio.shield(harness.ended), _ENDING_S)
+        except TimeoutError:
+            raise SlotDied("the box's server does not answer") from None
 
     def kill(self, harness: Harness) -> None:
         """End a harness, if it is still there."""
@@ -150,7 +147,7 @@ class Slot:
             ended.set_result(message)
 
     def _lost(self) -> None:
-        """The process is not there any more: nothing that waits for it will be told."""
+        """The process has ended: what waits for it fails."""
         if self._control is None:
             return
         asyncio.get_running_loop().remove_reader(self._control)
@@ -176,7 +173,7 @@ async def _reply(channel: socket.socket) -> dict[str, Any]:
         return bytes(data)
 
     size = int.from_bytes(await exactly(4), "little")
-    if size > 2 * LARGEST:
+    if size > ANY:
         raise NoMessage(f"{size} bytes")
     return parsed(await exactly(size))
 

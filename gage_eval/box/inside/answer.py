@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 
 from gage_eval.box.inside.place import Place, confine
 from gage_eval.box.inside.values import dump, load
-from gage_eval.box.inside.wire import LARGEST, packed, receive, send
+from gage_eval.box.inside.wire import ANY, LARGEST, packed, receive, send
 
 _CHANNEL = 3
 LONGEST_TEXT = 500
@@ -23,7 +23,7 @@ LONGEST_TEXT = 500
 
 def answer(channel: socket.socket, place: Place) -> NoReturn:
     """Wait for the program and run it. This process was forked before any request was read, so it holds no tests."""
-    request = receive(channel)
+    request = receive(channel, ANY)
     channel = _only_channel(channel)
     os.dup2(_input(request["stdin"]), 0)
     confine(place, request["limits"])
@@ -37,6 +37,7 @@ def answer(channel: socket.socket, place: Place) -> NoReturn:
     module = types.ModuleType("__main__" if mode == "stdio" else "solution")
     sys.modules[module.__name__] = module
     own = os.getpid()
+    send(channel, {"started": True})
     code = _run(module, request["sources"], channel if mode != "stdio" else None)
     if os.getpid() == own and code == 0:
         if mode == "calls":
@@ -97,7 +98,7 @@ def _serve(channel: socket.socket, scope: Mapping[str, Any], own: int) -> NoRetu
 
     send(channel, {"ready": [name for name, value in scope.items() if callable(value)]})
     while True:
-        call = receive(channel)
+        call = receive(channel, ANY)
         reply: dict[str, Any] = {"id": call["id"]}
         try:
             arguments = load(call["arguments"], kept.__getitem__)

@@ -11,6 +11,7 @@ import contextlib
 import os
 import resource
 import select
+import shutil
 import signal
 import socket
 from collections.abc import Callable, Mapping
@@ -21,13 +22,13 @@ from gage_eval.box.inside.answer import LONGEST_TEXT, answer
 from gage_eval.box.inside.place import Place
 from gage_eval.box.inside.run import Run, WallOver
 from gage_eval.box.inside.values import dump, load
-from gage_eval.box.inside.wire import NoMessage, packed, receive, send
+from gage_eval.box.inside.wire import ANY, NoMessage, packed, receive, send
 
 _LARGEST_NAMES = 1 << 20
 # Seconds that an answer whose channel broke has to end, so that its exit code is known.
 _PATIENCE_S = 0.2
-# The tests are trusted, but a value of the answer may make them slow.
-_TESTS_CPU_S = 60
+# The tests are trusted, but a value of the answer may make them slow or large.
+_TESTS_CPU_S, _TESTS_MB = 60, 1024
 _MOST_STDERR = 4000
 # An exception of the answer, as its tests see it.
 _EXCEPTIONS = {
@@ -52,29 +53,50 @@ class NotData(TypeError):
 
 
 def harness(channel: socket.socket, make_place: Callable[[], Place]) -> NoReturn:
-    """Serve one request: a program with its tests, or a box with commands."""
+    """Serve one request: the surroundings, then a program with its tests, or commands."""
     here = make_place()
-    mine, its = socket.socketpair()
-    run = Run(lambda: _become_answer(channel, mine, its, here))
-    its.close()
+    run, mine = _fork_answer(channel, here)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if here.is_contained:
         kernel.hide_memory()
     null = os.open(os.devnull, os.O_RDWR)
     for standard in (0, 1, 2):
         os.dup2(null, standard)
-    request = receive(channel)
+    request = receive(channel, ANY)
     if here.is_contained:
         place.set_size(request["limits"])
         kernel.give_up_privileges()
-    send(channel, _prepare(request, here) or Judge(run, mine, request, here).judge())
+    if request["setup"] is not None:
+        # The end of the setup ends all processes but this one.
+        run.end()
+    failure = _prepare(request, here)
+    if failure is None and request["setup"] is not None:
+        run, mine = _fork_answer(channel, here)
+    if failure is not None:
+        send(channel, failure)
+    elif request["has_program"]:
+        program = receive(channel, ANY)
+        send(channel, Judge(run, mine, {**request, **program}, here).judge())
+    else:
+        run.end()
+        _serve_commands(channel, request, here)
+    if not here.is_contained:
+        shutil.rmtree(here.work, ignore_errors=True)
     os._exit(0)
 
 
-def _become_answer(channel: socket.socket, mine: socket.socket, its: socket.socket, here: Place) -> NoReturn:
-    channel.close()
-    mine.close()
-    answer(its, here)
+def _fork_answer(channel: socket.socket, here: Place) -> tuple[Run, socket.socket]:
+    """The answer's process, before the program and its tests are read, and the socket that it listens to."""
+    mine, its = socket.socketpair()
+
+    def child() -> NoReturn:
+        channel.close()
+        mine.close()
+        answer(its, here)
+
+    run = Run(child)
+    its.close()
+    return run, mine
 
 
 def _prepare(request: Mapping[str, Any], here: Place) -> dict[str, Any] | None:
@@ -120,6 +142,41 @@ def command(argv: list[str], stdin: bytes, request: Mapping[str, Any], here: Pla
     return run
 
 
+def _serve_commands(channel: socket.socket, request: Mapping[str, Any], here: Place) -> None:
+    """Run commands, write and read files, until the evaluator closes the box."""
+    send(channel, {"status": "open"})
+    while True:
+        try:
+            message = receive(channel, ANY)
+        except EOFError:
+            return
+        try:
+            send(channel, _commanded(message, request, here))
+        except (OSError, ValueError) as error:
+            send(channel, {"error": str(error)})
+
+
+def _commanded(message: Mapping[str, Any], request: Mapping[str, Any], here: Place) -> dict[str, Any]:
+    if "put" in message:
+        place.write_file(here, message["put"], base64.b64decode(message["content"]))
+        return {"status": "written"}
+    if "take" in message:
+        content = place.read_file(here, message["take"], message["largest"])
+        return {"content": base64.b64encode(content).decode()}
+    limits = message.get("limits", request["limits"])
+    run = command(message["run"], base64.b64decode(message["stdin"]), {**request, "limits": limits}, here)
+    stdout, stderr = (base64.b64encode(text).decode() for text in run.streams)
+    return {
+        "exit": None if run.ended_by else run.code,
+        "stdout": stdout,
+        "stderr": stderr,
+        "reason": run.ended_by,
+        "cpu_s": round(run.cpu_s, 3),
+        "wall_s": round(run.wall_s, 3),
+        "peak_mb": round(run.peak_mb, 1),
+    }
+
+
 class Handle:
     """A value of the answer that is not data. Tests can only pass it back."""
 
@@ -147,15 +204,20 @@ class Judge:
 
     def judge(self) -> dict[str, Any]:
         """Run it to its end and say what came of it."""
-        request, run = self._request, self._run
+        request, run, limits = self._request, self._run, self._request["limits"]
         sources = {"prelude.py": request["prelude"], "main.py": request["code"]}
         if request["mode"] == "script":
             sources["tests.py"] = request["tests"]
         message = {name: request[name] for name in ("mode", "stdin", "limits", "env")} | {"sources": sources}
         result: dict[str, Any]
-        run.begin(request["limits"], files=self._here.temporary if self._here.is_contained else None)
+        run.begin(limits, files=self._here.temporary if self._here.is_contained else None)
+        megabytes = (limits["memory_mb"] + _TESTS_MB) << 20
+        resource.setrlimit(resource.RLIMIT_DATA, (megabytes, megabytes))
         try:
             send(self._channel, message)
+            if not self._has_started():
+                run.end(_PATIENCE_S)
+                return {"status": "box_error", "reason": "answer", "text": f"exit {run.code} before the program"}
             result = {"calls": self._by_calls, "script": self._by_script, "stdio": self._by_exit}[request["mode"]]()
         except (Gone, OSError, EOFError):
             result = {"status": "crashed"}
@@ -194,6 +256,13 @@ class Judge:
             "is_near_limit": run.cpu_s > limits["cpu_s"] / 2 or run.peak_mb > limits["memory_mb"] / 2,
         }
 
+    def _has_started(self) -> bool:
+        """Whether the answer's process could be set up. What it sends before the program runs can be trusted."""
+        try:
+            return self._hear().get("started") is True
+        except Gone:
+            return False
+
     def _by_exit(self) -> dict[str, Any]:
         self._run.wait()
         return {"status": "passed"}
@@ -214,7 +283,8 @@ class Judge:
             raise Tampered("a message that is not a list of names")
         if entry not in ready:
             return {"status": "failed", "reason": "no entry", "text": f"the program has no function {entry!r}"}
-        resource.setrlimit(resource.RLIMIT_CPU, (_TESTS_CPU_S, _TESTS_CPU_S))
+        seconds = int(self._request["limits"]["cpu_s"]) + _TESTS_CPU_S
+        resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
         scope: dict[str, Any] = {"__name__": "tests"}
         exec(compile(self._request["prelude"], "prelude.py", "exec"), scope)  # noqa: S102
         # A name of the answer must not take the place of what the tests are written with.

@@ -1,5 +1,6 @@
 """One child of the harness with all that it starts: its output, what it uses, and how it ends."""
 
+import math
 import os
 import resource
 import select
@@ -50,6 +51,9 @@ class Run:
         self.is_cut = False
         self._written = 0
         self.cpu_s = self.wall_s = self.peak_mb = 0.0
+        self._start = time.monotonic()
+        self._limits: Mapping[str, Any] = {"output_kb": 0, "cpu_s": math.inf}
+        self._files: str | None = None
 
     def begin(self, limits: Mapping[str, Any], *, files: str | None) -> None:
         """Count from now. ``files`` is a folder of the file system in memory, whose content counts as memory."""

@@ -6,8 +6,10 @@ import struct
 from collections.abc import Mapping
 from typing import Any
 
-LARGEST = 64 << 20
-"""Bytes of a message."""
+LARGEST = 16 << 20
+"""Bytes of a message of the answer."""
+ANY = 1 << 31
+"""Of one whose sender is trusted."""
 
 
 class NoMessage(Exception):
