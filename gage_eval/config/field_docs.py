@@ -183,7 +183,7 @@ TEXTS: Mapping[str, Mapping[str, str]] = {
         "compat": "`official`: wall time decides as well, `limits.wall_s` or else as much as CPU time.",
         "executor": "What contains the programs; by default the first one that this machine has.",
         "slots": "Programs that run at once; by default as many as the machine has processors.",
-        "allow_unsafe": "Run programs without containment where there is no executor. Every score is marked.",
+        "allow_unsafe": "Run programs as plain processes, which nothing contains. Every score is marked.",
         "roots": "Unpacked root folders by the image of a sample, for bubblewrap.",
     },
     "ExecutionLimitsConfig": {

@@ -1,12 +1,14 @@
 """The programs of a task: from a sample and an answer to what a box runs, and what that determines in keys."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from gage_eval.base.canonical import JsonValue, digest
-from gage_eval.base.field_paths import MISSING, Path, compile_path
+from gage_eval.base.field_paths import MISSING, compile_path
+from gage_eval.base.field_paths import Path as FieldPath
 from gage_eval.base.marks import semantic_values
 from gage_eval.box.executors import ExecutorSettings, open_executor
 from gage_eval.box.types import BoxSpec, Limits, Program
@@ -21,6 +23,8 @@ from gage_eval.scoring.metrics.pipelines import FilterPipeline, read_steps
 from gage_eval.store import Artifact
 
 _REFERENCES = ("env:", "block:")
+# Of executors that this process has found, by `ExecutionSpec.executor_key`.
+_identities: dict[str, JsonValue] = {}
 
 
 class CannotRun(Exception):
@@ -43,21 +47,33 @@ class ExecutionSpec:
     def settings(self) -> ExecutorSettings:
         """Which executor runs them."""
         config = self.config
-        return ExecutorSettings(config.executor, config.slots, config.allow_unsafe, config.roots)
+        roots = {image: Path(root) for image, root in config.roots.items()}
+        return ExecutorSettings(config.executor, config.slots, config.allow_unsafe, roots)
 
     @property
     def executor_key(self) -> str:
         """Equal for tasks that share one executor."""
-        return digest(["box", asdict(self.settings)])
+        config = self.config
+        return digest(["box", config.executor, config.slots, config.allow_unsafe, config.roots])
 
-    @cached_property
     def backend(self) -> BoxBackend:
-        """The executor behind a backend, which knows its identity. It starts nothing before its first program.
+        """A new executor behind a backend. It starts nothing before its first program.
 
         Raises:
             BoxUnavailable: this machine has no such executor.
         """
         return BoxBackend(open_executor(self.settings))
+
+    @cached_property
+    def box_identity(self) -> JsonValue:
+        """What of the executor can change a verdict. To find an executor takes a trial, one for all tasks.
+
+        Raises:
+            BoxUnavailable: this machine has no such executor.
+        """
+        if self.executor_key not in _identities:
+            _identities[self.executor_key] = self.backend().identity()
+        return _identities[self.executor_key]
 
     @cached_property
     def limits(self) -> Limits:
@@ -72,7 +88,7 @@ class ExecutionSpec:
         return read_steps(self.config.filters)
 
     @cached_property
-    def paths(self) -> Mapping[str, Path]:
+    def paths(self) -> Mapping[str, FieldPath]:
         """The field paths that the section sets, by its keys."""
         names = ("program", "entry", "prelude", "tests", "inputs", "outputs")
         return {name: compile_path(path) for name in names if (path := getattr(self.config, name)) is not None}
@@ -88,7 +104,7 @@ class ExecutionSpec:
         material: dict[str, JsonValue] = {
             **semantic_values(self.config, "auto_eval"),
             "filters": self.filters.identity(),
-            "box": self.backend.identity(),
+            "box": self.box_identity,
         }
         addresses = {
             str(address)
@@ -150,7 +166,7 @@ class ExecutionSpec:
         return value
 
 
-def texts(value: Any, path: Path) -> list[str]:
+def texts(value: Any, path: FieldPath) -> list[str]:
     """A list of texts.
 
     Raises:

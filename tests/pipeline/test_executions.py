@@ -23,6 +23,11 @@ SHARE = bind("tests_passed")
 Answered = dict[str, StageResult]
 
 
+@pytest.fixture(autouse=True)
+def _found_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(execution_spec, "_identities", {})
+
+
 @pytest.fixture
 def box(monkeypatch: pytest.MonkeyPatch) -> FakeExecutor:
     executor = FakeExecutor()
@@ -99,6 +104,7 @@ def test_another_interpreter_runs_them_again(bench: Bench, monkeypatch: pytest.M
     for version, expected in (("3.11", 1), ("3.12", 1), ("3.11", 0)):
         executor = FakeExecutor(version=version)
         monkeypatch.setattr(execution_spec, "open_executor", lambda settings, made=executor: made)
+        monkeypatch.setattr(execution_spec, "_identities", {})
         with Runtime() as runtime:
             bench.env.runtime = runtime
             scored(bench, inputs)

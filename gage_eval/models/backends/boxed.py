@@ -4,7 +4,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from gage_eval.base.canonical import JsonValue, canonical_text, sha256_hex
-from gage_eval.box.types import Execution, Executor
+from gage_eval.box.types import BoxError, Execution, Executor
 from gage_eval.models.backends.base import is_empty, skipped
 from gage_eval.models.client.limiter import Limiter
 from gage_eval.models.client.types import Request, Response, without_surrogates
@@ -86,7 +86,10 @@ class BoxBackend:
         if boxed.program is None or refusal is not None:
             return refusal or Execution("refused"), 0
         for attempt in range(1, _ATTEMPTS + 1):
-            execution = await self.executor.execute(boxed.program, boxed.limits, boxed.spec)
+            try:
+                execution = await self.executor.execute(boxed.program, boxed.limits, boxed.spec)
+            except BoxError as error:
+                execution = Execution("box_error", "box", str(error))
             if execution.status != "box_error" or execution.reason != "starved":
                 break
             if boxed.wall_decides:
