@@ -6,7 +6,7 @@ _STATUS = {"status": "execution.status"}
 _SAID = {"reason": "execution.reason", "text": "execution.text"}
 
 
-@metric("execution_passed", value="passed", binary=True, version=1, fields={**_STATUS, **_SAID})
+@metric("execution_passed", binary=True, version=1, fields={**_STATUS, **_SAID})
 def execution_passed(status: str, reason: str = "", text: str = "") -> Score:
     """1 when the program passed all its tests, else 0. The task's `execution` runs it.
 
@@ -18,7 +18,6 @@ def execution_passed(status: str, reason: str = "", text: str = "") -> Score:
 
 @metric(
     "tests_passed",
-    value="share",
     version=1,
     bounds=(0, 1),
     fields={"passed": "execution.tests_passed", "failed": "execution.tests_failed", **_STATUS, **_SAID},
