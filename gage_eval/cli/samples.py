@@ -7,6 +7,7 @@ from gage_eval.cli.output import indented, print_json
 from gage_eval.report.console import clean
 
 if TYPE_CHECKING:
+    from gage_eval.report.sample_view import ShownExecution
     from gage_eval.runs.results.calls import ModelCall
     from gage_eval.runs.results.reading import RunReader, TaskReader
     from gage_eval.runs.results.rows import SampleRow
@@ -50,6 +51,7 @@ def _record(run_id: str, task: "TaskReader", row: "SampleRow") -> dict[str, Any]
         "sample": row.sample,
         "calls": [call.as_record() for call in shown_calls(task, row).calls],
         "judgments": row.judgments,
+        "executions": row.executions,
         "scores": [{"metric_id": metric_id, **entry} for metric_id, rows in row.scores.items() for entry in rows],
     }
 
@@ -57,6 +59,7 @@ def _record(run_id: str, task: "TaskReader", row: "SampleRow") -> dict[str, Any]
 def _print(run_id: str, task: "TaskReader", row: "SampleRow") -> None:
     from gage_eval.cli.requests import body_lines
     from gage_eval.runs.results.explain import expected_of
+    from gage_eval.runs.results.sample_view import shown_execution
     from gage_eval.runs.results.sent_requests import shown_calls
 
     print(clean(f"{row.task_id} · sample {row.sample_id} · run {run_id}"))
@@ -69,6 +72,8 @@ def _print(run_id: str, task: "TaskReader", row: "SampleRow") -> None:
         for line in body_lines(call.request):
             print(line)
         _print_answer(call)
+    for response in row.responses:
+        _print_execution(shown_execution(task, row, response["replicate"]))
     expected = expected_of(row.sample)
     if expected is not None:
         print("\nexpected")
@@ -100,6 +105,19 @@ def _print_answer(call: "ModelCall") -> None:
         print(indented(str(turn.get("answer") or ""), "    "))
     for error in telemetry.get("errors") or []:
         print(indented(f"failed attempt: {error}"))
+
+
+def _print_execution(execution: "ShownExecution | None") -> None:
+    if execution is None:
+        return
+    facts = " · ".join(f"{name} {value}" for name, value in execution.facts)
+    print()
+    print(clean(f"program: {execution.title} · {facts}"))
+    if execution.text:
+        print(indented(execution.text))
+    for name, text in execution.texts:
+        print(f"  [{name}]")
+        print(indented(text, "    "))
 
 
 def _print_score(metric_id: str, score: dict[str, Any], *, several: bool) -> None:

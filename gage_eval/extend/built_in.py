@@ -54,6 +54,7 @@ NAMES: Mapping[str, Mapping[str, Names]] = {
         "choice_set": ("choice_points", "choice_set"),
         "classes": ("classification",),
         "docvqa": ("docvqa_anls",),
+        "execution": ("execution_passed", "tests_passed"),
         "gsm8k": ("gsm8k",),
         "ifeval": ("ifeval",),
         "json_fields": ("json_fields",),

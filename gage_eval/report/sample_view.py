@@ -67,6 +67,39 @@ class ShownJudgment:
 
 
 @dataclass(frozen=True)
+class ShownExecution:
+    """How the program of the answer ended.
+
+    Attributes:
+        status: passed, failed, timed_out, …
+        text: the first failing assertion, or why it ended.
+        code: the program as it was run; None if the answer holds none.
+        tests: what it was tested with.
+        stdout, stderr: what it printed.
+        facts: tests passed, seconds, memory, what contained it.
+    """
+
+    status: str
+    text: str = ""
+    code: str | None = None
+    tests: str = ""
+    stdout: str = ""
+    stderr: str = ""
+    facts: Sequence[tuple[str, str]] = ()
+
+    @property
+    def title(self) -> str:
+        """The status as it is shown."""
+        return self.status.replace("_", " ")
+
+    @property
+    def texts(self) -> list[tuple[str, str]]:
+        """Program, tests and output, as far as there are any."""
+        pairs = [("program", self.code or ""), ("tests", self.tests), ("stdout", self.stdout), ("stderr", self.stderr)]
+        return [(name, text) for name, text in pairs if text]
+
+
+@dataclass(frozen=True)
 class SampleView:
     """One answer of the model: what was asked, answered, read out and expected, and why it got its score.
 
@@ -109,6 +142,7 @@ class SampleView:
     completion_tokens: int | None = None
     scores: tuple[ShownScore, ...] = ()
     judgments: tuple[ShownJudgment, ...] = ()
+    execution: ShownExecution | None = None
     tool_calls: Sequence[ToolCall] = ()
     turns: Sequence[Mapping[str, Any]] = ()
     logprobs: Any = None

@@ -376,8 +376,8 @@ class TaskReader:
         Args:
             index: index of the part.
             only: row indexes; by default all samples with responses.
-            tables: names of the tables to read: responses, telemetry, judgments, scores; and compared, which adds
-                the prediction and the reference to the metadata of the scores.
+            tables: names of the tables to read: responses, telemetry, judgments, scores, executions; and compared,
+                which adds the prediction and the reference to the metadata of the scores.
         """
         responses = self._table("responses", index, only) if "responses" in tables else {}
         wanted = pa.array(sorted(responses) if only is None else only, pa.int64())
@@ -388,11 +388,12 @@ class TaskReader:
             self._table("telemetry", index, only) if "telemetry" in tables else {},
             self._table("judgments", index, only) if "judgments" in tables else {},
             self._scores(index, only, compared="compared" in tables) if "scores" in tables else {},
+            self._executions(index, only) if "executions" in tables else {},
         )
 
     def rows_of_part(self, part: int, wanted: Sequence[int]) -> Iterator[SampleRow]:
         """The asked samples at these row indexes of a part, each with all its stored data."""
-        content = self.part(part, wanted, tables=("responses", "telemetry", "judgments", "scores"))
+        content = self.part(part, wanted, tables=("responses", "telemetry", "judgments", "scores", "executions"))
         for index, sample in zip(content.samples["row_index"].to_pylist(), rows_of(content.samples), strict=True):
             yield SampleRow(
                 self.task_id,
@@ -404,6 +405,7 @@ class TaskReader:
                 content.telemetry.get(index, []),
                 content.judgments.get(index, []),
                 content.scores.get(index, {}),
+                content.executions.get(index, []),
             )
 
     def calls(self, row: SampleRow) -> list[ModelCall]:
@@ -441,8 +443,8 @@ class TaskReader:
 
     def _table(self, name: str, part: int, only: Sequence[int] | None) -> dict[int, list[dict[str, Any]]]:
         source: Artifact | PendingResponses | None
-        if name == "judgments":
-            source = self._artifact("judgments")
+        if name in ("judgments", "executions", "execution_telemetry"):
+            source = self._artifact(name)
         elif not self._has_responses:
             source = None
         elif name == "responses":
@@ -452,6 +454,20 @@ class TaskReader:
         else:
             source = self._artifact("response_telemetry")
         return {} if source is None else by_row(only_rows(read_part(source, part, rows=only), only))
+
+    def _executions(self, part: int, only: Sequence[int] | None) -> dict[int, list[dict[str, Any]]]:
+        """Executions of a part, each with its measurements. Both tables have the same rows."""
+        measured = self._table("execution_telemetry", part, only)
+        return {
+            index: [row | own for row, own in zip(rows, measured[index], strict=True)]
+            for index, rows in self._table("executions", part, only).items()
+        }
+
+    def tests_of(self, row: SampleRow, replicate: int) -> str:
+        """The tests that the program of an answer was run with; empty where the run's config does not say it."""
+        spec = self._scoring
+        response = next((entry for entry in row.responses if entry["replicate"] == replicate), {})
+        return "" if spec is None or spec.execution is None else spec.execution.tests_of(row.sample, response)
 
     def _scores(self, part: int, only: Sequence[int] | None, *, compared: bool) -> dict[int, Scores]:
         out: dict[int, Scores] = {}

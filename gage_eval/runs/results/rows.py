@@ -30,6 +30,7 @@ class SampleRow:
         sample: the sample in canonical form.
         responses, telemetry, judgments: rows of those tables by replicate, without nulls; may be empty.
         scores: score rows by metric id.
+        executions: rows of `tables.EXECUTIONS` with those of `tables.EXECUTION_TELEMETRY`, by replicate.
     """
 
     task_id: str
@@ -41,6 +42,7 @@ class SampleRow:
     telemetry: list[dict[str, Any]] = field(default_factory=list)
     judgments: list[dict[str, Any]] = field(default_factory=list)
     scores: Scores = field(default_factory=dict)
+    executions: list[dict[str, Any]] = field(default_factory=list)
 
     def as_record(self) -> dict[str, Any]:
         """The row as JSON."""
@@ -55,6 +57,7 @@ class PartRows:
         samples: rows of `tables.SAMPLES`.
         responses, telemetry, judgments: rows of those tables by row index.
         scores: score rows by row index and metric id.
+        executions: executions with their measurements, by row index.
     """
 
     samples: pa.Table
@@ -62,6 +65,7 @@ class PartRows:
     telemetry: dict[int, list[dict[str, Any]]]
     judgments: dict[int, list[dict[str, Any]]]
     scores: dict[int, Scores]
+    executions: dict[int, list[dict[str, Any]]]
 
 
 def score_entry(row: Mapping[str, Any], compared: Mapping[str, Any] | None = None) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from typing import Any
 from gage_eval.base.canonical import decode
 from gage_eval.base.field_paths import reference_texts
 from gage_eval.report.messages import candidates, pretty, request_messages, shown_messages, tool_calls
-from gage_eval.report.sample_view import OF_SAMPLE, SampleView, ShownJudgment, ShownScore
+from gage_eval.report.sample_view import OF_SAMPLE, SampleView, ShownExecution, ShownJudgment, ShownScore
 from gage_eval.report.summary import format_value
 from gage_eval.runs.results.calls import ModelCall
 from gage_eval.runs.results.explain import explain
@@ -69,6 +69,7 @@ def sample_view(
         completion_tokens=answer.completion_tokens,
         scores=tuple(_scores(row, replicate, task)),
         judgments=tuple(_judgments(row, replicate, calls)),
+        execution=shown_execution(task, row, replicate),
         tool_calls=list(tool_calls(response.get("tool_calls"))),
         turns=[_turn(turn) for turn in response.get("turns") or ()],
         logprobs=logprobs,
@@ -139,6 +140,29 @@ def _judgments(row: SampleRow, replicate: int, calls: list[ModelCall]) -> list[S
             )
         )
     return judgments
+
+
+def shown_execution(task: TaskReader, row: SampleRow, replicate: int) -> ShownExecution | None:
+    """How the program of an answer ended; None where none was run."""
+    ran = next((entry for entry in row.executions if entry["replicate"] == replicate), None)
+    if ran is None:
+        return None
+    measured = [
+        ("tests", f"{ran['tests_passed']:,} of {ran['tests_passed'] + ran['tests_failed']:,} passed"),
+        ("CPU", f"{ran['cpu_s']:.2f} s"),
+        ("wall", f"{ran['wall_s']:.2f} s"),
+        ("memory", f"{ran['peak_mb']:,.0f} MB"),
+    ]
+    facts = [
+        # A program that was refused was not run.
+        *(measured if ran["wall_s"] else []),
+        ("mode", ran["mode"]),
+        ("containment", ran["containment"]),
+        *([("output", "cut")] if ran["is_cut"] else []),
+        *([("limits", "more than half used")] if ran["is_near_limit"] else []),
+    ]
+    texts = (ran["text"] or ran["reason"], ran.get("code"), task.tests_of(row, replicate), ran["stdout"], ran["stderr"])
+    return ShownExecution(ran["status"], *texts, facts)
 
 
 def _facts(response: Mapping[str, Any], telemetry: Mapping[str, Any]) -> list[tuple[str, str]]:

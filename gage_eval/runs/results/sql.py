@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from gage_eval.base.errors import InputError, nearest
 from gage_eval.base.tables import (
+    EXECUTIONS,
     JUDGMENTS,
     METRICS,
     PREPARED,
@@ -66,6 +67,7 @@ VIEWS = (
     View("responses", RESPONSES, "responses", "an answer of the model"),
     View("telemetry", RESPONSE_TELEMETRY, "response_telemetry", "how an answer came: latency, attempts"),
     View("judgments", JUDGMENTS, "judgments", "a judge's verdict on an answer"),
+    View("executions", EXECUTIONS, "executions", "how the program of an answer ended"),
     View("scores", SCORES, "scores", "a metric's score of an answer; value is its first number"),
     View("metrics", METRICS, "metrics", "a number of a task, over all rows or a slice"),
 )
