@@ -74,6 +74,7 @@ NAMES: Mapping[str, Mapping[str, Names]] = {
     },
     "filters": {
         "basic": ("choice_letter", "first_number", "last_number", "regex", "strip_thinking"),
+        "code": ("before", "between", "code_block", "sanitize"),
         "extract": ("agieval_math", "answer", "boxed", "json_field", "letters", "rating"),
         "harness": ("flexible-extract", "strict-match"),
         "replicates": ("majority_vote", "take_first"),
