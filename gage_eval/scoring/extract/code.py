@@ -53,8 +53,7 @@ def between(text: str, start: str, end: str) -> str | None:
 
     A missing start marker is the start of the text, because the prompt may end with it; a missing end marker its end.
     """
-    _, found, rest = text.partition(start)
-    return before(rest if found else text, [end])
+    return before(text.partition(start)[2] if start in text else text, [end])
 
 
 def sanitize(text: str, entry: str | None = None) -> str | None:
@@ -102,7 +101,7 @@ def _tree(code: str) -> ast.Module | None:
 def _definitions(tree: ast.Module) -> list[_Definition]:
     """The definitions of the top level, the first of each name."""
     taken: set[str] = set()
-    found: list[_Definition] = []
+    definitions: list[_Definition] = []
     for node in tree.body:
         match node:
             case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) if _returns(node):
@@ -117,8 +116,8 @@ def _definitions(tree: ast.Module) -> list[_Definition]:
                 continue
         if not taken.issuperset(definition.names):
             taken.update(definition.names)
-            found.append(definition)
-    return found
+            definitions.append(definition)
+    return definitions
 
 
 def _returns(node: ast.stmt) -> bool:
@@ -152,7 +151,9 @@ def _needed(code: str, tree: ast.Module, entry: str | None) -> str:
 
 
 def _first_line(node: ast.stmt) -> int:
-    return min([node.lineno, *(item.lineno for item in getattr(node, "decorator_list", ()))])
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and node.decorator_list:
+        return node.decorator_list[0].lineno
+    return node.lineno
 
 
 def _last_line(node: ast.stmt) -> int:
