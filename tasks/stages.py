@@ -97,6 +97,7 @@ def report(
     rejects: StageResult,
     prepare_rejects: StageResult,
     responses: StageResult,
+    executions: StageResult | None = None,
 ) -> State[StageResult]:
     """Summarize what was scored, with intervals and the shares of rows that were not."""
     return _ended(
@@ -106,6 +107,7 @@ def report(
         rejects=rejects,
         prepare_rejects=prepare_rejects,
         responses=responses,
+        executions=executions,
     )
 
 

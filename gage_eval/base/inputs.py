@@ -12,7 +12,15 @@ from typing import Literal, TypeAlias
 
 from gage_eval.base.stages import Stage
 from gage_eval.base.statuses import Reason
-from gage_eval.base.tables import JUDGMENTS, RESPONSE_TELEMETRY, RESPONSES, SAMPLES, TableSchema
+from gage_eval.base.tables import (
+    EXECUTION_TELEMETRY,
+    EXECUTIONS,
+    JUDGMENTS,
+    RESPONSE_TELEMETRY,
+    RESPONSES,
+    SAMPLES,
+    TableSchema,
+)
 
 Grain: TypeAlias = Literal["sample", "answer", "verdict"]
 
@@ -98,6 +106,8 @@ INPUTS: dict[str, Input] = {
             open_column="parsed",
             missing="no_verdict",
         ),
+        Input("executions", "execution", EXECUTIONS, "auto_eval", missing="not_run"),
+        Input("execution_telemetry", "execution", EXECUTION_TELEMETRY, "auto_eval", missing="not_run"),
     )
 }
 """Every input by its name. Samples and responses go into all scoring; the others where a metric reads them."""

@@ -15,8 +15,8 @@ class StageDescription:
     Attributes:
         phase: the part of a run that its time counts for.
         inputs: the inputs that it may read. Each but ``few_shot`` is named after the output that it takes.
-        outputs: the outputs that it always writes, the main one first. Judges that only samples name, and adapters
-            that parse answers, add more.
+        outputs: the outputs that it always writes, the main one first. Judges that only samples name, adapters that
+            parse answers, and programs that are run add more.
         noun: what it counts, in the singular; None if its count is not worth a word.
         count: the name of that count; the main output by default.
         tone: its colour in charts, as the report's style sheet names it.
@@ -68,7 +68,10 @@ STAGES: Mapping[Stage, StageDescription] = {
         tone="soft",
     ),
     "report": StageDescription(
-        "report", ("metrics", "samples", "rejects", "prepare_rejects", "responses"), ("report",), noun=None
+        "report",
+        ("metrics", "samples", "rejects", "prepare_rejects", "responses", "executions"),
+        ("report",),
+        noun=None,
     ),
 }
 # The stages that ask models.

@@ -29,6 +29,8 @@ Reason: TypeAlias = Literal[
     "judge_refused",
     "no_verdict",
     "parser_failed",
+    "not_run",
+    "box_error",
 ]
 """Why a row has no score or no verdict, or has the score of an unparsed answer. None elsewhere.
 
@@ -45,6 +47,8 @@ Reason: TypeAlias = Literal[
 - ``judge_refused``: the judge refused to answer.
 - ``no_verdict``: the judge's answer holds no verdict, or not the value that the metric reads.
 - ``parser_failed``: the verdict parser raised an error.
+- ``not_run``: the answer's program was not run.
+- ``box_error``: the box failed, or the sample has not what it needs to run the program.
 """
 
 RESPONSE_STATUSES: tuple[str, ...] = get_args(ResponseStatus)
@@ -68,6 +72,11 @@ NO_RECORD = "no_record"
 
 USUAL_REASON: dict[str, Reason] = {"unparsed": "unparsed_answer", "unscored": "unusable_input"}
 """The reason of a score, by its status, where the metric gives none."""
+
+EXECUTION_STATUSES: tuple[str, ...] = (
+    *("passed", "failed", "timed_out", "out_of_memory", "crashed", "refused", "tampered", "box_error"),
+)
+"""Statuses of programs that were run (`gage_eval.box.types.Status`), in the order in which they are counted."""
 
 NO_VERDICT: frozenset[Reason] = frozenset({"no_verdict", "judge_refused"})
 """Reasons of judgments that another answer of the judge may not have."""

@@ -221,6 +221,48 @@ JUDGMENTS = TableSchema(
     ),
 )
 
+# One row per answer whose program was run (`box.types.Execution`). `code` is the program as it was run, null where the
+# answer holds none. `containment` is what kept it in: namespaces, uid, container or none.
+EXECUTIONS = TableSchema(
+    "executions",
+    1,
+    pa.schema(
+        [
+            ("row_index", pa.int64()),
+            ("sample_id", pa.string()),
+            ("replicate", pa.int32()),
+            ("mode", pa.string()),
+            ("containment", pa.string()),
+            ("status", pa.string()),
+            ("reason", pa.string()),
+            ("text", pa.string()),
+            ("tests_passed", pa.int32()),
+            ("tests_failed", pa.int32()),
+            ("code", pa.string()),
+            ("stdout", pa.string()),
+            ("stderr", pa.string()),
+            ("is_cut", pa.bool_()),
+        ]
+    ),
+)
+
+# What varies between two runs of the same program.
+EXECUTION_TELEMETRY = TableSchema(
+    "execution_telemetry",
+    1,
+    pa.schema(
+        [
+            ("row_index", pa.int64()),
+            ("sample_id", pa.string()),
+            ("replicate", pa.int32()),
+            ("cpu_s", pa.float64()),
+            ("wall_s", pa.float64()),
+            ("peak_mb", pa.float64()),
+            ("is_near_limit", pa.bool_()),
+        ]
+    ),
+)
+
 # status: `statuses.ScoreStatus`; `reason` says why, `explanation` says it in words. `values` by value key (score, acc,
 # …). Canonical JSON are `components`, what a corpus aggregate needs beyond the values; `metadata`, further facts of the
 # metric about the row; and `overrides`, the parameters that the sample's eval_config set.
@@ -309,6 +351,8 @@ ALL: dict[str, TableSchema] = {
         RESPONSE_TELEMETRY,
         ASKS,
         JUDGMENTS,
+        EXECUTIONS,
+        EXECUTION_TELEMETRY,
         SCORES,
         METRICS,
         REPORT,

@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeAlias
 
+from gage_eval.base.errors import GageError
+
 # `calls`: the tests run in another process than the answer and call its functions with data. `stdio`: the answer reads
 # stdin and writes stdout, and no expected output enters the box. `script`: the tests run in the answer's own process,
 # which can forge their result.
@@ -17,6 +19,14 @@ Containment: TypeAlias = Literal["namespaces", "uid", "container", "none"]
 Status: TypeAlias = Literal[
     "passed", "failed", "timed_out", "out_of_memory", "crashed", "refused", "tampered", "box_error"
 ]
+
+
+class BoxError(GageError):
+    """A box could not be made, or failed. It says nothing about the program."""
+
+
+class BoxUnavailable(BoxError):
+    """This machine cannot contain programs in the way that was asked for. The message says what to install or set."""
 
 
 @dataclass(frozen=True, slots=True)

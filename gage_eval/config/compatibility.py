@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from gage_eval.base.canonical import canonical_text
 from gage_eval.base.errors import InputError, closest
 from gage_eval.base.files import is_folder
-from gage_eval.config.models import BackendEntry, PipelineConfig, RoleAdapterConfig
+from gage_eval.config.models import BackendEntry, ExecutionConfig, PipelineConfig, RoleAdapterConfig
 from gage_eval.config.problems import ConfigProblem, Loc
 from gage_eval.config.resolve import Resolution, ResolvedTask
 from gage_eval.extend import registry
@@ -13,6 +13,7 @@ from gage_eval.extend.loading import without_folders
 from gage_eval.models.backends.base import BackendContext
 from gage_eval.models.backends.build import build_backend
 from gage_eval.scoring.metrics import BoundMetric
+from gage_eval.scoring.metrics.pipelines import read_steps
 
 # Value of role_adapters[].capabilities → capability of a backend.
 _CAPABILITIES: Mapping[str, str] = {
@@ -72,8 +73,18 @@ def check_fit(
             index for index, dataset in enumerate(config.datasets) if dataset.dataset_id == task.task.dataset_id
         )
         yield from _positions(("tasks", at), ("datasets", number, "params"), task, context)
+        if task.task.execution is not None:
+            yield from _execution(("tasks", at, "execution"), task.task.execution)
         if task.task.few_shot is not None:
             yield from _examples(("tasks", at, "few_shot"), task)
+
+
+def _execution(loc: Loc, execution: ExecutionConfig) -> Iterator[ConfigProblem]:
+    """Filters that do not exist, or do not fit."""
+    try:
+        read_steps(execution.filters)
+    except InputError as error:
+        yield ConfigProblem((*loc, "filters"), str(error), error)
 
 
 def _exports(config: PipelineConfig) -> Iterator[ConfigProblem]:
@@ -149,6 +160,8 @@ def _metrics(loc: Loc, task: ResolvedTask, metrics: Sequence[BoundMetric], *, ju
             yield ConfigProblem(
                 loc, f"{name} reads a judge's verdicts, and the task has no judge. Add one, or remove it."
             )
+        if task.task.execution is None and any(path.input.stage == "auto_eval" for path in required):
+            yield ConfigProblem(loc, f"{name} reads how programs ended, and the task runs none. Add 'execution'.")
         if not _answers_as_ours(task):
             continue
         asks_likelihoods = mode in ("likelihood", "chat_likelihood")

@@ -25,6 +25,7 @@ from gage_eval.base.canonical import JsonValue
 from gage_eval.base.field_paths import compile_path
 from gage_eval.base.marks import identity, nested, scheduling, semantic
 from gage_eval.config.base_model import ConfigModel as ConfigModel
+from gage_eval.config.execution import ExecutionConfig as ExecutionConfig
 from gage_eval.config.observability import ObservabilityConfig as ObservabilityConfig
 from gage_eval.config.observability import SinkConfig as SinkConfig
 from gage_eval.config.observability import SinkParams as SinkParams
@@ -398,6 +399,7 @@ class TaskConfig(ConfigModel):
     answer_type: str | None = semantic("auto_eval", None, min_length=1)
     scoring_profile: str | None = identity("auto_eval", None, min_length=1)
     parse_schema: list[ParseFieldConfig] = nested([])
+    execution: ExecutionConfig | None = nested(None)
     max_error_share: float = scheduling(0.01, ge=0.0, le=1.0)
     # The largest allowed share of answered rows that a metric leaves unscored.
     max_unscored_share: float = scheduling(0.05, ge=0.0, le=1.0)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from gage_eval.base.canonical import digest
 from gage_eval.base.errors import GageError, RunCancelled
@@ -21,6 +21,7 @@ from gage_eval.models.client.limiter import Limiter
 from gage_eval.store.objects import Objects
 
 T = TypeVar("T")
+B = TypeVar("B", bound=Backend)
 
 
 class Runtime:
@@ -133,6 +134,14 @@ class Runtime:
             with self._lock:
                 self._engine_keys[key] = engine
         return backend
+
+    def shared(self, key: str, make: Callable[[], B]) -> B:
+        """An open backend that no config names: that of the first caller with this key, until `close`."""
+        with self._lock:
+            if key not in self._backends:
+                self._backends[key] = Future()
+                self._backends[key].set_result(make())
+            return cast(B, self._backends[key].result())
 
     def _share(self, backend: Backend, config: BackendConfig) -> None:
         """Let other runs of the store have their part of an endpoint's limits, if its config says so."""

@@ -54,6 +54,7 @@ NAMES: Mapping[str, Mapping[str, Names]] = {
         "choice": ("multi_choice_accuracy",),
         "choice_set": ("choice_points", "choice_set"),
         "docvqa": ("docvqa_anls",),
+        "execution": ("execution_passed", "tests_passed"),
         "gsm8k": ("gsm8k",),
         "ifeval": ("ifeval",),
         "judging": ("judge_rating", "judge_score", "judge_threshold"),

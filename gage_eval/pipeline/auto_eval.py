@@ -37,12 +37,19 @@ def auto_eval(run: StageRun, spec: ScoreSpec) -> None:
 
     Args:
         run: has the inputs of the spec (`gage_eval.base.inputs`). Writes ``metrics``, whose rows name the
-            scores artifacts.
+            scores artifacts, and where programs are run ``executions`` and what they are made of.
         spec: the metrics.
 
     Raises:
         InputError: a field is missing and the metric's ``on_missing_field`` is ``error``.
+        BoxUnavailable: programs are to be run, and this machine has no executor.
     """
+    if spec.execution is not None:
+        from gage_eval.pipeline.executions import executions
+
+        ran = executions(run, spec.execution)
+        run.inputs = {**run.inputs, **{name: artifact.id for name, artifact in ran.items()}}
+        run.outputs.update(ran)
     scored = scores(run, spec)
     statuses = run.input("responses").counts
     rows = []

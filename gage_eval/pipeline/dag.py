@@ -60,4 +60,5 @@ def run_dag(task: TaskPlan, call: Call[T]) -> T:
         rejects=samples,
         prepare_rejects=prepared,
         responses=responses,
+        executions=metrics if task.auto_eval.execution is not None else None,
     )

@@ -22,11 +22,13 @@ _INPUTS: Mapping[str, str] = {
     "rejects": "the rejected records",
     "prepare_rejects": "the samples that could not be prepared",
     "few_shot": "the few-shot examples",
+    "executions": "the executions",
 }
 # Sections of a document that specs find in their inputs (`keys.ReadsInputs`).
 _OF_INPUTS: Mapping[str, str] = {
     "asks": "what samples set for the judge",
     "unknown_metrics": "metrics that samples name and the config lacks",
+    "execution": "execution",
 }
 # Prefixes of paths below `spec` and their names for users. A trailing `.` keeps the rest of the path.
 _OF_STAGE: Mapping[str, tuple[tuple[Path, str], ...]] = {

@@ -311,6 +311,14 @@ class _Planner:
         spec = task.auto_eval
         samples = self._store.artifact(inputs["samples"])
         named = spec.named(samples)
+        if spec.execution is not None:
+            from gage_eval.pipeline.executions import NAME, executions_document
+
+            key = digest(executions_document(self._store, spec.execution, inputs))
+            ran = self._store.find_action(NAME, key)
+            if ran is None or not ran.complete:
+                return replace(missing, why="programs are run", metrics=tuple(x.metric_id for x in spec.metrics))
+            inputs = {**inputs, **ran.outputs}
         documents = {metric.metric_id: spec.scores_document(metric, inputs, samples, named) for metric in spec.metrics}
         computed = tuple(
             metric_id

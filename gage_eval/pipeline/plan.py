@@ -6,16 +6,19 @@ from pathlib import Path
 from typing import Any
 
 from gage_eval.base.errors import InputError, closest
+from gage_eval.base.files import local_path
 from gage_eval.config.load import LoadedConfig
 from gage_eval.config.metrics import metric_names
-from gage_eval.config.models import DatasetConfig, PipelineConfig, PromptConfig
+from gage_eval.config.models import DatasetConfig, PipelineConfig, PromptConfig, TaskConfig
 from gage_eval.config.resolve import ResolvedRole, ResolvedTask
 from gage_eval.config.resources import placement_on, starts_engine
 from gage_eval.data.datasets.fetch import DataCache
+from gage_eval.data.prepare.media import MediaRules
 from gage_eval.extend import registry
 from gage_eval.models.backends.base import BackendContext
 from gage_eval.models.backends.role_hooks import RoleHooks
 from gage_eval.pipeline.data_spec import DataSource, data_source, preprocess_spec, standardize_spec
+from gage_eval.pipeline.execution_spec import ExecutionSpec
 from gage_eval.pipeline.generate_spec import GenerateSpec, PromptBinding
 from gage_eval.pipeline.judge_spec import JudgeSpec
 from gage_eval.pipeline.score_spec import score_spec, task_card
@@ -79,13 +82,15 @@ def _task(task: ResolvedTask, loaded: LoadedConfig, data: DataCache, sample_ids:
     source = data_source(task.dataset, loaded.base_dir, data)
     examples = None if task.examples is None else data_source(task.examples, loaded.base_dir, data)
     infer = _generate(task, task.dut, "dut_model", loaded.context)
-    scoring = score_spec(task, loaded.metrics[task_id], metric_names(loaded.config))
+    preprocess = preprocess_spec(task, source, examples, sample_ids)
+    execution = _execution(task.task, loaded.base_dir, preprocess.media)
+    scoring = score_spec(task, loaded.metrics[task_id], metric_names(loaded.config), execution)
     load = _load(task, source)
     specs = TaskPlan(
         task_id=task_id,
         load=load,
         standardize=replace(standardize_spec(task_id, task.dataset), load=load),
-        preprocess=preprocess_spec(task, source, examples, sample_ids),
+        preprocess=preprocess,
         support=_generate(task, task.support, "support", loaded.context) if task.support else None,
         infer=infer,
         judge=_judge(task, loaded.config, loaded.context),
@@ -99,6 +104,15 @@ def _task(task: ResolvedTask, loaded: LoadedConfig, data: DataCache, sample_ids:
         ),
     )
     return specs if examples is None else replace(specs, pool=_pool(specs, examples))
+
+
+def _execution(task: TaskConfig, base_dir: Path, media: MediaRules) -> ExecutionSpec | None:
+    """How the task's programs are run; None if they are not."""
+    config = task.execution
+    if config is None:
+        return None
+    roots = {image: str(local_path(root, base_dir)) for image, root in config.roots.items()}
+    return ExecutionSpec(config.model_copy(update={"roots": roots}), media)
 
 
 def _pool(specs: TaskPlan, examples: DataSource) -> TaskPlan:

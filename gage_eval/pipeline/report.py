@@ -4,11 +4,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gage_eval.base.canonical import canonical_text
+from gage_eval.base.statuses import EXECUTION_STATUSES
 from gage_eval.base.tables import REPORT
 from gage_eval.pipeline.action import StageRun, stage
 from gage_eval.pipeline.rejects import first_rejects
 from gage_eval.pipeline.specs import ReportSpec
-from gage_eval.report.summary import task_summary
+from gage_eval.report.summary import Executions, task_summary
 
 
 @stage("report")
@@ -16,8 +17,8 @@ def report(run: StageRun, spec: ReportSpec) -> None:
     """Collect the results of a task.
 
     Args:
-        run: reads ``metrics``, ``samples``, ``rejects``, ``prepare_rejects`` and ``responses``; writes ``report``, one
-            row of canonical JSON.
+        run: reads ``metrics``, ``samples``, ``rejects``, ``prepare_rejects``, ``responses``, and ``executions`` where
+            programs were run; writes ``report``, one row of canonical JSON.
         spec: the names in the report.
     """
     responses = run.input("responses")
@@ -39,7 +40,27 @@ def report(run: StageRun, spec: ReportSpec) -> None:
         tokens=tokens,
         complete=responses.complete,
         card=spec.card,
+        executions=_executions(run),
     )
     text = canonical_text(summary.model_dump(mode="json"))
     run.writer(REPORT).write(0, pa.Table.from_pydict({"summary": [text]}, schema=REPORT.arrow))
     run.commit(REPORT)
+
+
+def _executions(run: StageRun) -> Executions | None:
+    """How the programs of the answers ended; None where none were run."""
+    if not run.has_input("executions"):
+        return None
+    table = run.input("executions")
+    counts = table.counts
+    # All rows of a task have one mode and one containment.
+    columns = ["mode", "containment"]
+    mode, containment = next(
+        (tuple(row.values()) for rows in table.tables(columns) for row in rows.slice(0, 1).to_pylist()), ("", "")
+    )
+    return Executions(
+        mode=mode,
+        containment=containment,
+        statuses={status: counts.get(status, 0) for status in EXECUTION_STATUSES},
+        near_limit=counts.get("near_limit", 0),
+    )

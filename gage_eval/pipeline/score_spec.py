@@ -3,21 +3,28 @@
 from collections.abc import Sequence
 
 from gage_eval.config.resolve import ResolvedTask
+from gage_eval.pipeline.execution_spec import ExecutionSpec
 from gage_eval.pipeline.specs import ScoreSpec
 from gage_eval.scoring.metrics import BoundMetric
 from gage_eval.scoring.scorecards.card import CardRule, card_rule, score_key
 
 
-def score_spec(task: ResolvedTask, metrics: tuple[BoundMetric, ...], known: frozenset[str] = frozenset()) -> ScoreSpec:
+def score_spec(
+    task: ResolvedTask,
+    metrics: tuple[BoundMetric, ...],
+    known: frozenset[str] = frozenset(),
+    execution: ExecutionSpec | None = None,
+) -> ScoreSpec:
     """The spec of auto_eval for a task.
 
     Args:
         task: the task.
         metrics: its metrics.
         known: names of metrics that samples may use for other tasks.
+        execution: how its programs are run.
     """
     config = task.task
-    return ScoreSpec(config.task_id, metrics, max_unscored_share=config.max_unscored_share, known=known)
+    return ScoreSpec(config.task_id, metrics, config.max_unscored_share, known, execution)
 
 
 def task_card(task: ResolvedTask, metrics: Sequence[BoundMetric]) -> CardRule | None:

@@ -23,6 +23,7 @@ from gage_eval.data.prepare.few_shot import FewShotRules
 from gage_eval.data.prepare.media import MediaRules, files_identity, media_in
 from gage_eval.data.standardize.callables import MediaCallable, TextCallable
 from gage_eval.extend import registry
+from gage_eval.pipeline.execution_spec import ExecutionSpec
 from gage_eval.pipeline.generate_spec import GenerateSpec
 from gage_eval.pipeline.judge_spec import JudgeSpec
 from gage_eval.pipeline.keys import scores_document
@@ -201,16 +202,30 @@ class ScoreSpec:
             nothing is refused.
         known: ids and implementations of the config's metrics, those of other tasks too: samples may name them in
             their ``eval_config``.
+        execution: how the programs of the answers are run; None where none are.
     """
 
     task_id: str
     metrics: tuple[BoundMetric, ...]
     max_unscored_share: float | None = 0.05
     known: frozenset[str] = frozenset()
+    execution: ExecutionSpec | None = None
 
     @property
     def inputs(self) -> tuple[Input, ...]:
-        """The inputs of scoring: samples, responses, and everything else that metrics, clusters or slices read."""
+        """The inputs of scoring: samples, responses, and everything else that metrics, clusters or slices read.
+
+        Executions are no input: auto_eval makes them.
+        """
+        return tuple(source for source in self._read if source.stage != "auto_eval")
+
+    @property
+    def executions_read(self) -> tuple[Input, ...]:
+        """What metrics, clusters or slices read of executions."""
+        return tuple(source for source in self._read if source.stage == "auto_eval")
+
+    @property
+    def _read(self) -> tuple[Input, ...]:
         read = {"samples", "responses"}.union(*(metric.inputs | metric.grouping.inputs for metric in self.metrics))
         return tuple(source for source in INPUTS.values() if source.name in read)
 
@@ -245,9 +260,11 @@ class ScoreSpec:
         return named & {metric.metric_id, metric.implementation} | unknown_metrics(named, self.nameable)
 
     def input_material(self, store: Store, inputs: Mapping[str, str]) -> dict[str, JsonValue]:
-        """The names in the samples' ``eval_config`` that no metric has; nothing without any."""
-        unknown = unknown_metrics(self.named(store.artifact(inputs["samples"])), self.nameable)
-        return {"unknown_metrics": sorted(unknown)} if unknown else {}
+        """The names in the samples' ``eval_config`` that no metric has, and how programs are run; else nothing."""
+        samples = store.artifact(inputs["samples"])
+        unknown = unknown_metrics(self.named(samples), self.nameable)
+        material: dict[str, JsonValue] = {"unknown_metrics": sorted(unknown)} if unknown else {}
+        return material if self.execution is None else {**material, "execution": self.execution.material(samples)}
 
 
 @dataclass(frozen=True)

@@ -74,6 +74,8 @@ def _task_remarks(task: TaskSummary, limits: Limits) -> Iterator[str]:
         )
     if _above(refused, responses, limits.refused):
         yield f"{task.task_id}: {_of(refused, responses)} answers are refusals and are scored like any other answer."
+    if task.executions is not None:
+        yield f"{task.task_id}: programs by how they ended: {task.executions.text}."
     for metric in task.metrics:
         yield from _metric_remarks(task, metric, limits)
     yield from _valueless(task)

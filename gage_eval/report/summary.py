@@ -78,6 +78,14 @@ class MetricSummary(MetricNumber):
     error: int = Field(description="Responses that infrastructure failed to get; not in rows.")
     skipped: int = Field(description="Responses never asked for (empty prompt); not in rows.")
     scores: str | None = Field(default=None, description="Artifact id of the score rows.")
+    marks: list[str] = Field(
+        default=[], description="What to keep in mind beside the number: forgeable, not contained."
+    )
+
+    @property
+    def marked_name(self) -> str:
+        """The name, with its marks: ``execution_passed (forgeable)``."""
+        return f"{super().marked_name} ({', '.join(self.marks)})" if self.marks else super().marked_name
 
     @property
     def slice_name(self) -> str | None:
@@ -117,6 +125,37 @@ class Tokens(SummaryModel):
         return sum(known) if known else None
 
 
+class Executions(SummaryModel):
+    """How the programs of a task's answers ended."""
+
+    mode: str = Field(description="How they were tested: calls, stdio or script.")
+    containment: str = Field(description="What kept them in: namespaces, uid, container, or none.")
+    statuses: dict[str, int] = Field(
+        description="Programs by status: passed, failed, timed_out, out_of_memory, crashed, refused, tampered or "
+        "box_error."
+    )
+    near_limit: int = Field(
+        default=0,
+        description="Programs that used more than half of their CPU time or memory: another machine may "
+        "decide otherwise.",
+    )
+
+    @property
+    def marks(self) -> list[str]:
+        """What stands beside every score: ``forgeable``, ``not contained``."""
+        return [
+            *(["forgeable"] if self.mode == "script" else []),
+            *(["not contained"] if self.containment == "none" else []),
+        ]
+
+    @property
+    def text(self) -> str:
+        """All of it in one line: ``160 passed · 3 failed · 1 timed out · 2 near a limit · forgeable``."""
+        parts = [f"{count:,} {status.replace('_', ' ')}" for status, count in self.statuses.items() if count]
+        near = [f"{self.near_limit:,} near a limit"] if self.near_limit else []
+        return " · ".join([*parts, *near, *self.marks]) or "none"
+
+
 class TaskSummary(SummaryModel):
     """One task: a dataset, a model, and what was measured."""
 
@@ -135,6 +174,9 @@ class TaskSummary(SummaryModel):
     first_rejects: list[str] = Field(default=[], description="Place and reason of the first rejected rows.")
     complete: bool = Field(default=True, description="False while responses are missing for errors.")
     tokens: Tokens = Field(default=Tokens(), description="Tokens of the responses.")
+    executions: Executions | None = Field(
+        default=None, description="How the programs of the answers ended; null for a task that runs none."
+    )
 
 
 class RunSummary(SummaryModel):
@@ -242,6 +284,7 @@ def task_summary(
     description: str | None = None,
     complete: bool = True,
     card: CardRule | None = None,
+    executions: Executions | None = None,
 ) -> TaskSummary:
     """A task's part of the summary; it holds no time, so that equal results are equal bytes.
 
@@ -258,9 +301,10 @@ def task_summary(
         description: the task's description.
         complete: False while responses are missing for errors.
         card: how its score card is made, None for no card.
+        executions: how its programs ended.
     """
     counted = tokens or {}
-    numbers = [_metric(row) for row in metrics]
+    numbers = [_metric(row, [] if executions is None else executions.marks) for row in metrics]
     whole = [number for number in numbers if number.slice_field is None]
     return TaskSummary(
         task_id=task_id,
@@ -275,6 +319,7 @@ def task_summary(
         rejects=reject_count,
         first_rejects=list(first_rejects),
         complete=complete,
+        executions=executions,
         tokens=Tokens(prompt=counted.get("prompt_tokens") or None, completion=counted.get("completion_tokens") or None),
     )
 
@@ -389,7 +434,7 @@ def _error_tags(numbers: Sequence[MetricSummary], statuses: Mapping[str, int]) -
     return tags
 
 
-def _metric(row: Mapping[str, Any]) -> MetricSummary:
+def _metric(row: Mapping[str, Any], marks: list[str]) -> MetricSummary:
     plain = {name: row[name] for name in MetricSummary.model_fields if name in row}
     key, value = row["value_key"], row["value"]
-    return MetricSummary(**plain, raw_values={key: value}, values={key: format_value(value)})
+    return MetricSummary(**plain, marks=marks, raw_values={key: value}, values={key: format_value(value)})

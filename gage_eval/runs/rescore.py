@@ -182,6 +182,14 @@ def _task(env: StageContext, stored: StoredRun, spec: ScoreSpec) -> tuple[StageR
     task_id = spec.task_id
     stored_results = {stage: _stored(stored, task_id, stage) for stage in _NEEDED}
     inputs = {source.name: _stored(stored, task_id, source.stage) for source in spec.inputs}
+    ran = stored.outputs.get((task_id, "auto_eval"), {})
+    for source in spec.executions_read:
+        if source.name not in ran:
+            raise InputError(
+                f"task '{task_id}' of run {stored.run_id} ran no programs, and a metric reads {source.root}. Add "
+                "'execution' to the task and run the config: responses are reused."
+            )
+        inputs[source.name] = _stored(stored, task_id, "auto_eval")
     if "judgments" in inputs:
         _check_judged(env.store, stored, task_id, inputs["judgments"])
     evaluated = stages.auto_eval(env, spec, **inputs)
@@ -193,6 +201,7 @@ def _task(env: StageContext, stored: StoredRun, spec: ScoreSpec) -> tuple[StageR
         rejects=stored_results["standardize"],
         prepare_rejects=stored_results["preprocess"],
         responses=stored_results["infer"],
+        executions=_stored(stored, task_id, "auto_eval") if "executions" in ran else None,
     )
     return evaluated, reported
 

@@ -10,15 +10,16 @@ from engine.asking import Prompts, Scripted, echo, step_of
 from support.http_server import Exchange, served
 
 from gage_eval.base.errors import InputError
+from gage_eval.box.types import Program
 from gage_eval.extend import registry
-from gage_eval.models.backends.base import BackendContext, BaseBackend, is_empty
+from gage_eval.models.backends.base import BackendContext, is_empty
 from gage_eval.models.backends.build import build_backend
-from gage_eval.models.client.types import KINDS, Program, Request, Response
+from gage_eval.models.client.types import KINDS, BoxedProgram, Request, Response
 from gage_eval.store import Store
 
 VECTOR = [0.25, -1.0, 3e-05]
 EMBEDDED = {"data": [{"index": 0, "embedding": VECTOR}], "model": "m-1", "usage": {"prompt_tokens": 3}}
-PROGRAM = Program("print(1)", {"a.txt": "x"}, {"cpu_s": 5.0})
+PROGRAM = BoxedProgram(Program("script", "print(1)"))
 
 
 class Texts(Prompts):
@@ -57,7 +58,7 @@ def test_each_kind_needs_a_field_of_requests_and_returns_one_of_responses() -> N
         (Request("likelihood", prompt="", choices=["a"]), False),
         (Request("embed", prompt=""), False),
         (Request("embed"), True),
-        (Request("run", program=Program("")), False),
+        (Request("run", program=BoxedProgram(None)), False),
         (Request("run"), True),
     ],
 )
@@ -108,12 +109,3 @@ def test_a_kind_that_nobody_knows_is_refused(tmp_path: Path) -> None:
 def test_no_built_in_backend_runs_programs() -> None:
     for name in registry.backends.names():
         assert "run" not in registry.backends.get(name).obj.capabilities
-
-
-def test_a_program_its_files_and_its_limits_are_the_body_of_its_request() -> None:
-    class Box(Scripted):
-        body = BaseBackend.body
-
-    assert Box(echo).body(Request("run", program=PROGRAM)) == {
-        "program": {"code": "print(1)", "files": {"a.txt": "x"}, "limits": {"cpu_s": 5.0}}
-    }

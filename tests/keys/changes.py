@@ -47,6 +47,10 @@ def _data(field: str, value: Any, base: str = "main", **said: Any) -> Change:
     return _at(f"datasets.0.params.{field}", value, base, **said)
 
 
+def _run(field: str, value: Any, **said: Any) -> Change:
+    return _task(f"execution.{field}", value, "programs", **said)
+
+
 def _few_shot(*, same: bool = False, **fields: Any) -> Change:
     return Change({f"tasks.0.few_shot.{name}": value for name, value in fields.items()}, "few_shot", same=same)
 
@@ -272,6 +276,30 @@ CONFIG: dict[str, dict[str, list[Change]]] = {
         ],
         "max_unscored_share": [_task("max_unscored_share", 0.5)],
         "max_error_share": [_task("max_error_share", 0.5)],
+    },
+    "ExecutionConfig": {
+        "mode": [Change({"tasks.0.execution.mode": "calls", "tasks.0.execution.entry": "id"}, "programs")],
+        "program": [_run("program", "sample.label")],
+        "filters": [_run("filters", ["strip_thinking"]), _run("filters", ["no"], refused="no filter 'no'")],
+        "entry": [_run("entry", "id")],
+        "prelude": [_run("prelude", "id")],
+        "tests": [_run("tests", "sample.label"), _run("tests", "judge_output.text", refused="name a field of")],
+        "inputs": [_task("execution.inputs", "sample.label", "stdio")],
+        "outputs": [_task("execution.outputs", "topic", "stdio")],
+        "compat": [_run("compat", "official")],
+        "executor": [_run("executor", "bubblewrap")],
+        "slots": [_run("slots", 3)],
+        "allow_unsafe": [_run("allow_unsafe", True)],  # noqa: FBT003
+        "roots": [_run("roots", {"debian": "roots/debian"})],
+    },
+    "ExecutionLimitsConfig": {
+        **{
+            name: [_run(f"limits.{name}", value)]
+            for name, value in {
+                "cpu_s": 2.0, "memory_mb": 512, "processes": 8, "files": 64, "files_mb": 8, "output_kb": 8,
+            }.items()
+        },
+        "wall_s": [_run("limits.wall_s", 70.0), _run("limits.wall_s", 7.0, refused="a busy machine")],
     },
     "LimitsConfig": {
         "tokens": [_at("limits.tokens", 1_000_000)],

@@ -128,6 +128,11 @@ def _variant(**task: Any) -> dict[str, Any]:
     return {**_MAIN, "tasks": [{name: value for name, value in given.items() if value is not None}]}
 
 
+def _programs(**execution: Any) -> dict[str, Any]:
+    """A config that runs its answers as programs."""
+    return {**_variant(execution=execution), "metrics": ["execution_passed"]}
+
+
 _BOUND_STEPS = [{"step": "inference", "adapter_id": "dut"}, {"step": "judge", "adapter_id": "grader"}]
 _CONFIGS: dict[str, dict[str, Any]] = {
     "main": _MAIN,
@@ -184,6 +189,9 @@ _CONFIGS: dict[str, dict[str, Any]] = {
         "backends": [{"backend_id": "model", "type": "dummy", "config": {"mode": "echo"}}],
         "metrics": ["contains"],
     },
+    # Programs that are run with tests, or that print.
+    "programs": _programs(mode="script", tests="topic"),
+    "stdio": _programs(mode="stdio", inputs="topic", outputs="sample.label"),
     # A backend written inside its adapter.
     "inline": {
         "datasets": [_dataset("main", "rows.jsonl")],

@@ -151,7 +151,7 @@ class MediaReader:
     def _stored(self, kind: str, url: str) -> Medium:
         if url.startswith(_REMOTE):
             return Medium(url, {"url": url, "type": kind})
-        data = self._bytes(url)
+        data = self.content(url)
         if kind == "image_url":
             picture = prepared(data, self._rules.images)
             kept = url if picture.data is data and url.startswith(MEDIA_SCHEME) else self._store.put(picture.data)
@@ -161,7 +161,12 @@ class MediaReader:
         mime = media_type(data, "" if url.startswith((MEDIA_SCHEME, _DATA)) else url)
         return Medium(kept, {"url": kept, "type": kind, "bytes": len(data), "media_type": mime}, mime)
 
-    def _bytes(self, url: str) -> bytes:
+    def content(self, url: str) -> bytes:
+        """The bytes behind an address in the data: of a ``data:`` URL, a stored medium, or a file.
+
+        Raises:
+            RecordRejected: it cannot be read, or may not be.
+        """
         if url.startswith(_DATA):
             return data_of(url)
         if url.startswith(MEDIA_SCHEME):

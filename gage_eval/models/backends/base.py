@@ -4,7 +4,7 @@ import os
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
@@ -321,8 +321,6 @@ def request_content(request: Request) -> dict[str, JsonValue]:
     body: dict[str, JsonValue] = {}
     if request.kind == "chat":
         body["messages"] = request.messages
-    elif request.kind == "run":
-        body["program"] = None if request.program is None else asdict(request.program)
     else:
         body["prompt"] = request.prompt
     if request.tools:

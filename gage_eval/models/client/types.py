@@ -9,6 +9,7 @@ import orjson
 
 from gage_eval.base.canonical import JsonValue
 from gage_eval.base.errors import EndpointFailed
+from gage_eval.box.types import BoxSpec, Limits, Program
 
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
@@ -42,18 +43,20 @@ class Tools(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Program:
+class BoxedProgram:
     """A program that a box runs.
 
     Attributes:
-        code: its text.
-        files: texts by path below the folder in which it runs.
-        limits: amounts by name, such as ``cpu_s`` or ``memory_mb``.
+        program: with its tests; None where the answer holds none.
+        limits: what it may use.
+        spec: its surroundings.
+        wall_decides: a program whose wall time is over timed out, even if it only waited for a processor.
     """
 
-    code: str
-    files: Mapping[str, str] = field(default_factory=dict)
-    limits: Mapping[str, float] = field(default_factory=dict)
+    program: Program | None
+    limits: Limits = field(default_factory=Limits)
+    spec: BoxSpec = field(default_factory=BoxSpec)
+    wall_decides: bool = False
 
 
 @dataclass(slots=True)
@@ -101,7 +104,7 @@ class Request:
     unconditioned: str | None = None
     embed: bool = False
     unasked: RenderFailure | None = None
-    program: Program | None = None
+    program: BoxedProgram | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +131,7 @@ KINDS: Mapping[str, Kind] = {
     "likelihood": Kind("choices", may_be_blank=True, returns="logprobs", operation="text_completion"),
     # The answer is the vector as JSON text.
     "embed": Kind("prompt", may_be_blank=True, returns="answer", operation="embeddings"),
-    # The answer is what the box reports, as JSON text.
+    # The answer is the `box.types.Execution` as JSON text.
     "run": Kind("program", may_be_blank=True, returns="answer", operation="execute_tool"),
 }
 """The kinds of requests by name. A backend serves those among its capabilities."""

@@ -1,0 +1,213 @@
+"""One child of the harness with all that it starts: its output, what it uses, and how it ends."""
+
+import os
+import resource
+import select
+import signal
+import socket
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NoReturn
+
+_PAGE = resource.getpagesize()
+_TICKS = os.sysconf("SC_CLK_TCK")
+_EVERY_S = 0.02
+# A program that writes more than this many times what is kept of its output is ended.
+_FLOOD = 256
+# Waited for a processor for more than this share of the wall time: it could not run, rather than did not want to.
+_STARVED_SHARE = 0.25
+# The sum counts what processes share once for each of them; the exact number costs more to read.
+_SHARED_PAGES = "smaps_rollup"
+
+
+class WallOver(BaseException):
+    """The wall time is over, while the harness itself was computing."""
+
+
+class Run:
+    """A child process in its session, and what it forks."""
+
+    def __init__(self, child: Callable[[], NoReturn], *, stdin: int | None = None) -> None:
+        reads, writes = zip(os.pipe(), os.pipe(), strict=True)
+        self.pid = os.fork()
+        if not self.pid:
+            try:
+                os.setsid()
+                os.dup2(writes[0], 1)
+                os.dup2(writes[1], 2)
+                if stdin is not None:
+                    os.dup2(stdin, 0)
+                child()
+            finally:
+                os._exit(120)
+        for end in writes:
+            os.close(end)
+        self._open = list(reads)
+        self._texts = {end: bytearray() for end in reads}
+        self.streams = tuple(self._texts.values())
+        self.code: int | None = None
+        self.ended_by = ""
+        self.is_cut = False
+        self._written = 0
+        self.cpu_s = self.wall_s = self.peak_mb = 0.0
+
+    def begin(self, limits: Mapping[str, Any], *, files: str | None) -> None:
+        """Count from now. ``files`` is a folder of the file system in memory, whose content counts as memory."""
+        self._limits, self._files = limits, files
+        self._start = time.monotonic()
+        signal.signal(signal.SIGALRM, lambda number, frame: self._watch())
+        signal.setitimer(signal.ITIMER_REAL, _EVERY_S, _EVERY_S)
+
+    def wait(self, channel: socket.socket | None = None) -> bool:
+        """Wait until the channel can be read (true) or the child has ended (false)."""
+        while True:
+            watched = [] if channel is None else [channel.fileno()]
+            ready = select.select([*watched, *self._open], [], [], _EVERY_S)[0]
+            for end in set(ready) & set(self._open):
+                self._take(end)
+            if watched and watched[0] in ready:
+                return True
+            self._reap()
+            if self.code is not None:
+                # Its last message may have come in between.
+                return channel is not None and bool(select.select([channel], [], [], 0)[0])
+
+    def end(self, patience_s: float = 0.0) -> None:
+        """End all its processes, and count what they used."""
+        until = time.monotonic() + patience_s
+        while self.code is None and time.monotonic() < until:
+            self._reap()
+            time.sleep(0.001)
+        signal.signal(signal.SIGALRM, signal.SIG_IGN)
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        self.wall_s = time.monotonic() - self._start
+        kill_rest(self.pid)
+        self._reap(block=True)
+        for end in list(self._open):
+            os.set_blocking(end, False)
+            try:
+                while end in self._open:
+                    self._take(end)
+            except BlockingIOError:
+                os.close(end)
+        if not self.ended_by and self.cpu_s > self._limits["cpu_s"]:
+            self.ended_by = "cpu"
+
+    def _take(self, end: int) -> None:
+        data = os.read(end, 1 << 16)
+        if not data:
+            self._open.remove(end)
+            os.close(end)
+            return
+        text, most = self._texts[end], self._limits["output_kb"] << 10
+        text += data[: max(most - len(text), 0)]
+        self._written += len(data)
+        self.is_cut |= self._written > most
+        if self._written > most * _FLOOD:
+            self._stop("output")
+
+    def _reap(self, *, block: bool = False) -> None:
+        while True:
+            try:
+                pid, status, usage = os.wait4(-1, 0 if block else os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            self.cpu_s += usage.ru_utime + usage.ru_stime
+            self.peak_mb = max(self.peak_mb, usage.ru_maxrss / 1024)
+            if pid == self.pid:
+                self.code = os.waitstatus_to_exitcode(status)
+
+    def _stop(self, reason: str) -> None:
+        self.ended_by = self.ended_by or reason
+        kill_rest(self.pid)
+
+    def _watch(self) -> None:
+        """End it when its processes together use too much; the kernel's limits count each of them alone."""
+        cpu_s, pages, pids = self.cpu_s, 0, list(_pids(self.pid))
+        for pid in pids:
+            try:
+                with open(f"/proc/{pid}/stat", "rb") as file:
+                    fields = file.read().rpartition(b")")[2].split()
+            except OSError:
+                continue
+            cpu_s += sum(map(int, fields[11:15])) / _TICKS
+            pages += int(fields[21])
+        memory_mb = pages * _PAGE / (1 << 20) + self._files_mb()
+        most = self._limits["memory_mb"]
+        if memory_mb > most:
+            memory_mb = _exact_mb(pids) + self._files_mb()
+        self.peak_mb = max(self.peak_mb, memory_mb)
+        if cpu_s > self._limits["cpu_s"]:
+            self._stop("cpu")
+        elif memory_mb > most:
+            self._stop("memory")
+        elif time.monotonic() - self._start > self._limits["wall_s"]:
+            waited = max(map(_waited_s, [os.getpid(), *pids]), default=0.0)
+            self._stop("starved" if waited > _STARVED_SHARE * self._limits["wall_s"] else "idle")
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            raise WallOver
+
+    def _files_mb(self) -> float:
+        if self._files is None:
+            return 0.0
+        usage = os.statvfs(self._files)
+        return (usage.f_blocks - usage.f_bfree) * usage.f_frsize / (1 << 20)
+
+
+def kill_rest(leader: int) -> None:
+    """End what a child left running. Only pid 1 of a namespace may kill all: elsewhere, that is the whole machine."""
+    try:
+        if os.getpid() == 1:
+            os.kill(-1, signal.SIGKILL)
+        else:
+            os.killpg(leader, signal.SIGKILL)
+    except ProcessLookupError:
+        return
+
+
+def _pids(leader: int) -> Iterator[int]:
+    """All processes of the namespace; without one, those of the child's session."""
+    own = os.getpid()
+    for name in os.listdir("/proc"):
+        if name.isdigit() and int(name) != own:
+            if own == 1:
+                yield int(name)
+                continue
+            try:
+                if os.getsid(int(name)) == leader:
+                    yield int(name)
+            except ProcessLookupError:
+                continue
+
+
+def _exact_mb(pids: list[int]) -> float:
+    """Memory of processes, with what they share counted once."""
+    total = 0
+    for pid in pids:
+        try:
+            with open(f"/proc/{pid}/{_SHARED_PAGES}", encoding="ascii") as file:
+                total += next(int(line.split()[1]) for line in file if line.startswith("Pss:"))
+        except (OSError, StopIteration):
+            try:
+                with open(f"/proc/{pid}/statm", encoding="ascii") as file:
+                    total += int(file.read().split()[1]) * _PAGE >> 10
+            except (OSError, IndexError):
+                continue
+    return total / 1024
+
+
+def _waited_s(pid: int) -> float:
+    """The longest time that a thread of a process waited for a processor."""
+    try:
+        threads = os.listdir(f"/proc/{pid}/task")
+        waits = [_second_field(f"/proc/{pid}/task/{thread}/schedstat") for thread in threads]
+    except OSError:
+        return 0.0
+    return max(waits, default=0) / 1e9
+
+
+def _second_field(path: str) -> int:
+    with open(path, encoding="ascii") as file:
+        return int(file.read().split()[1])

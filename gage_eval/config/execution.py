@@ -1,0 +1,84 @@
+"""The section `execution` of a task: which programs are run with which tests, and within which limits."""
+
+from typing import Literal, Self
+
+from pydantic import field_validator, model_validator
+
+from gage_eval.base.canonical import JsonValue
+from gage_eval.base.errors import InputError
+from gage_eval.base.field_paths import compile_path
+from gage_eval.base.inputs import RESPONSES_INPUT, SAMPLES_INPUT
+from gage_eval.base.marks import nested, scheduling, semantic
+from gage_eval.config.base_model import ConfigModel
+
+# Less wall time than this multiple of the CPU time would make a busy machine decide.
+_WALL_PER_CPU = 10
+
+
+class ExecutionLimitsConfig(ConfigModel):
+    """What one program may use."""
+
+    cpu_s: float = semantic("auto_eval", 5.0, gt=0, le=3600)
+    wall_s: float | None = semantic("auto_eval", None, gt=0, le=36_000)
+    memory_mb: int = semantic("auto_eval", 1024, ge=16)
+    processes: int = semantic("auto_eval", 32, ge=1)
+    files: int = semantic("auto_eval", 4096, ge=1)
+    files_mb: int = semantic("auto_eval", 64, ge=1)
+    output_kb: int = semantic("auto_eval", 64, ge=1)
+
+
+class ExecutionConfig(ConfigModel):
+    """The programs of a task's answers, which are run with tests in a box."""
+
+    mode: Literal["calls", "stdio", "script"] = semantic("auto_eval")
+    program: str = semantic("auto_eval", "model_output.answer", min_length=1)
+    filters: list[JsonValue] = semantic("auto_eval", [])
+    entry: str | None = semantic("auto_eval", None, min_length=1)
+    prelude: str | None = semantic("auto_eval", None, min_length=1)
+    tests: str | None = semantic("auto_eval", None, min_length=1)
+    inputs: str | None = semantic("auto_eval", None, min_length=1)
+    outputs: str | None = semantic("auto_eval", None, min_length=1)
+    limits: ExecutionLimitsConfig | None = nested(None)
+    compat: Literal["official"] | None = semantic("auto_eval", None)
+    executor: Literal["auto", "bubblewrap", "docker", "podman"] = scheduling("auto")
+    slots: int | None = scheduling(None, ge=1, le=1024)
+    # The key has what contained the programs, if anything.
+    allow_unsafe: bool = scheduling(default=False)
+    roots: dict[str, str] = scheduling({})
+
+    @field_validator("program", "entry", "prelude", "tests", "inputs", "outputs")
+    @classmethod
+    def _is_a_field(cls, value: str | None) -> str | None:
+        if value is None:
+            return None
+        try:
+            path = compile_path(value)
+        except InputError as error:
+            raise ValueError(str(error)) from error
+        if path.root not in (SAMPLES_INPUT.root, RESPONSES_INPUT.root) or not path.parts:
+            raise ValueError("name a field of the sample or of the answer, as sample.metadata.tests")
+        return value
+
+    @model_validator(mode="after")
+    def _has_what_its_mode_needs(self) -> Self:
+        needed = {"calls": ("entry", "tests"), "script": ("tests",), "stdio": ("inputs", "outputs")}[self.mode]
+        missing = [name for name in needed if getattr(self, name) is None]
+        if missing:
+            raise ValueError(f"mode {self.mode} needs {' and '.join(map(repr, missing))}, the path of a field")
+        extra = [name for name in ("entry", "tests", "inputs", "outputs") if getattr(self, name) and name not in needed]
+        extra = [name for name in extra if (name, self.mode) != ("entry", "script")]
+        if extra:
+            raise ValueError(f"mode {self.mode} reads no '{extra[0]}': remove it, or set another mode")
+        return self
+
+    @model_validator(mode="after")
+    def _lets_cpu_time_decide(self) -> Self:
+        if self.compat is not None or self.limits is None or self.limits.wall_s is None:
+            return self
+        cpu, wall = self.limits.cpu_s, self.limits.wall_s
+        if wall < _WALL_PER_CPU * cpu:
+            raise ValueError(
+                f"'limits.wall_s' is {wall:g}, less than {_WALL_PER_CPU} times 'limits.cpu_s': a busy machine would "
+                f"decide. Set at least {_WALL_PER_CPU * cpu:g}, or compat: official"
+            )
+        return self

@@ -1,0 +1,264 @@
+"""The programs of a task, run once: samples and responses → `executions`, an action inside auto_eval.
+
+A program is asked like a model: `engine.generate` logs each execution, commits chunks, runs equal programs once and
+finds those of earlier runs. Metrics are no part of the key, so a changed metric runs nothing again.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+
+from gage_eval.base.canonical import JsonValue, decode, digest
+from gage_eval.base.statuses import EXECUTION_STATUSES, UNANSWERED
+from gage_eval.base.tables import EXECUTION_TELEMETRY, EXECUTIONS, RESPONSE_TELEMETRY, RESPONSES, TableSchema
+from gage_eval.box.types import Execution
+from gage_eval.data.prepare.media import MediaReader
+from gage_eval.data.sample.table import rows_of
+from gage_eval.engine.generate import Generate
+from gage_eval.engine.job import Job
+from gage_eval.engine.rows import index_answers
+from gage_eval.models.backends.boxed import BoxBackend
+from gage_eval.models.client.types import RenderFailure, Request
+from gage_eval.pipeline.action import StageRun
+from gage_eval.pipeline.execution_spec import CannotRun, ExecutionSpec
+from gage_eval.scoring.stdio import same_output
+from gage_eval.store import Action, Artifact, Media, Store
+
+# Raise it when the same executions become other rows.
+VERSION = 1
+NAME = "executions"
+
+_LONGEST_SHOWN = 200
+
+
+def executions_document(store: Store, spec: ExecutionSpec, inputs: Mapping[str, str]) -> dict[str, JsonValue]:
+    """What determines the executions of a task; its digest is their key.
+
+    Args:
+        store: where the inputs are.
+        spec: how programs are run.
+        inputs: artifact ids; those of ``samples`` and ``responses`` count.
+    """
+    material = spec.material(store.artifact(inputs["samples"]))
+    read = {name: inputs[name] for name in ("samples", "responses")}
+    return {"stage": NAME, "version": VERSION, "execution": material, "inputs": read}
+
+
+def executions(run: StageRun, spec: ExecutionSpec) -> Mapping[str, Artifact]:
+    """The executions of all answers by output name, run or found.
+
+    Args:
+        run: the computation of auto_eval.
+        spec: how programs are run.
+
+    Raises:
+        BoxUnavailable: this machine has no executor.
+        InputError: no sample has what its program needs.
+    """
+    store, document = run.env.store, executions_document(run.env.store, spec, run.inputs)
+    key = digest(document)
+    with store.lock(key, run.env.check):
+        stored = store.find_action(NAME, key, renew=True)
+        if stored is not None and stored.complete and not run.refreshing:
+            return stored.artifacts
+        work_key = digest([key, run.env.run_id]) if run.refreshing else key
+        outputs = _run(run, spec, work_key, None if run.refreshing else stored)
+        complete = outputs[NAME].complete
+        ids = {name: artifact.id for name, artifact in outputs.items()}
+        action = store.commit_action(NAME, key, ids, complete=complete, document=document, replaces=stored)
+        store.wip(work_key).discard()
+    return action.artifacts if action.outputs != ids else outputs
+
+
+def _run(run: StageRun, spec: ExecutionSpec, work_key: str, earlier: Action | None) -> dict[str, Artifact]:
+    env, store = run.env, run.env.store
+    backend = env.runtime.shared(spec.executor_key, spec.backend)
+    source = ProgramSource(spec, store.artifact(run.inputs["samples"]), run.input("responses"), store.media)
+    identity = digest(backend.identity())
+    wip = store.wip(work_key)
+    wip.begun_by(env.run_id)
+    writers = {schema.name: run.new_writer(schema, f"execution_{schema.name}") for schema in _OF_ENGINE}
+    kept = {} if earlier is None else earlier.artifacts
+    with env.runtime.answers.step() as answers:
+        engine = Generate(
+            Job(
+                source=source,
+                backend=backend,
+                model_identity=identity,
+                store=store,
+                wip=wip,
+                log_folder=store.scratch(wip.key),
+                responses=writers["responses"],
+                telemetry=writers["response_telemetry"],
+                reuse=not run.refreshing,
+                answers=answers,
+                earlier=(kept["execution_responses"], kept["execution_response_telemetry"]) if kept else None,
+                progress=run.progress,
+            )
+        )
+        tally = env.runtime.call(engine.run())
+        responses = writers["responses"].commit(complete=not tally.errors)
+        telemetry = writers["response_telemetry"].commit()
+        index_answers(store, identity, responses)
+    run.counts.update(programs_run=tally.sent, programs_reused=tally.reused + tally.replayed)
+    outputs = {"execution_responses": responses, "execution_response_telemetry": telemetry}
+    return {**_tables(run, source, backend, responses, telemetry), **outputs}
+
+
+_OF_ENGINE: Sequence[TableSchema] = (RESPONSES, RESPONSE_TELEMETRY)
+
+
+def _tables(
+    run: StageRun, source: "ProgramSource", backend: BoxBackend, responses: Artifact, telemetry: Artifact
+) -> dict[str, Artifact]:
+    """The executions as rows, and their measurements."""
+    writers = {schema.name: run.new_writer(schema, schema.name) for schema in (EXECUTIONS, EXECUTION_TELEMETRY)}
+    statuses: Counter[str] = Counter()
+    near = 0
+    for part in responses.parts:
+        errors = telemetry.read(part.index, columns=["errors"])["errors"].to_pylist()
+        rows = responses.read(part.index, columns=["status", "answer", "error_kind"]).to_pylist()
+        tables: dict[str, list[dict[str, Any]]] = {name: [] for name in writers}
+        for asked, row, failed in zip(source.open(part.index).programs(), rows, errors, strict=True):
+            if row["status"] == "skipped":
+                continue
+            execution = asked.judged(_execution(row, failed))
+            statuses[execution.status] += 1
+            near += execution.is_near_limit
+            values = {
+                **{name: getattr(execution, name) for name in Execution.__slots__},
+                **{name: getattr(asked.request, name) for name in ("row_index", "sample_id", "replicate")},
+                "mode": source.spec.config.mode,
+                "containment": backend.executor.containment,
+                "code": asked.code,
+            }
+            for schema in (EXECUTIONS, EXECUTION_TELEMETRY):
+                tables[schema.name].append({name: values[name] for name in schema.arrow.names})
+        for schema in (EXECUTIONS, EXECUTION_TELEMETRY):
+            writers[schema.name].write(part.index, pa.Table.from_pylist(tables[schema.name], schema=schema.arrow))
+    counts = {**{status: statuses[status] for status in EXECUTION_STATUSES}, "near_limit": near}
+    return {
+        NAME: writers[NAME].commit(complete=not statuses["box_error"], counts=counts),
+        "execution_telemetry": writers["execution_telemetry"].commit(),
+    }
+
+
+def _execution(row: Mapping[str, Any], errors: Sequence[str] | None) -> Execution:
+    """The execution behind a row of the engine; a box error where the program could not even be asked for."""
+    if row["answer"] is not None:
+        return Execution(**decode(row["answer"]))
+    return Execution("box_error", row["error_kind"] or "", (errors or [""])[-1])
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A program that is asked for.
+
+    Attributes:
+        request: as the engine gets it.
+        expected: the expected outputs of a stdio program; they never enter the box.
+    """
+
+    request: Request
+    expected: Sequence[str] | None = None
+
+    @property
+    def code(self) -> str | None:
+        """The program; None if the answer holds none."""
+        boxed = self.request.program
+        return None if boxed is None or boxed.program is None else boxed.program.code
+
+    def judged(self, execution: Execution) -> Execution:
+        """The execution of a stdio program with its outputs compared; any other as it is."""
+        if self.expected is None or execution.status == "box_error":
+            return execution
+        right = [same_output(*pair) for pair in zip(execution.outputs, self.expected, strict=False)]
+        passed = sum(right)
+        counted = replace(execution, tests_passed=passed, tests_failed=len(self.expected) - passed)
+        if execution.status != "passed" or passed == len(self.expected):
+            return counted
+        at = right.index(False) if False in right else len(right)
+        printed = execution.outputs[at] if at < len(right) else ""
+        text = f"test {at + 1}: expected {_shown(self.expected[at])}, printed {_shown(printed)}"
+        return replace(counted, status="failed", reason="wrong_output", text=text)
+
+
+def _shown(text: str) -> str:
+    text = text.strip()
+    return repr(text if len(text) <= _LONGEST_SHOWN else f"{text[: _LONGEST_SHOWN - 1]}…")
+
+
+class ProgramSource:
+    """The programs of a task's answers, part by part (`gage_eval.engine.job.Source`)."""
+
+    def __init__(self, spec: ExecutionSpec, samples: Artifact, responses: Artifact, media: Media) -> None:
+        self.spec = spec
+        self._samples = samples
+        self._responses = responses
+        self._reader = MediaReader(spec.media, media, threads=1)
+
+    @cached_property
+    def parts(self) -> Sequence[tuple[int, int]]:
+        """(part index, number of answers) in order."""
+        return [(part.index, part.rows) for part in self._responses.parts]
+
+    def open(self, part: int) -> "ProgramPart":
+        """Read the samples and answers of a part."""
+        table = self._samples.read(part, columns=self.spec.sample_columns)
+        samples = dict(zip(table["row_index"].to_pylist(), rows_of(table), strict=True))
+        answers = self._responses.read(part).to_pylist()
+        return ProgramPart(self.spec, samples, answers, self._reader)
+
+
+class ProgramPart:
+    """The programs of one part."""
+
+    def __init__(
+        self,
+        spec: ExecutionSpec,
+        samples: Mapping[int, Mapping[str, Any]],
+        answers: Sequence[Mapping[str, Any]],
+        reader: MediaReader,
+    ) -> None:
+        """Args:
+        spec: how programs are run.
+        samples: by row index.
+        answers: the responses of the part.
+        reader: reads the files that samples name.
+        """
+        self._spec = spec
+        self._samples = samples
+        self._answers = answers
+        self._reader = reader
+
+    def render(self, start: int, stop: int) -> list[Request]:
+        """The requests of the answers ``start`` to ``stop`` (exclusive), one each."""
+        return [self._asked(answer).request for answer in self._answers[start:stop]]
+
+    def programs(self) -> Iterator[Asked]:
+        """The programs of all answers in order."""
+        return map(self._asked, self._answers)
+
+    def _asked(self, answer: Mapping[str, Any]) -> Asked:
+        request = Request(
+            "run",
+            sample_id=answer["sample_id"],
+            row_index=answer["row_index"],
+            replicate=answer["replicate"],
+        )
+        if answer["status"] in UNANSWERED:
+            return Asked(request)
+        sample = self._samples[answer["row_index"]]
+        about = f"sample '{answer['sample_id']}': "
+        try:
+            boxed = self._spec.boxed(sample, answer, self._reader)
+            expected = self._spec.expected(sample, answer) if self._spec.config.mode == "stdio" else None
+        except CannotRun as error:
+            return Asked(replace(request, unasked=RenderFailure("sample", about + str(error))))
+        except Exception as error:  # noqa: BLE001  # a filter that fails on an answer costs only its row
+            return Asked(replace(request, unasked=RenderFailure("filter_failed", f"{about}{error}")))
+        return Asked(replace(request, program=boxed), expected)
