@@ -34,8 +34,9 @@ NAMES: Mapping[str, Mapping[str, Names]] = {
         "mmmu": ("mmmu", "mmmu_pro"),
         "multi_choice": ("multi_choice", "multi_choice_struct_only"),
         "pictures": ("docvqa",),
+        "programs": ("humaneval", "humaneval_plus", "mbpp", "mbpp_plus"),
         "simple": ("agent", "mt_bench", "simple", "strip_assistant"),
-        "solutions": ("bbh", "gsm8k", "humaneval", "ifeval", "math", "mbpp"),
+        "solutions": ("bbh", "gsm8k", "ifeval", "math"),
         "subjects": ("cmmlu", "hellaswag", "mmlu", "piqa", "truthfulqa_generation", "truthfulqa_mc"),
     },
     "backends": {
@@ -77,6 +78,7 @@ NAMES: Mapping[str, Mapping[str, Names]] = {
     },
     "filters": {
         "basic": ("choice_letter", "first_number", "last_number", "regex", "strip_thinking"),
+        "code": ("before", "between", "code_block", "sanitize"),
         "extract": ("agieval_math", "answer", "boxed", "json_field", "letters", "rating"),
         "harness": ("flexible-extract", "strict-match"),
         "replicates": ("majority_vote", "take_first"),

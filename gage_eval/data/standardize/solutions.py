@@ -1,4 +1,4 @@
-"""Preprocessors for problems with a worked-out or checked answer: GSM8K, MATH, BBH, IFEval, HumanEval, MBPP."""
+"""Preprocessors for problems with a worked-out or checked answer: GSM8K, MATH, BBH, IFEval."""
 
 from collections.abc import Mapping
 from functools import cached_property
@@ -165,81 +165,3 @@ class IfEval(BuiltInPreprocessor):
         if type(names) is not list or type(arguments) is not list or len(names) != len(arguments):
             raise RecordRejected("instruction_id_list and kwargs must be lists of one length.")
         return self._simple.to_sample(record)
-
-
-@registry.preprocessors.register("humaneval", version=1)
-class HumanEval(BuiltInPreprocessor):
-    """HumanEval (Chen et al. 2021): a function to complete, with its tests.
-
-    ``metadata`` gets ``prompt``, ``entry_point`` and ``test``, which are needed to run the answer. The canonical
-    solution is the reference.
-    """
-
-    prompt_field: Annotated[str, Field(description="The signature and docstring.")] = "prompt"
-    id_field: IdField = "task_id"
-    system_prompt: SystemPrompt = None
-    instruction: Annotated[
-        str | None, Field(description="The first paragraph of the user message; null sends the prompt alone.")
-    ] = "Complete this Python function. Answer with the whole function in one code block."
-
-    def to_sample(self, record: dict[str, Any]) -> dict[str, Any]:
-        fields = {"prompt": self.prompt_field, "entry_point": "entry_point", "test": "test"}
-        facts = {name: text_of(read(record, field), field) for name, field in fields.items()}
-        solution = read(record, "canonical_solution")
-        used = (*fields.values(), "canonical_solution", self.id_field, "label", "messages")
-        sample = carry_over(record, used)
-        code = facts["prompt"]
-        text = f"{self.instruction}\n\n```python\n{code}\n```" if self.instruction else code
-        sample["messages"] = build_messages(text, self.system_prompt)
-        sample["references"] = [] if solution is None else [text_of(solution, "canonical_solution")]
-        sample["metadata"] = {**object_of(sample, "metadata"), **facts}
-        sample["task_type"] = "code-generation"
-        self.field_map.apply(record, sample)
-        return sample
-
-
-@registry.preprocessors.register("mbpp", version=1)
-class Mbpp(BuiltInPreprocessor):
-    """MBPP (Austin et al. 2021): a task in a sentence, and the tests that its Python function must pass.
-
-    `metadata` gets `test_list` and `test_setup_code`, which are needed to run the answer. The authors' solution is the
-    reference; few-shot examples show it with `[DONE]` after it.
-    """
-
-    question_field: QuestionField = "text"
-    id_field: IdField = "task_id"
-    system_prompt: SystemPrompt = None
-    # Jinja removes the last line end.
-    template: Annotated[str, Field(description="Jinja text of the user message; it sees `question` and `record`.")] = (
-        "You are an expert Python programmer, and here is your task: {{ question }} Your code should pass these tests:"
-        "\n\n{{ record.test_list | join('\n') }}\n[BEGIN]\n\n"
-    )
-
-    @cached_property
-    def _simple(self) -> Simple:
-        return Simple(
-            question_field=self.question_field,
-            answer_field="code",
-            id_field=self.id_field,
-            system_prompt=self.system_prompt,
-            template=self.template,
-            task_type="code-generation",
-            fields=self.fields,
-        )
-
-    def to_sample(self, record: dict[str, Any]) -> dict[str, Any]:
-        tests = read(record, "test_list")
-        if type(tests) is not list or not tests:
-            raise RecordRejected("test_list: it must be a list of assertions.")
-        sample = self._simple.to_sample(record)
-        setup = read(record, "test_setup_code")
-        sample["metadata"] = {
-            **object_of(sample, "metadata"),
-            "test_list": [text_of(test, "test_list") for test in tests],
-            "test_setup_code": "" if setup is None else text_of(setup, "test_setup_code"),
-        }
-        if solutions := sample["references"]:
-            sample["metadata"]["answer_text"] = f"{solutions[0]}\n[DONE]"
-        for name in ("test_list", "test_setup_code"):
-            sample.pop(name, None)
-        return sample
