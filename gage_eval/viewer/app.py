@@ -27,6 +27,7 @@ from gage_eval.store.objects import is_digest
 from gage_eval.viewer.compare_page import compare_page, side_by_side_page
 from gage_eval.viewer.label_page import LabelPages
 from gage_eval.viewer.list_page import ListPage
+from gage_eval.viewer.matrix_page import matrix_page
 from gage_eval.viewer.open_runs import OpenRuns, StillIndexing
 from gage_eval.viewer.pages import STATIC, rendered
 from gage_eval.viewer.run_page import run_page
@@ -77,6 +78,7 @@ class Viewer:
         """Every address."""
         pages: dict[str, Callable[[Request], Response]] = {
             "/": self._home,
+            "/matrix": self._matrix,
             "/runs/{run}": self._run,
             "/runs/{run}/samples": self.lists.samples,
             "/runs/{run}/sample": self.lists.sample,
@@ -145,6 +147,9 @@ class Viewer:
 
     def _run(self, request: Request) -> Response:
         return HTMLResponse(run_page(self.open_runs, self.lists, request.path_params["run"], request.query_params))
+
+    def _matrix(self, request: Request) -> Response:
+        return HTMLResponse(matrix_page(self.open_runs, self.lists, request.query_params))
 
     def _compare(self, request: Request) -> Response:
         return HTMLResponse(compare_page(self.open_runs, request.path_params["run"], request.query_params))

@@ -5,7 +5,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 from urllib.parse import urlencode
 
 from gage_eval.base.errors import InputError, closest
@@ -58,34 +58,28 @@ _OF_PAIRS = frozenset({"other_read", "change"})
 
 
 @dataclass(frozen=True)
-class ListState:
-    """Everything that determines what the list shows; it is in the page's address.
+class PageState:
+    """Everything that determines what a page of rows shows; it is in the page's address.
 
     Attributes:
         task: id of the task.
         q: the search line.
-        where: a condition in SQL.
         metric: name of the measure; the primary one when empty.
-        sort, desc: a name of `COLUMNS`, ``m<number>`` or ``s<number>``.
+        sort, desc: by which column.
         page: from 1.
         size: rows of a page.
-        cols: names of columns, separated by commas; the usual ones when empty.
-        against: another run.
     """
 
     task: str = ""
     q: str = ""
-    where: str = ""
     metric: str = ""
     sort: str = "row"
     desc: bool = False
     page: int = 1
     size: int = 50
-    cols: str = ""
-    against: str = ""
 
     @classmethod
-    def of(cls, params: Mapping[str, str]) -> "ListState":
+    def of(cls, params: Mapping[str, str]) -> Self:
         """The state in an address; what cannot be read there gets its default."""
         values: dict[str, Any] = {}
         for field in fields(cls):
@@ -114,6 +108,21 @@ class ListState:
                 if name == "task" or value != next(field.default for field in fields(self) if field.name == name)
             }
         )
+
+
+@dataclass(frozen=True)
+class ListState(PageState):
+    """What a list shows. It is sorted by a name of `COLUMNS`, ``m<number>`` or ``s<number>``.
+
+    Attributes:
+        where: a condition in SQL.
+        cols: names of columns, separated by commas; the usual ones when empty.
+        against: another run.
+    """
+
+    where: str = ""
+    cols: str = ""
+    against: str = ""
 
 
 def measure_of(about: About, name: str) -> IndexedMeasure | None:
