@@ -30,6 +30,7 @@ from gage_eval.viewer.list_page import ListPage
 from gage_eval.viewer.matrix_page import matrix_page
 from gage_eval.viewer.open_runs import OpenRuns, StillIndexing
 from gage_eval.viewer.pages import STATIC, rendered
+from gage_eval.viewer.plots_page import plots_page
 from gage_eval.viewer.run_page import run_page
 from gage_eval.viewer.runs_list import RunsList
 from gage_eval.viewer.security import MOST_POSTED, Guard, Session, safe_address
@@ -79,6 +80,7 @@ class Viewer:
         pages: dict[str, Callable[[Request], Response]] = {
             "/": self._home,
             "/matrix": self._matrix,
+            "/matrix/plots": self._plots,
             "/runs/{run}": self._run,
             "/runs/{run}/samples": self.lists.samples,
             "/runs/{run}/sample": self.lists.sample,
@@ -150,6 +152,9 @@ class Viewer:
 
     def _matrix(self, request: Request) -> Response:
         return HTMLResponse(matrix_page(self.open_runs, self.lists, request.query_params))
+
+    def _plots(self, request: Request) -> Response:
+        return HTMLResponse(plots_page(self.open_runs, self.lists, request.query_params))
 
     def _compare(self, request: Request) -> Response:
         return HTMLResponse(compare_page(self.open_runs, request.path_params["run"], request.query_params))

@@ -17,6 +17,7 @@ from gage_eval.viewer.open_runs import MOST_COLUMNS, OpenRuns
 from gage_eval.viewer.pages import rendered
 from gage_eval.viewer.word_diff import Piece, word_diff
 
+
 @dataclass(frozen=True)
 class Rival:
     """A run that the current one is compared with, and what came of it.

@@ -191,7 +191,7 @@ class Listing:
         self.about = database.about
         self._masks: LruCache[Mask | None] = LruCache(_FILTERS)
         self._orders: LruCache[tuple[Positions, int]] = LruCache(_ORDERS)
-        self._rows: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+        self._results: dict[tuple[str, ...], Any] = {}
 
     def positions(self, state: ListState, labelled: Labelled = NO_LABELS) -> "Positions":
         """Positions of the answers that a state lists, in its order.
@@ -316,10 +316,14 @@ class Listing:
 
     def remembered(self, name: str, sql: str) -> list[dict[str, Any]]:
         """The rows of a query over the whole index, which are read once."""
-        key = (name, sql)
-        if key not in self._rows:
-            self._rows[key] = self.database.rows(sql)
-        return self._rows[key]
+        return self.remember((name, sql), lambda: self.database.rows(sql))
+
+    def remember(self, key: tuple[str, ...], make: Callable[[], T]) -> T:
+        """What is computed from the whole index once."""
+        if key not in self._results:
+            self._results[key] = make()
+        result: T = self._results[key]
+        return result
 
     def _sorted(self, name: str, measure: IndexedMeasure | None) -> str:
         if name in COLUMNS:

@@ -10,6 +10,7 @@ from urllib.parse import urlencode
 from starlette.datastructures import QueryParams
 
 from gage_eval.base.errors import GageError, InputError
+from gage_eval.report.model_run import model_title, under_test
 from gage_eval.report.summary import MetricSummary
 from gage_eval.runs.results.reading import RunReader
 from gage_eval.viewer.list_page import ListPage, fill_texts, score_of
@@ -162,9 +163,8 @@ def _column(
     open_runs: OpenRuns, lists: ListPage, name: str, run: RunReader, task_id: str, state: PageState
 ) -> MatrixColumn:
     task = lists.open(run.run_id, ListState(task=task_id, metric=state.metric))
-    model = prompt = ""
-    with suppress(GageError):  # it is not scored yet, or the config names something that is gone
-        model = task.task.summary.model or ""
+    prompt = ""
+    with suppress(GageError):  # the config names something that is gone
         plan = task.task.plan
         prompt = plan.infer.prompt.prompt_id if plan is not None and plan.infer.prompt is not None else ""
     return MatrixColumn(
@@ -172,7 +172,7 @@ def _column(
         run,
         task,
         open_runs.index_file(task.task, run),
-        model,
+        model_title(under_test(run.stored.record.models, task_id)) or "",
         prompt,
         None if task.measure is None else score_of(task.task, task.measure),
         kind_counts(task.listing, task.measure),

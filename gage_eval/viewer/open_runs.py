@@ -153,10 +153,12 @@ class OpenRuns:
 
     def pairs_file(self, this: tuple[RunReader, TaskReader], other: tuple[RunReader, TaskReader], measure: str) -> Path:
         """The file that pairs a task's answers with those of another run. Raises as `index`."""
-        files = [self.index_file(task, run) for run, task in (this, other)]
+        files = self.index_file(this[1], this[0]), self.index_file(other[1], other[0])
         what = f"pairs of {this[0].run_id} and {other[0].run_id}"
         name = f"{what}, {this[1].task_id}, {measure}"
-        return self._joined("pairs", files, measure, name, what, lambda out, tell: build_pairs(files[0], files[1], measure, out))
+        return self._joined(
+            "pairs", files, measure, name, what, lambda out, tell: build_pairs(files[0], files[1], measure, out)
+        )
 
     def matrix(self, columns: Sequence[tuple[RunReader, Listing]], files: Sequence[Path], measure: str) -> AnswerMatrix:
         """The opened matrix of several runs' answers.
