@@ -130,8 +130,11 @@ def scatter(points: Sequence[Point], *, across: str, up: str) -> Svg:
         line = f"{at(xs[0], y)[1]:.1f}"
         parts.append(f'<line class="track" x1="{left}" x2="{right}" y1="{line}" y2="{line}"/>')
         parts.append(f'<text class="axis end" x="{left - 6}" y="{float(line) + 4:.1f}">{y:,.3g}</text>')
-    for point in points:
+    beneath = -math.inf
+    for point in sorted(points, key=lambda point: -point.y):
         x, y = at(point.x, point.y)
+        # Names do not cover each other.
+        beneath = max(y + 4, beneath + 13)
         (_, bottom), (_, upper) = at(point.x, point.low), at(point.x, point.high)
         ahead = x < (left + right) / 2
         tip = escape(f"{point.name}: {up} {format_value(point.y)}, {across} {point.x:,.4g}")
@@ -139,7 +142,7 @@ def scatter(points: Sequence[Point], *, across: str, up: str) -> Svg:
             f"<g><title>{tip}</title>"
             f'<line class="whisker" x1="{x:.1f}" x2="{x:.1f}" y1="{bottom:.1f}" y2="{upper:.1f}"/>'
             f'<circle class="dot" cx="{x:.1f}" cy="{y:.1f}" r="4"/><text class="{"start" if ahead else "end"}" '
-            f'x="{x + (8 if ahead else -8):.1f}" y="{y + 4:.1f}">{escape(point.name)}</text></g>'
+            f'x="{x + (8 if ahead else -8):.1f}" y="{beneath:.1f}">{escape(point.name)}</text></g>'
         )
     said = "; ".join(f"{point.name}: {format_value(point.y)} at {point.x:,.4g}" for point in points)
     label = escape(f"{up} against {across}: {said}")

@@ -44,6 +44,13 @@ class MatrixColumn:
     kinds: Mapping[str, int] = field(default_factory=dict)
     problem: str = ""
 
+    @property
+    def title(self) -> str:
+        """The model, without its engine, and the prompt; the run where the model is not known."""
+        models = under_test(self.run.stored.record.models, None if self.task is None else self.task.task.task_id)
+        name = models[0].name if models else self.name
+        return f"{name} · {self.prompt}" if self.prompt else name
+
     def answer_query(self, sample_id: str) -> str:
         """The address of an answer of the run."""
         assert self.task is not None
@@ -116,7 +123,7 @@ def matrix_page(open_runs: OpenRuns, lists: ListPage, params: QueryParams) -> st
         shown=shown,
         rows=rows,
         counts=counts,
-        headings={name: heading for name, (heading, _) in SHOWN.items()},
+        headings={name: SHOWN[name][0] for name in SHOWN if name in ("", "differ") or _judges(shown)},
         measures=_measures(shown),
         tasks=_tasks(columns),
         problem=problem,
@@ -191,6 +198,11 @@ def _tasks(columns: Sequence[MatrixColumn]) -> list[str]:
     return [task for task in dict.fromkeys(tasks) if tasks.count(task) > 1]
 
 
+def _judges(columns: Sequence[MatrixColumn]) -> bool:
+    """Whether answers are right or wrong by the measure."""
+    return any(column.task.measure.judged for column in columns if column.task and column.task.measure)
+
+
 def _measures(columns: Sequence[MatrixColumn]) -> list[str]:
     """The measures that all columns have."""
     names = [[measure.name for measure in column.task.listing.about.measures] for column in columns if column.task]
@@ -217,7 +229,7 @@ def _rows(
             else MatrixCell(
                 record[f"kind_{number}"],
                 record[f"value_{number}"],
-                line["read"] or line["answer"] or "",
+                (record[f"kind_{number}"] != "scored" and line["read"]) or line["answer"] or "",
                 record[f"answers_{number}"],
             )
             for number, line in enumerate(own)

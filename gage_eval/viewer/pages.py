@@ -1,5 +1,6 @@
 """The templates of the pages."""
 
+import re
 from datetime import datetime
 from functools import cache
 from pathlib import Path
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 HERE = Path(__file__).parent
+_HASH = re.compile(r"(?=.*\d)(?=.*[a-f])[0-9a-f]{12,}")
 STATIC: dict[str, tuple[Path, str]] = {
     "report.css": (STYLE_FILE, "text/css"),
     "viewer.css": (HERE / "static" / "viewer.css", "text/css"),
@@ -48,7 +50,9 @@ def environment() -> "Environment":
 
 
 def _without_middle(text: str, limit: int = 20) -> str:
-    """A long id, whose ends tell it from others."""
+    """A long id, whose ends tell it from others; of a hash, its beginning does."""
+    if _HASH.fullmatch(text):
+        return f"{text[:6]}…"
     return text if len(text) <= limit else f"{text[:8]}…{text[9 - limit :]}"
 
 

@@ -1,5 +1,6 @@
 """Plots of the runs of a matrix: scores with intervals, groups, slices, ratings, and score against length or cost."""
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -8,6 +9,7 @@ from starlette.datastructures import QueryParams
 
 from gage_eval.base.errors import GageError
 from gage_eval.report.charts import Point, Svg, bars, ends_of_scale, interval, scatter
+from gage_eval.report.messages import trimmed
 from gage_eval.report.summary import GroupScore, MetricSummary, Summary
 from gage_eval.viewer.list_page import ListPage
 from gage_eval.viewer.matrix_page import MatrixColumn, matrix_state, open_columns
@@ -51,7 +53,7 @@ def plots_page(open_runs: OpenRuns, lists: ListPage, params: QueryParams) -> str
         title="Side by side: plots",
         state=state,
         shown=shown,
-        scores=[_row(state.metric, scores), *_groups(summaries)],
+        scores=[_row(state.metric, scores, _bounds(scores)), *_groups(summaries)],
         slices=list(_slices(shown)),
         ratings=[(column, svg) for column in shown if (svg := _ratings(column))],
         scatters=list(_scatters(shown, summaries)),
@@ -61,8 +63,16 @@ def plots_page(open_runs: OpenRuns, lists: ListPage, params: QueryParams) -> str
 def _row(
     name: str, scores: Sequence[MetricSummary | GroupScore | None], bounds: tuple[float, float] | None = None
 ) -> PlottedRow:
+    known = [end for score in scores if score for end in (score.value, *(score.ends or ())) if end is not None]
+    if bounds is None or not all(map(math.isfinite, bounds)) or not all(bounds[0] <= x <= bounds[1] for x in known):
+        bounds = min(0.0, *known, 0.0), max(1.0, *known, 1.0)
     cells = [None if score is None else (score, interval(score, bounds)) for score in scores]
     return PlottedRow(name, next((score.n for score in scores if isinstance(score, MetricSummary)), 0), cells)
+
+
+def _bounds(scores: Sequence[MetricSummary | None]) -> tuple[float, float] | None:
+    """The ends of the metric's scale, as the first run that has it knows them."""
+    return next((ends_of_scale(score) for score in scores if score is not None), None)
 
 
 def _groups(summaries: Sequence[Summary | None]) -> Iterator[PlottedRow]:
@@ -92,7 +102,7 @@ def _slices(columns: Sequence[MatrixColumn]) -> Iterator[tuple[str, list[Plotted
             for entry in slice_values(task.listing, task.measure, field):
                 means.setdefault(field.name, {}).setdefault(entry.value, {})[number] = entry.mean
                 sizes.setdefault((field.name, entry.value), entry.n)
-    bounds = next((ends_of_scale(column.score) for column in columns if column.score is not None), None)
+    bounds = _bounds([column.score for column in columns])
     for name, values in means.items():
         largest = sorted(values, key=lambda value: -sizes[name, value])[:_MOST_VALUES]
         yield (
@@ -137,7 +147,7 @@ def _scatters(columns: Sequence[MatrixColumn], summaries: Sequence[Summary | Non
     for name in known[0][2] if known else ():
         points = [
             Point(
-                (column.model or column.name)[:_LONGEST_NAME],
+                trimmed(column.title, _LONGEST_NAME),
                 x,
                 score.value or 0.0,
                 *(score.ends or (score.value or 0.0,) * 2),
