@@ -125,7 +125,10 @@ def scatter(points: Sequence[Point], *, across: str, up: str) -> Svg:
         across_share, up_share = (x - xs[0]) / (xs[-1] - xs[0]), (y - ys[0]) / (ys[-1] - ys[0])
         return left + (right - left) * across_share, height - low_edge - (height - low_edge - top) * up_share
 
-    parts = [f'<text class="axis middle" x="{at(x, ys[0])[0]:.0f}" y="{height - 22}">{x:,.4g}</text>' for x in xs]
+    parts = [
+        f'<text class="axis {anchor}" x="{at(x, ys[0])[0]:.0f}" y="{height - 22}">{x:,.4g}</text>'
+        for x, anchor in zip(xs, ("start", "middle", "end"), strict=True)
+    ]
     for y in ys:
         line = f"{at(xs[0], y)[1]:.1f}"
         parts.append(f'<line class="track" x1="{left}" x2="{right}" y1="{line}" y2="{line}"/>')
