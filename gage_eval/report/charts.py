@@ -71,10 +71,10 @@ def strip(shares: Sequence[tuple[str, str, float]], *, width: int = 300, height:
 
 
 def bars(bins: Sequence[Bin], *, means: bool = False) -> Svg:
-    """A column per bin: how many answers it holds, or with ``means`` their mean score on 0..1."""
+    """A column per bin: how many answers it holds, or with ``means`` their mean score from 0 to 1 or the highest."""
     heights = [(bar.mean or 0.0) if means else float(bar.count) for bar in bins]
-    top = 1.0 if means else max(heights, default=0.0)
-    if top <= 0 or any(not 0 <= height <= top for height in heights):
+    top = max([1.0 if means else 0.0, *heights])
+    if not bins or top <= 0 or any(not 0 <= height <= top for height in heights):
         return Svg()
     step, tall = 46, 96
     columns = []
