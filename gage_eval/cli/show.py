@@ -1,7 +1,7 @@
 """gage show: all runs, one run, its problems, or one of its samples."""
 
 import sys
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -10,7 +10,7 @@ from gage_eval.cli.options import AsJson, OutputDir, Store
 
 if TYPE_CHECKING:
     from gage_eval.runs.options import Locations
-    from gage_eval.runs.results.listing import ShownStage
+    from gage_eval.runs.results.listing import ListedRun, ShownStage
     from gage_eval.runs.results.reading import RunReader
     from gage_eval.runs.results.stored import StoredRun
 
@@ -47,10 +47,10 @@ def show(
     from gage_eval.base.errors import InputError
     from gage_eval.cli.output import print_json
     from gage_eval.config.settings import unknown_variables
-    from gage_eval.local.launch import settle, settle_newest
+    from gage_eval.local.launch import settle
     from gage_eval.report.console import clean
     from gage_eval.runs.options import Locations
-    from gage_eval.runs.results.listing import run_record, run_rows
+    from gage_eval.runs.results.listing import run_record
     from gage_eval.runs.results.reading import RunReader
 
     flags = {
@@ -73,12 +73,7 @@ def show(
         if sample is not None or task is not None or outcomes:
             named = "--sample ID" if sample is not None or not outcomes else f"--{outcomes[0]}"
             raise InputError(f"--sample, --task and --wrong need a run: gage show RUN {named}.")
-        rows = run_rows(locations, limit or 20)
-        if json:
-            print_json(rows)
-        else:
-            print_runs(rows, locations)
-        settle_newest(locations)
+        list_runs(locations, limit or 20, json=json)
         return
     if sample is not None and outcomes:
         raise InputError(f"--sample and --{outcomes[0]} exclude each other; leave one out.")
@@ -126,29 +121,52 @@ def _show_rejects(reader: "RunReader", task_id: str | None, limit: int | None, *
         print("no row was rejected.")
 
 
-def print_runs(rows: list[dict[str, Any]], locations: "Locations") -> None:
-    """Print `gage_eval.runs.results.listing.run_rows` as a table."""
-    from gage_eval.cli.output import print_table
+def list_runs(locations: "Locations", limit: int | None, *, json: bool) -> None:
+    """Print the newest runs: one row each, or two on a narrow terminal."""
+    from gage_eval.cli.output import fitted, print_json
+    from gage_eval.local.launch import settle_newest
+    from gage_eval.report.console import terminal_width
+    from gage_eval.runs.results.listing import listed_runs
 
-    if not rows:
+    runs = listed_runs(locations, limit)
+    width = terminal_width(sys.stdout)
+    if json:
+        print_json([run.as_record() for run in runs])
+    elif not runs:
         print(f"no runs in '{locations.runs}'. Start one: gage run CONFIG, or gage suite demo")
     else:
-        print_table(
-            ("run", "name", "status", "started", "tasks", "score"),
-            [
-                (
-                    row["run"],
-                    row["name"] or "–",
-                    row["status"],
-                    (row["started"] or "–").replace("T", " ")[: len("2026-01-01 00:00")],
-                    f"{len(row['tasks'] or []):,}",
-                    row["score"] or "–",
-                )
-                for row in rows
-            ],
-            right=("tasks",),
-            stack=True,
-        )
+        table = [_RUN_COLUMNS, *map(_run_cells, runs)]
+        columns = [place for place, cells in enumerate(zip(*table, strict=True)) if any(cells[1:])]
+        # The model, the name and the score can be cut; the id is needed whole.
+        blocks = [columns] if width is None or width >= _WIDE else [columns[:3], columns[3:]]
+        parts = [
+            fitted([[row[place] for place in block] for row in table], width, right=("n", "time", "tokens", "cost"),
+                   cut=("model", "score", "name"), indent=2 * number)
+            for number, block in enumerate(blocks)
+        ]  # fmt: skip
+        for lines in zip(*parts, strict=True):
+            print("\n".join(lines))
+    settle_newest(locations)
+
+
+_WIDE = 100
+_RUN_COLUMNS = ("run", "model", "score", "name", "n", "time", "tokens", "cost", "started")
+
+
+def _run_cells(run: "ListedRun") -> tuple[str, ...]:
+    from gage_eval.report.console import clean, count_text, seconds_text
+
+    return (
+        run.run_id,
+        clean(run.model or ""),
+        run.headline or "–" if run.state == "completed" else run.state,
+        clean(run.name),
+        "" if run.samples is None else f"{run.samples:,}",
+        "" if run.seconds is None else seconds_text(run.seconds),
+        "" if run.tokens is None else count_text(run.tokens),
+        "" if run.cost is None else f"{run.cost:.4g}",
+        "" if run.created is None else f"{run.created:%Y-%m-%d %H:%M}",
+    )
 
 
 def _show_run(run: "RunReader") -> None:

@@ -28,7 +28,7 @@ from gage_eval.viewer.compare_page import compare_page, side_by_side_page
 from gage_eval.viewer.label_page import LabelPages
 from gage_eval.viewer.list_page import ListPage
 from gage_eval.viewer.matrix_page import matrix_page
-from gage_eval.viewer.open_runs import OpenRuns, StillIndexing
+from gage_eval.viewer.open_runs import MOST_COLUMNS, OpenRuns, StillIndexing
 from gage_eval.viewer.pages import STATIC, rendered
 from gage_eval.viewer.plots_page import plots_page
 from gage_eval.viewer.run_page import run_page
@@ -145,7 +145,8 @@ class Viewer:
         suites = self.runs.suites(wanted)
         live = any(run.state == "running" for suite in suites for run in suite.runs)
         where = self.open_runs.locations.runs
-        return HTMLResponse(rendered("runs.html", title="Runs", suites=suites, q=wanted, live=live, where=where))
+        shown = {"suites": suites, "q": wanted, "live": live, "where": where, "most_columns": MOST_COLUMNS}
+        return HTMLResponse(rendered("runs.html", title="Runs", **shown))
 
     def _run(self, request: Request) -> Response:
         return HTMLResponse(run_page(self.open_runs, self.lists, request.path_params["run"], request.query_params))
