@@ -33,6 +33,7 @@ SHOWN = {
 """Which questions are listed: heading, and condition."""
 
 _MOST_REMEMBERED = 12
+_IN_ORDER = "pos"
 
 
 def build_matrix(indexes: Sequence[Path], measure: str, file: Path) -> None:
@@ -146,6 +147,11 @@ class AnswerMatrix:
         return [rows[position] for position in positions]
 
     def _order(self, column: str, *, desc: bool) -> "Positions":
+        import numpy as np
+
+        if column == _IN_ORDER:
+            places = np.arange(self.counts[""], dtype=np.int32)
+            return places[::-1] if desc else places
         way = "DESC" if desc else "ASC"
         return self._database.positions(f"SELECT pos FROM matrix.matrix ORDER BY {column} {way} NULLS LAST, pos")  # noqa: S608
 
@@ -178,7 +184,7 @@ class AnswerMatrix:
         return np.zeros(self.counts[""], dtype=np.bool_)
 
     def _sorted(self, name: str) -> str:
-        columns = {"row": "row_index", "spread": "spread"}
+        columns = {"row": _IN_ORDER, "spread": "spread"}
         columns |= {str(number): f"value_{number}" for number in range(len(self._columns))}
         if name not in columns:
             raise InputError(f"the matrix cannot be sorted by '{name}'.{closest(name, list(columns))}")

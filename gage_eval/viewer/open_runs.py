@@ -10,6 +10,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as StillRunning
 from contextlib import suppress
 from dataclasses import dataclass
+from importlib import import_module
 from itertools import chain
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -100,6 +101,8 @@ class OpenRuns:
         self._results: OrderedDict[tuple[Any, ...], Future[Any]] = OrderedDict()
         self._is_closed = threading.Event()
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="index")
+        # The first page shall not wait for it.
+        self._pool.submit(import_module, "duckdb")
 
     def close(self) -> None:
         """Close the indexes, and remove those of running runs. One that is being made is given up."""
