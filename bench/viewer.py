@@ -41,7 +41,7 @@ class Client:
         Raises:
             BenchFailed: it is not a page.
         """
-        address = f"{path}?{urlencode(query)}" if query else path
+        address = f"{path}{'&' if '?' in path else '?'}{urlencode(query)}" if query else path
         began = time.perf_counter()
         _, text = self._get(address)
         return time.perf_counter() - began, text
@@ -71,12 +71,44 @@ def viewer_1m(folder: Path, repeats: int) -> list[Figure]:
     return measure(store, folder, repeats)
 
 
+def viewer_matrix(folder: Path, repeats: int) -> list[Figure]:
+    """Five runs of 100,000 answers side by side, in a viewer that has their indexes, and the first time."""
+    store = folder / "side-by-side"
+    names = [f"run-{number}" for number in range(5)]
+    for seed, name in enumerate(names):
+        run(["-m", "bench.large_run", str(store), "--rows", "100000", "--run-id", name, "--seed", str(seed)], folder)
+    address = f"/matrix?runs={','.join(names)}"
+    opens: list[float] = []
+    pages: list[float] = []
+    with viewer(store, folder) as (client, _, _):
+        built = client.ready(address)
+    for _ in range(repeats):
+        with viewer(store, folder, keep=True) as (client, _, _):
+            opens.append(client.page(address)[0])
+            pages += [client.page(address, **query)[0] for number in range(_TIMES) for query in _matrix_queries(number)]
+    return [
+        Figure("indexes of 5 × 100,000 answers, and the matrix", "s", [built]),
+        Figure("first page of a viewer that has its indexes", "s", opens, 0.5),
+        Figure("filters, orders and searches, 95th percentile", "s", [_p95(pages)], 0.5),
+    ]
+
+
+def _matrix_queries(number: int) -> list[dict[str, str]]:
+    """What a person asks of a matrix: filters, orders, searches."""
+    return [
+        {"show": "differ", "page": str(1 + number * 300)},
+        {"sort": "spread", "desc": "1"},
+        {"sort": str(number % 5), "q": "topic:algebra"},
+        {"q": f'"on Tuesday {number}77"'},
+    ]
+
+
 def measure(store: Path, folder: Path, repeats: int) -> list[Figure]:
     """The figures of a store's run ``large``."""
     starts: list[float] = []
     for _ in range(repeats):
         began = time.perf_counter()
-        with _viewer(store, folder) as (client, pid, log):
+        with viewer(store, folder) as (client, pid, log):
             starts.append(time.perf_counter() - began)
             client.ready(_LIST)
             built = [float(seconds) for seconds in re.findall(r"answers in ([\d.]+) s", log.read_text())]
@@ -153,13 +185,15 @@ def _first_paints(url: str) -> list[float]:
 
 
 @contextmanager
-def _viewer(store: Path, folder: Path) -> Iterator[tuple[Client, int, Path]]:
-    """A running viewer with an empty cache: a client, its process, and its output."""
+def viewer(store: Path, folder: Path, *, keep: bool = False) -> Iterator[tuple[Client, int, Path]]:
+    """A running viewer: a client, its process, and its output. Its cache is empty, or with ``keep`` the last one's."""
+    caches = sorted(folder.glob("cache-*")) if keep else []
+    cache = caches[-1] if caches else folder / f"cache-{time.time_ns()}"
     log = folder / "viewer.txt"
     env = {
         **environment(),
         "GAGE_EVAL_VIEWER_TOKEN": TOKEN,
-        "GAGE_EVAL_VIEWER_CACHE": str(folder / f"cache-{time.time_ns()}"),
+        "GAGE_EVAL_VIEWER_CACHE": str(cache),
     }
     with log.open("wb") as out:
         child = subprocess.Popen(

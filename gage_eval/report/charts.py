@@ -8,6 +8,7 @@ page's policy forbids inline styles.
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from markupsafe import escape
 
@@ -26,13 +27,13 @@ class Svg(str):
         return self
 
 
-def interval(score: MetricSummary | GroupScore) -> Svg:
+def interval(score: MetricSummary | GroupScore, bounds: tuple[float, float] | None = None) -> Svg:
     """The interval on the metric's scale, the score as a dot; nothing where the scale has no ends.
 
-    A metric that declares no bounds is drawn on 0..1 while its score is in there.
+    A metric that declares no bounds is drawn on 0..1 while its score is in there, unless ``bounds`` are given.
     """
     value = score.value
-    first, last = _ends(score)
+    first, last = bounds or ends_of_scale(score)
     if value is None or not first <= value <= last:
         return Svg()
     low, high = score.ends or (value, value)
@@ -70,10 +71,10 @@ def strip(shares: Sequence[tuple[str, str, float]], *, width: int = 300, height:
 
 
 def bars(bins: Sequence[Bin], *, means: bool = False) -> Svg:
-    """A column per bin: how many answers it holds, or with ``means`` their mean score on 0..1."""
+    """A column per bin: how many answers it holds, or with ``means`` their mean score from 0 to 1 or the highest."""
     heights = [(bar.mean or 0.0) if means else float(bar.count) for bar in bins]
-    top = 1.0 if means else max(heights, default=0.0)
-    if top <= 0 or any(not 0 <= height <= top for height in heights):
+    top = max([1.0 if means else 0.0, *heights])
+    if not bins or top <= 0 or any(not 0 <= height <= top for height in heights):
         return Svg()
     step, tall = 46, 96
     columns = []
@@ -98,6 +99,70 @@ def bars(bins: Sequence[Bin], *, means: bool = False) -> Svg:
     )
 
 
+@dataclass(frozen=True)
+class Point:
+    """A point of a scatter plot, with the interval of its height."""
+
+    name: str
+    x: float
+    y: float
+    low: float
+    high: float
+
+
+def scatter(points: Sequence[Point], *, across: str, up: str) -> Svg:
+    """Points with their names; both axes are labelled at their ends and in the middle.
+
+    Args:
+        points: at least one.
+        across, up: what the axes are.
+    """
+    width, height, left, low_edge, top = 460, 260, 52, 40, 14
+    xs, ys = _axis([point.x for point in points]), _axis([end for p in points for end in (p.low, p.high, p.y)])
+    right = width - 14
+
+    def at(x: float, y: float) -> tuple[float, float]:
+        across_share, up_share = (x - xs[0]) / (xs[-1] - xs[0]), (y - ys[0]) / (ys[-1] - ys[0])
+        return left + (right - left) * across_share, height - low_edge - (height - low_edge - top) * up_share
+
+    parts = [
+        f'<text class="axis {anchor}" x="{at(x, ys[0])[0]:.0f}" y="{height - 22}">{x:,.4g}</text>'
+        for x, anchor in zip(xs, ("start", "middle", "end"), strict=True)
+    ]
+    for y in ys:
+        line = f"{at(xs[0], y)[1]:.1f}"
+        parts.append(f'<line class="track" x1="{left}" x2="{right}" y1="{line}" y2="{line}"/>')
+        parts.append(f'<text class="axis end" x="{left - 6}" y="{float(line) + 4:.1f}">{y:,.3g}</text>')
+    beneath = -math.inf
+    for point in sorted(points, key=lambda point: -point.y):
+        x, y = at(point.x, point.y)
+        # Names do not cover each other.
+        beneath = max(y + 4, beneath + 13)
+        (_, bottom), (_, upper) = at(point.x, point.low), at(point.x, point.high)
+        ahead = x < (left + right) / 2
+        tip = escape(f"{point.name}: {up} {format_value(point.y)}, {across} {point.x:,.4g}")
+        parts.append(
+            f"<g><title>{tip}</title>"
+            f'<line class="whisker" x1="{x:.1f}" x2="{x:.1f}" y1="{bottom:.1f}" y2="{upper:.1f}"/>'
+            f'<circle class="dot" cx="{x:.1f}" cy="{y:.1f}" r="4"/><text class="{"start" if ahead else "end"}" '
+            f'x="{x + (8 if ahead else -8):.1f}" y="{beneath:.1f}">{escape(point.name)}</text></g>'
+        )
+    said = "; ".join(f"{point.name}: {format_value(point.y)} at {point.x:,.4g}" for point in points)
+    label = escape(f"{up} against {across}: {said}")
+    return Svg(
+        f'<svg class="scatter" viewBox="0 0 {width} {height}" width="{width}" role="img" '
+        f'aria-label="{label}">{"".join(parts)}'
+        f'<text class="axis middle" x="{(left + right) / 2:.0f}" y="{height - 6}">{escape(across)}</text></svg>'
+    )
+
+
+def _axis(values: Sequence[float]) -> tuple[float, float, float]:
+    """The two ends and the middle of an axis with some room around the values."""
+    low, high = min(values), max(values)
+    room = (high - low) * 0.08 or abs(high) * 0.1 or 1.0
+    return low - room, (low + high) / 2, high + room
+
+
 def _said(bar: Bin, *, means: bool) -> str:
     return format_value(bar.mean) if means else f"{bar.count:,}"
 
@@ -109,7 +174,8 @@ def _short(count: int) -> str:
     return str(count)
 
 
-def _ends(score: MetricSummary | GroupScore) -> tuple[float, float]:
+def ends_of_scale(score: MetricSummary | GroupScore) -> tuple[float, float]:
+    """Between which values a score is drawn; infinite where its scale has no ends."""
     if isinstance(score, GroupScore) or (score.bound_low is None and score.bound_high is None):
         return 0.0, 1.0
     if score.bound_low is None or score.bound_high is None:

@@ -14,11 +14,15 @@ import orjson
 from gage_eval.base.canonical import decode
 from gage_eval.store.media import MEDIA_URL
 
-PartKind = Literal["text", "image", "audio", "video", "link", "json"]
+PartKind = Literal["text", "image", "audio", "video", "link", "json", "thinking"]
+
+ANSWER = "answer"
+"""The role of what the model under test said in an earlier turn of the conversation."""
 
 _MEDIA = re.compile(MEDIA_URL.pattern.decode())
 _DATA = re.compile(r"data:(?:image/(?:png|jpeg|gif|webp)|audio/[\w.+-]+);base64,[A-Za-z0-9+/=]+")
 _OWN = frozenset({"role", "content", "tool_calls", "tool_call_id", "name"})
+_SAID: tuple[tuple[PartKind, str], ...] = (("thinking", "reasoning"), ("text", "answer"))
 _MOST_TOKENS = 6_000
 # Probabilities that separate the tones of tokens, the surest first.
 _HEAT = (0.9, 0.6, 0.3, 0.1)
@@ -111,6 +115,32 @@ def _message(message: Mapping[str, Any]) -> Message:
         str(message.get("name") or ""),
         pretty(rest) if rest else "",
     )
+
+
+def conversation(messages: Sequence[Message], turns: Sequence[Mapping[str, Any]]) -> list[Message]:
+    """Messages with the answers of all turns but the last one, each after the message that it answers.
+
+    Args:
+        messages: as they were prepared: of several user messages in a row, each was asked by itself.
+        turns: the responses of the episode, in order.
+    """
+    answers = [_answered(number, turn) for number, turn in enumerate(turns[:-1], 1)]
+    following = [*(message.role for message in messages[1:]), ""]
+    asked = [
+        place
+        for place, (message, role) in enumerate(zip(messages, following, strict=True))
+        if message.role == "user" and role != "assistant"
+    ]
+    if len(asked) < len(turns):
+        # The model called tools.
+        return [*messages, *answers]
+    after = dict(zip(asked, answers, strict=False))
+    return [shown for place, message in enumerate(messages) for shown in (message, after.get(place)) if shown]
+
+
+def _answered(number: int, turn: Mapping[str, Any]) -> Message:
+    parts = [Part(kind, str(turn[name])) for kind, name in _SAID if turn.get(name)]
+    return Message(ANSWER, tuple(parts), tuple(tool_calls(turn.get("tool_calls"))), name=str(number))
 
 
 def _part(item: Any) -> Part:

@@ -1,11 +1,11 @@
 """One answer with everything that explains its score, as pages show it. Plain data."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal, TypeAlias
 
-from gage_eval.report.messages import Candidate, Message, Token, ToolCall, tokens, trimmed
+from gage_eval.report.messages import ANSWER, Candidate, Message, Part, Token, ToolCall, tokens, trimmed
 
 Kind: TypeAlias = Literal[
     "error", "refused", "truncated", "unparsed", "unscored", "wrong", "right", "lowest", "highest"
@@ -108,7 +108,7 @@ class SampleView:
         replicate: which repetition of it.
         kind: error, unparsed, wrong, right, …
         status, score_status: of the response, and of its score by the measure.
-        messages: of the request, or of the sample where nothing was asked yet.
+        messages: of the request, or of the sample where nothing was asked yet; with the answers of earlier turns.
         form: whether the messages are as sent, as prepared, or of the sample.
         note: why they are not as sent.
         raw: the request's body as JSON; empty where it is not known.
@@ -119,7 +119,6 @@ class SampleView:
         explanation: the metric's reason.
         failure: kind and message of an error.
         completion_tokens: length of the answer, if known.
-        turns: further calls of the episode.
         logprobs: of the answer, as the endpoint returned them.
         facts: length, latency and the like.
     """
@@ -144,7 +143,6 @@ class SampleView:
     judgments: tuple[ShownJudgment, ...] = ()
     execution: ShownExecution | None = None
     tool_calls: Sequence[ToolCall] = ()
-    turns: Sequence[Mapping[str, Any]] = ()
     logprobs: Any = None
     candidates: Sequence[Candidate] = ()
     facts: Sequence[tuple[str, str]] = ()
@@ -208,12 +206,18 @@ class SampleView:
 
 
 def folded(messages: Sequence[Message]) -> tuple[tuple[Message, ...], tuple[Message, ...]]:
-    """What of a prompt is folded away, and what is shown: of a long one the end, where the question is."""
+    """What of a prompt is folded away, and what is shown: of a long one the end, where the question is.
+
+    Of a conversation in several turns, it is shown from the first question on that the model answered.
+    """
     last = max((number for number, message in enumerate(messages) if message.role != "choice"), default=0)
-    if last < _SHOWN_MESSAGES and sum(len(message.text) for message in messages) <= _SHOWN_WHOLE:
+    first = next((number - 1 for number, message in enumerate(messages) if message.role == ANSWER and number), last)
+    if last < _SHOWN_MESSAGES and sum(len(message.text) for message in messages[: first + 1]) <= _SHOWN_WHOLE:
         return (), tuple(messages)
-    question, choices = messages[last], messages[last + 1 :]
+    question = messages[first]
+    if first < last or any(part.kind != "text" for part in question.parts) or question.calls:
+        return tuple(messages[:first]), tuple(messages[first:])
     # From the start of a line on.
     cut = question.text.rfind("\n", 0, max(len(question.text) - _SHOWN_END, 0)) + 1
-    before = [*messages[:last], *([Message.plain(question.role, question.text[:cut])] if cut else [])]
-    return tuple(before), (Message.plain(question.role, question.text[cut:]), *choices)
+    before = [*messages[:first], *([Message.plain(question.role, question.text[:cut])] if cut else [])]
+    return tuple(before), (replace(question, parts=(Part("text", question.text[cut:]),)), *messages[first + 1 :])

@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from gage_eval.base.errors import GageError, InputError, StoreError
+from gage_eval.base.git import commit_of
 from gage_eval.base.processes import born, refuse_in_new_process
 from gage_eval.base.stages import Stage, StageResult
 from gage_eval.base.version import __version__
@@ -326,6 +327,7 @@ class RunSession:
             prefect=flow_run,
             suite=self.suite,
             models=self.plan.models(),
+            commit=commit_of(self.loaded.base_dir.absolute()),
             pinned=not self.loaded.unpinned,
         )
 

@@ -27,8 +27,10 @@ from gage_eval.store.objects import is_digest
 from gage_eval.viewer.compare_page import compare_page, side_by_side_page
 from gage_eval.viewer.label_page import LabelPages
 from gage_eval.viewer.list_page import ListPage
-from gage_eval.viewer.open_runs import OpenRuns, StillIndexing
+from gage_eval.viewer.matrix_page import matrix_page
+from gage_eval.viewer.open_runs import MOST_COLUMNS, OpenRuns, StillIndexing
 from gage_eval.viewer.pages import STATIC, rendered
+from gage_eval.viewer.plots_page import plots_page
 from gage_eval.viewer.run_page import run_page
 from gage_eval.viewer.runs_list import RunsList
 from gage_eval.viewer.security import MOST_POSTED, Guard, Session, safe_address
@@ -77,6 +79,8 @@ class Viewer:
         """Every address."""
         pages: dict[str, Callable[[Request], Response]] = {
             "/": self._home,
+            "/matrix": self._matrix,
+            "/matrix/plots": self._plots,
             "/runs/{run}": self._run,
             "/runs/{run}/samples": self.lists.samples,
             "/runs/{run}/sample": self.lists.sample,
@@ -141,10 +145,17 @@ class Viewer:
         suites = self.runs.suites(wanted)
         live = any(run.state == "running" for suite in suites for run in suite.runs)
         where = self.open_runs.locations.runs
-        return HTMLResponse(rendered("runs.html", title="Runs", suites=suites, q=wanted, live=live, where=where))
+        shown = {"suites": suites, "q": wanted, "live": live, "where": where, "most_columns": MOST_COLUMNS}
+        return HTMLResponse(rendered("runs.html", title="Runs", **shown))
 
     def _run(self, request: Request) -> Response:
         return HTMLResponse(run_page(self.open_runs, self.lists, request.path_params["run"], request.query_params))
+
+    def _matrix(self, request: Request) -> Response:
+        return HTMLResponse(matrix_page(self.open_runs, self.lists, request.query_params))
+
+    def _plots(self, request: Request) -> Response:
+        return HTMLResponse(plots_page(self.open_runs, self.lists, request.query_params))
 
     def _compare(self, request: Request) -> Response:
         return HTMLResponse(compare_page(self.open_runs, request.path_params["run"], request.query_params))

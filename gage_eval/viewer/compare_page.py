@@ -13,11 +13,9 @@ from gage_eval.runs.results.reading import RunReader
 from gage_eval.viewer.comparison import compared
 from gage_eval.viewer.list_page import ListPage
 from gage_eval.viewer.listing import ListState, replicate_of
-from gage_eval.viewer.open_runs import OpenRuns
+from gage_eval.viewer.open_runs import MOST_COLUMNS, OpenRuns
 from gage_eval.viewer.pages import rendered
 from gage_eval.viewer.word_diff import Piece, word_diff
-
-MOST_RUNS = 6
 
 
 @dataclass(frozen=True)
@@ -109,8 +107,8 @@ def _names(params: Mapping[str, str]) -> list[str]:
     names = [name.strip() for name in (params.get("with") or params.get("against") or "").split(",") if name.strip()]
     if not names:
         raise InputError("name the runs to compare with: ?with=RUN,RUN")
-    if len(names) >= MOST_RUNS:
-        raise InputError(f"at most {MOST_RUNS} runs are shown side by side.")
+    if len(names) >= MOST_COLUMNS:
+        raise InputError(f"at most {MOST_COLUMNS} runs are shown side by side.")
     return names
 
 

@@ -19,18 +19,14 @@ QUERY_LIMIT_S = 10.0
 _MEMORY = "128MB"
 
 
-class IndexDatabase:
-    """The index of a task, and optionally its pairs with another run (table ``pairs``).
+class ReadDatabase:
+    """Files of DuckDB opened for reading.
 
     Args:
-        file: the index.
-        pairs: a file of `gage_eval.viewer.pairing`.
-
-    Attributes:
-        bytes: size of the index.
+        files: by the name under which queries know them.
     """
 
-    def __init__(self, file: Path, pairs: Path | None = None) -> None:
+    def __init__(self, **files: Path) -> None:
         import duckdb
 
         self._connection = duckdb.connect(
@@ -38,14 +34,9 @@ class IndexDatabase:
             config={"memory_limit": _MEMORY, "threads": 2, "autoinstall_known_extensions": False,
                     "autoload_known_extensions": False, "temp_directory": ""},
         )  # fmt: skip
-        self._connection.execute(f"ATTACH {literal(str(file))} AS task (READ_ONLY)")
-        if pairs is not None:
-            self._connection.execute(f"ATTACH {literal(str(pairs))} AS paired (READ_ONLY)")
+        for name, file in files.items():
+            self._connection.execute(f"ATTACH {literal(str(file))} AS {name} (READ_ONLY)")
         lock(self._connection)
-        self.has_pairs = pairs is not None
-        self.bytes = file.stat().st_size
-        with self._cursor() as cursor:
-            self.about = About.read(str(cursor.execute("SELECT about FROM task.about").fetchall()[0][0]))
 
     def close(self) -> None:
         self._connection.close()
@@ -92,6 +83,25 @@ class IndexDatabase:
         finally:
             timer.cancel()
             cursor.close()
+
+
+class IndexDatabase(ReadDatabase):
+    """The index of a task, and optionally its pairs with another run (table ``pairs``).
+
+    Args:
+        file: the index.
+        pairs: a file of `gage_eval.viewer.pairing`.
+
+    Attributes:
+        bytes: size of the index.
+    """
+
+    def __init__(self, file: Path, pairs: Path | None = None) -> None:
+        super().__init__(task=file, **({} if pairs is None else {"paired": pairs}))
+        self.has_pairs = pairs is not None
+        self.bytes = file.stat().st_size
+        with self._cursor() as cursor:
+            self.about = About.read(str(cursor.execute("SELECT about FROM task.about").fetchall()[0][0]))
 
 
 def check_expression(text: str) -> None:

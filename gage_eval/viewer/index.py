@@ -33,7 +33,7 @@ from gage_eval.viewer.fields import slice_names
 if TYPE_CHECKING:
     import duckdb
 
-INDEX_VERSION = 4
+INDEX_VERSION = 5
 TEXT_COLUMNS = ("asked", "answer")
 """Columns whose order is stored, because to sort a million texts takes half a second."""
 
@@ -345,12 +345,17 @@ def _content(message: str) -> str:
     return f"array_to_string(list_transform({message}.content, lambda x: coalesce(x.text, {marker})), chr(10))"
 
 
-_ASKED = "list_filter(s.messages, lambda m: m.role = 'user')[-1]"
+# The user messages after the last one of the model's: several of a conversation that the model is still to answer.
+_ROLES = "list_reverse(list_transform(s.messages, lambda m: m.role))"
+_ANSWERED = f"len(s.messages) + 1 - nullif(list_position({_ROLES}, 'assistant'), 0)"
+_ASKED = f"list_filter(s.messages, lambda m, i: m.role = 'user' AND i > coalesce({_ANSWERED}, 0))"
+_QUESTION = f"array_to_string(list_transform({_ASKED}, lambda q: {_content('q')}), chr(10))"
+_LAST_ASKED = "list_filter(s.messages, lambda m: m.role = 'user')[-1]"
 _REFERENCES = (
     "list_transform(s.\"references\", lambda y: array_to_string(list_transform(y.answer, lambda z: z.text), ' '))"
 )
 _TEXT_COLUMNS = (
-    f"coalesce({_content(_ASKED)}, {_content('s.messages[-1]')}, '') AS question",
+    f"coalesce(nullif({_QUESTION}, ''), {_content(_LAST_ASKED)}, {_content('s.messages[-1]')}, '') AS question",
     "coalesce(r.answer, '') AS full_answer",
     f"coalesce(s.label, array_to_string({_REFERENCES}, ' | ')) AS expected",
     "length(r.answer)::INTEGER AS length",

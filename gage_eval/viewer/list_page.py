@@ -192,7 +192,7 @@ class ListPage:
             "about": shown.listing.about,
             "measure": measure,
             "state": state,
-            "score": None if measure is None else _score(shown.task, measure),
+            "score": None if measure is None else score_of(shown.task, measure),
             "difference": self._difference(shown, state),
             "mean": None if measure is None else mean_of(shown.listing, measure),
             "kinds": kind_counts(shown.listing, measure),
@@ -259,7 +259,7 @@ def _with_task(state: ListState, shown: OpenTask) -> ListState:
     return replace(state, task=shown.task.task_id)
 
 
-def _score(task: TaskReader, measure: IndexedMeasure) -> Any:
+def score_of(task: TaskReader, measure: IndexedMeasure) -> Any:
     """The measure's number in the task's summary; None before the report."""
     try:
         metrics = task.summary.metrics

@@ -5,7 +5,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 from urllib.parse import urlencode
 
 from gage_eval.base.errors import InputError, closest
@@ -58,34 +58,28 @@ _OF_PAIRS = frozenset({"other_read", "change"})
 
 
 @dataclass(frozen=True)
-class ListState:
-    """Everything that determines what the list shows; it is in the page's address.
+class PageState:
+    """Everything that determines what a page of rows shows; it is in the page's address.
 
     Attributes:
         task: id of the task.
         q: the search line.
-        where: a condition in SQL.
         metric: name of the measure; the primary one when empty.
-        sort, desc: a name of `COLUMNS`, ``m<number>`` or ``s<number>``.
+        sort, desc: by which column.
         page: from 1.
         size: rows of a page.
-        cols: names of columns, separated by commas; the usual ones when empty.
-        against: another run.
     """
 
     task: str = ""
     q: str = ""
-    where: str = ""
     metric: str = ""
     sort: str = "row"
     desc: bool = False
     page: int = 1
     size: int = 50
-    cols: str = ""
-    against: str = ""
 
     @classmethod
-    def of(cls, params: Mapping[str, str]) -> "ListState":
+    def of(cls, params: Mapping[str, str]) -> Self:
         """The state in an address; what cannot be read there gets its default."""
         values: dict[str, Any] = {}
         for field in fields(cls):
@@ -114,6 +108,21 @@ class ListState:
                 if name == "task" or value != next(field.default for field in fields(self) if field.name == name)
             }
         )
+
+
+@dataclass(frozen=True)
+class ListState(PageState):
+    """What a list shows. It is sorted by a name of `COLUMNS`, ``m<number>`` or ``s<number>``.
+
+    Attributes:
+        where: a condition in SQL.
+        cols: names of columns, separated by commas; the usual ones when empty.
+        against: another run.
+    """
+
+    where: str = ""
+    cols: str = ""
+    against: str = ""
 
 
 def measure_of(about: About, name: str) -> IndexedMeasure | None:
@@ -182,7 +191,7 @@ class Listing:
         self.about = database.about
         self._masks: LruCache[Mask | None] = LruCache(_FILTERS)
         self._orders: LruCache[tuple[Positions, int]] = LruCache(_ORDERS)
-        self._rows: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+        self._results: dict[tuple[str, ...], Any] = {}
 
     def positions(self, state: ListState, labelled: Labelled = NO_LABELS) -> "Positions":
         """Positions of the answers that a state lists, in its order.
@@ -307,10 +316,14 @@ class Listing:
 
     def remembered(self, name: str, sql: str) -> list[dict[str, Any]]:
         """The rows of a query over the whole index, which are read once."""
-        key = (name, sql)
-        if key not in self._rows:
-            self._rows[key] = self.database.rows(sql)
-        return self._rows[key]
+        return self.remember((name, sql), lambda: self.database.rows(sql))
+
+    def remember(self, key: tuple[str, ...], make: Callable[[], T]) -> T:
+        """What is computed from the whole index once."""
+        if key not in self._results:
+            self._results[key] = make()
+        result: T = self._results[key]
+        return result
 
     def _sorted(self, name: str, measure: IndexedMeasure | None) -> str:
         if name in COLUMNS:

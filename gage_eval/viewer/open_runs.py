@@ -5,11 +5,12 @@ import os
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as StillRunning
 from contextlib import suppress
 from dataclasses import dataclass
+from importlib import import_module
 from itertools import chain
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -25,14 +26,19 @@ from gage_eval.runs.results.stored import StoredRun
 from gage_eval.store import Store
 from gage_eval.viewer.database import IndexDatabase
 from gage_eval.viewer.index import INDEX_VERSION, build_index
-from gage_eval.viewer.listing import LruCache
+from gage_eval.viewer.listing import Listing, LruCache
+from gage_eval.viewer.matrix import AnswerMatrix, build_matrix
 from gage_eval.viewer.pairing import build_pairs
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
 MOST_CACHED_BYTES = 20 * 1024**3
-_MOST_OPEN = 4
+MOST_COLUMNS = 8
+"""Runs that are shown side by side."""
+
+_MOST_OPEN = MOST_COLUMNS
+_MOST_MATRICES = 2
 _MOST_READERS = 32
 _MOST_RESULTS = 16
 WAIT_S = 1.5
@@ -88,12 +94,15 @@ class OpenRuns:
         self._lock = threading.Lock()
         self._readers: LruCache[RunReader] = LruCache(_MOST_READERS)
         self._work: dict[str, _Work[Path]] = {}
+        self._matrices: LruCache[AnswerMatrix] = LruCache(_MOST_MATRICES)
         self._databases: OrderedDict[tuple[Path, Path | None], IndexDatabase] = OrderedDict()
         # Files of running runs, also those that are still being made: by what they are of, the latest ones last.
         self._temporary: dict[str, dict[Path, None]] = {}
         self._results: OrderedDict[tuple[Any, ...], Future[Any]] = OrderedDict()
         self._is_closed = threading.Event()
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="index")
+        # The first page shall not wait for it.
+        self._pool.submit(import_module, "duckdb")
 
     def close(self) -> None:
         """Close the indexes, and remove those of running runs. One that is being made is given up."""
@@ -147,16 +156,51 @@ class OpenRuns:
 
     def pairs_file(self, this: tuple[RunReader, TaskReader], other: tuple[RunReader, TaskReader], measure: str) -> Path:
         """The file that pairs a task's answers with those of another run. Raises as `index`."""
-        mine, theirs = self.index_file(this[1], this[0]), self.index_file(other[1], other[0])
-        state = digest([INDEX_VERSION, mine.name, theirs.name, measure])[:40]
+        files = self.index_file(this[1], this[0]), self.index_file(other[1], other[0])
         what = f"pairs of {this[0].run_id} and {other[0].run_id}"
+        name = f"{what}, {this[1].task_id}, {measure}"
+        return self._joined(
+            "pairs", files, measure, name, what, lambda out, tell: build_pairs(files[0], files[1], measure, out)
+        )
 
-        def make(out: Path, tell: Callable[[float], None]) -> None:
-            build_pairs(mine, theirs, measure, out)
+    def matrix(self, columns: Sequence[tuple[RunReader, Listing]], files: Sequence[Path], measure: str) -> AnswerMatrix:
+        """The opened matrix of several runs' answers.
 
-        if mine.name.startswith(_LIVE) or theirs.name.startswith(_LIVE):
-            return self._made_for_now(f"{what}, {this[1].task_id}, {measure}", state, what, make)
-        return self._made(self._folder / f"pairs-{state}.duckdb", what, WAIT_S, make)
+        Args:
+            columns: the runs, and the lists of their answers.
+            files: their indexes (`index_file`).
+            measure: name of the measure; empty where nothing is scored yet.
+
+        Raises:
+            StillIndexing: it takes longer than a moment.
+            InputError: a run does not have the measure.
+        """
+        import duckdb
+
+        what = f"the answers of {', '.join(run.run_id for run, _ in columns)} side by side"
+        file = self._joined("matrix", files, measure, f"{what}, {measure}", what,
+                            lambda out, tell: build_matrix(files, measure, out))  # fmt: skip
+        lists = [listing for _, listing in columns]
+        try:
+            return self._matrices.get((file, *map(id, lists)), lambda: AnswerMatrix(file, lists))
+        except (duckdb.Error, OSError) as error:
+            self._forget(file)
+            raise InputError(f"{what} could not be opened. It is made again: load the page again.") from error
+
+    def _joined(
+        self,
+        kind: str,
+        files: Sequence[Path],
+        measure: str,
+        name: str,
+        what: str,
+        make: Callable[[Path, Callable[[float], None]], object],
+    ) -> Path:
+        """A file that is made of several indexes; it is built if it does not exist."""
+        state = digest([INDEX_VERSION, kind, *(file.name for file in files), measure])[:40]
+        if any(file.name.startswith(_LIVE) for file in files):
+            return self._made_for_now(name, state, what, make)
+        return self._made(self._folder / f"{kind}-{state}.duckdb", what, WAIT_S, make)
 
     def computed(self, key: tuple[Any, ...], what: str, make: Callable[[], T], *, wait_s: float = WAIT_S) -> T:
         """The result of a long computation, which is made in the background and remembered.

@@ -4,11 +4,16 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 
+import numpy as np
+
 from gage_eval.base.errors import GageError, InputError
 from gage_eval.regression.baselines import Baselines
+from gage_eval.report.details import Bin
 from gage_eval.runs.results.outcomes import ANSWER_KINDS
 from gage_eval.runs.results.reading import RunReader
+from gage_eval.runs.results.report_details import distribution, length_bins
 from gage_eval.runs.results.stored import StoredRun, stored_runs
+from gage_eval.scoring.metrics.scale import Scale
 from gage_eval.viewer.index import BETWEEN, IndexedMeasure, IndexedSlice
 from gage_eval.viewer.listing import Listing
 
@@ -16,6 +21,8 @@ _WORST = 8
 _MOST_REASONS = 6
 _MOST_VALUES = 2_000
 _SMALLEST_SLICE = 3
+# A distribution of so many values says no more than the score.
+_RIGHT_OR_WRONG = 2
 # How many earlier runs are looked at for one of the same name.
 _LOOKED_AT = 200
 
@@ -116,6 +123,32 @@ def slice_values(listing: Listing, measure: IndexedMeasure, field: IndexedSlice)
     for row in rows if len(rows) < _MOST_VALUES else ():
         if row["mean"] is not None:
             yield SliceScore(field, row["item"], row["n"], row["mean"], 0.0)
+
+
+def answer_bins(
+    listing: Listing, measure: IndexedMeasure, scale: Scale
+) -> tuple[tuple[Bin, ...], tuple[Bin, ...], str]:
+    """The answers by their value, and by their length with the mean value of each bin; last, the unit of the length.
+
+    The first is empty where the values are 0 and 1 only.
+    """
+
+    def made() -> tuple[tuple[Bin, ...], tuple[Bin, ...], str]:
+        number = measure.number
+        table = listing.database.table(
+            f"SELECT value_{number}::DOUBLE AS value, completion_tokens::DOUBLE AS tokens, length::DOUBLE AS length "  # noqa: S608
+            f"FROM task.answers WHERE status_{number} IN ('scored', 'unparsed')"
+        )
+        values, tokens, lengths = (table[name].to_numpy() for name in ("value", "tokens", "length"))
+        has_tokens = not np.isnan(tokens).all()
+        bins = distribution(values, scale)
+        return (
+            bins if len(bins) > _RIGHT_OR_WRONG else (),
+            length_bins(tokens if has_tokens else lengths, values),
+            "tokens" if has_tokens else "characters",
+        )
+
+    return listing.remember(("bins", str(measure.number)), made)
 
 
 def flips(listing: Listing) -> Flips:

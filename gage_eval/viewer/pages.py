@@ -1,10 +1,12 @@
 """The templates of the pages."""
 
+import re
 from datetime import datetime
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gage_eval.report import charts
 from gage_eval.report.console import count_text, seconds_text
 from gage_eval.report.pages import STYLE_FILE, page_environment
 from gage_eval.report.sample_view import KINDS
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 HERE = Path(__file__).parent
+_HASH = re.compile(r"(?=.*\d)(?=.*[a-f])[0-9a-f]{12,}")
 STATIC: dict[str, tuple[Path, str]] = {
     "report.css": (STYLE_FILE, "text/css"),
     "viewer.css": (HERE / "static" / "viewer.css", "text/css"),
@@ -38,6 +41,7 @@ def environment() -> "Environment":
     env = page_environment(
         HERE / "templates",
         cut=lambda text, limit=160: text if len(text) <= limit else text[: limit - 1] + "…",
+        bars=charts.bars,
         count=count_text,
         seconds=seconds_text,
         middle=_without_middle,
@@ -51,7 +55,9 @@ def environment() -> "Environment":
 
 
 def _without_middle(text: str, limit: int = 20) -> str:
-    """A long id, whose ends tell it from others."""
+    """A long id, whose ends tell it from others; of a hash, its beginning does."""
+    if _HASH.fullmatch(text):
+        return f"{text[:6]}…"
     return text if len(text) <= limit else f"{text[:8]}…{text[9 - limit :]}"
 
 

@@ -1,10 +1,14 @@
 """The page of a run: what is wrong first, task by task."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from gage_eval.base.errors import InputError
+from gage_eval.base.canonical import canonical_text
+from gage_eval.base.errors import GageError, InputError
+from gage_eval.report.console import closing_facts
+from gage_eval.report.details import Bin
 from gage_eval.report.shares import remarks
 from gage_eval.report.summary import MetricSummary
 from gage_eval.runs.results.listing import run_remarks, scored_metrics, shown_stages
@@ -12,9 +16,10 @@ from gage_eval.runs.results.reading import RunReader
 from gage_eval.viewer.list_page import ListPage
 from gage_eval.viewer.listing import ListState
 from gage_eval.viewer.open_runs import OpenRuns, StillIndexing
-from gage_eval.viewer.overview import Flips, Reason, SliceScore, flips, kind_counts, reasons, worst_slices
+from gage_eval.viewer.overview import Flips, Reason, SliceScore, answer_bins, flips, kind_counts, reasons, worst_slices
 from gage_eval.viewer.pages import rendered
 
+_ROLES = {"dut_model": "model", "judge_model": "judge"}
 # Of runs with more tasks, only the numbers of the summary are shown: their answers are read when one is opened.
 MOST_INDEXED = 6
 
@@ -26,6 +31,8 @@ class ShownTask:
     Attributes:
         metric: its first number; None before scoring.
         kinds: answers by kind, from the index or, of large runs, from the summary.
+        ratings: answers by their value; empty where it is right or wrong.
+        lengths: answers by length, in ``unit``, with their mean value.
         waiting: the share of the index that is made; None when it is there, or not needed.
     """
 
@@ -36,6 +43,9 @@ class ShownTask:
     worst: list[SliceScore] = field(default_factory=list)
     reasons: list[Reason] = field(default_factory=list)
     flips: Flips | None = None
+    ratings: Sequence[Bin] = ()
+    lengths: Sequence[Bin] = ()
+    unit: str = ""
     waiting: float | None = None
     problem: str = ""
 
@@ -73,11 +83,29 @@ def run_page(open_runs: OpenRuns, lists: ListPage, run_id: str, params: Mapping[
         tasks=tasks,
         detailed=detailed,
         rival=rival,
+        facts=_facts(run),
         stages=[stage for stage in shown_stages(run.stored) if live or stage.state not in ("cached", "finished")],
         remarks=[*run_remarks(run.stored), *([] if summary is None else remarks(summary))],
         live=live or any(task.waiting is not None for task in tasks),
         has_report=summary is not None,
     )
+
+
+def _facts(run: RunReader) -> list[tuple[str, str]]:
+    """What the run is of (models, parameters, commit), and once it has finished what it took (time, tokens, cost)."""
+    record = run.stored.record
+    models = [(_ROLES.get(model.role, model.role), model.title) for model in record.models]
+    facts = list(dict.fromkeys(models))
+    with suppress(GageError):  # the config names something that is gone
+        values: dict[str, dict[str, None]] = {}
+        for task in run.plan.tasks:
+            for name, value in {**task.preprocess.params, **task.infer.params}.items():
+                values.setdefault(name, {})[canonical_text(value)] = None
+        facts.append(("parameters", ", ".join(f"{name} {' or '.join(texts)}" for name, texts in values.items())))
+    facts.append(("commit", record.commit or ""))
+    with suppress(InputError):  # it has not finished
+        facts.append(("took", " · ".join(closing_facts(run.summary))))
+    return [(name, text) for name, text in facts if text]
 
 
 def _detailed(
@@ -88,6 +116,9 @@ def _detailed(
         shown = lists.open(run.run_id, ListState(task=task_id))
         changed = _flips(lists, run, task_id, rival) if rival else None
         kinds = kind_counts(shown.listing, shown.measure)
+        bins: tuple[Sequence[Bin], Sequence[Bin], str] = ((), (), "")
+        if shown.measure is not None:
+            bins = answer_bins(shown.listing, shown.measure, shown.task.measure(shown.measure.name).scale)
         return ShownTask(
             task_id,
             first,
@@ -96,6 +127,7 @@ def _detailed(
             worst_slices(shown.listing, shown.measure),
             reasons(shown.listing, shown.measure),
             changed,
+            *bins,
         )
     except StillIndexing as work:
         return ShownTask(task_id, first, others, {}, waiting=work.share)

@@ -133,12 +133,20 @@ def explain(row: SampleRow, response: dict[str, Any], measure: Measure | None) -
 
 
 def question_of(sample: dict[str, Any]) -> str:
-    """Text of a sample's last user message, with a marker for each medium; empty without one."""
-    user_messages = [message for message in sample.get("messages") or () if message["role"] == "user"]
-    content = user_messages[-1].get("content") if user_messages else None
-    if content is None or isinstance(content, str):
-        return content or ""
-    return content_text(content)
+    """Text of a sample's question, with a marker for each medium; empty without one.
+
+    It is the last user message; of a conversation that the model is still to answer, all its user messages.
+    """
+    messages = list(sample.get("messages") or ())
+    answered = max((place for place, message in enumerate(messages) if message["role"] == "assistant"), default=-1)
+    users = [message for message in messages if message["role"] == "user"]
+    asked = [message for message in messages[answered + 1 :] if message["role"] == "user"] or users[-1:]
+    return "\n".join(map(_message_text, asked))
+
+
+def _message_text(message: dict[str, Any]) -> str:
+    content = message.get("content")
+    return content or "" if content is None or isinstance(content, str) else content_text(content)
 
 
 def expected_of(sample: dict[str, Any]) -> str | None:

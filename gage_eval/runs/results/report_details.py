@@ -86,8 +86,8 @@ def task_details(task: TaskReader) -> TaskDetails:
         answers=scan.answers,
         complete=len(task.parts) <= _MOST_PARTS,
         kinds=tuple(KindOfAnswer(kind, scan.counts[kind], tuple(cards.get(kind, ()))) for kind in scan.kinds),
-        distribution=_distribution(values[scored], measure.scale) if measure is not None else (),
-        lengths=_lengths(lengths, np.where(scored, values, np.nan)),
+        distribution=distribution(values[scored], measure.scale) if measure is not None else (),
+        lengths=length_bins(lengths, np.where(scored, values, np.nan)),
         length_unit="characters" if scan.counts_characters else "tokens",
         reasons=_reasons(task, scan, measure),
         sampling=sampling,
@@ -223,7 +223,7 @@ def _bodies(task: TaskReader, part: int, samples: Mapping[int, str]) -> Mapping[
 # --- charts and reasons
 
 
-def _distribution(values: _Array, scale: Scale) -> tuple[Bin, ...]:
+def distribution(values: _Array, scale: Scale) -> tuple[Bin, ...]:
     """How many answers have which score; two bars for 0 and 1, and for ratings one for each number between them."""
     values = values[np.isfinite(values)]
     if not len(values):
@@ -239,7 +239,7 @@ def _distribution(values: _Array, scale: Scale) -> tuple[Bin, ...]:
     return tuple(Bin(f"{edge:.3g}", int(count)) for edge, count in zip(edges.tolist(), counts.tolist(), strict=False))
 
 
-def _lengths(lengths: _Array, values: _Array) -> tuple[Bin, ...]:
+def length_bins(lengths: _Array, values: _Array) -> tuple[Bin, ...]:
     """Answers in up to eight groups by length, with the mean score of each; empty where all are of one length."""
     known = np.isfinite(lengths)
     lengths, values = lengths[known], values[known]

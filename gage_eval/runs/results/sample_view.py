@@ -5,7 +5,7 @@ from typing import Any
 
 from gage_eval.base.canonical import decode
 from gage_eval.base.field_paths import reference_texts
-from gage_eval.report.messages import candidates, pretty, request_messages, shown_messages, tool_calls
+from gage_eval.report.messages import candidates, conversation, pretty, request_messages, shown_messages, tool_calls
 from gage_eval.report.sample_view import OF_SAMPLE, SampleView, ShownExecution, ShownJudgment, ShownScore
 from gage_eval.report.summary import format_value
 from gage_eval.runs.results.calls import ModelCall
@@ -55,7 +55,10 @@ def sample_view(
         status=answer.status,
         score_status=answer.score_status,
         messages=tuple(
-            request_messages(request) if request is not None else shown_messages(sample.get("messages") or ())
+            conversation(
+                request_messages(request) if request is not None else shown_messages(sample.get("messages") or ()),
+                response.get("turns") or (),
+            )
         ),
         form=own[0].form if own else OF_SAMPLE,
         note=note,
@@ -71,7 +74,6 @@ def sample_view(
         judgments=tuple(_judgments(row, replicate, calls)),
         execution=shown_execution(task, row, replicate),
         tool_calls=list(tool_calls(response.get("tool_calls"))),
-        turns=[_turn(turn) for turn in response.get("turns") or ()],
         logprobs=logprobs,
         candidates=candidates(logprobs, [str(choice) for choice in (request or {}).get("choices") or ()]),
         facts=_facts(response, telemetry),
@@ -84,10 +86,6 @@ def sample_view(
         trajectories=[shown_messages(trajectory) for trajectory in sample.get("golden_trajectories") or ()],
         tools=pretty(sample["tools"]) if sample.get("tools") else "",
     )
-
-
-def _turn(turn: Mapping[str, Any]) -> dict[str, Any]:
-    return {**turn, "calls": list(tool_calls(turn.get("tool_calls")))}
 
 
 def _scores(row: SampleRow, replicate: int, task: TaskReader) -> list[ShownScore]:

@@ -140,9 +140,11 @@ async function refresh() {
         const shown = pane() && pane().firstElementChild;
         const opened = chosen < 0 ? null : rowId(rowLinks()[chosen]);
         const open = new Set(Array.from(target.querySelectorAll("details[open] > summary"), (one) => one.textContent));
+        const ticked = Array.from(target.querySelectorAll(":checked"), (box) => box.value);
         // A copy of the list: adopting a node takes it out of fresh.childNodes.
         target.replaceChildren(...[...fresh.childNodes].map((node) => document.adoptNode(node)));
         for (const summary of target.querySelectorAll("summary")) if (open.has(summary.textContent)) summary.parentElement.open = true;
+        for (const box of target.querySelectorAll("[type=checkbox]")) box.checked = ticked.includes(box.value);
         if (shown && pane()) pane().replaceChildren(shown);
         const link = rowLinks().find((one) => rowId(one) === opened);
         if (link) mark(link);
