@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gage_eval.cli.main import app
-from gage_eval.cli.options import AsJson, OutputDir, Store
+from gage_eval.cli.options import AsJson, OutputDir, Store, To
 
 if TYPE_CHECKING:
     from gage_eval.runs.options import Locations
@@ -39,6 +39,7 @@ def show(
             "--limit", "-n", metavar="N", min=1, help="Number of lines: by default 20 runs, or 10 answers of each task."
         ),
     ] = None,
+    to: To = None,
     store: Store = None,
     output_dir: OutputDir = None,
     json: AsJson = False,
@@ -51,6 +52,7 @@ def show(
     from gage_eval.report.console import clean
     from gage_eval.runs.options import Locations
     from gage_eval.runs.results.listing import run_record, run_rows
+    from gage_eval.runs.results.publication import check_formats, of_list, of_run
     from gage_eval.runs.results.reading import RunReader
 
     flags = {
@@ -65,6 +67,9 @@ def show(
     for warning in unknown_variables():
         print(f"note: {clean(warning)}", file=sys.stderr)
     locations = Locations.at(store, output_dir)
+    check_formats(to or ())
+    if to and (rejects or sample is not None or outcomes):
+        raise InputError("--to writes scores or the list of runs: leave out the options for rows.")
     if rejects and (sample is not None or outcomes or metric is not None):
         raise InputError("--rejects shows rows that were not asked; leave out the other options for rows.")
     if run_id is None and rejects:
@@ -74,6 +79,7 @@ def show(
             named = "--sample ID" if sample is not None or not outcomes else f"--{outcomes[0]}"
             raise InputError(f"--sample, --task and --wrong need a run: gage show RUN {named}.")
         rows = run_rows(locations, limit or 20)
+        of_list("Runs", rows).write(to or ())
         if json:
             print_json(rows)
         else:
@@ -89,6 +95,8 @@ def show(
     if metric is not None and not outcomes:
         raise InputError(f"--metric needs --wrong: gage show {run_id} --wrong --metric {metric}")
     reader = RunReader.open(locations, run_id)
+    if to:
+        of_run(reader.summary).write(to)
     if rejects:
         _show_rejects(reader, task, limit, json=json)
     elif sample is not None:

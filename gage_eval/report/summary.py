@@ -260,7 +260,7 @@ def task_summary(
         card: how its score card is made, None for no card.
     """
     counted = tokens or {}
-    numbers = [_metric(row) for row in metrics]
+    numbers = [metric_summary(row) for row in metrics]
     whole = [number for number in numbers if number.slice_field is None]
     return TaskSummary(
         task_id=task_id,
@@ -389,7 +389,8 @@ def _error_tags(numbers: Sequence[MetricSummary], statuses: Mapping[str, int]) -
     return tags
 
 
-def _metric(row: Mapping[str, Any]) -> MetricSummary:
+def metric_summary(row: Mapping[str, Any]) -> MetricSummary:
+    """The number in a row of `tables.METRICS`."""
     plain = {name: row[name] for name in MetricSummary.model_fields if name in row}
     key, value = row["value_key"], row["value"]
     return MetricSummary(**plain, raw_values={key: value}, values={key: format_value(value)})
