@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 from gage_eval.base.canonical import JsonValue, canonical_text, digest
+from gage_eval.base.files import local_path
 from gage_eval.extend import registry
 from gage_eval.extend.loading import without_folders
 from gage_eval.models.backends.base import Backend, BackendContext
@@ -14,6 +14,7 @@ from gage_eval.models.backends.build import build_backend
 from gage_eval.models.backends.role_hooks import RoleHooks
 from gage_eval.pipeline.keys import RENDER_VERSION
 from gage_eval.pipeline.outputs import responses_of
+from gage_eval.report.model_run import ModelRun, model_name
 
 
 @dataclass(frozen=True)
@@ -69,12 +70,30 @@ class GenerateSpec:
 
     @property
     def model_name(self) -> str:
-        """The display name of the model: its name or file, else the type of its backend."""
+        """The short name of the model, with its adapter; else the type of its backend."""
+        config, folder = self.backend_config, self.context.base_dir
         for key in ("model", "model_path", "model_name_or_path", "path"):
-            value = self.backend_config.get(key)
+            value = config.get(key)
             if isinstance(value, str) and value:
-                return Path(value).name if key != "model" else value
+                name = model_name(value, is_place=key != "model" and local_path(value, folder).exists())
+                adapter = config.get("lora_path")
+                return f"{name} + {model_name(adapter, is_place=True)}" if isinstance(adapter, str) else name
         return without_folders(self.backend_type)
+
+    def described(self, *, identified: bool = False) -> ModelRun:
+        """The model as run.json and summary.json keep it.
+
+        Args:
+            identified: with its identity; its files are read for it, unless that was done before.
+        """
+        quantisation = self.backend_config.get("quantization")
+        return ModelRun(
+            role=self.role,
+            name=self.model_name,
+            quantisation=quantisation if isinstance(quantisation, str) else None,
+            engine=without_folders(self.backend_type),
+            identity=self.model_identity if identified else None,
+        )
 
     @property
     def reads_samples(self) -> bool:

@@ -79,6 +79,7 @@ def _task(task: ResolvedTask, loaded: LoadedConfig, data: DataCache, sample_ids:
     source = data_source(task.dataset, loaded.base_dir, data)
     examples = None if task.examples is None else data_source(task.examples, loaded.base_dir, data)
     infer = _generate(task, task.dut, "dut_model", loaded.context)
+    quoted = None if loaded.suite is None else loaded.suite.metric
     scoring = score_spec(task, loaded.metrics[task_id], metric_names(loaded.config))
     load = _load(task, source)
     specs = TaskPlan(
@@ -95,7 +96,8 @@ def _task(task: ResolvedTask, loaded: LoadedConfig, data: DataCache, sample_ids:
             task.dataset.dataset_id,
             infer.model_name,
             task.task.description,
-            card=task_card(task, scoring.metrics),
+            card=task_card(task, scoring.metrics, quoted),
+            headline=quoted,
         ),
     )
     return specs if examples is None else replace(specs, pool=_pool(specs, examples))

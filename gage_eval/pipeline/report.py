@@ -39,6 +39,7 @@ def report(run: StageRun, spec: ReportSpec) -> None:
         tokens=tokens,
         complete=responses.complete,
         card=spec.card,
+        headline=spec.headline,
     )
     text = canonical_text(summary.model_dump(mode="json"))
     run.writer(REPORT).write(0, pa.Table.from_pydict({"summary": [text]}, schema=REPORT.arrow))

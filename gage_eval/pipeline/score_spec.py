@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from gage_eval.config.resolve import ResolvedTask
 from gage_eval.pipeline.specs import ScoreSpec
+from gage_eval.report.metric_names import metric_name
 from gage_eval.scoring.metrics import BoundMetric
 from gage_eval.scoring.scorecards.card import CardRule, card_rule, score_key
 
@@ -20,24 +21,32 @@ def score_spec(task: ResolvedTask, metrics: tuple[BoundMetric, ...], known: froz
     return ScoreSpec(config.task_id, metrics, max_unscored_share=config.max_unscored_share, known=known)
 
 
-def task_card(task: ResolvedTask, metrics: Sequence[BoundMetric]) -> CardRule | None:
-    """How the task's score cards are made; None without an answer type."""
+def task_card(task: ResolvedTask, metrics: Sequence[BoundMetric], quoted: str | None = None) -> CardRule | None:
+    """How the task's score cards are made; None without an answer type.
+
+    Args:
+        task: the task.
+        metrics: its metrics.
+        quoted: the number that the suite's card quotes. If the task has it, it is the primary score.
+    """
     answer_type, profile = task.task.answer_type, task.profile
     if answer_type is None or profile is None:
         return None
-    scales = {
-        score_key(metric.metric_id, pipeline.name, value_key, len(metric.value_keys)): metric.scale(value_key)
-        for metric in metrics
-        for pipeline in metric.filters
-        for value_key in metric.value_keys
-    }
-    lower = [key for key, scale in scales.items() if scale.higher_is_better is False]
+    names, lower = {}, []
+    values = [(x, pipeline.name, key) for x in metrics for pipeline in x.filters for key in x.value_keys]
+    for metric, filter_name, value_key in values:
+        key = score_key(metric.metric_id, filter_name, value_key, len(metric.value_keys))
+        names[key] = metric_name(metric.metric_id, filter_name, value_key, "mean")
+        lower += [key] if metric.scale(value_key).higher_is_better is False else []
     types = {metric.metric_id: metric.implementation for metric in metrics}
     owner = f"task '{task.task.task_id}': "
     preset = profile.scorers.get(answer_type)
+    primary = next((key for key, name in names.items() if name == quoted), None)
+    if preset is not None and primary is not None:
+        preset = preset.model_copy(update={"primary_metric": primary})
     return card_rule(
         answer_type,
-        list(scales),
+        list(names),
         preset,
         profile.version,
         types,

@@ -15,7 +15,7 @@ from typing import Any
 from gage_eval.base.canonical import JsonValue
 from gage_eval.base.errors import InputError
 from gage_eval.base.inputs import INPUTS, Input
-from gage_eval.base.stages import Stage
+from gage_eval.base.stages import ASKING, Stage
 from gage_eval.data.datasets.base import file_name_of
 from gage_eval.data.datasets.build import build_loader
 from gage_eval.data.datasets.origins import OriginPath
@@ -26,6 +26,7 @@ from gage_eval.extend import registry
 from gage_eval.pipeline.generate_spec import GenerateSpec
 from gage_eval.pipeline.judge_spec import JudgeSpec
 from gage_eval.pipeline.keys import scores_document
+from gage_eval.report.model_run import ModelRun
 from gage_eval.scoring.metrics import BoundMetric
 from gage_eval.scoring.metrics.overrides import COLUMN, eval_configs, named_metrics, unknown_metrics
 from gage_eval.scoring.scorecards.card import CardRule
@@ -259,6 +260,7 @@ class ReportSpec:
     model_name: str
     description: str | None = None
     card: CardRule | None = None
+    headline: str | None = None
 
     def material(self) -> JsonValue:
         material: dict[str, JsonValue] = {
@@ -269,6 +271,8 @@ class ReportSpec:
         }
         if self.card is not None:
             material["card"] = self.card.identity()
+        if self.headline is not None:
+            material["headline"] = self.headline
         return material
 
 
@@ -311,6 +315,19 @@ class Plan:
 
     name: str
     tasks: tuple[TaskPlan, ...]
+
+    def models(self, *, identified: bool = False) -> list[ModelRun]:
+        """The models that are asked, each role once.
+
+        Args:
+            identified: with the identity of each; its files are read for it, unless that was done before.
+        """
+        tasks: dict[ModelRun, dict[str, None]] = {}
+        for task in self.tasks:
+            # Judges that only samples name are left out: they may never be asked.
+            for spec in filter(None, map(task.generate_spec, ASKING)):
+                tasks.setdefault(spec.described(identified=identified), {})[task.task_id] = None
+        return [model.model_copy(update={"tasks": tuple(names)}) for model, names in tasks.items()]
 
     @property
     def every_task(self) -> list[TaskPlan]:

@@ -13,6 +13,7 @@ class SuiteRun(BaseModel):
     name: str = Field(description="Name of the suite.")
     version: str = Field(description="Its version.")
     digest: str = Field(description="Digest of its definition, as it was released.")
+    metric: str | None = Field(default=None, description="The number that people quote, as it is printed.")
     modified: list[str] = Field(
         default=[], description="Values of its logic that were changed for this run; then no score is the suite's."
     )

@@ -9,7 +9,9 @@ from pydantic import Field
 
 from gage_eval.base.statuses import NOT_OK, RESPONSE_STATUSES
 from gage_eval.base.version import __version__
+from gage_eval.report.headline import headline_first
 from gage_eval.report.metric_names import metric_name
+from gage_eval.report.model_run import ModelRun
 from gage_eval.report.suite_run import SuiteRun
 from gage_eval.report.timings import Consumption, StageTime, SummaryModel, Timings, Usage, run_timings, run_usage
 from gage_eval.scoring.scorecards.card import CardRule, ScoreCard, task_scores
@@ -125,7 +127,7 @@ class TaskSummary(SummaryModel):
     model: str | None = Field(default=None, description="The model under test, as configured.")
     description: str | None = Field(default=None, description="The task's description.")
     sample_count: int = Field(description="Samples that were standardised.")
-    metrics: list[MetricSummary] = Field(description="The numbers, in the config's order.")
+    metrics: list[MetricSummary] = Field(description="The numbers: the headline, then the others as configured.")
     score_card: ScoreCard | None = Field(
         default=None, description="The primary score and whether it passes; null for a task without an answer type."
     )
@@ -204,6 +206,7 @@ class Summary(SummaryModel):
     tasks: list[TaskSummary] = Field(description="The tasks, in the config's order.")
     groups: list[GroupSummary] = Field(default=[], description="Groups of tasks, in the config's order.")
     suite: SuiteRun | None = Field(default=None, description="The suite; null for a run of another config.")
+    models: list[ModelRun] = Field(default=[], description="The models that were asked.")
 
     @property
     def name(self) -> str:
@@ -242,6 +245,7 @@ def task_summary(
     description: str | None = None,
     complete: bool = True,
     card: CardRule | None = None,
+    headline: str | None = None,
 ) -> TaskSummary:
     """A task's part of the summary; it holds no time, so that equal results are equal bytes.
 
@@ -258,10 +262,14 @@ def task_summary(
         description: the task's description.
         complete: False while responses are missing for errors.
         card: how its score card is made, None for no card.
+        headline: the number that people quote, as the suite's card has it; None where nothing says so.
     """
     counted = tokens or {}
     numbers = [metric_summary(row) for row in metrics]
-    whole = [number for number in numbers if number.slice_field is None]
+    whole = headline_first(
+        [number for number in numbers if number.slice_field is None], headline, None if card is None else card.primary
+    )
+    slices = [number for number in numbers if number.slice_field is not None]
     return TaskSummary(
         task_id=task_id,
         dataset_id=dataset_id,
@@ -270,7 +278,7 @@ def task_summary(
         sample_count=sample_count,
         metrics=whole,
         score_card=None if card is None else card.card(task_scores(whole), _error_tags(whole, statuses)),
-        slices=[number for number in numbers if number.slice_field is not None],
+        slices=sorted(slices, key=lambda number: number.key != whole[0].key),
         responses={status: int(statuses.get(status, 0)) for status in RESPONSE_STATUSES},
         rejects=reject_count,
         first_rejects=list(first_rejects),
@@ -288,6 +296,7 @@ def run_summary(
     wall_s: float,
     groups: Sequence[GroupSummary] = (),
     suite: SuiteRun | None = None,
+    models: Sequence[ModelRun] = (),
     spent: Consumption | None = None,
 ) -> Summary:
     """The whole summary of a run.
@@ -300,6 +309,7 @@ def run_summary(
         wall_s: seconds since the run began.
         groups: of tasks, in the config's order.
         suite: which suite it is.
+        models: that it asked.
         spent: what its requests took.
     """
     samples = {task.task_id: task.sample_count for task in tasks}
@@ -322,6 +332,7 @@ def run_summary(
         tasks=list(tasks),
         groups=list(groups),
         suite=suite,
+        models=list(models),
     )
 
 

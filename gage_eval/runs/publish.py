@@ -76,5 +76,6 @@ def summarise(session: RunSession) -> Summary:
         wall_s=time.time() - session.began,
         groups=group_summaries(session.loaded.config.groups, tasks),
         suite=session.suite,
+        models=session.plan.models(identified=True),
         spent=spent_by(session.runtime),
     )

@@ -10,6 +10,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationErro
 from gage_eval.base.canonical import decode
 from gage_eval.base.errors import InputError
 from gage_eval.base.stages import STAGES, Stage, StageResult
+from gage_eval.report.model_run import ModelRun, model_title
 from gage_eval.report.suite_run import SuiteRun
 
 RunStatus: TypeAlias = Literal["running", "completed", "failed", "interrupted"]
@@ -122,6 +123,7 @@ class RunRecord(_Model):
     packages: dict[str, str] = Field({}, description="Versions of Python and of packages that results may depend on.")
     rescored: RescoredRecord | None = None
     suite: SuiteRun | None = Field(None, description="The suite; None for a run of another config.")
+    models: list[ModelRun] = Field([], description="The models that it asks.")
     pinned: bool = Field(default=True, description="Whether all its data are fixed: files, or commits of the hub.")
     refreshed: list[str] = Field([], description="Stages that --refresh has computed again, as task/stage.")
     stages: dict[str, StageRecord] = Field({}, description="Stages by task/stage, in the order of their start.")
@@ -161,6 +163,11 @@ class RunRecord(_Model):
     def label(self) -> str:
         """What stands next to each score of the run: `` (modified)``, or nothing."""
         return "" if self.suite is None else self.suite.label
+
+    @property
+    def model(self) -> str | None:
+        """The models under test, as they are shown; None where none is recorded."""
+        return model_title(self.models)
 
     @property
     def by_stage(self) -> dict[tuple[str, Stage], StageRecord]:

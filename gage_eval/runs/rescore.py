@@ -85,6 +85,7 @@ class RescoredRun:
                     metrics=[metric.model_dump(mode="json", exclude_defaults=True) for metric in self.metrics],
                 ),
                 suite=self.summary.suite,
+                models=record.models,
                 pinned=record.pinned,
                 stages={**kept, **mine},
             ),
@@ -147,6 +148,7 @@ def rescore(
         stages=list(results.values()),
         wall_s=time.perf_counter() - began,
         suite=_rescored_suite(stored),
+        models=stored.summary.models if stored.status == "completed" else stored.record.models,
     )
     return RescoredRun(stored, metrics, summary, results, without_score)
 
@@ -225,4 +227,10 @@ def _names(store: Store, stored: StoredRun, task_id: str) -> ReportSpec:
     outputs = stored.outputs.get((task_id, "report"))
     if outputs is not None:
         known = decode(store.artifact(outputs["report"]).table()["summary"][0].as_py())
-    return ReportSpec(task_id, known.get("dataset_id") or task_id, known.get("model") or "", known.get("description"))
+    return ReportSpec(
+        task_id,
+        known.get("dataset_id") or task_id,
+        known.get("model") or "",
+        known.get("description"),
+        headline=None if stored.record.suite is None else stored.record.suite.metric,
+    )

@@ -218,7 +218,13 @@ class RunSession:
         suite = self.loaded.suite
         if suite is None:
             return None
-        return SuiteRun(name=suite.name, version=suite.version, digest=suite.digest, modified=list(suite.modified))
+        return SuiteRun(
+            name=suite.name,
+            version=suite.version,
+            digest=suite.digest,
+            metric=suite.metric,
+            modified=list(suite.modified),
+        )
 
     @property
     def _title(self) -> str:
@@ -319,6 +325,7 @@ class RunSession:
             packages=package_versions(),
             prefect=flow_run,
             suite=self.suite,
+            models=self.plan.models(),
             pinned=not self.loaded.unpinned,
         )
 
@@ -331,7 +338,7 @@ class RunSession:
             raise InputError("resume needs a run id.")
         folder = RunFolder.open(locations, options.run_id)
         # A resumed run records these again: its config may have been edited.
-        anew = ("gage_eval", "name", "status", "tasks", "config", "process", "packages", "suite", "pinned")
+        anew = ("gage_eval", "name", "status", "tasks", "config", "process", "packages", "suite", "models", "pinned")
         again = {name: getattr(record, name) for name in anew}
         if flow_run is not None:
             again["prefect"] = flow_run

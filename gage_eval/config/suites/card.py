@@ -20,12 +20,14 @@ class SuiteIdentity:
         digest: of its definition, as it was released.
         modified: the values of its logic that the command line or the environment changed, as
             ``tasks[0].sampling_params.temperature``. A score of a modified suite is not the suite's.
+        metric: the number that people quote, by its card; None without a card.
     """
 
     name: str
     version: str
     digest: str
     modified: tuple[str, ...] = ()
+    metric: str | None = None
 
 
 class _Model(BaseModel):

@@ -33,6 +33,7 @@ def suite_identity(document: Document, template: Template) -> SuiteIdentity:
         version=template.model.metadata.version or "",
         digest=template.digest,
         modified=tuple(dict.fromkeys(_modified(document, released))),
+        metric=None if document.card is None else document.card.metric,
     )
 
 

@@ -198,9 +198,12 @@ class TaskReader:
 
     @cached_property
     def metrics(self) -> list[dict[str, Any]]:
-        """The rows of `tables.METRICS`; empty before scoring."""
+        """The rows of `tables.METRICS`, the headline's first once there is a report; empty before scoring."""
         artifact = self._artifact("metrics")
-        return [] if artifact is None else artifact.table().to_pylist()
+        rows = [] if artifact is None else artifact.table().to_pylist()
+        numbers = self.summary.metrics if self._artifact("report") is not None else []
+        key = ("metric_id", "filter", "value_key", "aggregation")
+        return sorted(rows, key=lambda row: not numbers or tuple(map(row.get, key)) != numbers[0].key)
 
     @cached_property
     def scores(self) -> dict[str, Artifact]:

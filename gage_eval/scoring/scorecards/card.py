@@ -104,8 +104,8 @@ class CardRule:
         return f"{key} is {score:.6g}, {at if self.passes(score) else beyond} {self.threshold:.6g}"
 
 
-class Number(Protocol):
-    """The fields of an aggregated number that a card reads (`gage_eval.report.MetricSummary`)."""
+class Named(Protocol):
+    """The fields of an aggregated number that name it (`gage_eval.report.MetricSummary`)."""
 
     @property
     def metric_id(self) -> str: ...
@@ -113,6 +113,11 @@ class Number(Protocol):
     def filter(self) -> str | None: ...
     @property
     def value_key(self) -> str: ...
+
+
+class Number(Named, Protocol):
+    """The fields of an aggregated number that a card reads."""
+
     @property
     def value(self) -> float | None: ...
 
@@ -139,16 +144,21 @@ def score_key(metric_id: str, filter_name: str | None, value_key: str, n_values:
 def task_scores(numbers: Iterable["Number"]) -> dict[str, float | None]:
     """Scores by key. If a number has several aggregations, the first counts."""
     every = list(numbers)
-    values = {
-        name: len({number.value_key for number in every if number.metric_id == name})
-        for name in {number.metric_id for number in every}
-    }
     scores: dict[str, float | None] = {}
-    for number in every:
-        scores.setdefault(
-            score_key(number.metric_id, number.filter, number.value_key, values[number.metric_id]), number.value
-        )
+    for number, key in zip(every, score_keys(every), strict=True):
+        scores.setdefault(key, number.value)
     return scores
+
+
+def score_keys(numbers: Sequence["Named"]) -> list[str]:
+    """The key of each of a task's numbers among the scores of its card."""
+    values: dict[str, set[str]] = {}
+    for number in numbers:
+        values.setdefault(number.metric_id, set()).add(number.value_key)
+    return [
+        score_key(number.metric_id, number.filter, number.value_key, len(values[number.metric_id]))
+        for number in numbers
+    ]
 
 
 def find_primary(

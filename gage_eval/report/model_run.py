@@ -1,0 +1,68 @@
+"""Which models a run asks, as run.json and summary.json keep it, and the name under which they are shown."""
+
+from collections.abc import Iterable, Sequence
+from pathlib import PurePath
+from typing import ClassVar
+
+from pydantic import BaseModel, ConfigDict, Field
+
+UNDER_TEST = "dut_model"
+
+
+class ModelRun(BaseModel):
+    """A model that a run asks, with its role in some tasks."""
+
+    model_config: ClassVar[ConfigDict] = ConfigDict(extra="forbid", frozen=True, defer_build=True)
+
+    role: str = Field(description="dut_model for the model under test, judge_model, or support.")
+    name: str = Field(description="Its name at an endpoint or on the hub, or its file or folder; with a LoRA adapter.")
+    quantisation: str | None = Field(default=None, description="How its weights are quantised, as configured.")
+    engine: str = Field(description="The type of its backend.")
+    identity: str | None = Field(
+        default=None, description="Digest of what it is: files, parameters, a declared revision. Null until the end."
+    )
+    tasks: tuple[str, ...] = Field(default=(), description="The tasks in which it has this role.")
+
+    @property
+    def title(self) -> str:
+        """As it is shown: ``Qwen/Qwen3-8B · fp8 · vllm``. What the name says already is not repeated.
+
+        >>> ModelRun(role="dut_model", name="smol-Q4_K_M.gguf", quantisation="q4_k_m", engine="llama_cpp").title
+        'smol-Q4_K_M.gguf · llama_cpp'
+        """
+        named = self.name.casefold()
+        extra = [text for text in (self.quantisation, self.engine) if text and text.casefold() not in named]
+        return " · ".join((self.name, *extra))
+
+
+def model_name(declared: str, *, is_place: bool) -> str:
+    """The short name of a model: of a file or folder its last part, of a snapshot in the hub's cache the hub's name.
+
+    Args:
+        declared: what the config says.
+        is_place: whether it is a file or folder here, not a name at an endpoint or on the hub.
+
+    >>> model_name("/models/qwen3-8b/", is_place=True), model_name("Qwen/Qwen3-8B", is_place=False)
+    ('qwen3-8b', 'Qwen/Qwen3-8B')
+    >>> model_name("hub/models--Qwen--Qwen3-8B/snapshots/b968826d", is_place=True)
+    'Qwen/Qwen3-8B'
+    """
+    path = PurePath(declared)
+    cached = next((part for part in path.parts if part.startswith("models--")), None)
+    if cached is not None:
+        return cached.removeprefix("models--").replace("--", "/", 1)
+    # Servers often name a model by its folder there.
+    return (path.name or declared) if is_place or path.is_absolute() else declared
+
+
+def under_test(models: Iterable[ModelRun], task_id: str | None = None) -> list[ModelRun]:
+    """The models under test; of one task, if it is named."""
+    return [model for model in models if model.role == UNDER_TEST and task_id in (None, *model.tasks)]
+
+
+def model_title(models: Iterable[ModelRun]) -> str | None:
+    """The models under test in a few words: the first, and how many more. None where none is known."""
+    titles: Sequence[str] = list(dict.fromkeys(model.title for model in under_test(models)))
+    if len(titles) > 1:
+        return f"{titles[0]} and {len(titles) - 1} more"
+    return titles[0] if titles else None
