@@ -13,6 +13,9 @@ from gage_eval.cli.options import AsJson, OutputDir, Quiet, Store, To
 def matrix(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A YAML file that names rows and models.")],
     to: To = None,
+    site: Annotated[
+        Path | None, typer.Option("--site", metavar="DIR", help="Write static pages of the matrix to this folder.")
+    ] = None,
     store: Store = None,
     output_dir: OutputDir = None,
     quiet: Quiet = False,
@@ -33,8 +36,10 @@ def matrix(
         standings,
         table,
     )
+    from gage_eval.regression.site import write_site
     from gage_eval.report.console import clean, counted
     from gage_eval.runs.options import Locations, RunOptions
+    from gage_eval.runs.results.export import LocalTarget
     from gage_eval.runs.results.publication import check_formats
     from gage_eval.runs.results.reading import RunReader
 
@@ -49,6 +54,8 @@ def matrix(
     cells = run_cells(definition, file.parent, locations, run, blocks=known_blocks())
     ranking = standings(cells)
     publication(definition.name, ranking, cells).write(to or ())
+    if site is not None:
+        write_site(definition.name, cells, LocalTarget.made(site))
     if json:
         print_json(matrix_record(definition.name, cells, ranking))
     else:

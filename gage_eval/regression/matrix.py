@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from gage_eval.base.errors import ConfigError, GageError, InputError, Problem
+from gage_eval.base.errors import ConfigError, GageError, InputError, NotComparable, Problem
 from gage_eval.config.model_of import model_of
 from gage_eval.config.yaml.lines import MAX_BYTES, parse
 from gage_eval.engine.host import EngineHost
@@ -275,30 +275,40 @@ def run_cells(
     ]
 
 
-def standings(cells: Sequence[Cell]) -> list[Standing]:
+def standings(cells: Sequence[Cell], problems: list[str] | None = None) -> list[Standing]:
     """The numbers of every task in every cell, with ranks among the models of the same task.
 
     Two models differ if the two-sided paired test is significant, adjusted by Holm over all pairs of the task's
     models.
 
+    Args:
+        cells: of the matrix.
+        problems: takes the reasons why runs are not comparable; their order then stays open.
+
     Raises:
-        InputError: two runs of a task are not comparable.
+        NotComparable: two runs of a task are not comparable, and nothing takes the reason.
     """
     results = []
     for row in dict.fromkeys(cell.row for cell in cells):
         runs = {cell.model: cell.run for cell in cells if cell.row == row and cell.run is not None}
         for task_id in dict.fromkeys(task for run in runs.values() for task in run.task_ids):
             there = {model: run for model, run in runs.items() if task_id in run.task_ids}
-            results += list(_of_task(row, task_id, there))
+            results += list(_of_task(row, task_id, there, problems))
     return results
 
 
-def _of_task(row: str, task_id: str, runs: Mapping[str, RunReader]) -> Iterator[Standing]:
+def _of_task(row: str, task_id: str, runs: Mapping[str, RunReader], problems: list[str] | None) -> Iterator[Standing]:
     tasks = {model: ScoredTask.of_run(run, task_id) for model, run in runs.items()}
     p_values, better = {}, {}
     for model, other in combinations(tasks, 2):
         comparison = TaskComparison(tasks[model], [tasks[other]])
-        comparison.check_comparable()
+        try:
+            comparison.check_comparable()
+        except NotComparable as error:
+            if problems is None:
+                raise
+            problems.append(str(error))
+            continue
         evidence = comparison.evidence(_ALPHA)
         pair = f"{model}\0{other}"
         p_values[pair] = evidence.p
@@ -392,18 +402,29 @@ def publication(name: str, results: Sequence[Standing], cells: Sequence[Cell]) -
     )
 
 
-def table(
-    results: Sequence[Standing], cells: Sequence[Cell], *, runs: bool = False
-) -> tuple[list[str], list[list[str]]]:
-    """Header and rows: one line per task, one column per model, the average last; a failed cell says so.
+@dataclass(frozen=True)
+class Line:
+    """A task's line of the matrix.
 
-    Args:
-        results: the numbers.
-        cells: of the matrix.
-        runs: name each cell's run on a line below its number.
+    Attributes:
+        name: the task with its row; the average's, where `runs` is empty.
+        task_id, metric, n: what is shown of it.
+        texts: one per model.
+        runs: one per model; None for a cell that failed.
     """
+
+    name: str
+    task_id: str
+    metric: str
+    n: str
+    texts: Sequence[str]
+    runs: Sequence[RunReader | None] = ()
+
+
+def lines(results: Sequence[Standing], cells: Sequence[Cell]) -> tuple[list[str], list[Line]]:
+    """The models, and the lines of the matrix: one per task, the average last; a failed cell says so."""
     models = _models(cells)
-    rows: list[list[str]] = []
+    table_lines = []
     for row in dict.fromkeys(cell.row for cell in cells):
         of_cells = {cell.model: cell for cell in cells if cell.row == row}
         of_row = [standing for standing in results if standing.row == row]
@@ -411,15 +432,32 @@ def table(
             own = {standing.model: standing for standing in of_row if standing.task_id == task_id}
             metric = next((standing.number.marked_name for standing in own.values()), "")
             sizes = sorted({standing.n for standing in own.values()})
-            size = " – ".join(f"{n:,}" for n in dict.fromkeys((sizes[0], sizes[-1]))) if sizes else ""
-            rows.append(
-                [_task_name(row, task_id), metric, size, *(_text(own.get(name), of_cells.get(name)) for name in models)]
-            )
-            if runs:
-                names = (cell.run.run_id if cell and cell.run else "" for cell in map(of_cells.get, models))
-                rows.append(["", "", "", *names])
+            n = " – ".join(f"{size:,}" for size in dict.fromkeys((sizes[0], sizes[-1]))) if sizes else ""
+            texts = [_text(own.get(name), of_cells.get(name)) for name in models]
+            runs = [of_cells[name].run if name in of_cells else None for name in models]
+            table_lines.append(Line(_task_name(row, task_id), task_id, metric, n, texts, runs))
     if means := averages(results, models):
-        rows += [[], [_average_name(means[0]), "", "", *(score_text(average.score) for average in means)]]
+        table_lines.append(Line(_average_name(means[0]), "", "", "", [score_text(mean.score) for mean in means]))
+    return models, table_lines
+
+
+def table(
+    results: Sequence[Standing], cells: Sequence[Cell], *, runs: bool = False
+) -> tuple[list[str], list[list[str]]]:
+    """Header and rows of the matrix; an empty row above the average.
+
+    Args:
+        results: the numbers.
+        cells: of the matrix.
+        runs: name each cell's run on a line below its number.
+    """
+    models, table_lines = lines(results, cells)
+    rows: list[list[str]] = []
+    for line in table_lines:
+        rows += [] if line.runs else [[]]
+        rows.append([line.name, line.metric, line.n, *line.texts])
+        if runs and line.runs:
+            rows.append(["", "", "", *("" if run is None else run.run_id for run in line.runs)])
     return ["task", "metric", "n", *models], rows
 
 

@@ -111,11 +111,10 @@ def _panel(name: str, marks: Sequence[Mark], left: int, top: float, *, differenc
     bottom = top + _ROW * (len(marks) + 1)
     ticks = [low + step * at for at in range(round((high - low) / step) + 1)]
     write = signed_text if differences else format_value
-    lines = "".join(
-        f'<line x1="{x(tick):.1f}" x2="{x(tick):.1f}" y1="{top + _ROW - 6:.0f}" y2="{bottom:.0f}"/>' for tick in ticks
-    )
+    ends = f'y1="{top + _ROW - 6:.0f}" y2="{bottom:.0f}"'
+    lines = "".join(f'<line x1="{x(tick):.1f}" x2="{x(tick):.1f}" {ends}/>' for tick in ticks)
+    zero = f'<line class="zero" x1="{x(0):.1f}" x2="{x(0):.1f}" {ends} stroke="{_INK}"/>'
     axis = "".join(_text(x(tick), bottom + 14, f"{tick:.10g}".replace("-", "−"), anchor="middle") for tick in ticks)
-    zero = f'<line x1="{x(0):.1f}" x2="{x(0):.1f}" y1="{top + _ROW - 6:.0f}" y2="{bottom:.0f}" stroke="{_INK}"/>'
     rows = []
     for at, mark in enumerate(marks):
         y = top + _ROW * (at + 1.25)
@@ -127,15 +126,15 @@ def _panel(name: str, marks: Sequence[Mark], left: int, top: float, *, differenc
             size = f'width="{last - first:.1f}" height="14"'
             rows.append(f'<rect class="bar" x="{first:.1f}" y="{y - 7:.1f}" {size} fill="{_BAR}"/>')
         if mark.low is not None and mark.high is not None:
-            ends = f"M{x(mark.low):.1f} {y:.1f}H{x(mark.high):.1f}"
+            line = f"M{x(mark.low):.1f} {y:.1f}H{x(mark.high):.1f}"
             caps = "".join(f"M{x(end):.1f} {y - 4:.1f}v8" for end in (mark.low, mark.high))
-            rows.append(f'<path class="whisker" d="{ends}{caps}" stroke="{_WHISKER}" stroke-width="1.5" fill="none"/>')
+            rows.append(f'<path class="whisker" d="{line}{caps}" stroke="{_WHISKER}" stroke-width="1.5" fill="none"/>')
         rows.append(f'<circle class="dot" cx="{x(mark.value):.1f}" cy="{y:.1f}" r="3.5" fill="{_DOT}"/>')
         rows.append(_text(left + _PLOT + 12, y + 4, write(mark.value)))
     return (
         f'<g class="soft" fill="{_SOFT}">{_text(8, top + 10, name)}{axis}</g>'
         f'<g class="grid" stroke="{_GRID}">{lines}</g>'
-        f"{zero if low <= 0 <= high else ''}{''.join(rows)}"
+        f"{zero}{''.join(rows)}"
     )
 
 

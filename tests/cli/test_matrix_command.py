@@ -31,7 +31,9 @@ def matrix(workspace: Path) -> Path:
 
 
 def test_the_matrix_is_written_as_table_and_figure(matrix: Path, gage: Gage) -> None:
-    said = gage("matrix", "matrix.yaml", *("--to", "table.csv", "--to", "table.md", "--to", "table.svg"))
+    said = gage(
+        "matrix", "matrix.yaml", *("--to", "table.csv", "--to", "table.md", "--to", "table.svg", "--site", "site")
+    )
     assert said.code == 0
     assert "0.900 [0.826, 0.945] (1)" in said.out
     assert "0.400 [0.309, 0.498] (2)" in said.out
@@ -45,6 +47,14 @@ def test_the_matrix_is_written_as_table_and_figure(matrix: Path, gage: Gage) -> 
     assert page[4].startswith("| mine.yaml sums | exact\\_match | 100 | 0.900 \\[0.826, 0.945\\] (1) |")
     assert any(good["run"] in line for line in page)
     assert ">0.900</text>" in (matrix.parent / "table.svg").read_text(encoding="utf-8")
+    assert (matrix.parent / "site" / "index.html").is_file()
+    exported = gage("export", good["run"], bad["run"], "--format", "site", "--to", "other").out
+    assert Path(exported.strip()).name == "index.html"
+    assert gage("export", good["run"], bad["run"]).code == 2
+    assert (matrix.parent / "site" / "index.html").is_file()
+    exported = gage("export", good["run"], bad["run"], "--format", "site", "--to", "other").out
+    assert Path(exported.strip()).name == "index.html"
+    assert gage("export", good["run"], bad["run"]).code == 2
     record = gage("matrix", "matrix.yaml", "--json").json
     assert [cell["model"] for cell in record["cells"]] == ["good", "bad"]
     assert [(standing["model"], standing["best"], standing["worst"]) for standing in record["standings"]] == [

@@ -49,9 +49,14 @@ class Publication:
             if file.suffix == ".png":
                 _write_png(file, self._svg())
             else:
-                write_text(file, self._text(file.suffix))
+                write_text(file, self.text(file.suffix))
 
-    def _text(self, suffix: str) -> str:
+    def text(self, suffix: str) -> str:
+        """The content of a file that is text.
+
+        Raises:
+            InputError: there is no number to draw.
+        """
         if suffix == ".svg":
             return self._svg()
         if suffix == ".csv":
