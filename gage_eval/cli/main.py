@@ -57,6 +57,7 @@ COMMANDS = {
     "matrix": ("matrix",),
     "sql": ("sql",),
     "export": ("export",),
+    "mcp": ("mcp",),
     "cache": ("cache",),
     "doctor": ("doctor",),
     "servers": ("server",),
