@@ -233,12 +233,12 @@ def open_run(run_id: str, *, store: str | None = None, output_dir: str | None = 
 
 
 def list_runs(*, store: str | None = None, output_dir: str | None = None) -> "pd.DataFrame":
-    """All runs, newest first: run, name, status, started, tasks and the headline score."""
+    """All runs, newest first: model, name, status, headline score, samples, seconds, tokens, cost."""
     import pandas as pd
 
-    from gage_eval.runs.results.listing import run_rows
+    from gage_eval.runs.results.listing import listed_runs
 
-    return pd.DataFrame(run_rows(Locations.at(store, output_dir)))
+    return pd.DataFrame([run.as_record() for run in listed_runs(Locations.at(store, output_dir))])
 
 
 def sql(query: str, *, runs: Sequence[str] = (), store: str | None = None, output_dir: str | None = None) -> pa.Table:

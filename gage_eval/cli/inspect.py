@@ -155,6 +155,7 @@ def list_(
     json: AsJson = False,
 ) -> None:
     """List what a config can name, and the runs."""
+    from gage_eval.authoring.catalog import entries as entries_of
     from gage_eval.authoring.catalog import kinds as config_kinds
     from gage_eval.base.errors import InputError, closest
     from gage_eval.base.version import __version__
@@ -163,19 +164,15 @@ def list_(
     kinds = [*config_kinds(), "runs"]
     if kind is not None and kind not in kinds:
         raise InputError(f"no kind '{kind}' to list. Kinds: {', '.join(kinds)}.{closest(kind, kinds)}")
-    # Without a kind, runs are left out: `gage show` lists them.
-    wanted = [kind] if kind is not None else kinds[:-1]
-    listed = {name: _entries(name, store, output_dir) for name in wanted}
     if kind == "runs":
-        from gage_eval.local.launch import settle_newest
+        from gage_eval.cli.show import list_runs
         from gage_eval.runs.options import Locations
 
-        settle_newest(Locations.at(store, output_dir))
-    if kind == "runs" and not json:
-        from gage_eval.cli.show import print_runs
-
-        print_runs(listed["runs"], Locations.at(store, output_dir))
+        list_runs(Locations.at(store, output_dir), None, json=json)
         return
+    # Without a kind, runs are left out: `gage show` lists them.
+    wanted = [kind] if kind is not None else kinds[:-1]
+    listed = {name: entries_of(name) for name in wanted}
     if json:
         print_json(listed[kind] if kind is not None else {"gage_eval": __version__, **listed})
         return
@@ -216,17 +213,6 @@ def _print_suites(entries: list[dict[str, Any]]) -> None:
         )
     header = ("suite", "versions", "tasks", "rows", "metric", "needs", "licence", "data", "summary")
     print_table(header, rows, right=("tasks", "rows"), spare=("licence", "versions", "metric", "data"))
-
-
-def _entries(kind: str, store: str | None, output_dir: str | None) -> list[dict[str, Any]]:
-    if kind == "runs":
-        from gage_eval.runs.options import Locations
-        from gage_eval.runs.results.listing import run_rows
-
-        return run_rows(Locations.at(store, output_dir))
-    from gage_eval.authoring import catalog
-
-    return catalog.entries(kind)
 
 
 def _cell(value: Any) -> str:

@@ -91,9 +91,9 @@ class Tools:
 
     def list_runs(self, limit: int = 20) -> Any:
         """List the newest runs: name, model, status, start and headline score."""
-        from gage_eval.runs.results.listing import run_rows
+        from gage_eval.runs.results.listing import listed_runs
 
-        return run_rows(self.locations, min(max(limit, 1), _MOST))
+        return [run.as_record() for run in listed_runs(self.locations, min(max(limit, 1), _MOST))]
 
     def scores(self, run: str) -> Any:
         """All scores of a finished run with 95 % intervals, numbers of samples, and counts of failed answers."""

@@ -105,6 +105,56 @@ def _print_blocks(table: Sequence[Sequence[str]]) -> None:
             print(f"{padded(name, wide)}  {cell}".rstrip())
 
 
+def fitted(
+    table: Sequence[Sequence[str]],
+    width: int | None,
+    *,
+    right: Collection[str] = (),
+    cut: Collection[str] = (),
+    indent: int = 0,
+) -> list[str]:
+    """Header and rows in aligned columns; on a terminal the longest cells of some columns lose their middle.
+
+    Args:
+        table: the header, then the rows.
+        width: of the terminal; None for a file.
+        right: the columns that are aligned right.
+        cut: the columns whose cells may be cut.
+        indent: blanks before each line.
+    """
+    header = table[0]
+    widths = [max(cell_len(row[column]) for row in table) for column in range(len(header))]
+    flexible = [place for place, name in enumerate(header) if name in cut]
+    while width is not None and flexible and sum(widths) + 2 * (len(widths) - 1) + indent > width:
+        widest = max(flexible, key=lambda place: widths[place])
+        if widths[widest] <= _LEAST_WIDTH:
+            break
+        widths[widest] -= 1
+    lines = []
+    for row in table:
+        cells = (
+            padded(middle_cut(cell, wide), wide, right=name in right)
+            for name, cell, wide in zip(header, row, widths, strict=True)
+        )
+        lines.append(" " * indent + "  ".join(cells).rstrip())
+    return lines
+
+
+def middle_cut(text: str, width: int) -> str:
+    """The text in at most that many columns. Of a long one the end stays, where a score has its number.
+
+    >>> middle_cut("gsm8k,flexible-extract 0.861 ± 0.019", 24)
+    'gsm8k,f…ct 0.861 ± 0.019'
+    """
+    if cell_len(text) <= width:
+        return text
+    tail = max(width * 2 // 3, 1)
+    head = width - 1 - tail
+    while cell_len(text[:head] + "…" + text[-tail:]) > width:
+        head, tail = max(head - 1, 0), tail - (head == 0)
+    return f"{text[:head]}…{text[-tail:]}"
+
+
 def shown_location(location: str) -> str:
     """A path for messages: relative if it is below the working folder."""
     with suppress(ValueError):

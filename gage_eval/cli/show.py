@@ -1,7 +1,7 @@
 """gage show: all runs, one run, its problems, or one of its samples."""
 
 import sys
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -9,8 +9,11 @@ from gage_eval.cli.main import app
 from gage_eval.cli.options import AsJson, OutputDir, Store, To
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
     from gage_eval.runs.options import Locations
-    from gage_eval.runs.results.listing import ShownStage
+    from gage_eval.runs.results.listing import ListedRun, ShownStage
     from gage_eval.runs.results.reading import RunReader
     from gage_eval.runs.results.stored import StoredRun
 
@@ -48,11 +51,11 @@ def show(
     from gage_eval.base.errors import InputError
     from gage_eval.cli.output import print_json
     from gage_eval.config.settings import unknown_variables
-    from gage_eval.local.launch import settle, settle_newest
+    from gage_eval.local.launch import settle
     from gage_eval.report.console import clean
     from gage_eval.runs.options import Locations
-    from gage_eval.runs.results.listing import run_record, run_rows
-    from gage_eval.runs.results.publication import check_formats, of_list, of_run
+    from gage_eval.runs.results.listing import run_record
+    from gage_eval.runs.results.publication import check_formats, of_run
     from gage_eval.runs.results.reading import RunReader
 
     flags = {
@@ -78,13 +81,7 @@ def show(
         if sample is not None or task is not None or outcomes:
             named = "--sample ID" if sample is not None or not outcomes else f"--{outcomes[0]}"
             raise InputError(f"--sample, --task and --wrong need a run: gage show RUN {named}.")
-        rows = run_rows(locations, limit or 20)
-        of_list("Runs", rows).write(to or ())
-        if json:
-            print_json(rows)
-        else:
-            print_runs(rows, locations)
-        settle_newest(locations)
+        list_runs(locations, limit or 20, to or (), json=json)
         return
     if sample is not None and outcomes:
         raise InputError(f"--sample and --{outcomes[0]} exclude each other; leave one out.")
@@ -134,29 +131,54 @@ def _show_rejects(reader: "RunReader", task_id: str | None, limit: int | None, *
         print("no row was rejected.")
 
 
-def print_runs(rows: list[dict[str, Any]], locations: "Locations") -> None:
-    """Print `gage_eval.runs.results.listing.run_rows` as a table."""
-    from gage_eval.cli.output import print_table
+def list_runs(locations: "Locations", limit: int | None, to: "Sequence[Path]" = (), *, json: bool) -> None:
+    """Print the newest runs, one row each, or two on a narrow terminal, and write them to files."""
+    from gage_eval.cli.output import fitted, print_json
+    from gage_eval.local.launch import settle_newest
+    from gage_eval.report.console import terminal_width
+    from gage_eval.runs.results.listing import listed_runs
+    from gage_eval.runs.results.publication import of_list
 
-    if not rows:
+    runs = listed_runs(locations, limit)
+    of_list("Runs", [run.as_record() for run in runs]).write(to)
+    width = terminal_width(sys.stdout)
+    if json:
+        print_json([run.as_record() for run in runs])
+    elif not runs:
         print(f"no runs in '{locations.runs}'. Start one: gage run CONFIG, or gage suite demo")
     else:
-        print_table(
-            ("run", "name", "status", "started", "tasks", "score"),
-            [
-                (
-                    row["run"],
-                    row["name"] or "–",
-                    row["status"],
-                    (row["started"] or "–").replace("T", " ")[: len("2026-01-01 00:00")],
-                    f"{len(row['tasks'] or []):,}",
-                    row["score"] or "–",
-                )
-                for row in rows
-            ],
-            right=("tasks",),
-            stack=True,
-        )
+        table = [_RUN_COLUMNS, *map(_run_cells, runs)]
+        columns = [place for place, cells in enumerate(zip(*table, strict=True)) if any(cells[1:])]
+        # The model, the name and the score can be cut; the id is needed whole.
+        blocks = [columns] if width is None or width >= _WIDE else [columns[:3], columns[3:]]
+        parts = [
+            fitted([[row[place] for place in block] for row in table], width, right=("n", "time", "tokens", "cost"),
+                   cut=("model", "score", "name"), indent=2 * number)
+            for number, block in enumerate(blocks)
+        ]  # fmt: skip
+        for lines in zip(*parts, strict=True):
+            print("\n".join(lines))
+    settle_newest(locations)
+
+
+_WIDE = 100
+_RUN_COLUMNS = ("run", "model", "score", "name", "n", "time", "tokens", "cost", "started")
+
+
+def _run_cells(run: "ListedRun") -> tuple[str, ...]:
+    from gage_eval.report.console import clean, count_text, seconds_text
+
+    return (
+        run.run_id,
+        clean(run.model or ""),
+        run.headline or "–" if run.state == "completed" else run.state,
+        clean(run.name),
+        "" if run.samples is None else f"{run.samples:,}",
+        "" if run.seconds is None else seconds_text(run.seconds),
+        "" if run.tokens is None else count_text(run.tokens),
+        "" if run.cost is None else f"{run.cost:.4g}",
+        "" if run.created is None else f"{run.created:%Y-%m-%d %H:%M}",
+    )
 
 
 def _show_run(run: "RunReader") -> None:

@@ -4,9 +4,10 @@ from collections.abc import Sequence
 
 from gage_eval.config.resolve import ResolvedTask
 from gage_eval.pipeline.specs import ScoreSpec
-from gage_eval.report.metric_names import metric_name
+from gage_eval.report.headline import named
+from gage_eval.report.summary import MetricNumber
 from gage_eval.scoring.metrics import BoundMetric
-from gage_eval.scoring.scorecards.card import CardRule, card_rule, score_key
+from gage_eval.scoring.scorecards.card import CardRule, card_rule, score_keys
 
 
 def score_spec(task: ResolvedTask, metrics: tuple[BoundMetric, ...], known: frozenset[str] = frozenset()) -> ScoreSpec:
@@ -32,21 +33,21 @@ def task_card(task: ResolvedTask, metrics: Sequence[BoundMetric], quoted: str | 
     answer_type, profile = task.task.answer_type, task.profile
     if answer_type is None or profile is None:
         return None
-    names, lower = {}, []
     values = [(x, pipeline.name, key) for x in metrics for pipeline in x.filters for key in x.value_keys]
-    for metric, filter_name, value_key in values:
-        key = score_key(metric.metric_id, filter_name, value_key, len(metric.value_keys))
-        names[key] = metric_name(metric.metric_id, filter_name, value_key, "mean")
-        lower += [key] if metric.scale(value_key).higher_is_better is False else []
+    numbers = [
+        MetricNumber(metric_id=metric.metric_id, filter=filter_name, value_key=key, aggregation="mean")
+        for metric, filter_name, key in values
+    ]
+    keys = score_keys(numbers)
+    lower = [key for key, (x, _, own) in zip(keys, values, strict=True) if x.scale(own).higher_is_better is False]
     types = {metric.metric_id: metric.implementation for metric in metrics}
     owner = f"task '{task.task.task_id}': "
     preset = profile.scorers.get(answer_type)
-    primary = next((key for key, name in names.items() if name == quoted), None)
-    if preset is not None and primary is not None:
-        preset = preset.model_copy(update={"primary_metric": primary})
+    if preset is not None and (headline := named(numbers, quoted)):
+        preset = preset.model_copy(update={"primary_metric": keys[numbers.index(headline[0])]})
     return card_rule(
         answer_type,
-        list(names),
+        keys,
         preset,
         profile.version,
         types,

@@ -5,7 +5,7 @@ import shutil
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TextIO, TypeAlias
+from typing import NamedTuple, TextIO, TypeAlias
 
 from rich.cells import cell_len
 
@@ -69,25 +69,48 @@ def score_text(metric: MetricSummary | GroupScore) -> str:
     return format_interval(metric.value, *(metric.ends or (None, None)))
 
 
+class HeadlineScore(NamedTuple):
+    """The headline of a task or a group.
+
+    Attributes:
+        name: of the task or group.
+        metric: its name, with an arrow where lower is better.
+        score: the number; a group's is micro.
+    """
+
+    name: str
+    metric: str
+    score: MetricSummary | GroupScore
+
+
+def headlines(summary: Summary) -> list[HeadlineScore]:
+    """The headlines of a run: of each group, then of each task that is in none."""
+    grouped = {name for group in summary.groups if group.metrics for name in group.tasks}
+    groups = [HeadlineScore(x.group_id, y.marked_name, y.micro) for x in summary.groups for y in x.metrics[:1]]
+    alone = [task for task in summary.tasks if task.task_id not in grouped]
+    return groups + [HeadlineScore(x.task_id, y.marked_name, y) for x in alone for y in x.metrics[:1]]
+
+
 def headline(summary: Summary, most: int) -> str:
-    """The first score of each group, or else of each task: ``exact_match 0.861 ± 0.019``. Several, by name.
+    """The headlines of a run in a line: ``exact_match 0.861 ± 0.019``. Several, by name.
 
     Args:
         summary: of a finished run.
         most: further ones are only counted.
     """
-    scores = [
-        (group.group_id, f"{metric.name} {score_text(metric.micro)}")
-        for group in summary.groups
-        for metric in group.metrics[:1]
-    ] or [
-        (task.task_id, f"{metric.name} {score_text(metric)}") for task in summary.tasks for metric in task.metrics[:1]
-    ]
+    scores = headlines(summary)
     named = len(scores) > 1 or len(summary.tasks) > 1
-    parts = [f"{name} {text}" if named else text for name, text in scores[:most]]
+    texts = [f"{metric} {score_text(score)}" for _, metric, score in scores[:most]]
+    parts = [f"{score.name} {text}" if named else text for score, text in zip(scores, texts, strict=False)]
     if len(scores) > most:
         parts.append(f"{len(scores) - most} more")
     return clean(f"{'; '.join(parts) or 'no scores'}{summary.label}")
+
+
+def total_tokens(summary: Summary) -> int | None:
+    """Tokens of the responses of all tasks, reused ones too; None when none were reported."""
+    tokens = [task.tokens.total for task in summary.tasks if task.tokens.total is not None]
+    return sum(tokens) if tokens else None
 
 
 def score_rows(summary: Summary) -> list[tuple[str, ...]]:
@@ -269,21 +292,21 @@ def closing_line(summary: Summary, report: str | None = None) -> str:
 
 def closing_facts(summary: Summary) -> list[str]:
     """How long the run took, its tokens, what it reused, and what its answers cost."""
-    tokens = [task.tokens.total for task in summary.tasks if task.tokens.total is not None]
-    facts = [_seconds(summary.run.timings.wall_runtime_s)]
+    tokens = total_tokens(summary)
+    facts = [seconds_text(summary.run.timings.wall_runtime_s)]
     if tokens:
-        facts.append(f"{_large(sum(tokens))} tokens")
+        facts.append(f"{count_text(tokens)} tokens")
     if tokens and not summary.run.sent:
         facts.append("nothing sent")
     if summary.run.reused:
         facts.append(f"{summary.run.reused:,} reused")
     usage = summary.run.usage
     if usage.completion_tokens_per_s is not None:
-        facts.append(f"{_large(round(usage.completion_tokens_per_s))} answer tokens/s")
+        facts.append(f"{count_text(round(usage.completion_tokens_per_s))} answer tokens/s")
     if usage.cost is not None:
         facts.append(f"cost {usage.cost:.4g}")
     if usage.gpu_seconds is not None:
-        facts.append(f"{_large(round(usage.gpu_seconds))} GPU s")
+        facts.append(f"{count_text(round(usage.gpu_seconds))} GPU s")
     return facts
 
 
@@ -299,7 +322,9 @@ def stage_line(summary: Summary) -> str | None:
     shown = {stage: value for stage, value in computed.items() if value >= _LEAST_SHARE * total}
     if total < _LEAST_SECONDS:
         return None
-    return "time    " + " · ".join(f"{stage} {_seconds(value)} {_bar(value / total)}" for stage, value in shown.items())
+    return "time    " + " · ".join(
+        f"{stage} {seconds_text(value)} {_bar(value / total)}" for stage, value in shown.items()
+    )
 
 
 def _bar(share: float) -> str:
@@ -369,7 +394,8 @@ def _style(column: str, cell: str) -> str:
     return "" if column not in _ALARMING else "dim" if cell == "0" else "yellow"
 
 
-def _seconds(seconds: float) -> str:
+def seconds_text(seconds: float) -> str:
+    """A duration: ``8.2 s``, ``5 min 3 s``, ``2 h 10 min``."""
     if seconds < 10:
         return f"{seconds:.1f} s"
     if seconds < 120:
@@ -378,7 +404,8 @@ def _seconds(seconds: float) -> str:
     return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
 
 
-def _large(count: int) -> str:
+def count_text(count: int) -> str:
+    """A large count in three digits: ``1.31 M``."""
     for size, name in ((1_000_000_000, "G"), (1_000_000, "M"), (1_000, "k")):
         if count >= size:
             return f"{count / size:.2f} {name}"

@@ -22,8 +22,8 @@ def headline_first(numbers: Sequence[N], quoted: str | None = None, primary: str
 
     Args:
         numbers: over all rows, in the config's order.
-        quoted: the ``metric:`` of the suite, as the number is printed. If the task has it with other aggregations only,
-            the first of these counts.
+        quoted: the ``metric:`` of the suite: the name of a number as it is printed, without its aggregation, or of a
+            metric with its filter. The first number that fits best counts.
         primary: the key of the score that the task's scoring profile calls primary; it counts where no suite says more.
 
     Returns:
@@ -31,14 +31,23 @@ def headline_first(numbers: Sequence[N], quoted: str | None = None, primary: str
     """
     keys = score_keys(numbers)
     matches = (
-        *(number for number in numbers if quoted == number.name),
-        *(number for number in numbers if quoted == measure_name(number)),
+        *named(numbers, quoted),
         *(number for number, key in zip(numbers, keys, strict=True) if primary == key),
         *numbers,
     )
     return [*matches[:1], *(number for number in numbers if number is not matches[0])]
 
 
-def measure_name(number: Number) -> str:
-    """The number's name without its aggregation."""
-    return metric_name(number.metric_id, number.filter, number.value_key, "mean")
+def named(numbers: Sequence[N], name: str | None) -> list[N]:
+    """The numbers that a name may mean, the best fit first.
+
+    Args:
+        numbers: of a task.
+        name: as a number is printed, without its aggregation, or that of a metric with its filter.
+    """
+    spellings = (
+        lambda number: number.name,
+        lambda number: metric_name(number.metric_id, number.filter, number.value_key, "mean"),
+        lambda number: metric_name(number.metric_id, number.filter, "score", "mean"),
+    )
+    return [number for spelling in spellings for number in numbers if spelling(number) == name]

@@ -10,7 +10,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationErro
 from gage_eval.base.canonical import decode
 from gage_eval.base.errors import InputError
 from gage_eval.base.stages import STAGES, Stage, StageResult
-from gage_eval.report.model_run import ModelRun, model_title
+from gage_eval.report.model_run import ModelRun, model_title, under_test
 from gage_eval.report.suite_run import SuiteRun
 
 RunStatus: TypeAlias = Literal["running", "completed", "failed", "interrupted"]
@@ -168,6 +168,11 @@ class RunRecord(_Model):
     def model(self) -> str | None:
         """The models under test, as they are shown; None where none is recorded."""
         return model_title(self.models)
+
+    @property
+    def tested(self) -> tuple[str, ...]:
+        """The declared names of the models under test: runs with the same ones are of one line in a trend."""
+        return tuple(dict.fromkeys(model.name for model in under_test(self.models)))
 
     @property
     def by_stage(self) -> dict[tuple[str, Stage], StageRecord]:

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from gage_eval.base.errors import GageError, InputError
 from gage_eval.regression.baselines import Baselines
-from gage_eval.runs.folder import RunFolder
 from gage_eval.runs.results.outcomes import ANSWER_KINDS
 from gage_eval.runs.results.reading import RunReader
 from gage_eval.runs.results.stored import StoredRun, stored_runs
@@ -132,7 +131,7 @@ def flips(listing: Listing) -> Flips:
 def usual_rival(run: RunReader) -> str | None:
     """The run that a run is compared with unless another one is named: the baseline's, else the run before.
 
-    Only a run of the same name that has finished counts.
+    Only a run of the same name and the same declared model that has finished counts.
     """
     record, locations = run.stored.record, run.stored.folder.locations
     with suppress(GageError):
@@ -140,21 +139,23 @@ def usual_rival(run: RunReader) -> str | None:
         for suite, name in baselines.names():
             if suite == record.name:
                 for entry in baselines.latest(suite, name).runs:
-                    if entry.run_id != run.run_id and _exists(run, entry.run_id):
+                    if entry.run_id != run.run_id and _is_like(run, entry.run_id):
                         return entry.run_id
     for number, stored in enumerate(stored_runs(locations)):
         if number >= _LOOKED_AT:
             break
         with suppress(InputError):
             other = stored.record
-            same = other.name == record.name and other.status == "completed" and stored.run_id != run.run_id
-            if same and other.created < record.created:
+            same = (other.name, other.tested, other.status) == (record.name, record.tested, "completed")
+            if same and stored.run_id != run.run_id and other.created < record.created:
                 return stored.run_id
     return None
 
 
-def _exists(run: RunReader, run_id: str) -> bool:
+def _is_like(run: RunReader, run_id: str) -> bool:
+    """Whether another run is there and completed, with the same declared model."""
     try:
-        return StoredRun(RunFolder.open(run.stored.folder.locations, run_id)).status == "completed"
+        other = StoredRun.open(run.stored.folder.locations, run_id).record
     except InputError:
         return False
+    return other.status == "completed" and other.tested == run.stored.record.tested

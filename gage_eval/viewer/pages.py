@@ -5,6 +5,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gage_eval.report.console import count_text, seconds_text
 from gage_eval.report.pages import STYLE_FILE, page_environment
 from gage_eval.report.sample_view import KINDS
 from gage_eval.viewer.listing import sample_query
@@ -37,6 +38,8 @@ def environment() -> "Environment":
     env = page_environment(
         HERE / "templates",
         cut=lambda text, limit=160: text if len(text) <= limit else text[: limit - 1] + "…",
+        count=count_text,
+        seconds=seconds_text,
         middle=_without_middle,
         term=format_term,
         tone=lambda kind: TONES.get(kind, "plain"),

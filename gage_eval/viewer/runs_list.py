@@ -5,55 +5,31 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from html import escape
+from itertools import pairwise
 
-from gage_eval.base.errors import GageError, InputError
+from gage_eval.base.errors import GageError
 from gage_eval.report.charts import Svg
-from gage_eval.report.console import score_text
-from gage_eval.report.summary import MetricSummary, format_value
+from gage_eval.report.summary import format_value
 from gage_eval.runs.options import Locations
+from gage_eval.runs.results.listing import ListedRun, ListedScore, listed_run
 from gage_eval.runs.results.stored import StoredRun, stored_runs
 
 _MOST_POINTS = 60
 
 
 @dataclass(frozen=True)
-class ListedScore:
-    """The first number of a task."""
-
-    task_id: str
-    metric: str
-    text: str
-    value: float | None
-    low: float | None
-    high: float | None
-
-
-@dataclass(frozen=True)
-class ListedRun:
-    """A run in the list.
+class Trend:
+    """A headline over the runs of one name and one declared model.
 
     Attributes:
-        problem: why nothing else is known of it.
-        error: why it failed.
+        name: of the task or group.
+        model: the names of the models under test.
+        last: the newest score.
     """
 
-    run_id: str
     name: str
-    state: str
-    created: datetime | None
-    tasks: int
-    scores: tuple[ListedScore, ...]
-    label: str = ""
-    problem: str = ""
-    error: str = ""
-
-
-@dataclass(frozen=True)
-class Trend:
-    """A task's first number over the runs of one name."""
-
-    task_id: str
     metric: str
+    model: str
     last: str
     svg: Svg
 
@@ -65,6 +41,11 @@ class Suite:
     name: str
     runs: tuple[ListedRun, ...]
     trends: tuple[Trend, ...]
+
+    @property
+    def priced(self) -> bool:
+        """Whether a run has a cost."""
+        return any(run.cost is not None for run in self.runs)
 
 
 class RunsList:
@@ -85,62 +66,46 @@ class RunsList:
             )
 
     def suites(self, wanted: str = "") -> list[Suite]:
-        """The runs by name; those whose name or id holds a text."""
+        """The runs by name; those whose name, id or model holds a text."""
         by_name: dict[str, list[ListedRun]] = {}
         for run in self.runs():
-            if wanted.lower() in f"{run.name} {run.run_id}".lower():
-                by_name.setdefault(run.name, []).append(run)
+            if run.matches(wanted):
+                by_name.setdefault(run.name or "(damaged)", []).append(run)
         return [Suite(name, tuple(runs), tuple(_trends(runs))) for name, runs in by_name.items()]
 
     def _listed(self, stored: StoredRun) -> ListedRun:
         try:
             record = stored.record
-        except GageError as error:
-            return ListedRun(stored.run_id, "(damaged)", "damaged", None, 0, (), problem=str(error))
+        except GageError:
+            return listed_run(stored)
         known = self._finished.get(stored.run_id)
         if known is not None and known[0] == record.updated:
             return known[1]
-        scores: tuple[ListedScore, ...] = ()
-        if record.status == "completed":
-            try:
-                scores = tuple(_score(task.task_id, task.metrics[0]) for task in stored.summary.tasks if task.metrics)
-            except InputError:
-                scores = ()
-        listed = ListedRun(
-            stored.run_id,
-            record.name,
-            stored.state,
-            record.created,
-            len(record.tasks),
-            scores,
-            record.label,
-            error=(record.error or "").strip(),
-        )
+        listed = listed_run(stored)
         if record.status != "running":
             self._finished[stored.run_id] = record.updated, listed
         return listed
 
 
-def _score(task_id: str, metric: MetricSummary) -> ListedScore:
-    return ListedScore(task_id, metric.marked_name, score_text(metric), metric.value, metric.ci_low, metric.ci_high)
-
-
 def _trends(runs: Sequence[ListedRun]) -> list[Trend]:
-    """The trend of each task that at least two runs have."""
-    points: dict[tuple[str, str], list[tuple[str, ListedScore]]] = {}
+    """The trend of each headline that two runs or more have of the same declared model."""
+    points: dict[tuple[str, str, tuple[str, ...]], list[tuple[str, ListedScore]]] = {}
     for run in reversed(runs):
         for score in run.scores:
             if score.value is not None:
-                points.setdefault((score.task_id, score.metric), []).append((run.run_id, score))
+                points.setdefault((score.name, score.metric, score.model), []).append((run.run_id, score))
     return [
-        Trend(task_id, metric, history[-1][1].text, sparkline(history[-_MOST_POINTS:]))
-        for (task_id, metric), history in points.items()
+        Trend(name, metric, ", ".join(model), history[-1][1].text, sparkline(history[-_MOST_POINTS:]))
+        for (name, metric, model), history in points.items()
         if len(history) > 1
     ]
 
 
 def sparkline(points: Sequence[tuple[str, ListedScore]]) -> Svg:
-    """Values over time as a line, their intervals as a band; the axis is from the lowest end to the highest."""
+    """Values over time as a line, their intervals as a band; the axis is from the lowest end to the highest.
+
+    A vertical line is where the model is another one under the same name, such as a new checkpoint.
+    """
     width, height, edge = 180, 36, 4
     values = [score.value or 0.0 for _, score in points]
     lows = [score.low if score.low is not None else value for (_, score), value in zip(points, values, strict=True)]
@@ -160,9 +125,14 @@ def sparkline(points: Sequence[tuple[str, ListedScore]]) -> Svg:
         f'<circle class="dot" cx="{x}" cy="{y}" r="2.5"><title>{escape(run)}: {escape(score.text)}</title></circle>'
         for (x, y), (run, score) in zip(places, points, strict=True)
     )
+    marks = "".join(
+        f'<line class="new-model" x1="{places[place][0]}" x2="{places[place][0]}" y1="0" y2="{height}"/>'
+        for place, ((_, before), (_, score)) in enumerate(pairwise(points), start=1)
+        if before.identity != score.identity
+    )
     label = escape(f"{len(points)} runs, from {format_value(values[0])} to {format_value(values[-1])}")
     return Svg(
         f'<svg class="trend" width="{width}" height="{height}" viewBox="0 0 {width} {height}" role="img" '
-        f'aria-label="{label}"><polygon class="band" points="{band}"/><polyline class="trend-line" points="{line}"/>'
-        f"{dots}</svg>"
+        f'aria-label="{label}"><polygon class="band" points="{band}"/>{marks}'
+        f'<polyline class="trend-line" points="{line}"/>{dots}</svg>'
     )

@@ -26,6 +26,7 @@ def scored(rows: list[dict[str, object]] = ROWS, **settings: object) -> TaskSumm
         ("exact_match,flexible-extract", None, "exact_match,flexible-extract"),
         ("exact_match,flexible-extract pass@2", None, "exact_match,flexible-extract pass@2"),
         ("ifeval prompt_strict", "exact_match,flexible-extract", "ifeval prompt_strict"),
+        ("ifeval", None, "ifeval prompt_strict"),
         ("acc", "exact_match,flexible-extract", "exact_match,flexible-extract"),
         ("acc", "f1", "exact_match,strict-match"),
         (None, None, "exact_match,strict-match"),

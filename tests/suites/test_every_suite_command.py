@@ -22,6 +22,7 @@ from bench.local_suites import missing_origins, suite_names, template_of
 from gage_eval.config.model_choice import NO_SANDBOX
 from gage_eval.models.backends import llama_cpp_server
 from gage_eval.models.backends.llama_cpp import packaged_model
+from gage_eval.report.headline import named
 from gage_eval.report.summary import Summary
 from tests.cli.conftest import Gage, gage, workspace
 from tests.suites.data_folder import write_data
@@ -154,6 +155,8 @@ def test_a_suite_is_one_command(
     assert said.out.startswith(f"{name} v1")
     summary = Summary.model_validate_json(Path(".gage/runs/r/summary.json").read_text())
     assert [task.task_id for task in summary.tasks] == [task["task_id"] for task in template["definition"]["tasks"]]
+    heads = [task.metrics[0] for task in summary.tasks]
+    assert any(named([head], template["suite"]["metric"]) for head in heads)
     for task in summary.tasks:
         answered = task.responses.get("ok", 0) + task.responses.get("truncated", 0)
         assert 1 <= answered == task.sample_count <= int(ROWS), (task.task_id, task.responses)

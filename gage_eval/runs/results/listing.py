@@ -1,13 +1,15 @@
 """Runs as JSON records: a list of runs, and one run with its stages and summary."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import datetime
 from itertools import islice, product
 from typing import TYPE_CHECKING, Any
 
-from gage_eval.base.errors import InputError
+from gage_eval.base.errors import GageError, InputError
 from gage_eval.base.stages import STAGES, Stage
-from gage_eval.report.console import headline
-from gage_eval.report.summary import TaskMetric
+from gage_eval.report.console import HeadlineScore, headline, headlines, score_text, total_tokens
+from gage_eval.report.model_run import under_test
+from gage_eval.report.summary import Summary, TaskMetric
 from gage_eval.runs.options import Locations
 from gage_eval.runs.record import StageRecord, StageState
 from gage_eval.runs.results.formatting import duration, of_task
@@ -20,12 +22,133 @@ if TYPE_CHECKING:
 _SHOWN = {"state", "done", "total", "figures", "counts", "outputs", "error"}
 
 
-def run_rows(locations: Locations, limit: int | None = None) -> list[dict[str, Any]]:
-    """The runs of these locations, newest first: run, name, status, started, tasks and the headline score.
+@dataclass(frozen=True)
+class ListedScore:
+    """A headline in a list of runs.
+
+    Attributes:
+        name: of the task or group.
+        model: the names of the models under test that it is of.
+        identity: what these models are, where that is known.
+    """
+
+    name: str
+    metric: str
+    text: str
+    value: float | None
+    low: float | None
+    high: float | None
+    model: tuple[str, ...] = ()
+    identity: tuple[str | None, ...] = ()
+
+
+@dataclass(frozen=True)
+class ListedRun:
+    """A run in a list.
+
+    Attributes:
+        model: the models under test, in a few words; None where none is recorded.
+        scores: the headlines of a finished run.
+        label: the note next to each score.
+        headline: the first of them in a line, and how many more there are.
+        samples, seconds, tokens, cost: of a finished run; None where unknown.
+        problem: why nothing else is known of it.
+        error: why it failed.
+    """
+
+    run_id: str
+    state: str
+    name: str = ""
+    created: datetime | None = None
+    tasks: tuple[str, ...] = ()
+    model: str | None = None
+    scores: tuple[ListedScore, ...] = ()
+    label: str = ""
+    headline: str | None = None
+    samples: int | None = None
+    seconds: float | None = None
+    tokens: int | None = None
+    cost: float | None = None
+    problem: str = ""
+    error: str = ""
+
+    def as_record(self) -> dict[str, Any]:
+        """For JSON and data frames."""
+        known = not self.problem
+        return {
+            "run": self.run_id,
+            "model": self.model,
+            "name": self.name if known else None,
+            "status": self.state,
+            "started": None if self.created is None else self.created.isoformat(timespec="seconds"),
+            "tasks": list(self.tasks) if known else None,
+            "score": self.headline,
+            "samples": self.samples,
+            "seconds": self.seconds,
+            "tokens": self.tokens,
+            "cost": self.cost,
+        }
+
+    def matches(self, text: str) -> bool:
+        """Whether its name, id or model holds a text."""
+        return text.casefold() in f"{self.name} {self.run_id} {self.model or ''}".casefold()
+
+
+def listed_runs(locations: Locations, limit: int | None = None) -> list[ListedRun]:
+    """The runs of these locations, newest first.
 
     A damaged folder has the status ``damaged`` and nothing else, so that it does not hide the other runs.
     """
-    return [_row(stored) for stored in islice(stored_runs(locations), limit)]
+    return [listed_run(stored) for stored in islice(stored_runs(locations), limit)]
+
+
+def listed_run(stored: StoredRun) -> ListedRun:
+    """A run as lists show it."""
+    try:
+        record = stored.record
+    except GageError as error:
+        return ListedRun(stored.run_id, "damaged", problem=str(error))
+    listed = ListedRun(
+        stored.run_id,
+        stored.state,
+        record.name,
+        record.created,
+        tuple(record.tasks),
+        record.model,
+        label=record.label,
+        error=(record.error or "").strip(),
+    )
+    if record.status != "completed":
+        return listed
+    try:
+        summary = stored.summary
+    except InputError:
+        return listed
+    return replace(
+        listed,
+        scores=tuple(_listed_score(summary, score) for score in headlines(summary)),
+        headline=headline(summary, 1) if summary.metrics else None,
+        samples=summary.sample_count,
+        seconds=summary.run.timings.wall_runtime_s,
+        tokens=total_tokens(summary),
+        cost=summary.run.usage.cost,
+    )
+
+
+def _listed_score(summary: Summary, headline_score: HeadlineScore) -> ListedScore:
+    name, metric, score = headline_score
+    tasks = next((group.tasks for group in summary.groups if group.group_id == name), [name])
+    models = dict.fromkeys(model for task_id in tasks for model in under_test(summary.models, task_id))
+    return ListedScore(
+        name,
+        metric,
+        score_text(score),
+        score.value,
+        score.ci_low,
+        score.ci_high,
+        tuple(model.name for model in models),
+        tuple(model.identity for model in models),
+    )
 
 
 def run_record(stored: StoredRun) -> dict[str, Any]:
@@ -107,29 +230,3 @@ def run_remarks(stored: StoredRun) -> list[str]:
     if "gage resume" in error:
         return [error]
     return [f"{error}{' ' if error else ''}What was computed is kept; {again}"]
-
-
-def _row(stored: StoredRun) -> dict[str, Any]:
-    try:
-        record = stored.record
-    except InputError:
-        return dict.fromkeys(("run", "name", "status", "started", "tasks", "score")) | {
-            "run": stored.run_id,
-            "status": "damaged",
-        }
-    return {
-        "run": stored.run_id,
-        "name": record.name,
-        "status": stored.state,
-        "started": record.created.isoformat(timespec="seconds"),
-        "tasks": record.tasks,
-        "score": _headline(stored) if record.status == "completed" else None,
-    }
-
-
-def _headline(stored: StoredRun) -> str | None:
-    """The first score, and how many more there are; None without a summary, and if it cannot be read."""
-    try:
-        return headline(stored.summary, 1) if stored.summary.metrics else None
-    except InputError:
-        return None
