@@ -73,6 +73,7 @@ pages: install-dev ## write the generated pages of docs/ and deployments/ again
 	  $(BIN)/python -m tools.$${page}_page || exit 1; done
 	$(BIN)/python -m tools.deployment_files
 	$(BIN)/python -m tools.work_pools
+	for name in sample summary outputs; do $(BIN)/gage schema $$name --output docs/$$name.schema.json || exit 1; done
 
 docs: install-dev ## write the documentation as a site to build/docs/site
 	$(BIN)/python -m tools.docs_site

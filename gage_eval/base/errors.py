@@ -1,7 +1,8 @@
 """Errors for users, each one sentence: what, where, what to do.
 
 The command line prints ``str(error)`` and exits with ``error.exit_code``; a traceback is shown with
-``--debug`` only. Any other exception is a defect in gage-eval.
+``--debug`` only. Programs read ``error.kind``, a word that stays when the sentence changes. Any other exception is a
+defect in gage-eval.
 """
 
 import re
@@ -10,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
 from itertools import islice
+from typing import Any, ClassVar
 
 _MOST_KNOWN = 10_000
 _LONGEST_WORD = 200
@@ -32,12 +34,42 @@ class GageError(Exception):
     """Base of every error meant for a user's eyes. ``exit_code`` 1: the run failed."""
 
     exit_code = 1
+    kind: ClassVar[str] = "error"
+
+    def as_record(self) -> dict[str, Any]:
+        """For JSON: the kind, the sentence and the exit code."""
+        return {"kind": self.kind, "message": str(self), "exit_code": self.exit_code}
 
 
 class InputError(GageError):
     """The user's input (config, data, command line) cannot be used."""
 
     exit_code = 2
+    kind = "input"
+
+
+class NotFound(InputError):
+    """A run, a task or a metric that was named does not exist."""
+
+    kind = "not_found"
+
+
+class NotFinished(InputError):
+    """A run has not got as far as what was asked for needs."""
+
+    kind = "not_finished"
+
+
+class NotComparable(InputError):
+    """Runs measure different things."""
+
+    kind = "not_comparable"
+
+
+class NotInstalled(InputError):
+    """A feature's package is not installed; the message has the command that installs it."""
+
+    kind = "not_installed"
 
 
 @dataclass(frozen=True)
@@ -63,6 +95,8 @@ class Problem:
 class ConfigError(InputError):
     """A config file with all its problems at once."""
 
+    kind = "config"
+
     def __init__(self, source: str, problems: Iterable[Problem]) -> None:
         self.source = source
         self.problems = tuple(problems)
@@ -76,6 +110,11 @@ class ConfigError(InputError):
             )
             for item in self.problems
         ]
+
+    def as_record(self) -> dict[str, Any]:
+        """The same with each problem's place."""
+        problems = [{"path": item.path, "line": item.line, "message": item.message} for item in self.problems]
+        return {**super().as_record(), "source": self.source, "problems": problems}
 
     def _text(self) -> str:
         count = len(self.problems)
@@ -91,21 +130,31 @@ class ConfigError(InputError):
 class StoreError(GageError):
     """The artifact store cannot be read or written."""
 
+    kind = "store"
+
 
 class ArtifactDamaged(StoreError):
     """A stored object is not what was committed. The message names the object and what differs."""
+
+    kind = "damaged"
 
 
 class EndpointFailed(GageError):
     """A model endpoint ended the run (unreachable, refused the key, unknown model)."""
 
+    kind = "endpoint"
+
 
 class RunFailed(GageError):
     """The run finished, but its result may not count (too many errors or rejects)."""
 
+    kind = "run_failed"
+
 
 class BudgetSpent(RunFailed):
     """A limit that the user set for the run is reached; all answers so far are kept."""
+
+    kind = "limit_reached"
 
 
 class RunCancelled(KeyboardInterrupt):

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gage_eval.cli.main import app
-from gage_eval.cli.options import AsJson, OutputDir, Store
+from gage_eval.cli.options import AsJson, OutputDir, Store, To
 
 if TYPE_CHECKING:
     from gage_eval.regression.compare import TaskComparisonResult
@@ -32,6 +32,7 @@ def compare(
         Path | None,
         typer.Option("--html", metavar="FILE", help="Write the last run's report with the comparison to this file."),
     ] = None,
+    to: To = None,
     store: Store = None,
     output_dir: OutputDir = None,
     json: AsJson = False,
@@ -40,22 +41,27 @@ def compare(
     from gage_eval.base.errors import InputError
     from gage_eval.cli.output import print_json
     from gage_eval.regression.compare import compare as compared
+    from gage_eval.regression.report_adapter import publication
     from gage_eval.runs.options import Locations
+    from gage_eval.runs.results.publication import check_formats
     from gage_eval.runs.results.reading import RunReader
 
+    check_formats(to or ())
     if len(runs) < 2:
         raise InputError(f"compare needs two runs or more: gage compare {runs[0]} RUN")
     locations = Locations.at(store, output_dir)
     first, *others = [RunReader.open(locations, name) for name in runs]
-    records = []
+    records, results = [], []
     for other in others:
         comparisons = compared(first, other, task_id=task, metric=metric, allowed=allow or ())
+        results.append((other.run_id, comparisons))
         if json:
             records.append(
                 {"baseline": first.run_id, "current": other.run_id, "tasks": [own.as_record() for own in comparisons]}
             )
         else:
             _print(first, other, comparisons, limit)
+    publication(first.run_id, results).write(to or ())
     if html is not None:
         _write_html(html, first, others[-1], comparisons)
     if json:
@@ -106,28 +112,13 @@ def _write_html(file: Path, baseline: "RunReader", run: "RunReader", comparisons
 
 def _print(first: "RunReader", other: "RunReader", comparisons: "list[TaskComparisonResult]", limit: int) -> None:
     from gage_eval.cli.output import print_table
+    from gage_eval.regression.report_adapter import comparison_cells
     from gage_eval.report.console import clean
-    from gage_eval.report.summary import p_text, signed_text
 
     before, after = (f"{run.run_id}{run.stored.record.label}" for run in (first, other))
     print(clean(f"{before} → {after}, paired by sample id"))
-    rows = []
-    for compared in comparisons:
-        numbers, task = compared.evidence, compared.task
-        rows.append(
-            (
-                task.task_id,
-                task.measure.name,
-                number_text(numbers.baseline),
-                number_text(numbers.current),
-                signed_text(numbers.difference),
-                " … ".join(map(signed_text, numbers.bounds or (None,))),
-                "–" if numbers.test == "none" else p_text(compared.p),
-                f"{numbers.n:,}",
-                f"+{len(task.better):,} −{len(task.worse):,}",
-            )
-        )
     header = ("task", "metric", before, after, "better by", "95 % interval", "p", "n", "changed")
+    rows = map(comparison_cells, comparisons)
     print_table(header, rows, right=("n", header[2], header[3], "better by"), stack=True)
     for compared in comparisons:
         for sentence in _remarks(compared, limit):
@@ -151,8 +142,3 @@ def _remarks(compared: "TaskComparisonResult", limit: int) -> list[str]:
             more = f" and {len(ids) - limit:,} more" if len(ids) > limit else ""
             said.append(f"{word}: {', '.join(ids[:limit])}{more}")
     return said
-
-
-def number_text(value: float | None) -> str:
-    """A score; a dash for none."""
-    return "–" if value is None else f"{value:.3f}"

@@ -11,14 +11,14 @@ from gage_eval.cli.options import OutputDir, Store
 
 @app.command("export")
 def export_(
-    run_id: Annotated[str, typer.Argument(metavar="RUN", help="A run that is scored.")],
+    run_ids: Annotated[list[str], typer.Argument(metavar="RUN…", help="A run that is scored; several for site.")],
     format_: Annotated[
         list[str] | None,
         typer.Option(
             "--format",
             metavar="FORMAT",
-            help="jsonl (default), csv, parquet, lm-eval, inspect, per_sample_json or canonical_answers. "
-            "May be repeated.",
+            help="jsonl (default), csv, parquet, lm-eval, inspect, per_sample_json, canonical_answers, or site: static "
+            "pages of one or several runs. May be repeated.",
         ),
     ] = None,
     task: Annotated[str | None, typer.Option("--task", metavar="ID", help="Only this task.")] = None,
@@ -31,14 +31,24 @@ def export_(
     """Write a run's samples, responses and scores to a file."""
     from gage_eval.base.errors import InputError, closest
     from gage_eval.cli.output import shown_location
+    from gage_eval.regression.site import run_cells_of, title_of, write_site
     from gage_eval.runs.options import Locations
     from gage_eval.runs.results.export import KINDS, LocalTarget, Target, export
     from gage_eval.runs.results.reading import RunReader
 
-    formats = list(dict.fromkeys(format_ or ["jsonl"]))
+    formats, known = list(dict.fromkeys(format_ or ["jsonl"])), [*KINDS, "site"]
     for name in formats:
-        if name not in KINDS:
-            raise InputError(f"--format '{name}' is unknown. Formats: {', '.join(KINDS)}.{closest(name, list(KINDS))}")
+        if name not in known:
+            raise InputError(f"--format '{name}' is unknown. Formats: {', '.join(known)}.{closest(name, known)}")
+    if formats == ["site"]:
+        if to is None or task is not None:
+            raise InputError("--format site writes whole runs to a folder: name it with --to DIR, without --task.")
+        runs = [RunReader.open(Locations.at(store, output_dir), name) for name in dict.fromkeys(run_ids)]
+        print(to.absolute() / write_site(title_of(runs), run_cells_of(runs), LocalTarget.made(to)))
+        return
+    if len(run_ids) > 1 or "site" in formats:
+        raise InputError("only --format site takes several runs, and it takes no other format.")
+    run_id = run_ids[0]
     reader = RunReader.open(Locations.at(store, output_dir), run_id)
     folder = reader.stored.folder
     target: Target = folder if to is None else LocalTarget.made(to)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gage_eval.cli.main import app
-from gage_eval.cli.options import AsJson, OutputDir, Store
+from gage_eval.cli.options import AsJson, OutputDir, Store, To
 
 if TYPE_CHECKING:
     from gage_eval.regression.baselines import BaselineEntry, Baselines
@@ -197,19 +197,29 @@ def show_(
 
 @baseline_app.command()
 def trend(
-    name: Name, suite: Suite = None, store: Store = None, output_dir: OutputDir = None, json: AsJson = False
+    name: Name,
+    suite: Suite = None,
+    to: To = None,
+    store: Store = None,
+    output_dir: OutputDir = None,
+    json: AsJson = False,
 ) -> None:
     """Show the scores of all runs of the baseline's suite over time."""
     from gage_eval.cli.output import print_json
     from gage_eval.regression.trend import trend as nights
     from gage_eval.report.console import clean
+    from gage_eval.report.figures import trend_figure
     from gage_eval.runs.options import Locations
+    from gage_eval.runs.results.publication import of_list
 
     baselines = _opened(store, output_dir)
     entry = baselines.latest(baselines.suite_of(name, suite), name)
     points = nights(Locations.at(store, output_dir), entry)
+    records = [point.as_record() for point in points]
+    title = f"{entry.suite}: scores of its runs with 95 % intervals"
+    of_list(title, records, lambda: trend_figure(title, points)).write(to or ())
     if json:
-        print_json([point.as_record() for point in points])
+        print_json(records)
         return
     for number, ((task_id, metric), own) in enumerate(groupby(points, lambda point: (point.task_id, point.metric))):
         print(f"{'' if number == 0 else chr(10)}{clean(f'{task_id} {metric}')}")
@@ -298,10 +308,9 @@ def _tell(entry: "BaselineEntry") -> None:
 
 
 def _print(gated: "GateResult", anchor: "GateResult | None", label: str) -> None:
-    from gage_eval.cli.compare import number_text
     from gage_eval.cli.output import print_table
     from gage_eval.report.console import clean, folded, terminal_width
-    from gage_eval.report.summary import p_text, signed_text
+    from gage_eval.report.summary import format_value, p_text, signed_text
 
     entry = gated.entry
     print(
@@ -315,8 +324,8 @@ def _print(gated: "GateResult", anchor: "GateResult | None", label: str) -> None
                 task.comparison.task_id,
                 task.comparison.measure.name,
                 task.decision.verdict,
-                number_text(numbers.baseline),
-                number_text(numbers.current),
+                format_value(numbers.baseline),
+                format_value(numbers.current),
                 signed_text(numbers.difference),
                 signed_text(numbers.bounds and numbers.bounds[0]),
                 p_text(task.decision.p),

@@ -10,6 +10,7 @@ from gage_eval.cli.main import app
 from gage_eval.cli.options import OF_MODELS, AsJson, OutputDir, RunFields, Store, takes
 
 if TYPE_CHECKING:
+    from gage_eval.base.errors import InputError
     from gage_eval.config.document import Origin
     from gage_eval.runs.options import RunOptions
 
@@ -96,12 +97,11 @@ def _in_words(origins: "Mapping[str, Origin]") -> dict[str, str]:
     return {path: str(origin) for path, origin in origins.items()}
 
 
-def _as_records(error: Exception) -> list[dict[str, Any]]:
-    from gage_eval.base.errors import ConfigError
-
-    if not isinstance(error, ConfigError):
-        return [{"path": "", "line": None, "message": str(error)}]
-    return [{"path": problem.path, "line": problem.line, "message": problem.message} for problem in error.problems]
+def _as_records(error: "InputError") -> list[dict[str, Any]]:
+    problems: list[dict[str, Any]] = error.as_record().get(
+        "problems", [{"path": "", "line": None, "message": str(error)}]
+    )
+    return problems
 
 
 def _counted(kind: str, names: list[str]) -> str:
@@ -223,14 +223,16 @@ def _cell(value: Any) -> str:
 
 @app.command()
 def schema(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="config, run_config, template, summary or sample.")],
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="config, run_config, template, summary, sample or outputs.")
+    ],
     output: Annotated[Path | None, typer.Option("--output", metavar="FILE", help="Write it to this file.")] = None,
 ) -> None:
     """Print a JSON Schema for editors and programs."""
     from gage_eval.base.errors import InputError, closest
     from gage_eval.base.files import write_text
 
-    names = ("config", "run_config", "template", "summary", "sample")
+    names = ("config", "run_config", "template", "summary", "sample", "outputs")
     if name not in names:
         raise InputError(f"no schema '{name}'. Schemas: {', '.join(names)}.{closest(name, names)}")
     text = _schema(name)
@@ -251,6 +253,10 @@ def _schema(name: str) -> str:
         from gage_eval.data.sample.model import json_schema as sample_schema
 
         return json.dumps(sample_schema(), indent=2, ensure_ascii=False)
+    if name == "outputs":
+        from gage_eval.cli.outputs import json_schema as outputs_schema
+
+        return json.dumps(outputs_schema(), indent=2, ensure_ascii=False)
     from gage_eval.config.schema import config_schema, kind_schema
 
     kind = {"run_config": "RunConfig", "template": "BuiltinTemplate"}.get(name)

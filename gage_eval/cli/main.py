@@ -57,6 +57,7 @@ COMMANDS = {
     "matrix": ("matrix",),
     "sql": ("sql",),
     "export": ("export",),
+    "mcp": ("mcp",),
     "cache": ("cache",),
     "doctor": ("doctor",),
     "servers": ("server",),
@@ -149,8 +150,13 @@ def _main(argv: list[str] | None) -> None:
             raise
         from gage_eval.report.console import readable
 
-        # The message may quote data with control characters.
-        _tell(readable(str(error)))
+        if "--json" in arguments:
+            import json
+
+            _tell(json.dumps({"error": error.as_record()}))
+        else:
+            # The message may quote data with control characters.
+            _tell(readable(str(error)))
         sys.exit(error.exit_code)
     except (KeyboardInterrupt, SystemExit) as ended:
         if isinstance(ended.__context__, BrokenPipeError):

@@ -6,15 +6,15 @@ from typing import Annotated
 import typer
 
 from gage_eval.cli.main import app
-from gage_eval.cli.options import AsJson, OutputDir, Quiet, Store
+from gage_eval.cli.options import AsJson, OutputDir, Quiet, Store, To
 
 
 @app.command()
 def matrix(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A YAML file that names rows and models.")],
-    csv: Annotated[Path | None, typer.Option("--csv", metavar="FILE", help="Write the numbers to this file.")] = None,
-    markdown: Annotated[
-        Path | None, typer.Option("--markdown", metavar="FILE", help="Write the table to this file.")
+    to: To = None,
+    site: Annotated[
+        Path | None, typer.Option("--site", metavar="DIR", help="Write static pages of the matrix to this folder.")
     ] = None,
     store: Store = None,
     output_dir: OutputDir = None,
@@ -22,21 +22,29 @@ def matrix(
     json: AsJson = False,
 ) -> None:
     """Run suites with several models, and rank the models."""
-    from dataclasses import asdict
-
     from gage_eval.base.errors import GageError
-    from gage_eval.base.files import write_text
-    from gage_eval.cli.output import print_json, print_table
+    from gage_eval.cli.output import print_json, print_matrix
     from gage_eval.engine.host import EngineHost
     from gage_eval.extend.lean import be_lean
     from gage_eval.local.launch import known_blocks, launch_run
-    from gage_eval.regression.matrix import Matrix, as_csv, run_cells, standings, table
+    from gage_eval.regression.matrix import (
+        RANKS_NOTE,
+        Matrix,
+        matrix_record,
+        publication,
+        run_cells,
+        standings,
+        table,
+    )
+    from gage_eval.regression.site import write_site
     from gage_eval.report.console import clean, counted
-    from gage_eval.report.markdown import table as as_markdown
     from gage_eval.runs.options import Locations, RunOptions
+    from gage_eval.runs.results.export import LocalTarget
+    from gage_eval.runs.results.publication import check_formats
     from gage_eval.runs.results.reading import RunReader
 
     be_lean()
+    check_formats(to or ())
     definition = Matrix.read(file)
     locations = Locations.at(store, output_dir)
 
@@ -45,18 +53,15 @@ def matrix(
 
     cells = run_cells(definition, file.parent, locations, run, blocks=known_blocks())
     ranking = standings(cells)
-    header, rows = table(ranking, cells)
-    if csv is not None:
-        write_text(csv, as_csv(ranking))
-    if markdown is not None:
-        write_text(markdown, f"{as_markdown(header, rows)}\n")
+    publication(definition.name, ranking, cells).write(to or ())
+    if site is not None:
+        write_site(definition.name, cells, LocalTarget.made(site))
     if json:
-        runs = [{"row": x.row, "model": x.model, "run": x.run and x.run.run_id, "error": x.error} for x in cells]
-        print_json({"name": definition.name, "cells": runs, "standings": [asdict(standing) for standing in ranking]})
+        print_json(matrix_record(definition.name, cells, ranking))
     else:
         print()
-        print_table(header, rows, stack=True)
-        print("In brackets: the ranks that chance leaves open (paired tests, Holm).")
+        print_matrix(*table(ranking, cells, runs=True), first=3)
+        print(RANKS_NOTE)
     failed = [cell for cell in cells if cell.error is not None]
     for cell in failed:
         typer.echo(clean(f"{cell.row} with {cell.model} failed: {cell.error}"), err=True)

@@ -64,6 +64,15 @@ Submit = Annotated[
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 SummaryAsJson = Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")]
+To = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--to",
+        metavar="FILE",
+        help="Write it to this file as its name says: .md, .tex (booktabs) or .csv, or a figure, .svg or .png. "
+        "May be repeated.",
+    ),
+]
 
 # The options of a run by the names of their fields, for `RunOptions.of`.
 RunFields: TypeAlias = dict[str, Any]

@@ -54,6 +54,31 @@ def print_table(
         print(f"not shown on a terminal of this width, but with --json: {', '.join(left_out)}")
 
 
+def print_matrix(header: Sequence[str], rows: Sequence[Sequence[str]], *, first: int) -> None:
+    """A table that keeps its form on a narrow terminal: columns without room follow below it.
+
+    Args:
+        header: names of the columns.
+        rows: their cells; an empty row is an empty line.
+        first: how many columns are repeated in front of those that follow below.
+    """
+    table = [[clean(cell) for cell in row] for row in (header, *(row or [""] * len(header) for row in rows))]
+    widths = [max(cell_len(row[column]) for row in table) for column in range(len(header))]
+    width = terminal_width(sys.stdout) or sum(widths) + 2 * len(widths)
+    begin = first
+    while begin < len(header):
+        end, taken = begin, sum(widths[:first]) + 2 * (first - 1)
+        while end < len(header) and (end == begin or taken + 2 + widths[end] <= width):
+            taken += 2 + widths[end]
+            end += 1
+        if begin > first:
+            print()
+        for row in table:
+            cells = [*zip(row, widths, strict=True)]
+            print("  ".join(padded(*cell) for cell in cells[:first] + cells[begin:end]).rstrip())
+        begin = end
+
+
 def _leave_out(table: list[list[str]], spare: Sequence[str]) -> list[str]:
     """Remove spare columns until the last one has room on the terminal. Returns their names."""
     width = terminal_width(sys.stdout)

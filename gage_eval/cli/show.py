@@ -6,9 +6,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gage_eval.cli.main import app
-from gage_eval.cli.options import AsJson, OutputDir, Store
+from gage_eval.cli.options import AsJson, OutputDir, Store, To
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
     from gage_eval.runs.options import Locations
     from gage_eval.runs.results.listing import ListedRun, ShownStage
     from gage_eval.runs.results.reading import RunReader
@@ -39,6 +42,7 @@ def show(
             "--limit", "-n", metavar="N", min=1, help="Number of lines: by default 20 runs, or 10 answers of each task."
         ),
     ] = None,
+    to: To = None,
     store: Store = None,
     output_dir: OutputDir = None,
     json: AsJson = False,
@@ -51,6 +55,7 @@ def show(
     from gage_eval.report.console import clean
     from gage_eval.runs.options import Locations
     from gage_eval.runs.results.listing import run_record
+    from gage_eval.runs.results.publication import check_formats, of_run
     from gage_eval.runs.results.reading import RunReader
 
     flags = {
@@ -65,6 +70,9 @@ def show(
     for warning in unknown_variables():
         print(f"note: {clean(warning)}", file=sys.stderr)
     locations = Locations.at(store, output_dir)
+    check_formats(to or ())
+    if to and (rejects or sample is not None or outcomes):
+        raise InputError("--to writes scores or the list of runs: leave out the options for rows.")
     if rejects and (sample is not None or outcomes or metric is not None):
         raise InputError("--rejects shows rows that were not asked; leave out the other options for rows.")
     if run_id is None and rejects:
@@ -73,7 +81,7 @@ def show(
         if sample is not None or task is not None or outcomes:
             named = "--sample ID" if sample is not None or not outcomes else f"--{outcomes[0]}"
             raise InputError(f"--sample, --task and --wrong need a run: gage show RUN {named}.")
-        list_runs(locations, limit or 20, json=json)
+        list_runs(locations, limit or 20, to or (), json=json)
         return
     if sample is not None and outcomes:
         raise InputError(f"--sample and --{outcomes[0]} exclude each other; leave one out.")
@@ -84,6 +92,8 @@ def show(
     if metric is not None and not outcomes:
         raise InputError(f"--metric needs --wrong: gage show {run_id} --wrong --metric {metric}")
     reader = RunReader.open(locations, run_id)
+    if to:
+        of_run(reader.summary).write(to)
     if rejects:
         _show_rejects(reader, task, limit, json=json)
     elif sample is not None:
@@ -121,14 +131,16 @@ def _show_rejects(reader: "RunReader", task_id: str | None, limit: int | None, *
         print("no row was rejected.")
 
 
-def list_runs(locations: "Locations", limit: int | None, *, json: bool) -> None:
-    """Print the newest runs: one row each, or two on a narrow terminal."""
+def list_runs(locations: "Locations", limit: int | None, to: "Sequence[Path]" = (), *, json: bool) -> None:
+    """Print the newest runs, one row each, or two on a narrow terminal, and write them to files."""
     from gage_eval.cli.output import fitted, print_json
     from gage_eval.local.launch import settle_newest
     from gage_eval.report.console import terminal_width
     from gage_eval.runs.results.listing import listed_runs
+    from gage_eval.runs.results.publication import of_list
 
     runs = listed_runs(locations, limit)
+    of_list("Runs", [run.as_record() for run in runs]).write(to)
     width = terminal_width(sys.stdout)
     if json:
         print_json([run.as_record() for run in runs])

@@ -36,27 +36,45 @@ def show_outcomes(
     """
     from gage_eval.runs.results.explain import explained, tally
 
-    records = []
+    if json:
+        print_json(outcome_records(reader, outcomes, task_id=task_id, metric=metric, limit=limit, sent=True))
+        return
     first: str | None = None
     for task in reader.tasks(task_id):
         where = _filter(task, outcomes, metric)
         counts = tally(task, where)
-        if json:
-            answers = [_record(task, answer) for answer in explained(task, where, limit=limit)]
-            by = None if where.measure is None else where.measure.name
-            records.append({"task_id": task.task_id, "metric": by, **vars(counts), "shown": answers})
-            continue
         shown = list(explained(task, where, limit=limit))
         print(clean(_heading(task.task_id, counts, where, outcomes)))
         _print(shown)
         if counts.matching > len(shown):
             print(f"{len(shown):,} of {counts.matching:,} shown; more with -n {counts.matching}")
         first = first or next((answer.row.sample_id for answer in shown), None)
-    if json:
-        print_json(records)
-    elif first is not None:
+    if first is not None:
         # The command is quoted for a shell.
         print(clean(f"show one: {reader.stored.folder.locations.command('show', reader.run_id, '--sample', first)}"))
+
+
+def outcome_records(
+    reader: "RunReader",
+    outcomes: Sequence[str],
+    *,
+    task_id: str | None = None,
+    metric: str | None = None,
+    limit: int,
+    sent: bool = False,
+) -> list[dict[str, Any]]:
+    """The same for JSON, by task; with ``sent``, including the requests."""
+    from gage_eval.runs.results.explain import explained, tally
+
+    records = []
+    for task in reader.tasks(task_id):
+        where = _filter(task, outcomes, metric)
+        answers = [
+            _record(task, answer) if sent else answer.as_record() for answer in explained(task, where, limit=limit)
+        ]
+        by = None if where.measure is None else where.measure.name
+        records.append({"task_id": task.task_id, "metric": by, **vars(tally(task, where)), "shown": answers})
+    return records
 
 
 def _filter(task: "TaskReader", outcomes: Sequence[str], metric: str | None) -> "RowFilter":

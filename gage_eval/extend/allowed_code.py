@@ -30,6 +30,8 @@ _ENGINE = "engine:"
 class CodeRefused(InputError):
     """The operator of the server did not allow the code."""
 
+    kind = "code_refused"
+
 
 class _Allowed:
     names: frozenset[str] | None = None

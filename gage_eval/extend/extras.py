@@ -9,12 +9,12 @@ from importlib import metadata, util
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from gage_eval.base.errors import InputError
+from gage_eval.base.errors import NotInstalled
 
 DISTRIBUTION = "gage-eval"
 
 
-def missing(what: str, package: str, extra: str) -> InputError:
+def missing(what: str, package: str, extra: str) -> NotInstalled:
     """The error that a feature's package is not installed.
 
     Args:
@@ -22,7 +22,7 @@ def missing(what: str, package: str, extra: str) -> InputError:
         package: the distribution.
         extra: of this package, that brings it.
     """
-    return InputError(f"{what} needs {package}, which is not installed: {install_extra(extra)}.")
+    return NotInstalled(f"{what} needs {package}, which is not installed: {install_extra(extra)}.")
 
 
 def install_extra(extra: str) -> str:

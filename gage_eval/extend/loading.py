@@ -49,6 +49,8 @@ _failed: dict[str, BaseException] = {}
 class PluginError(InputError):
     """A plug-in cannot be used, or failed. The message names it, the method and the line."""
 
+    kind = "plugin"
+
 
 class NotImported(PluginError):
     """Code that a config names was left alone (`nothing_imported`)."""

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from gage_eval.base.errors import InputError, closest
+from gage_eval.base.errors import InputError, NotComparable, closest
 from gage_eval.base.stages import Stage
 from gage_eval.regression.definitions import (
     KINDS,
@@ -173,21 +173,21 @@ class TaskComparison:
             if different and kind not in allowed:
                 named = different[0].text.rstrip(".")
                 named += f" (and {len(different) - 1} more)" if len(different) > 1 else ""
-                raise InputError(
+                raise NotComparable(
                     f"task '{self.task_id}' has other {kind} in {current} than in {baseline}: {named}. "
                     f"The scores are not comparable. To show them side by side anyway: --allow-different {kind}"
                 )
         if "data" not in allowed:
             count, first = self._changed_samples
             if count:
-                raise InputError(
+                raise NotComparable(
                     f"task '{self.task_id}' has other data in {current} than in {baseline}: {count:,} samples of the "
                     f"same id differ, '{first}' among them. The scores are not comparable. To show them side by "
                     "side anyway: --allow-different data"
                 )
 
         if not self.pairing.shared:
-            raise InputError(
+            raise NotComparable(
                 f"task '{self.task_id}' is not comparable: no sample of {current} is in {baseline}. Name runs on the "
                 "same data."
             )
@@ -358,7 +358,7 @@ def shared_tasks(baseline: RunReader, current: RunReader, task_id: str | None = 
         return [task_id]
     shared = [name for name in current.task_ids if name in baseline.task_ids]
     if not shared:
-        raise InputError(
+        raise NotComparable(
             f"runs {baseline.run_id} and {current.run_id} share no task: {', '.join(baseline.task_ids)} and "
             f"{', '.join(current.task_ids)}. Name runs of the same config or suite."
         )

@@ -9,18 +9,23 @@ from typing import Any, ClassVar, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from gage_eval.base.errors import ConfigError, GageError, InputError, Problem
+from gage_eval.base.errors import ConfigError, GageError, InputError, NotComparable, Problem
 from gage_eval.config.model_of import model_of
 from gage_eval.config.yaml.lines import MAX_BYTES, parse
 from gage_eval.engine.host import EngineHost
 from gage_eval.models.backends.base import Blocks
 from gage_eval.regression.compare import ScoredTask, TaskComparison
+from gage_eval.report.console import score_text
+from gage_eval.report.figures import Mark, interval_figure
+from gage_eval.report.groups import macro_score
+from gage_eval.report.summary import GroupScore, MetricSummary, metric_summary
 from gage_eval.runs.options import SUITE_PREFIX, Locations, RunOptions
+from gage_eval.runs.results.publication import Publication
 from gage_eval.runs.results.reading import RunReader
-from gage_eval.runs.results.tabular import csv_records
 from gage_eval.runs.sequence import run_all
 from gage_eval.stats.multiple import holm
 
+RANKS_NOTE = "In brackets: the ranks that chance leaves open (paired tests, Holm)."
 _ALPHA = 0.05
 
 
@@ -194,21 +199,46 @@ class Standing:
     """One model's number on one task, and the ranks that it may have.
 
     Attributes:
-        value, low, high: the number with its 95 % interval.
+        run: the cell's run.
+        number: the score with its 95 % interval.
         best: 1 + number of models that are significantly better.
         worst: K − number of models that are significantly worse.
     """
 
     row: str
     task_id: str
-    metric: str
     model: str
-    value: float | None
-    low: float | None
-    high: float | None
-    n: int
+    run: str
+    number: MetricSummary
     best: int
     worst: int
+
+    @property
+    def value(self) -> float | None:
+        """The score."""
+        return self.number.value
+
+    @property
+    def n(self) -> int:
+        """Samples that the score is made of."""
+        return self.number.n
+
+    def as_record(self) -> dict[str, Any]:
+        """For JSON and CSV."""
+        number = self.number
+        return {
+            "row": self.row,
+            "task_id": self.task_id,
+            "metric": number.name,
+            "model": self.model,
+            "run": self.run,
+            "value": number.value,
+            "low": number.ci_low,
+            "high": number.ci_high,
+            "n": number.n,
+            "best": self.best,
+            "worst": self.worst,
+        }
 
     @property
     def ranks(self) -> str:
@@ -245,83 +275,206 @@ def run_cells(
     ]
 
 
-def standings(cells: Sequence[Cell]) -> list[Standing]:
+def standings(cells: Sequence[Cell], problems: list[str] | None = None) -> list[Standing]:
     """The numbers of every task in every cell, with ranks among the models of the same task.
 
     Two models differ if the two-sided paired test is significant, adjusted by Holm over all pairs of the task's
     models.
 
+    Args:
+        cells: of the matrix.
+        problems: takes the reasons why runs are not comparable; their order then stays open.
+
     Raises:
-        InputError: two runs of a task are not comparable.
+        NotComparable: two runs of a task are not comparable, and nothing takes the reason.
     """
     results = []
     for row in dict.fromkeys(cell.row for cell in cells):
         runs = {cell.model: cell.run for cell in cells if cell.row == row and cell.run is not None}
         for task_id in dict.fromkeys(task for run in runs.values() for task in run.task_ids):
             there = {model: run for model, run in runs.items() if task_id in run.task_ids}
-            results += list(_of_task(row, task_id, there))
+            results += list(_of_task(row, task_id, there, problems))
     return results
 
 
-def _of_task(row: str, task_id: str, runs: Mapping[str, RunReader]) -> Iterator[Standing]:
+def _of_task(row: str, task_id: str, runs: Mapping[str, RunReader], problems: list[str] | None) -> Iterator[Standing]:
     tasks = {model: ScoredTask.of_run(run, task_id) for model, run in runs.items()}
     p_values, better = {}, {}
     for model, other in combinations(tasks, 2):
         comparison = TaskComparison(tasks[model], [tasks[other]])
-        comparison.check_comparable()
+        try:
+            comparison.check_comparable()
+        except NotComparable as error:
+            if problems is None:
+                raise
+            problems.append(str(error))
+            continue
         evidence = comparison.evidence(_ALPHA)
         pair = f"{model}\0{other}"
         p_values[pair] = evidence.p
         better[pair] = model if (evidence.difference or 0) > 0 else other
     significant = [pair for pair, p in holm(p_values).items() if p <= _ALPHA]
     for model, task in tasks.items():
-        number = task.reader.number()
-        numbers = task.reader.number_row(number)
         mine = [pair for pair in significant if model in pair.split("\0")]
         won = sum(better[pair] == model for pair in mine)
         yield Standing(
             row,
             task_id,
-            number.name,
             model,
-            numbers["value"],
-            numbers["ci_low"],
-            numbers["ci_high"],
-            numbers["n"],
+            runs[model].run_id,
+            metric_summary(task.reader.number_row(task.reader.number())),
             best=1 + len(mine) - won,
             worst=len(runs) - won,
         )
 
 
-def as_csv(results: Sequence[Standing]) -> str:
-    """One line per model and task."""
-    names = ("row", "task", "metric", "model", "value", "ci_low", "ci_high", "n", "rank_best", "rank_worst")
-    cells = ((x.row, x.task_id, x.metric, x.model, x.value, x.low, x.high, x.n, x.best, x.worst) for x in results)
-    return b"".join(csv_records((dict(zip(names, row, strict=True)) for row in cells), names)).decode()
+@dataclass(frozen=True)
+class Average:
+    """A model's mean over tasks, every task the same.
 
+    Attributes:
+        score: with its interval.
+        tasks: how many there are in it.
+        of: how many the matrix has.
+    """
 
-def table(results: Sequence[Standing], cells: Sequence[Cell]) -> tuple[list[str], list[list[str]]]:
-    """Header and rows: one line per task, one column per model; a failed cell says so."""
-    models = list(dict.fromkeys(cell.model for cell in cells))
-    rows = []
-    for row in dict.fromkeys(cell.row for cell in cells):
-        failed = {cell.model for cell in cells if cell.row == row and cell.run is None}
-        labels = {
-            cell.model: cell.run.stored.record.label for cell in cells if cell.row == row and cell.run is not None
+    model: str
+    score: GroupScore
+    tasks: int
+    of: int
+
+    def as_record(self) -> dict[str, Any]:
+        """For JSON."""
+        score = self.score
+        return {
+            "model": self.model,
+            "value": score.value,
+            "low": score.ci_low,
+            "high": score.ci_high,
+            "tasks": self.tasks,
+            "of": self.of,
         }
+
+
+def averages(results: Sequence[Standing], models: Sequence[str]) -> list[Average]:
+    """The mean of each model over the tasks for which every model has a score.
+
+    Empty for fewer than two such tasks, and where the numbers have no common scale: a mean of them says nothing.
+    """
+    by_task: dict[tuple[str, str], dict[str, Standing]] = {}
+    for standing in results:
+        by_task.setdefault((standing.row, standing.task_id), {})[standing.model] = standing
+    whole = [own for own in by_task.values() if all(name in own and own[name].value is not None for name in models)]
+    numbers = {name: [own[name].number for own in whole] for name in models}
+    scales = {(x.higher_is_better, x.bound_low, x.bound_high) for of_model in numbers.values() for x in of_model}
+    if len(whole) < 2 or len(scales) != 1 or None in next(iter(scales)):
+        return []
+    return [Average(name, macro_score(numbers[name]), len(whole), len(by_task)) for name in models]
+
+
+def matrix_record(name: str, cells: Sequence[Cell], results: Sequence[Standing]) -> dict[str, Any]:
+    """For JSON: the run of each cell, each model's number on each task, and the averages."""
+    return {
+        "name": name,
+        "cells": [{"row": x.row, "model": x.model, "run": x.run and x.run.run_id, "error": x.error} for x in cells],
+        "standings": [standing.as_record() for standing in results],
+        "averages": [average.as_record() for average in averages(results, _models(cells))],
+    }
+
+
+def publication(name: str, results: Sequence[Standing], cells: Sequence[Cell]) -> Publication:
+    """The matrix as a table, one line per task and one column per model, and as a figure."""
+    header, rows = table(results, cells)
+    runs = [f"{cell.row}, {cell.model}: run {cell.run.run_id}" for cell in cells if cell.run is not None]
+    panels: dict[str, list[Mark]] = {}
+    for standing in results:
+        task = f"{_task_name(standing.row, standing.task_id)}, {standing.number.marked_name}"
+        panels.setdefault(task, []).append(Mark.of(standing.model, standing.number))
+    for average in averages(results, _models(cells)):
+        panels.setdefault(_average_name(average), []).append(Mark.of(average.model, average.score))
+    return Publication(
+        name,
+        header,
+        rows,
+        [standing.as_record() for standing in results],
+        lambda: interval_figure(name, list(panels.items())),
+        [RANKS_NOTE, *runs],
+    )
+
+
+@dataclass(frozen=True)
+class Line:
+    """A task's line of the matrix.
+
+    Attributes:
+        name: the task with its row; the average's, where `runs` is empty.
+        task_id, metric, n: what is shown of it.
+        texts: one per model.
+        runs: one per model; None for a cell that failed.
+    """
+
+    name: str
+    task_id: str
+    metric: str
+    n: str
+    texts: Sequence[str]
+    runs: Sequence[RunReader | None] = ()
+
+
+def lines(results: Sequence[Standing], cells: Sequence[Cell]) -> tuple[list[str], list[Line]]:
+    """The models, and the lines of the matrix: one per task, the average last; a failed cell says so."""
+    models = _models(cells)
+    table_lines = []
+    for row in dict.fromkeys(cell.row for cell in cells):
+        of_cells = {cell.model: cell for cell in cells if cell.row == row}
         of_row = [standing for standing in results if standing.row == row]
-        for task_id in dict.fromkeys(standing.task_id for standing in of_row) or [""]:
+        for task_id in dict.fromkeys(standing.task_id for standing in of_row) or [row]:
             own = {standing.model: standing for standing in of_row if standing.task_id == task_id}
-            metric = next((standing.metric for standing in own.values()), "")
-            cells_text = [_text(own.get(model), labels.get(model, ""), failed=model in failed) for model in models]
-            rows.append([row, task_id, metric, *cells_text])
-    return ["suite", "task", "metric", *models], rows
+            metric = next((standing.number.marked_name for standing in own.values()), "")
+            sizes = sorted({standing.n for standing in own.values()})
+            n = " – ".join(f"{size:,}" for size in dict.fromkeys((sizes[0], sizes[-1]))) if sizes else ""
+            texts = [_text(own.get(name), of_cells.get(name)) for name in models]
+            runs = [of_cells[name].run if name in of_cells else None for name in models]
+            table_lines.append(Line(_task_name(row, task_id), task_id, metric, n, texts, runs))
+    if means := averages(results, models):
+        table_lines.append(Line(_average_name(means[0]), "", "", "", [score_text(mean.score) for mean in means]))
+    return models, table_lines
 
 
-def _text(standing: Standing | None, label: str, *, failed: bool) -> str:
-    if standing is None:
-        return "failed" if failed else "–"
-    if standing.value is None:
-        return "–"
-    ends = "" if standing.low is None or standing.high is None else f" [{standing.low:.3f}, {standing.high:.3f}]"
-    return f"{standing.value:.3f}{ends} ({standing.ranks}){label}"
+def table(
+    results: Sequence[Standing], cells: Sequence[Cell], *, runs: bool = False
+) -> tuple[list[str], list[list[str]]]:
+    """Header and rows of the matrix; an empty row above the average.
+
+    Args:
+        results: the numbers.
+        cells: of the matrix.
+        runs: name each cell's run on a line below its number.
+    """
+    models, table_lines = lines(results, cells)
+    rows: list[list[str]] = []
+    for line in table_lines:
+        rows += [] if line.runs else [[]]
+        rows.append([line.name, line.metric, line.n, *line.texts])
+        if runs and line.runs:
+            rows.append(["", "", "", *("" if run is None else run.run_id for run in line.runs)])
+    return ["task", "metric", "n", *models], rows
+
+
+def _models(cells: Sequence[Cell]) -> list[str]:
+    return list(dict.fromkeys(cell.model for cell in cells))
+
+
+def _task_name(row: str, task_id: str) -> str:
+    return task_id if row == task_id else f"{row} {task_id}"
+
+
+def _average_name(average: Average) -> str:
+    return f"average of {average.tasks}{'' if average.tasks == average.of else f' of {average.of}'} tasks"
+
+
+def _text(standing: Standing | None, cell: Cell | None) -> str:
+    if standing is None or standing.value is None:
+        return "failed" if cell is not None and cell.run is None else "–"
+    label = "" if cell is None or cell.run is None else cell.run.stored.record.label
+    return f"{score_text(standing.number)} ({standing.ranks}){label}"

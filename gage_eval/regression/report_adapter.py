@@ -7,8 +7,10 @@ from gage_eval.regression.compare import TaskComparison, TaskComparisonResult
 from gage_eval.regression.evidence import Evidence
 from gage_eval.regression.gating import GateResult, TaskGate
 from gage_eval.report.details import ComparedSlice, ComparedTask, Comparison
-from gage_eval.report.summary import format_value
+from gage_eval.report.figures import Mark, interval_figure
+from gage_eval.report.summary import format_value, p_text, signed_text
 from gage_eval.report.trend_chart import TrendPoint
+from gage_eval.runs.results.publication import Publication
 
 
 def comparison(baseline: str, results: Sequence[TaskComparisonResult]) -> Comparison:
@@ -19,6 +21,51 @@ def comparison(baseline: str, results: Sequence[TaskComparisonResult]) -> Compar
         results: the compared tasks.
     """
     return Comparison(baseline, tuple(map(_compared, results)))
+
+
+def comparison_cells(result: TaskComparisonResult) -> tuple[str, ...]:
+    """A compared task as a row: task, metric, both scores, difference, interval, p, pairs, changed samples."""
+    numbers, task = result.evidence, result.task
+    return (
+        task.task_id,
+        task.measure.name,
+        format_value(numbers.baseline),
+        format_value(numbers.current),
+        signed_text(numbers.difference),
+        " … ".join(map(signed_text, numbers.bounds or (None,))),
+        "–" if numbers.test == "none" else p_text(result.p),
+        f"{numbers.n:,}",
+        f"+{len(task.better):,} −{len(task.worse):,}",
+    )
+
+
+def publication(baseline: str, results: Sequence[tuple[str, Sequence[TaskComparisonResult]]]) -> Publication:
+    """Comparisons as a table and as a forest plot of the differences.
+
+    Args:
+        baseline: the run that the others are compared with.
+        results: each other run with its compared tasks.
+    """
+    title = f"Change against run {baseline}, paired by sample"
+    rows, records = [], []
+    panels: dict[str, list[Mark]] = {}
+    for run_id, compared in results:
+        rows += [(run_id, *comparison_cells(result)) for result in compared]
+        for result in compared:
+            plain = {name: x for name, x in result.as_record().items() if not isinstance(x, list)}
+            records.append({"baseline_run": baseline, "run": run_id, **plain})
+            mark = Mark(
+                f"{run_id} {result.task.task_id}", result.evidence.difference, *(result.evidence.bounds or (None, None))
+            )
+            panels.setdefault(result.task.measure.name, []).append(mark)
+    return Publication(
+        title,
+        ("run", "task", "metric", baseline, "run's score", "better by", "95 % interval", "p", "n", "changed"),
+        rows,
+        records,
+        lambda: interval_figure(title, list(panels.items()), differences=True),
+        ["Positive is better.", "p is adjusted for the tasks of a run (Holm)."],
+    )
 
 
 def gated_comparison(newest: GateResult, anchor: GateResult | None, points: Sequence[TrendPoint]) -> Comparison:

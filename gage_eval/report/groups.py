@@ -97,7 +97,7 @@ def _metrics(members: Sequence[Sequence[MetricSummary]], wanted: Sequence[str]) 
                 higher_is_better=first.higher_is_better,
                 n=sum(metric.n for metric in of_members),
                 micro=_micro(of_members) if whole else GroupScore(),
-                macro=_macro(of_members) if whole else GroupScore(),
+                macro=macro_score(of_members) if whole else GroupScore(),
             )
 
 
@@ -117,7 +117,12 @@ def _micro(metrics: Sequence[MetricSummary]) -> GroupScore:
     return _score(pooled_mean(sizes, values), stderr, sum(sizes) - len(sizes), metrics, weights)
 
 
-def _macro(metrics: Sequence[MetricSummary]) -> GroupScore:
+def macro_score(metrics: Sequence[MetricSummary]) -> GroupScore:
+    """The mean of several tasks' numbers with its interval, every task the same; unknown while one is unknown.
+
+    Args:
+        metrics: at least one; all on one scale.
+    """
     values = [metric.value for metric in metrics if metric.value is not None]
     if len(values) < len(metrics):
         return GroupScore()

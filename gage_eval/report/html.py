@@ -55,37 +55,88 @@ class _Slice:
     deficit: float
 
 
-def report_html(summary: Summary, details: RunDetails | None = None) -> str:
+@dataclass(frozen=True)
+class MatrixCell:
+    """One run's score on a task: its text, the run's page, and the change against the first run."""
+
+    text: str
+    href: str = ""
+    change: ComparedTask | None = None
+
+
+@dataclass(frozen=True)
+class MatrixLine:
+    """A task's scores; empty names for a line without."""
+
+    name: str
+    metric: str
+    n: str
+    cells: Sequence[MatrixCell]
+
+
+def matrix_html(
+    title: str,
+    models: Sequence[str],
+    rows: Sequence[MatrixLine],
+    *,
+    note: str,
+    has_changes: bool,
+    problems: Sequence[str],
+    figure: str,
+) -> str:
+    """The page of several runs: a table that links to their pages, and a figure.
+
+    Args:
+        title: of the page.
+        models: the columns.
+        rows: one per task.
+        note: what is in brackets.
+        has_changes: whether runs are compared with the first one of their row.
+        problems: why runs are not compared.
+        figure: SVG that is safe as it is.
+    """
+    page: str = (
+        _environment()
+        .get_template("matrix.html")
+        .render(
+            **_styled(), title=title, models=models, rows=rows, note=note, has_changes=has_changes, problems=problems,
+            figure=Svg(figure),
+        )
+    )  # fmt: skip
+    return page
+
+
+def report_html(summary: Summary, details: RunDetails | None = None, *, home: str = "") -> str:
     """The run's page: scores with their intervals drawn, what failed and why, samples, how it was run.
 
     Args:
         summary: of the run.
         details: samples, charts, config, versions and the comparison.
+        home: address of the page that links to this one; empty for none.
 
     Returns:
         At most `MAX_BYTES` in UTF-8. What does not fit is left out, with a sentence that says so.
     """
-    return _Page(summary, details or RunDetails()).text()
+    return _Page(summary, details or RunDetails(), home).text()
 
 
 class _Page:
-    def __init__(self, summary: Summary, details: RunDetails) -> None:
-        self._summary, self._details = summary, details
+    def __init__(self, summary: Summary, details: RunDetails, home: str) -> None:
+        self._summary, self._details, self._home = summary, details, home
         self._environment = _environment()
         self._pieces: Any = self._environment.get_template("pieces.html").module
         self._compared = {task.task_id: task for task in details.comparison.tasks} if details.comparison else {}
 
     def text(self) -> str:
         summary, details = self._summary, self._details
-        style = _style()
         tasks, with_section = self._tasks()
         compared = list(self._compared.values())
         interval = f"{details.comparison.level:.0%} interval".replace("%", " %") if details.comparison else ""
         page: str = self._environment.get_template("page.html").render(
             summary=summary,
             details=details,
-            style=Svg(style),
-            style_hash=Svg(base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()),
+            **_styled(),
+            home=self._home,
             facts=self._facts(),
             subtitle=_subtitle(summary),
             chips=self._chips(),
@@ -375,8 +426,13 @@ def _sampling(details: RunDetails) -> str:
 
 
 @cache
-def _style() -> str:
-    return STYLE_FILE.read_text(encoding="utf-8")
+def _styled() -> dict[str, Svg]:
+    """The stylesheet, and its hash for the page's policy."""
+    style = STYLE_FILE.read_text(encoding="utf-8")
+    return {
+        "style": Svg(style),
+        "style_hash": Svg(base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()),
+    }
 
 
 @cache

@@ -309,7 +309,7 @@ def task_summary(
         executions: how its programs ended.
     """
     counted = tokens or {}
-    numbers = [_metric(row, [] if executions is None else executions.marks) for row in metrics]
+    numbers = [metric_summary(row, [] if executions is None else executions.marks) for row in metrics]
     whole = headline_first(
         [number for number in numbers if number.slice_field is None], headline, None if card is None else card.primary
     )
@@ -445,7 +445,13 @@ def _error_tags(numbers: Sequence[MetricSummary], statuses: Mapping[str, int]) -
     return tags
 
 
-def _metric(row: Mapping[str, Any], marks: list[str]) -> MetricSummary:
+def metric_summary(row: Mapping[str, Any], marks: Sequence[str] = ()) -> MetricSummary:
+    """The number in a row of `tables.METRICS`.
+
+    Args:
+        row: the row.
+        marks: what stands beside every score of the task, such as that programs can forge it.
+    """
     plain = {name: row[name] for name in MetricSummary.model_fields if name in row}
     key, value = row["value_key"], row["value"]
-    return MetricSummary(**plain, marks=marks, raw_values={key: value}, values={key: format_value(value)})
+    return MetricSummary(**plain, marks=list(marks), raw_values={key: value}, values={key: format_value(value)})

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from gage_eval.base.canonical import JsonValue
-from gage_eval.base.errors import InputError, StoreError, closest
+from gage_eval.base.errors import InputError, NotFound, StoreError, closest
 from gage_eval.runs.appended import LocalFile, UploadedFile
 from gage_eval.runs.names import checked, new_name
 from gage_eval.runs.options import Locations
@@ -76,7 +76,7 @@ class RunFolder:
         checked(run_id)
         root = locations.runs
         if not is_there(root):
-            raise InputError(
+            raise NotFound(
                 f"no run '{run_id}': there are no runs at {root}. Name where they are with --store or --output-dir, or "
                 "start one: gage run CONFIG"
             )
@@ -85,7 +85,7 @@ class RunFolder:
         if not objects.exists(f"{run_id}/{RUN_FILE}"):
             known = list_runs(root)
             here = f" Runs here: {', '.join(known[:8])}." if known else ""
-            raise InputError(f"no run '{run_id}' in {root}.{closest(run_id, known)}{here}")
+            raise NotFound(f"no run '{run_id}' in {root}.{closest(run_id, known)}{here}")
         return folder
 
     @property

@@ -30,18 +30,31 @@ def matrix(workspace: Path) -> Path:
     return file
 
 
-def test_the_table_is_written_as_csv_and_as_markdown(matrix: Path, gage: Gage) -> None:
-    said = gage("matrix", "matrix.yaml", "--csv", "table.csv", "--markdown", "table.md")
+def test_the_matrix_is_written_as_table_and_figure(matrix: Path, gage: Gage) -> None:
+    said = gage(
+        "matrix", "matrix.yaml", *("--to", "table.csv", "--to", "table.md", "--to", "table.svg", "--site", "site")
+    )
     assert said.code == 0
     assert "0.900 [0.826, 0.945] (1)" in said.out
     assert "0.400 [0.309, 0.498] (2)" in said.out
     with (matrix.parent / "table.csv").open(newline="") as file:
         good, bad = csv.DictReader(file)
-    assert (good["model"], good["value"], good["rank_best"], good["rank_worst"]) == ("good", "0.9", "1", "1")
-    assert (bad["row"], bad["task"], bad["n"], bad["rank_best"]) == ("mine.yaml", "sums", "100", "2")
-    head, _, line = (matrix.parent / "table.md").read_text(encoding="utf-8").splitlines()
-    assert head == "| suite | task | metric | good | bad |"
-    assert line.startswith("| mine.yaml | sums | exact\\_match | 0.900 \\[0.826, 0.945\\] (1) |")
+    assert (good["model"], good["value"], good["best"], good["worst"]) == ("good", "0.9", "1", "1")
+    assert (bad["row"], bad["task_id"], bad["n"], bad["best"]) == ("mine.yaml", "sums", "100", "2")
+    assert good["run"] in said.out, "each cell names its run"
+    page = (matrix.parent / "table.md").read_text(encoding="utf-8").splitlines()
+    assert page[2] == "| task | metric | n | good | bad |"
+    assert page[4].startswith("| mine.yaml sums | exact\\_match | 100 | 0.900 \\[0.826, 0.945\\] (1) |")
+    assert any(good["run"] in line for line in page)
+    assert ">0.900</text>" in (matrix.parent / "table.svg").read_text(encoding="utf-8")
+    assert (matrix.parent / "site" / "index.html").is_file()
+    exported = gage("export", good["run"], bad["run"], "--format", "site", "--to", "other").out
+    assert Path(exported.strip()).name == "index.html"
+    assert gage("export", good["run"], bad["run"]).code == 2
+    assert (matrix.parent / "site" / "index.html").is_file()
+    exported = gage("export", good["run"], bad["run"], "--format", "site", "--to", "other").out
+    assert Path(exported.strip()).name == "index.html"
+    assert gage("export", good["run"], bad["run"]).code == 2
     record = gage("matrix", "matrix.yaml", "--json").json
     assert [cell["model"] for cell in record["cells"]] == ["good", "bad"]
     assert [(standing["model"], standing["best"], standing["worst"]) for standing in record["standings"]] == [
@@ -50,9 +63,16 @@ def test_the_table_is_written_as_csv_and_as_markdown(matrix: Path, gage: Gage) -
     ]
 
 
+def test_an_unknown_format_is_refused_before_any_run(matrix: Path, gage: Gage) -> None:
+    said = gage("matrix", "matrix.yaml", "--to", "table.docx")
+    assert (said.code, said.err.count("\n")) == (2, 1)
+    assert ".tex" in said.err
+    assert gage("show", "--json").json == []
+
+
 def test_a_cell_that_fails_is_told_and_leaves_the_table(matrix: Path, gage: Gage) -> None:
     (matrix.parent / "bad.jsonl").unlink()
-    said = gage("matrix", "matrix.yaml", "--csv", "table.csv")
+    said = gage("matrix", "matrix.yaml", "--to", "table.csv")
     assert said.code == 1
     assert "0.900 [0.826, 0.945] (1)" in said.out
     assert "mine.yaml with bad failed:" in said.err

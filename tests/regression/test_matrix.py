@@ -1,5 +1,6 @@
 """Promises of the matrix: every cell runs even if another fails, and ranks show what chance does not exclude."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import orjson
@@ -8,7 +9,7 @@ import yaml
 
 from gage_eval.base.errors import ConfigError, InputError
 from gage_eval.engine.host import EngineHost
-from gage_eval.regression.matrix import Matrix, as_csv, run_cells, standings, table
+from gage_eval.regression.matrix import Matrix, averages, run_cells, standings, table
 from gage_eval.runs import RunOptions, run_inline
 from gage_eval.runs.options import Locations
 from gage_eval.runs.results.reading import RunReader
@@ -59,11 +60,33 @@ def test_ranks_are_ranges_that_chance_does_not_exclude(matrix: Path) -> None:
     ]
     assert [standing.value for standing in ranking] == [0.8, 151 / COUNT, 0.5]
     header, rows = table(ranking, cells)
-    assert header == ["suite", "task", "metric", "best", "second", "third"]
-    assert rows[0][:3] == ["mine.yaml", "sums", "exact_match"]
+    assert header == ["task", "metric", "n", "best", "second", "third"]
+    assert rows[0][:3] == ["mine.yaml sums", "exact_match", str(COUNT)]
     assert rows[0][3].startswith("0.800 [0.75")
     assert rows[0][3].endswith("(1)")
-    assert as_csv(ranking).splitlines()[1].startswith("mine.yaml,sums,exact_match,best,0.8,")
+    assert len(rows) == 1, "one task has no average"
+
+
+def test_the_average_is_over_the_tasks_that_every_model_has_scored_and_has_an_interval(matrix: Path) -> None:
+    config = Matrix.read(matrix)
+    cells = run_cells(config, matrix.parent, places(matrix), run)
+    ranking = standings(cells)
+    models = [model.name for model in config.models]
+    again = [replace(standing, row="again") for standing in ranking]
+    lost = [replace(standing, row="lost") for standing in ranking if standing.model != "third"]
+    means = averages([*ranking, *again, *lost], models)
+    best_of = means[0]
+    assert (best_of.model, best_of.score.value, best_of.tasks, best_of.of) == ("best", 0.8, 2, 3)
+    best = best_of.score
+    assert best.ends is not None
+    # Two independent estimates: the interval is narrower by the root of two.
+    own = ranking[0].number.ends
+    assert own is not None
+    assert best.ends[1] - best.ends[0] == pytest.approx((own[1] - own[0]) / 2**0.5, rel=1e-6)
+    rated = [replace(x, number=x.number.model_copy(update={"bound_high": 10.0})) for x in again]
+    assert averages([*ranking, *rated], models) == [], "a share and a rating have no mean"
+    unbounded = [replace(x, number=x.number.model_copy(update={"bound_high": None})) for x in (*ranking, *again)]
+    assert averages(unbounded, models) == []
 
 
 def test_the_other_cells_run_if_one_fails(matrix: Path) -> None:
@@ -73,7 +96,9 @@ def test_the_other_cells_run_if_one_fails(matrix: Path) -> None:
     assert "second.jsonl" in (cells[1].error or "")
     ranking = standings(cells)
     assert [(standing.model, standing.ranks) for standing in ranking] == [("best", "1"), ("third", "2")]
-    assert table(ranking, cells)[1][0][4] == "failed"
+    _, rows = table(ranking, cells, runs=True)
+    assert rows[0][4] == "failed"
+    assert rows[1][3:] == [cells[0].run and cells[0].run.run_id, "", cells[2].run and cells[2].run.run_id]
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gage_eval.base.canonical import decode
-from gage_eval.base.errors import InputError, closest
+from gage_eval.base.errors import InputError, NotFinished, NotFound, closest
 from gage_eval.base.inputs import INPUTS
 from gage_eval.base.stages import writer_of
 from gage_eval.data.sample.table import rows_of
@@ -96,7 +96,7 @@ class RunReader:
                 raise InputError(f"run {self.run_id} has several tasks; name one of them: {known}.")
             task_id = self.task_ids[0]
         if task_id not in self.task_ids:
-            raise InputError(
+            raise NotFound(
                 f"run {self.run_id} has no task '{task_id}'. Tasks: {known}.{closest(task_id, self.task_ids)}"
             )
         if task_id not in self._tasks:
@@ -270,7 +270,7 @@ class TaskReader:
         measure = next((candidate for candidate in known if name in (None, candidate.name, candidate.metric_id)), None)
         if measure is None:
             names = [candidate.name for candidate in known]
-            raise InputError(
+            raise NotFound(
                 f"task '{self.task_id}' has no metric '{name}'. Metrics: {', '.join(names)}."
                 f"{closest(name or '', names)}"
             )
@@ -535,7 +535,7 @@ class TaskReader:
             self._opened[id_] = self.store.artifact(id_)
         return self._opened[id_]
 
-    def _missing(self, stage: str) -> InputError:
+    def _missing(self, stage: str) -> NotFinished:
         if self._run is None:
-            return InputError(f"{stage} of task '{self.task_id}' has not finished.")
+            return NotFinished(f"{stage} of task '{self.task_id}' has not finished.")
         return self._run.stored.unfinished(self.task_id, stage)

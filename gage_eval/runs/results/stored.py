@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from functools import cached_property
 
 from gage_eval.base.canonical import decode
-from gage_eval.base.errors import InputError
+from gage_eval.base.errors import InputError, NotFinished
 from gage_eval.base.processes import alive
 from gage_eval.base.stages import Stage
 from gage_eval.base.version import __version__
@@ -87,7 +87,7 @@ class StoredRun:
         """
         data = self.folder.read(SUMMARY_FILE)
         if data is None:
-            raise InputError(f"run {self.run_id} has no summary (it is {self.state}); finish it: {self.folder.again}")
+            raise NotFinished(f"run {self.run_id} has no summary (it is {self.state}); finish it: {self.folder.again}")
         try:
             return Summary.model_validate(decode(data))
         except ValueError as error:
@@ -106,11 +106,11 @@ class StoredRun:
         """Artifact ids by (task id, stage) and output, of every stage that finished."""
         return {stage_id: stage.outputs for stage_id, stage in self.stages.items() if stage.outputs}
 
-    def unfinished(self, task_id: str, stage: str) -> InputError:
+    def unfinished(self, task_id: str, stage: str) -> NotFinished:
         """The error for an unfinished stage, with what to do about it."""
         state = self.state
         remedy = "wait until it has" if state == "running" else f"resume it: {self.folder.again}"
-        return InputError(
+        return NotFinished(
             f"{stage} of task '{task_id}' has not finished in run {self.run_id} (the run is {state}); {remedy}"
         )
 

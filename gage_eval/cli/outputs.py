@@ -1,0 +1,406 @@
+"""What commands print with ``--json``, typed. `docs/outputs.schema.json` is made from here.
+
+A command of this list keeps its keys: a new version may add some, and removes none without a line in the changelog.
+"""
+
+from typing import Any, Literal, NotRequired
+
+from pydantic import TypeAdapter
+
+# That of the standard library works with pydantic from Python 3.12.
+from typing_extensions import TypedDict
+
+from gage_eval.cli.doctor import Check
+from gage_eval.report.summary import Summary
+from gage_eval.report.trend_chart import TrendPoint
+from gage_eval.runs.record import RunRecord
+from gage_eval.runs.results.rejects import Reject
+
+Json = dict[str, Any]
+
+
+class RunRow(TypedDict):
+    """A run in a list; all but its id and status are null where they are not known."""
+
+    run: str
+    model: str | None
+    name: str | None
+    status: str
+    started: str | None
+    tasks: list[str] | None
+    score: str | None
+    samples: int | None
+    seconds: float | None
+    tokens: int | None
+    cost: float | None
+
+
+class StageState(TypedDict):
+    """How far a stage of a task is."""
+
+    task_id: str
+    stage: str
+    state: str
+    done: int
+    total: int | None
+    figures: Json
+    counts: Json
+    outputs: dict[str, str]
+    error: str | None
+
+
+class ShownRun(TypedDict):
+    """A run: run.json, its stages, and summary.json once it has completed."""
+
+    run_id: str
+    folder: str
+    status: str
+    record: RunRecord
+    stages: list[StageState]
+    summary: Summary | None
+
+
+class ShownAnswer(TypedDict):
+    """An answer and why it has its score; sent are the requests."""
+
+    task_id: str
+    sample_id: str
+    replicate: int
+    question: str
+    expected: str | None
+    answer: str | None
+    status: str
+    extracted: str | None
+    score_status: str | None
+    value: float | None
+    explanation: str | None
+    failure: str | None
+    completion_tokens: int | None
+    sent: list[Json]
+
+
+class Outcomes(TypedDict):
+    """Answers of a task with an outcome: how many of how many, and the first of them."""
+
+    task_id: str
+    metric: str | None
+    matching: int
+    answers: int
+    among: dict[str, int]
+    shown: list[ShownAnswer]
+
+
+class ShownCall(TypedDict):
+    """A request and its answer; rows of the tables responses and response_telemetry, without nulls."""
+
+    stage: str
+    adapter_id: str
+    replicate: int
+    request: Json
+    as_sent: bool | None
+    response: Json | None
+    telemetry: Json | None
+
+
+class ShownSample(TypedDict):
+    """A sample with everything that was sent, answered and scored."""
+
+    run_id: str
+    task_id: str
+    sample_id: str
+    question: str
+    expected: str | None
+    sample: Json
+    calls: list[ShownCall]
+    judgments: list[Json]
+    scores: list[Json]
+
+
+class Entry(TypedDict):
+    """What a config can name. Other keys depend on the kind."""
+
+    name: str
+    summary: str
+    version: NotRequired[int | str | None]
+    versions: NotRequired[list[str]]
+    origin: NotRequired[str]
+    info: NotRequired[Json]
+    step: NotRequired[str]
+    spellings: NotRequired[list[str]]
+    config: NotRequired[str]
+    tasks: NotRequired[int]
+    rows: NotRequired[int | None]
+    metric: NotRequired[str | None]
+    needs: NotRequired[list[str]]
+    licence: NotRequired[str | None]
+    download_bytes: NotRequired[int | None]
+
+
+class Difference(TypedDict):
+    """A recorded value that differs between two runs."""
+
+    task_id: NotRequired[str]
+    kind: str
+    path: str
+    a: str | None
+    b: str | None
+
+
+class SliceChange(TypedDict):
+    """How a slice moved; positive is better."""
+
+    slice: str
+    n: int
+    difference: float
+    ci_low: float | None
+    ci_high: float | None
+    stands_out: bool
+
+
+class ComparedTask(TypedDict):
+    """A task in two runs, paired by sample; positive differences are better. p_holm is adjusted over the tasks."""
+
+    task_id: str
+    metric: str
+    n: int
+    baseline: float | None
+    current: float | None
+    difference: float | None
+    ci_low: float | None
+    ci_high: float | None
+    test: str
+    p: float | None
+    p_holm: float | None
+    detectable_loss: float | None
+    unpaired: int
+    better: list[str]
+    worse: list[str]
+    slices: list[SliceChange]
+    differences: list[Difference]
+    allowed_different: list[str]
+    notes: list[str]
+
+
+class Compared(TypedDict):
+    """A run against the first one."""
+
+    baseline: str
+    current: str
+    tasks: list[ComparedTask]
+
+
+class MatrixCell(TypedDict):
+    """A run of a matrix, or why there is none."""
+
+    row: str
+    model: str
+    run: str | None
+    error: str | None
+
+
+class Standing(TypedDict):
+    """A model's score on a task with the ranks, best to worst, that chance leaves open."""
+
+    row: str
+    task_id: str
+    metric: str
+    model: str
+    run: str
+    value: float | None
+    low: float | None
+    high: float | None
+    n: int
+    best: int
+    worst: int
+
+
+class Average(TypedDict):
+    """A model's mean over tasks, every task the same: over how many, of how many."""
+
+    model: str
+    value: float | None
+    low: float | None
+    high: float | None
+    tasks: int
+    of: int
+
+
+class Matrix(TypedDict):
+    """Suites × models."""
+
+    name: str
+    cells: list[MatrixCell]
+    standings: list[Standing]
+    averages: list[Average]
+
+
+class GatedTask(TypedDict):
+    """The verdict on a task; details has the test, its bounds and the samples that moved."""
+
+    task_id: str
+    metric: str
+    verdict: Literal["regressed", "improved", "passed", "inconclusive"]
+    baseline_score: float | None
+    current_score: float | None
+    delta: float | None
+    regressed: bool
+    details: Json
+
+
+class Gated(TypedDict):
+    """The verdict on a run."""
+
+    run: str
+    baseline: str
+    entry: int
+    suite: str
+    rule: Json
+    verdict: str
+    regressed: bool
+    unwatched: list[str]
+    tasks: list[GatedTask]
+    anchor: NotRequired["Gated | None"]
+
+
+class BaselineScore(TypedDict):
+    """A task's number in a repeat of a baseline."""
+
+    run_id: str
+    task_id: str
+    metric: str
+    value: float | None
+
+
+class Baseline(TypedDict):
+    """A state of a baseline."""
+
+    suite: str
+    name: str
+    number: int
+    created: str
+    by: str
+    why: str
+    runs: list[str]
+    tasks: list[str]
+    scores: NotRequired[list[BaselineScore]]
+
+
+class PlannedStage(TypedDict):
+    """What a run would compute and send."""
+
+    task_id: str
+    stage: str
+    key: str | None
+    state: str
+    why: str
+    outputs: dict[str, str]
+    responses: int | None
+    to_send: int | None
+    tokens: int | None
+    seconds: float | None
+    metrics: list[Json]
+
+
+class Planned(TypedDict):
+    """A run that was planned only."""
+
+    name: str
+    store: str
+    fetch: list[Json]
+    stages: list[PlannedStage]
+
+
+class Artifact(TypedDict):
+    """A stored table."""
+
+    id: str
+    table: str
+    rows: int
+    complete: bool
+    bytes: int
+    written: str
+    actions: list[str]
+
+
+class Damage(TypedDict):
+    """A stored file that is not what was written."""
+
+    path: str
+    problem: str
+
+
+class Doctor(TypedDict):
+    """The state of the installation; from is where a setting's value comes from."""
+
+    ok: bool
+    checks: list[Check]
+    settings: list[Json]
+
+
+class ServerState(TypedDict):
+    """Which services of this folder are running, and their addresses."""
+
+    running: bool
+    worker: bool
+    url: str | None
+    viewer: str | None
+
+
+class Error(TypedDict):
+    """A mistake or failure, on standard error. A config's has its source and problems."""
+
+    kind: str
+    message: str
+    exit_code: int
+    source: NotRequired[str]
+    problems: NotRequired[list[Json]]
+
+
+class ErrorLine(TypedDict):
+    """The line on standard error."""
+
+    error: Error
+
+
+OUTPUTS: dict[str, Any] = {
+    "show": list[RunRow],
+    "show RUN": ShownRun,
+    "show RUN --wrong": list[Outcomes],
+    "show RUN --sample ID": list[ShownSample],
+    "show RUN --rejects": list[Reject],
+    "list": dict[str, list[Entry] | str],
+    "list KIND": list[Entry],
+    "list runs": list[RunRow],
+    **dict.fromkeys(("run", "suite", "resume", "score"), Summary),
+    "compare": list[Compared],
+    "diff": list[Difference],
+    "matrix": Matrix,
+    "gate": Gated,
+    "baseline list": list[Baseline],
+    "baseline history": list[Baseline],
+    "baseline show": Baseline,
+    "baseline trend": list[TrendPoint],
+    "plan": Planned,
+    "sql": list[Json],
+    "cache ls": list[Artifact],
+    "cache verify": list[Damage],
+    "doctor": Doctor,
+    "server status": ServerState,
+    **dict.fromkeys(("validate", "preview", "plan --expanded", "cache gc", "deploy", "blocks register", "pin"), Json),
+    "error": ErrorLine,
+}
+"""Types by command, without ``gage``."""
+
+
+def json_schema() -> dict[str, Any]:
+    """JSON Schema of all outputs: each command's is ``#/properties/COMMAND``. No object of ours has further keys."""
+    adapters = [(name, "serialization", TypeAdapter(kind)) for name, kind in OUTPUTS.items()]
+    by_command, schema = TypeAdapter.json_schemas(adapters)  # type: ignore[arg-type]
+    definitions = {name: {"additionalProperties": False, **kind} for name, kind in schema["$defs"].items()}
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "What gage prints with --json, by command",
+        "type": "object",
+        "properties": {name: by_command[name, "serialization"] for name in OUTPUTS},
+        "$defs": dict(sorted(definitions.items())),
+    }
