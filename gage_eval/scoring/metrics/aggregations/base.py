@@ -366,8 +366,8 @@ def find_aggregation(name: str) -> Aggregation:
         plugin = aggregations.get(name)
         if "{" not in plugin.name:
             return Aggregation(plugin.name, plugin)
-    number = re.search(r"\d+", name)
-    spelled = [re.sub(r"\{\w+\}", number[0] if number else "2", pattern) for pattern in known]
+    digits = re.search(r"\d+", name)
+    spelled = [re.sub(r"\{\w+\}", digits[0] if digits else "2", pattern) for pattern in known]
     raise InputError(f"no aggregation '{name}'. Known: {', '.join(known)}.{closest(name, spelled)}")
 
 
