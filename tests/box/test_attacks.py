@@ -1,0 +1,173 @@
+"""The box contains every attack that we know of, and serves the next program. Attacks run nowhere else."""
+
+import asyncio
+import os
+import socket
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from gage_eval.box.executors import ExecutorSettings, open_executor, probe
+from gage_eval.box.types import BoxSpec, Execution, Executor, Limits, Program
+from tests.box.attacks import ATTACKS, FORGED, FORGED_TESTS, GUARD, LIMITS, TAMPERING, Attack, aimed
+
+pytestmark = pytest.mark.skipif(
+    next(item.problem for item in probe() if item.name == "bubblewrap") is not None, reason="no bubblewrap here"
+)
+
+SLOTS = 3
+CANARY = f"gage-box-canary-{os.getpid()}"
+
+
+def program(code: str) -> Program:
+    return Program("stdio", code, stdin=("",))
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of an attack, and of a program that ran in the same slot after it."""
+
+    attack: Attack
+    executions: list[Execution]
+    next: Execution
+
+
+@pytest.fixture(scope="module")
+def targets(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, object]]:
+    """What the attacks aim at: services on loopback, sockets, a file of others, our environment."""
+    folder = tmp_path_factory.mktemp("targets")
+    folder.chmod(0o755)
+    (folder / "secret").write_text("secret")
+    abstract = f"gage-box-{os.getpid()}"
+    tcp = socket.create_server(("127.0.0.1", 0))
+    port = tcp.getsockname()[1]
+    udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    udp.bind(("127.0.0.1", port))
+    sockets = [tcp, udp]
+    for address in (str(folder / "socket"), f"\0{abstract}"):
+        unix = socket.socket(socket.AF_UNIX)
+        unix.bind(address)
+        unix.listen()
+        sockets.append(unix)
+    (folder / "socket").chmod(0o777)
+
+    def answer() -> None:
+        try:
+            while True:
+                udp.sendto(b"answer", udp.recvfrom(100)[1])
+        except OSError:
+            return
+
+    threading.Thread(target=answer, daemon=True).start()
+    os.environ["GAGE_BOX_CANARY"] = CANARY
+    yield {"port": port, "folder": str(folder), "abstract": abstract, "canary": CANARY}
+    del os.environ["GAGE_BOX_CANARY"]
+    udp.sendto(b"", ("127.0.0.1", port))
+    for item in sockets:
+        item.close()
+
+
+async def contained() -> Executor:
+    """A box of one slot. Attacks do not start where it is not the real one."""
+    executor = open_executor(ExecutorSettings("bubblewrap", slots=1))
+    assert executor.containment == "namespaces"
+    guarded = await executor.execute(program(GUARD + "print('guarded')"), LIMITS)
+    assert guarded.outputs == ("guarded\n",), guarded
+    return executor
+
+
+async def attacked(attacks: list[Attack]) -> list[Outcome]:
+    outcomes = []
+    waiting = list(attacks)
+
+    async def work() -> None:
+        executor = await contained()
+        try:
+            while waiting:
+                attack = waiting.pop(0)
+                executions = [
+                    await executor.execute(program(attack.program), attack.limits) for _ in range(attack.times)
+                ]
+                after = await executor.execute(program("print(6 * 7)"), LIMITS)
+                outcomes.append(Outcome(attack, executions, after))
+        finally:
+            await executor.close()
+
+    await asyncio.gather(*(work() for _ in range(SLOTS)))
+    return outcomes
+
+
+@pytest.fixture(scope="module")
+def outcomes(targets: dict[str, object]) -> dict[str, Outcome]:
+    """All attacks, really run."""
+    attacks = [aimed(attack, **targets) for attack in ATTACKS]
+    return {outcome.attack.name: outcome for outcome in asyncio.run(attacked(attacks))}
+
+
+@pytest.mark.parametrize("name", [attack.name for attack in ATTACKS])
+def test_an_attack_is_contained_and_the_slot_serves_the_next_program(
+    name: str, outcomes: dict[str, Outcome], targets: dict[str, object]
+) -> None:
+    outcome = outcomes[name]
+    assert [line for execution in outcome.executions for line in outcome.attack.escapes(execution)] == []
+    assert outcome.next.outputs == ("42\n",), outcome.next
+
+
+def test_nothing_of_the_attacks_is_left_on_the_machine(outcomes: dict[str, Outcome]) -> None:
+    assert outcomes
+    commands = [path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline") if os.access(path, os.R_OK)]
+    assert not [command for command in commands if command.startswith(CANARY.encode())]
+    assert not [path for folder in ("/", "/usr", "/etc", "/dev") for path in Path(folder).glob("gage_box_canary")]
+
+
+@pytest.fixture(scope="module")
+def forged() -> dict[tuple[str, str], Execution]:
+    """Each forged answer, in the two modes that have tests."""
+
+    async def run() -> dict[tuple[str, str], Execution]:
+        executor = await contained()
+        limits = Limits(cpu_s=1.0, wall_s=10.0)
+        results = {}
+        for mode in ("calls", "script"):
+            for name, code in {"right": "def inc(x): return x + 1", **FORGED, **TAMPERING}.items():
+                task = Program(mode, GUARD + code, entry="inc", tests=FORGED_TESTS)
+                results[mode, name] = await executor.execute(task, limits)
+        await executor.close()
+        return results
+
+    return asyncio.run(run())
+
+
+def test_no_forged_answer_passes_in_calls(forged: dict[tuple[str, str], Execution]) -> None:
+    passed = [name for (mode, name), result in forged.items() if mode == "calls" and result.status == "passed"]
+    assert passed == ["right"]
+    assert not [name for (mode, name), result in forged.items() if result.status == "box_error"]
+
+
+def test_some_forged_answers_pass_in_script_and_say_so_nowhere(forged: dict[tuple[str, str], Execution]) -> None:
+    passed = {name for (mode, name), result in forged.items() if mode == "script" and result.status == "passed"}
+    assert {"right", "equal to all"} <= passed
+    assert "os._exit at import" not in passed
+
+
+@pytest.mark.parametrize("name", TAMPERING)
+def test_what_writes_to_the_channel_has_tampered(name: str, forged: dict[tuple[str, str], Execution]) -> None:
+    assert forged["calls", name].status == "tampered"
+
+
+def test_only_what_the_harness_can_prove_is_called_tampered(forged: dict[tuple[str, str], Execution]) -> None:
+    tampered = {name for (mode, name), result in forged.items() if mode == "calls" and result.status == "tampered"}
+    assert tampered == set(TAMPERING)
+
+
+@pytest.mark.parametrize("path", ["../x", "/etc/x", "a/../../x", "a//b", ".", ""])
+async def test_a_file_outside_of_the_work_folder_is_refused(path: str) -> None:
+    executor = open_executor(ExecutorSettings("bubblewrap", slots=1))
+    try:
+        result = await executor.execute(program("print(1)"), LIMITS, BoxSpec(files={path: b"x"}))
+    finally:
+        await executor.close()
+    assert (result.status, result.reason) == ("box_error", "files")
