@@ -50,6 +50,8 @@ _SECTIONS: tuple[tuple[str, tuple[type[models.ConfigModel], ...]], ...] = (
     ("tasks[]", (models.TaskConfig,)),
     ("tasks[].few_shot", (models.FewShotConfig,)),
     ("tasks[].parse_schema[]", (models.ParseFieldConfig,)),
+    ("tasks[].execution", (models.ExecutionConfig,)),
+    ("tasks[].execution.limits", (models.ExecutionLimitsConfig,)),
     ("tasks[].steps[]", (models.StepConfig,)),
     ("custom, builtin", (models.StepsConfig,)),
     ("groups[]", (models.GroupConfig,)),

@@ -40,6 +40,7 @@ SOURCES: dict[str, Source] = {
     "exact_match": Source(
         f"{HARNESS}, `exact_match`", f"white space at both ends is stripped unless `strip_whitespace: false`; {_TRIED}"
     ),
+    "execution_passed": Source(OURS),
     "field_completeness": Source(OURS),
     "greedy_match": Source(f"{HARNESS}, `exact_match` of log-likelihoods"),
     "gsm8k": Source(f"{HARNESS}, task gsm8k version 3", _TRIED),
@@ -86,6 +87,7 @@ SOURCES: dict[str, Source] = {
     "rouge": Source("rouge-score 0.1.2"),
     "squad": Source("official SQuAD 1.1 script"),
     "ter": Source("sacrebleu 2", "very long pairs are compared without shifts, and say so"),
+    "tests_passed": Source(OURS),
     "text_length": Source("GAGE, first version"),
     "token_f1": Source(f"{INSPECT}, `f1` and `exact`", "F1 is not rounded to two decimals"),
     "tool_call_match": Source(OURS),

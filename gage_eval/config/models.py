@@ -26,6 +26,7 @@ from gage_eval.base.field_paths import compile_path
 from gage_eval.base.marks import identity, nested, scheduling, semantic
 from gage_eval.config.base_model import ConfigModel as ConfigModel
 from gage_eval.config.execution import ExecutionConfig as ExecutionConfig
+from gage_eval.config.execution import ExecutionLimitsConfig as ExecutionLimitsConfig
 from gage_eval.config.observability import ObservabilityConfig as ObservabilityConfig
 from gage_eval.config.observability import SinkConfig as SinkConfig
 from gage_eval.config.observability import SinkParams as SinkParams

@@ -1,7 +1,7 @@
 """The programs of a task, run once: samples and responses → `executions`, an action inside auto_eval.
 
 A program is asked like a model: `engine.generate` logs each execution, commits chunks, runs equal programs once and
-finds those of earlier runs. Metrics are no part of the key, so a changed metric runs nothing again.
+finds those of earlier runs. The key does not contain the metrics, so a changed metric runs nothing again.
 """
 
 from collections import Counter
@@ -123,18 +123,18 @@ def _tables(
         errors = telemetry.read(part.index, columns=["errors"])["errors"].to_pylist()
         rows = responses.read(part.index, columns=["status", "answer", "error_kind"]).to_pylist()
         tables: dict[str, list[dict[str, Any]]] = {name: [] for name in writers}
-        for asked, row, failed in zip(source.open(part.index).programs(), rows, errors, strict=True):
+        for program, row, failed in zip(source.open(part.index).programs(), rows, errors, strict=True):
             if row["status"] == "skipped":
                 continue
-            execution = asked.judged(_execution(row, failed))
+            execution = program.judged(_execution(row, failed))
             statuses[execution.status] += 1
             near += execution.is_near_limit
             values = {
                 **{name: getattr(execution, name) for name in Execution.__slots__},
-                **{name: getattr(asked.request, name) for name in ("row_index", "sample_id", "replicate")},
+                **{name: getattr(program.request, name) for name in ("row_index", "sample_id", "replicate")},
                 "mode": source.spec.config.mode,
                 "containment": backend.executor.containment,
-                "code": asked.code,
+                "code": program.code,
             }
             for schema in (EXECUTIONS, EXECUTION_TELEMETRY):
                 tables[schema.name].append({name: values[name] for name in schema.arrow.names})
@@ -155,7 +155,7 @@ def _execution(row: Mapping[str, Any], errors: Sequence[str] | None) -> Executio
 
 
 @dataclass(frozen=True)
-class Asked:
+class AskedProgram:
     """A program that is asked for.
 
     Attributes:
@@ -239,11 +239,11 @@ class ProgramPart:
         """The requests of the answers ``start`` to ``stop`` (exclusive), one each."""
         return [self._asked(answer).request for answer in self._answers[start:stop]]
 
-    def programs(self) -> Iterator[Asked]:
+    def programs(self) -> Iterator[AskedProgram]:
         """The programs of all answers in order."""
         return map(self._asked, self._answers)
 
-    def _asked(self, answer: Mapping[str, Any]) -> Asked:
+    def _asked(self, answer: Mapping[str, Any]) -> AskedProgram:
         request = Request(
             "run",
             sample_id=answer["sample_id"],
@@ -251,14 +251,14 @@ class ProgramPart:
             replicate=answer["replicate"],
         )
         if answer["status"] in UNANSWERED:
-            return Asked(request)
+            return AskedProgram(request)
         sample = self._samples[answer["row_index"]]
         about = f"sample '{answer['sample_id']}': "
         try:
             boxed = self._spec.boxed(sample, answer, self._reader)
             expected = self._spec.expected(sample, answer) if self._spec.config.mode == "stdio" else None
         except CannotRun as error:
-            return Asked(replace(request, unasked=RenderFailure("sample", about + str(error))))
+            return AskedProgram(replace(request, unasked=RenderFailure("sample", about + str(error))))
         except Exception as error:  # noqa: BLE001  # a filter that fails on an answer costs only its row
-            return Asked(replace(request, unasked=RenderFailure("filter_failed", f"{about}{error}")))
-        return Asked(replace(request, program=boxed), expected)
+            return AskedProgram(replace(request, unasked=RenderFailure("filter_failed", f"{about}{error}")))
+        return AskedProgram(replace(request, program=boxed), expected)

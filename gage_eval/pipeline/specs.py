@@ -216,7 +216,7 @@ class ScoreSpec:
     def inputs(self) -> tuple[Input, ...]:
         """The inputs of scoring: samples, responses, and everything else that metrics, clusters or slices read.
 
-        Executions are no input: auto_eval makes them.
+        Executions are not among them: auto_eval makes them.
         """
         return tuple(source for source in self._read if source.stage != "auto_eval")
 

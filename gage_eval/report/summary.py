@@ -80,9 +80,7 @@ class MetricSummary(MetricNumber):
     error: int = Field(description="Responses that infrastructure failed to get; not in rows.")
     skipped: int = Field(description="Responses never asked for (empty prompt); not in rows.")
     scores: str | None = Field(default=None, description="Artifact id of the score rows.")
-    marks: list[str] = Field(
-        default=[], description="What to keep in mind beside the number: forgeable, not contained."
-    )
+    marks: list[str] = Field(default=[], description="What to keep in mind with the number: forgeable, not contained.")
 
     @property
     def marked_name(self) -> str:
@@ -144,7 +142,7 @@ class Executions(SummaryModel):
 
     @property
     def marks(self) -> list[str]:
-        """What stands beside every score: ``forgeable``, ``not contained``."""
+        """What is shown with every score: ``forgeable``, ``not contained``."""
         return [
             *(["forgeable"] if self.mode == "script" else []),
             *(["not contained"] if self.containment == "none" else []),
