@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gage_eval.report.console import count_text, seconds_text
+from gage_eval.report.model_run import models_line
 from gage_eval.report.pages import STYLE_FILE, page_environment
 from gage_eval.report.sample_view import KINDS
 from gage_eval.viewer.listing import sample_query
@@ -39,6 +40,7 @@ def environment() -> "Environment":
         HERE / "templates",
         cut=lambda text, limit=160: text if len(text) <= limit else text[: limit - 1] + "…",
         count=count_text,
+        models=models_line,
         seconds=seconds_text,
         middle=_without_middle,
         term=format_term,
