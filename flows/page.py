@@ -15,6 +15,7 @@ from gage_eval.report.console import (
     slice_lines,
 )
 from gage_eval.report.markdown import bullets, code, page, plain, table
+from gage_eval.report.model_run import under_test
 from gage_eval.report.shares import remarks
 from gage_eval.report.summary import Summary, arrow_note
 from gage_eval.runs import RunOutcome
@@ -37,7 +38,7 @@ def report_markdown(outcome: RunOutcome, viewer: str | None = None) -> str:
         viewer: the address of the run's page in a viewer that is running.
     """
     summary = outcome.summary
-    models = dict.fromkeys(task.model for task in summary.tasks if task.model)
+    models = dict.fromkeys(model.title for model in under_test(summary.models))
     facts = [*(f"model {code(model)}" for model in models), *closing_facts(summary)]
     if summary.run.cached_stages:
         facts.append(f"cached: {', '.join(summary.run.cached_stages)}")

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 import pyarrow as pa
 
 from gage_eval.base.errors import InputError, closest
+from gage_eval.report.model_run import model_title
 from gage_eval.report.summary import Summary
 from gage_eval.runs.options import Locations, RunOptions
 from gage_eval.runs.options_dict import RunOptionsDict
@@ -38,8 +39,8 @@ _SCORES = (
 
 
 _FRAME = """
-    SELECT run_id, task_id, metric_id, scores.sample_id, replicate, filter, r.status AS answer_status, answer,
-           s.label AS reference, scores.status AS score_status, value, extracted, scores.reason, explanation
+    SELECT run_id, task_id, scores.model, metric_id, scores.sample_id, replicate, filter, r.status AS answer_status,
+           answer, s.label AS reference, scores.status AS score_status, value, extracted, scores.reason, explanation
     FROM scores
     JOIN responses r USING (run_id, task_id, row_index, replicate)
     JOIN samples s USING (run_id, task_id, row_index)
@@ -103,15 +104,19 @@ class Run:
         return self.reader.summary
 
     def scores(self) -> "pd.DataFrame":
-        """One row per metric: its value with error and interval, and the number of rows.
+        """One row per metric: the model, the value with error and interval, and the number of rows.
 
         Raises:
             InputError: the run has not finished.
         """
         import pandas as pd
 
-        rows = [{name: getattr(metric, name) for name in _SCORES} for metric in self.summary.metrics]
-        return pd.DataFrame(rows, columns=list(_SCORES))
+        models = self.summary.models
+        rows = [
+            {"model": model_title(models, metric.task_id), **{name: getattr(metric, name) for name in _SCORES}}
+            for metric in self.summary.metrics
+        ]
+        return pd.DataFrame(rows, columns=["model", *_SCORES])
 
     def frame(self, task_id: str | None = None) -> "pd.DataFrame":
         """One row per answer and metric: ids, the question's references, the answer, its status and its score.

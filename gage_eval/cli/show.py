@@ -184,6 +184,7 @@ def _run_cells(run: "ListedRun") -> tuple[str, ...]:
 def _show_run(run: "RunReader") -> None:
     from gage_eval.cli.output import shown_location
     from gage_eval.report.console import clean, folded, metric_rows, plain_lines, print_scores, terminal_width
+    from gage_eval.report.model_run import models_line
     from gage_eval.runs.results.listing import run_remarks, scored_metrics
 
     stored, record = run.stored, run.stored.record
@@ -191,6 +192,8 @@ def _show_run(run: "RunReader") -> None:
     began = record.created.strftime("%Y-%m-%d %H:%M:%S")
     name = record.name if record.suite is None else record.suite.title
     print(clean(f"{name} · run {stored.run_id} · {stored.state} · started {began}"))
+    if stored.status != "completed" and record.models:
+        print(folded(clean(models_line(record.models)), width))
     if stored.status == "completed":
         print_scores(stored.summary, report=shown_location(stored.folder.location("report.html")))
         if stored.stages:

@@ -10,6 +10,7 @@ from typing import NamedTuple, TextIO, TypeAlias
 from rich.cells import cell_len
 
 from gage_eval.base.stages import STAGES
+from gage_eval.report.model_run import models_line
 from gage_eval.report.shares import remarks, share_text
 from gage_eval.report.summary import (
     GroupScore,
@@ -199,6 +200,8 @@ def print_scores(
     out = sys.stdout if stream is None else stream
     width = terminal_width(out)
     columns, rows = _with_changes(summary, changes)
+    if models := models_line(summary.models):
+        out.write(folded(clean(models), width) + "\n")
     if rows and width is not None:
         _print_coloured(_lines(rows, width, columns), out)
     elif rows:

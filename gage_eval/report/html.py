@@ -15,6 +15,7 @@ from gage_eval.report.charts import Svg
 from gage_eval.report.console import closing_facts, counted
 from gage_eval.report.details import ComparedTask, RunDetails, TaskDetails
 from gage_eval.report.messages import pretty, trimmed
+from gage_eval.report.model_run import ModelRun, model_title
 from gage_eval.report.pages import STYLE_FILE, VERDICT_TONES, change_chip, kind_shares, page_environment
 from gage_eval.report.sample_view import KINDS
 from gage_eval.report.shares import remarks, share_text
@@ -223,14 +224,7 @@ class _Page:
         rows = _fitting(
             partial(self._pieces.group_row, label=self._summary.label), group.metrics, _GROUPS / 2, "numbers"
         )
-        heads = "".join(f'<th scope="col"{kind}>{name}</th>' for name, kind in (
-            ("metric", ""), ("score", ' class="num"'), ("95 % interval", ""), ("n", ' class="num"')))  # fmt: skip
-        body = (
-            f'<div class="panel"><table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table></div>'
-            if rows
-            else "<p>The tasks have no number in common.</p>"
-        )
-        return f"<section>{self._pieces.group_head(group)}{body}{rows.left_out}</section>"
+        return f"<section>{self._pieces.group_table(group, rows)}{rows.left_out}</section>"
 
     def _tasks(self) -> tuple[Svg, int]:
         """The tasks' sections, and how many tasks have one."""
@@ -254,7 +248,7 @@ class _Page:
         context = {
             "anchor": f"task-{number}",
             "task": task,
-            "facts": _task_facts(task),
+            "facts": _task_facts(task, self._summary.models),
             "details": details,
             "scores": _fitting(partial(pieces.score_row, label=label), task.metrics, share * _SCORES, "numbers"),
             "slices": _fitting(pieces.slice_row, _worst_slices(task), share * _SLICES, "of these slices"),
@@ -321,16 +315,15 @@ def _bounded(text: str, limit: int) -> str:
 
 
 def _subtitle(summary: Summary) -> str:
-    models = list(dict.fromkeys(task.model for task in summary.tasks if task.model))
-    model = models[0] if len(models) == 1 else f"{len(models)} models" if models else ""
+    model = model_title(summary.models)
     tasks = counted(len(summary.tasks), "task")
     return f"{model} on {tasks}" if model else tasks
 
 
-def _task_facts(task: TaskSummary) -> str:
+def _task_facts(task: TaskSummary, models: Sequence[ModelRun]) -> str:
     facts = [f"dataset {task.dataset_id}", counted(task.sample_count, "sample")]
-    if task.model:
-        facts.insert(1, f"model {task.model}")
+    if model := model_title(models, task.task_id):
+        facts.insert(1, f"model {model}")
     facts += [f"{count:,} {status}" for status, count in task.responses.items() if count and status != "ok"]
     if task.rejects:
         facts.append(f"{task.rejects:,} rejected")

@@ -1,6 +1,6 @@
 """Which models a run asks, as run.json and summary.json keep it, and the name under which they are shown."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import PurePath
 from typing import ClassVar
 
@@ -60,9 +60,20 @@ def under_test(models: Iterable[ModelRun], task_id: str | None = None) -> list[M
     return [model for model in models if model.role == UNDER_TEST and task_id in (None, *model.tasks)]
 
 
-def model_title(models: Iterable[ModelRun]) -> str | None:
-    """The models under test in a few words: the first, and how many more. None where none is known."""
-    titles: Sequence[str] = list(dict.fromkeys(model.title for model in under_test(models)))
+def models_line(models: Iterable[ModelRun]) -> str:
+    """All models with their roles: ``model Qwen/Qwen3-8B · vllm, judge gpt-oss-120b · openai_http``; empty for none."""
+    words = {UNDER_TEST: "model", "judge_model": "judge"}
+    return ", ".join(dict.fromkeys(f"{words.get(model.role, model.role)} {model.title}" for model in models))
+
+
+def model_title(models: Iterable[ModelRun], task_id: str | None = None) -> str | None:
+    """The models under test in a few words: the first, and how many more. None where none is known.
+
+    Args:
+        models: that a run asks.
+        task_id: of this task only.
+    """
+    titles = list(dict.fromkeys(model.title for model in under_test(models, task_id)))
     if len(titles) > 1:
         return f"{titles[0]} and {len(titles) - 1} more"
     return titles[0] if titles else None

@@ -30,13 +30,13 @@ def page_environment(folder: Path, **filters: Callable[..., Any]) -> "Environmen
     """The templates of a folder.
 
     Args:
-        folder: of the templates.
+        folder: of the templates, which may import those of the report.
         filters: those of these pages alone, by name.
     """
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     environment = Environment(
-        loader=FileSystemLoader(folder),
+        loader=FileSystemLoader([folder, STYLE_FILE.parent]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

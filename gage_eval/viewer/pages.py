@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from gage_eval.report import charts
 from gage_eval.report.console import count_text, seconds_text
+from gage_eval.report.model_run import models_line
 from gage_eval.report.pages import STYLE_FILE, page_environment
 from gage_eval.report.sample_view import KINDS
 from gage_eval.viewer.listing import sample_query
@@ -43,6 +44,7 @@ def environment() -> "Environment":
         cut=lambda text, limit=160: text if len(text) <= limit else text[: limit - 1] + "…",
         bars=charts.bars,
         count=count_text,
+        models=models_line,
         seconds=seconds_text,
         middle=_without_middle,
         term=format_term,

@@ -80,6 +80,7 @@ def run_page(open_runs: OpenRuns, lists: ListPage, run_id: str, params: Mapping[
         title=run_id,
         run=run,
         summary=summary,
+        groups=[] if summary is None else summary.groups,
         tasks=tasks,
         detailed=detailed,
         rival=rival,

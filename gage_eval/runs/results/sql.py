@@ -25,6 +25,7 @@ from gage_eval.base.tables import (
     SCORES,
     TableSchema,
 )
+from gage_eval.report.model_run import model_title
 from gage_eval.runs.options import Locations
 from gage_eval.runs.results.reading import RunReader
 from gage_eval.runs.results.stored import stored_runs
@@ -74,6 +75,7 @@ VIEWS = (
 _RUNS = pa.schema(
     [
         ("run_id", pa.string()),
+        ("model", pa.string()),
         ("name", pa.string()),
         ("status", pa.string()),
         ("created", pa.timestamp("us", "UTC")),
@@ -83,8 +85,8 @@ _RUNS = pa.schema(
         ("tasks", pa.list_(pa.string())),
     ]
 )
-_PARTS = pa.schema([(name, pa.string()) for name in ("view", "file", "run_id", "task_id", "metric_id")])
-_KEYS = {"scores": ("run_id", "task_id", "metric_id")}
+_PARTS = pa.schema([(name, pa.string()) for name in ("view", "file", "run_id", "task_id", "model", "metric_id")])
+_KEYS = {"scores": ("run_id", "task_id", "model", "metric_id"), "metrics": ("run_id", "task_id", "model")}
 _HIDDEN = {"metrics": ("scores",)}
 _EXTRA = {"scores": "list_extract(map_values(values), 1) AS value"}
 
@@ -160,8 +162,16 @@ class Database:
         root = self._store.objects.local_root
         database.register("runs_", pa.Table.from_pylist(list(self._runs()), schema=_RUNS))
         database.execute("CREATE TABLE runs AS SELECT * FROM runs_")
+        models = {reader.run_id: reader.stored.record.models for reader in self._readers}
         parts: list[dict[str, Any]] = [
-            {"view": view, "file": file, "run_id": run_id, "task_id": task_id, "metric_id": metric_id}
+            {
+                "view": view,
+                "file": file,
+                "run_id": run_id,
+                "task_id": task_id,
+                "model": model_title(models[run_id], task_id),
+                "metric_id": metric_id,
+            }
             for view, run_id, task_id, metric_id, artifact in artifacts
             for file in self._files(artifact)
         ]
@@ -193,6 +203,7 @@ class Database:
             record = reader.stored.record
             yield {
                 "run_id": reader.run_id,
+                "model": record.model,
                 "name": record.name,
                 "status": reader.stored.state,
                 "created": record.created,
