@@ -1,7 +1,7 @@
 """Two or more runs: paired statistics, what differs between them, and one sample's answers side by side."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gage_eval.base.errors import InputError
 from gage_eval.regression.definitions import KINDS as ALLOWABLE
@@ -42,6 +42,7 @@ class Column:
     view: SampleView | None
     pieces: list[Piece]
     problem: str = ""
+    task_id: str = ""
 
 
 def compare_page(open_runs: OpenRuns, run_id: str, params: Mapping[str, str]) -> str:
@@ -83,7 +84,7 @@ def side_by_side_page(open_runs: OpenRuns, lists: ListPage, run_id: str, params:
         column = _column(lists, name, state, sample_id, replicate)
         first = next((earlier.view.answer for earlier in columns if earlier.view is not None), None)
         if column.view is not None and first is not None:
-            column = Column(name, column.view, word_diff(first, column.view.answer or ""))
+            column = replace(column, pieces=word_diff(first, column.view.answer or ""))
         columns.append(column)
     shown = next((column.view for column in columns if column.view is not None), None)
     if shown is None:
@@ -130,10 +131,11 @@ def _rival(
 
 def _column(lists: ListPage, run_id: str, state: ListState, sample_id: str, replicate: int) -> Column:
     try:
-        task = lists.open(run_id, ListState(task=state.task, metric=state.metric))
+        run_id, _, task_id = run_id.partition("/")
+        task = lists.open(run_id, ListState(task=task_id or state.task, metric=state.metric))
     except InputError as error:
         return Column(run_id, None, [], str(error))
     answer = task.answer(sample_id, replicate, ListState(metric=state.metric))
     if answer is None:
         return Column(run_id, None, [], "It has no answer to this sample.")
-    return Column(run_id, answer[0], [])
+    return Column(run_id, answer[0], [], task_id=task.task.task_id)

@@ -51,10 +51,14 @@ class MatrixColumn:
         name = models[0].name if models else self.name
         return f"{name} · {self.prompt}" if self.prompt else name
 
+    @property
+    def place(self) -> str:
+        """The run's task."""
+        return self.run.run_id if self.task is None else f"{self.run.run_id}/{self.task.task.task_id}"
+
     def answer_query(self, sample_id: str) -> str:
         """The address of an answer of the run."""
-        assert self.task is not None
-        return urlencode({"task": self.task.task.task_id, "id": sample_id})
+        return urlencode({"task": self.place.partition("/")[2], "id": sample_id})
 
 
 @dataclass(frozen=True)
@@ -152,7 +156,8 @@ def open_columns(open_runs: OpenRuns, lists: ListPage, state: MatrixState) -> tu
     for name in names:
         run = open_runs.run(name.partition("/")[0])
         if not state.task:
-            state = replace(state, task=_common_task(open_runs, names) or run.task_ids[0])
+            own = name.partition("/")[2]
+            state = replace(state, task=own or _common_task(open_runs, names) or run.task_ids[0])
         task_id = name.partition("/")[2] or state.task
         # A run of one task has it under whatever name.
         task_id = run.task_ids[0] if task_id not in run.task_ids and len(run.task_ids) == 1 else task_id

@@ -15,7 +15,7 @@ from gage_eval.runs.results.listing import run_remarks, scored_metrics, shown_st
 from gage_eval.runs.results.reading import RunReader
 from gage_eval.viewer.list_page import ListPage
 from gage_eval.viewer.listing import ListState
-from gage_eval.viewer.open_runs import OpenRuns, StillIndexing
+from gage_eval.viewer.open_runs import MOST_COLUMNS, OpenRuns, StillIndexing
 from gage_eval.viewer.overview import Flips, Reason, SliceScore, answer_bins, flips, kind_counts, reasons, worst_slices
 from gage_eval.viewer.pages import rendered
 
@@ -85,6 +85,7 @@ def run_page(open_runs: OpenRuns, lists: ListPage, run_id: str, params: Mapping[
         detailed=detailed,
         rival=rival,
         facts=_facts(run),
+        beside=_beside(run),
         stages=[stage for stage in shown_stages(run.stored) if live or stage.state not in ("cached", "finished")],
         remarks=[*run_remarks(run.stored), *([] if summary is None else remarks(summary))],
         live=live or any(task.waiting is not None for task in tasks),
@@ -107,6 +108,15 @@ def _facts(run: RunReader) -> list[tuple[str, str]]:
     with suppress(InputError):  # it has not finished
         facts.append(("took", " · ".join(closing_facts(run.summary))))
     return [(name, text) for name, text in facts if text]
+
+
+def _beside(run: RunReader) -> list[tuple[str, str]]:
+    """Datasets that several tasks ask, such as models × prompts, with the columns of their matrix."""
+    by_dataset: dict[str, list[str]] = {}
+    with suppress(InputError):  # it has not finished
+        for task in run.summary.tasks:
+            by_dataset.setdefault(task.dataset_id, []).append(f"{run.run_id}/{task.task_id}")
+    return [(name, ",".join(tasks)) for name, tasks in by_dataset.items() if 1 < len(tasks) <= MOST_COLUMNS]
 
 
 def _detailed(

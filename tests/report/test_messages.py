@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from gage_eval.base.canonical import decode
-from gage_eval.report.messages import Message, candidates, pretty, shown_messages, tokens, tool_calls
+from gage_eval.report.messages import Message, candidates, conversation, pretty, shown_messages, tokens, tool_calls
+from gage_eval.report.sample_view import folded
 
 HUGE = 10**400
 
@@ -41,3 +42,35 @@ def test_a_message_as_text_has_its_words_markers_for_media_and_calls_where_it_ha
     ]
     assert [message.text for message in shown_messages(messages)] == ["What is it?\n[image]", "add({})"]
     assert Message.plain("user", "Why?").text == "Why?"
+
+
+def said(role: str, text: str) -> Message:
+    return Message.plain(role, text)
+
+
+def test_the_answers_of_a_conversation_stand_after_what_they_answer() -> None:
+    asked = [said("system", "s"), said("user", "e"), said("assistant", "x"), said("user", "1"), said("user", "2")]
+    turns = [{"answer": "a", "reasoning": "because"}, {"answer": "b"}]
+    shown = conversation(asked, turns)
+    assert [(message.role, message.text) for message in shown[-3:]] == [
+        ("user", "1"),
+        ("answer", "because\na"),
+        ("user", "2"),
+    ]
+    assert conversation(asked, turns[:1]) == asked, "the last answer stands by itself"
+
+
+def test_the_tool_calls_of_a_conversation_stand_after_its_question() -> None:
+    call = {"function": {"name": "add", "arguments": "{}"}}
+    shown = conversation([said("user", "1 + 1?")], [{"answer": "", "tool_calls": [call]}, {"answer": "2"}])
+    assert [message.role for message in shown] == ["user", "answer"]
+    assert shown[1].calls[0].name == "add"
+
+
+@pytest.mark.parametrize("long", [False, True])
+def test_of_a_conversation_only_what_is_before_its_first_question_is_folded(long: bool) -> None:
+    examples = [said("user", "example " * 40), said("assistant", "y" * 400)] * 3
+    turns = [said("user", "1"), said("answer", "a" * (2_000 if long else 1)), said("user", "2")]
+    before, shown = folded([*examples, *turns])
+    assert [list(before), list(shown)] == [examples, turns]
+    assert folded(turns) == ((), tuple(turns))
