@@ -273,6 +273,7 @@ NOT_COMPARED: Mapping[str, str] = {
     "demo": "The suite is ours.",
     "local_judge": "The suite is ours.",
     "multi_choice_likelihood": "The suite is ours.",
+    "rag": "The suite is ours.",
     "mmmu_pro": "The harness has no such task.",
     "docvqa": "The harness has no such task.",
     "mt_bench": "The harness has no such task.",

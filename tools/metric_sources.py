@@ -56,6 +56,7 @@ SOURCES: dict[str, Source] = {
         "FastChat, MT-bench `[[rating]]`", "full-width digits are not a rating; the source fails on them"
     ),
     "judge_score": Source(OURS),
+    "judge_share": Source(OURS),
     "judge_threshold": Source(
         "GAGE, first version", "the default threshold of 0.5 works; a missing verdict is unscored"
     ),

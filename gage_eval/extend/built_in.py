@@ -59,7 +59,7 @@ NAMES: Mapping[str, Mapping[str, Names]] = {
         "gsm8k": ("gsm8k",),
         "ifeval": ("ifeval",),
         "json_fields": ("json_fields",),
-        "judging": ("judge_rating", "judge_score", "judge_threshold"),
+        "judging": ("judge_rating", "judge_score", "judge_share", "judge_threshold"),
         "latency": ("latency",),
         "loglikelihood": ("acc", "acc_bytes", "acc_mutual_info", "acc_norm", "brier_score", "ece", "greedy_match"),
         "match": ("match", "pattern"),

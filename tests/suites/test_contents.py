@@ -88,7 +88,7 @@ def test_a_code_suite_refuses_until_there_is_a_sandbox(name: str, tmp_path: Path
 def test_the_list_of_suites_is_that_of_the_issue() -> None:
     names = (
         "demo gsm8k math500 mmlu mmlu_pro cmmlu agieval piqa arc hellaswag truthfulqa bbh ifeval humaneval mbpp mmmu "
-        "mmmu_pro docvqa mt_bench local_judge multi_choice_likelihood"
+        "mmmu_pro docvqa mt_bench local_judge rag multi_choice_likelihood"
     )
     likelihood = "mmlu cmmlu agieval piqa arc hellaswag truthfulqa"
     assert {*names.split(), *(f"{name}_likelihood" for name in likelihood.split())} == set(suite_names())

@@ -59,6 +59,7 @@ def mmmu(sample: Sample, right: bool) -> str:
     return f"The answer is {label(sample)}." if right else "The answer is 99."
 
 
+RAG = ("faithfulness", "answer_relevance", "context_precision", "context_recall")
 SAYS: dict[str, Say] = {
     "demo.multiple_choice": letter,
     "demo.short_answer": text,
@@ -90,9 +91,11 @@ SAYS: dict[str, Say] = {
     "mt_bench.turn_1": lambda sample, right: "Something.",
     "mt_bench.turn_2": lambda sample, right: "Something.",
     "local_judge.multiple_choice": lambda sample, right: "I like the second one.",
+    **{f"rag.{name}": lambda sample, right: "It is so." for name in RAG},
 }
 JUDGES: dict[str, Say] = {
     "mt_bench": lambda sample, right: f"Well. Rating: [[{10 if right else 0}]]",
+    "rag": lambda sample, right: f"It says so.\n**SCORE: {3 * right}/3**",
     "local_judge": lambda sample, right: f"ANSWER: {letter(sample, right)}\nSCORE: {float(right)}",
 }
 # The share of right answers is not each number's best value: a rating is out of ten, and a Brier score is best at 0.

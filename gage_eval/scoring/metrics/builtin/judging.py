@@ -28,6 +28,18 @@ def judge_score(judge: JsonValue) -> Score:
     return _no_number(judge) if score is None else Score(score)
 
 
+@metric("judge_share", value="score", aggregate="mean", bounds=(0, 1), version=1)
+def judge_share(judge: JsonValue) -> Score:
+    """The judge's score where it is a share from 0 to 1, of statements that are supported for example.
+
+    A score is read as by `judge_threshold`. Without one, or with one outside 0..1, the row is unscored.
+    """
+    score = _number(judge)
+    if score is not None and not 0 <= score <= 1:
+        return Score.unscored(f"the judge's score {score:g} is not a share", reason="no_verdict")
+    return _no_number(judge) if score is None else Score(score)
+
+
 @metric(
     "judge_rating",
     value="rating",
