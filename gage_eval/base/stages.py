@@ -15,8 +15,9 @@ class StageDescription:
     Attributes:
         phase: the part of a run that its time counts for.
         inputs: the inputs that it may read. Each but ``few_shot`` is named after the output that it takes.
-        outputs: the outputs that it always writes, the main one first. Judges that only samples name, adapters that
-            parse answers, and programs that are run add more.
+        outputs: the outputs that it always writes, the main one first. Judges that only samples name and adapters
+            that parse answers add more.
+        more_outputs: those that it writes for some tasks.
         noun: what it counts, in the singular; None if its count is not worth a word.
         count: the name of that count; the main output by default.
         tone: its colour in charts, as the report's style sheet names it.
@@ -28,6 +29,7 @@ class StageDescription:
     noun: str | None = "row"
     count: str | None = None
     tone: str = "line"
+    more_outputs: tuple[str, ...] = ()
 
     @property
     def asks_a_model(self) -> bool:
@@ -66,6 +68,7 @@ STAGES: Mapping[Stage, StageDescription] = {
         ("metrics",),
         noun="metric",
         tone="soft",
+        more_outputs=("executions", "execution_telemetry"),
     ),
     "report": StageDescription(
         "report",
@@ -76,7 +79,9 @@ STAGES: Mapping[Stage, StageDescription] = {
 }
 # The stages that ask models.
 ASKING: tuple[Stage, ...] = tuple(stage for stage, info in STAGES.items() if info.asks_a_model)
-_WRITERS: Mapping[str, Stage] = {output: stage for stage, info in STAGES.items() for output in info.outputs}
+_WRITERS: Mapping[str, Stage] = {
+    output: stage for stage, info in STAGES.items() for output in (*info.outputs, *info.more_outputs)
+}
 
 
 def writer_of(output: str) -> Stage:

@@ -41,7 +41,7 @@ def mcp(
     store: Store = None,
     output_dir: OutputDir = None,
 ) -> None:
-    """Serve runs, scores, wrong answers and comparisons to an assistant (MCP over stdio), for reading only."""
+    """Serve stored runs to an assistant, over MCP."""
     from gage_eval.base.errors import InputError
     from gage_eval.runs.options import Locations
 

@@ -393,13 +393,13 @@ OUTPUTS: dict[str, Any] = {
 
 
 def json_schema() -> dict[str, Any]:
-    """JSON Schema of all outputs: each command's is ``#/properties/COMMAND``. No object of ours has further keys."""
+    """JSON Schema of all outputs: each command's is ``#/properties/COMMAND``. Objects have no further keys."""
     adapters = [(name, "serialization", TypeAdapter(kind)) for name, kind in OUTPUTS.items()]
     by_command, schema = TypeAdapter.json_schemas(adapters)  # type: ignore[arg-type]
     definitions = {name: {"additionalProperties": False, **kind} for name, kind in schema["$defs"].items()}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": "What gage prints with --json, by command",
+        "title": "The output of commands with --json",
         "type": "object",
         "properties": {name: by_command[name, "serialization"] for name in OUTPUTS},
         "$defs": dict(sorted(definitions.items())),

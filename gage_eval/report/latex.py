@@ -33,7 +33,7 @@ def escaped(text: str) -> str:
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]], caption: str, comments: Iterable[str] = ()) -> str:
-    """A floating table; all texts are escaped. The last rows after an empty one stand below a line of their own.
+    """A floating table; all texts are escaped. The last rows after an empty one stand below a separate line.
 
     Args:
         header: names of the columns.

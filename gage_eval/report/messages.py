@@ -126,15 +126,15 @@ def conversation(messages: Sequence[Message], turns: Sequence[Mapping[str, Any]]
     """
     answers = [_answered(number, turn) for number, turn in enumerate(turns[:-1], 1)]
     following = [*(message.role for message in messages[1:]), ""]
-    asked = [
+    questions = [
         place
         for place, (message, role) in enumerate(zip(messages, following, strict=True))
         if message.role == "user" and role != "assistant"
     ]
-    if len(asked) < len(turns):
+    if len(questions) < len(turns):
         # The model called tools.
         return [*messages, *answers]
-    after = dict(zip(asked, answers, strict=False))
+    after = dict(zip(questions, answers, strict=False))
     return [shown for place, message in enumerate(messages) for shown in (message, after.get(place)) if shown]
 
 

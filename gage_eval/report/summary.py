@@ -448,7 +448,7 @@ def metric_summary(row: Mapping[str, Any], marks: Sequence[str] = ()) -> MetricS
 
     Args:
         row: the row.
-        marks: what stands beside every score of the task, such as that programs can forge it.
+        marks: what is shown next to every score of the task, such as that programs can forge it.
     """
     plain = {name: row[name] for name in MetricSummary.model_fields if name in row}
     key, value = row["value_key"], row["value"]

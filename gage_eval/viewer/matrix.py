@@ -3,7 +3,7 @@
 The table ``matrix`` has the columns ``pos``, ``sample_id`` and ``row_index``, and for run number i ``pos_i`` (the first
 answer's place in the run's index), ``answers_i``, ``kind_i`` (``mixed`` if the repetitions are of several kinds) and
 ``value_i`` (their mean). ``spread`` is the highest value less the lowest. ``differs`` says that the runs' answers are
-of different kinds or values. A question that a run does not have is no difference.
+of different kinds or values. A question that a run lacks makes no difference.
 """
 
 from collections.abc import Sequence

@@ -82,7 +82,7 @@ class MatrixRow:
     """A question with the cells of all columns."""
 
     sample_id: str
-    asked: str
+    question: str
     expected: str | None
     spread: float | None
     cells: Sequence[MatrixCell]

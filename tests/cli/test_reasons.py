@@ -174,7 +174,8 @@ def outcome(gage: Gage, folder: str, share: float) -> tuple[Any, set[str | None]
 def test_with_other_words_nothing_changes(share: float, code: int, gage: Gage, monkeypatch: pytest.MonkeyPatch) -> None:
     plain, reasons, _ = outcome(gage, "plain", share)
     assert plain[0] == code
-    assert reasons == {None, *REASONS}, "each reason is met, so that each decision is"
+    # Programs are run in tests/pipeline/test_executions.py.
+    assert reasons == {None, *REASONS} - {"not_run", "box_error"}, "each reason is met, so that each decision is"
     explained_by_x(monkeypatch)
     masked, _, words = outcome(gage, "masked", share)
     assert words == {"x"}

@@ -184,8 +184,10 @@ def test_a_parameter_is_the_samples_then_the_tasks_then_the_adapters_then_the_ba
         write_config(
             tmp_path,
             endpoint.url,
-            backend={"default_params": dict.fromkeys(("temperature", "top_p", "top_k", "seed", "max_new_tokens"), 9)},
-            role_adapters=dut(sampling_params=dict.fromkeys(("temperature", "top_p", "top_k", "seed"), 5)),
+            backend={
+                "default_params": dict.fromkeys(("temperature", "top_k", "seed", "max_new_tokens"), 9) | {"top_p": 0.9}
+            },
+            role_adapters=dut(sampling_params=dict.fromkeys(("temperature", "top_k", "seed"), 5) | {"top_p": 0.5}),
             tasks=[
                 {
                     "task_id": "sums",

@@ -25,7 +25,7 @@ def task(name: str, *, pool: bool = False) -> Any:
         support=None,
         infer=SimpleNamespace(reads_samples=False),
         judge=SimpleNamespace(reads_support=False),
-        auto_eval=SimpleNamespace(inputs=(SimpleNamespace(name="responses", stage="infer"),)),
+        auto_eval=SimpleNamespace(inputs=(SimpleNamespace(name="responses", stage="infer"),), execution=None),
     )
 
 

@@ -169,7 +169,7 @@ def _reference_tests(
     is_mbpp: bool,
     form: Callable[[_Inputs], Sequence[Any]] | None = None,
 ) -> dict[str, str]:
-    """The tests on the base inputs, and on all inputs: one call a line."""
+    """The tests on the base inputs, and on all inputs: one call per line."""
     atol = read(record, "atol") or 0
     if type(atol) not in (int, float):
         raise RecordRejected(f"atol: it must be a number, not {kind_of(atol)}.")

@@ -140,8 +140,8 @@ def question_of(sample: dict[str, Any]) -> str:
     messages = list(sample.get("messages") or ())
     answered = max((place for place, message in enumerate(messages) if message["role"] == "assistant"), default=-1)
     users = [message for message in messages if message["role"] == "user"]
-    asked = [message for message in messages[answered + 1 :] if message["role"] == "user"] or users[-1:]
-    return "\n".join(map(_message_text, asked))
+    questions = [message for message in messages[answered + 1 :] if message["role"] == "user"] or users[-1:]
+    return "\n".join(map(_message_text, questions))
 
 
 def _message_text(message: dict[str, Any]) -> str:
