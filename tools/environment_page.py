@@ -53,6 +53,7 @@ _OTHERS = """
 | `CUDA_VISIBLE_DEVICES` | the GPUs that engines share |
 | `VIRTUAL_ENV` | the environment for which messages name the command that installs a missing package |
 | `XDG_CACHE_HOME` | where hashes of large files, and answers for a store on S3, are kept; `~/.cache` by default |
+| `PATH`, `PYTHONPATH`, `LD_LIBRARY_PATH`, `TMPDIR` | how the box starts; programs in it do not see them |
 
 A config also reads the variables it names: `${NAME}` and `${NAME:-default}` anywhere, and `env:NAME` for a key. The
 configs in `configs/pipelines` name `LOCAL_DATASETS_ROOT`, `MODEL_BASE_URL` and `MODEL_NAME`; that of MMMU-Pro also

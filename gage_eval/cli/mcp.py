@@ -1,5 +1,6 @@
 """gage mcp: stored runs for assistants, by the Model Context Protocol over standard input and output."""
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import wraps
@@ -47,6 +48,8 @@ def mcp(
 
     if endpoint is not None and not allow_runs:
         raise InputError("--endpoint is for runs: add --allow-runs.")
+    if not sys.stdin.readable():
+        raise InputError("gage mcp reads the requests of an assistant from its input, which cannot be read.")
     mcp_server(Locations.at(store, output_dir), allow_runs=allow_runs, endpoint=endpoint).run("stdio")
 
 

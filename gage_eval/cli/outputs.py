@@ -113,6 +113,7 @@ class ShownSample(TypedDict):
     sample: Json
     calls: list[ShownCall]
     judgments: list[Json]
+    executions: list[Json]
     scores: list[Json]
 
 

@@ -13,6 +13,7 @@ from gage_eval.base.stages import Stage, StageResult
 from gage_eval.base.version import __version__
 from gage_eval.config.bound_metric import bound
 from gage_eval.config.models import MetricConfig
+from gage_eval.extend import registry
 from gage_eval.observability.observer import Observers
 from gage_eval.pipeline import stages
 from gage_eval.pipeline.action import StageContext
@@ -111,17 +112,20 @@ def as_in_run(stored: StoredRun, spec: MetricConfig) -> MetricConfig:
     Raises:
         InputError: the run's config can no longer be read, or its metric has no such filter.
     """
-    if spec.params or not (spec.filters or spec.aggregation):
+    names = [item for item in spec.filters if isinstance(item, str)]
+    if spec.params or names != spec.filters or not (spec.filters or spec.aggregation):
         return spec
     config = config_before(stored)
     written = [*config.metrics, *(metric for task in config.tasks for metric in task.metric_overrides)]
     own = next((metric for metric in written if metric.metric_id == spec.metric_id), None)
-    if own is None:
+    if own is None or (names and not own.filters):
         return spec
     changes: dict[str, Any] = {"aggregation": spec.aggregation or own.aggregation}
-    if spec.filters and own.filters:
+    if names:
         by_name = {pipeline.name: item for pipeline, item in zip(read_pipelines(own.filters), own.filters, strict=True)}
-        (name,) = spec.filters if len(spec.filters) == 1 else (None,)
+        (name,) = names if len(names) == 1 else (None,)
+        if name not in by_name and {*names} <= {*registry.filters.names()}:
+            return spec
         if name not in by_name:
             known = [name for name in by_name if name is not None]
             raise InputError(f"metric {spec.metric_id} of run {stored.run_id} has no filter '{name}'. Filters: "

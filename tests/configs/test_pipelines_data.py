@@ -188,7 +188,7 @@ def test_humaneval_is_unpacked_with_its_tests(through: Through) -> None:
     data = through("humaneval")
     sample = data.sample(id="HumanEval/0")
     assert sample["metadata"]["entry_point"] == "has_close_elements"
-    assert "assert candidate(" in sample["metadata"]["test"]
+    assert "assert candidate(" in sample["metadata"]["tests"]
     assert "```python\nfrom typing import List" in data.content(sample["id"])
 
 

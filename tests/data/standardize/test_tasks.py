@@ -165,7 +165,7 @@ def test_humaneval_keeps_all_that_running_an_answer_needs() -> None:
     record = {"task_id": "H/0", "prompt": "def f():\n", "entry_point": "f", "test": "check", "canonical_solution": " 1"}
     sample = sample_of("humaneval", record)
     assert sample["id"] == "H/0"
-    assert sample["metadata"] == {"prompt": "def f():\n", "entry_point": "f", "test": "check"}
+    assert sample["metadata"] == {"prompt": "def f():\n", "entry_point": "f", "tests": "check\ncheck(f)\n"}
     assert said(sample).endswith("```python\ndef f():\n\n```")
     assert said(sample_of("humaneval", record, instruction=None)) == "def f():\n"
     assert reason("humaneval", {**record, "test": None}) == "test: it must be a string, not null."

@@ -37,6 +37,7 @@ def test_every_built_in_metric_whose_errors_or_costs_it_counts_says_that_lower_i
         "bits_per_byte.bits_per_byte",
         "brier_score.brier",
         "byte_perplexity.byte_perplexity",
+        "ece.ece",
         "latency.latency_ms",
         "likelihood.nll",
         "likelihood.ppl",
