@@ -147,9 +147,12 @@ def test_no_forged_answer_passes_in_calls(forged: dict[tuple[str, str], Executio
     assert not [name for (mode, name), result in forged.items() if result.status == "box_error"]
 
 
-def test_some_forged_answers_pass_in_script_and_say_so_nowhere(forged: dict[tuple[str, str], Execution]) -> None:
+def test_some_forged_answers_pass_in_script_which_is_why_its_scores_are_marked(
+    forged: dict[tuple[str, str], Execution],
+) -> None:
     passed = {name for (mode, name), result in forged.items() if mode == "script" and result.status == "passed"}
-    assert {"right", "equal to all"} <= passed
+    assert "right" in passed
+    assert len(passed) > 1
     assert "os._exit at import" not in passed
 
 
