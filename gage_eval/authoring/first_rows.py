@@ -19,7 +19,7 @@ from gage_eval.pipeline.standardize import to_standard
 from gage_eval.scoring.metrics import BoundMetric
 from gage_eval.store.media import media_url
 
-_LOADERS = frozenset({"jsonl", "csv", "tsv", "json", "parquet", "inline"})
+_LOADERS = frozenset({"jsonl", "csv", "tsv", "json", "parquet", "xlsx", "inline", "hf_hub"})
 _ROWS = 200
 _SHOWN = 20
 # A JSON file cannot be read in part.

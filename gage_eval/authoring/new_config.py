@@ -2,8 +2,9 @@
 
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import islice, product, takewhile
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from gage_eval.data.standardize.default import ANSWER_FIELDS, CHOICES_FIELDS, QU
 from gage_eval.extend import registry
 from gage_eval.pipeline.plan import make_plan
 from gage_eval.runs.options import RunOptions
+from gage_eval.scoring.metrics.builtin.json_fields import field_types
 from gage_eval.store.media import media_url
 
 _ROWS = 200
@@ -29,12 +31,30 @@ _SCHEMA = ".gage/config.schema.json"
 _MOST_FIELDS = 12
 
 # Names that data sets use for the parts of a question; those that preprocessors look for by themselves come first.
-_QUESTIONS = (*QUESTION_FIELDS[:4], "input", "query", "instruction", "problem", "request", "stem", "ctx")
+_QUESTIONS = (
+    *QUESTION_FIELDS[:4],
+    *("input", "query", "instruction", "problem", "request", "stem", "ctx", "sentence", "review", "content", "message"),
+    *("utterance", "document", "body", "comment", "tweet", "email", "user_input"),
+)
 _ANSWERS = (
     *ANSWER_FIELDS,
     *("output", "expected", "gold", "solution", "response", "completion", "reference", "ground_truth", "answers"),
-    *("references", "correct", "correct_answer", "answer_idx", "answerKey"),
+    *("references", "correct", "correct_answer", "answer_idx", "answerKey", "ideal", "ground_truths", "category", "class"),
+    *("sentiment", "intent", "topic", "labels", "json"),
 )
+_MESSAGES = ("messages", "conversation", "conversations", "input", "prompt")
+_CONTEXTS = ("contexts", "context", "retrieved_contexts", "retrieval_context", "passages", "documents", "chunks")
+_LABELS = frozenset({"label", "labels", "category", "class", "sentiment", "intent", "topic"})
+_MOST_LABELS = 30
+_MOST_JSON_FIELDS = 50
+_LONGEST_LABEL = 40
+# Labels are looked for in more rows than the rest: a rare one may come late.
+_LABEL_ROWS = 20_000
+_PICTURES = (".png", ".jpg", ".jpeg", ".webp", ".gif", ".bmp")
+_TABLES = (".jsonl", ".csv", ".tsv", ".json", ".parquet", ".xlsx")
+_SPLITS = ("test", "validation", "dev", "eval", "train")
+# How a field of an answer is named to the model.
+_TYPE_WORDS = {"number": "number", "boolean": "true or false", "list": "list", "json": "object"}
 _CHOICES = (*CHOICES_FIELDS, "candidates", "answers_list", "endings")
 # One field for each option, as option_a, option_b or sol1, sol2.
 _OPTION_FIELDS = ("", "option", "option_", "choice", "choice_", "ending", "sol", "answer_")
@@ -55,7 +75,18 @@ RIGHT: Mapping[str, str] = {
     "multi_choice_accuracy": "the right option is chosen",
     "token_f1": "the words are the same, or many of them",
     "rouge": "the text is similar (ROUGE)",
+    "classification": "the answer names the label",
+    "json_fields": "the fields of the JSON are the same",
+    "tool_call_match": "the same tools are called with the same arguments",
 }
+
+
+class UnknownField(InputError):
+    """A field that must be named; ``option`` is how."""
+
+    def __init__(self, message: str, option: str) -> None:
+        super().__init__(message)
+        self.option = option
 
 
 @dataclass(frozen=True)
@@ -72,6 +103,15 @@ class DataPreview:
         choices: the field with the options, or one field for each option; None without options.
         index_base: what the number of a right option counts from.
         metric: what most likely counts as right.
+        source: loader and parameters with which the rows are read, besides the path.
+        messages: the field with the conversation; None without one.
+        last_turn: whether the reference is the conversation's last message, as in rows for fine-tuning.
+        image, contexts: the fields with pictures and with retrieved texts.
+        several_contexts: whether a row has a list of texts.
+        labels: the labels that references consist of.
+        types: the fields of references in JSON, with their types.
+        structured: whether these references are objects, not text.
+        made_rows: the rows of a folder of pictures, one folder for each label; they are to be written beside the config.
     """
 
     file: Path
@@ -83,6 +123,16 @@ class DataPreview:
     choices: str | list[str] | None
     index_base: int
     metric: str
+    source: Mapping[str, Any] = field(default_factory=dict)
+    messages: str | None = None
+    last_turn: bool = False
+    image: str | None = None
+    contexts: str | None = None
+    several_contexts: bool = False
+    labels: tuple[str, ...] = ()
+    types: Mapping[str, str] = field(default_factory=dict)
+    structured: bool = False
+    made_rows: str | None = None
 
     @property
     def shown_rows(self) -> str:
@@ -91,43 +141,104 @@ class DataPreview:
 
 
 def look(data: str, *, question: str | None = None, answer: str | None = None) -> DataPreview:
-    """Preview the first rows of a data file.
+    """Preview the first rows of a data file or folder.
 
     Args:
-        data: the file.
+        data: the file, or a folder that ``save_to_disk`` wrote, of data files, or of pictures.
         question: the field that holds the question; found by its name unless given.
         answer: the field that holds the reference.
 
     Raises:
-        InputError: the file cannot be read, or its rows have no question.
+        UnknownField: a field must be named.
+        InputError: the data cannot be read.
     """
     file = local_path(data, Path())
-    if not os.path.isfile(file):
-        raise InputError(f"no data file '{data}'.{closest_file(file)}")
-    if implied_loader({"params": {"path": str(file)}}) is None:
-        raise InputError(f"'{data}': no loader reads this ending; use .jsonl, .json, .csv, .tsv or .parquet.")
-    records = list(islice(_records(file), _ROWS))
+    file, source, made = _source(file, data)
+    records = made or list(islice(_records(file, source), _ROWS))
     fields = list(dict.fromkeys(key for record in records for key in record))
-    for name, field in (("--question", question), ("--answer", answer)):
-        if field is not None and field.split(".")[0] not in fields:
+    for option, name in (("question", question), ("answer", answer)):
+        if name is not None and name.split(".")[0] not in fields:
             known = ", ".join(fields[:_MOST_FIELDS])
-            raise InputError(f"{name} {field}: the rows of '{data}' have no such field. Fields: {known}."
-                             f"{closest(field, fields)}")  # fmt: skip
-    messages = question is None and "messages" in fields
-    question = None if messages else question or _first(fields, _QUESTIONS)
-    if question is None and not messages:
+            raise UnknownField(f"--{option} {name}: the rows of '{data}' have no such field. Fields: {known}."
+                               f"{closest(name, fields)}", option)  # fmt: skip
+    messages = next((name for name in _MESSAGES if question is None and _all(records, name, _is_conversation)), None)
+    image = next((name for name in fields if _all(records, name, _is_picture)), None)
+    question = None if messages else question or _first([name for name in fields if name != image], _QUESTIONS)
+    if question is None and not messages and not image:
         known = ", ".join(fields[:_MOST_FIELDS])
-        raise InputError(f"which field of '{data}' is the question? Name it with --question. Fields: {known}.")
+        raise UnknownField(
+            f"which field of '{data}' is the question? Name it with --question. Fields: {known}.", "question"
+        )
+    contexts = _first([name for name in fields if question is not None and _all(records, name, _is_texts)], _CONTEXTS)
     choices = _choices(fields, records)
-    answer = answer or _first([field for field in fields if field != question], _ANSWERS)
-    answers = [value for record in records if (value := _at(record, answer)) is not None]
-    base = _index_base(records, choices, answers)
+    others = [name for name in fields if name not in (question, messages, image, contexts)]
+    answer = answer or _first(others, _ANSWERS)
+    last_turn = answer is None and messages is not None and all(_ends_with_model(row[messages]) for row in records)
+    turns = [row[messages][-1] for row in records] if last_turn and messages is not None else []
+    answers = [turn.get("content") for turn in turns] or [
+        value for record in records if (value := _at(record, answer)) is not None
+    ]
     worked = bool(answers) and all(isinstance(text, str) and _GSM8K in text for text in answers)
-    return DataPreview(file, len(records), fields, question, answer, worked, choices, base, _metric(choices, answers))
+    calls = any(turn.get("tool_calls") for turn in turns) or "golden_trajectories" in fields
+    types = {} if calls or choices is not None else _json_types(answers)
+    more = made or islice(_records(file, source), _LABEL_ROWS) if answer is not None and not types else ()
+    labels = () if choices is not None or worked else _labels(answer, (_at(record, answer) for record in more))
+    metric = (
+        "tool_call_match" if calls
+        else "json_fields" if types
+        else "classification" if labels
+        else "token_f1" if contexts is not None
+        else _metric(choices, answers)
+    )  # fmt: skip
+    return DataPreview(
+        file, len(records), fields, question, answer, worked, choices, _index_base(records, choices, answers), metric,
+        source=source, messages=messages, last_turn=last_turn, image=image, contexts=contexts,
+        several_contexts=contexts is not None and _all(records, contexts, lambda value: isinstance(value, list)),
+        labels=labels, types=types, structured=any(isinstance(value, dict) for value in answers),
+        made_rows="".join(json.dumps(row, ensure_ascii=False) + "\n" for row in made) or None,
+    )  # fmt: skip
 
 
-def _records(file: Path) -> Iterator[dict[str, Any]]:
-    text = json.dumps({"datasets": [{"dataset_id": "data", "params": {"path": str(file)}}],
+def _source(file: Path, data: str) -> tuple[Path, dict[str, Any], list[dict[str, Any]]]:
+    """The file or folder to read, loader and parameters for it, and the rows that a folder of pictures stands for."""
+    if os.path.isfile(file):
+        if implied_loader({"params": {"path": str(file)}}) is None:
+            raise InputError(f"'{data}': no loader reads this ending; use {', '.join(_TABLES)}.")
+        return file, {}, []
+    if not os.path.isdir(file):
+        raise InputError(f"no data file '{data}'.{closest_file(file)}")
+    if (file / "dataset_dict.json").is_file() or (file / "state.json").is_file() or any(file.glob("*.arrow")):
+        return file, {"loader": "hf_hub", "split": _split(file)}, []
+    pictures = sorted(path for path in file.rglob("*") if path.suffix.lower() in _PICTURES)
+    tables = sorted(path for path in file.iterdir() if path.suffix.lower() in _TABLES)
+    if len(tables) == 1:
+        return tables[0], {"content_root": str(file)} if pictures else {}, []
+    if tables:
+        raise InputError(f"'{data}' holds several data files: name one of {', '.join(path.name for path in tables)}.")
+    places = [path.relative_to(file) for path in pictures]
+    if not places or any(len(place.parts) < 2 for place in places):
+        raise InputError(f"'{data}' holds no data file, such as labels.csv with a column for the file and one for the "
+                         "reference, and no folder of pictures for each label.")  # fmt: skip
+    rows = [{"image": place.as_posix(), "label": place.parts[0]} for place in places]
+    return file, {"content_root": str(file)}, rows
+
+
+def _split(folder: Path) -> str:
+    """The split of a folder of the library datasets that is for evaluation."""
+    description = folder / "dataset_dict.json"
+    if not description.is_file():
+        return "train" if not (folder / "state.json").is_file() else "test"
+    try:
+        splits = list(json.loads(description.read_text(encoding="utf-8"))["splits"])
+        return next((name for name in _SPLITS if name in splits), None) or str(splits[0])
+    except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
+        raise InputError(f"'{description}' names no splits.") from error
+
+
+def _records(file: Path, source: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    loader = {key: value for key, value in source.items() if key == "loader"}
+    params = {key: value for key, value in source.items() if key != "loader"}
+    text = json.dumps({"datasets": [{"dataset_id": "data", **loader, "params": {"path": str(file), **params}}],
                        "backends": [{"backend_id": "b", "type": "dummy"}]})  # fmt: skip
     load = make_plan(parse_config(text, source=str(file), env={})).tasks[0].load
     media = registry.loaders.get(load.loader).info.get("keeps_media")
@@ -140,6 +251,62 @@ def _records(file: Path) -> Iterator[dict[str, Any]]:
         if not isinstance(value, dict):
             raise InputError(f"'{file}': row {number} is not an object with fields.")
         yield value
+
+
+def _all(records: Sequence[Mapping[str, Any]], name: str, fits: Callable[[Any], bool]) -> bool:
+    """Whether a field fits in every row that has it, and one has it."""
+    values = [record[name] for record in records if record.get(name) is not None]
+    return bool(values) and all(map(fits, values))
+
+
+def _is_conversation(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(item, dict) and "role" in item for item in value)
+
+
+def _is_picture(value: Any) -> bool:
+    paths = value if isinstance(value, list) else [value]
+    return bool(paths) and all(
+        isinstance(path, str) and (path.startswith("media://") or path.lower().endswith(_PICTURES)) for path in paths
+    )
+
+
+def _is_texts(value: Any) -> bool:
+    return isinstance(value, str) or (isinstance(value, list) and all(isinstance(item, str) for item in value))
+
+
+def _ends_with_model(messages: Any) -> bool:
+    return isinstance(messages, list) and len(messages) > 1 and messages[-1].get("role") == "assistant"
+
+
+def _labels(name: str | None, values: Iterator[Any]) -> tuple[str, ...]:
+    """The labels that references consist of, where they are few and come again; empty for other references."""
+    counts: Counter[str] = Counter()
+    for value in values:
+        if value is None:
+            continue
+        if not isinstance(value, str | int) or len(str(value)) > _LONGEST_LABEL or len(counts) > _MOST_LABELS:
+            return ()
+        counts[str(value).strip()] += 1
+    named = (name or "").lower() in _LABELS
+    if not 2 <= len(counts) <= _MOST_LABELS or len({label.casefold() for label in counts}) < len(counts):
+        return ()
+    numbers = all(_is_number(label) for label in counts)
+    return tuple(sorted(counts)) if named or (not numbers and counts.total() >= 5 * len(counts)) else ()
+
+
+def _json_types(answers: Sequence[Any]) -> dict[str, str]:
+    """The fields of references that are objects, or JSON text of them, with the types of their values."""
+    types: dict[str, str] = {}
+    for answer in answers:
+        try:
+            value = json.loads(answer) if isinstance(answer, str) else answer
+        except ValueError:
+            return {}
+        if not isinstance(value, dict):
+            return {}
+        for path, kind in field_types(value).items():
+            types[path] = kind if types.get(path, kind) == kind else "text"
+    return types if len(types) <= _MOST_JSON_FIELDS else {}
 
 
 def _first(fields: Sequence[str], names: Sequence[str]) -> str | None:

@@ -60,6 +60,7 @@ LOADER_BY_SUFFIX: Mapping[str, str] = {
     ".csv": "csv",
     ".tsv": "csv",
     ".parquet": "parquet",
+    ".xlsx": "xlsx",
 }
 
 
