@@ -4,26 +4,33 @@ import json
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice, product, takewhile
 from pathlib import Path
 from typing import Any
 
+from gage_eval.authoring.first_rows import first_samples
 from gage_eval.authoring.validation import validated
 from gage_eval.base.errors import InputError, closest
-from gage_eval.base.files import closest_file, local_path
-from gage_eval.config import parse_config
+from gage_eval.base.field_paths import reference_texts
+from gage_eval.base.files import closest_file, local_path, write_new
+from gage_eval.config import list_suites, parse_config
 from gage_eval.config.model_choice import backend_for, key_reference
 from gage_eval.config.models import implied_loader, is_id
 from gage_eval.config.rules import name_of_file
 from gage_eval.config.sugar import metric_form
+from gage_eval.config.suites.template_file import read_template
+from gage_eval.config.yaml.lines import as_written
 from gage_eval.config.yaml.nodes import node_of
 from gage_eval.config.yaml.text import yaml_text
 from gage_eval.data.standardize.default import ANSWER_FIELDS, CHOICES_FIELDS, QUESTION_FIELDS
 from gage_eval.extend import registry
 from gage_eval.pipeline.plan import make_plan
+from gage_eval.pipeline.score_row import score
 from gage_eval.runs.options import RunOptions
+from gage_eval.runs.planned import planned
 from gage_eval.scoring.metrics.builtin.json_fields import field_types
+from gage_eval.scoring.metrics.text_utils import as_text
 from gage_eval.store.media import media_url
 
 _ROWS = 200
@@ -39,7 +46,17 @@ _QUESTIONS = (
 _ANSWERS = (
     *ANSWER_FIELDS,
     *("output", "expected", "gold", "solution", "response", "completion", "reference", "ground_truth", "answers"),
-    *("references", "correct", "correct_answer", "answer_idx", "answerKey", "ideal", "ground_truths", "category", "class"),
+    *(
+        "references",
+        "correct",
+        "correct_answer",
+        "answer_idx",
+        "answerKey",
+        "ideal",
+        "ground_truths",
+        "category",
+        "class",
+    ),
     *("sentiment", "intent", "topic", "labels", "json"),
 )
 _MESSAGES = ("messages", "conversation", "conversations", "input", "prompt")
@@ -48,6 +65,7 @@ _LABELS = frozenset({"label", "labels", "category", "class", "sentiment", "inten
 _MOST_LABELS = 30
 _MOST_JSON_FIELDS = 50
 _LONGEST_LABEL = 40
+_TRIED = 20
 # Labels are looked for in more rows than the rest: a rare one may come late.
 _LABEL_ROWS = 20_000
 _PICTURES = (".png", ".jpg", ".jpeg", ".webp", ".gif", ".bmp")
@@ -65,7 +83,7 @@ _GSM8K = "#### "
 _SHORT_ANSWER = 60
 _SHORT_PROMPT = "Answer with a word, a number or a short phrase only."
 _NUMBER_PROMPT = "Answer with the number only."
-_ROOM = {"exact_match": 64, "numeric_match": 64, "multi_choice_accuracy": 16}
+_ROOM = {"exact_match": 64, "classification": 64, "numeric_match": 64, "multi_choice_accuracy": 16}
 
 # What counts as right, as a person says it.
 RIGHT: Mapping[str, str] = {
@@ -369,7 +387,9 @@ def new_config(
     metric: str | None = None,
     out: Path | None = None,
 ) -> tuple[Path, str, list[str]]:
-    """A config for the data: its path, its text, and notes for the user. Nothing is written.
+    """A config for the data: its path, its text, and notes for the user. Only rows of pictures are written, beside it.
+
+    It is tried: on the first rows, an answer that is the reference must be right.
 
     Args:
         seen: what the data look like.
@@ -391,12 +411,49 @@ def new_config(
     out = out or Path(f"{name}.yaml")
     if os.path.exists(out):
         raise InputError(f"'{out}' is there already; choose another name with --out.")
-    backend = backend_for(model, endpoint, engine, key_reference(api_key_env, None), images=False)
+    backend = backend_for(model, endpoint, engine, key_reference(api_key_env, None), images=seen.image is not None)
+    if seen.made_rows is not None:
+        rows = out.with_name(f"{out.stem}-rows.jsonl")
+        write_new(rows, seen.made_rows)
+        seen = replace(seen, file=rows)
     # Paths that lead up out of a folder do not work before it is there: checked is the config for a folder that is.
     there = next(folder for folder in (out.parent, *out.absolute().parents) if os.path.isdir(folder))
-    checked = _text(seen, metric, implementation, backend, name, there)
-    warnings = validated(RunOptions.of({"config": str(there), "text": checked})).warnings
+    options = RunOptions.of({"config": str(there), "text": _text(seen, metric, implementation, backend, name, there)})
+    warnings = validated(options).warnings
+    _try(options)
+    if seen.contexts is not None:
+        warnings = [*warnings, "the judge is the model itself; name another one under backends, as 'judge'."]
     return out, _text(seen, metric, implementation, backend, name, out.parent), warnings
+
+
+def _try(options: RunOptions) -> None:
+    """Score the references of the first rows as answers.
+
+    Raises:
+        InputError: no such answer is right by the first metric.
+    """
+    task = planned(options).plan.tasks[0]
+    samples = [sample for sample in first_samples(task) if isinstance(sample, dict)][:_TRIED]
+    for metric in task.auto_eval.metrics[:1]:
+        if not samples or metric.inputs - {"samples", "responses"} or metric.implementation not in RIGHT:
+            return
+        spec = {"implementation": metric.implementation, "params": dict(metric.recipe["params"])}
+        results = [score(spec, sample=sample, model_output=_perfect(sample)) for sample in samples]
+        if not any(value > 0 for result in results for value in result.values.values()):
+            why = next(
+                (str(result.metadata["explanation"]) for result in results if result.metadata["explanation"]), ""
+            )
+            raise InputError(
+                f"an answer that is the reference is not right by {metric.implementation} in the first "
+                f"{len(samples)} rows{f' ({why})' if why else ''}. Name another --metric or --answer."
+            )
+
+
+def _perfect(sample: Mapping[str, Any]) -> dict[str, Any]:
+    if trajectories := sample.get("golden_trajectories"):
+        return {"tool_calls": [call for message in trajectories[0] for call in message.get("tool_calls") or ()]}
+    texts = reference_texts(sample) or [as_text(sample.get("metadata", {}).get("reference"))]
+    return {"answer": texts[0]}
 
 
 def _text(
@@ -404,17 +461,63 @@ def _text(
 ) -> str:
     """The config as YAML, with paths as they are seen from a folder."""
     params: dict[str, Any] = {"path": os.path.relpath(seen.file, folder), **_preprocess(seen, implementation)}
-    config = {
-        "datasets": [{"dataset_id": name if is_id(name) else "data", "params": params}],
-        "backends": [{"backend_id": "model", **backend, "config": _backend_config(backend, implementation, folder)}],
-        "metrics": [metric],
+    params |= {key: value for key, value in seen.source.items() if key not in ("loader", "content_root")}
+    if "content_root" in seen.source:
+        params["content_root"] = os.path.relpath(seen.source["content_root"], folder)
+    loader = {"loader": seen.source["loader"]} if "loader" in seen.source else {}
+    dataset = name if is_id(name) else "data"
+    model = {**backend, "config": _backend_config(backend, implementation, folder)}
+    scored = _metric_entry(seen, metric, implementation)
+    config: dict[str, Any] = {
+        "datasets": [{"dataset_id": dataset, **loader, "params": params}],
+        "backends": [{"backend_id": "model", **model}],
     }
+    if seen.contexts is None:
+        config["metrics"] = [scored]
+    else:
+        config["backends"].append({"backend_id": "judge", **model})
+        config |= _judged(seen, dataset, scored)
     head = (
         f"# yaml-language-server: $schema={_SCHEMA}\n"
         f"# Made by gage new from the {seen.shown_rows} of {seen.file.name}. Right is: "
         f"{RIGHT.get(implementation, f'what {metric} says')}.\n"
     )
     return yaml_text(node_of(config, name), head=head)
+
+
+def _metric_entry(seen: DataPreview, metric: str, implementation: str) -> Any:
+    """The metric with what the data say about it."""
+    params: dict[str, Any] = {}
+    if implementation == "classification" and seen.labels:
+        params["labels"] = list(seen.labels)
+    if implementation == "json_fields" and seen.types:
+        params["fields"] = dict(seen.types)
+    if seen.structured:
+        params["label_field"] = "sample.metadata.reference"
+    if metric != implementation or not params:
+        return metric
+    return {"metric_id": implementation, "implementation": implementation, "params": params}
+
+
+def _judged(seen: DataPreview, dataset: str, scored: Any) -> dict[str, Any]:
+    """Tasks for retrieved texts: the answers themselves, and the criteria of the suite ``rag`` that the rows allow."""
+    suite = as_written(read_template(next(suite.path for suite in list_suites() if suite.name == "rag")).definition)
+    prompts, adapters, tasks = [], [], []
+    for prompt, adapter, task in zip(suite["prompts"], suite["role_adapters"], suite["tasks"], strict=True):
+        needs_reference = "sample.label" in prompt["template"]
+        if needs_reference and seen.answer is None:
+            continue
+        template = prompt["template"]
+        if not seen.several_contexts:
+            template = template.replace("sample.metadata.contexts", "[sample.metadata.contexts]")
+        prompts.append({**prompt, "template": template})
+        adapters.append({**adapter, "backend_id": "judge"})
+        tasks.append({**task, "dataset_id": dataset})
+    own = [] if seen.answer is None else [{"task_id": "answers", "dataset_id": dataset, "metric_overrides": [scored]}]
+    dut = {"adapter_id": "model", "role_type": "dut_model", "backend_id": "model"}
+    for task in tasks:
+        task.pop("sampling_params", None)
+    return {"prompts": prompts, "role_adapters": [dut, *adapters], "tasks": [*own, *tasks]}
 
 
 def _backend_config(backend: Mapping[str, Any], metric: str, folder: Path) -> dict[str, Any]:
@@ -438,16 +541,33 @@ def _implementation(metric: str, seen: DataPreview) -> str:
         known = ", ".join(RIGHT)
         raise InputError(f"no metric '{metric}'. The usual ones: {known}; all: gage list metrics."
                          f"{closest(metric, registry.metrics.names())}")  # fmt: skip
-    if seen.answer is None and name in RIGHT:
+    if (
+        seen.answer is None
+        and name in RIGHT
+        and not seen.last_turn
+        and seen.contexts is None
+        and (name != "tool_call_match")
+    ):
         known = ", ".join(seen.fields[:_MOST_FIELDS])
-        raise InputError(f"which field of '{seen.file}' is the reference? Name it with --answer. Fields: {known}.")
+        raise UnknownField(
+            f"which field of '{seen.file}' is the reference? Name it with --answer. Fields: {known}.", "answer"
+        )
     return name
 
 
 def _preprocess(seen: DataPreview, metric: str) -> dict[str, Any]:
     """Preprocessor and prompt for the rows as they are."""
-    prompt = {"exact_match": _SHORT_PROMPT, "numeric_match": _NUMBER_PROMPT}.get(metric)
+    prompt = _instruction(seen, metric)
     said = {} if prompt is None else {"system_prompt": prompt}
+    if seen.image is not None:
+        kwargs = {"content_field": seen.image, "answers_field": seen.answer, "instruction": prompt}
+        asked = {"question": "What is in the picture?"} if seen.question is None else {"question_field": seen.question}
+        return {"preprocess": "docvqa", "preprocess_kwargs": {**kwargs, **asked}}
+    if seen.last_turn:
+        return {"preprocess": "strip_assistant", "preprocess_kwargs": {"last_only": True}}
+    if metric == "tool_call_match":
+        own = {"question_field": seen.question} if seen.question not in (None, *QUESTION_FIELDS) else {}
+        return {"preprocess": "agent", **({"preprocess_kwargs": own} if own else {})}
     if seen.choices is not None and seen.question is not None:
         named = {
             "question_field": (seen.question, "question"),
@@ -459,14 +579,46 @@ def _preprocess(seen: DataPreview, metric: str) -> dict[str, Any]:
         return {"preprocess": "multi_choice", **({"preprocess_kwargs": kwargs} if kwargs else {})}
     if seen.worked and seen.question in QUESTION_FIELDS and seen.answer in ANSWER_FIELDS:
         return {"preprocess_kwargs": {"answer_split": _GSM8K, "answer_strip": ",", **said}}
+    if seen.contexts is not None:
+        fields = {"metadata.question": seen.question or "", "metadata.contexts": seen.contexts}
+        kwargs = {"question_field": seen.question, "answer_field": seen.answer, "template": _with_contexts(seen)}
+        return {"preprocess": "simple", "preprocess_kwargs": {**kwargs, "fields": fields}}
+    structured = {"fields": {"metadata.reference": seen.answer}} if seen.structured and seen.answer else {}
     usual_answer = seen.answer is None or seen.answer in (*ANSWER_FIELDS, "references")
     if seen.question is None:
         # Messages are sent as they are: a system prompt is for questions.
-        return {} if usual_answer else {"preprocess_kwargs": {"answer_field": seen.answer}}
-    if seen.question in QUESTION_FIELDS and usual_answer:
+        own = structured or ({} if usual_answer else {"answer_field": seen.answer})
+        if seen.messages not in (None, "messages"):
+            own = {"messages_field": seen.messages, **own}
+        return {"preprocess_kwargs": own} if own else {}
+    if seen.question in QUESTION_FIELDS and usual_answer and not structured:
         return {"preprocess_kwargs": said} if said else {}
-    fields = {"question_field": seen.question, "answer_field": seen.answer}
-    return {"preprocess": "simple", "preprocess_kwargs": {**fields, **said}}
+    fields = {"question_field": seen.question, "answer_field": None if structured else seen.answer}
+    return {"preprocess": "simple", "preprocess_kwargs": {**fields, **structured, **said}}
+
+
+def _instruction(seen: DataPreview, metric: str) -> str | None:
+    """What the model is told about the form of its answer."""
+    if metric == "classification" and seen.labels:
+        what = "text" if seen.image is None else "picture"
+        return f"Which of these labels fits the {what}? Answer with the label only: {', '.join(seen.labels)}."
+    if metric == "json_fields" and seen.types:
+        named = ", ".join(f"{path} ({_TYPE_WORDS.get(kind, 'text')})" for path, kind in seen.types.items())
+        return f"Answer with one JSON object and nothing else. Its fields, with dots for objects in it: {named}."
+    return {"exact_match": _SHORT_PROMPT, "numeric_match": _NUMBER_PROMPT}.get(metric)
+
+
+def _with_contexts(seen: DataPreview) -> str:
+    place = f"record[{json.dumps(seen.contexts)}]"
+    texts = (
+        f"{{% for text in {place} %}}\nText {{{{ loop.index }}}}:\n{{{{ text }}}}\n{{% endfor %}}"
+        if seen.several_contexts
+        else f"\n{{{{ {place} }}}}\n"
+    )
+    return (
+        "Answer the question from these texts, in a few words. If they do not say it, write that you do not know.\n"
+        f"{texts}\nQuestion: {{{{ question }}}}"
+    )
 
 
 def _near(value: Any, folder: Path) -> Any:
