@@ -129,7 +129,7 @@ class DataPreview:
         labels: the labels that references consist of.
         types: the fields of references in JSON, with their types.
         structured: whether these references are objects, not text.
-        made_rows: the rows of a folder of pictures, one folder for each label; they are to be written beside the config.
+        made_rows: the rows of a folder of pictures, a folder for each label; they are to be written beside the config.
     """
 
     file: Path
@@ -156,6 +156,10 @@ class DataPreview:
     def shown_rows(self) -> str:
         """The rows of the preview, for messages."""
         return "first row" if self.rows == 1 else f"first {self.rows:,} rows"
+
+
+class UnknownMetric(InputError):
+    """A metric that does not exist or cannot be read."""
 
 
 def look(data: str, *, question: str | None = None, answer: str | None = None) -> DataPreview:
@@ -500,7 +504,7 @@ def _metric_entry(seen: DataPreview, metric: str, implementation: str) -> Any:
 
 
 def _judged(seen: DataPreview, dataset: str, scored: Any) -> dict[str, Any]:
-    """Tasks for retrieved texts: the answers themselves, and the criteria of the suite ``rag`` that the rows allow."""
+    """Tasks for retrieved texts: the criteria of the suite ``rag`` that the rows allow; the first one has the metric."""
     suite = as_written(read_template(next(suite.path for suite in list_suites() if suite.name == "rag")).definition)
     prompts, adapters, tasks = [], [], []
     for prompt, adapter, task in zip(suite["prompts"], suite["role_adapters"], suite["tasks"], strict=True):
@@ -513,11 +517,12 @@ def _judged(seen: DataPreview, dataset: str, scored: Any) -> dict[str, Any]:
         prompts.append({**prompt, "template": template})
         adapters.append({**adapter, "backend_id": "judge"})
         tasks.append({**task, "dataset_id": dataset})
-    own = [] if seen.answer is None else [{"task_id": "answers", "dataset_id": dataset, "metric_overrides": [scored]}]
     dut = {"adapter_id": "model", "role_type": "dut_model", "backend_id": "model"}
     for task in tasks:
         task.pop("sampling_params", None)
-    return {"prompts": prompts, "role_adapters": [dut, *adapters], "tasks": [*own, *tasks]}
+    if seen.answer is not None:
+        tasks[0]["metric_overrides"] = [scored, *tasks[0]["metric_overrides"]]
+    return {"prompts": prompts, "role_adapters": [dut, *adapters], "tasks": tasks}
 
 
 def _backend_config(backend: Mapping[str, Any], metric: str, folder: Path) -> dict[str, Any]:
@@ -536,10 +541,10 @@ def _implementation(metric: str, seen: DataPreview) -> str:
     try:
         name: str = metric_form(metric, ())["implementation"] if "(" in metric else metric
     except ValueError as error:
-        raise InputError(f"--metric: {error}.") from error
+        raise UnknownMetric(f"--metric: {error}.") from error
     if name not in registry.metrics.names():
         known = ", ".join(RIGHT)
-        raise InputError(f"no metric '{metric}'. The usual ones: {known}; all: gage list metrics."
+        raise UnknownMetric(f"no metric '{metric}'. The usual ones: {known}; all: gage list metrics."
                          f"{closest(metric, registry.metrics.names())}")  # fmt: skip
     if (
         seen.answer is None

@@ -17,7 +17,9 @@ _PARAMS = ("sheet", "source_field")
 
 @registry.loaders.register("xlsx", version=1, params=_PARAMS)
 class XlsxLoader(FileLoader):
-    """One record per row of a sheet; its first row names the columns. Needs openpyxl. Formulas give their stored values.
+    """One record per row of a sheet; its first row names the columns. Needs openpyxl.
+
+    Formulas give their stored values.
 
     Parameters (``params``):
         path: file, list of files, glob pattern (files in sorted order) or address.
