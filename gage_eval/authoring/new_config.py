@@ -504,7 +504,7 @@ def _metric_entry(seen: DataPreview, metric: str, implementation: str) -> Any:
 
 
 def _judged(seen: DataPreview, dataset: str, scored: Any) -> dict[str, Any]:
-    """Tasks for retrieved texts: the criteria of the suite ``rag`` that the rows allow; the first one has the metric."""
+    """Tasks for retrieved texts: the criteria of suite ``rag`` that the rows allow; the first one has the metric."""
     suite = as_written(read_template(next(suite.path for suite in list_suites() if suite.name == "rag")).definition)
     prompts, adapters, tasks = [], [], []
     for prompt, adapter, task in zip(suite["prompts"], suite["role_adapters"], suite["tasks"], strict=True):
