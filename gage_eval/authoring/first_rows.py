@@ -19,7 +19,7 @@ from gage_eval.pipeline.standardize import to_standard
 from gage_eval.scoring.metrics import BoundMetric
 from gage_eval.store.media import media_url
 
-_LOADERS = frozenset({"jsonl", "csv", "tsv", "json", "parquet", "inline"})
+_LOADERS = frozenset({"jsonl", "csv", "tsv", "json", "parquet", "xlsx", "inline", "hf_hub"})
 _ROWS = 200
 _SHOWN = 20
 # A JSON file cannot be read in part.
@@ -33,7 +33,7 @@ def lacking_fields(task: TaskPlan) -> list[Problem]:
     """
     samples: list[dict[str, Any]] = []
     rejected: list[str] = []
-    for outcome in _first_samples(task):
+    for outcome in first_samples(task):
         if isinstance(outcome, str):
             rejected.append(outcome)
         else:
@@ -86,7 +86,7 @@ def _needed(metric: BoundMetric) -> Iterator[tuple[FieldPath, str]]:
             yield optional, what
 
 
-def _first_samples(task: TaskPlan) -> Iterator[dict[str, Any] | str]:
+def first_samples(task: TaskPlan) -> Iterator[dict[str, Any] | str]:
     """The first samples; for a rejected record its line and the reason."""
     spec = task.standardize
     plugin = registry.preprocessors.loaded(spec.preprocess)

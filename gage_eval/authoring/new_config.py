@@ -2,26 +2,35 @@
 
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import islice, product, takewhile
 from pathlib import Path
 from typing import Any
 
+from gage_eval.authoring.first_rows import first_samples
 from gage_eval.authoring.validation import validated
 from gage_eval.base.errors import InputError, closest
-from gage_eval.base.files import closest_file, local_path
-from gage_eval.config import parse_config
+from gage_eval.base.field_paths import reference_texts
+from gage_eval.base.files import closest_file, local_path, write_new
+from gage_eval.config import list_suites, parse_config
 from gage_eval.config.model_choice import backend_for, key_reference
 from gage_eval.config.models import implied_loader, is_id
 from gage_eval.config.rules import name_of_file
 from gage_eval.config.sugar import metric_form
+from gage_eval.config.suites.template_file import read_template
+from gage_eval.config.yaml.lines import as_written
 from gage_eval.config.yaml.nodes import node_of
 from gage_eval.config.yaml.text import yaml_text
 from gage_eval.data.standardize.default import ANSWER_FIELDS, CHOICES_FIELDS, QUESTION_FIELDS
 from gage_eval.extend import registry
 from gage_eval.pipeline.plan import make_plan
+from gage_eval.pipeline.score_row import score
 from gage_eval.runs.options import RunOptions
+from gage_eval.runs.planned import planned
+from gage_eval.scoring.metrics.builtin.json_fields import field_types
+from gage_eval.scoring.metrics.text_utils import as_text
 from gage_eval.store.media import media_url
 
 _ROWS = 200
@@ -29,12 +38,41 @@ _SCHEMA = ".gage/config.schema.json"
 _MOST_FIELDS = 12
 
 # Names that data sets use for the parts of a question; those that preprocessors look for by themselves come first.
-_QUESTIONS = (*QUESTION_FIELDS[:4], "input", "query", "instruction", "problem", "request", "stem", "ctx")
+_QUESTIONS = (
+    *QUESTION_FIELDS[:4],
+    *("input", "query", "instruction", "problem", "request", "stem", "ctx", "sentence", "review", "content", "message"),
+    *("utterance", "document", "body", "comment", "tweet", "email", "user_input"),
+)
 _ANSWERS = (
     *ANSWER_FIELDS,
     *("output", "expected", "gold", "solution", "response", "completion", "reference", "ground_truth", "answers"),
-    *("references", "correct", "correct_answer", "answer_idx", "answerKey"),
+    *(
+        "references",
+        "correct",
+        "correct_answer",
+        "answer_idx",
+        "answerKey",
+        "ideal",
+        "ground_truths",
+        "category",
+        "class",
+    ),
+    *("sentiment", "intent", "topic", "labels", "json"),
 )
+_MESSAGES = ("messages", "conversation", "conversations", "input", "prompt")
+_CONTEXTS = ("contexts", "context", "retrieved_contexts", "retrieval_context", "passages", "documents", "chunks")
+_LABELS = frozenset({"label", "labels", "category", "class", "sentiment", "intent", "topic"})
+_MOST_LABELS = 30
+_MOST_JSON_FIELDS = 50
+_LONGEST_LABEL = 40
+_TRIED = 20
+# Labels are looked for in more rows than the rest: a rare one may come late.
+_LABEL_ROWS = 20_000
+_PICTURES = (".png", ".jpg", ".jpeg", ".webp", ".gif", ".bmp")
+_TABLES = (".jsonl", ".csv", ".tsv", ".json", ".parquet", ".xlsx")
+_SPLITS = ("test", "validation", "dev", "eval", "train")
+# How a field of an answer is named to the model.
+_TYPE_WORDS = {"number": "number", "boolean": "true or false", "list": "list", "json": "object"}
 _CHOICES = (*CHOICES_FIELDS, "candidates", "answers_list", "endings")
 # One field for each option, as option_a, option_b or sol1, sol2.
 _OPTION_FIELDS = ("", "option", "option_", "choice", "choice_", "ending", "sol", "answer_")
@@ -45,7 +83,7 @@ _GSM8K = "#### "
 _SHORT_ANSWER = 60
 _SHORT_PROMPT = "Answer with a word, a number or a short phrase only."
 _NUMBER_PROMPT = "Answer with the number only."
-_ROOM = {"exact_match": 64, "numeric_match": 64, "multi_choice_accuracy": 16}
+_ROOM = {"exact_match": 64, "classification": 64, "numeric_match": 64, "multi_choice_accuracy": 16}
 
 # What counts as right, as a person says it.
 RIGHT: Mapping[str, str] = {
@@ -55,7 +93,18 @@ RIGHT: Mapping[str, str] = {
     "multi_choice_accuracy": "the right option is chosen",
     "token_f1": "the words are the same, or many of them",
     "rouge": "the text is similar (ROUGE)",
+    "classification": "the answer names the label",
+    "json_fields": "the fields of the JSON are the same",
+    "tool_call_match": "the same tools are called with the same arguments",
 }
+
+
+class UnknownField(InputError):
+    """A field that must be named; ``option`` is how."""
+
+    def __init__(self, message: str, option: str) -> None:
+        super().__init__(message)
+        self.option = option
 
 
 @dataclass(frozen=True)
@@ -72,6 +121,15 @@ class DataPreview:
         choices: the field with the options, or one field for each option; None without options.
         index_base: what the number of a right option counts from.
         metric: what most likely counts as right.
+        source: loader and parameters with which the rows are read, besides the path.
+        messages: the field with the conversation; None without one.
+        last_turn: whether the reference is the conversation's last message, as in rows for fine-tuning.
+        image, contexts: the fields with pictures and with retrieved texts.
+        several_contexts: whether a row has a list of texts.
+        labels: the labels that references consist of.
+        types: the fields of references in JSON, with their types.
+        structured: whether these references are objects, not text.
+        made_rows: the rows of a folder of pictures, a folder for each label; they are to be written beside the config.
     """
 
     file: Path
@@ -83,6 +141,16 @@ class DataPreview:
     choices: str | list[str] | None
     index_base: int
     metric: str
+    source: Mapping[str, Any] = field(default_factory=dict)
+    messages: str | None = None
+    last_turn: bool = False
+    image: str | None = None
+    contexts: str | None = None
+    several_contexts: bool = False
+    labels: tuple[str, ...] = ()
+    types: Mapping[str, str] = field(default_factory=dict)
+    structured: bool = False
+    made_rows: str | None = None
 
     @property
     def shown_rows(self) -> str:
@@ -90,44 +158,109 @@ class DataPreview:
         return "first row" if self.rows == 1 else f"first {self.rows:,} rows"
 
 
+class UnknownMetric(InputError):
+    """A metric that does not exist or cannot be read."""
+
+
 def look(data: str, *, question: str | None = None, answer: str | None = None) -> DataPreview:
-    """Preview the first rows of a data file.
+    """Preview the first rows of a data file or folder.
 
     Args:
-        data: the file.
+        data: the file, or a folder that ``save_to_disk`` wrote, of data files, or of pictures.
         question: the field that holds the question; found by its name unless given.
         answer: the field that holds the reference.
 
     Raises:
-        InputError: the file cannot be read, or its rows have no question.
+        UnknownField: a field must be named.
+        InputError: the data cannot be read.
     """
     file = local_path(data, Path())
-    if not os.path.isfile(file):
-        raise InputError(f"no data file '{data}'.{closest_file(file)}")
-    if implied_loader({"params": {"path": str(file)}}) is None:
-        raise InputError(f"'{data}': no loader reads this ending; use .jsonl, .json, .csv, .tsv or .parquet.")
-    records = list(islice(_records(file), _ROWS))
+    file, source, made = _source(file, data)
+    records = made or list(islice(_records(file, source), _ROWS))
     fields = list(dict.fromkeys(key for record in records for key in record))
-    for name, field in (("--question", question), ("--answer", answer)):
-        if field is not None and field.split(".")[0] not in fields:
+    for option, name in (("question", question), ("answer", answer)):
+        if name is not None and name.split(".")[0] not in fields:
             known = ", ".join(fields[:_MOST_FIELDS])
-            raise InputError(f"{name} {field}: the rows of '{data}' have no such field. Fields: {known}."
-                             f"{closest(field, fields)}")  # fmt: skip
-    messages = question is None and "messages" in fields
-    question = None if messages else question or _first(fields, _QUESTIONS)
-    if question is None and not messages:
+            raise UnknownField(f"--{option} {name}: the rows of '{data}' have no such field. Fields: {known}."
+                               f"{closest(name, fields)}", option)  # fmt: skip
+    messages = next((name for name in _MESSAGES if question is None and _all(records, name, _is_conversation)), None)
+    image = next((name for name in fields if _all(records, name, _is_picture)), None)
+    question = None if messages else question or _first([name for name in fields if name != image], _QUESTIONS)
+    if question is None and not messages and not image:
         known = ", ".join(fields[:_MOST_FIELDS])
-        raise InputError(f"which field of '{data}' is the question? Name it with --question. Fields: {known}.")
+        raise UnknownField(
+            f"which field of '{data}' is the question? Name it with --question. Fields: {known}.", "question"
+        )
+    contexts = _first([name for name in fields if question is not None and _all(records, name, _is_texts)], _CONTEXTS)
     choices = _choices(fields, records)
-    answer = answer or _first([field for field in fields if field != question], _ANSWERS)
-    answers = [value for record in records if (value := _at(record, answer)) is not None]
-    base = _index_base(records, choices, answers)
+    others = [name for name in fields if name not in (question, messages, image, contexts)]
+    answer = answer or _first(others, _ANSWERS)
+    last_turn = answer is None and messages is not None and all(_ends_with_model(row[messages]) for row in records)
+    turns = [row[messages][-1] for row in records] if last_turn and messages is not None else []
+    answers = [turn.get("content") for turn in turns] or [
+        value for record in records if (value := _at(record, answer)) is not None
+    ]
     worked = bool(answers) and all(isinstance(text, str) and _GSM8K in text for text in answers)
-    return DataPreview(file, len(records), fields, question, answer, worked, choices, base, _metric(choices, answers))
+    calls = any(turn.get("tool_calls") for turn in turns) or "golden_trajectories" in fields
+    types = {} if calls or choices is not None else _json_types(answers)
+    more = made or islice(_records(file, source), _LABEL_ROWS) if answer is not None and not types else ()
+    labels = () if choices is not None or worked else _labels(answer, (_at(record, answer) for record in more))
+    metric = (
+        "tool_call_match" if calls
+        else "json_fields" if types
+        else "classification" if labels
+        else "token_f1" if contexts is not None
+        else _metric(choices, answers)
+    )  # fmt: skip
+    return DataPreview(
+        file, len(records), fields, question, answer, worked, choices, _index_base(records, choices, answers), metric,
+        source=source, messages=messages, last_turn=last_turn, image=image, contexts=contexts,
+        several_contexts=contexts is not None and _all(records, contexts, lambda value: isinstance(value, list)),
+        labels=labels, types=types, structured=any(isinstance(value, dict) for value in answers),
+        made_rows="".join(json.dumps(row, ensure_ascii=False) + "\n" for row in made) or None,
+    )  # fmt: skip
 
 
-def _records(file: Path) -> Iterator[dict[str, Any]]:
-    text = json.dumps({"datasets": [{"dataset_id": "data", "params": {"path": str(file)}}],
+def _source(file: Path, data: str) -> tuple[Path, dict[str, Any], list[dict[str, Any]]]:
+    """The file or folder to read, loader and parameters for it, and the rows that a folder of pictures stands for."""
+    if os.path.isfile(file):
+        if implied_loader({"params": {"path": str(file)}}) is None:
+            raise InputError(f"'{data}': no loader reads this ending; use {', '.join(_TABLES)}.")
+        return file, {}, []
+    if not os.path.isdir(file):
+        raise InputError(f"no data file '{data}'.{closest_file(file)}")
+    if (file / "dataset_dict.json").is_file() or (file / "state.json").is_file() or any(file.glob("*.arrow")):
+        return file, {"loader": "hf_hub", "split": _split(file)}, []
+    pictures = sorted(path for path in file.rglob("*") if path.suffix.lower() in _PICTURES)
+    tables = sorted(path for path in file.iterdir() if path.suffix.lower() in _TABLES)
+    if len(tables) == 1:
+        return tables[0], {"content_root": str(file)} if pictures else {}, []
+    if tables:
+        raise InputError(f"'{data}' holds several data files: name one of {', '.join(path.name for path in tables)}.")
+    places = [path.relative_to(file) for path in pictures]
+    if not places or any(len(place.parts) < 2 for place in places):
+        raise InputError(f"'{data}' holds no data file, such as labels.csv with a column for the file and one for the "
+                         "reference, and no folder of pictures for each label.")  # fmt: skip
+    rows = [{"image": place.as_posix(), "label": place.parts[0]} for place in places]
+    return file, {"content_root": str(file)}, rows
+
+
+def _split(folder: Path) -> str:
+    """The split of a folder of the library datasets that is for evaluation."""
+    description = folder / "dataset_dict.json"
+    if not description.is_file():
+        return "train" if not (folder / "state.json").is_file() else "test"
+    try:
+        splits = list(json.loads(description.read_text(encoding="utf-8"))["splits"])
+        return next((name for name in _SPLITS if name in splits), None) or str(splits[0])
+    except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
+        raise InputError(f"'{description}' names no splits.") from error
+
+
+def _records(file: Path, source: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    loader = {key: value for key, value in source.items() if key == "loader"}
+    params = {key: value for key, value in source.items() if key != "loader"}
+    text = json.dumps({"datasets": [{"dataset_id": "data", **loader, "params": {"path": str(file), **params}}],
                        "backends": [{"backend_id": "b", "type": "dummy"}]})  # fmt: skip
     load = make_plan(parse_config(text, source=str(file), env={})).tasks[0].load
     media = registry.loaders.get(load.loader).info.get("keeps_media")
@@ -140,6 +273,62 @@ def _records(file: Path) -> Iterator[dict[str, Any]]:
         if not isinstance(value, dict):
             raise InputError(f"'{file}': row {number} is not an object with fields.")
         yield value
+
+
+def _all(records: Sequence[Mapping[str, Any]], name: str, fits: Callable[[Any], bool]) -> bool:
+    """Whether a field fits in every row that has it, and one has it."""
+    values = [record[name] for record in records if record.get(name) is not None]
+    return bool(values) and all(map(fits, values))
+
+
+def _is_conversation(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(item, dict) and "role" in item for item in value)
+
+
+def _is_picture(value: Any) -> bool:
+    paths = value if isinstance(value, list) else [value]
+    return bool(paths) and all(
+        isinstance(path, str) and (path.startswith("media://") or path.lower().endswith(_PICTURES)) for path in paths
+    )
+
+
+def _is_texts(value: Any) -> bool:
+    return isinstance(value, str) or (isinstance(value, list) and all(isinstance(item, str) for item in value))
+
+
+def _ends_with_model(messages: Any) -> bool:
+    return isinstance(messages, list) and len(messages) > 1 and messages[-1].get("role") == "assistant"
+
+
+def _labels(name: str | None, values: Iterator[Any]) -> tuple[str, ...]:
+    """The labels that references consist of, where they are few and come again; empty for other references."""
+    counts: Counter[str] = Counter()
+    for value in values:
+        if value is None:
+            continue
+        if not isinstance(value, str | int) or len(str(value)) > _LONGEST_LABEL or len(counts) > _MOST_LABELS:
+            return ()
+        counts[str(value).strip()] += 1
+    named = (name or "").lower() in _LABELS
+    if not 2 <= len(counts) <= _MOST_LABELS or len({label.casefold() for label in counts}) < len(counts):
+        return ()
+    numbers = all(_is_number(label) for label in counts)
+    return tuple(sorted(counts)) if named or (not numbers and counts.total() >= 5 * len(counts)) else ()
+
+
+def _json_types(answers: Sequence[Any]) -> dict[str, str]:
+    """The fields of references that are objects, or JSON text of them, with the types of their values."""
+    types: dict[str, str] = {}
+    for answer in answers:
+        try:
+            value = json.loads(answer) if isinstance(answer, str) else answer
+        except ValueError:
+            return {}
+        if not isinstance(value, dict):
+            return {}
+        for path, kind in field_types(value).items():
+            types[path] = kind if types.get(path, kind) == kind else "text"
+    return types if len(types) <= _MOST_JSON_FIELDS else {}
 
 
 def _first(fields: Sequence[str], names: Sequence[str]) -> str | None:
@@ -202,7 +391,9 @@ def new_config(
     metric: str | None = None,
     out: Path | None = None,
 ) -> tuple[Path, str, list[str]]:
-    """A config for the data: its path, its text, and notes for the user. Nothing is written.
+    """A config for the data: its path, its text, and notes for the user. Only rows of pictures are written, beside it.
+
+    It is tried: on the first rows, an answer that is the reference must be right.
 
     Args:
         seen: what the data look like.
@@ -224,12 +415,49 @@ def new_config(
     out = out or Path(f"{name}.yaml")
     if os.path.exists(out):
         raise InputError(f"'{out}' is there already; choose another name with --out.")
-    backend = backend_for(model, endpoint, engine, key_reference(api_key_env, None), images=False)
+    backend = backend_for(model, endpoint, engine, key_reference(api_key_env, None), images=seen.image is not None)
+    if seen.made_rows is not None:
+        rows = out.with_name(f"{out.stem}-rows.jsonl")
+        write_new(rows, seen.made_rows)
+        seen = replace(seen, file=rows)
     # Paths that lead up out of a folder do not work before it is there: checked is the config for a folder that is.
     there = next(folder for folder in (out.parent, *out.absolute().parents) if os.path.isdir(folder))
-    checked = _text(seen, metric, implementation, backend, name, there)
-    warnings = validated(RunOptions.of({"config": str(there), "text": checked})).warnings
+    options = RunOptions.of({"config": str(there), "text": _text(seen, metric, implementation, backend, name, there)})
+    warnings = validated(options).warnings
+    _try(options)
+    if seen.contexts is not None:
+        warnings = [*warnings, "the judge is the model itself; name another one under backends, as 'judge'."]
     return out, _text(seen, metric, implementation, backend, name, out.parent), warnings
+
+
+def _try(options: RunOptions) -> None:
+    """Score the references of the first rows as answers.
+
+    Raises:
+        InputError: no such answer is right by the first metric.
+    """
+    task = planned(options).plan.tasks[0]
+    samples = [sample for sample in first_samples(task) if isinstance(sample, dict)][:_TRIED]
+    for metric in task.auto_eval.metrics[:1]:
+        if not samples or metric.inputs - {"samples", "responses"} or metric.implementation not in RIGHT:
+            return
+        spec = {"implementation": metric.implementation, "params": dict(metric.recipe["params"])}
+        results = [score(spec, sample=sample, model_output=_perfect(sample)) for sample in samples]
+        if not any(value > 0 for result in results for value in result.values.values()):
+            why = next(
+                (str(result.metadata["explanation"]) for result in results if result.metadata["explanation"]), ""
+            )
+            raise InputError(
+                f"an answer that is the reference is not right by {metric.implementation} in the first "
+                f"{len(samples)} rows{f' ({why})' if why else ''}. Name another --metric or --answer."
+            )
+
+
+def _perfect(sample: Mapping[str, Any]) -> dict[str, Any]:
+    if trajectories := sample.get("golden_trajectories"):
+        return {"tool_calls": [call for message in trajectories[0] for call in message.get("tool_calls") or ()]}
+    texts = reference_texts(sample) or [as_text(sample.get("metadata", {}).get("reference"))]
+    return {"answer": texts[0]}
 
 
 def _text(
@@ -237,17 +465,64 @@ def _text(
 ) -> str:
     """The config as YAML, with paths as they are seen from a folder."""
     params: dict[str, Any] = {"path": os.path.relpath(seen.file, folder), **_preprocess(seen, implementation)}
-    config = {
-        "datasets": [{"dataset_id": name if is_id(name) else "data", "params": params}],
-        "backends": [{"backend_id": "model", **backend, "config": _backend_config(backend, implementation, folder)}],
-        "metrics": [metric],
+    params |= {key: value for key, value in seen.source.items() if key not in ("loader", "content_root")}
+    if "content_root" in seen.source:
+        params["content_root"] = os.path.relpath(seen.source["content_root"], folder)
+    loader = {"loader": seen.source["loader"]} if "loader" in seen.source else {}
+    dataset = name if is_id(name) else "data"
+    model = {**backend, "config": _backend_config(backend, implementation, folder)}
+    scored = _metric_entry(seen, metric, implementation)
+    config: dict[str, Any] = {
+        "datasets": [{"dataset_id": dataset, **loader, "params": params}],
+        "backends": [{"backend_id": "model", **model}],
     }
+    if seen.contexts is None:
+        config["metrics"] = [scored]
+    else:
+        config["backends"].append({"backend_id": "judge", **model})
+        config |= _judged(seen, dataset, scored)
     head = (
         f"# yaml-language-server: $schema={_SCHEMA}\n"
         f"# Made by gage new from the {seen.shown_rows} of {seen.file.name}. Right is: "
         f"{RIGHT.get(implementation, f'what {metric} says')}.\n"
     )
     return yaml_text(node_of(config, name), head=head)
+
+
+def _metric_entry(seen: DataPreview, metric: str, implementation: str) -> Any:
+    """The metric with what the data say about it."""
+    params: dict[str, Any] = {}
+    if implementation == "classification" and seen.labels:
+        params["labels"] = list(seen.labels)
+    if implementation == "json_fields" and seen.types:
+        params["fields"] = dict(seen.types)
+    if seen.structured:
+        params["label_field"] = "sample.metadata.reference"
+    if metric != implementation or not params:
+        return metric
+    return {"metric_id": implementation, "implementation": implementation, "params": params}
+
+
+def _judged(seen: DataPreview, dataset: str, scored: Any) -> dict[str, Any]:
+    """Tasks for retrieved texts: the criteria of suite ``rag`` that the rows allow; the first one has the metric."""
+    suite = as_written(read_template(next(suite.path for suite in list_suites() if suite.name == "rag")).definition)
+    prompts, adapters, tasks = [], [], []
+    for prompt, adapter, task in zip(suite["prompts"], suite["role_adapters"], suite["tasks"], strict=True):
+        needs_reference = "sample.label" in prompt["template"]
+        if needs_reference and seen.answer is None:
+            continue
+        template = prompt["template"]
+        if not seen.several_contexts:
+            template = template.replace("sample.metadata.contexts", "[sample.metadata.contexts]")
+        prompts.append({**prompt, "template": template})
+        adapters.append({**adapter, "backend_id": "judge"})
+        tasks.append({**task, "dataset_id": dataset})
+    dut = {"adapter_id": "model", "role_type": "dut_model", "backend_id": "model"}
+    for task in tasks:
+        task.pop("sampling_params", None)
+    if seen.answer is not None:
+        tasks[0]["metric_overrides"] = [scored, *tasks[0]["metric_overrides"]]
+    return {"prompts": prompts, "role_adapters": [dut, *adapters], "tasks": tasks}
 
 
 def _backend_config(backend: Mapping[str, Any], metric: str, folder: Path) -> dict[str, Any]:
@@ -266,21 +541,38 @@ def _implementation(metric: str, seen: DataPreview) -> str:
     try:
         name: str = metric_form(metric, ())["implementation"] if "(" in metric else metric
     except ValueError as error:
-        raise InputError(f"--metric: {error}.") from error
+        raise UnknownMetric(f"--metric: {error}.") from error
     if name not in registry.metrics.names():
         known = ", ".join(RIGHT)
-        raise InputError(f"no metric '{metric}'. The usual ones: {known}; all: gage list metrics."
+        raise UnknownMetric(f"no metric '{metric}'. The usual ones: {known}; all: gage list metrics."
                          f"{closest(metric, registry.metrics.names())}")  # fmt: skip
-    if seen.answer is None and name in RIGHT:
+    if (
+        seen.answer is None
+        and name in RIGHT
+        and not seen.last_turn
+        and seen.contexts is None
+        and (name != "tool_call_match")
+    ):
         known = ", ".join(seen.fields[:_MOST_FIELDS])
-        raise InputError(f"which field of '{seen.file}' is the reference? Name it with --answer. Fields: {known}.")
+        raise UnknownField(
+            f"which field of '{seen.file}' is the reference? Name it with --answer. Fields: {known}.", "answer"
+        )
     return name
 
 
 def _preprocess(seen: DataPreview, metric: str) -> dict[str, Any]:
     """Preprocessor and prompt for the rows as they are."""
-    prompt = {"exact_match": _SHORT_PROMPT, "numeric_match": _NUMBER_PROMPT}.get(metric)
+    prompt = _instruction(seen, metric)
     said = {} if prompt is None else {"system_prompt": prompt}
+    if seen.image is not None:
+        kwargs = {"content_field": seen.image, "answers_field": seen.answer, "instruction": prompt}
+        asked = {"question": "What is in the picture?"} if seen.question is None else {"question_field": seen.question}
+        return {"preprocess": "docvqa", "preprocess_kwargs": {**kwargs, **asked}}
+    if seen.last_turn:
+        return {"preprocess": "strip_assistant", "preprocess_kwargs": {"last_only": True}}
+    if metric == "tool_call_match":
+        own = {"question_field": seen.question} if seen.question not in (None, *QUESTION_FIELDS) else {}
+        return {"preprocess": "agent", **({"preprocess_kwargs": own} if own else {})}
     if seen.choices is not None and seen.question is not None:
         named = {
             "question_field": (seen.question, "question"),
@@ -292,14 +584,46 @@ def _preprocess(seen: DataPreview, metric: str) -> dict[str, Any]:
         return {"preprocess": "multi_choice", **({"preprocess_kwargs": kwargs} if kwargs else {})}
     if seen.worked and seen.question in QUESTION_FIELDS and seen.answer in ANSWER_FIELDS:
         return {"preprocess_kwargs": {"answer_split": _GSM8K, "answer_strip": ",", **said}}
+    if seen.contexts is not None:
+        fields = {"metadata.question": seen.question or "", "metadata.contexts": seen.contexts}
+        kwargs = {"question_field": seen.question, "answer_field": seen.answer, "template": _with_contexts(seen)}
+        return {"preprocess": "simple", "preprocess_kwargs": {**kwargs, "fields": fields}}
+    structured = {"fields": {"metadata.reference": seen.answer}} if seen.structured and seen.answer else {}
     usual_answer = seen.answer is None or seen.answer in (*ANSWER_FIELDS, "references")
     if seen.question is None:
         # Messages are sent as they are: a system prompt is for questions.
-        return {} if usual_answer else {"preprocess_kwargs": {"answer_field": seen.answer}}
-    if seen.question in QUESTION_FIELDS and usual_answer:
+        own = structured or ({} if usual_answer else {"answer_field": seen.answer})
+        if seen.messages not in (None, "messages"):
+            own = {"messages_field": seen.messages, **own}
+        return {"preprocess_kwargs": own} if own else {}
+    if seen.question in QUESTION_FIELDS and usual_answer and not structured:
         return {"preprocess_kwargs": said} if said else {}
-    fields = {"question_field": seen.question, "answer_field": seen.answer}
-    return {"preprocess": "simple", "preprocess_kwargs": {**fields, **said}}
+    fields = {"question_field": seen.question, "answer_field": None if structured else seen.answer}
+    return {"preprocess": "simple", "preprocess_kwargs": {**fields, **structured, **said}}
+
+
+def _instruction(seen: DataPreview, metric: str) -> str | None:
+    """What the model is told about the form of its answer."""
+    if metric == "classification" and seen.labels:
+        what = "text" if seen.image is None else "picture"
+        return f"Which of these labels fits the {what}? Answer with the label only: {', '.join(seen.labels)}."
+    if metric == "json_fields" and seen.types:
+        named = ", ".join(f"{path} ({_TYPE_WORDS.get(kind, 'text')})" for path, kind in seen.types.items())
+        return f"Answer with one JSON object and nothing else. Its fields, with dots for objects in it: {named}."
+    return {"exact_match": _SHORT_PROMPT, "numeric_match": _NUMBER_PROMPT}.get(metric)
+
+
+def _with_contexts(seen: DataPreview) -> str:
+    place = f"record[{json.dumps(seen.contexts)}]"
+    texts = (
+        f"{{% for text in {place} %}}\nText {{{{ loop.index }}}}:\n{{{{ text }}}}\n{{% endfor %}}"
+        if seen.several_contexts
+        else f"\n{{{{ {place} }}}}\n"
+    )
+    return (
+        "Answer the question from these texts, in a few words. If they do not say it, write that you do not know.\n"
+        f"{texts}\nQuestion: {{{{ question }}}}"
+    )
 
 
 def _near(value: Any, folder: Path) -> Any:

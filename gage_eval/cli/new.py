@@ -9,14 +9,16 @@ import typer
 from gage_eval.cli.main import app
 
 if TYPE_CHECKING:
-    from gage_eval.authoring.new_config import DataPreview
+    from gage_eval.authoring.new_config import DataPreview, UnknownField
 
 _ENDPOINT = "http://127.0.0.1:8000/v1"
 
 
 @app.command()
 def new(
-    data: Annotated[str | None, typer.Option("--data", metavar="FILE", help="Your data: one row per question.")] = None,
+    data: Annotated[
+        str | None, typer.Option("--data", metavar="FILE", help="Your data, a file or a folder: one row per question.")
+    ] = None,
     model: Annotated[
         str | None,
         typer.Option(
@@ -56,16 +58,32 @@ def new(
     """Write a config for your own data. Asks for what the options leave out; without a terminal it asks nothing."""
     import sys
 
-    from gage_eval.authoring.new_config import look, new_config, write_schema
+    from gage_eval.authoring.new_config import UnknownField, UnknownMetric, look, new_config, write_schema
     from gage_eval.base.errors import InputError
     from gage_eval.base.files import write_new
+    from gage_eval.report.console import clean
 
     asks = sys.stdin.isatty() and sys.stdout.isatty()
-    if data is None:
-        if not asks:
+    fields = {"question": question, "answer": answer}
+    while True:
+        typed = data is None and asks
+        if typed:
+            data = str(typer.prompt("1. Which file or folder holds your data?", prompt_suffix=" "))
+        if data is None:
             raise InputError("name your data with --data FILE; without a terminal nothing is asked.")
-        data = str(typer.prompt("1. Which file holds your data?", prompt_suffix=" "))
-    seen = look(data, question=question, answer=answer)
+        try:
+            seen = look(data, **fields)
+        except UnknownField as error:
+            if not asks:
+                raise
+            fields[error.option] = _ask_field(error)
+        except InputError as error:
+            if not typed:
+                raise
+            print(clean(str(error)))
+            data = None
+        else:
+            break
     print(_said(seen))
     if model is None and engine != "dummy":
         if not asks:
@@ -78,11 +96,28 @@ def new(
             and model.count("/") != 1
         ):
             endpoint = str(typer.prompt("   The URL of its server", default=_ENDPOINT))
-    if metric is None:
-        metric = _ask_metric(seen) if asks else seen.metric
-    file, text, notes = new_config(
-        seen, model=model, endpoint=endpoint, engine=engine, api_key_env=api_key_env, metric=metric, out=out
-    )
+    asked = metric is None and asks
+    metric = metric or (_ask_metric(seen) if asks else seen.metric)
+    while True:
+        try:
+            file, text, notes = new_config(
+                seen, model=model, endpoint=endpoint, engine=engine, api_key_env=api_key_env, metric=metric, out=out
+            )
+        except UnknownField as error:
+            if not asks:
+                raise
+            fields[error.option] = _ask_field(error)
+            try:
+                seen = look(data, **fields)
+            except UnknownField as wrong:
+                print(clean(str(wrong)))
+        except UnknownMetric as error:
+            if not asked:
+                raise
+            print(clean(str(error)))
+            metric = _ask_metric(seen)
+        else:
+            break
     write_new(file, text)
     write_schema(file.parent)
     print(f"{file} is written and valid.")
@@ -94,12 +129,31 @@ def new(
 def _said(seen: "DataPreview") -> str:
     from gage_eval.report.console import clean
 
-    parts = [f"the question is '{seen.question}'" if seen.question else "the question is in 'messages'"]
+    parts = [f"the question is '{seen.question}'" if seen.question else f"the question is in '{seen.messages}'"]
+    if seen.question is None and seen.messages is None:
+        parts = []
+    if seen.image is not None:
+        parts.append(f"the pictures are in '{seen.image}'")
+    if seen.contexts is not None:
+        parts.append(f"the retrieved texts are in '{seen.contexts}'")
     if seen.choices is not None:
         parts.append(f"the options are {', '.join(seen.choices) if isinstance(seen.choices, list) else seen.choices!r}")
     if seen.answer is not None:
         parts.append(f"the reference is '{seen.answer}'")
+    if seen.last_turn:
+        parts.append("the reference is the last message")
+    if seen.labels:
+        parts.append(f"the labels are {', '.join(seen.labels)}")
+    if seen.types:
+        parts.append(f"its fields are {', '.join(seen.types)}")
     return clean(f"{seen.file}: {', '.join(parts)} ({seen.shown_rows}).")
+
+
+def _ask_field(error: "UnknownField") -> str:
+    from gage_eval.report.console import clean
+
+    print(clean(str(error)))
+    return str(typer.prompt(f"   The field with the {'question' if error.option == 'question' else 'reference'}"))
 
 
 def _ask_metric(seen: "DataPreview") -> str:

@@ -62,6 +62,7 @@ LOADER_BY_SUFFIX: Mapping[str, str] = {
     ".csv": "csv",
     ".tsv": "csv",
     ".parquet": "parquet",
+    ".xlsx": "xlsx",
 }
 
 

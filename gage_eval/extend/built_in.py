@@ -27,6 +27,7 @@ NAMES: Mapping[str, Mapping[str, Names]] = {
         "json_file": ("json",),
         "jsonl": ("jsonl",),
         "parquet_file": ("parquet",),
+        "xlsx_file": ("xlsx",),
     },
     "preprocessors": {
         "agieval": ("agieval",),

@@ -47,6 +47,9 @@ class Default(BuiltInPreprocessor):
         str | None, Field(description="Its answer, one or a list; by default answer, label or target.")
     ] = None
     choices_field: Annotated[str | None, Field(description="Its candidates; by default choices or options.")] = None
+    messages_field: Annotated[
+        str, Field(description="The record's messages, as `input` in rows of OpenAI's evals.")
+    ] = "messages"
     id_field: IdField = "id"
     answer_index_base: AnswerIndexBase = 0
     answer_split: Annotated[
@@ -75,6 +78,12 @@ class Default(BuiltInPreprocessor):
         _ = self.rule
 
     def to_sample(self, record: dict[str, Any]) -> dict[str, Any]:
+        if self.messages_field != "messages":
+            messages = read(record, self.messages_field)
+            if messages is None:
+                raise lacking(record, (self.messages_field,), "conversation", "messages_field")
+            top = self.messages_field.partition(".")[0]
+            record = {**{key: value for key, value in record.items() if key != top}, "messages": messages}
         if record.get("messages") is not None and self.question_field is None:
             sample = self._complete(record)
         else:

@@ -62,10 +62,15 @@ class Simple(BuiltInPreprocessor):
 class StripAssistant(BuiltInPreprocessor):
     """Recorded conversations without the assistant's messages, so that the model answers instead.
 
-    The last removed message is the reference of a record that has no references, label or answer.
+    The last removed message is the reference of a record that has no references, label or answer. With `last_only` the
+    conversation ends before its last message of these roles, as rows for fine-tuning are read; if that message calls
+    tools, it is the golden trajectory.
     """
 
     roles_to_remove: RolesToRemove = ("assistant",)
+    last_only: Annotated[
+        bool, Field(description="Remove only the last message of these roles and what comes after it.")
+    ] = False
     system_prompt: Annotated[str | None, Field(description="A system message for records without one.")] = None
     task_type: DefaultTaskType = None
 
@@ -75,12 +80,28 @@ class StripAssistant(BuiltInPreprocessor):
 
     def to_sample(self, record: dict[str, Any]) -> dict[str, Any]:
         roles, system = self.removed_roles, self.system_prompt
-        stripped = without_roles(record, roles)
+        stripped = _without_last(record, roles) if self.last_only else without_roles(record, roles)
         if stripped is not record and all(record.get(name) is None for name in ("references", "label", "answer")):
             stripped = {**stripped, "references": _last_of(record["messages"], roles)}
         if system and type(stripped.get("messages")) is list and not _starts_with_system(stripped["messages"]):
             stripped = {**stripped, "messages": [{"role": "system", "content": system}, *stripped["messages"]]}
         return self._default.to_sample(stripped)
+
+
+def _without_last(record: dict[str, Any], roles: frozenset[str]) -> dict[str, Any]:
+    """The record with its messages before the last one of these roles, and the calls of that one."""
+    messages = record.get("messages")
+    if type(messages) is not list:
+        return record
+    last = next((at for at in reversed(range(len(messages))) if has_role(messages[at], roles)), None)
+    if last is None:
+        return record
+    if last == 0:
+        raise RecordRejected(f"messages: none is before the last one of {', '.join(sorted(roles))}.")
+    kept = {**record, "messages": messages[:last]}
+    if messages[last].get("tool_calls") and record.get("golden_trajectories") is None:
+        kept["golden_trajectories"] = [[messages[last]]]
+    return kept
 
 
 def _last_of(messages: list[Any], roles: frozenset[str]) -> list[Any]:

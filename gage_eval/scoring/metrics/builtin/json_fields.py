@@ -87,6 +87,11 @@ def json_fields(
     )
 
 
+def field_types(reference: Mapping[str, JsonValue]) -> dict[str, FieldType]:
+    """The fields of a reference by their dotted paths, with the types of their values."""
+    return {path: rule["type"] for path, rule in _rules(reference)}
+
+
 def _named(fields: Mapping[str, FieldType | FieldRule]) -> Iterator[tuple[str, FieldRule]]:
     for path, rule in fields.items():
         yield path, {"type": rule} if isinstance(rule, str) else rule
