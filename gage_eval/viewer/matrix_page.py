@@ -175,20 +175,29 @@ def _column(
     open_runs: OpenRuns, lists: ListPage, name: str, run: RunReader, task_id: str, state: PageState
 ) -> MatrixColumn:
     task = lists.open(run.run_id, ListState(task=task_id, metric=state.metric))
-    prompt = ""
-    with suppress(GageError):  # the config names something that is gone
-        plan = task.task.plan
-        prompt = plan.infer.prompt.prompt_id if plan is not None and plan.infer.prompt is not None else ""
     return MatrixColumn(
         name,
         run,
         task,
         open_runs.index_file(task.task, run),
         model_title(under_test(run.stored.record.models, task_id)) or "",
-        prompt,
+        _prompt(run, task_id),
         None if task.measure is None else score_of(task.task, task.measure),
         kind_counts(task.listing, task.measure),
     )
+
+
+def _prompt(run: RunReader, task_id: str) -> str:
+    """The id of the prompt template with which the model was asked; empty without one."""
+    record = run.stored.stages.get((task_id, "infer"))
+    action = None if record is None or record.key is None else run.store.find_action("infer", record.key)
+    document: Any = None if action is None else action.document
+    # Only the plan knows the id, and to make it takes longer than everything else.
+    if document and (document.get("spec") or {}).get("prompt"):
+        with suppress(GageError):  # the config names something that is gone
+            prompt = run.plan.task(task_id).infer.prompt
+            return "" if prompt is None else prompt.prompt_id
+    return ""
 
 
 def _common_task(open_runs: OpenRuns, names: Sequence[str]) -> str | None:
