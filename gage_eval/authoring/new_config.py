@@ -574,7 +574,7 @@ def _preprocess(seen: DataPreview, metric: str) -> dict[str, Any]:
         own = {"question_field": seen.question} if seen.question not in (None, *QUESTION_FIELDS) else {}
         return {"preprocess": "agent", **({"preprocess_kwargs": own} if own else {})}
     if seen.choices is not None and seen.question is not None:
-        named = {
+        named: dict[str, tuple[Any, Any]] = {
             "question_field": (seen.question, "question"),
             "choices_field": (seen.choices, "choices"),
             "answer_field": (seen.answer, "answer"),
@@ -592,10 +592,10 @@ def _preprocess(seen: DataPreview, metric: str) -> dict[str, Any]:
     usual_answer = seen.answer is None or seen.answer in (*ANSWER_FIELDS, "references")
     if seen.question is None:
         # Messages are sent as they are: a system prompt is for questions.
-        own = structured or ({} if usual_answer else {"answer_field": seen.answer})
+        given: dict[str, Any] = structured or ({} if usual_answer else {"answer_field": seen.answer})
         if seen.messages not in (None, "messages"):
-            own = {"messages_field": seen.messages, **own}
-        return {"preprocess_kwargs": own} if own else {}
+            given = {"messages_field": seen.messages, **given}
+        return {"preprocess_kwargs": given} if given else {}
     if seen.question in QUESTION_FIELDS and usual_answer and not structured:
         return {"preprocess_kwargs": said} if said else {}
     fields = {"question_field": seen.question, "answer_field": None if structured else seen.answer}
