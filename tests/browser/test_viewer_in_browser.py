@@ -191,6 +191,42 @@ def test_flips_against_the_run_before_and_their_statistics(opened: Open, viewer:
     assert "15 worse" in page.locator("table").first.inner_text()
 
 
+@pytest.mark.parametrize("size", [WIDE, NARROW], ids=["wide", "narrow"])
+def test_ticked_runs_are_compared_where_they_differ(opened: Open, viewer: Viewer, size: tuple[int, int]) -> None:
+    page = opened(viewer, "/?q=letters", size)
+    compare = page.get_by_role("button", name="Compare these")
+    assert not compare.is_visible()
+    for run in ("letters", "letters-before"):
+        page.get_by_role("checkbox", name=f"Compare {run}", exact=True).check()
+    page.evaluate("document.activeElement.blur(); refresh()")
+    compare.click()
+    wait_for_index(page)
+    page.get_by_role("link", name=re.compile("^where they differ 30$")).click()
+    assert page.locator("table.matrix tbody tr").count() == 30
+    assert page.locator("table.matrix tbody td .chip").all_inner_texts()[:2] in (["wrong", "right"], ["right", "wrong"])
+    page.get_by_role("link", name="plots").click()
+    page.get_by_role("heading", name="By topic").wait_for()
+    page.go_back()
+    rows_before = rows(page)
+    page.locator("table.matrix [data-row]").first.click()
+    page.locator("h1", has_text="in 2 runs").wait_for()
+    page.go_back()
+    assert rows(page) == rows_before
+
+
+def test_heads_and_questions_of_the_matrix_stay_in_sight(opened: Open, viewer: Viewer) -> None:
+    runs = ",".join(["letters", "letters-before", *(f"{run}/letters" for run in ("letters", "letters-before"))])
+    page = opened(viewer, f"/matrix?runs={runs}&task=letters", (900, 600))
+    page.set_viewport_size({"width": 990, "height": 600})
+    box = page.locator(".matrix-box")
+    before = [page.locator(f"table.matrix {place}").first.bounding_box() for place in ("thead th", "tbody th")]
+    box.evaluate("box => box.scrollTo(300, 400)")
+    head, question = (page.locator(f"table.matrix {place}").first.bounding_box() for place in ("thead th", "tbody th"))
+    assert head == before[0], "in both directions"
+    assert question and before[1] and question["x"] == before[1]["x"] and question["y"] < before[1]["y"]
+    assert page.evaluate("document.documentElement.scrollHeight - innerHeight") == 0
+
+
 def test_a_label_is_kept_and_found_again(opened: Open, viewer: Viewer) -> None:
     page = opened(viewer, "/runs/letters/sample?task=letters&id=letter-1")
     page.keyboard.press("l")
@@ -225,6 +261,8 @@ def test_hostile_texts_stay_texts_with_and_without_the_policy(opened: Open, view
         f"/runs/hostile/samples?task=hostile&q={quote(HOSTILE)}",
         f"/runs/hostile/sample?task=hostile&id={sample}",
         f"/runs/hostile/side-by-side?with=letters&task=hostile&id={sample}",
+        "/matrix?runs=hostile,hostile/hostile",
+        "/matrix/plots?runs=hostile,hostile/hostile",
         f"/runs/{sample}",
         "/runs/hostile/report",
         "/labels",
