@@ -598,8 +598,8 @@ def _preprocess(seen: DataPreview, metric: str) -> dict[str, Any]:
         return {"preprocess_kwargs": given} if given else {}
     if seen.question in QUESTION_FIELDS and usual_answer and not structured:
         return {"preprocess_kwargs": said} if said else {}
-    fields = {"question_field": seen.question, "answer_field": None if structured else seen.answer}
-    return {"preprocess": "simple", "preprocess_kwargs": {**fields, **structured, **said}}
+    asks = {"question_field": seen.question, "answer_field": None if structured else seen.answer}
+    return {"preprocess": "simple", "preprocess_kwargs": {**asks, **structured, **said}}
 
 
 def _instruction(seen: DataPreview, metric: str) -> str | None:

@@ -223,7 +223,10 @@ def test_heads_and_questions_of_the_matrix_stay_in_sight(opened: Open, viewer: V
     box.evaluate("box => box.scrollTo(300, 400)")
     head, question = (page.locator(f"table.matrix {place}").first.bounding_box() for place in ("thead th", "tbody th"))
     assert head == before[0], "in both directions"
-    assert question and before[1] and question["x"] == before[1]["x"] and question["y"] < before[1]["y"]
+    assert question is not None
+    assert before[1] is not None
+    assert question["x"] == before[1]["x"]
+    assert question["y"] < before[1]["y"]
     assert page.evaluate("document.documentElement.scrollHeight - innerHeight") == 0
 
 
