@@ -21,7 +21,6 @@ from gage_eval.config.problems import Loc
 from gage_eval.config.suites.card import Need
 from gage_eval.extend import registry
 
-NO_SANDBOX = "the suite runs code that the model writes, and the sandbox for it is not there yet."
 DUT = "dut"
 JUDGE = "judge"
 # What backends call their model; the first that a backend knows is set.
@@ -97,8 +96,6 @@ def choose_models(document: Document, choice: ModelChoice, needs: Collection[Nee
         document.refuse(message)
         # What depends on the model cannot be checked; that there is none is not said again.
         _add_model(document, _STAND_IN, Origin("rule", "no model was named"), images=images)
-    if needs is not None and "sandbox" in needs:
-        document.refuse(NO_SANDBOX)
     if choice.judges or (needs is not None and "judge" in needs):
         _put_judges(document, choice)
 

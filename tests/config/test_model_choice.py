@@ -139,10 +139,6 @@ class TestToldBeforeAnythingIsFetched:
         (said,) = problems("mmmu", ModelChoice("owner/name", engine="transformers"))
         assert "lacks 'images'" in said
 
-    @pytest.mark.parametrize("suite", ["humaneval", "mbpp"])
-    def test_a_suite_of_programs_without_a_sandbox(self, suite: str) -> None:
-        assert problems(suite, ModelChoice("mine", endpoint=ENDPOINT)) == [model_choice.NO_SANDBOX]
-
     @pytest.mark.parametrize(
         ("choice", "said"),
         [

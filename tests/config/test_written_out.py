@@ -56,8 +56,6 @@ def test_it_reads_back_as_the_same_config() -> None:
 @pytest.mark.parametrize("suite", list_suites(), ids=lambda suite: suite.name)
 def test_suites_read_back_as_the_same_config(suite: SuiteInfo) -> None:
     needs = suite.card.needs if suite.card is not None else []
-    if "sandbox" in needs:
-        pytest.skip("the suite refuses to load without its sandbox")
     models = ModelChoice("m", endpoint="http://h/v1", engine="vllm", judges=("j",) if "judge" in needs else ())
     loaded = load_config(suite.path, env={}, models=models)
     again = parse_config(written_out_text(loaded), base_dir=loaded.base_dir, env={})

@@ -19,7 +19,6 @@ from typing import Any
 import pytest
 
 from bench.local_suites import missing_origins, suite_names, template_of
-from gage_eval.config.model_choice import NO_SANDBOX
 from gage_eval.models.backends import llama_cpp_server
 from gage_eval.models.backends.llama_cpp import packaged_model
 from gage_eval.report.headline import named
@@ -142,10 +141,6 @@ def test_a_suite_is_one_command(
     _, template = template_of(name)
     needs = set(template["suite"].get("needs", ()))
     arguments = ["suite", name, "--max-samples", ROWS, "--run-id", "r", "--data", str(data / "data")]
-    if "sandbox" in needs:
-        said = gage(*arguments, "--model", "m", "--endpoint", "http://127.0.0.1:9/v1")
-        assert (said.code, NO_SANDBOX in said.err) == (2, True)
-        return
     monkeypatch.setenv(KEY, "k")
     monkeypatch.setenv("GAGE_EVAL_DATA_CACHE", str(data / "cache"))
     # The origins of the package, but for the hashes of files that were made for these tests.

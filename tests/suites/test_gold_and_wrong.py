@@ -21,7 +21,6 @@ from gage_eval.store import Store
 
 ORACLE = Path(__file__).parents[1] / "support" / "oracle.py"
 SHARED = Path(__file__).parents[3] / "shared"
-REFUSED = ("humaneval", "mbpp")
 LETTERS = "ABCDEFGHIJ"
 ROWS = 3
 Sample = dict[str, Any]
@@ -59,6 +58,16 @@ def mmmu(sample: Sample, right: bool) -> str:
     return f"The answer is {label(sample)}." if right else "The answer is 99."
 
 
+def solution(sample: Sample) -> str:
+    code: str = sample["references"][0]["answer"][0]["text"]
+    return code
+
+
+def program(sample: Sample, right: bool) -> str:
+    body = solution(sample) if right else "    return None\n"
+    return f"Like this:\n```python\n{sample['metadata']['prompt']}{body}\n```"
+
+
 RAG = ("faithfulness", "answer_relevance", "context_precision", "context_recall")
 SAYS: dict[str, Say] = {
     "demo.multiple_choice": letter,
@@ -82,6 +91,8 @@ SAYS: dict[str, Say] = {
     "truthfulqa.generation": reference,
     "bbh.direct": text,
     "bbh.cot": lambda sample, right: f"We think. So the answer is {text(sample, right)}.",
+    "humaneval.humaneval": program,
+    "mbpp.mbpp": lambda sample, right: f"{solution(sample) if right else 'def add(x): return None'}\n[DONE]\nMore.",
     "ifeval.ifeval": lambda sample, right: "Nothing here." if right else "Here, there, everywhere.",
     "mmmu_pro.standard": lambda sample, right: f"It is clear.\nAnswer: {letter(sample, right)}",
     "mmmu_pro.vision": lambda sample, right: f"It is clear.\nAnswer: {letter(sample, right)}",
@@ -204,7 +215,7 @@ def samples_of(config: Path) -> dict[str, list[Sample]]:
     return samples
 
 
-@pytest.mark.parametrize("name", [name for name in suite_names() if name not in REFUSED])
+@pytest.mark.parametrize("name", suite_names())
 def test_right_answers_score_one_and_wrong_ones_zero(name: str, folder: Path, image: str) -> None:
     if missing := missing_origins(name, SHARED):
         pytest.skip(f"no data of {', '.join(missing)} in ../shared/data")

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gage_eval.base.errors import ConfigError, InputError
+from gage_eval.base.errors import InputError
 from gage_eval.config import list_suites, load_suite
-from gage_eval.config.model_choice import NO_SANDBOX, ModelChoice
+from gage_eval.config.model_choice import ModelChoice
 from gage_eval.config.suites.template_places import find_template, suite_file, versions_in
 from gage_eval.config.yaml.lines import as_written, parse
 from gage_eval.config.yaml.nodes import node_of
@@ -81,11 +81,7 @@ def test_every_suite_of_the_checkout_loads() -> None:
             needs = suite.card.needs if suite.card is not None else ()
             judges = ("judge",) if "judge" in needs else ()
             models = ModelChoice("owner/name", engine="vlm_transformers", judges=judges, judge_endpoint="http://j/v1")
-            if "sandbox" in needs:
-                with pytest.raises(ConfigError, match=NO_SANDBOX):
-                    load_suite(suite.name, version, env={}, models=models)
-            else:
-                assert load_suite(suite.name, version, env={}, models=models).config.datasets
+            assert load_suite(suite.name, version, env={}, models=models).config.datasets
 
 
 @pytest.mark.parametrize(

@@ -199,8 +199,6 @@ HOLES: dict[str, Any] = {
 def test_every_suite_runs_by_a_run_config_as_by_its_name(info: SuiteInfo, here: Path) -> None:
     suite = info.name
     needs = info.card.needs if info.card is not None else []
-    if "sandbox" in needs:
-        pytest.skip("the suite refuses to load without its sandbox")
     judges = ("j",) if "judge" in needs else ()
     engine = "vllm" if "likelihood" in needs else None
     models = ModelChoice(model="m", endpoint="http://h/v1", engine=engine, judges=judges) if suite != "demo" else None
