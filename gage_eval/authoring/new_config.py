@@ -129,7 +129,7 @@ class DataPreview:
         labels: the labels that references consist of.
         types: the fields of references in JSON, with their types.
         structured: whether these references are objects, not text.
-        made_rows: the rows of a folder of pictures, a folder for each label; they are to be written beside the config.
+        made_rows: the rows of a folder of pictures, a folder for each label; they are to be written next to the config.
     """
 
     file: Path
@@ -391,7 +391,7 @@ def new_config(
     metric: str | None = None,
     out: Path | None = None,
 ) -> tuple[Path, str, list[str]]:
-    """A config for the data: its path, its text, and notes for the user. Only rows of pictures are written, beside it.
+    """A config for the data: its path, its text, and notes for the user. Only rows of pictures are written, next to it.
 
     It is tried: on the first rows, an answer that is the reference must be right.
 
@@ -566,8 +566,10 @@ def _preprocess(seen: DataPreview, metric: str) -> dict[str, Any]:
     said = {} if prompt is None else {"system_prompt": prompt}
     if seen.image is not None:
         kwargs = {"content_field": seen.image, "answers_field": seen.answer, "instruction": prompt}
-        asked = {"question": "What is in the picture?"} if seen.question is None else {"question_field": seen.question}
-        return {"preprocess": "docvqa", "preprocess_kwargs": {**kwargs, **asked}}
+        prompts = (
+            {"question": "What is in the picture?"} if seen.question is None else {"question_field": seen.question}
+        )
+        return {"preprocess": "docvqa", "preprocess_kwargs": {**kwargs, **prompts}}
     if seen.last_turn:
         return {"preprocess": "strip_assistant", "preprocess_kwargs": {"last_only": True}}
     if metric == "tool_call_match":
@@ -592,10 +594,10 @@ def _preprocess(seen: DataPreview, metric: str) -> dict[str, Any]:
     usual_answer = seen.answer is None or seen.answer in (*ANSWER_FIELDS, "references")
     if seen.question is None:
         # Messages are sent as they are: a system prompt is for questions.
-        given: dict[str, Any] = structured or ({} if usual_answer else {"answer_field": seen.answer})
+        renamed: dict[str, Any] = structured or ({} if usual_answer else {"answer_field": seen.answer})
         if seen.messages not in (None, "messages"):
-            given = {"messages_field": seen.messages, **given}
-        return {"preprocess_kwargs": given} if given else {}
+            renamed = {"messages_field": seen.messages, **renamed}
+        return {"preprocess_kwargs": renamed} if renamed else {}
     if seen.question in QUESTION_FIELDS and usual_answer and not structured:
         return {"preprocess_kwargs": said} if said else {}
     asks = {"question_field": seen.question, "answer_field": None if structured else seen.answer}
@@ -603,7 +605,7 @@ def _preprocess(seen: DataPreview, metric: str) -> dict[str, Any]:
 
 
 def _instruction(seen: DataPreview, metric: str) -> str | None:
-    """What the model is told about the form of its answer."""
+    """The instruction on the form of an answer."""
     if metric == "classification" and seen.labels:
         what = "text" if seen.image is None else "picture"
         return f"Which of these labels fits the {what}? Answer with the label only: {', '.join(seen.labels)}."

@@ -14,8 +14,9 @@ from gage_eval.box.programs import SlotExecutor
 from gage_eval.box.slot import Slot, usable_cpus
 from gage_eval.box.types import BoxError, BoxUnavailable, Execution, Executor, Limits, Program
 from gage_eval.box.unsafe import unsafe_slot
+from gage_eval.extend.allowed_code import allowed_entries
 
-ExecutorName: TypeAlias = Literal["auto", "bubblewrap", "docker", "podman", "unsafe"]
+ExecutorName: TypeAlias = Literal["auto", "bubblewrap"]
 
 _TRIAL = Program("calls", "def answer(): return 42", entry="answer", tests="assert answer() == 42")
 _TRIAL_LIMITS = Limits(cpu_s=1.0, wall_s=30.0, memory_mb=256)
@@ -50,13 +51,11 @@ def open_executor(settings: ExecutorSettings) -> Executor:
         BoxUnavailable: it is not there, or does not contain programs. Nothing is run without containment unless
             ``allow_unsafe`` says so.
     """
+    if allowed_entries() is not None and (settings.allow_unsafe or settings.roots):
+        raise BoxUnavailable("execution: this worker takes neither 'allow_unsafe' nor 'roots' from a config")
     slots = settings.slots or usable_cpus()
-    if settings.executor == "unsafe" or (settings.allow_unsafe and settings.executor == "auto"):
-        if not settings.allow_unsafe:
-            raise BoxUnavailable("executor: unsafe runs programs without containment; set allow_unsafe: true, too")
+    if settings.allow_unsafe and settings.executor == "auto":
         return SlotExecutor("unsafe", "none", slots, lambda number, image: unsafe_slot(image))
-    if settings.executor in ("docker", "podman"):
-        raise BoxUnavailable(f"executor: {settings.executor} is not supported; use bubblewrap")
     problem = _bubblewrap_problem()
     if problem is not None:
         raise BoxUnavailable(f"Programs cannot be run: {problem}")
@@ -64,7 +63,7 @@ def open_executor(settings: ExecutorSettings) -> Executor:
 
     def start(number: int, image: str | None) -> Slot:
         if image is not None and image not in roots:
-            raise BoxError(f"image {image!r}: bubblewrap needs its unpacked root folder; name it, or use podman")
+            raise BoxError(f"image {image!r}: bubblewrap needs its unpacked root folder; name it under execution.roots")
         return bubblewrap_slot(number, None if image is None else roots[image])
 
     return SlotExecutor("bubblewrap", "namespaces", slots, start)

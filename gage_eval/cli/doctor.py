@@ -62,7 +62,7 @@ def doctor(store: Store = None, json: AsJson = False) -> None:
         checks += [Check("environment", "absent", sentence) for sentence in unknown_variables()]
     except InputError as error:
         checks = [Check("settings", "broken", str(error))]
-    checks = [*_installed(), *checks, _prefect()]
+    checks = [*_installed(), *checks, *_boxes(), _prefect()]
     url = store or (settings.store if settings is not None else ".gage")
     checks += _storage(url)
     set_ = settings.effective() if settings is not None else []
@@ -111,6 +111,19 @@ def _version(name: str) -> str | None:
         return metadata.version(name)
     except metadata.PackageNotFoundError:
         return None
+
+
+def _boxes() -> "list[Check]":
+    from gage_eval.box.executors import probe
+
+    return [
+        Check(
+            f"box: {executor.name}",
+            "ok" if executor.problem is None else "absent",
+            executor.problem or "contains the programs that models write",
+        )
+        for executor in probe()
+    ]
 
 
 def _prefect() -> Check:

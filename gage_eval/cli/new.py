@@ -96,7 +96,7 @@ def new(
             and model.count("/") != 1
         ):
             endpoint = str(typer.prompt("   The URL of its server", default=_ENDPOINT))
-    asked = metric is None and asks
+    can_ask_again = metric is None and asks
     metric = metric or (_ask_metric(seen) if asks else seen.metric)
     while True:
         try:
@@ -112,7 +112,7 @@ def new(
             except UnknownField as wrong:
                 print(clean(str(wrong)))
         except UnknownMetric as error:
-            if not asked:
+            if not can_ask_again:
                 raise
             print(clean(str(error)))
             metric = _ask_metric(seen)

@@ -182,6 +182,11 @@ class _Lister:
             if adapter.backend is not None:
                 self.backend(("role_adapters", at, "backend"), adapter.backend)
         for at, task in enumerate(config.tasks):
+            if task.execution is not None:
+                where = "WITHOUT containment" if task.execution.allow_unsafe else "in a box"
+                self.add("run", "the programs that the model writes", ("tasks", at, "execution"), where)
+                for root in task.execution.roots.values():
+                    self.add("read", root, ("tasks", at, "execution", "roots"), "all of it, by these programs")
             if task.scoring_profile is not None and task.scoring_profile.endswith((".yaml", ".yml")):
                 loc = ("tasks", at, "scoring_profile")
                 self.file(task.scoring_profile, loc)

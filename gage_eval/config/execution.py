@@ -40,7 +40,7 @@ class ExecutionConfig(ConfigModel):
     outputs: str | None = semantic("auto_eval", None, min_length=1)
     limits: ExecutionLimitsConfig | None = nested(None)
     compat: Literal["official"] | None = semantic("auto_eval", None)
-    executor: Literal["auto", "bubblewrap", "docker", "podman"] = scheduling("auto")
+    executor: Literal["auto", "bubblewrap"] = scheduling("auto")
     slots: int | None = scheduling(None, ge=1, le=1024)
     # The key has what contained the programs, if anything.
     allow_unsafe: bool = scheduling(default=False)

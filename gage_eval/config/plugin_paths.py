@@ -126,7 +126,11 @@ class _Locate:
         own = [
             self.metric((*loc, "metric_overrides", at), override) for at, override in enumerate(task.metric_overrides)
         ]
-        return task.model_copy(update={"metric_overrides": own})
+        changed: dict[str, Any] = {"metric_overrides": own}
+        if task.execution is not None:
+            filters = self._filters((*loc, "execution", "filters"), task.execution.filters)
+            changed["execution"] = task.execution.model_copy(update={"filters": filters})
+        return task.model_copy(update=changed)
 
     def _filter(self, loc: Loc, kind: str, entry: JsonValue) -> JsonValue:
         """A filter or verdict parser in any form: a name, a name with parameters, or a pipeline with steps."""

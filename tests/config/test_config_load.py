@@ -184,7 +184,7 @@ DATASET = {"dataset_id": "mine", "params": {"path": "mine.jsonl"}}
             "backends[0].config.dtype: must be one of auto, bfloat16, float16, float32, not 'fp16'.",
         ),
         (
-            {"datasets": [{"dataset_id": "a", "params": {"path": "a.xlsx"}}]},
+            {"datasets": [{"dataset_id": "a", "params": {"path": "a.docx"}}]},
             "datasets[0]: no loader is known for the ending of 'a.xlsx'; name one with 'loader', "
             "or use .jsonl, .ndjson, .json, .csv, .tsv, .parquet.",
         ),

@@ -30,6 +30,18 @@ def of_every_kind(file: str) -> dict[str, Any]:
             {"adapter_id": "a", "role_type": "dut_model", "backend_id": "m", "class_path": f"{file}:Hooks"},
             {"adapter_id": "j", "role_type": "judge_model", "backend_id": "m", "verdict_parser": f"{file}:verdict"},
         ],
+        "tasks": [
+            {
+                "task_id": "t",
+                "dataset_id": "mine",
+                "execution": {
+                    "mode": "calls",
+                    "entry": "sample.metadata.entry",
+                    "tests": "sample.metadata.tests",
+                    "filters": [f"{file}:program"],
+                },
+            }
+        ],
         "metrics": [
             {"metric_id": "own", "implementation": f"{file}:score"},
             {"metric_id": "f", "implementation": "exact_match", "filters": [f"{file}:shorten"]},

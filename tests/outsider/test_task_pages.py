@@ -1,6 +1,7 @@
 """Every page on a task does what it says when its files are saved and its commands are run in order."""
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 from outsider.pages import TASKS, commands, write_files
 from support.command import Command
 from support.endpoint import mock_endpoint
+from support.runs import summary
 
 # What the last command of a page prints.
 ENDED = {"ci-gate.md": "candidate", "compare-prompts.md": "expert"}
@@ -42,3 +44,14 @@ def test_the_notebook_runs_from_top_to_bottom_and_tells_the_models_apart(tmp_pat
     assert ran.returncode == 0, ran.stderr
     assert "Marlowe" in ran.stdout
     assert "0.25" in ran.stdout
+
+
+@pytest.mark.skipif(shutil.which("bwrap") is None, reason="needs bubblewrap")
+def test_the_page_on_programs_works_as_pasted(tmp_path: Path, gage: Command) -> None:
+    write_files("code.md", tmp_path, TASKS.parent)
+    for arguments in commands("code.md", TASKS.parent):
+        ended = gage(*arguments)
+        assert ended.code == 0, f"{arguments}: {ended.err}"
+    assert "1 of 2" in ended.out or "double" in ended.out
+    metrics = {number["metric_id"]: number for number in summary(tmp_path, "first")["tasks"][0]["metrics"]}
+    assert next(iter(metrics["execution_passed"]["raw_values"].values())) == 0.5

@@ -42,7 +42,7 @@ class XlsxLoader(FileLoader):
         """(row, text) of each row with a value; the header is row 1, and row numbers continue from file to file.
 
         Raises:
-            InputError: openpyxl is missing, a file is no workbook, a sheet is not there, or there is no row at all.
+            InputError: openpyxl is missing, a file holds no workbook, a sheet is not there, or there is no row at all.
         """
         before, empty = 0, True
         self.starts.clear()
