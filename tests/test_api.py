@@ -22,7 +22,7 @@ from tests.support.runs import stage_states
 from tests.support.workspace import ROWS, config, write_config, write_rows
 
 COLUMNS = [
-    "task_id", "metric_id", "filter", "value_key", "value", "stderr", "ci_low", "ci_high", "n", "truncated",
+    "model", "task_id", "metric_id", "filter", "value_key", "value", "stderr", "ci_low", "ci_high", "n", "truncated",
     "unparsed", "unscored", "error",
 ]  # fmt: skip
 

@@ -185,8 +185,8 @@ DATASET = {"dataset_id": "mine", "params": {"path": "mine.jsonl"}}
         ),
         (
             {"datasets": [{"dataset_id": "a", "params": {"path": "a.docx"}}]},
-            "datasets[0]: no loader is known for the ending of 'a.xlsx'; name one with 'loader', "
-            "or use .jsonl, .ndjson, .json, .csv, .tsv, .parquet.",
+            "datasets[0]: no loader is known for the ending of 'a.docx'; name one with 'loader', "
+            "or use .jsonl, .ndjson, .json, .csv, .tsv, .parquet, .xlsx.",
         ),
         (
             {"datasets": [{"dataset_id": "a"}]},

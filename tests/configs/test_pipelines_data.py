@@ -106,14 +106,14 @@ def test_no_pipeline_of_a_dataset_is_longer_than_a_page(repo_root: Path) -> None
 
 
 def test_no_pipeline_of_a_benchmark_has_a_length_for_its_score(repo_root: Path, shared: Path) -> None:
-    """Where its own score needs a sandbox or a judge, nothing is scored, and a note says so."""
+    """Where its own score needs a judge, nothing is scored, and a note says so."""
     unscored = set()
     for file in (repo_root / "configs" / "pipelines").rglob("*.yaml"):
         assert "text_length" not in file.read_text(), file.name
         warnings = load_config(file, env={"LOCAL_DATASETS_ROOT": str(shared / "data")}).warnings
         if any("nothing is scored" in warning for warning in warnings):
             unscored.add(file.stem)
-    assert unscored == {"humaneval", "mt_bench"}
+    assert unscored == {"mt_bench"}
 
 
 def test_gsm8k_and_piqa(through: Through) -> None:
