@@ -1,0 +1,100 @@
+"""The box: HumanEval's canonical programs in `calls` by bubblewrap, and memory over 10,000 of them."""
+
+import asyncio
+import gzip
+import resource
+import time
+from pathlib import Path
+
+import orjson
+
+from bench.figures import Figure
+from bench.process import HERE, BenchFailed
+from gage_eval.box.executors import ExecutorSettings, open_executor
+from gage_eval.box.types import Executor, Limits, Program
+
+_DATA = HERE.parents[1] / "shared" / "data" / "humaneval" / "HumanEval.jsonl.gz"
+_EXECUTIONS = 10_000
+
+
+def programs(folder: Path, repeats: int) -> list[Figure]:
+    """HumanEval's 164 canonical programs, all of which must pass."""
+    rates = asyncio.run(_rates(repeats))
+    return [Figure("canonical programs of HumanEval", "rows/s", rates, 80, "≥")]
+
+
+def programs_10k(folder: Path, repeats: int) -> list[Figure]:
+    """Memory of this process and of its slots, after 1,000 and after 10,000 executions."""
+    return [Figure("memory after 10,000 executions, against 1,000", "×", [asyncio.run(_growth())], 1.1)]
+
+
+async def _rates(repeats: int) -> list[float]:
+    tasks = humaneval()
+    executor = open_executor(ExecutorSettings())
+    await _run(executor, tasks[:8])
+    rates = []
+    for _ in range(repeats):
+        began = time.perf_counter()
+        await _run(executor, tasks)
+        rates.append(len(tasks) / (time.perf_counter() - began))
+    await executor.close()
+    return rates
+
+
+async def _growth() -> float:
+    tasks = humaneval()
+    executor = open_executor(ExecutorSettings())
+    early = 0.0
+    for number in range(0, _EXECUTIONS, len(tasks)):
+        await _run(executor, tasks)
+        if number < 1000:
+            early = _peak_mib()
+    await executor.close()
+    return _peak_mib() / early
+
+
+async def _run(executor: Executor, tasks: list[Program]) -> None:
+    """Run programs, as many at a time as there are slots; each must pass."""
+    results = await asyncio.gather(*(executor.execute(task, Limits()) for task in tasks))
+    failed = [result.text or result.status for result in results if result.status != "passed"]
+    if failed:
+        raise BenchFailed(f"{len(failed)} canonical programs did not pass: {failed[0]}")
+
+
+def _peak_mib() -> float:
+    """The largest resident memory so far of this process, and of the largest of those that have ended or serve it."""
+    own, children = (resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    servers = sum(_resident_kib(folder) for folder in Path("/proc").glob("[0-9]*"))
+    return (own + children + servers) / 1024
+
+
+def _resident_kib(process: Path) -> int:
+    try:
+        if b"gage_eval.box.inside.server" not in (process / "cmdline").read_bytes():
+            return 0
+        lines = (process / "status").read_text().splitlines()
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) for line in lines if line.startswith("VmRSS:")), 0)
+
+
+def humaneval() -> list[Program]:
+    """HumanEval's tasks with their canonical solutions.
+
+    Raises:
+        BenchFailed: the data are not on this machine.
+    """
+    if not _DATA.exists():
+        raise BenchFailed(f"HumanEval.jsonl.gz is not at {_DATA}: take it from github.com/openai/human-eval")
+    with gzip.open(_DATA) as file:
+        rows = [orjson.loads(line) for line in file]
+    return [
+        Program(
+            "calls",
+            row["prompt"] + row["canonical_solution"],
+            entry=row["entry_point"],
+            prelude=row["prompt"],
+            tests=f"{row['test']}\ncheck({row['entry_point']})\n",
+        )
+        for row in rows
+    ]
