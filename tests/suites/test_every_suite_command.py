@@ -37,7 +37,7 @@ ROWS = os.environ.get("ROWS", "3")
 TOKENS = 16
 KEY = "SUITES_TEST_KEY"
 # What the judge says to every answer: a model of this size does not keep to the form.
-VERDICT = "ANSWER: A\nSCORE: 0.0\nRating: [[5]]"
+VERDICT = "ANSWER: A\nSCORE: 0.0\nSCORE: 0/1\nRating: [[5]]"
 
 
 class Verdict(BaseHTTPRequestHandler):

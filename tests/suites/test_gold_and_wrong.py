@@ -68,6 +68,11 @@ def program(sample: Sample, right: bool) -> str:
     return f"Like this:\n```python\n{sample['metadata']['prompt']}{body}\n```"
 
 
+def plain_program(sample: Sample, right: bool) -> str:
+    wrong = f"def {sample['metadata']['entry_point']}(*_):\n    return object"
+    return f"```python\n{solution(sample) if right else wrong}\n```"
+
+
 RAG = ("faithfulness", "answer_relevance", "context_precision", "context_recall")
 SAYS: dict[str, Say] = {
     "demo.multiple_choice": letter,
@@ -92,6 +97,8 @@ SAYS: dict[str, Say] = {
     "bbh.direct": text,
     "bbh.cot": lambda sample, right: f"We think. So the answer is {text(sample, right)}.",
     "humaneval.humaneval": program,
+    **{f"humaneval_plus.{name}": program for name in ("humaneval_plus", "humaneval")},
+    **{f"mbpp_plus.{name}": plain_program for name in ("mbpp_plus", "mbpp")},
     "mbpp.mbpp": lambda sample, right: f"{solution(sample) if right else 'def add(x): return None'}\n[DONE]\nMore.",
     "ifeval.ifeval": lambda sample, right: "Nothing here." if right else "Here, there, everywhere.",
     "mmmu_pro.standard": lambda sample, right: f"It is clear.\nAnswer: {letter(sample, right)}",
