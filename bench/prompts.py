@@ -274,6 +274,8 @@ NOT_COMPARED: Mapping[str, str] = {
     "local_judge": "The suite is ours.",
     "multi_choice_likelihood": "The suite is ours.",
     "rag": "The suite is ours.",
+    "humaneval_plus": "The suite asks as evalplus's own runner does, the harness as for the benchmark that it extends.",
+    "mbpp_plus": "The suite asks as evalplus's own runner does, the harness as for the benchmark that it extends.",
     "mmmu_pro": "The harness has no such task.",
     "docvqa": "The harness has no such task.",
     "mt_bench": "The harness has no such task.",
