@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from gage_eval.data.standardize.base import Preprocessor
     from gage_eval.extend import registry
     from gage_eval.models.backends.base import BackendConfig, BackendContext, BaseBackend
+    from gage_eval.models.client.tools import ToolError
     from gage_eval.models.client.types import Request, RequestRefused, Response
     from gage_eval.scoring.metrics.aggregations.base import (
         Aggregate,
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     backend = registry.backends.register
     loader = registry.loaders.register
     preprocessor = registry.preprocessors.register
+    tool = registry.tools.register
 
 # The module of each name. A dotted name is an attribute there.
 _MODULES = {
@@ -48,8 +50,9 @@ _MODULES = {
     "data.datasets.base": ("FileLoader", "Loader"),
     "data.sample.record": ("RecordRejected",),
     "data.standardize.base": ("Preprocessor",),
-    "extend.registry": ("backends.register", "loaders.register", "preprocessors.register"),
+    "extend.registry": ("backends.register", "loaders.register", "preprocessors.register", "tools.register"),
     "models.backends.base": ("BackendConfig", "BackendContext", "BaseBackend"),
+    "models.client.tools": ("ToolError",),
     "models.client.types": ("Request", "RequestRefused", "Response"),
     "scoring.metrics.aggregations.base": (
         "Aggregate",
@@ -65,7 +68,12 @@ _MODULES = {
     ),
     "scoring.metrics.verdicts": ("Verdict", "verdict_parser"),
 }
-_NAMES = {"backends.register": "backend", "loaders.register": "loader", "preprocessors.register": "preprocessor"}
+_NAMES = {
+    "backends.register": "backend",
+    "loaders.register": "loader",
+    "preprocessors.register": "preprocessor",
+    "tools.register": "tool",
+}
 _HOMES = {_NAMES.get(name, name): (module, name) for module, names in _MODULES.items() for name in names}
 
 __all__ = [
@@ -93,6 +101,7 @@ __all__ = [
     "Score",
     "SequenceDistanceMetric",
     "SimpleMetric",
+    "ToolError",
     "Verdict",
     "aggregation",
     "backend",
@@ -105,6 +114,7 @@ __all__ = [
     "scheduling",
     "semantic",
     "text_filter",
+    "tool",
     "verdict_parser",
 ]
 

@@ -6,8 +6,9 @@ exports show them.
 
 from typing import Literal, TypeAlias, get_args
 
-ResponseStatus: TypeAlias = Literal["ok", "truncated", "refused", "error", "skipped"]
-"""``error`` and ``skipped`` have no answer. ``truncated`` and ``refused`` have one, which is scored like any other."""
+ResponseStatus: TypeAlias = Literal["ok", "truncated", "limit", "refused", "error", "skipped"]
+"""``error`` and ``skipped`` have no answer. The others have one, which is scored like any other. ``limit``: the model
+still called tools when their rounds were over."""
 
 JudgmentStatus: TypeAlias = Literal["ok", "unparsed", "error", "skipped"]
 """``unparsed``: the judge answered without a verdict. ``error`` and ``skipped`` are those of its response."""

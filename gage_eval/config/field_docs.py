@@ -94,7 +94,8 @@ TEXTS: Mapping[str, Mapping[str, str]] = {
         "sampling_params": "Sampling parameters of the model in this role.",
         "class_path": "An adapter class of your own.",
         "verdict_parser": "Of a judge: how its verdicts are read.",
-        "tool_rounds": "How often the model's tool calls are answered with the sample's recorded outputs.",
+        "tools": "Tools that the model may call: functions and classes of Python.",
+        "tool_rounds": "The most rounds of tool calls that are answered, by `tools` or the sample's recorded outputs.",
         "resource_requirement": "Requests and GPUs that it may use, and where it is served.",
     },
     "PromptMessage": {

@@ -228,7 +228,9 @@ class RoleAdapterConfig(ConfigModel):
     class_path: str | None = semantic("infer", None)
     # The parser of a judge's verdicts: a name or {name: {parameters}}.
     verdict_parser: str | dict[str, dict[str, JsonValue] | None] | None = semantic("judge", None)
-    tool_rounds: int = semantic("infer", 0, ge=0, le=64)
+    # Names of tools, or `file.py:function`; a class is several tools.
+    tools: list[str] = semantic("infer", [])
+    tool_rounds: int = semantic("infer", 0, ge=0, le=500)
     resource_requirement: ResourceRequirement = nested(ResourceRequirement())
 
     @model_validator(mode="before")
@@ -240,6 +242,12 @@ class RoleAdapterConfig(ConfigModel):
     def _parses_verdicts_of_judges(self) -> Self:
         if self.verdict_parser is not None and self.role_type != "judge_model":
             raise ValueError("only a judge_model has verdicts to parse: remove 'verdict_parser'")
+        return self
+
+    @model_validator(mode="after")
+    def _runs_tools_in_rounds(self) -> Self:
+        if self.tools and not self.tool_rounds:
+            raise ValueError("'tools' need 'tool_rounds', the most rounds of tool calls that are answered")
         return self
 
 

@@ -105,6 +105,7 @@ class _Locate:
     def adapter(self, loc: Loc, adapter: RoleAdapterConfig) -> RoleAdapterConfig:
         changed: dict[str, Any] = self._fields(loc, adapter, class_path=None)
         changed["verdict_parser"] = self._filter((*loc, "verdict_parser"), "verdict_parsers", adapter.verdict_parser)
+        changed["tools"] = [self._name((*loc, "tools", at), "tools", name) for at, name in enumerate(adapter.tools)]
         if adapter.backend is not None:
             named = self._fields((*loc, "backend"), adapter.backend, type="backends")
             changed["backend"] = adapter.backend.model_copy(update=named)

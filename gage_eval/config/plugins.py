@@ -20,6 +20,7 @@ from gage_eval.config.models import (
 from gage_eval.config.problems import ConfigProblem, Loc, path_text
 from gage_eval.config.validation_messages import describe, plain_words, spellings_of
 from gage_eval.data.datasets.origins import origin_paths
+from gage_eval.engine.tools.python import tools_of
 from gage_eval.extend import registry
 from gage_eval.extend.loading import without_folders
 from gage_eval.models.backends.base import BackendContext
@@ -44,6 +45,7 @@ def check_plugins(config: PipelineConfig, context: BackendContext) -> tuple[list
         if adapter.backend is not None:
             checker.backend(("role_adapters", index, "backend"), adapter.backend)
         checker.verdict_parser(("role_adapters", index, "verdict_parser"), adapter.verdict_parser)
+        checker.tools(("role_adapters", index, "tools"), adapter.tools)
         checker.sampling(("role_adapters", index, "sampling_params"), adapter.sampling_params)
     for index, task in enumerate(config.tasks):
         checker.sampling(("tasks", index, "sampling_params"), task.sampling_params)
@@ -111,6 +113,12 @@ class _Checker:
     def verdict_parser(self, loc: Loc, entry: JsonValue) -> None:
         try:
             read_parser(entry)
+        except InputError as error:
+            self.problems.append(ConfigProblem(loc, str(error), error))
+
+    def tools(self, loc: Loc, names: Sequence[str]) -> None:
+        try:
+            tools_of(names)
         except InputError as error:
             self.problems.append(ConfigProblem(loc, str(error), error))
 

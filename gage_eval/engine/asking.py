@@ -1,20 +1,25 @@
 """Asking: one call to the model for each different request of a step, logged before its permit is freed."""
 
 import asyncio
-import json
 from collections.abc import Awaitable
 from functools import partial
+from itertools import count
 
-from gage_eval.base.canonical import encode
+from gage_eval.base.canonical import digest, encode
 from gage_eval.base.statuses import UNANSWERED
-from gage_eval.engine.episodes import EPISODES, Outcome, response_key, tool_key
+from gage_eval.engine.episodes import EPISODES, Outcome, response_key
 from gage_eval.engine.job import Item, Job, Tally
+from gage_eval.engine.journal import Diverged, EpisodeCalls
 from gage_eval.engine.known import KnownAnswers
 from gage_eval.engine.refusals import Refusals
 from gage_eval.engine.wal import LogWriter
 from gage_eval.models.client.limiter import CombinedLimiter
-from gage_eval.models.client.types import Request, RequestRefused, Response, Tool, Tools
+from gage_eval.models.client.tools import EpisodeState
+from gage_eval.models.client.types import Request, RequestRefused, Response
 from gage_eval.models.client.watch import watch_retries
+
+# Attempts of an episode in one process that may diverge from their journal.
+_ATTEMPTS = 2
 
 
 class Asker:
@@ -37,28 +42,59 @@ class Asker:
             BudgetSpent: a limit of the run is reached, and the request was not sent.
             EndpointFailed: the endpoint cannot answer any more.
         """
-        episode = EPISODES.get(item.request.kind)
-        if episode is not None:
-            return episode(_EpisodeCalls(self, item.key, item.request.tool_set), item.request)
+        if item.request.kind in EPISODES:
+            return self._episode(item)
         return self._shared(item.request, item.body, item.key, item.steps_ended)
 
-    async def generate(self, request: Request) -> Response:
+    async def _episode(self, item: Item) -> Outcome:
+        """The outcome of an episode. An attempt that diverges from its journal is followed by one more."""
+        request, tools = item.request, item.request.tool_set
+        episode, ended = EPISODES[request.kind], digest(["ended", item.key])
+        if (record := self.record(ended)) is not None:
+            return Outcome.from_bytes(record)
+        sentences: list[str] = []
+        for attempt in count():
+            diverged = digest(["diverged", item.key, attempt])
+            if self.record(diverged) is not None:
+                continue
+            if len(sentences) == _ATTEMPTS:
+                return Outcome(Response("error", error_kind="diverged", errors=sentences))
+            state = EpisodeState() if tools is None else tools.begin()
+            generate = partial(self.generate, attempt=attempt)
+            calls = EpisodeCalls(self, generate, [item.key, attempt], tools, state)
+            try:
+                async with state.exits:
+                    outcome = await episode(calls, request)
+                if calls.has_acted and outcome.response.status not in UNANSWERED:
+                    # Otherwise its tools would act again until the answers around it are there too.
+                    self.write(ended, outcome.to_bytes())
+                return outcome
+            except Diverged as error:
+                sentences.append(str(error))
+                self.write(diverged, encode({"content": str(error)}))
+        raise AssertionError
+
+    async def generate(self, request: Request, attempt: int = 0) -> Response:
         """One call of an episode: from the log, or asked and logged."""
         body = encode(self._job.backend.body(request))
-        key = response_key(self._job.model_identity, body, request.draw)
+        key = response_key(self._job.model_identity, body, request.draw, f"attempt {attempt}" if attempt else "")
         response = self._known.logged(key)
         if response is not None:
             self._tally.replayed += 1
             return response
         return (await self._shared(request, body, key)).response
 
-    async def run_tool(self, key: str, tool: Tool | None, name: str, arguments: str) -> str:
-        """One call of a tool by an episode: from the log, or run and logged."""
-        output = self._known.tool_output(key)
-        if output is None:
-            output = json.dumps({"error": f"there is no output of {name}"}) if tool is None else await tool(arguments)
-            self._log.append(key, encode({"content": output}))
-        return output
+    def earlier_record(self, key: str) -> bytes | None:
+        """See `Journal`."""
+        return self._known.record(key)
+
+    def record(self, key: str) -> bytes | None:
+        """See `Journal`."""
+        return self._known.record(key) or self._log.get(key)
+
+    def write(self, key: str, record: bytes) -> None:
+        """See `Journal`."""
+        self._log.append(key, record)
 
     async def _shared(self, request: Request, body: bytes, key: str, steps_ended: int | None = None) -> Outcome:
         """The answer to an equal call of this run if there is one, else the model's.
@@ -120,21 +156,3 @@ class Asker:
         if attempts > 1:
             tally.retried += attempts - 1
         return response
-
-
-class _EpisodeCalls:
-    """The `Calls` of one episode."""
-
-    def __init__(self, asker: Asker, key: str, tools: Tools | None) -> None:
-        self.generate = asker.generate
-        self._asker = asker
-        self._key = key
-        self._tools = tools
-        self._tools_run = 0
-
-    async def run_tool(self, name: str, arguments: str) -> str:
-        """See `Calls`."""
-        key = tool_key(self._key, self._tools_run, name, arguments)
-        self._tools_run += 1
-        tool = None if self._tools is None else self._tools.get(name)
-        return await self._asker.run_tool(key, tool, name, arguments)

@@ -11,9 +11,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeAlias, TypeVar
 
-from gage_eval.base.canonical import JsonValue, decode, digest
+from gage_eval.base.canonical import JsonValue, decode, digest, encode
 from gage_eval.base.statuses import UNANSWERED
 from gage_eval.extend.loading import PluginError
+from gage_eval.models.client.tools import ToolFailed
 from gage_eval.models.client.types import RenderFailure, Request, Response
 
 N = TypeVar("N", int, float)
@@ -26,11 +27,14 @@ class Calls(Protocol):
         """The answer from the log, else from the model. A new answer is logged before it is returned."""
 
     async def run_tool(self, name: str, arguments: str) -> str:
-        """The output of a tool from the log, else of running it. A new output is logged before it is returned.
+        """The output of a tool, from the journal or of running it. A new output is logged before it is returned.
 
         Args:
             name: one of the tools of the episode's request; any other gets an error as its output.
             arguments: JSON text.
+
+        Raises:
+            ToolFailed: the tool cannot be run, which is not the model's fault.
         """
 
 
@@ -48,6 +52,16 @@ class Outcome:
     response: Response
     turns: Sequence[Response] = ()
     source: str = "sent"
+
+    def to_bytes(self) -> bytes:
+        """The payload of a log record: the response and the turns."""
+        return b"[%b]" % b",".join(response.to_bytes() for response in (self.response, *self.turns))
+
+    @classmethod
+    def from_bytes(cls, payload: bytes) -> "Outcome":
+        """The outcome of a log record."""
+        response, *turns = (Response.from_bytes(encode(values)) for values in decode(payload))
+        return cls(response, turns, "log")
 
 
 Episode: TypeAlias = Callable[[Calls, Request], Awaitable[Outcome]]
@@ -78,21 +92,28 @@ async def multi_turn(calls: Calls, request: Request) -> Outcome:
 async def tool_calls(calls: Calls, request: Request) -> Outcome:
     """Answer the model's tool calls with the tools of the request, until the model gives an answer.
 
-    The tools run one after another. After ``tool_rounds`` rounds the episode ends with whatever the model said last.
+    The tools run one after another. A model that still calls tools after ``tool_rounds`` rounds has reached its limit:
+    the status is ``limit``, and the answer is what it said last.
     """
     history = list(request.messages or [])
     choice = request.tool_choice
     turns: list[Response] = []
-    for _ in range(request.tool_rounds + 1):
+    for round_number in range(request.tool_rounds + 1):
         turn = replace(request, kind="chat", messages=list(history), tool_choice=choice)
         response = await calls.generate(turn)
         turns.append(response)
         called = _calls_of(response)
         if not called or response.status in UNANSWERED:
             break
+        if round_number == request.tool_rounds:
+            turns[-1] = replace(response, status="limit")
+            break
         history.append({"role": "assistant", "content": response.answer or "", "tool_calls": called})
         for call in called:
-            content = await calls.run_tool(call["function"]["name"], call["function"]["arguments"])
+            try:
+                content = await calls.run_tool(call["function"]["name"], call["function"]["arguments"])
+            except ToolFailed as error:
+                return _failed(turns, "tool_error", str(error))
             history.append({"role": "tool", "tool_call_id": call["id"], "content": content})
         # A model that is forced to call a tool would never answer.
         choice = None if choice is None else "auto"
@@ -111,6 +132,15 @@ def _outcome(turns: list[Response]) -> Outcome:
         errors=[error for turn in turns for error in turn.errors],
     )
     return Outcome(whole, turns)
+
+
+def _failed(turns: list[Response], kind: str, sentence: str) -> Outcome:
+    """An error that is not the model's, after these responses."""
+    outcome = _outcome(turns)
+    response = outcome.response
+    return replace(
+        outcome, response=replace(response, status="error", error_kind=kind, errors=[*response.errors, sentence])
+    )
 
 
 def _sum(counts: Sequence[N | None]) -> N | None:
@@ -181,14 +211,3 @@ def response_key(model_identity: str, body: bytes, draw: int, episode: str = "")
         episode: name of a multi-call episode; the key then stands for its whole outcome.
     """
     return hashlib.sha256(f"{model_identity}\0{draw}\0{episode}\0".encode() + body).hexdigest()
-
-
-def tool_key(episode: str, position: int, name: str, arguments: str) -> str:
-    """Key of a tool's output: 64 hex digits.
-
-    Args:
-        episode: key of the episode's outcome.
-        position: how many tools the episode had run before.
-        name, arguments: the call.
-    """
-    return digest(["tool", episode, position, name, arguments])

@@ -1,6 +1,5 @@
 """Known answers: from finished chunks, logs, an earlier result and other runs."""
 
-from gage_eval.base.canonical import decode
 from gage_eval.engine.episodes import Outcome
 from gage_eval.engine.job import Job
 from gage_eval.engine.other_runs_logs import OtherRunsLogs
@@ -29,10 +28,9 @@ class KnownAnswers:
         payload = self._logged.get(key)
         return None if payload is None else Response.from_bytes(payload)
 
-    def tool_output(self, key: str) -> str | None:
-        """The logged output of a tool."""
-        payload = self._logged.get(key)
-        return None if payload is None else str(decode(payload)["content"])
+    def record(self, key: str) -> bytes | None:
+        """The logged record under a key."""
+        return self._logged.get(key)
 
     def finished(self, part: int) -> dict[str, Outcome]:
         """A part's outcomes by key, from the action's earlier result and its finished chunks."""

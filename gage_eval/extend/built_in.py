@@ -16,6 +16,7 @@ PACKAGES = {
     "filters": "gage_eval.scoring.metrics.filters",
     "verdict_parsers": "gage_eval.scoring.metrics.verdict_parsers",
     "aggregations": "gage_eval.scoring.metrics.aggregations",
+    "tools": "gage_eval.engine.tools",
 }
 
 NAMES: Mapping[str, Mapping[str, Names]] = {
@@ -118,6 +119,7 @@ NAMES: Mapping[str, Mapping[str, Names]] = {
         "replicates": ("at_least@{k}", "best", "majority", "mode", "pass@{k}", "pass^{k}"),
         "text_corpus": ("corpus_bleu", "corpus_chrf", "corpus_ter"),
     },
+    "tools": {},
 }
 
 

@@ -156,3 +156,4 @@ METRIC = PluginProtocol("a function of what it compares, or a class with the met
 FILTER = PluginProtocol("a function of a text", "filter.md", ("text",), is_class=False)
 AGGREGATION = PluginProtocol("a function of the rows", "aggregation.md", ("rows",), is_class=False)
 VERDICT_PARSER = PluginProtocol("a function of a judge's text", "verdict-parser.md", ("text",), is_class=False)
+TOOL = PluginProtocol("a function, or a class made from a sample whose methods are the tools", "tool.md")

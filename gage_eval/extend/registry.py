@@ -247,8 +247,9 @@ metrics: Registry[Any] = Registry("metrics", protocols.METRIC)
 filters: Registry[Any] = Registry("filters", protocols.FILTER)
 verdict_parsers: Registry[Any] = Registry("verdict_parsers", protocols.VERDICT_PARSER)
 aggregations: Registry[Any] = Registry("aggregations", protocols.AGGREGATION)
+tools: Registry[Any] = Registry("tools", protocols.TOOL)
 
 ALL: dict[str, Registry[Any]] = {
     registry.kind: registry
-    for registry in (loaders, preprocessors, backends, metrics, filters, verdict_parsers, aggregations)
+    for registry in (loaders, preprocessors, backends, metrics, filters, verdict_parsers, aggregations, tools)
 }

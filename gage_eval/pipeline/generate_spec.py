@@ -7,6 +7,7 @@ from typing import Any
 
 from gage_eval.base.canonical import JsonValue, canonical_text, digest
 from gage_eval.base.files import local_path
+from gage_eval.engine.tools.python import PythonTool
 from gage_eval.extend import registry
 from gage_eval.extend.loading import without_folders
 from gage_eval.models.backends.base import Backend, BackendContext
@@ -54,6 +55,7 @@ class GenerateSpec:
     params: Mapping[str, Any] = field(default_factory=dict)
     max_error_share: float = 0.01
     hooks: RoleHooks | None = None
+    tools: Mapping[str, PythonTool] = field(default_factory=dict)
     tool_rounds: int = 0
     pool_size: int | None = None
 
@@ -169,4 +171,6 @@ class Binding:
             material["hooks"] = spec.hooks.identity()
         if spec.tool_rounds:
             material["tool_rounds"] = spec.tool_rounds
+        if spec.tools:
+            material["tools"] = [tool.identity for tool in spec.tools.values()]
         return material

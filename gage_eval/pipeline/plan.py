@@ -14,6 +14,7 @@ from gage_eval.config.resolve import ResolvedRole, ResolvedTask
 from gage_eval.config.resources import placement_on, starts_engine
 from gage_eval.data.datasets.fetch import DataCache
 from gage_eval.data.prepare.media import MediaRules
+from gage_eval.engine.tools.python import tools_of
 from gage_eval.extend import registry
 from gage_eval.models.backends.base import BackendContext
 from gage_eval.models.backends.role_hooks import RoleHooks
@@ -183,6 +184,7 @@ def _generate(task: ResolvedTask, role: ResolvedRole, role_type: str, context: B
         params={**adapter.params, **adapter.sampling_params},
         max_error_share=task.task.max_error_share,
         hooks=RoleHooks(adapter.class_path) if adapter.class_path else None,
+        tools=tools_of(adapter.tools),
         tool_rounds=adapter.tool_rounds,
         pool_size=adapter.resource_requirement.pool_size,
     )

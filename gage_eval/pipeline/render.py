@@ -13,10 +13,10 @@ from gage_eval.base.errors import GageError, InputError
 from gage_eval.base.field_paths import resolve
 from gage_eval.data.prompts import PromptError, PromptRenderer
 from gage_eval.engine.episodes import EPISODES
+from gage_eval.engine.tools.sets import episode_tools, merged
 from gage_eval.extend.loading import without_folders
 from gage_eval.models.client.types import RenderFailure, Request
 from gage_eval.pipeline.generate_spec import Binding, PromptBinding
-from gage_eval.pipeline.tool_outputs import recorded_tools
 
 _NOT_IN_PROMPTS = frozenset({"raw_assets"})
 # Likelihood requests, after a text and after a chat.
@@ -87,7 +87,9 @@ class RequestRenderer:
         rewrites = kind != "chat" and row.prompt is not None and self._template is not None
         params, tools, tool_choice = self._asked(row)
         lookup = self._looked_up(context)
-        tool_set = recorded_tools(context.sample) if kind == "tools" else None
+        tool_set = episode_tools(self._spec.tools, context.sample) if kind == "tools" else None
+        if tool_set is not None:
+            tools = merged(tools, tool_set)
         is_likelihood = kind in _LIKELIHOODS
         embed = row.media_meta is not None and decode(row.media_meta)["embed"]
         requests = []
@@ -176,7 +178,7 @@ class RequestRenderer:
 
     def _check(self, kind: str, row: PreparedRow) -> None:
         """Refuse what the backend cannot answer, before anything is sent."""
-        tools = bool(row.tools) and self._tested
+        tools = (bool(row.tools) and self._tested) or bool(self._spec.tools)
         if (kind, tools) not in self._answerable:
             self._need("chat" if kind in EPISODES else kind, f"{kind} requests")
             if tools:

@@ -72,6 +72,11 @@ def _task_remarks(task: TaskSummary, limits: Limits) -> Iterator[str]:
             f"{task.task_id}: {_of(truncated, responses)} answers were cut at the token limit and are scored "
             "like any other answer. Raise max_new_tokens."
         )
+    if limit := task.responses.get("limit", 0):
+        yield (
+            f"{task.task_id}: {_of(limit, responses)} answers ended while the model still called tools, and are scored "
+            "like any other answer. Raise tool_rounds."
+        )
     if _above(refused, responses, limits.refused):
         yield f"{task.task_id}: {_of(refused, responses)} answers are refusals and are scored like any other answer."
     if task.executions is not None:

@@ -169,7 +169,7 @@ class TaskSummary(SummaryModel):
         default=None, description="The primary score and whether it passes; null for a task without an answer type."
     )
     slices: list[MetricSummary] = Field(default=[], description="The same numbers over slices of the rows.")
-    responses: dict[str, int] = Field(description="Responses by status: ok, truncated, refused, error, skipped.")
+    responses: dict[str, int] = Field(description="Responses by status: ok, truncated, limit, refused, error, skipped.")
     rejects: int = Field(default=0, description="Rejected rows; they are part of no number.")
     first_rejects: list[str] = Field(default=[], description="Place and reason of the first rejected rows.")
     complete: bool = Field(default=True, description="False while responses are missing for errors.")

@@ -20,7 +20,7 @@ ROWS = 12
 SCRIPT = Path(__file__).with_name("turns.py")
 
 
-@pytest.mark.parametrize(("kind", "first"), [("turns", "ANSWER: {}"), ("tools", "")])
+@pytest.mark.parametrize(("kind", "first"), [("turns", "ANSWER: {}"), ("tools", ""), ("state", "")])
 def test_a_killed_conversation_replays_its_logged_turns_and_asks_only_the_rest(
     kind: str, first: str, tmp_path: Path
 ) -> None:
@@ -41,6 +41,9 @@ def test_a_killed_conversation_replays_its_logged_turns_and_asks_only_the_rest(
         done = subprocess.run(command, stdout=subprocess.PIPE, check=True, timeout=PATIENCE_S)
         bodies = endpoint.stats()["bodies"][before:]
         undisturbed, tally = ask(Store.open(str(tmp_path / "undisturbed")), endpoint.url, ROWS, kind)
+    if kind == "state":
+        runs = Counter(executed_by(Store.open(str(folder))).read_text().split())
+        assert max(runs.values()) > 1, "the state of an unfinished episode was made again"
     if kind == "tools":
         assert outputs, "some tools had run before the kill"
         runs = Counter(executed_by(Store.open(str(folder))).read_text().split())

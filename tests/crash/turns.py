@@ -9,7 +9,8 @@ from gage_eval.engine.generate import Generate
 from gage_eval.engine.job import Job, Tally
 from gage_eval.engine.runtime import Runtime
 from gage_eval.models.backends.base import BackendContext
-from gage_eval.models.client.types import Request, Tool
+from gage_eval.models.client.tools import Effects, EpisodeState, Tool
+from gage_eval.models.client.types import Request
 from gage_eval.store import Artifact, Store
 
 KEY = digest("turns")
@@ -18,21 +19,32 @@ KEY = digest("turns")
 class Adding:
     """One tool, which adds 1000 to a row and writes down that it ran."""
 
-    def __init__(self, row: int, executed: Path) -> None:
+    is_repeatable = False
+    definitions = ()
+
+    def __init__(self, row: int, effects: Effects, executed: Path) -> None:
         self.identity = row
+        self.effects = effects
         self._executed = executed
 
     def get(self, name: str) -> Tool | None:
-        return self._add if name == "add" else None
+        return self if name == "add" else None
 
-    async def _add(self, arguments: str) -> str:
+    def begin(self) -> EpisodeState:
+        return EpisodeState()
+
+    async def run(self, arguments: str, state: EpisodeState) -> str:
         with self._executed.open("a") as file:
             file.write(f"{self.identity + 1000}\n")
         return str(self.identity + 1000)
 
+    def normalised(self, content: str) -> str:
+        return content
+
 
 class Conversations:
-    """Rows of two calls each: two questions (``turns``), or one whose tool call is answered (``tools``)."""
+    """Rows of two calls each: two questions (``turns``), or one whose tool call is answered by a tool
+    without (``tools``) or with a state (``state``)."""
 
     def __init__(self, rows: int, kind: str, executed: Path) -> None:
         self.parts = [(0, rows)]
@@ -54,7 +66,7 @@ class Conversations:
             "tools",
             messages=[question],
             tools=[{"type": "function", "function": {"name": "add"}}],
-            tool_set=Adding(row, self._executed),
+            tool_set=Adding(row, "state" if self._kind == "state" else "none", self._executed),
             tool_rounds=1,
             sample_id=str(row),
             row_index=row,

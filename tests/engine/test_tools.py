@@ -9,12 +9,14 @@ import pytest
 from engine.asking import KEY, Prompts, Scripted, generate, step_of
 from support.logs import read_logs
 
-from gage_eval.base.canonical import decode
+from gage_eval.base.canonical import decode, digest
 from gage_eval.base.errors import EndpointFailed
-from gage_eval.engine.episodes import episode_name, tool_key
+from gage_eval.engine.episodes import episode_name
+from gage_eval.engine.journal import tool_key
 from gage_eval.engine.runtime import Runtime
-from gage_eval.models.client.types import Request, Response, Tool
-from gage_eval.pipeline.tool_outputs import RecordedTools
+from gage_eval.engine.tools.sets import episode_tools
+from gage_eval.models.client.tools import Effects, EpisodeState, Tool, ToolError, ToolFailed, Tools
+from gage_eval.models.client.types import Request, Response
 from gage_eval.store import Store
 
 ROUNDS = 3
@@ -25,30 +27,45 @@ class Killed(Exception):
 
 
 class Counted:
-    """A tool that answers with its arguments, and counts how often it ran; one run may be killed."""
+    """One tool, which answers with its arguments and counts how often it ran; one run may be killed.
+
+    With ``effects: state`` an episode counts its calls, and an answer shows the count.
+    """
 
     identity = "counted"
+    definitions = ()
 
-    def __init__(self, killed_at: int | None = None) -> None:
+    def __init__(self, effects: Effects = "none", killed_at: int | None = None, repeatable: bool = False) -> None:
+        self.effects = effects
+        self.is_repeatable = repeatable
         self.runs: Counter[str] = Counter()
+        self.salt = ""
         self._left = killed_at
 
     def get(self, name: str) -> Tool | None:
-        return self._look_up if name == "look_up" else None
+        return self if name == "look_up" else None
 
-    async def _look_up(self, arguments: str) -> str:
+    def begin(self) -> EpisodeState:
+        return EpisodeState(objects={"calls": 0})
+
+    async def run(self, arguments: str, state: EpisodeState) -> str:
         self.runs[arguments] += 1
+        state.objects["calls"] += 1
         if self._left is not None:
             self._left -= 1
             if self._left < 0:
                 raise Killed
-        return f"found {arguments}"
+        number = f" as {state.objects['calls']}" if self.effects == "state" else ""
+        return f"found {arguments}{number}{self.salt}"
+
+    def normalised(self, content: str) -> str:
+        return content.partition("#")[0]
 
 
 class WithTools(Prompts):
     """Rows whose model calls two tools in each of three rounds."""
 
-    def __init__(self, tools: Counted | RecordedTools | None, *prompts: str) -> None:
+    def __init__(self, tools: Tools | None, *prompts: str) -> None:
         super().__init__(prompts, kind="tools")
         self.tools = tools
 
@@ -104,7 +121,7 @@ def test_what_was_logged_before_a_kill_is_neither_asked_nor_run_again(store: Sto
 
 @pytest.mark.parametrize("killed_at", range(6))
 def test_a_tool_that_was_killed_while_it_ran_is_the_only_one_that_runs_again(store: Store, killed_at: int) -> None:
-    killed, tools = Counted(killed_at), Counted()
+    killed, tools = Counted(killed_at=killed_at), Counted()
     with Runtime() as runtime, pytest.raises(Killed):
         runtime.call(step_of(store, WithTools(killed, "a"), calling()).engine.run())
     assert len(logged_outputs(store)) == killed_at
@@ -122,22 +139,110 @@ def test_a_call_of_no_tool_gets_an_error_as_its_output(store: Store) -> None:
     assert tools.runs.total() == ROUNDS
 
 
+@pytest.mark.parametrize("gone_after", range(1, 8))
+def test_calls_that_change_the_state_are_made_again_and_the_model_is_not_asked_again(
+    store: Store, gone_after: int
+) -> None:
+    first, second, tools = calling(gone_after), calling(), Counted("state")
+    step = step_of(store, WithTools(tools, "a", "b"), first)
+    with Runtime() as runtime, pytest.raises(EndpointFailed):
+        runtime.call(step.engine.run())
+    again = Counted("state")
+    # What differs from run to run is no difference.
+    again.salt = "#now"
+    done = generate(store, WithTools(again, "a", "b"), second)
+    whole = generate(Store.open(f"{store.objects.url}-2"), WithTools(Counted("state"), "a", "b"), calling())
+    assert gone_after + len(second.asked) == 2 * (ROUNDS + 1)
+    answers = [answer.replace("#now", "") for answer in done.responses.table()["answer"].to_pylist()]
+    assert answers == whole.responses.table()["answer"].to_pylist()
+    assert answers[0].endswith('found ["a", 5] as 6')
+    unfinished = [row for row in range(2) if gone_after < (row + 1) * (ROUNDS + 1)]
+    assert again.runs.total() == len(unfinished) * 2 * ROUNDS
+
+
+def test_an_attempt_that_diverges_is_followed_by_one_with_keys_of_its_own(store: Store) -> None:
+    step = step_of(store, WithTools(Counted("state"), "a"), calling(gone_after=2))
+    with Runtime() as runtime, pytest.raises(EndpointFailed):
+        runtime.call(step.engine.run())
+    other, asked = Counted("state"), calling()
+    other.salt = " today"
+    done = generate(store, WithTools(other, "a"), asked)
+    (answer,) = done.responses.table()["answer"].to_pylist()
+    assert answer.count(" today") == 2 * ROUNDS, "no output of the first attempt is mixed into the second"
+    assert len(asked.asked) == ROUNDS + 1, "the second attempt takes no answer of the first"
+
+
+def test_an_episode_that_diverges_again_is_an_error_and_begins_anew_another_time(store: Store) -> None:
+    for salt, gone_after in (("", 2), (" b", 2), (" c", 2)):
+        tools = Counted("state")
+        tools.salt = salt
+        step = step_of(store, WithTools(tools, "a"), calling(gone_after))
+        with Runtime() as runtime, pytest.raises(EndpointFailed):
+            runtime.call(step.engine.run())
+    last = Counted("state")
+    last.salt = " d"
+    done = generate(store, WithTools(last, "a"), calling())
+    assert done.responses.table()["status"].to_pylist() == ["ok"]
+    assert done.responses.table()["answer"].to_pylist()[0].count(" d") == 2 * ROUNDS
+
+
+@pytest.mark.parametrize("repeatable", [False, True])
+def test_a_call_with_effects_outside_is_made_again_only_if_its_tool_allows_that(store: Store, repeatable: bool) -> None:
+    killed, tools = Counted("outside", 3, repeatable), Counted("outside", None, repeatable)
+    with Runtime() as runtime, pytest.raises(Killed):
+        runtime.call(step_of(store, WithTools(killed, "a"), calling()).engine.run())
+    done = generate(store, WithTools(tools, "a"), calling())
+    row = done.responses.table().to_pylist()[0]
+    if repeatable:
+        assert row["status"] == "ok"
+        assert list(killed.runs & tools.runs) == ['["a", 3]']
+    else:
+        assert (row["status"], row["error_kind"]) == ("error", "tool_error")
+        assert not tools.runs, "nothing is called after a call of which nobody knows whether it took effect"
+
+
+class Failing(Counted):
+    """A tool that fails."""
+
+    async def run(self, arguments: str, state: EpisodeState) -> str:
+        raise ToolFailed("gone") if "1]" in arguments else ToolError("no such thing")
+
+
+def test_a_mistake_of_the_model_is_told_to_it_and_a_fault_of_the_tool_ends_its_row(store: Store) -> None:
+    asked = calling()
+    done = generate(store, WithTools(Failing(), "a"), asked)
+    (row,) = done.responses.table().to_pylist()
+    assert (row["status"], row["error_kind"], len(asked.asked)) == ("error", "tool_error", 1)
+    assert done.telemetry.table()["errors"].to_pylist() == [["gone"]]
+    assert "no such thing" in logged_outputs(store)[0]
+
+
+def test_equal_calls_without_effects_run_once_for_all_rows(store: Store) -> None:
+    tools = Counted()
+    generate(store, WithTools(tools, "a"), calling())
+    same = {"metadata": {"tool_outputs": {"look_up": "any"}}}
+    episode = episode_tools({}, same)
+    generate(store, WithTools(episode, "a", "a"), calling(), key=digest("another action"))
+    assert tools.runs.total() == len(tools.runs) == 2 * ROUNDS
+
+
 def test_recorded_outputs_are_tools_found_by_name_and_arguments(store: Store) -> None:
-    recorded = RecordedTools(
-        [
-            {"name": "look_up", "arguments": None, "content": "any"},
-            {"name": "look_up", "arguments": '["a",3]', "content": "third"},
-        ]
-    )
-    done = generate(store, WithTools(recorded, "a"), calling())
+    recorded = [
+        {"name": "look_up", "output": "any"},
+        {"name": "look_up", "arguments": '["a",3]', "output": "third"},
+    ]
+    done = generate(store, WithTools(episode_tools({}, {"metadata": {"tool_outputs": recorded}}), "a"), calling())
     assert done.responses.table()["answer"].to_pylist() == ["any any any third any any"]
 
 
-def test_other_tools_are_another_episode_and_another_place_is_another_call() -> None:
+def test_other_tools_are_another_episode_and_another_state_is_another_call() -> None:
     request = Request("tools", messages=[], tool_rounds=1)
-    first_tools, two = (RecordedTools([{"name": "f", "arguments": None, "content": text}]) for text in "ab")
-    assert episode_name(replace(request, tool_set=first_tools)) != episode_name(replace(request, tool_set=two))
-    keys = {
-        tool_key(*call) for call in [("e", 0, "f", "{}"), ("e", 1, "f", "{}"), ("e", 0, "g", "{}"), ("d", 0, "f", "{}")]
-    }
-    assert len(keys) == 4
+    first, second = (episode_tools({}, {"metadata": {"tool_outputs": {"f": text}}}) for text in "ab")
+    assert episode_name(replace(request, tool_set=first)) != episode_name(replace(request, tool_set=second))
+    (f, g), state = (first.get("f"), second.get("f")), Counted("state")
+    assert f is not None
+    assert g is not None
+    calls = [(f, "f", '{"a":1}', None), (g, "f", '{"a":1}', None), (f, "f", '{"a":2}', None), (state, "f", "", "x")]
+    keys = {tool_key(*call) for call in [*calls, (state, "f", "", "y")]}
+    assert len(keys) == 5
+    assert tool_key(f, "f", '{"a": 1}', None) in keys, "spaces are no difference"

@@ -256,6 +256,73 @@ def test_tool_calls_are_answered_with_what_the_sample_records(outputs: Any, tmp_
     assert {row["answer"] for row in rows(tmp_path, "other")} == {"ANSWER: 7"}
 
 
+TOOLS = """
+class Sums:
+    def __init__(self, sample):
+        self.number = int(sample["label"]) - 1
+        self.calls = 0
+    def add(self, of: str) -> int:
+        "One more than the number in a question."
+        self.calls += 1
+        return self.number + self.calls
+"""
+
+
+def test_a_class_of_tools_is_run_for_each_episode(tmp_path: Path, gage: Command) -> None:
+    (tmp_path / "tools.py").write_text(TOOLS)
+    tool_rows(tmp_path, lambda i: {"tools": None})
+    with mock_endpoint(keep_bodies=True) as endpoint:
+        write_config(tmp_path, endpoint.url, role_adapters=dut(tools=["tools.py:Sums"], tool_rounds=2))
+        ended = gage("run", "sums.yaml", "--run-id", "tools")
+        assert ended.code == 0, ended.err
+        (defined,) = endpoint.stats()["bodies"][0]["tools"]
+        assert defined["function"]["description"] == "One more than the number in a question."
+        # Other code is another tool.
+        (tmp_path / "tools.py").write_text(TOOLS.replace("+ self.calls", "+ 7"))
+        assert gage("run", "sums.yaml", "--run-id", "other").code == 0
+        (tmp_path / "tools.py").write_text(TOOLS.replace("return self", "raise KeyError('x')\n        return self"))
+        failed = gage("run", "sums.yaml", "--run-id", "failed")
+    assert [row["answer"] for row in rows(tmp_path, "tools")] == [f"ANSWER: {i + 1}" for i in range(20)]
+    assert rows(tmp_path, "other")[0]["answer"] == "ANSWER: 7"
+    assert failed.code == 1
+    assert "tool 'add' failed: KeyError" in failed.sentence
+
+
+@pytest.mark.parametrize("fields", [{"tools": ["tools.py:Sums"]}, {"tools": ["tools.py:Sins"], "tool_rounds": 1}])
+def test_tools_that_cannot_be_called_are_refused(tmp_path: Path, gage: Command, fields: dict[str, Any]) -> None:
+    (tmp_path / "tools.py").write_text(TOOLS)
+    write_config(tmp_path, "http://127.0.0.1:9/v1", role_adapters=dut(**fields))
+    assert gage("validate", "sums.yaml").code == 2
+
+
+def test_a_model_that_still_calls_tools_has_reached_its_limit(tmp_path: Path, gage: Command) -> None:
+    (tmp_path / "tools.py").write_text(TOOLS)
+    tool_rows(tmp_path, lambda i: {"tools": None})
+    config = [{"backend_id": "mock", "type": "caller.py:Caller", "config": {}}]
+    (tmp_path / "caller.py").write_text(CALLER)
+    write_config(tmp_path, "", backends=config, role_adapters=dut(tools=["tools.py:Sums"], tool_rounds=2))
+    ended = gage("run", "sums.yaml", "--run-id", "limit")
+    assert ended.code == 0, ended.err
+    assert {(row["status"], len(row["turns"])) for row in rows(tmp_path, "limit")} == {("limit", 3)}
+    assert "20 of 20" in ended.out
+
+
+CALLER = """
+import json
+from gage_eval.plugins import BaseBackend, Response
+class Caller(BaseBackend):
+    type = "caller"
+    capabilities = frozenset({"chat", "tools"})
+    def body(self, request):
+        return {"messages": request.messages}
+    async def open(self, log_folder): ...
+    async def close(self): ...
+    async def call(self, request, body):
+        calls = [{"function": {"name": "add", "arguments": json.dumps({"of": ""})}}]
+        return Response("ok", answer="", tool_calls=json.dumps(calls))
+"""
+
+
 def test_tools_that_a_backend_lacks_are_refused_before_anything_is_sent(tmp_path: Path, gage: Command) -> None:
     tool_rows(tmp_path, recorded)
     (tmp_path / "model.gguf").write_bytes(b"weights")

@@ -1,15 +1,15 @@
 """Requests to a backend and its responses, and the kinds of requests there are."""
 
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeAlias
+from typing import Any
 
 import orjson
 
-from gage_eval.base.canonical import JsonValue
 from gage_eval.base.errors import EndpointFailed
 from gage_eval.box.types import BoxSpec, Limits, Program
+from gage_eval.models.client.tools import Tools
 
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
@@ -25,21 +25,6 @@ class RenderFailure:
 
     kind: str
     message: str
-
-
-Tool: TypeAlias = Callable[[str], Awaitable[str]]
-"""Takes a call's arguments as JSON text and returns the content of the tool's message."""
-
-
-class Tools(Protocol):
-    """The tools that an episode may run."""
-
-    @property
-    def identity(self) -> JsonValue:
-        """What determines their outputs; part of the episode's key."""
-
-    def get(self, name: str) -> Tool | None:
-        """A tool by its name; None if there is none."""
 
 
 @dataclass(frozen=True, slots=True)

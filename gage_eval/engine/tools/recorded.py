@@ -1,48 +1,52 @@
 """Tools whose outputs are recorded in the sample."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from gage_eval.base.canonical import JsonValue, canonical_text, decode
-from gage_eval.models.client.types import Tool
+from gage_eval.models.client.tools import Effects, EpisodeState
 
 
-@dataclass(frozen=True)
-class RecordedTools:
-    """Tools that answer with recorded outputs: `gage_eval.models.client.types.Tools`.
+@dataclass(frozen=True, eq=False)
+class RecordedTool:
+    """A tool that answers with outputs of its name: `gage_eval.models.client.tools.Tool`.
 
     Attributes:
         outputs: each ``{name, arguments, content}``; arguments are None if any arguments match.
     """
 
-    outputs: list[dict[str, Any]]
+    effects: ClassVar[Effects] = "none"
+    is_repeatable: ClassVar[bool] = False
+    outputs: Sequence[Mapping[str, Any]]
 
     @property
     def identity(self) -> JsonValue:
         """The outputs."""
-        return self.outputs
+        return {"recorded": [dict(output) for output in self.outputs]}
 
-    def get(self, name: str) -> Tool | None:
-        """The tool of a name that has outputs: of equal arguments, else the first."""
-        named = [output for output in self.outputs if output["name"] == name]
+    async def run(self, arguments: str, state: EpisodeState) -> str:
+        """The output of equal arguments, else the first."""
+        wanted = _parsed(arguments)
+        with_arguments = (output for output in self.outputs if output["arguments"] is not None)
+        same = (output for output in with_arguments if _parsed(output["arguments"]) == wanted)
+        return str(next(same, self.outputs[0])["content"])
 
-        async def recorded(arguments: str) -> str:
-            wanted = _parsed(arguments)
-            with_arguments = (output for output in named if output["arguments"] is not None)
-            same = (output for output in with_arguments if _parsed(output["arguments"]) == wanted)
-            return str(next(same, named[0])["content"])
-
-        return recorded if named else None
+    def normalised(self, content: str) -> str:
+        """The content."""
+        return content
 
 
-def recorded_tools(sample: Mapping[str, Any]) -> RecordedTools:
-    """The tools of a sample.
+def recorded_tools(sample: Mapping[str, Any]) -> dict[str, RecordedTool]:
+    """The tools of a sample by name.
 
     Their outputs are in ``metadata.tool_outputs``, a mapping of name → output or a list of ``{name, output}`` with
     optional ``arguments``. Without it, the outputs of the first golden trajectory are used.
     """
-    return RecordedTools(_outputs(sample))
+    by_name: dict[str, list[dict[str, Any]]] = {}
+    for output in _outputs(sample):
+        by_name.setdefault(output["name"], []).append(output)
+    return {name: RecordedTool(outputs) for name, outputs in by_name.items()}
 
 
 def _outputs(sample: Mapping[str, Any]) -> list[dict[str, Any]]:

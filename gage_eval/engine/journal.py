@@ -1,0 +1,130 @@
+"""The journal of an episode: what its tools answered, so that a killed episode goes on where it was.
+
+A killed episode runs again from the top. Its model calls are answered by the log. A call of a tool without effects is
+answered by the journal. A call that changes the episode's state is made again, because the state must be there, and
+its output must equal the journaled one after the tool's own normalisation; then the model sees the journaled one, so
+that its next request is found in the log. If it differs, the attempt has diverged, and the episode begins once more. A
+call with effects outside is never made twice, unless its tool allows that.
+"""
+
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any, Protocol
+
+from gage_eval.base.canonical import JsonValue, canonical_text, decode, digest, encode
+from gage_eval.models.client.tools import EpisodeState, Tool, ToolError, ToolFailed, Tools
+from gage_eval.models.client.types import Request, Response
+
+
+class Diverged(Exception):
+    """A tool answered something else than before the kill; the message says which, where."""
+
+
+class Journal(Protocol):
+    """Where the outputs of tools are kept."""
+
+    def earlier_record(self, key: str) -> bytes | None:
+        """A record of an earlier process of the step."""
+
+    def record(self, key: str) -> bytes | None:
+        """A record of any process."""
+
+    def write(self, key: str, record: bytes) -> None:
+        """Write a record, which then survives a kill."""
+
+
+class EpisodeCalls:
+    """The `Calls` of one attempt of an episode.
+
+    Args:
+        journal: where outputs are kept.
+        generate: asks the model, in this attempt.
+        key: the episode's key and attempt.
+        tools: of the episode.
+        state: of this attempt.
+
+    Attributes:
+        has_acted: whether a tool with effects was called.
+    """
+
+    def __init__(
+        self,
+        journal: Journal,
+        generate: Callable[[Request], Coroutine[Any, Any, Response]],
+        key: JsonValue,
+        tools: Tools | None,
+        state: EpisodeState,
+    ) -> None:
+        self._generate = generate
+        self._journal = journal
+        self._tools = tools
+        self._state = state
+        # Stands for the state: the episode, and all that its tools have done.
+        self._past = digest(key)
+        self._calls = 0
+        self.has_acted = False
+
+    async def generate(self, request: Request) -> Response:
+        """See `Calls`."""
+        return await self._generate(request)
+
+    async def run_tool(self, name: str, arguments: str) -> str:
+        """See `Calls`."""
+        tool = None if self._tools is None else self._tools.get(name)
+        self._calls += 1
+        if tool is None:
+            return told(f"there is no tool {name!r}")
+        key = tool_key(tool, name, arguments, None if tool.effects == "none" else self._past)
+        content = await self._content(tool, name, arguments, key)
+        if tool.effects != "none":
+            self.has_acted = True
+            self._past = digest([key, tool.normalised(content)])
+        return content
+
+    async def _content(self, tool: Tool, name: str, arguments: str, key: str) -> str:
+        journal = self._journal
+        record = journal.earlier_record(key) if tool.effects == "state" else journal.record(key)
+        if record is not None and tool.effects != "state":
+            return _content_of(record)
+        if tool.effects == "outside":
+            begun = digest([key, "begun"])
+            if journal.record(begun) is not None and not tool.is_repeatable:
+                raise ToolFailed(
+                    f"tool '{name}' was running when the run was killed, and nobody knows whether it took effect; "
+                    "declare it repeatable=True if it may be called again"
+                )
+            journal.write(begun, b"{}")
+        try:
+            content = await tool.run(arguments, self._state)
+        except ToolError as error:
+            content = told(str(error))
+        if record is None:
+            journal.write(key, encode({"content": content}))
+            return content
+        journaled = _content_of(record)
+        if tool.normalised(content) != tool.normalised(journaled):
+            raise Diverged(f"call {self._calls}, of tool '{name}', gave something else than before the run was killed")
+        return journaled
+
+
+def told(sentence: str) -> str:
+    """An error as the model is told it."""
+    return canonical_text({"error": sentence})
+
+
+def tool_key(tool: Tool, name: str, arguments: str, past: str | None) -> str:
+    """Key of a tool's output: 64 hex digits.
+
+    Args:
+        tool, name, arguments: the call; arguments that are equal as JSON have equal keys.
+        past: what stands for the state before the call; None for a tool without effects.
+    """
+    try:
+        read: JsonValue = decode(arguments)
+    except ValueError:
+        read = {"text": arguments}
+    return digest(["tool", tool.identity, name, read, past])
+
+
+def _content_of(record: bytes) -> str:
+    stored: Mapping[str, Any] = decode(record)
+    return str(stored["content"])

@@ -1,0 +1,1 @@
+"""Tools that models call: Python functions and classes."""

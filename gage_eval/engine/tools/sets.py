@@ -1,0 +1,61 @@
+"""The tools of one sample's episodes."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from gage_eval.base.canonical import JsonValue, digest
+from gage_eval.engine.tools.python import PythonTool
+from gage_eval.engine.tools.recorded import RecordedTool, recorded_tools
+from gage_eval.models.client.tools import EpisodeState, Tool
+
+
+@dataclass(frozen=True)
+class EpisodeTools:
+    """The tools that an adapter names, and those that a sample has outputs of: `gage_eval.models.client.tools.Tools`.
+
+    Attributes:
+        own: of the adapter, by name; they win.
+        recorded: of the sample, by name.
+        sample: the sample, which a class of tools is made from.
+    """
+
+    own: Mapping[str, PythonTool]
+    recorded: Mapping[str, RecordedTool]
+    sample: Mapping[str, Any]
+
+    @cached_property
+    def identity(self) -> JsonValue:
+        """The tools; and the sample, if it is in the state of one of them."""
+        has_state = any(tool.effects != "none" for tool in self.own.values())
+        return {
+            "own": [tool.identity for tool in self.own.values()],
+            "recorded": [tool.identity for tool in self.recorded.values()],
+            "sample": digest(self.sample) if has_state else None,
+        }
+
+    @property
+    def definitions(self) -> Sequence[Mapping[str, Any]]:
+        """Those of the adapter's tools."""
+        return [tool.definition for tool in self.own.values()]
+
+    def get(self, name: str) -> Tool | None:
+        """See `Tools`."""
+        return self.own.get(name) or self.recorded.get(name)
+
+    def begin(self) -> EpisodeState:
+        """See `Tools`."""
+        return EpisodeState(self.sample)
+
+
+def episode_tools(own: Mapping[str, PythonTool], sample: Mapping[str, Any]) -> EpisodeTools:
+    """The tools of a sample's episodes."""
+    return EpisodeTools(own, recorded_tools(sample), sample)
+
+
+def merged(definitions: Sequence[Mapping[str, Any]] | None, tools: EpisodeTools) -> list[Any] | None:
+    """A sample's definitions, and after them those of tools that it does not define itself."""
+    named = {(entry.get("function") or {}).get("name") for entry in definitions or () if isinstance(entry, Mapping)}
+    more = [entry for entry in tools.definitions if entry["function"]["name"] not in named]
+    return [*(definitions or ()), *more] or None

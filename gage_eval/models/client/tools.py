@@ -1,0 +1,85 @@
+"""What an episode knows of its tools."""
+
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol, TypeAlias
+
+from gage_eval.base.canonical import JsonValue
+from gage_eval.base.errors import GageError
+
+Effects: TypeAlias = Literal["none", "state", "outside"]
+"""What a call changes. ``none``: nothing, and its output depends on the arguments alone. ``state``: the state of its
+episode. ``outside``: something that a second call would change again."""
+
+
+class ToolError(GageError):
+    """The model is told this sentence as the output of its call, and the episode goes on. Tools raise it."""
+
+
+class ToolFailed(Exception):
+    """A tool failed for a reason that is not the model's: its row ends in an error, and is asked again another time."""
+
+
+@dataclass
+class EpisodeState:
+    """What the tools of one attempt of an episode keep from call to call.
+
+    Attributes:
+        sample: whose episode it is.
+        objects: what a class of tools is for this episode, by class.
+        exits: what is closed at the end of the attempt.
+    """
+
+    sample: Mapping[str, Any] = field(default_factory=dict)
+    objects: dict[Any, Any] = field(default_factory=dict)
+    exits: AsyncExitStack = field(default_factory=AsyncExitStack)
+
+
+class Tool(Protocol):
+    """A tool that an episode may run."""
+
+    @property
+    def effects(self) -> Effects:
+        """What a call changes."""
+
+    @property
+    def is_repeatable(self) -> bool:
+        """Of effects outside: whether a call may be made again when nobody knows whether it took effect."""
+
+    @property
+    def identity(self) -> JsonValue:
+        """What determines its outputs, apart from the arguments and the episode's state."""
+
+    async def run(self, arguments: str, state: EpisodeState) -> str:
+        """The content of the tool's message.
+
+        Args:
+            arguments: as the model wrote them; JSON text if it kept to the form.
+            state: of the episode.
+
+        Raises:
+            ToolError: the arguments cannot be used.
+            ToolFailed: the tool cannot be run.
+        """
+
+    def normalised(self, content: str) -> str:
+        """A content without what differs from run to run, such as times and process ids."""
+
+
+class Tools(Protocol):
+    """The tools that an episode may run."""
+
+    @property
+    def identity(self) -> JsonValue:
+        """What determines their outputs; part of the episode's key."""
+
+    @property
+    def definitions(self) -> Sequence[Mapping[str, Any]]:
+        """Definitions in OpenAI form, of those that define themselves."""
+
+    def get(self, name: str) -> Tool | None:
+        """A tool by its name; None if there is none."""
+
+    def begin(self) -> EpisodeState:
+        """The state of a new attempt."""
