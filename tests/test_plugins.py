@@ -36,7 +36,7 @@ def test_every_name_is_there_and_listed() -> None:
 def test_every_kind_of_plugin_has_its_decorator() -> None:
     decorators = {
         "loaders": "loader", "preprocessors": "preprocessor", "backends": "backend", "metrics": "metric",
-        "filters": "text_filter", "verdict_parsers": "verdict_parser", "aggregations": "aggregation",
+        "filters": "text_filter", "verdict_parsers": "verdict_parser", "aggregations": "aggregation", "tools": "tool",
     }  # fmt: skip
     assert decorators.keys() == registry.ALL.keys()
     assert set(decorators.values()) <= set(plugins.__all__)

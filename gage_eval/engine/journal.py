@@ -89,7 +89,7 @@ class EpisodeCalls:
             begun = digest([key, "begun"])
             if journal.record(begun) is not None and not tool.is_repeatable:
                 raise ToolFailed(
-                    f"tool '{name}' was running when the run was killed, and nobody knows whether it took effect; "
+                    f"tool '{name}' was running when the run was killed, and it is not known whether it took effect; "
                     "declare it repeatable=True if it may be called again"
                 )
             journal.write(begun, b"{}")
@@ -107,7 +107,7 @@ class EpisodeCalls:
 
 
 def told(sentence: str) -> str:
-    """An error as the model is told it."""
+    """An error as the output that the model gets."""
     return canonical_text({"error": sentence})
 
 

@@ -180,6 +180,10 @@ CONFIG: dict[str, dict[str, list[Change]]] = {
             _at("role_adapters.3.verdict_parser", "lines", refused="no verdict parser 'lines'"),
             _at("role_adapters.0.verdict_parser", "default", refused="only a judge_model has verdicts"),
         ],
+        "tools": [
+            Change({"role_adapters.0.tools": ["keys_plugins:double"], "role_adapters.0.tool_rounds": 2}),
+            _at("role_adapters.0.tools", ["keys_plugins:double"], refused="'tools' need 'tool_rounds'"),
+        ],
         "tool_rounds": [_at("role_adapters.0.tool_rounds", 2)],
     },
     "PromptMessage": {

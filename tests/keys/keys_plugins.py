@@ -29,6 +29,11 @@ class Shouting:
         return replace(request, messages=[*before, {**last, "content": last["content"].upper()}])
 
 
+def double(number: int) -> int:
+    """Twice a number."""
+    return 2 * number
+
+
 class Nothing:
     """Has no hand in anything."""
 

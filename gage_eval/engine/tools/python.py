@@ -148,7 +148,7 @@ class PythonTool:
             text = made if isinstance(made, str) else canonical_text(made)
         except (TypeError, ValueError):
             raise ToolFailed(
-                f"tool '{self.name}' returned a {type(made).__name__}, which is no text and no JSON"
+                f"tool '{self.name}' returned a {type(made).__name__}, which is neither text nor JSON"
             ) from None
         shown = str(without_surrogates(text))
         over = len(shown) - LONGEST_OUTPUT
@@ -156,9 +156,9 @@ class PythonTool:
 
 
 async def _called(function: Callable[..., Any], values: Mapping[str, Any]) -> Any:
-    """The result of a function, which runs in a thread of its own unless it is a coroutine function.
+    """The result of a function, which runs in a new thread unless it is a coroutine function.
 
-    A thread that never returns ends with the process: it is no thread of the loop's pool, for which a loop waits.
+    A thread that never returns ends with the process. The loop would wait for one of its pool.
     """
     if inspect.iscoroutinefunction(function):
         return await function(**values)

@@ -14,7 +14,7 @@ episode. ``outside``: something that a second call would change again."""
 
 
 class ToolError(GageError):
-    """The model is told this sentence as the output of its call, and the episode goes on. Tools raise it."""
+    """The model gets this sentence as the output of its call, and the episode goes on. Tools raise it."""
 
 
 class ToolFailed(Exception):
@@ -45,7 +45,7 @@ class Tool(Protocol):
 
     @property
     def is_repeatable(self) -> bool:
-        """Of effects outside: whether a call may be made again when nobody knows whether it took effect."""
+        """Of effects outside: whether a call may be made again if it is not known whether it took effect."""
 
     @property
     def identity(self) -> JsonValue:
