@@ -128,8 +128,15 @@ PREPARED = TableSchema(
     ),
 )
 
+# tool_outputs: what the called tools answered, in the order of the calls.
 TURN = pa.struct(
-    [("answer", pa.string()), ("reasoning", pa.string()), ("finish_reason", pa.string()), ("tool_calls", pa.string())]
+    [
+        ("answer", pa.string()),
+        ("reasoning", pa.string()),
+        ("finish_reason", pa.string()),
+        ("tool_calls", pa.string()),
+        ("tool_outputs", pa.list_(pa.string())),
+    ]
 )
 
 # status: `statuses.ResponseStatus`. `turns` only where an episode made several calls.

@@ -102,7 +102,12 @@ def _print_answer(call: "ModelCall") -> None:
             print(indented(str(response[name]), "    "))
     for turn in response.get("turns") or []:
         print("  [turn]")
-        print(indented(str(turn.get("answer") or ""), "    "))
+        for name in ("answer", "tool_calls"):
+            if turn.get(name):
+                print(indented(str(turn[name]), "    "))
+        for output in turn.get("tool_outputs") or []:
+            print("  [tool]")
+            print(indented(output, "    "))
     for error in telemetry.get("errors") or []:
         print(indented(f"failed attempt: {error}"))
 

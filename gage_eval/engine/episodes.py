@@ -109,11 +109,14 @@ async def tool_calls(calls: Calls, request: Request) -> Outcome:
             turns[-1] = replace(response, status="limit")
             break
         history.append({"role": "assistant", "content": response.answer or "", "tool_calls": called})
+        outputs: list[str] = []
+        turns[-1] = replace(response, tool_outputs=outputs)
         for call in called:
             try:
                 content = await calls.run_tool(call["function"]["name"], call["function"]["arguments"])
             except ToolFailed as error:
                 return _failed(turns, "tool_error", str(error))
+            outputs.append(content)
             history.append({"role": "tool", "tool_call_id": call["id"], "content": content})
         # A model that is forced to call a tool would never answer.
         choice = None if choice is None else "auto"
@@ -124,6 +127,7 @@ def _outcome(turns: list[Response]) -> Outcome:
     """The last response, with the costs of all responses."""
     whole = replace(
         turns[-1],
+        tool_outputs=None,
         prompt_tokens=_sum([turn.prompt_tokens for turn in turns]),
         completion_tokens=_sum([turn.completion_tokens for turn in turns]),
         latency_ms=_sum([turn.latency_ms for turn in turns]),

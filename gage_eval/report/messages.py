@@ -120,6 +120,8 @@ def _message(message: Mapping[str, Any]) -> Message:
 def conversation(messages: Sequence[Message], turns: Sequence[Mapping[str, Any]]) -> list[Message]:
     """Messages with the answers of all turns but the last one, each after the message that it answers.
 
+    Where the model called tools, what they answered follows the turn that called them; that of the last turn too.
+
     Args:
         messages: as they were prepared: of several user messages in a row, each was asked by itself.
         turns: the responses of the episode, in order.
@@ -133,7 +135,9 @@ def conversation(messages: Sequence[Message], turns: Sequence[Mapping[str, Any]]
     ]
     if len(questions) < len(turns):
         # The model called tools.
-        return [*messages, *answers]
+        after_all = [*answers, None]
+        steps = zip(after_all, turns, strict=True)
+        return [*messages, *(shown for answer, turn in steps for shown in (answer, *_outputs(turn)) if shown)]
     after = dict(zip(questions, answers, strict=False))
     return [shown for place, message in enumerate(messages) for shown in (message, after.get(place)) if shown]
 
@@ -141,6 +145,16 @@ def conversation(messages: Sequence[Message], turns: Sequence[Mapping[str, Any]]
 def _answered(number: int, turn: Mapping[str, Any]) -> Message:
     parts = [Part(kind, str(turn[name])) for kind, name in _SAID if turn.get(name)]
     return Message(ANSWER, tuple(parts), tuple(tool_calls(turn.get("tool_calls"))), name=str(number))
+
+
+def _outputs(turn: Mapping[str, Any]) -> list[Message]:
+    """What the tools answered that a turn called."""
+    calls = tool_calls(turn.get("tool_calls"))
+    outputs = turn.get("tool_outputs") or ()
+    return [
+        Message("tool", (Part("text", str(output)),), name=call.name)
+        for call, output in zip(calls, outputs, strict=False)
+    ]
 
 
 def _part(item: Any) -> Part:

@@ -283,7 +283,9 @@ def test_a_class_of_tools_is_run_for_each_episode(tmp_path: Path, gage: Command)
         (tmp_path / "tools.py").write_text(TOOLS.replace("return self", "raise KeyError('x')\n        return self"))
         failed = gage("run", "sums.yaml", "--run-id", "failed")
     assert [row["answer"] for row in rows(tmp_path, "tools")] == [f"ANSWER: {i + 1}" for i in range(20)]
+    assert [row["turns"][0]["tool_outputs"] for row in rows(tmp_path, "tools")] == [[str(i + 1)] for i in range(20)]
     assert rows(tmp_path, "other")[0]["answer"] == "ANSWER: 7"
+    assert "[tool]" in gage("show", "tools", "--sample", "t3").out
     assert failed.code == 1
     assert "tool 'add' failed: KeyError" in failed.sentence
 

@@ -67,6 +67,15 @@ def test_the_tool_calls_of_a_conversation_stand_after_its_question() -> None:
     assert shown[1].calls[0].name == "add"
 
 
+def test_what_tools_answered_stands_after_the_turn_that_called_them() -> None:
+    call = {"function": {"name": "add", "arguments": "{}"}}
+    turn = {"answer": "", "tool_calls": [call, call], "tool_outputs": ["1", "2"]}
+    shown = conversation([said("user", "1 + 1?")], [turn, {**turn, "tool_outputs": ["3"]}])
+    assert [message.text for message in shown if message.role == "tool"] == ["1", "2", "3"]
+    assert {message.name for message in shown if message.role == "tool"} == {"add"}
+    assert [message.role for message in shown] == ["user", "answer", "tool", "tool", "tool"]
+
+
 @pytest.mark.parametrize("long", [False, True])
 def test_of_a_conversation_only_what_is_before_its_first_question_is_folded(long: bool) -> None:
     examples = [said("user", "example " * 40), said("assistant", "y" * 400)] * 3

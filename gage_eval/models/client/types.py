@@ -142,6 +142,7 @@ class Response:
         attempts: requests sent; 0 when none was needed.
         errors: one line for each failed attempt.
         model_fingerprint: the model as the endpoint names it.
+        tool_outputs: of a turn of an episode: what the tools answered that it called, in the order of the calls.
     """
 
     status: str
@@ -158,6 +159,7 @@ class Response:
     attempts: int = 0
     errors: list[str] = field(default_factory=list)
     model_fingerprint: str | None = None
+    tool_outputs: list[str] | None = None
 
     def to_bytes(self) -> bytes:
         """The payload of a log record: the fields' values in order, as a JSON array."""
@@ -165,7 +167,7 @@ class Response:
             [
                 self.status, self.answer, self.reasoning, self.tool_calls, self.finish_reason, self.logprobs,
                 self.prompt_tokens, self.completion_tokens, self.error_kind, self.latency_ms, self.ttft_ms,
-                self.attempts, self.errors, self.model_fingerprint,
+                self.attempts, self.errors, self.model_fingerprint, self.tool_outputs,
             ]
         )  # fmt: skip
 
