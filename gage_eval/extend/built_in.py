@@ -31,6 +31,7 @@ NAMES: Mapping[str, Mapping[str, Names]] = {
     },
     "preprocessors": {
         "agieval": ("agieval",),
+        "cruxeval": ("cruxeval",),
         "default": ("default",),
         "mmmu": ("mmmu", "mmmu_pro"),
         "multi_choice": ("multi_choice", "multi_choice_struct_only"),
@@ -56,7 +57,7 @@ NAMES: Mapping[str, Mapping[str, Names]] = {
         "choice_set": ("choice_points", "choice_set"),
         "classes": ("classification",),
         "docvqa": ("docvqa_anls",),
-        "execution": ("execution_passed", "tests_passed"),
+        "execution": ("cruxeval", "execution_passed", "tests_passed"),
         "gsm8k": ("gsm8k",),
         "ifeval": ("ifeval",),
         "json_fields": ("json_fields",),
@@ -79,7 +80,7 @@ NAMES: Mapping[str, Mapping[str, Names]] = {
     },
     "filters": {
         "basic": ("choice_letter", "first_number", "last_number", "regex", "strip_thinking"),
-        "code": ("before", "between", "code_block", "sanitize"),
+        "code": ("before", "between", "code_block", "cruxeval", "sanitize"),
         "extract": ("agieval_math", "answer", "boxed", "json_field", "letters", "rating"),
         "harness": ("flexible-extract", "strict-match"),
         "replicates": ("majority_vote", "take_first"),
@@ -115,7 +116,7 @@ NAMES: Mapping[str, Mapping[str, Names]] = {
             "weighted_f1",
         ),
         "corpus": ("corpus_ece", "perplexity", "ratio"),
-        "replicates": ("at_least@{k}", "best", "majority", "mode", "pass@{k}", "pass^{k}"),
+        "replicates": ("at_least@{k}", "best", "cruxeval_pass@{k}", "majority", "mode", "pass@{k}", "pass^{k}"),
         "text_corpus": ("corpus_bleu", "corpus_chrf", "corpus_ter"),
     },
 }
