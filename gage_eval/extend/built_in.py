@@ -33,6 +33,7 @@ NAMES: Mapping[str, Mapping[str, Names]] = {
         "agieval": ("agieval",),
         "cruxeval": ("cruxeval",),
         "default": ("default",),
+        "livecodebench": ("livecodebench",),
         "mmmu": ("mmmu", "mmmu_pro"),
         "multi_choice": ("multi_choice", "multi_choice_struct_only"),
         "pictures": ("docvqa",),

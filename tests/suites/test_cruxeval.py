@@ -75,7 +75,10 @@ def test_only_a_prediction_passes(
     predicts: str, right: dict[str, str | None], forged: tuple[str, ...], tmp_path: Path
 ) -> None:
     gold = {row["id"]: f"[ANSWER]\nassert f({row['input']}) == {row['output']}\n[/ANSWER]" for row in (F, MAP)}
-    answers = {"a": [gold["a"], right["a"], *forged], "b": [gold["b"], right["b"] or gold["b"]]}
+    answers: dict[str, list[str | None]] = {
+        "a": [gold["a"], right["a"], *forged],
+        "b": [gold["b"], right["b"] or gold["b"]],
+    }
     answers["b"] += ["6"] * (len(answers["a"]) - 2)
     (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in (F, MAP)))
     (tmp_path / "answers.json").write_text(json.dumps(answers))
