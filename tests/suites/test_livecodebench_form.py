@@ -1,8 +1,9 @@
-"""The pipeline for problems in LiveCodeBench's form judges programs and methods as the official checker does."""
+"""The documented config for problems in LiveCodeBench's form judges answers as the official checker does."""
 
 import base64
 import json
 import pickle
+import re
 import zlib
 from pathlib import Path
 from typing import Any
@@ -74,7 +75,7 @@ FUNCTIONAL = {
 
 def write(folder: Path, config: dict[str, Any]) -> None:
     """The folder of problems and the answers; each answer is of a problem of its own."""
-    (folder / "livecodebench").mkdir()
+    (folder / "problems").mkdir()
     for kind, problem, programs in (("stdin", STDIN, READS), ("functional", FUNCTIONAL, METHODS)):
         rows, answers = [], []
         for name, program in programs.items():
@@ -82,7 +83,7 @@ def write(folder: Path, config: dict[str, Any]) -> None:
             rows.append({"question_id": f"{kind}: {name}", **common, **problem})
             text = "I cannot." if program is None else f"```\nnot this\n```\nbut\n```python\n{program}\n```"
             answers.append({"id": f"{kind}: {name}", "answer": text})
-        (folder / "livecodebench" / f"{kind}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        (folder / "problems" / f"{kind}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
         (folder / f"{kind}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in answers))
     config["backends"] = [
         {"backend_id": kind, "type": "replay", "config": {"path": f"{kind}.jsonl", "answer_field": "answer"}}
@@ -95,11 +96,10 @@ def write(folder: Path, config: dict[str, Any]) -> None:
         task["execution"]["limits"] |= {"cpu_s": 1.0}
 
 
-def test_programs_and_methods_are_judged_as_by_the_official_checker(
-    repo_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("LOCAL_DATASETS_ROOT", str(tmp_path))
-    config = yaml.safe_load((repo_root / "configs/pipelines/livecodebench.yaml").read_text())
+def test_programs_and_methods_are_judged_as_by_the_official_checker(repo_root: Path, tmp_path: Path) -> None:
+    page = (repo_root / "docs/code.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"`contests\.yaml`:\n\n```yaml\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
+    config = yaml.safe_load(block)
     write(tmp_path, config)
     file = tmp_path / "config.yaml"
     file.write_text(yaml.safe_dump(config))

@@ -73,6 +73,6 @@ def cruxeval_pass_at(rows: CountedRows, *, k: int) -> Aggregate:
         chance = pass_at_k(len(answers), right, k)
         return 1.0 if chance is None else chance
 
-    assert rows.terms is not None
-    values = np.where(rows.terms[:, 0] == 1, np.nan, rows.values)
+    is_no_answer = rows.terms[:, 0] == 1 if rows.terms is not None and rows.terms.size else False
+    values = np.where(is_no_answer, np.nan, rows.values)
     return mean_of(replace(rows, values=values).reduced(share, SHARE))
