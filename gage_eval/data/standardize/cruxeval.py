@@ -35,17 +35,17 @@ class Cruxeval(BuiltInPreprocessor):
     )
 
     def to_sample(self, record: dict[str, Any]) -> dict[str, Any]:
-        code, given, output = (text_of(read(record, name), name) for name in ("code", "input", "output"))
+        code, arguments, output = (text_of(read(record, name), name) for name in ("code", "input", "output"))
         sample = carry_over(record, ("code", "input", "output", self.id_field, "label", "messages"))
-        open_assertion = f"assert f({given}) == ??" if self.predicts == "output" else f"assert f(??) == {output}"
+        open_assertion = f"assert f({arguments}) == ??" if self.predicts == "output" else f"assert f(??) == {output}"
         assert self.user_message is not None
         text = self.user_message.render(f"{code}\n{open_assertion}", [], record)
         sample["messages"] = build_messages(text, self.system_prompt)
-        sample["references"] = [f"assert f({given}) == {output}"]
+        sample["references"] = [f"assert f({arguments}) == {output}"]
         if self.predicts == "output":
-            facts = {"prelude": "", "tests": _IN_ANSWER.format(output=output), "called": f"f({given})"}
+            facts = {"prelude": "", "tests": _IN_ANSWER.format(output=output), "called": f"f({arguments})"}
         else:
-            tests = _IN_ANSWER if _has_function(given) else _BY_ARGUMENTS
+            tests = _IN_ANSWER if _has_function(arguments) else _BY_ARGUMENTS
             facts = {"prelude": code, "tests": tests.format(output=output)}
         sample["metadata"] = {**object_of(sample, "metadata"), "entry_point": "cruxeval_value", **facts}
         sample["task_type"] = "code-reasoning"

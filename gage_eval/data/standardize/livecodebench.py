@@ -136,7 +136,7 @@ class LiveCodeBench(BuiltInPreprocessor):
         facts = {
             "entry_point": "livecodebench_call",
             "prelude": _PRELUDE + _CALL.format(name=name),
-            "tests": _CHECK + "".join(f"check({given!r}, {output!r})\n" for given, output in tests),
+            "tests": _CHECK + "".join(f"check({lines!r}, {output!r})\n" for lines, output in tests),
         }
         return facts, name
 
@@ -201,7 +201,7 @@ def _unpacked(text: str, field: str) -> str:
             elif code.name not in _OTHER_CODES:
                 raise RecordRejected(f"{field}: its pickle holds more than a text ({code.name}), and is not run.")
     except (ValueError, IndexError) as error:
-        raise RecordRejected(f"{field}: it is no pickle: {error}.") from None
+        raise RecordRejected(f"{field}: it holds a broken pickle: {error}.") from None
     if len(texts) != 1:
         raise RecordRejected(f"{field}: its pickle holds {len(texts)} texts, not one.")
     return texts[0]

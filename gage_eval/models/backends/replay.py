@@ -180,7 +180,7 @@ class Replay(BaseBackend[ReplayConfig]):
         return answers
 
     def _answer(self, record: Any, field: str) -> Any:
-        """The answer of a record; where the field names replicates, a list of theirs."""
+        """The answer of a record; where the field names replicates, the list of their answers."""
         if not self._has_replicates:
             return _dig(record, field)
         numbered = (_dig(record, field.replace(_REPLICATE, str(number))) for number in itertools.count())

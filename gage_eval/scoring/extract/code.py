@@ -90,7 +90,7 @@ class _Definition:
 
 
 def python_tree(code: str) -> ast.Module | None:
-    """The tree of a program that nobody trusts; None if it is not Python, or too long."""
+    """The tree of a program; None if it does not parse, or is too long."""
     if len(code) > _LONGEST:
         return None
     try:

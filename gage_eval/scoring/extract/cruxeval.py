@@ -1,4 +1,4 @@
-"""Programs of answers to CRUXEval: what stands beside ``==`` in the completed assertion, as a function.
+"""Programs of answers to CRUXEval: one side of the ``==`` in the completed assertion, as a function.
 
 Source: facebookresearch/cruxeval, ``inference/tasks`` (how an answer is read) and ``evaluation/utils_general.py``.
 """
@@ -15,7 +15,7 @@ _NO_CALL = "raise ValueError('the answer is not one call of f')\n"
 def output_program(text: str) -> str | None:
     """A function that returns the value after the first ``==`` of a text, else the text's; None if that is blank.
 
-    An expression that is more than one side of a comparison, such as ``5 or True``, is a value of its own.
+    An expression that is more than one side of a comparison, such as ``5 or True``, is taken whole.
     """
     value = (text.split("==")[1] if "==" in text else text).strip()
     if not value:

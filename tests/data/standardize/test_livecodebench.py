@@ -88,8 +88,8 @@ def test_what_cannot_be_read_is_rejected_with_a_sentence(monkeypatch: pytest.Mon
     for private, said in (
         ("!", "packed by pickle"),
         (base64.b64encode(b"no zlib").decode(), "packed by pickle"),
-        (base64.b64encode(zlib.compress(b"no pickle")).decode(), "pickle"),
-        (cut, "no pickle"),
+        (base64.b64encode(zlib.compress(b"broken pickle")).decode(), "pickle"),
+        (cut, "broken pickle"),
         (packed("no JSON"), "must be JSON"),
         (packed('{"a": 1}'), "list of tests"),
         (packed(json.dumps([{"input": "1"}])), "output"),
