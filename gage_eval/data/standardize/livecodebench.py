@@ -9,6 +9,7 @@ from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime, timedelta
 from functools import cached_property
+from itertools import islice
 from typing import Annotated, Any
 
 from pydantic import Field
@@ -22,6 +23,7 @@ from gage_eval.extend import registry
 _USED = ("public_test_cases", "private_test_cases")
 # Bytes of a row's tests once they are unpacked.
 _LARGEST = 256 << 20
+_MOST_CODES = 16
 _TEXT_CODES = frozenset({"SHORT_BINUNICODE", "BINUNICODE", "BINUNICODE8", "UNICODE"})
 _OTHER_CODES = frozenset({"PROTO", "FRAME", "MEMOIZE", "BINPUT", "LONG_BINPUT", "PUT", "STOP"})
 
@@ -193,15 +195,15 @@ def _unpacked(text: str, field: str) -> str:
         raise RecordRejected(f"{field}: it must be JSON, or a text packed by pickle, zlib and base64.") from None
     if unpacker.unconsumed_tail:
         raise RecordRejected(f"{field}: its tests have more than {_LARGEST >> 20} MiB.")
-    texts: list[str] = []
     try:
-        for code, argument, _ in pickletools.genops(data):
-            if code.name in _TEXT_CODES:
-                texts.append(str(argument))
-            elif code.name not in _OTHER_CODES:
-                raise RecordRejected(f"{field}: its pickle holds more than a text ({code.name}), and is not run.")
+        # The pickle of a text has at most six codes.
+        codes = list(islice(pickletools.genops(data), _MOST_CODES))
     except (ValueError, IndexError) as error:
         raise RecordRejected(f"{field}: it holds a broken pickle: {error}.") from None
-    if len(texts) != 1:
-        raise RecordRejected(f"{field}: its pickle holds {len(texts)} texts, not one.")
+    others = [code.name for code, _, _ in codes if code.name not in _TEXT_CODES | _OTHER_CODES]
+    if others:
+        raise RecordRejected(f"{field}: its pickle holds more than a text ({others[0]}), and is not run.")
+    texts = [str(argument) for code, argument, _ in codes if code.name in _TEXT_CODES]
+    if len(texts) != 1 or codes[-1][0].name != "STOP":
+        raise RecordRejected(f"{field}: its pickle must hold one text and no more.")
     return texts[0]

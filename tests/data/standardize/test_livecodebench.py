@@ -3,6 +3,7 @@
 import base64
 import json
 import pickle
+import signal
 import zlib
 from pathlib import Path
 from typing import Any
@@ -96,6 +97,8 @@ def test_what_cannot_be_read_is_rejected_with_a_sentence(monkeypatch: pytest.Mon
         (packed(json.dumps([1])), "list of tests"),
         (packed(None), "is not run"),
         (packed("\ud800"), "must be JSON"),
+        (base64.b64encode(zlib.compress(b"\x80\x04" + b"\x8c\x02[]" * 2 + b".")).decode(), "one text"),
+        (base64.b64encode(zlib.compress(b"\x80\x04\x8c\x02[]" + b"\x94" * 9_000_000 + b".")).decode(), "one text"),
     ):
         assert said in reason(problem(private_test_cases=private)), private
     monkeypatch.setattr(livecodebench, "_LARGEST", 10)
@@ -141,3 +144,18 @@ def test_the_window_of_a_contest_is_a_tag(day: str, window: str) -> None:
 def test_a_window_that_is_no_day_is_refused() -> None:
     with pytest.raises(InputError, match="windows: write days"):
         build(registry.preprocessors.get("livecodebench"), {"windows": ["August"]})
+
+
+def test_a_call_has_seconds_of_its_own() -> None:
+    handler = signal.getsignal(signal.SIGPROF)
+    source = livecodebench._CALL.format(name="f").replace("ITIMER_PROF, 6", "ITIMER_PROF, 0.05")
+    scope: dict[str, Any] = {}
+    exec(source + "def f(n):\n    while n: pass\n    return n", scope)
+    try:
+        assert scope["livecodebench_call"](0) == 0
+        with pytest.raises(TimeoutError):
+            scope["livecodebench_call"](1)
+        assert scope["livecodebench_call"](0) == 0
+        assert signal.getitimer(signal.ITIMER_PROF)[0] == 0
+    finally:
+        signal.signal(signal.SIGPROF, handler)
