@@ -1,13 +1,15 @@
-"""The box: HumanEval's canonical programs in `calls` by bubblewrap, and memory over 10,000 of them."""
+"""The box: HumanEval's canonical programs in `calls` by bubblewrap, memory over 10,000 of them, CRUXEval's verdicts."""
 
 import asyncio
 import gzip
+import os
 import resource
 import time
 from pathlib import Path
 
 import orjson
 
+import gage_eval
 from bench.figures import Figure
 from bench.process import HERE, BenchFailed
 from gage_eval.box.executors import ExecutorSettings, open_executor
@@ -15,6 +17,7 @@ from gage_eval.box.types import Executor, Limits, Program
 
 _DATA = HERE.parents[1] / "shared" / "data" / "humaneval" / "HumanEval.jsonl.gz"
 _EXECUTIONS = 10_000
+_ROUNDING = 1e-9
 
 
 def programs(folder: Path, repeats: int) -> list[Figure]:
@@ -26,6 +29,25 @@ def programs(folder: Path, repeats: int) -> list[Figure]:
 def programs_10k(folder: Path, repeats: int) -> list[Figure]:
     """Memory of this process and of its slots, after 1,000 and after 10,000 executions."""
     return [Figure("memory after 10,000 executions, against 1,000", "×", [asyncio.run(_growth())], 1.1)]
+
+
+def programs_cruxeval(folder: Path, repeats: int) -> list[Figure]:
+    """The 8,000 stored answers of CodeLlama 7B to CRUXEval-O: their official verdicts, pass@1 and pass@5."""
+    data = _DATA.parents[1]
+    official = orjson.loads((data / "replays" / "cruxeval_codellama_7b" / "scored_output.json").read_bytes())
+    os.environ["LOCAL_DATASETS_ROOT"] = str(data)
+    config = HERE.parent / "configs" / "pipelines" / "replays" / "cruxeval_codellama_7b.yaml"
+    run = gage_eval.run(str(config), store=str(folder / "store"))
+    other = sum(
+        (entry["status"] == "passed") != official["raw_scored_generations"][row.sample["id"]][entry["replicate"]]
+        for row in run.rows()
+        for entry in row.executions
+    )
+    shares = {metric.aggregation: metric.value for metric in run.summary.tasks[0].metrics}
+    for k in (1, 5):
+        if abs(100 * (shares[f"cruxeval_pass@{k}"] or 0) - official[f"pass_at_{k}"]) > _ROUNDING:
+            raise BenchFailed(f"pass@{k} is {shares[f'cruxeval_pass@{k}']}, officially {official[f'pass_at_{k}']}")
+    return [Figure("verdicts of 8,000 answers to CRUXEval that differ from the official ones", "verdicts", [other], 0)]
 
 
 async def _rates(repeats: int) -> list[float]:

@@ -35,6 +35,11 @@ SOURCES: dict[str, Source] = {
         "an empty reference is in no answer; case is lowered, not folded: `ß` is not `ss`, and `İ` becomes `i` with a "
         "combining dot, two characters",
     ),
+    "cruxeval": Source(
+        "facebookresearch/cruxeval",
+        "an answer is one value or one call of `f`: the source also takes `5 or True` and `'x' or f(1)`; and CPU time "
+        "decides, not wall time",
+    ),
     "docvqa_anls": Source("official evaluation of DocVQA, Robust Reading Competition"),
     "ece": Source("Guo et al. 2017, On Calibration of Modern Neural Networks"),
     "exact_match": Source(

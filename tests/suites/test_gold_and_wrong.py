@@ -99,6 +99,8 @@ SAYS: dict[str, Say] = {
     "humaneval.humaneval": program,
     **{f"humaneval_plus.{name}": program for name in ("humaneval_plus", "humaneval")},
     **{f"mbpp_plus.{name}": plain_program for name in ("mbpp_plus", "mbpp")},
+    "cruxeval.output": lambda sample, right: f"{solution(sample)}{'' if right else ' + [0]'}\n[/ANSWER]",
+    "cruxeval.input": lambda sample, right: f"[ANSWER]\n{solution(sample) if right else 'assert f() == 1'}\n[/ANSWER]",
     "mbpp.mbpp": lambda sample, right: f"{solution(sample) if right else 'def add(x): return None'}\n[DONE]\nMore.",
     "ifeval.ifeval": lambda sample, right: "Nothing here." if right else "Here, there, everywhere.",
     "mmmu_pro.standard": lambda sample, right: f"It is clear.\nAnswer: {letter(sample, right)}",

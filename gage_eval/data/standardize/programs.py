@@ -1,7 +1,7 @@
-"""Preprocessors for problems that a program solves: HumanEval, MBPP, their plus sets, CRUXEval, LiveCodeBench's form.
+"""Preprocessors for problems that a program solves: HumanEval, MBPP, their plus sets.
 
 What runs with an answer goes into the metadata: ``entry_point`` (the function that the tests call), ``prelude``
-(trusted code that the answer has, too) and ``tests``; for programs that read stdin ``inputs`` and ``outputs``.
+(trusted code that the answer has, too) and ``tests``.
 """
 
 import ast

@@ -3,6 +3,7 @@
 import asyncio
 import csv
 import io
+import itertools
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -22,6 +23,7 @@ from gage_eval.models.backends.recorded import RecordedTexts, RepeatedKey
 from gage_eval.models.client.types import Request, Response, without_surrogates
 
 _ABSENT = object()
+_REPLICATE = "{replicate}"
 _SUFFIXES = {".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "json", ".parquet": "parquet", ".csv": "csv"}
 
 
@@ -51,7 +53,8 @@ class ReplayConfig(BackendConfig):
     answer_field: str | None = semantic(
         "infer",
         None,
-        description="Dotted field of a record that holds the answer; by default the record itself.",
+        description="Dotted field of a record that holds the answer; by default the record itself. `{replicate}` in it "
+        "is the number of the sample's repetition, from 0.",
     )
     on_missing: Literal["error", "skip"] = semantic(
         "infer", "error", description="What happens to a sample without a record."
@@ -121,8 +124,14 @@ class Replay(BaseBackend[ReplayConfig]):
 
     def _key_of(self, request: Request) -> str:
         if self.config.match == "row":
-            return str(request.row_index)
-        return request.sample_id if self.config.match == "id" else request.lookup or ""
+            key = str(request.row_index)
+        else:
+            key = request.sample_id if self.config.match == "id" else request.lookup or ""
+        return _of_replicate(key, request.replicate) if self._has_replicates else key
+
+    @property
+    def _has_replicates(self) -> bool:
+        return _REPLICATE in (self.config.answer_field or "")
 
     def _files(self) -> list[Path]:
         """The files that ``path`` names, sorted."""
@@ -148,9 +157,12 @@ class Replay(BaseBackend[ReplayConfig]):
         field = self.config.answer_field
         try:
             for position, (key, record) in enumerate(self._keyed()):
-                answer = record if field is None else _dig(record, field)
+                answer = record if field is None else self._answer(record, field)
                 if answer is _ABSENT:
                     without = record
+                elif self._has_replicates:
+                    for number, item in enumerate(answer):
+                        answers.add(position, _of_replicate(key, number), self._as_text(item))
                 else:
                     answers.add(position, key, self._as_text(answer))
             answers.seal()
@@ -166,6 +178,13 @@ class Replay(BaseBackend[ReplayConfig]):
             answers.close()
             raise self._missing("answer_field", field or "", without)
         return answers
+
+    def _answer(self, record: Any, field: str) -> Any:
+        """The answer of a record; where the field names replicates, the list of their answers."""
+        if not self._has_replicates:
+            return _dig(record, field)
+        numbered = (_dig(record, field.replace(_REPLICATE, str(number))) for number in itertools.count())
+        return list(itertools.takewhile(lambda answer: answer is not _ABSENT, numbered)) or _ABSENT
 
     def _keyed(self) -> Iterator[tuple[str, Any]]:
         position = 0
@@ -254,6 +273,10 @@ class Replay(BaseBackend[ReplayConfig]):
         known = [str(key) for key in record] if isinstance(record, dict) else []
         there = f" Fields here: {', '.join(known[:20])}.{closest(name, known)}" if known else ""
         return InputError(f"replay: {self.config.path}: {setting}: no '{name}' in the records.{there}")
+
+
+def _of_replicate(key: str, number: int) -> str:
+    return f"{number}:{key}"
 
 
 def _upwards(folder: Path | None) -> Iterator[Path]:

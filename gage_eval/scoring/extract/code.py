@@ -69,7 +69,7 @@ def sanitize(text: str, entry: str | None = None) -> str | None:
     """
     block = code_block(text, "longest")
     for candidate in (text, block):
-        if candidate is not None and (tree := _tree(candidate)) is not None and _definitions(tree):
+        if candidate is not None and (tree := python_tree(candidate)) is not None and _definitions(tree):
             return _needed(candidate, tree, entry)
     source = text if block is None else block
     run = _longest_run(source)
@@ -89,7 +89,8 @@ class _Definition:
         return {node.id for node in ast.walk(self.node) if isinstance(node, ast.Name)}
 
 
-def _tree(code: str) -> ast.Module | None:
+def python_tree(code: str) -> ast.Module | None:
+    """The tree of a program; None if it does not parse, or is too long."""
     if len(code) > _LONGEST:
         return None
     try:

@@ -39,6 +39,9 @@ FACTORIES: list[tuple[str, dict[str, Any]]] = [
     ("ifeval", {"id_field": "a"}),
     ("humaneval", {}),
     ("humaneval_plus", {}),
+    ("cruxeval", {"predicts": "output", "template": "{{ record.a }}"}),
+    ("livecodebench", {"windows": ["2024-08-01"], "question_field": "goal", "id_field": "a"}),
+    ("cruxeval", {"predicts": "input", "id_field": "a"}),
     ("hellaswag", {"answer_field": "target"}),
     ("agieval", {"set_field": "a"}),
     ("mbpp", {"question_field": "goal", "id_field": "a"}),
@@ -53,7 +56,8 @@ KEYS = st.sampled_from([
     "id", "question", "prompt", "text", "goal", "answer", "label", "target", "choices", "options", "messages",
     "references", "question_type", "task_type", "metadata", "data_tag", "extra", "a", "b", "few_shot_examples",
     "mc1_targets", "instruction_id_list", "passage", "code", "test_list", "Correct Answers", "Incorrect Answers",
-    "activity_label", "ctx_a", "ctx_b", "endings", "kwargs", "entry_point", "test", "problem", "image", "1", "tools",
+    "activity_label", "input", "output", "ctx_a", "ctx_b", "endings", "kwargs", "entry_point", "test", "problem",
+    "image", "1", "tools", "question_content", "public_test_cases", "private_test_cases", "contest_date",
 ])  # fmt: skip
 CHOICES = st.one_of(
     st.lists(

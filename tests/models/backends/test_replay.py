@@ -27,8 +27,8 @@ def replay(folder: Path, **config: Any) -> Replay:
     return backend
 
 
-def ask(backend: Replay, sample_id: str = "", row: int = 0, lookup: str | None = None) -> Response:
-    request = Request("chat", messages=[], sample_id=sample_id, row_index=row, lookup=lookup)
+def ask(backend: Replay, sample_id: str = "", row: int = 0, lookup: str | None = None, replicate: int = 0) -> Response:
+    request = Request("chat", messages=[], sample_id=sample_id, row_index=row, lookup=lookup, replicate=replicate)
     return asyncio.run(backend.call(request, b"{}"))
 
 
@@ -155,6 +155,17 @@ def test_a_file_that_is_not_as_the_config_says_is_refused_in_one_sentence(
         replay(tmp_path, path="r.jsonl", **config)
     assert sentence in str(caught.value)
     assert str(caught.value).startswith("replay: r.jsonl: ")
+
+
+def test_a_record_may_hold_an_answer_for_each_repetition(tmp_path: Path) -> None:
+    (tmp_path / "r.json").write_text('{"a": ["x", 2], "b": ["y"]}')
+    backend = replay(tmp_path, path="r.json", answer_field="{replicate}")
+    said = [ask(backend, name, replicate=number) for name, number in (("a", 0), ("a", 1), ("b", 0), ("b", 1))]
+    assert [response.answer for response in said] == ["x", "2", "y", None]
+    assert said[-1].status == "error"
+    (tmp_path / "r.jsonl").write_text('{"id":"a","samples":[{"text":"x"},{"text":"y"}]}')
+    backend = replay(tmp_path, path="r.jsonl", answer_field="samples.{replicate}.text")
+    assert ask(backend, "a", replicate=1).answer == "y"
 
 
 def test_values_that_are_strange_but_whole_are_answers(tmp_path: Path) -> None:

@@ -1,5 +1,7 @@
 """Scores of programs that were run with tests: what `execution` of a task writes."""
 
+from dataclasses import replace
+
 from gage_eval.scoring.metrics.base import Score, metric
 
 _STATUS = {"status": "execution.status"}
@@ -28,6 +30,24 @@ def share_of_tests(passed: int, failed: int, status: str, reason: str = "", text
     Answers without a program and programs that could not be run count as for `execution_passed`.
     """
     return _scored(passed / (passed + failed) if passed + failed else float(status == "passed"), status, reason, text)
+
+
+@metric(
+    "cruxeval",
+    binary=True,
+    version=1,
+    fields={**_STATUS, **_SAID, "code": "execution.code", "called": "sample.metadata.called"},
+)
+def cruxeval(status: str, reason: str = "", text: str = "", code: str = "", called: str = "") -> Score:
+    """1 when the predicted output or input of CRUXEval is right, else 0.
+
+    As in its own scorer, an answer does not count as an answer if it repeats the call whose output it should predict
+    (``called``), or holds no call where one is asked for. Alone it is wrong. Of several answers, ``cruxeval_pass@k``
+    leaves it out.
+    """
+    is_no_answer = called in code if called else reason == "no_program"
+    score = _scored(float(status == "passed" and not is_no_answer), status, reason, text)
+    return replace(score, components={"score": [float(is_no_answer)]})
 
 
 def _scored(value: float, status: str, reason: str, text: str) -> Score:

@@ -1,11 +1,12 @@
 """Filters that take a program out of an answer."""
 
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
 from gage_eval.scoring.extract import code
+from gage_eval.scoring.extract import cruxeval as assertions
 from gage_eval.scoring.metrics.base import text_filter
 
 _Text = Annotated[str, Field(min_length=1)]
@@ -44,3 +45,13 @@ def sanitize(text: str, *, entry: _Text | None = None) -> str | None:
     `return` or `yield`. A program that does not parse is returned whole.
     """
     return code.sanitize(text, entry)
+
+
+@text_filter("cruxeval", version=1)
+def cruxeval(text: str, *, predicts: Literal["output", "input"]) -> str | None:
+    """The completed assertion of CRUXEval, as a program: a function with the predicted value, or with the call of `f`.
+
+    It reads an answer as CRUXEval's own scripts do: a value stands after the first `==`, a call before it. What holds
+    no call of `f` where one is asked for is nothing.
+    """
+    return assertions.output_program(text) if predicts == "output" else assertions.input_program(text)
