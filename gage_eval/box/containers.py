@@ -284,7 +284,7 @@ class _Commands:
         wall_s = time.monotonic() - began
         now, peak_mb = await self._usage()
         # What it left running; of one user, all but the first process.
-        await self._quiet(["sh", "-c", "kill -9 -1"])
+        await self._quiet(["sh", "-c", "kill -9 -1 2>/dev/null; true"])
         if code == _OVER_CPU or now - used > limits["cpu_s"]:
             reason = "cpu"
         elif code == _KILLED and await self._was_out_of_memory():

@@ -51,6 +51,7 @@ def service(folder: Path) -> Iterator[Engine]:
     finally:
         process.terminate()
         process.wait()
+        subprocess.run(["umount", f"{folder}/root/overlay"], check=False, capture_output=True)
 
 
 def import_image(folder: Path, name: str, programs: list[str], *, python: bool = False) -> None:
@@ -87,12 +88,12 @@ def _arguments(folder: Path) -> list[str]:
 
 def _standard_library() -> dict[str, Path]:
     library = Path(sysconfig.get_path("stdlib"))
-    place = f"py/lib/{library.name}"
-    return {
-        f"{place}/{path.relative_to(library)}": path
-        for path in library.rglob("*")
-        if path.is_file() and path.suffix in (".py", ".pyc", ".so") and not _WITHOUT & set(path.relative_to(library).parts)
-    }
+    found: dict[str, Path] = {}
+    for folder, folders, names in os.walk(library):
+        folders[:] = [name for name in folders if name not in _WITHOUT]
+        paths = [Path(folder, name) for name in names if name.endswith((".py", ".pyc", ".so"))]
+        found |= {f"py/lib/{library.name}/{path.relative_to(library)}": path for path in paths}
+    return found
 
 
 def _libraries(program: str) -> list[str]:
