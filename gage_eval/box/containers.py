@@ -26,6 +26,8 @@ _WORK, _TEMPORARY = "/tmp/box", "/tmp"  # noqa: S108
 _HARNESS_MB, _OWN_PROCESSES = 1280, 8
 _OPEN_FILES = 1024
 _MEGABYTE = 1 << 20
+# Podman makes them writable in a read-only root.
+_CLOSED = dict.fromkeys(("/run", "/var/tmp"), "size=64k,mode=755,nosuid,nodev")  # noqa: S108
 _PIECE = 1 << 16
 _MOST_ERRORS = 4000
 # A command that writes more than this many times what is kept of its output is ended.
@@ -73,7 +75,19 @@ class ContainerSlot(Slot):
         ours, its = socket.socketpair()
         ours.setblocking(False)  # noqa: FBT003
         harness = Harness(name, ours, asyncio.get_running_loop().create_future())
-        self._tasks[name] = asyncio.ensure_future(self._serve(harness, its))
+        task = self._tasks[name] = asyncio.ensure_future(self._serve(its))
+        began = time.monotonic()
+
+        def done(task: asyncio.Task[None]) -> None:
+            its.close()
+            # Of the harness, which may have computed all the time.
+            ended: dict[str, Any] = {"cpu_s": time.monotonic() - began}
+            if not task.cancelled() and (error := task.exception()) is not None:
+                ended["failed"] = f"{self._engine.name}: {error}"
+            harness.ended.set_result(ended)
+            del self._tasks[name]
+
+        task.add_done_callback(done)
         return harness
 
     def kill(self, harness: Harness) -> None:
@@ -88,10 +102,8 @@ class ContainerSlot(Slot):
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _serve(self, harness: Harness, its: socket.socket) -> None:
+    async def _serve(self, its: socket.socket) -> None:
         reader, writer = await asyncio.open_connection(sock=its)
-        began = time.monotonic()
-        ended: dict[str, Any] = {}
         try:
             first = await _message(reader)
             if self._has_python:
@@ -101,15 +113,11 @@ class ContainerSlot(Slot):
                     self._has_python = False
             if not self._has_python:
                 await self._without_python(parsed(first[4:]), reader, writer)
-        except (BoxError, OSError) as error:
-            ended = {"failed": f"{self._engine.name}: {error}"}
         except asyncio.IncompleteReadError:
-            pass
+            # The evaluator has closed its end.
+            return
         finally:
             writer.close()
-            # Of the harness, which may have computed all the time.
-            harness.ended.set_result({"cpu_s": time.monotonic() - began, **ended})
-            del self._tasks[harness.name]
 
     async def _with_python(self, first: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         limits = parsed(first[4:])["limits"]
@@ -181,7 +189,7 @@ class ContainerSlot(Slot):
                 "AutoRemove": True,
                 "CapDrop": ["ALL"],
                 "SecurityOpt": ["no-new-privileges"],
-                "Tmpfs": {_TEMPORARY: files, "/dev/shm": "size=1m,mode=1777,nosuid,nodev"},  # noqa: S108
+                "Tmpfs": {_TEMPORARY: files, **_CLOSED, "/dev/shm": "size=1m,mode=1777,nosuid,nodev"},  # noqa: S108
                 "Memory": memory_mb * _MEGABYTE,
                 "MemorySwap": memory_mb * _MEGABYTE,
                 "PidsLimit": processes,

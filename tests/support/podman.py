@@ -8,12 +8,11 @@ import subprocess
 import sys
 import sysconfig
 import tarfile
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-
-import pytest
 
 from gage_eval.box.engine_api import Engine
 
@@ -30,10 +29,10 @@ def missing() -> str | None:
 
 
 @contextmanager
-def service(folder: Path) -> Iterator[Engine]:
-    """Podman's API with a storage of its own. Skips where this machine cannot run it."""
-    if (reason := missing()) is not None:
-        pytest.skip(reason)
+def service() -> Iterator[tuple[Path, Engine]]:
+    """Podman's API with a storage of its own, in a new folder."""
+    # Podman takes only short names of folders.
+    folder = Path(tempfile.mkdtemp(prefix="pod-"))
     arguments = _arguments(folder)
     address = folder / "podman.sock"
     with (folder / "service.log").open("wb") as log:
@@ -47,11 +46,12 @@ def service(folder: Path) -> Iterator[Engine]:
             assert process.poll() is None, (folder / "service.log").read_text()
             assert time.monotonic() < until, engine.problem()
             time.sleep(0.05)
-        yield engine
+        yield folder, engine
     finally:
-        process.terminate()
+        process.kill()
         process.wait()
         subprocess.run(["umount", f"{folder}/root/overlay"], check=False, capture_output=True)
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def import_image(folder: Path, name: str, programs: list[str], *, python: bool = False) -> None:
