@@ -10,10 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import gage_eval.box.inside
-from gage_eval.box.slot import Slot, server_command
+from gage_eval.box.slot import ServerSlot, Slot, server_command, user_of
 
-# Ids of slots when root starts them; below those that systemd hands out. Processes start at different ones.
-_FIRST_ID, _IDS = 60_100, 900
 _SYSTEM = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 # Those that a mount would make are closed to other users.
 _FOLDERS = ("/proc", "/tmp", "/run", "/box", "/etc", "/harness", "/harness/gage_eval", "/harness/gage_eval/box")  # noqa: S108
@@ -21,7 +19,9 @@ _FOLDERS = ("/proc", "/tmp", "/run", "/box", "/etc", "/harness", "/harness/gage_
 
 def bubblewrap_slot(number: int, root: Path | None = None) -> Slot:
     """A slot; ``root`` is an unpacked image, otherwise it sees this machine's /usr."""
-    return Slot(lambda descriptor: _command(number, descriptor, root), {"PATH": os.environ.get("PATH", os.defpath)})
+    return ServerSlot(
+        lambda descriptor: _command(number, descriptor, root), {"PATH": os.environ.get("PATH", os.defpath)}
+    )
 
 
 def _command(number: int, descriptor: int, root: Path | None) -> list[str]:
@@ -45,7 +45,7 @@ def _command(number: int, descriptor: int, root: Path | None) -> list[str]:
 def _as_another_user(number: int, server: Sequence[str]) -> list[str]:
     # When root starts it, bubblewrap's own --proc covers parts of /proc; the kernel then allows no other /proc inside.
     mount = 'mount -t proc -o nosuid,nodev,noexec proc /proc && exec "$@"'
-    user = _FIRST_ID + (os.getpid() * 64 + number) % _IDS
+    user = user_of(number)
     drop = ["--clear-groups", "--inh-caps=-all", "--bounding-set=-all", "--no-new-privs"]
     return ["sh", "-c", mount, "sh", "setpriv", f"--reuid={user}", f"--regid={user}", *drop, *server]
 

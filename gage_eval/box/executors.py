@@ -3,20 +3,23 @@
 import asyncio
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Literal, TypeAlias
 
 from gage_eval.box.bubblewrap import bubblewrap_slot
+from gage_eval.box.containers import ContainerSlot
+from gage_eval.box.engine_api import ENGINES, Engine, EngineName
 from gage_eval.box.programs import SlotExecutor
 from gage_eval.box.slot import Slot, usable_cpus
-from gage_eval.box.types import BoxError, BoxUnavailable, Execution, Executor, Limits, Program
+from gage_eval.box.types import BoxError, BoxUnavailable, Containment, Execution, Executor, Limits, Program
 from gage_eval.box.unsafe import unsafe_slot
 from gage_eval.extend.allowed_code import allowed_entries
 
-ExecutorName: TypeAlias = Literal["auto", "bubblewrap"]
+ExecutorName: TypeAlias = EngineName | Literal["auto", "bubblewrap"]
 
 _TRIAL = Program("calls", "def answer(): return 42", entry="answer", tests="assert answer() == 42")
 _TRIAL_LIMITS = Limits(cpu_s=1.0, wall_s=30.0, memory_mb=256)
@@ -56,22 +59,72 @@ def open_executor(settings: ExecutorSettings) -> Executor:
     slots = settings.slots or usable_cpus()
     if settings.allow_unsafe and settings.executor == "auto":
         return SlotExecutor("unsafe", "none", slots, lambda number, image: unsafe_slot(image))
+    if settings.executor in ENGINES:
+        named = Engine(settings.executor)
+        if (problem := named.problem()) is not None:
+            raise BoxUnavailable(f"Programs cannot be run: {problem}")
+        return _container_executor(named, slots)
     problem = _bubblewrap_problem()
-    if problem is not None:
+    engine = None if settings.executor == "bubblewrap" else _first_engine()
+    if problem is None:
+        return _bubblewrap_executor(settings.roots, slots, engine)
+    if engine is None:
         raise BoxUnavailable(f"Programs cannot be run: {problem}")
-    roots = settings.roots
-
-    def start(number: int, image: str | None) -> Slot:
-        if image is not None and image not in roots:
-            raise BoxError(f"image {image!r}: bubblewrap needs its unpacked root folder; name it under execution.roots")
-        return bubblewrap_slot(number, None if image is None else roots[image])
-
-    return SlotExecutor("bubblewrap", "namespaces", slots, start)
+    return _container_executor(engine, slots)
 
 
 def probe() -> list[Availability]:
     """The executors, and what each lacks on this machine."""
-    return [Availability("bubblewrap", _bubblewrap_problem())]
+    return [
+        Availability("bubblewrap", _bubblewrap_problem()),
+        *(Availability(name, Engine(name).problem()) for name in ENGINES),
+    ]
+
+
+def _first_engine() -> Engine | None:
+    return next((engine for engine in map(Engine, ENGINES) if engine.problem() is None), None)
+
+
+def _container_executor(engine: Engine, slots: int) -> Executor:
+    """Each program in a container of its sample's image."""
+
+    def start(number: int, image: str | None) -> Slot:
+        if image is None:
+            raise BoxError(f"{engine.name} needs an image: name one that this machine has under execution.image")
+        return ContainerSlot(engine, number, image)
+
+    return SlotExecutor(engine.name, "container", slots, start, _resolver("container", engine, {}))
+
+
+def _bubblewrap_executor(roots: Mapping[str, Path], slots: int, engine: Engine | None) -> Executor:
+    """Programs in bubblewrap; those of images that have no unpacked root in containers, if there is an engine."""
+
+    def start(number: int, image: str | None) -> Slot:
+        if image is None or image in roots:
+            return bubblewrap_slot(number, None if image is None else roots[image])
+        if engine is not None:
+            return ContainerSlot(engine, number, image)
+        raise BoxError(
+            f"image {image!r}: bubblewrap needs its unpacked root folder; name it under execution.roots, or install "
+            "Podman or Docker"
+        )
+
+    return SlotExecutor("bubblewrap", "namespaces", slots, start, _resolver("namespaces", engine, roots))
+
+
+def _resolver(
+    without: Containment, engine: Engine | None, roots: Mapping[str, Path]
+) -> Callable[[str | None], tuple[Containment, str | None]]:
+    """What contains the programs of an image, and its name with the hash of its content."""
+
+    @cache
+    def resolve(image: str | None) -> tuple[Containment, str | None]:
+        if image is None or image in roots or engine is None:
+            return without, image
+        identifier = engine.image_id(image)
+        return "container", image if identifier is None else f"{image}@{identifier}"
+
+    return resolve
 
 
 def _bubblewrap_problem() -> str | None:

@@ -12,6 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from gage_eval.box.inside.wire import STATUS_OF_END
 from gage_eval.box.slot import Harness, Slot, SlotDied
 from gage_eval.box.types import Box, BoxError, BoxSpec, Containment, Execution, Limits, Program, Ran
 
@@ -30,17 +31,29 @@ class SlotExecutor:
     """Runs programs in slots. ``start(number, image)`` makes one; a slot serves one image."""
 
     def __init__(
-        self, name: str, containment: Containment, slots: int, start: Callable[[int, str | None], Slot]
+        self,
+        name: str,
+        containment: Containment,
+        slots: int,
+        start: Callable[[int, str | None], Slot],
+        resolve: Callable[[str | None], tuple[Containment, str | None]] | None = None,
     ) -> None:
         self.name, self.containment, self.slots = name, containment, slots
         self._start = start
+        self._resolve = resolve
         self._idle: list[tuple[int, str | None, Slot | None]] = [(number, None, None) for number in range(slots)]
         self._free = asyncio.Semaphore(slots)
 
     @property
     def identity(self) -> Mapping[str, str]:
         """The interpreter, the harness and what contains it."""
-        return {"python": platform.python_version(), "harness": harness_digest(), "containment": self.containment}
+        # A container has its image's.
+        python = {} if self.containment == "container" else {"python": platform.python_version()}
+        return {**python, "harness": harness_digest(), "containment": self.containment}
+
+    def resolve(self, image: str | None) -> tuple[Containment, str | None]:
+        """What contains the programs of an image, and what its name stands for here."""
+        return (self.containment, image) if self._resolve is None else self._resolve(image)
 
     async def execute(self, program: Program, limits: Limits, spec: BoxSpec = _NOTHING) -> Execution:
         """Run a program with its tests. Each input of a `stdio` program is a run in a new box."""
@@ -48,7 +61,7 @@ class SlotExecutor:
             return await self._execute(program, None, limits, spec)
         result, outputs = Execution("passed"), []
         for text in program.stdin:
-            run = await self._execute(program, text, limits, spec)
+            run = await (self._command if program.command else self._execute)(program, text, limits, spec)
             result = _sum(result, run)
             if run.status != "passed":
                 break
@@ -62,7 +75,8 @@ class SlotExecutor:
             slot, harness = await stack.enter_async_context(self._harness(spec.image))
             reply = await slot.request(harness, surroundings, wall_s=limits.wall)
             if reply.get("status") != "open":
-                raise BoxError("The box cannot be made: " + reply.get("text", "its harness ended"))
+                failed = (await slot.finish(harness)).get("failed", "its harness ended")
+                raise BoxError(f"The box cannot be made: {reply.get('text', failed)}")
             return SlotBox(slot, harness, limits, stack.pop_all())
         raise AssertionError
 
@@ -71,6 +85,32 @@ class SlotExecutor:
         for _, _, slot in self._idle:
             if slot is not None:
                 await slot.close()
+
+    async def _command(self, program: Program, stdin: str, limits: Limits, spec: BoxSpec) -> Execution:
+        """Run a program of another language by its command."""
+        files = {**spec.files, program.file: program.code.encode("utf-8", "surrogateescape")}
+        try:
+            box = await self.open(replace(spec, files=files), limits)
+            try:
+                ran = await box.run(program.command, stdin=stdin.encode("utf-8", "surrogateescape"))
+            finally:
+                await box.close()
+        except BoxError as error:
+            return Execution("box_error", "box", str(error))
+        passed = ran.exit == 0 and not ran.reason
+        return Execution(
+            "passed" if passed else STATUS_OF_END.get(ran.reason, "crashed"),
+            "" if passed else ran.reason or f"exit {ran.exit}",
+            tests_passed=int(passed),
+            tests_failed=int(not passed),
+            cpu_s=ran.cpu_s,
+            wall_s=ran.wall_s,
+            peak_mb=ran.peak_mb,
+            stdout=ran.stdout.decode("utf-8", "replace"),
+            stderr=ran.stderr.decode("utf-8", "replace"),
+            is_cut=len(ran.stdout) >= limits.output_kb << 10,
+            is_near_limit=ran.cpu_s > limits.cpu_s / 2 or ran.peak_mb > limits.memory_mb / 2,
+        )
 
     async def _execute(self, program: Program, stdin: str | None, limits: Limits, spec: BoxSpec) -> Execution:
         try:

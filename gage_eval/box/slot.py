@@ -6,6 +6,7 @@ import json
 import os
 import socket
 import subprocess
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +16,8 @@ from gage_eval.box.types import BoxError
 
 # Seconds that a harness has to report after the wall time is over.
 _GRACE_S = 5.0
-_ENDING_S = 10.0
+# Ids of the users of slots; below those that systemd hands out. Processes start at different ones.
+_FIRST_ID, _IDS = 60_100, 900
 
 
 class SlotDied(BoxError):
@@ -31,7 +33,51 @@ class Harness:
     ended: asyncio.Future[Mapping[str, Any]]
 
 
-class Slot:
+class Slot(ABC):
+    """Where programs run one at a time, each in a harness that nothing has used."""
+
+    ending_s: float = 10.0
+    """Seconds that a harness has to end."""
+
+    @abstractmethod
+    def harness(self) -> Harness:
+        """A new harness.
+
+        Raises:
+            SlotDied: the slot can make none.
+        """
+
+    @abstractmethod
+    def kill(self, harness: Harness) -> None:
+        """End a harness, if it is still there."""
+
+    @abstractmethod
+    async def close(self) -> None:
+        """End all of it."""
+
+    async def request(self, harness: Harness, *messages: Mapping[str, Any], wall_s: float) -> dict[str, Any]:
+        """Send messages and wait for the reply. The harness is ended after the wall time; without a reply: ``{}``."""
+        loop = asyncio.get_running_loop()
+        timer = loop.call_later(wall_s + _GRACE_S, self.kill, harness)
+        try:
+            await loop.sock_sendall(harness.channel, b"".join(map(packed, messages)))
+            return await _reply(harness.channel)
+        except (OSError, EOFError, NoMessage):
+            return {}
+        finally:
+            timer.cancel()
+
+    async def finish(self, harness: Harness) -> Mapping[str, Any]:
+        """End a harness and all its processes. Returns its exit status and CPU time."""
+        harness.channel.close()
+        self.kill(harness)
+        try:
+            return await asyncio.wait_for(asyncio.shield(harness.ended), self.ending_s)
+        except TimeoutError:
+            raise SlotDied("the box's server does not answer") from None
+
+
+class ServerSlot(Slot):
     """Starts the server of `gage_eval.box.inside` and asks it for harnesses, one ahead."""
 
     def __init__(self, command: Callable[[int], Sequence[str]], environment: Mapping[str, str] | None = None) -> None:
@@ -70,27 +116,6 @@ class Slot:
             raise SlotDied("the box's server ended")
         harness, self._next = self._next, self._ask()
         return harness
-
-    async def request(self, harness: Harness, *messages: Mapping[str, Any], wall_s: float) -> dict[str, Any]:
-        """Send messages and wait for the reply. The harness is ended after the wall time; without a reply: ``{}``."""
-        loop = asyncio.get_running_loop()
-        timer = loop.call_later(wall_s + _GRACE_S, self.kill, harness)
-        try:
-            await loop.sock_sendall(harness.channel, b"".join(map(packed, messages)))
-            return await _reply(harness.channel)
-        except (OSError, EOFError, NoMessage):
-            return {}
-        finally:
-            timer.cancel()
-
-    async def finish(self, harness: Harness) -> Mapping[str, Any]:
-        """End a harness and all its processes. Returns its exit status and CPU time."""
-        harness.channel.close()
-        self.kill(harness)
-        try:
-            return await asyncio.wait_for(asyncio.shield(harness.ended), _ENDING_S)
-        except TimeoutError:
-            raise SlotDied("the box's server does not answer") from None
 
     def kill(self, harness: Harness) -> None:
         """End a harness, if it is still there."""
@@ -182,6 +207,11 @@ def server_command(interpreter: Sequence[str], descriptor: int, *, contained: bo
     """The command of the server inside of a box."""
     kind = "contained" if contained else "open"
     return [*interpreter, "-m", "gage_eval.box.inside.server", str(descriptor), kind]
+
+
+def user_of(number: int) -> int:
+    """The user of a slot. The kernel counts processes per user, so that slots must not share one."""
+    return _FIRST_ID + (os.getpid() * 64 + number) % _IDS
 
 
 def usable_cpus() -> int:

@@ -79,6 +79,9 @@ class Program:
     """Python that fails with an exception. `calls` and `script` run it."""
     stdin: Sequence[str] = ()
     """One input per run of a `stdio` program."""
+    command: Sequence[str] = ()
+    """What runs the answer, where that is not Python: the answer is in `file`, in the work folder. `stdio` only."""
+    file: str = "program"
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +146,10 @@ class Executor(Protocol):
 
     @property
     def identity(self) -> Mapping[str, str]:
-        """What can change a verdict: interpreter or image digest, version of the harness."""
+        """What can change a verdict in all images: interpreter, version of the harness."""
+
+    def resolve(self, image: str | None) -> tuple[Containment, str | None]:
+        """What contains the programs of an image, and what its name stands for here, which is in their keys."""
 
     async def execute(self, program: Program, limits: Limits, spec: BoxSpec = BoxSpec()) -> Execution:
         """Run a program with its tests in surroundings that nothing else has used."""

@@ -3,7 +3,7 @@
 import os
 import sys
 
-from gage_eval.box.slot import Slot, server_command
+from gage_eval.box.slot import ServerSlot, Slot, server_command
 from gage_eval.box.types import BoxError
 
 
@@ -11,7 +11,9 @@ def unsafe_slot(image: str | None) -> Slot:
     """A slot whose programs may do what this user may. The limits still hold, as far as the programs let them."""
     if image is not None:
         raise BoxError(f"image {image!r} needs a container; programs run as plain processes here")
-    return Slot(lambda descriptor: server_command([sys.executable, "-s"], descriptor, contained=False), _environment())
+    return ServerSlot(
+        lambda descriptor: server_command([sys.executable, "-s"], descriptor, contained=False), _environment()
+    )
 
 
 def _environment() -> dict[str, str]:

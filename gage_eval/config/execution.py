@@ -38,9 +38,12 @@ class ExecutionConfig(ConfigModel):
     tests: str | None = semantic("auto_eval", None, min_length=1)
     inputs: str | None = semantic("auto_eval", None, min_length=1)
     outputs: str | None = semantic("auto_eval", None, min_length=1)
+    command: list[str] | None = semantic("auto_eval", None, min_length=1)
+    file: str = semantic("auto_eval", "program", pattern=r"^\w[\w.-]*$")
+    image: str | None = semantic("auto_eval", None, min_length=1)
     limits: ExecutionLimitsConfig | None = nested(None)
     compat: Literal["official"] | None = semantic("auto_eval", None)
-    executor: Literal["auto", "bubblewrap"] = scheduling("auto")
+    executor: Literal["auto", "bubblewrap", "docker", "podman"] = scheduling("auto")
     slots: int | None = scheduling(None, ge=1, le=1024)
     # The key has what contained the programs, if anything.
     allow_unsafe: bool = scheduling(default=False)
@@ -69,6 +72,8 @@ class ExecutionConfig(ConfigModel):
         extra = [name for name in extra if (name, self.mode) != ("entry", "script")]
         if extra:
             raise ValueError(f"mode {self.mode} reads no '{extra[0]}': remove it, or set another mode")
+        if self.command is not None and self.mode != "stdio":
+            raise ValueError("'command' runs programs of other languages: set mode: stdio, or remove it")
         return self
 
     @model_validator(mode="after")

@@ -128,7 +128,7 @@ class ExecutionSpec:
             name: self._needed(name, sample, answer) for name in ("entry", "tests", "inputs") if name in self.paths
         }
         prelude = self._value("prelude", sample, answer)
-        spec = _spec(sample, reader)
+        spec = _spec(sample, reader, self.config.image)
         program = None
         if code is not None:
             program = Program(
@@ -138,6 +138,8 @@ class ExecutionSpec:
                 prelude="" if prelude is None else _text(prelude),
                 tests=tests_text(needed["tests"]) if "tests" in needed else "",
                 stdin=texts(needed["inputs"], self.paths["inputs"]) if "inputs" in needed else (),
+                command=self.config.command or (),
+                file=self.config.file,
             )
         return BoxedProgram(program, self.limits, spec, wall_decides=self.config.compat == "official")
 
@@ -203,7 +205,7 @@ def _sandbox(sample: Mapping[str, Any]) -> Mapping[str, Any]:
     return own
 
 
-def _spec(sample: Mapping[str, Any], reader: MediaReader) -> BoxSpec:
+def _spec(sample: Mapping[str, Any], reader: MediaReader, image: str | None) -> BoxSpec:
     sandbox = _sandbox(sample)
     env = {name: str(value) for name, value in (sandbox.get("env") or {}).items()}
     for name, value in env.items():
@@ -217,4 +219,4 @@ def _spec(sample: Mapping[str, Any], reader: MediaReader) -> BoxSpec:
             files[path] = reader.content(str(address))
         except RecordRejected as error:
             raise CannotRun(f"sandbox.files.{path}: {error.reason}") from None
-    return BoxSpec(sandbox.get("image") or None, files, sandbox.get("setup") or None, env)
+    return BoxSpec(sandbox.get("image") or image, files, sandbox.get("setup") or None, env)

@@ -133,7 +133,7 @@ def _tables(
                 **{name: getattr(execution, name) for name in Execution.__slots__},
                 **{name: getattr(program.request, name) for name in ("row_index", "sample_id", "replicate")},
                 "mode": source.spec.config.mode,
-                "containment": backend.executor.containment,
+                "containment": backend.executor.resolve(program.image)[0],
                 "code": program.code,
             }
             for schema in (EXECUTIONS, EXECUTION_TELEMETRY):
@@ -171,6 +171,12 @@ class AskedProgram:
         """The program; None if the answer holds none."""
         boxed = self.request.program
         return None if boxed is None or boxed.program is None else boxed.program.code
+
+    @property
+    def image(self) -> str | None:
+        """The image that its sample or its task names."""
+        boxed = self.request.program
+        return None if boxed is None else boxed.spec.image
 
     def judged(self, execution: Execution) -> Execution:
         """The execution of a stdio program with its outputs compared; any other as it is."""

@@ -54,14 +54,13 @@ def _executions(run: StageRun) -> Executions | None:
         return None
     table = run.input("executions")
     counts = table.counts
-    # All rows of a task have one mode and one containment.
-    columns = ["mode", "containment"]
-    mode, containment = next(
-        (tuple(row.values()) for rows in table.tables(columns) for row in rows.slice(0, 1).to_pylist()), ("", "")
-    )
+    kinds = {
+        name: sorted({kind for rows in table.tables([name]) for kind in rows[name].unique().to_pylist()})
+        for name in ("mode", "containment")
+    }
     return Executions(
-        mode=mode,
-        containment=containment,
+        mode=", ".join(kinds["mode"]),
+        containment=", ".join(kinds["containment"]),
         statuses={status: counts.get(status, 0) for status in EXECUTION_STATUSES},
         near_limit=counts.get("near_limit", 0),
     )

@@ -291,7 +291,10 @@ CONFIG: dict[str, dict[str, list[Change]]] = {
         "inputs": [_task("execution.inputs", "sample.label", "stdio")],
         "outputs": [_task("execution.outputs", "topic", "stdio")],
         "compat": [_run("compat", "official")],
-        "executor": [_run("executor", "bubblewrap")],
+        "command": [_task("execution.command", ["sh", "program"], "stdio")],
+        "file": [_task("execution.file", "main.sh", "stdio")],
+        "image": [_run("image", "debian")],
+        "executor": [_run("executor", "bubblewrap"), _run("executor", "podman")],
         "slots": [_run("slots", 3)],
         "allow_unsafe": [_run("allow_unsafe", True)],  # noqa: FBT003
         "roots": [_run("roots", {"debian": "roots/debian"})],

@@ -10,6 +10,7 @@ import pytest
 from outsider.pages import TASKS, commands, write_files
 from support.command import Command
 from support.endpoint import mock_endpoint
+from support.podman import import_image, missing, service
 from support.runs import summary
 
 # What the last command of a page prints.
@@ -44,6 +45,22 @@ def test_the_notebook_runs_from_top_to_bottom_and_tells_the_models_apart(tmp_pat
     assert ran.returncode == 0, ran.stderr
     assert "Marlowe" in ran.stdout
     assert "0.25" in ran.stdout
+
+
+@pytest.mark.skipif(missing() is not None, reason=missing() or "")
+def test_the_example_of_another_language_works_as_pasted(
+    tmp_path: Path, gage: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_files("code.md", tmp_path, TASKS.parent)
+    with service() as (folder, engine):
+        import_image(folder, "debian:12", ["sh", "cat", "mkdir"])
+        monkeypatch.setenv("CONTAINER_HOST", f"unix://{engine.address}")
+        monkeypatch.setenv("DOCKER_HOST", f"unix://{folder}/no.sock")
+        ended = gage("run", "scripts.yaml", "--run-id", "scripts")
+        assert ended.code == 0, ended.err
+    task = summary(tmp_path, "scripts")["tasks"][0]
+    assert next(iter(task["metrics"][0]["raw_values"].values())) == 0.5
+    assert task["executions"]["containment"] == "container"
 
 
 @pytest.mark.skipif(shutil.which("bwrap") is None, reason="needs bubblewrap")

@@ -45,6 +45,9 @@ class FakeExecutor:
     def identity(self) -> Mapping[str, str]:
         return {"interpreter": self._version}
 
+    def resolve(self, image: str | None) -> tuple[Containment, str | None]:
+        return self.containment, image
+
     async def execute(self, program: Program, limits: Limits, spec: BoxSpec = _BARE) -> Execution:
         self.ran.append((program, limits, spec))
         return self._ends(program, spec)

@@ -22,7 +22,7 @@ from gage_eval.box.inside.answer import LONGEST_TEXT, answer
 from gage_eval.box.inside.place import Place
 from gage_eval.box.inside.run import Run, WallOver
 from gage_eval.box.inside.values import dump, load
-from gage_eval.box.inside.wire import ANY, NoMessage, packed, receive, send
+from gage_eval.box.inside.wire import ANY, STATUS_OF_END, Channel, NoMessage, packed, receive, send
 
 _LARGEST_NAMES = 1 << 20
 # Seconds that an answer whose channel broke has to end, so that its exit code is known.
@@ -52,7 +52,7 @@ class NotData(TypeError):
     """The tests pass something to the answer that cannot be written as data."""
 
 
-def harness(channel: socket.socket, make_place: Callable[[], Place]) -> NoReturn:
+def harness(channel: Channel, make_place: Callable[[], Place]) -> NoReturn:
     """Serve one request: the surroundings, then a program with its tests, or commands."""
     here = make_place()
     run, mine = _fork_answer(channel, here)
@@ -64,7 +64,8 @@ def harness(channel: socket.socket, make_place: Callable[[], Place]) -> NoReturn
         os.dup2(null, standard)
     request = receive(channel, ANY)
     if here.is_contained:
-        place.set_size(request["limits"])
+        if here.is_ours:
+            place.set_size(request["limits"])
         kernel.give_up_privileges()
     if request["setup"] is not None:
         # The end of the setup ends all processes but this one.
@@ -85,7 +86,7 @@ def harness(channel: socket.socket, make_place: Callable[[], Place]) -> NoReturn
     os._exit(0)
 
 
-def _fork_answer(channel: socket.socket, here: Place) -> tuple[Run, socket.socket]:
+def _fork_answer(channel: Channel, here: Place) -> tuple[Run, socket.socket]:
     """The answer's process, before the program and its tests are read, and the socket that it listens to."""
     mine, its = socket.socketpair()
 
@@ -142,7 +143,7 @@ def command(argv: list[str], stdin: bytes, request: Mapping[str, Any], here: Pla
     return run
 
 
-def _serve_commands(channel: socket.socket, request: Mapping[str, Any], here: Place) -> None:
+def _serve_commands(channel: Channel, request: Mapping[str, Any], here: Place) -> None:
     """Run commands, write and read files, until the evaluator closes the box."""
     send(channel, {"status": "open"})
     while True:
@@ -232,7 +233,7 @@ class Judge:
         run, limits = self._run, self._request["limits"]
         if run.ended_by and result["status"] != "tampered":
             result["reason"] = run.ended_by
-            result["status"] = _STATUS_OF_END[run.ended_by]
+            result["status"] = STATUS_OF_END[run.ended_by]
         elif result["status"] == "crashed":
             result.setdefault("reason", f"exit {run.code}")
         elif result.get("raised") == "MemoryError":
@@ -364,15 +365,6 @@ class Judge:
         raise Tampered("a message that nothing had asked for")
 
 
-_STATUS_OF_END = {
-    "cpu": "timed_out",
-    "idle": "timed_out",
-    "starved": "box_error",
-    "memory": "out_of_memory",
-    "output": "crashed",
-}
-
-
 def _outcome(statement: ast.stmt, source: str, scope: dict[str, Any]) -> dict[str, Any] | None:
     """What a statement of the tests raised; None where it passed."""
     try:
@@ -414,11 +406,11 @@ def _of_exception(message: Mapping[str, Any]) -> dict[str, Any]:
 def _exception(reply: Mapping[str, Any]) -> Exception:
     name, text = str(reply.get("raised")), str(reply.get("text"))
     kind = _EXCEPTIONS.get(name)
-    return kind(text) if kind is not None and kind not in _OF_SEVERAL else Raised(f"{name}: {text}")
+    return kind(text) if kind is not None and name not in _OF_SEVERAL else Raised(f"{name}: {text}")
 
 
 # They cannot be made of a text alone.
-_OF_SEVERAL = (UnicodeDecodeError, UnicodeEncodeError, UnicodeTranslateError, ExceptionGroup)
+_OF_SEVERAL = ("UnicodeDecodeError", "UnicodeEncodeError", "UnicodeTranslateError", "ExceptionGroup")
 
 
 def _change(old: Any, new: Any) -> None:

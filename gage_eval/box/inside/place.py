@@ -22,11 +22,19 @@ class Place:
     work: str = "/box"
     temporary: str = "/tmp"  # noqa: S108
     is_contained: bool = True
+    path: str = "/py/bin:/usr/local/bin:/usr/bin:/bin"
+    is_ours: bool = True
+    """Whether the file systems are the harness's own, so that it can set their size."""
 
     def environment(self, extra: Mapping[str, str]) -> dict[str, str]:
         """The variables of a program."""
-        path = os.defpath if not self.is_contained else "/py/bin:/usr/local/bin:/usr/bin:/bin"
-        mine = {"PATH": path, "HOME": self.work, "TMPDIR": self.temporary, "LANG": "C.UTF-8", "PYTHONHASHSEED": "0"}
+        mine = {
+            "PATH": self.path,
+            "HOME": self.work,
+            "TMPDIR": self.temporary,
+            "LANG": "C.UTF-8",
+            "PYTHONHASHSEED": "0",
+        }
         libraries = os.environ.get("LD_LIBRARY_PATH")
         return mine | ({"LD_LIBRARY_PATH": libraries} if libraries else {}) | dict(extra)
 
@@ -50,7 +58,7 @@ def set_size(limits: Mapping[str, Any]) -> None:
 def uncontained() -> Place:
     """A new folder, and nothing else."""
     work = os.path.realpath(tempfile.mkdtemp(prefix="gage-box-"))
-    return Place(work, work, is_contained=False)
+    return Place(work, work, is_contained=False, path=os.defpath)
 
 
 def confine(place: Place, limits: Mapping[str, Any]) -> None:

@@ -15,6 +15,8 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 _EVERY_S = 0.02
 # A program that writes more than this many times what is kept of its output is ended.
 _FLOOD = 256
+# The folders in which programs write are files, too.
+_OWN_FILES = 4
 # Waited for a processor for more than this share of the wall time: it could not run, rather than did not want to.
 _STARVED_SHARE = 0.25
 # The sum counts what processes share once for each of them; the exact number costs more to read.
@@ -138,26 +140,30 @@ class Run:
                 continue
             cpu_s += sum(map(int, fields[11:15])) / _TICKS
             pages += int(fields[21])
-        memory_mb = pages * _PAGE / (1 << 20) + self._files_mb()
+        files_mb, files = self._written_files()
+        memory_mb = pages * _PAGE / (1 << 20) + files_mb
         most = self._limits["memory_mb"]
         if memory_mb > most:
-            memory_mb = _exact_mb(pids) + self._files_mb()
+            memory_mb = _exact_mb(pids) + files_mb
         self.peak_mb = max(self.peak_mb, memory_mb)
         if cpu_s > self._limits["cpu_s"]:
             self._stop("cpu")
         elif memory_mb > most:
             self._stop("memory")
+        elif files > self._limits["files"] + _OWN_FILES:
+            self._stop("files")
         elif time.monotonic() - self._start > self._limits["wall_s"]:
             waited = max(map(_waited_s, [os.getpid(), *pids]), default=0.0)
             self._stop("starved" if waited > _STARVED_SHARE * self._limits["wall_s"] else "idle")
             signal.setitimer(signal.ITIMER_REAL, 0)
             raise WallOver
 
-    def _files_mb(self) -> float:
+    def _written_files(self) -> tuple[float, int]:
+        """Megabytes and number of the files in memory. Where a container engine made them, it bounds no number."""
         if self._files is None:
-            return 0.0
+            return 0.0, 0
         usage = os.statvfs(self._files)
-        return (usage.f_blocks - usage.f_bfree) * usage.f_frsize / (1 << 20)
+        return (usage.f_blocks - usage.f_bfree) * usage.f_frsize / (1 << 20), usage.f_files - usage.f_ffree
 
 
 def kill_rest(leader: int) -> None:

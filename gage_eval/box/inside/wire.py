@@ -1,22 +1,43 @@
 """Messages between the processes of the box: four bytes of length, then JSON."""
 
 import json
-import socket
 import struct
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Protocol
 
 LARGEST = 16 << 20
 """Bytes of a message of the answer."""
 ANY = 1 << 31
 """Of one whose sender is trusted."""
+STATUS_OF_END: Mapping[str, Any] = {
+    "cpu": "timed_out",
+    "idle": "timed_out",
+    "starved": "box_error",
+    "memory": "out_of_memory",
+    "output": "crashed",
+    "files": "crashed",
+}
+"""The status of a program that was ended, by the reason."""
+
+
+class Channel(Protocol):
+    """What messages need of a socket."""
+
+    def recv(self, size: int, /) -> bytes:
+        """At most so many bytes; none at the end."""
+
+    def sendall(self, data: bytes, /) -> None:
+        """Write all of it."""
+
+    def close(self) -> None:
+        """Close this end."""
 
 
 class NoMessage(Exception):
     """What the other side wrote is not a message."""
 
 
-def send(channel: socket.socket, message: Mapping[str, Any]) -> None:
+def send(channel: Channel, message: Mapping[str, Any]) -> None:
     """Send a message as a whole."""
     channel.sendall(packed(message))
 
@@ -27,7 +48,7 @@ def packed(message: Mapping[str, Any]) -> bytes:
     return struct.pack("I", len(data)) + data
 
 
-def receive(channel: socket.socket, largest: int = LARGEST) -> dict[str, Any]:
+def receive(channel: Channel, largest: int = LARGEST) -> dict[str, Any]:
     """Wait for a message.
 
     Raises:
@@ -51,7 +72,7 @@ def parsed(data: bytes) -> dict[str, Any]:
     return message
 
 
-def _exactly(channel: socket.socket, size: int) -> bytes:
+def _exactly(channel: Channel, size: int) -> bytes:
     data = bytearray()
     while len(data) < size:
         piece = channel.recv(min(size - len(data), 1 << 20))

@@ -53,8 +53,10 @@ class BoxBackend:
             return {"program": None}
         files = {path: sha256_hex(content) for path, content in sorted(boxed.spec.files.items())}
         limits = {**asdict(boxed.limits), "wall_s": boxed.limits.wall}
-        surroundings = {"image": boxed.spec.image, "setup": boxed.spec.setup, "env": dict(boxed.spec.env)}
-        program = {**asdict(boxed.program), "stdin": list(boxed.program.stdin)}
+        image = self.executor.resolve(boxed.spec.image)[1]
+        surroundings = {"image": image, "setup": boxed.spec.setup, "env": dict(boxed.spec.env)}
+        lists = {name: list(getattr(boxed.program, name)) for name in ("stdin", "command")}
+        program = {**asdict(boxed.program), **lists}
         return {
             "program": program,
             "limits": limits,
