@@ -201,7 +201,8 @@ def _judge(task: ResolvedTask, config: PipelineConfig, context: BackendContext) 
         for role in roles
     }
     parsers = {role.adapter.adapter_id: read_parser(role.adapter.verdict_parser) for role in roles}
-    return JudgeSpec(task.task.task_id, own, tuple(others), prompts, parsers)
+    retries = {role.adapter.adapter_id: role.adapter.verdict_retries for role in roles}
+    return JudgeSpec(task.task.task_id, own, tuple(others), prompts, parsers, retries, tuple(task.task.judges))
 
 
 def _prompt(prompt: PromptConfig, params: Mapping[str, Any]) -> PromptBinding:

@@ -87,7 +87,7 @@ def bradley_terry(games: Iterable[Game], anchor: str, *, model_ties: bool = Fals
     Args:
         games: (model, model, outcome).
         anchor: the model whose rating is 0.
-        model_ties: ties have a chance of their own, ν·√(p_a·p_b) (Davidson 1970); else they are half a win each.
+        model_ties: a tie has the chance ν·√(p_a·p_b) (Davidson 1970); else they are half a win each.
     """
     counts: dict[tuple[str, str], _Floats] = {}
     for a, b, outcome in games:

@@ -180,6 +180,10 @@ CONFIG: dict[str, dict[str, list[Change]]] = {
             _at("role_adapters.3.verdict_parser", "lines", refused="no verdict parser 'lines'"),
             _at("role_adapters.0.verdict_parser", "default", refused="only a judge_model has verdicts"),
         ],
+        "verdict_retries": [
+            _at("role_adapters.3.verdict_retries", 2),
+            _at("role_adapters.0.verdict_retries", 2, refused="only a judge_model has verdicts"),
+        ],
         "tool_rounds": [_at("role_adapters.0.tool_rounds", 2)],
     },
     "PromptMessage": {
@@ -254,6 +258,9 @@ CONFIG: dict[str, dict[str, list[Change]]] = {
         "judge_adapter_id": [
             _task("judge_adapter_id", "grader_twin", same=True),
             _task("judge_adapter_id", "grader_other"),
+        ],
+        "judges": [
+            _task("judges", ["grader_twin", "grader_other"], refused="are both given"),
         ],
         "support_adapter_id": [
             _task("support_adapter_id", "helper_twin", "support", same=True),
