@@ -371,6 +371,7 @@ OPTIONS: dict[str, list[Change]] = {
     "data_dir": [Change(options={"data_dir": "{folder}"})],
     "overrides": [Change(options={"overrides": ["datasets.main.params.limit=3"]})],
     "only_errors": [Change(options={"only_errors": True})],
+    "judge_only": [Change(options={"judge_only": True})],
     "freshness": [Change(options={"freshness": "2030-01-01"})],
     "verify": [Change(options={"verify": True})],
     "work_pool": [Change(options={"work_pool": "local"})],
