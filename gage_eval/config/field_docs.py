@@ -167,6 +167,7 @@ TEXTS: Mapping[str, Mapping[str, str]] = {
         "answer_type": "What kind of answer it is; a scoring profile has metrics for it.",
         "scoring_profile": "The scoring profile, a name or a file.",
         "parse_schema": "Fields that are read out of answers.",
+        "labels": "People's labels of some answers, which the judge is compared with.",
         "execution": "Run the programs of the answers with tests, in a box.",
         "max_error_share": "The share of rows that may end in an error before the run fails.",
         "max_unscored_share": "The share of answered rows that a metric may leave unscored.",
@@ -196,6 +197,12 @@ TEXTS: Mapping[str, Mapping[str, str]] = {
         "files": "Files that it may make.",
         "files_mb": "What it may write into files, in MB.",
         "output_kb": "Output that is kept, in KB; the rest is cut.",
+    },
+    "LabelsConfig": {
+        "path": "A file of labels, one JSON object per line, as `gage labels suggest` writes it.",
+        "field": "Or the field of the samples that holds the label, such as `metadata.human`.",
+        "metric": "The metric that is compared with them; the first that reads a judge's verdicts by default.",
+        "scale": "The lowest and the highest label, where the metric has no fixed scale: `[1, 10]`.",
     },
     "GroupConfig": {
         "group_id": "Its name.",

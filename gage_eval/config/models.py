@@ -27,6 +27,7 @@ from gage_eval.base.marks import identity, nested, scheduling, semantic
 from gage_eval.config.base_model import ConfigModel as ConfigModel
 from gage_eval.config.execution import ExecutionConfig as ExecutionConfig
 from gage_eval.config.execution import ExecutionLimitsConfig as ExecutionLimitsConfig
+from gage_eval.config.labels import LabelsConfig as LabelsConfig
 from gage_eval.config.observability import ObservabilityConfig as ObservabilityConfig
 from gage_eval.config.observability import SinkConfig as SinkConfig
 from gage_eval.config.observability import SinkParams as SinkParams
@@ -408,6 +409,7 @@ class TaskConfig(ConfigModel):
     scoring_profile: str | None = identity("auto_eval", None, min_length=1)
     parse_schema: list[ParseFieldConfig] = nested([])
     execution: ExecutionConfig | None = nested(None)
+    labels: LabelsConfig | None = nested(None)
     max_error_share: float = scheduling(0.01, ge=0.0, le=1.0)
     # The largest allowed share of answered rows that a metric leaves unscored.
     max_unscored_share: float = scheduling(0.05, ge=0.0, le=1.0)

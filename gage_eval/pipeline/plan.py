@@ -21,6 +21,7 @@ from gage_eval.pipeline.data_spec import DataSource, data_source, preprocess_spe
 from gage_eval.pipeline.execution_spec import ExecutionSpec
 from gage_eval.pipeline.generate_spec import GenerateSpec, PromptBinding
 from gage_eval.pipeline.judge_spec import JudgeSpec
+from gage_eval.pipeline.labels_spec import labels_spec
 from gage_eval.pipeline.score_spec import score_spec, task_card
 from gage_eval.pipeline.specs import LoadSpec, Plan, ReportSpec, TaskPlan
 from gage_eval.scoring.metrics.verdicts import read_parser
@@ -103,6 +104,7 @@ def _task(task: ResolvedTask, loaded: LoadedConfig, data: DataCache, sample_ids:
             task.task.description,
             card=task_card(task, scoring.metrics, quoted),
             headline=quoted,
+            labels=labels_spec(task.task.labels, task_id, scoring.metrics, loaded.base_dir),
         ),
     )
     return specs if examples is None else replace(specs, pool=_pool(specs, examples))

@@ -8,6 +8,7 @@ from gage_eval.stats.bootstrap import BootstrapResult, bootstrap_stderr, bootstr
 from gage_eval.stats.clusters import clustered_stderr, clustered_wilson_interval, ratio_stderr, weighted_mean_stderr
 from gage_eval.stats.corpus import bits_per_byte, f1, matthews_correlation, perplexity, weighted_perplexity
 from gage_eval.stats.corrected import (
+    LEAST_CLUSTERS,
     Corrected,
     Stratum,
     corrected_clusters,
@@ -34,6 +35,7 @@ from gage_eval.stats.replicates import at_least_k, majority_value, modal_value, 
 from gage_eval.stats.special import t_tail
 
 __all__ = [
+    "LEAST_CLUSTERS",
     "BootstrapResult",
     "BothOrders",
     "Corrected",

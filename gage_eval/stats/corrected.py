@@ -41,7 +41,7 @@ class Stratum:
 
     rows: int
     labelled: int
-    right: int
+    right: float
 
 
 def corrected_share(strata: Sequence[Stratum], *, finite: bool = False) -> Corrected | None:
