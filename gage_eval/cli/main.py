@@ -46,6 +46,7 @@ COMMANDS = {
     "runs": ("run", "suite", "resume"),
     "score": ("score",),
     "judge": ("judge",),
+    "labels": ("labels",),
     "inspect": ("validate", "preview", "list", "schema"),
     "plan": ("plan",),
     "templates": ("distill", "init"),
