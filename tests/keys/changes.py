@@ -284,6 +284,15 @@ CONFIG: dict[str, dict[str, list[Change]]] = {
         "max_unscored_share": [_task("max_unscored_share", 0.5)],
         "max_error_share": [_task("max_error_share", 0.5)],
     },
+    "LabelsConfig": {
+        "path": [_task("labels", {"path": "nowhere.jsonl"}, refused="is not a file")],
+        "field": [
+            _task("labels", {"field": "metadata.people"}),
+            _task("labels", {"field": "id", "path": "x"}, refused="give 'path' or 'field'"),
+        ],
+        "metric": [_task("labels", {"field": "id", "metric": "exact_match"}, refused="reads a judge's verdicts")],
+        "scale": [_task("labels", {"field": "id", "scale": [2, 1]}, refused="a scale is")],
+    },
     "ExecutionConfig": {
         "mode": [Change({"tasks.0.execution.mode": "calls", "tasks.0.execution.entry": "id"}, "programs")],
         "program": [_run("program", "sample.label")],
