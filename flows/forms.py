@@ -190,6 +190,7 @@ class RunForm(Form, title="Run"):
         None, title="Resume", description="Name of a run to resume: what it has computed is kept, and so is its name."
     )
     only_errors: bool = _of("only_errors")
+    judge_only: bool = _of("judge_only")
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> Self:

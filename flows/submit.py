@@ -85,6 +85,6 @@ def for_any_folder(options: RunOptions, bundle: str | None) -> RunOptions:
     """
     places = Locations.at(options.store, options.output_dir)
     named = options.model_copy(update={"store": places.store, "output_dir": places.runs})
-    own = {name: getattr(options, name) for name in ("run_id", "resume", "only_errors")}
+    own = {name: getattr(options, name) for name in ("run_id", "resume", "only_errors", "judge_only")}
     config = {} if bundle is None else {"config": f"{BUNDLE_PREFIX}{bundle}", "text": None}
     return RunOptions.of({**named.recorded(), **own, **config})

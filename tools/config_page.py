@@ -52,6 +52,7 @@ _SECTIONS: tuple[tuple[str, tuple[type[models.ConfigModel], ...]], ...] = (
     ("tasks[].parse_schema[]", (models.ParseFieldConfig,)),
     ("tasks[].execution", (models.ExecutionConfig,)),
     ("tasks[].execution.limits", (models.ExecutionLimitsConfig,)),
+    ("tasks[].labels", (models.LabelsConfig,)),
     ("tasks[].steps[]", (models.StepConfig,)),
     ("custom, builtin", (models.StepsConfig,)),
     ("groups[]", (models.GroupConfig,)),

@@ -45,6 +45,8 @@ app = typer.Typer(
 COMMANDS = {
     "runs": ("run", "suite", "resume"),
     "score": ("score",),
+    "judge": ("judge",),
+    "labels": ("labels",),
     "inspect": ("validate", "preview", "list", "schema"),
     "plan": ("plan",),
     "templates": ("distill", "init"),

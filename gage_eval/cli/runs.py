@@ -46,7 +46,7 @@ def run(
     """Run a config, with Prefect or without it."""
     from gage_eval.runs import RunOptions
 
-    _run(RunOptions.of(fields), inline=inline, prefect=prefect, submit=submit, quiet=quiet, json=json)
+    carry_out(RunOptions.of(fields), inline=inline, prefect=prefect, submit=submit, quiet=quiet, json=json)
 
 
 @app.command()
@@ -71,7 +71,7 @@ def suite(
     from gage_eval.runs.options import SUITE_PREFIX
 
     options = RunOptions.of({**fields, "config": f"{SUITE_PREFIX}{name}" + (f"@{version}" if version else "")})
-    _run(options, inline=inline, prefect=prefect, submit=submit, quiet=quiet, json=json)
+    carry_out(options, inline=inline, prefect=prefect, submit=submit, quiet=quiet, json=json)
 
 
 @app.command()
@@ -91,10 +91,11 @@ def resume(
     from gage_eval.runs.resume import resumed
 
     options = resumed(run_id, store=store, output_dir=output_dir, only_errors=only_errors, verify=verify)
-    _run(options, inline=inline, prefect=prefect, submit=submit, quiet=quiet, json=json)
+    carry_out(options, inline=inline, prefect=prefect, submit=submit, quiet=quiet, json=json)
 
 
-def _run(options: "RunOptions", *, inline: bool, prefect: bool, submit: bool, quiet: bool, json: bool) -> None:
+def carry_out(options: "RunOptions", *, inline: bool, prefect: bool, submit: bool, quiet: bool, json: bool) -> None:
+    """Run the options, and print the scores."""
     from gage_eval.cli.changes import changes_of
     from gage_eval.cli.output import shown_location
     from gage_eval.config.settings import load_settings

@@ -78,6 +78,10 @@ def _print(run_id: str, task: "TaskReader", row: "SampleRow") -> None:
     if expected is not None:
         print("\nexpected")
         print(indented(expected))
+    if row.judgments:
+        print("\nverdicts")
+    for judgment in row.judgments:
+        _print_verdict(judgment, several=len(row.responses) > 1)
     if row.scores:
         print("\nscores")
     several = len(row.responses) > 1
@@ -123,6 +127,16 @@ def _print_execution(execution: "ShownExecution | None") -> None:
     for name, text in execution.texts:
         print(f"  [{name}]")
         print(indented(text, "    "))
+
+
+def _print_verdict(judgment: dict[str, Any], *, several: bool) -> None:
+    from gage_eval.runs.results.rows import verdict_name
+
+    repeated = f" (replicate {judgment['replicate']})" if several else ""
+    figures = [f"{name}={judgment[name]}" for name in ("answer", "score") if name in judgment]
+    why = judgment.get("explanation")
+    said = " ".join([judgment["status"], *figures, *([f"· {why}"] if why else [])])
+    print(clean(f"  {verdict_name(judgment) or 'judge'}{repeated}: {said}"))
 
 
 def _print_score(metric_id: str, score: dict[str, Any], *, several: bool) -> None:

@@ -160,6 +160,12 @@ def _metrics(loc: Loc, task: ResolvedTask, metrics: Sequence[BoundMetric], *, ju
             yield ConfigProblem(
                 loc, f"{name} reads a judge's verdicts, and the task has no judge. Add one, or remove it."
             )
+        if task.task.judges and any(path.input.name == "judgments" and not path.is_listed for path in required):
+            yield ConfigProblem(
+                loc,
+                f"{name} reads one verdict, and the task has {len(task.task.judges)} judges. Use panel_score or "
+                "panel_pass.",
+            )
         if task.task.execution is None and any(path.input.stage == "auto_eval" for path in required):
             yield ConfigProblem(loc, f"{name} reads how programs ended, and the task runs none. Add 'execution'.")
         if not _answers_as_ours(task):

@@ -27,6 +27,7 @@ from gage_eval.base.marks import identity, nested, scheduling, semantic
 from gage_eval.config.base_model import ConfigModel as ConfigModel
 from gage_eval.config.execution import ExecutionConfig as ExecutionConfig
 from gage_eval.config.execution import ExecutionLimitsConfig as ExecutionLimitsConfig
+from gage_eval.config.labels import LabelsConfig as LabelsConfig
 from gage_eval.config.observability import ObservabilityConfig as ObservabilityConfig
 from gage_eval.config.observability import SinkConfig as SinkConfig
 from gage_eval.config.observability import SinkParams as SinkParams
@@ -228,6 +229,8 @@ class RoleAdapterConfig(ConfigModel):
     class_path: str | None = semantic("infer", None)
     # The parser of a judge's verdicts: a name or {name: {parameters}}.
     verdict_parser: str | dict[str, dict[str, JsonValue] | None] | None = semantic("judge", None)
+    # How often a judge is asked again where its answer holds no verdict.
+    verdict_retries: int = semantic("judge", 0, ge=0, le=16)
     # Names of tools, or `file.py:function`; a class is several tools.
     tools: list[str] = semantic("infer", [])
     tool_rounds: int = semantic("infer", 0, ge=0, le=500)
@@ -242,6 +245,8 @@ class RoleAdapterConfig(ConfigModel):
     def _parses_verdicts_of_judges(self) -> Self:
         if self.verdict_parser is not None and self.role_type != "judge_model":
             raise ValueError("only a judge_model has verdicts to parse: remove 'verdict_parser'")
+        if self.verdict_retries and self.role_type != "judge_model":
+            raise ValueError("only a judge_model has verdicts to ask for again: remove 'verdict_retries'")
         return self
 
     @model_validator(mode="after")
@@ -392,6 +397,8 @@ class TaskConfig(ConfigModel):
     steps: list[StepConfig] | None = nested(None, min_length=1)
     adapter_id: str | None = identity("infer", None)
     judge_adapter_id: str | None = identity("judge", None)
+    # A panel: each gives every answer a verdict.
+    judges: list[str] = semantic("judge", [])
     support_adapter_id: str | None = identity("support", None)
     max_samples: int | None = semantic("load", None, ge=1)
     shuffle: bool | None = semantic("load", None)
@@ -410,9 +417,20 @@ class TaskConfig(ConfigModel):
     scoring_profile: str | None = identity("auto_eval", None, min_length=1)
     parse_schema: list[ParseFieldConfig] = nested([])
     execution: ExecutionConfig | None = nested(None)
+    labels: LabelsConfig | None = nested(None)
     max_error_share: float = scheduling(0.01, ge=0.0, le=1.0)
     # The largest allowed share of answered rows that a metric leaves unscored.
     max_unscored_share: float = scheduling(0.05, ge=0.0, le=1.0)
+
+    @model_validator(mode="after")
+    def _panel(self) -> Self:
+        if self.judges and self.judge_adapter_id is not None:
+            raise ValueError("'judges' and 'judge_adapter_id' are both given; keep one")
+        if len(self.judges) == 1:
+            raise ValueError("a panel needs two judges; name a single one with 'judge_adapter_id'")
+        if len(set(self.judges)) < len(self.judges):
+            raise ValueError("'judges' names a judge twice")
+        return self
 
 
 class GroupConfig(ConfigModel):

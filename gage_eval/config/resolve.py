@@ -234,7 +234,12 @@ class _Resolver:
             if step.step in roles:
                 self._add((*steps_loc, position), f"the step '{step.step}' comes twice; a task has one of each.")
                 continue
-            adapter_id = self._bind(loc, (*steps_loc, position), task, step)
+            is_panel = step.step == "judge" and bool(task.judges)
+            adapter_id = (
+                self._panel((*loc, "judges"), task.judges)
+                if is_panel
+                else self._bind(loc, (*steps_loc, position), task, step)
+            )
             roles[step.step] = self.roles.get(adapter_id) if adapter_id is not None else None
             filled.append(step.model_copy(update={"adapter_id": adapter_id}))
         if "inference" not in roles:
@@ -296,6 +301,14 @@ class _Resolver:
             self._add(loc, f"adapter '{name}' is not a {role}; the step '{step.step}' needs one ({_names(fitting)}).")
             return None
         return name
+
+    def _panel(self, loc: Loc, judges: Sequence[str]) -> str | None:
+        """The id of the first judge of a panel; None if one is unknown, which has been reported."""
+        fitting = [spec.adapter_id for spec in self.config.role_adapters if spec.role_type == "judge_model"]
+        wrong = [(position, name) for position, name in enumerate(judges) if name not in fitting]
+        for position, name in wrong:
+            self._add((*loc, position), unknown("judge", name, fitting))
+        return None if wrong else judges[0]
 
     def _no_adapter(self, task_loc: Loc, role: RoleType, key: str) -> None:
         fitting = [adapter.adapter_id for adapter in self.config.role_adapters if adapter.role_type == role]

@@ -188,6 +188,8 @@ def _adapter_of_steps(document: Document) -> None:
         for name, adapter_id in _steps(shared if own is None else own):
             fitting = adapters.get(ROLE_OF_STEP[name], [])
             key = ADAPTER_KEY[name]
+            if name == "judge" and task.get("judges"):
+                continue
             if adapter_id is None and task.get(key) is None and len(fitting) == 1 and is_id(fitting[0]):
                 origin = _by("only-adapter", f"the step '{name}' has the only {ROLE_OF_STEP[name]}")
                 document.put(("tasks", index, key), fitting[0], origin)

@@ -63,7 +63,7 @@ NAMES: Mapping[str, Mapping[str, Names]] = {
         "gsm8k": ("gsm8k",),
         "ifeval": ("ifeval",),
         "json_fields": ("json_fields",),
-        "judging": ("judge_rating", "judge_score", "judge_share", "judge_threshold"),
+        "judging": ("judge_rating", "judge_score", "judge_share", "judge_threshold", "panel_pass", "panel_score"),
         "latency": ("latency",),
         "loglikelihood": ("acc", "acc_bytes", "acc_mutual_info", "acc_norm", "brier_score", "ece", "greedy_match"),
         "match": ("match", "pattern"),

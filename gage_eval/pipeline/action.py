@@ -16,7 +16,7 @@ from threading import Event, Timer
 from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar
 
 from gage_eval.base.canonical import JsonValue, digest
-from gage_eval.base.errors import RunCancelled
+from gage_eval.base.errors import InputError, RunCancelled
 from gage_eval.base.stages import Stage, StageResult
 from gage_eval.base.tables import TableSchema
 from gage_eval.engine.job import SupersededByOtherRun
@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
 SpecT = TypeVar("SpecT", bound=StageSpec)
 
+# The stages whose answers a run that only judges takes as they are.
+_BEFORE_JUDGES: frozenset[Stage] = frozenset({"support", "infer"})
 # A longer wait for a lock is reported.
 _PATIENCE_S = 5.0
 
@@ -53,10 +55,12 @@ class StageContext:
         run_id: the run's name.
         sampling: which samples have events of their own.
         resume_command: the command that resumes the run, for messages.
+        judge_command: the command that asks judges for the verdicts that are missing.
         model_by_options: options of the command name the model; a resumed run has the same ones.
         refresh: (task id, stage) pairs to compute again although they are stored.
         without_verdict: response keys for which a judge is asked again, by the id of the judgments without a verdict.
         only_errors: ask again only for rows that ended in error; refuse to compute anything new.
+        judge_only: take stored answers as they are, those with errors too, and refuse to ask for new ones.
         verify: check the hashes of every part of a hit, not only its size.
         max_inflight: most requests in flight for each task; None for the backend's own limit.
         prefetch_factor: requests that are rendered ahead, as a multiple of those in flight; None for the default.
@@ -71,16 +75,22 @@ class StageContext:
     run_id: str
     sampling: Sampling = field(default_factory=Sampling)
     resume_command: str = "gage resume RUN"
+    judge_command: str = "gage judge RUN --only-failed"
     model_by_options: bool = False
     refresh: frozenset[tuple[str, str]] = frozenset()
     without_verdict: Mapping[str, frozenset[str]] = field(default_factory=dict)
     only_errors: bool = False
+    judge_only: bool = False
     verify: bool = False
     max_inflight: int | None = None
     prefetch_factor: int | None = None
     media_threads: int = 0
     processes: "ScoringProcesses | None" = None
     cancelled: Event = field(default_factory=Event)
+
+    def again(self, stage: Stage) -> str:
+        """The command that asks a stage's model for what is missing."""
+        return self.judge_command if stage == "judge" else self.resume_command
 
     def check(self) -> None:
         """Raise `RunCancelled` if the run is cancelled."""
@@ -259,8 +269,13 @@ def _run(info: StageInfo, env: StageContext, spec: StageSpec, inputs: Mapping[st
     while True:
         # Renewed, because this run builds on it: a garbage collection spares it.
         action = None if refreshing else env.store.find_action(info.name, key, renew=True, hashes=env.verify)
-        if _is_hit(action, env, info.name):
+        if _is_hit(action, env, info.name) or (action is not None and _is_answered(env, info.name, action)):
             return _hit(env, info.name, spec.task_id, action)
+        if env.judge_only and info.name in _BEFORE_JUDGES:
+            raise InputError(
+                f"{info.name} of task '{spec.task_id}' has no stored answers to judge for this config, or its data, "
+                f"model or prompt has changed. Ask for them first: {env.resume_command}"
+            )
         with _locked(env, info.name, spec.task_id, key):
             replaced = env.store.find_action(info.name, key, renew=not refreshing, hashes=env.verify and not refreshing)
             if _is_hit(replaced, env, info.name) and not refreshing:
@@ -332,6 +347,11 @@ def _is_hit(action: Action | None, env: StageContext, stage_name: Stage) -> Type
     if action is None or not action.complete or not has_outputs_of(stage_name, action):
         return False
     return action.outputs.get("judgments") not in env.without_verdict
+
+
+def _is_answered(env: StageContext, stage_name: Stage, action: Action) -> bool:
+    """Whether a run that only judges takes a result as it is: requests that failed stay failed."""
+    return env.judge_only and stage_name in _BEFORE_JUDGES and has_outputs_of(stage_name, action)
 
 
 def _hit(env: StageContext, stage: Stage, task_id: str, action: Action) -> StageResult:

@@ -13,7 +13,7 @@ order of its asks.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -128,6 +128,14 @@ class Asks:
             replicates = _replicates(prepared)
             return [(part.index, part.rows * replicates) for part in prepared.parts]
         return [(part.index, self._own(self.table, part.index).num_rows) for part in prepared.parts]
+
+    def rows(self, part: int, responses: Artifact) -> list[dict[str, Any]]:
+        """The asks of a part as rows of `tables.ASKS`, in the order of the responses; the implicit ones too."""
+        if self.table is not None:
+            return list(self._own(self.table, part).to_pylist())
+        assert self.binding is not None
+        common = {"judge": self.spec.adapter_id, "slot": 0, "draw": 0, "binding": self.binding.digest, "why": None}
+        return [{**row, **common} for row in responses.read(part, columns=["row_index", "replicate"]).to_pylist()]
 
     def open(self, part: int, prepared: Artifact, only: Sequence[int] | None = None) -> tuple[pa.Table, PartAsks]:
         """The prepared rows of a part that are asked about, and the asks about them.

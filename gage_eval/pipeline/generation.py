@@ -186,7 +186,7 @@ def out_of_budget(run: StageRun, tally: Tally, error: BudgetSpent) -> str:
 def stopped(run: StageRun, tally: Tally, error: EndpointFailed) -> str:
     """A sentence with the endpoint's error, how much is kept, and how to resume."""
     otherwise = "; or run the command again with the right --endpoint and --model" if run.env.model_by_options else ""
-    return f"{run.stage} stopped: {error} {kept(tally)} After you have fixed it: {run.env.resume_command}{otherwise}"
+    return f"{run.stage} stopped: {error} {kept(tally)} After you have fixed it: {run.env.again(run.stage)}{otherwise}"
 
 
 def kept(tally: Tally) -> str:
@@ -219,7 +219,7 @@ def check_errors(env: StageContext, spec: GenerateSpec, result: StageResult) -> 
         raise RunFailed(
             f"{result.stage}: {errors:,} of {total:,} rows of task '{spec.task_id}' ended in an error "
             f"({errors / total:.1%}, more than max_error_share {spec.max_error_share:.1%}): {_causes(env, result)}. "
-            f"The other answers are kept; {env.resume_command} asks again for these rows only."
+            f"The other answers are kept; {env.again(result.stage)} asks again for these rows only."
         )
 
 

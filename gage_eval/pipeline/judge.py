@@ -7,21 +7,16 @@ from typing import Any
 
 import pyarrow as pa
 
-from gage_eval.base.canonical import canonical_text
-from gage_eval.base.errors import InputError
 from gage_eval.base.stages import StageResult
-from gage_eval.base.statuses import NO_VERDICT, RESPONSE_STATUSES, UNANSWERED, Reason
+from gage_eval.base.statuses import NO_VERDICT, RESPONSE_STATUSES
 from gage_eval.base.tables import ASKS, JUDGMENTS
 from gage_eval.pipeline.action import StageContext, StageRun, stage
 from gage_eval.pipeline.asks import Asks, AskTable, StoredAsks, write_asks
 from gage_eval.pipeline.generation import check_errors, generate
+from gage_eval.pipeline.judge_retries import ask_again
 from gage_eval.pipeline.judge_spec import JudgeSpec
-from gage_eval.scoring.metrics.guarded import RowFailed
-from gage_eval.scoring.metrics.verdicts import Verdict, VerdictParser
+from gage_eval.pipeline.judgments import OF_ASK, judgment
 from gage_eval.store import Artifact
-
-# The columns of asks that judgments have too.
-_OF_ASK = ("judge", "slot", "draw", "binding")
 
 _log = logging.getLogger(__name__)
 
@@ -53,6 +48,7 @@ def judge(run: StageRun, spec: JudgeSpec) -> None:
         write_asks(table, run.writer(ASKS))
         table = StoredAsks(run.commit(ASKS), table)
     answered = _ask(run, spec.asks(table))
+    retries = [ask_again(run, spec, asks, responses) for asks, responses in answered]
     statuses = Counter({name: sum(responses.counts[name] for _, responses in answered) for name in RESPONSE_STATUSES})
     failed: str | None = None
     for part in prepared.parts:
@@ -64,11 +60,14 @@ def judge(run: StageRun, spec: JudgeSpec) -> None:
         else:
             rows = _of_table(table, answered, spec, prepared, part.index)
             statuses["skipped"] += sum(row["judge"] is None for row in rows)
+        for retry in retries:
+            retry.replace_in(rows)
         failed = failed or next((row["explanation"] for row in rows if row["reason"] == "parser_failed"), None)
         writer.write(part.index, pa.Table.from_pylist(rows, schema=JUDGMENTS.arrow))
     if failed is not None:
         _log.warning("%s; such rows have no verdict", failed.rstrip("."))
-    run.commit(JUDGMENTS, complete=all(responses.complete for _, responses in answered), counts=statuses)
+    complete = all(responses.complete for _, responses in answered) and all(retry.complete for retry in retries)
+    run.commit(JUDGMENTS, complete=complete, counts=statuses)
 
 
 def _ask(run: StageRun, jobs: list[Asks]) -> list[tuple[Asks, Artifact]]:
@@ -128,59 +127,8 @@ def _not_asked(ask: Mapping[str, Any], sample_id: str) -> dict[str, Any]:
         **dict.fromkeys(JUDGMENTS.arrow.names),
         "row_index": ask["row_index"],
         "sample_id": sample_id,
-        **{name: ask[name] for name in ("replicate", *_OF_ASK)},
+        **{name: ask[name] for name in ("replicate", *OF_ASK)},
         "status": "skipped",
         "reason": "invalid_override",
         "explanation": ask["why"],
     }
-
-
-def judgment(response: Mapping[str, Any], parser: VerdictParser, ask: Mapping[str, Any]) -> dict[str, Any]:
-    """A row of `tables.JUDGMENTS` from a judge's response row, its verdict parser, and the ask (`tables.ASKS`).
-
-    Status ``unparsed``: the judge answered, but the parser found no verdict or raised an error.
-    """
-    verdict, failure = None, None
-    if response["status"] not in UNANSWERED:
-        try:
-            verdict = parser.read(response["answer"] or "")
-        except InputError:
-            raise
-        except Exception as error:  # noqa: BLE001  # an answer that breaks a plug-in costs only its row
-            said_by_it = str(error) if isinstance(error, RowFailed) else f"{type(error).__name__}: {error}"
-            failure = f"verdict parser {parser.plugin.name} failed: {said_by_it}"
-    status, reason, explanation = _status(response, has_verdict=verdict is not None, failure=failure)
-    parsed = verdict or Verdict()
-    return {
-        "row_index": response["row_index"],
-        "sample_id": response["sample_id"],
-        "replicate": response["replicate"],
-        **{name: ask[name] for name in _OF_ASK},
-        "status": status,
-        "answer": parsed.answer,
-        "score": parsed.score,
-        "text": response["answer"],
-        "parsed": canonical_text(dict(parsed.fields)) if parsed.fields else None,
-        "reason": reason,
-        "explanation": explanation,
-        "response_key": response["response_key"],
-    }
-
-
-def _status(
-    response: Mapping[str, Any], *, has_verdict: bool, failure: str | None
-) -> tuple[str, Reason | None, str | None]:
-    """A judgment's status, reason and explanation, from the judge's response and its verdict."""
-    status = response["status"]
-    if status in UNANSWERED:
-        kind = f" ({response['error_kind']})" if response["error_kind"] else ""
-        if status == "error":
-            return status, "judge_failed", f"the request to the judge failed{kind}"
-        return status, "not_asked", f"the judge was not asked{kind}"
-    if has_verdict:
-        return "ok", None, None
-    if failure is not None:
-        return "unparsed", "parser_failed", failure
-    if status == "refused":
-        return "unparsed", "judge_refused", "the judge refused to answer"
-    return "unparsed", "no_verdict", "the judge's answer has no verdict"

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -31,6 +32,8 @@ class JudgeSpec:
         others: the config's other judges; a sample may name one in its ``eval_config``.
         prompts: by adapter id, the prompts that a sample may name, with the adapter's prompt parameters.
         parsers: verdict parsers by adapter id; other judges have the default parser.
+        retries: by adapter id, how often a judge is asked again where its answer holds no verdict.
+        panel: adapter ids of the judges that each give a verdict; the task's judge alone where it is empty.
     """
 
     task_id: str
@@ -38,10 +41,21 @@ class JudgeSpec:
     others: tuple[GenerateSpec, ...] = ()
     prompts: Mapping[str, Mapping[str, PromptBinding]] = field(default_factory=dict)
     parsers: Mapping[str, VerdictParser] = field(default_factory=dict)
+    retries: Mapping[str, int] = field(default_factory=dict)
+    panel: tuple[str, ...] = ()
 
     def parser_of(self, judge: GenerateSpec) -> VerdictParser:
         """The verdict parser of a judge."""
         return self.parsers.get(judge.adapter_id) or self._default_parser
+
+    def retries_of(self, judge: GenerateSpec) -> int:
+        """How often a judge is asked again where its answer holds no verdict."""
+        return self.retries.get(judge.adapter_id, 0)
+
+    def reading(self, judge: GenerateSpec) -> JsonValue:
+        """What determines the verdict in a judge's answers: its parser, and retries where there are any."""
+        parser, retries = self.parser_of(judge).identity(), self.retries_of(judge)
+        return {"parser": parser, "retries": retries} if retries else parser
 
     @cached_property
     def _default_parser(self) -> VerdictParser:
@@ -74,7 +88,7 @@ class JudgeSpec:
     def material(self) -> JsonValue:
         if self.generate is None:
             return None
-        return {"generate": self.generate.material(), "parser": self.parser_of(self.generate).identity()}
+        return {"generate": self.generate.material(), "parser": self.reading(self.generate)}
 
     def input_material(self, store: Store, inputs: Mapping[str, str]) -> dict[str, JsonValue]:
         """The content of explicit asks; nothing for implicit ones."""
@@ -91,9 +105,10 @@ class JudgeSpec:
         if self.generate is None:
             return None
         samples = store.artifact(inputs["samples"])
-        if not any(self._override(text) for texts in eval_configs(samples) for text in texts):
+        set_by_samples = any(self._override(text) for texts in eval_configs(samples) for text in texts)
+        if not self.panel and not set_by_samples:
             return None
-        return JudgeAsks(store.artifact(inputs["prepared"]), samples, self._own, self._bound)
+        return JudgeAsks(store.artifact(inputs["prepared"]), samples, self._bound)
 
     def _override(self, text: str | None) -> JudgeOverride | None:
         if text is None:
@@ -105,45 +120,57 @@ class JudgeSpec:
     def _output(self, judge: GenerateSpec) -> str:
         return judge.output if judge is self.generate else of_other_judge(judge.adapter_id)
 
-    def _bound(self, text: str | None) -> Binding | str:
-        """The binding of samples with this ``eval_config``, or the reason why its settings cannot be used."""
-        override = self._override(text)
-        if override is None:
-            return self._own
+    def _bound(self, text: str | None) -> "Sequence[Seat] | str":
+        """Who judges samples with this ``eval_config``, or the reason why its settings cannot be used."""
+        override = self._override(text) or JudgeOverride()
         if override.refused is not None:
             return override.refused
-        named = override.adapter_id
-        judge = next(candidate for candidate in self.judges if named in (None, candidate.adapter_id))
+        named = [self.generate.adapter_id] if self.generate is not None else []
+        seats = self.panel or named
+        if override.adapter_id is not None:
+            seats = [override.adapter_id]
+        why = None if override == JudgeOverride() else _SET_BY
+        by_id = {judge.adapter_id: judge for judge in self.judges}
+        return [Seat(self._seated(by_id[name], override), why) for name in seats]
+
+    def _seated(self, judge: GenerateSpec, override: JudgeOverride) -> Binding:
+        """A judge with the settings of a sample."""
         prompt = judge.prompt
         if override.prompt_id is not None:
             prompt = self.prompts[judge.adapter_id][override.prompt_id]
         if prompt is not None and override.prompt_params:
             prompt = replace(prompt, params={**prompt.params, **override.prompt_params})
         params = {**judge.params, **override.params}
-        return Binding(judge, prompt, params, self.parser_of(judge).identity())
+        return Binding(judge, prompt, params, self.reading(judge))
 
     @cached_property
     def _own(self) -> Binding:
         """The binding of samples that set nothing."""
         assert self.generate is not None
-        return replace(self.generate.binding, parser=self.parser_of(self.generate).identity())
+        return replace(self.generate.binding, parser=self.reading(self.generate))
+
+
+@dataclass(frozen=True)
+class Seat:
+    """One of those who judge an answer: the binding, and why it differs from the task's own settings."""
+
+    binding: Binding
+    why: str | None = None
 
 
 class JudgeAsks:
-    """The asks of a judge stage whose samples have settings for the judge: an `AskTable`, computed when read."""
+    """The asks of a panel, or of a judge for which samples have settings: an `AskTable`, computed when read."""
 
     def __init__(
-        self, prepared: Artifact, samples: Artifact, own: Binding, bound: Callable[[str | None], Binding | str]
+        self, prepared: Artifact, samples: Artifact, bound: Callable[[str | None], Sequence[Seat] | str]
     ) -> None:
         """Args:
         prepared: the rows whose responses are judged.
         samples: the samples with their ``eval_config``.
-        own: the binding of rows that set nothing.
-        bound: returns the binding of samples with an ``eval_config``, or the reason why it cannot be used.
+        bound: returns who judges samples with an ``eval_config``, or the reason why it cannot be used.
         """
         self._prepared = prepared
         self._samples = samples
-        self._own = own
         self._bound = bound
         self._computed = lru_cache(1)(self._compute)
 
@@ -166,24 +193,34 @@ class JudgeAsks:
         texts = samples[COLUMN].take(pc.index_in(rows["row_index"], samples["row_index"])).combine_chunks()
         encoded = texts.dictionary_encode("encode")
         bound = [self._bound(text) for text in encoded.dictionary.to_pylist()]
-        bindings = [binding if isinstance(binding, Binding) else None for binding in bound]
+        # A sample with wrong settings has one ask, which is not asked.
+        seats: list[Sequence[Seat | None]] = [[None] if isinstance(entry, str) else entry for entry in bound]
+        whys = [entry if isinstance(entry, str) else None for entry in bound]
         times = rows["replicates"].to_numpy()
-        which = pa.array(np.repeat(encoded.indices.to_numpy(), times))
-        first = np.repeat(np.cumsum(times) - times, times)
-        nothing = np.zeros(len(which), np.int32)
-        by_text = {
-            "judge": [binding and binding.spec.adapter_id for binding in bindings],
-            "binding": [binding and binding.digest for binding in bindings],
-            "why": [b if isinstance(b, str) else None if b is self._own else _SET_BY for b in bound],
+        text = np.repeat(encoded.indices.to_numpy(), times)
+        replicate = _counted(times)
+        sizes = np.array([len(entry) for entry in seats])
+        slot = _counted(sizes[text])
+        which = pa.array(np.repeat((np.cumsum(sizes) - sizes)[text], sizes[text]) + slot)
+        flat = [(seat, why) for entry, why in zip(seats, whys, strict=True) for seat in entry]
+        by_seat = {
+            "judge": [seat and seat.binding.spec.adapter_id for seat, _ in flat],
+            "binding": [seat and seat.binding.digest for seat, _ in flat],
+            "why": [why if seat is None else seat.why for seat, why in flat],
         }
         table = pa.table(
             {
-                "row_index": np.repeat(rows["row_index"].to_numpy(), times),
-                "replicate": (np.arange(len(which)) - first).astype(np.int32),
-                "slot": nothing,
-                "draw": nothing,
-                **{name: pa.array(values, pa.string()).take(which) for name, values in by_text.items()},
+                "row_index": np.repeat(np.repeat(rows["row_index"].to_numpy(), times), sizes[text]),
+                "replicate": np.repeat(replicate, sizes[text]).astype(np.int32),
+                "slot": slot.astype(np.int32),
+                "draw": np.zeros(len(slot), np.int32),
+                **{name: pa.array(values, pa.string()).take(which) for name, values in by_seat.items()},
             }
         )
-        by_digest = {binding.digest: binding for binding in bindings if binding is not None}
+        by_digest = {seat.binding.digest: seat.binding for seat, _ in flat if seat is not None}
         return table.select(ASKS.arrow.names).cast(ASKS.arrow), by_digest
+
+
+def _counted(times: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """0 to n − 1 for each n, one after the other."""
+    return np.arange(int(times.sum())) - np.repeat(np.cumsum(times) - times, times)

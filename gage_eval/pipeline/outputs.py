@@ -16,6 +16,11 @@ def of_other_judge(adapter_id: str) -> str:
     return f"judge_{adapter_id}_responses"
 
 
+def of_retry(responses: str, draw: int) -> str:
+    """The output that holds a judge's responses to what was asked again."""
+    return f"{responses.removesuffix('_responses')}_retry_{draw}_responses"
+
+
 def received(responses: str) -> str:
     """The output with the raw responses, before an adapter parses them."""
     return f"{_RECEIVED}{responses}"

@@ -22,6 +22,7 @@ from gage_eval.pipeline.data_spec import DataSource, data_source, preprocess_spe
 from gage_eval.pipeline.execution_spec import ExecutionSpec
 from gage_eval.pipeline.generate_spec import GenerateSpec, PromptBinding
 from gage_eval.pipeline.judge_spec import JudgeSpec
+from gage_eval.pipeline.labels_spec import labels_spec
 from gage_eval.pipeline.score_spec import score_spec, task_card
 from gage_eval.pipeline.specs import LoadSpec, Plan, ReportSpec, TaskPlan
 from gage_eval.scoring.metrics.verdicts import read_parser
@@ -104,6 +105,7 @@ def _task(task: ResolvedTask, loaded: LoadedConfig, data: DataCache, sample_ids:
             task.task.description,
             card=task_card(task, scoring.metrics, quoted),
             headline=quoted,
+            labels=labels_spec(task.task.labels, task_id, scoring.metrics, loaded.base_dir),
         ),
     )
     return specs if examples is None else replace(specs, pool=_pool(specs, examples))
@@ -203,7 +205,8 @@ def _judge(task: ResolvedTask, config: PipelineConfig, context: BackendContext) 
         for role in roles
     }
     parsers = {role.adapter.adapter_id: read_parser(role.adapter.verdict_parser) for role in roles}
-    return JudgeSpec(task.task.task_id, own, tuple(others), prompts, parsers)
+    retries = {role.adapter.adapter_id: role.adapter.verdict_retries for role in roles}
+    return JudgeSpec(task.task.task_id, own, tuple(others), prompts, parsers, retries, tuple(task.task.judges))
 
 
 def _prompt(prompt: PromptConfig, params: Mapping[str, Any]) -> PromptBinding:

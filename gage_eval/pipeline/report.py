@@ -9,6 +9,7 @@ from gage_eval.base.tables import REPORT
 from gage_eval.pipeline.action import StageRun, stage
 from gage_eval.pipeline.rejects import first_rejects
 from gage_eval.pipeline.specs import ReportSpec
+from gage_eval.report.calibration import Calibration
 from gage_eval.report.summary import Executions, task_summary
 
 
@@ -42,10 +43,21 @@ def report(run: StageRun, spec: ReportSpec) -> None:
         card=spec.card,
         headline=spec.headline,
         executions=_executions(run),
+        calibration=_calibration(run, spec),
     )
     text = canonical_text(summary.model_dump(mode="json"))
     run.writer(REPORT).write(0, pa.Table.from_pydict({"summary": [text]}, schema=REPORT.arrow))
     run.commit(REPORT)
+
+
+def _calibration(run: StageRun, spec: ReportSpec) -> Calibration | None:
+    """The judge against the labels of people; None without labels."""
+    labels = spec.labels
+    if labels is None:
+        return None
+    numbers = run.input("metrics").table(["metric_id", "scores"]).to_pylist()
+    scores = next(row["scores"] for row in numbers if row["metric_id"] == labels.metric_id)
+    return labels.calibration(run.env.store.artifact(scores), run.input("samples"))
 
 
 def _executions(run: StageRun) -> Executions | None:

@@ -27,6 +27,7 @@ from gage_eval.pipeline.execution_spec import ExecutionSpec
 from gage_eval.pipeline.generate_spec import GenerateSpec
 from gage_eval.pipeline.judge_spec import JudgeSpec
 from gage_eval.pipeline.keys import scores_document
+from gage_eval.pipeline.labels_spec import LabelsSpec
 from gage_eval.report.model_run import ModelRun
 from gage_eval.scoring.metrics import BoundMetric
 from gage_eval.scoring.metrics.overrides import COLUMN, eval_configs, named_metrics, unknown_metrics
@@ -278,6 +279,7 @@ class ReportSpec:
     description: str | None = None
     card: CardRule | None = None
     headline: str | None = None
+    labels: LabelsSpec | None = None
 
     def material(self) -> JsonValue:
         material: dict[str, JsonValue] = {
@@ -290,6 +292,8 @@ class ReportSpec:
             material["card"] = self.card.identity()
         if self.headline is not None:
             material["headline"] = self.headline
+        if self.labels is not None:
+            material["labels"] = self.labels.material()
         return material
 
 
@@ -342,7 +346,8 @@ class Plan:
         tasks: dict[ModelRun, dict[str, None]] = {}
         for task in self.tasks:
             # Judges that only samples name are left out: they may never be asked.
-            for spec in filter(None, map(task.generate_spec, ASKING)):
+            own = [*filter(None, map(task.generate_spec, ASKING))]
+            for spec in [*own, *(judge for judge in task.judge.judges[1:] if judge.adapter_id in task.judge.panel)]:
                 tasks.setdefault(spec.described(identified=identified), {})[task.task_id] = None
         return [model.model_copy(update={"tasks": tuple(names)}) for model, names in tasks.items()]
 

@@ -25,7 +25,7 @@ def check_scored(env: StageContext, spec: ScoreSpec, result: StageResult) -> Non
     for row in numbers:
         if row["unscored"] > share * (row["rows"] + row["unscored"]):
             _check_share(env, spec.task_id, row["metric_id"], share, _UnscoredRows.of(env.store, row))
-    refuse_without_score(env.store, spec, result, again=env.resume_command, allowed=share >= 1)
+    refuse_without_score(env.store, spec, result, again=env.judge_command, allowed=share >= 1)
 
 
 def refuse_without_score(
@@ -40,7 +40,7 @@ def refuse_without_score(
         store: where the scores are.
         spec: the metrics.
         result: the result of auto_eval.
-        again: the command that resumes the run; None where no run can be resumed.
+        again: the command that asks for missing verdicts; None where no run can be resumed.
         allowed: the user allows that no answer has a score.
 
     Raises:
@@ -132,7 +132,7 @@ def _check_share(env: StageContext, task_id: str, metric_id: str, share: float, 
             f"task '{task_id}' ({unscored.failed / unscored.answered:.1%}, more than max_unscored_share {share:.1%}), "
             f"the first because: {unscored.first_failed} The scores are kept; fix the metric or its judge, or raise "
             "the share."
-            f"{_judge_again(unscored, env.resume_command)}"
+            f"{_judge_again(unscored, env.judge_command)}"
         )
 
 

@@ -9,6 +9,7 @@ from pydantic import Field
 
 from gage_eval.base.statuses import NOT_OK, RESPONSE_STATUSES
 from gage_eval.base.version import __version__
+from gage_eval.report.calibration import Calibration
 from gage_eval.report.headline import headline_first
 from gage_eval.report.metric_names import metric_name
 from gage_eval.report.model_run import ModelRun
@@ -177,6 +178,9 @@ class TaskSummary(SummaryModel):
     executions: Executions | None = Field(
         default=None, description="How the programs of the answers ended; null for a task that runs none."
     )
+    calibration: Calibration | None = Field(
+        default=None, description="The judge against the labels of people; null without labels."
+    )
 
 
 class RunSummary(SummaryModel):
@@ -287,6 +291,7 @@ def task_summary(
     card: CardRule | None = None,
     headline: str | None = None,
     executions: Executions | None = None,
+    calibration: Calibration | None = None,
 ) -> TaskSummary:
     """A task's part of the summary; it holds no time, so that equal results are equal bytes.
 
@@ -305,6 +310,7 @@ def task_summary(
         card: how its score card is made, None for no card.
         headline: the number that people quote, as the suite's card has it; None where nothing says so.
         executions: how its programs ended.
+        calibration: its judge against the labels of people.
     """
     counted = tokens or {}
     numbers = [metric_summary(row, [] if executions is None else executions.marks) for row in metrics]
@@ -326,6 +332,7 @@ def task_summary(
         first_rejects=list(first_rejects),
         complete=complete,
         executions=executions,
+        calibration=calibration,
         tokens=Tokens(prompt=counted.get("prompt_tokens") or None, completion=counted.get("completion_tokens") or None),
     )
 

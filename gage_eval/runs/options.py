@@ -96,6 +96,7 @@ class RunOptions(ModelOptions):
     verify: bool = scheduling(default=False)
     resume: bool = scheduling(default=False)
     only_errors: bool = scheduling(default=False)
+    judge_only: bool = scheduling(default=False)
     work_pool: str | None = scheduling(None)
 
     @field_validator("refresh", mode="before")
@@ -129,7 +130,7 @@ class RunOptions(ModelOptions):
 
     def recorded(self) -> dict[str, Any]:
         """The options for run.json, with absolute locations, so that a run can be resumed from any folder."""
-        kept = self.model_dump(mode="json", exclude={"resume", "only_errors", "run_id"})
+        kept = self.model_dump(mode="json", exclude={"resume", "only_errors", "judge_only", "run_id"})
         if self.config.startswith(SUITE_PREFIX):
             # A resumed run keeps its version, whatever versions have come since.
             kept["config"] = f"{SUITE_PREFIX}{self.file.parent.name}@{self.file.stem}"

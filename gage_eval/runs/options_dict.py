@@ -77,12 +77,14 @@ class AllOptions(RunOptionsDict, total=False):
         text: The config itself as YAML; its relative paths start from the folder given as config.
         resume: Resume the run of that id.
         only_errors: Ask again only for rows that ended in an error.
+        judge_only: Ask only judges; the stored answers of the model under test are taken as they are.
     """
 
     config: str
     text: str | None
     resume: bool
     only_errors: bool
+    judge_only: bool
 
 
 TYPES: dict[str, Any] = get_type_hints(AllOptions)

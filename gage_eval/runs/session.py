@@ -271,10 +271,12 @@ class RunSession:
             run_id=self.run_id,
             sampling=sampling,
             resume_command=self.folder.again,
+            judge_command=self.folder.locations.command("judge", self.run_id, "--only-failed"),
             model_by_options=self.options.choice.names_a_model,
             refresh=refresh,
             without_verdict=self._without_verdict(),
             only_errors=self.options.only_errors,
+            judge_only=self.options.judge_only,
             verify=self.options.verify,
             max_inflight=settings.max_inflight,
             prefetch_factor=settings.prefetch_factor,
@@ -364,7 +366,10 @@ class RunSession:
         return frozenset(wanted)
 
     def _without_verdict(self) -> dict[str, frozenset[str]]:
-        """Response keys to ask again, by the judgments that lack their verdicts: those whose scoring failed before."""
+        """Response keys to ask again, by the judgments that lack their verdicts: those whose scoring failed before.
+
+        A run that only judges asks for all verdicts that are missing.
+        """
         if not self.options.resume:
             return {}
         from gage_eval.pipeline.judge import without_verdict
@@ -373,7 +378,9 @@ class RunSession:
         by_judgments: dict[str, frozenset[str]] = {}
         for (task_id, stage), record in stages.items():
             judge = stages.get((task_id, "judge"))
-            if stage != "auto_eval" or record.state != "failed" or judge is None or "judgments" not in judge.outputs:
+            if stage != "auto_eval" or judge is None or "judgments" not in judge.outputs:
+                continue
+            if record.state != "failed" and not self.options.judge_only:
                 continue
             name = judge.outputs["judgments"]
             # Without the judgments, or with damaged ones, the judge's stage is computed again in any case.

@@ -3,9 +3,19 @@
 This package does not depend on tables, metrics or configs. An unknown number is None, never 0.
 """
 
+from gage_eval.stats.agreement import cohen_kappa, confusion, krippendorff_alpha
 from gage_eval.stats.bootstrap import BootstrapResult, bootstrap_stderr, bootstrap_sums
 from gage_eval.stats.clusters import clustered_stderr, clustered_wilson_interval, ratio_stderr, weighted_mean_stderr
 from gage_eval.stats.corpus import bits_per_byte, f1, matthews_correlation, perplexity, weighted_perplexity
+from gage_eval.stats.corrected import (
+    LEAST_CLUSTERS,
+    Corrected,
+    Stratum,
+    corrected_clusters,
+    corrected_difference,
+    corrected_mean,
+    corrected_share,
+)
 from gage_eval.stats.intervals import (
     Interval,
     MeanStderr,
@@ -17,6 +27,7 @@ from gage_eval.stats.intervals import (
 )
 from gage_eval.stats.paired import PairedDifference, paired_difference
 from gage_eval.stats.paired_binary import mcnemar, mcnemar_mid_p, tango_interval
+from gage_eval.stats.pairwise import BothOrders, Ratings, both_orders, bradley_terry, rating_intervals
 from gage_eval.stats.pooling import macro_freedom, macro_mean, macro_stderr, mover_interval, pooled_mean, pooled_stderr
 from gage_eval.stats.power import difference_sd, minimum_detectable_effect, required_samples
 from gage_eval.stats.quantiles import quantile, quantile_interval
@@ -24,18 +35,32 @@ from gage_eval.stats.replicates import at_least_k, majority_value, modal_value, 
 from gage_eval.stats.special import t_tail
 
 __all__ = [
+    "LEAST_CLUSTERS",
     "BootstrapResult",
+    "BothOrders",
+    "Corrected",
     "Interval",
     "MeanStderr",
     "PairedDifference",
+    "Ratings",
+    "Stratum",
     "at_least_k",
     "bits_per_byte",
     "bootstrap_stderr",
     "bootstrap_sums",
+    "both_orders",
+    "bradley_terry",
     "clustered_stderr",
     "clustered_wilson_interval",
+    "cohen_kappa",
+    "confusion",
+    "corrected_clusters",
+    "corrected_difference",
+    "corrected_mean",
+    "corrected_share",
     "difference_sd",
     "f1",
+    "krippendorff_alpha",
     "macro_freedom",
     "macro_mean",
     "macro_stderr",
@@ -55,6 +80,7 @@ __all__ = [
     "pooled_stderr",
     "quantile",
     "quantile_interval",
+    "rating_intervals",
     "ratio_stderr",
     "reduce_replicates",
     "required_samples",

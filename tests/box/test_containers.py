@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.podman import import_image, missing, service
 
 from gage_eval.box.executors import ExecutorSettings, open_executor
 from gage_eval.box.types import BoxError, BoxSpec, BoxUnavailable, Execution, Executor, Limits, Program
 from tests.box.attacks import ATTACKS, GUARD, LIMITS, Attack, aimed
-from support.podman import import_image, missing, service
 
 pytestmark = pytest.mark.skipif(missing() is not None, reason=missing() or "")
 

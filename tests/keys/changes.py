@@ -184,6 +184,10 @@ CONFIG: dict[str, dict[str, list[Change]]] = {
             Change({"role_adapters.0.tools": ["keys_plugins:double"], "role_adapters.0.tool_rounds": 2}),
             _at("role_adapters.0.tools", ["keys_plugins:double"], refused="'tools' need 'tool_rounds'"),
         ],
+        "verdict_retries": [
+            _at("role_adapters.3.verdict_retries", 2),
+            _at("role_adapters.0.verdict_retries", 2, refused="only a judge_model has verdicts"),
+        ],
         "tool_rounds": [_at("role_adapters.0.tool_rounds", 2)],
     },
     "PromptMessage": {
@@ -259,6 +263,9 @@ CONFIG: dict[str, dict[str, list[Change]]] = {
             _task("judge_adapter_id", "grader_twin", same=True),
             _task("judge_adapter_id", "grader_other"),
         ],
+        "judges": [
+            _task("judges", ["grader_twin", "grader_other"], refused="are both given"),
+        ],
         "support_adapter_id": [
             _task("support_adapter_id", "helper_twin", "support", same=True),
             _task("support_adapter_id", "helper_other", "support"),
@@ -280,6 +287,15 @@ CONFIG: dict[str, dict[str, list[Change]]] = {
         ],
         "max_unscored_share": [_task("max_unscored_share", 0.5)],
         "max_error_share": [_task("max_error_share", 0.5)],
+    },
+    "LabelsConfig": {
+        "path": [_task("labels", {"path": "nowhere.jsonl"}, refused="is not a file")],
+        "field": [
+            _task("labels", {"field": "metadata.people"}),
+            _task("labels", {"field": "id", "path": "x"}, refused="give 'path' or 'field'"),
+        ],
+        "metric": [_task("labels", {"field": "id", "metric": "exact_match"}, refused="reads a judge's verdicts")],
+        "scale": [_task("labels", {"field": "id", "scale": [2, 1]}, refused="a scale is")],
     },
     "ExecutionConfig": {
         "mode": [Change({"tasks.0.execution.mode": "calls", "tasks.0.execution.entry": "id"}, "programs")],
@@ -371,6 +387,7 @@ OPTIONS: dict[str, list[Change]] = {
     "data_dir": [Change(options={"data_dir": "{folder}"})],
     "overrides": [Change(options={"overrides": ["datasets.main.params.limit=3"]})],
     "only_errors": [Change(options={"only_errors": True})],
+    "judge_only": [Change(options={"judge_only": True})],
     "freshness": [Change(options={"freshness": "2030-01-01"})],
     "verify": [Change(options={"verify": True})],
     "work_pool": [Change(options={"work_pool": "local"})],

@@ -15,9 +15,9 @@ from gage_eval.base.stages import StageResult
 from gage_eval.extend.registry import Plugin
 from gage_eval.pipeline import stages
 from gage_eval.pipeline.generate_spec import GenerateSpec, PromptBinding
-from gage_eval.pipeline.judge import judgment
 from gage_eval.pipeline.judge_overrides import judge_override
 from gage_eval.pipeline.judge_spec import JudgeSpec
+from gage_eval.pipeline.judgments import judgment
 from gage_eval.pipeline.source import RoleSource
 from gage_eval.pipeline.specs import ScoreSpec
 from gage_eval.scoring.metrics import bind

@@ -54,7 +54,7 @@ def test_the_command_that_the_message_names_asks_for_the_missing_verdicts(
     (tmp_path / "silent.txt").write_text(" ".join(silent))
     ended = gage("run", "mine.yaml", "--inline", "--run-id", "first")
     assert ended.code == 1
-    assert "gage resume first" in ended.err
+    assert "gage judge first --only-failed" in ended.err
     assert re.search(r"asks the judge again where it gave no verdict", ended.err)
     assert asked(tmp_path) == ["s0", "s1", "s2", "s3", "s4", "s5"]
     (tmp_path / "silent.txt").write_text("s4")

@@ -30,7 +30,7 @@ from gage_eval.runs.options_dict import TEXTS, TYPES, RunOptionsDict
 
 FIELDS = RunOptions.model_fields
 # Options of a resumed run, and what a caller of the API says by a mapping.
-NOT_OF_A_NEW_RUN = {"text", "resume", "only_errors"}
+NOT_OF_A_NEW_RUN = {"text", "resume", "only_errors", "judge_only"}
 MODELS = ModelOptions.model_fields.keys()
 COMMANDS = {
     "run": FIELDS.keys() - NOT_OF_A_NEW_RUN,

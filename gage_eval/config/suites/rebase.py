@@ -68,6 +68,8 @@ def _is_path(definition: Node, loc: Loc, text: str, folder: Path) -> bool:
             return is_folder(text, folder)
         case ("backends", int(), "config", str(key)) | ("role_adapters", int(), "backend", "config", str(key)):
             return key in _MODELS and os.path.exists(folder / text)
+        case ("tasks", int(), "labels", "path"):
+            return True
         case ("tasks", int(), "scoring_profile"):
             return text.endswith((".yaml", ".yml"))
     return False

@@ -85,9 +85,9 @@ def score_entry(row: Mapping[str, Any], compared: Mapping[str, Any] | None = Non
 
 
 def verdict_name(judgment: Mapping[str, Any]) -> str:
-    """Which of several verdicts a judgment is, such as ``expert, slot 1``; empty for the only one of an answer."""
+    """Which of several verdicts a judgment is, such as ``expert, slot 1``; empty for an answer's only one."""
     numbered = [f"{name} {judgment[name]}" for name in ("slot", "draw") if judgment.get(name)]
-    return ", ".join([judgment["judge"], *numbered]) if judgment.get("judge") is not None else ""
+    return ", ".join([*filter(None, [judgment.get("judge")]), *numbered])
 
 
 def read_part(

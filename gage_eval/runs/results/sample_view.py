@@ -120,11 +120,15 @@ def _is_good(entry: Mapping[str, Any], measure: Measure | None) -> bool | None:
 
 def _judgments(row: SampleRow, replicate: int, calls: list[ModelCall]) -> list[ShownJudgment]:
     judge_calls = {call.response["response_key"]: call for call in calls if call.stage == "judge" and call.response}
+    # What was asked again is the same request.
+    same = {(call.adapter_id, call.replicate): call for call in calls if call.stage == "judge"}
+    only = {call.replicate: call for call in same.values()} if len({name for name, _ in same}) == 1 else {}
     judgments = []
     for judgment in row.judgments:
         if judgment.get("replicate", 0) != replicate:
             continue
-        call = judge_calls.get(judgment.get("response_key"))
+        call = judge_calls.get(judgment.get("response_key")) or same.get((judgment.get("judge", ""), replicate))
+        call = call or only.get(replicate)
         judgments.append(
             ShownJudgment(
                 verdict_name(judgment),

@@ -1,10 +1,16 @@
 """Metrics on a judge's output."""
 
 import math
+from collections import Counter
+from collections.abc import Sequence
+from statistics import median
+from typing import Literal, TypeAlias
 
 from gage_eval.base.canonical import JsonValue
 from gage_eval.scoring.metrics.base import Score, metric
 from gage_eval.scoring.metrics.filters.extract import rating
+
+PanelRule: TypeAlias = Literal["mean", "median", "majority"]
 
 
 @metric("judge_threshold", value="score", aggregate="mean", binary=True, version=2)
@@ -57,6 +63,62 @@ def judge_rating(text: str) -> Score:
         if rated is None
         else Score(float(rated), extracted=rated)
     )
+
+
+@metric(
+    "panel_score",
+    value="score",
+    aggregate="mean",
+    bounds=(None, None),
+    version=1,
+    fields={"scores": "verdicts.score"},
+    set_by={"scores": "judge_field"},
+)
+def panel_score(scores: JsonValue, *, rule: PanelRule = "mean", min_valid: int = 1) -> Score:
+    """One score of several judges' scores, on the scale that they use.
+
+    Args:
+        scores: the list of all verdicts on the answer; null where a judge gave none.
+        rule: ``mean``, ``median``, or ``majority``: the score that more than half of the valid verdicts have.
+        min_valid: the row is unscored with fewer valid verdicts.
+    """
+    return _of_panel([_number(score) for score in scores or []], rule, min_valid)
+
+
+@metric(
+    "panel_pass",
+    value="score",
+    aggregate="mean",
+    binary=True,
+    version=1,
+    fields={"scores": "verdicts.score"},
+    set_by={"scores": "judge_field"},
+)
+def panel_pass(scores: JsonValue, *, threshold: float = 0.5, min_valid: int = 1) -> Score:
+    """1 when more than half of the judges' scores are at least ``threshold``, 0 when fewer; a tie is unscored.
+
+    Args:
+        scores: the list of all verdicts on the answer; null where a judge gave none.
+        threshold: for one verdict.
+        min_valid: the row is unscored with fewer valid verdicts.
+    """
+    numbers = [_number(score) for score in scores or []]
+    return _of_panel([None if x is None else float(x >= threshold) for x in numbers], "majority", min_valid)
+
+
+def _of_panel(scores: Sequence[float | None], rule: PanelRule, min_valid: int) -> Score:
+    valid = [score for score in scores if score is not None]
+    if len(valid) < max(1, min_valid):
+        said = f"{len(valid)} of {len(scores)} judges gave a score, and the panel needs {max(1, min_valid)}"
+        return Score.unscored(said, reason="no_verdict")
+    if rule == "mean":
+        return Score(math.fsum(valid) / len(valid))
+    if rule == "median":
+        return Score(median(valid))
+    score, votes = Counter(valid).most_common(1)[0]
+    if 2 * votes <= len(valid):
+        return Score.unscored("no score has the majority of the judges", reason="no_verdict")
+    return Score(score)
 
 
 def _number(judge: JsonValue) -> float | None:

@@ -1,0 +1,188 @@
+"""A judge against people: agreement, and the score that people would give."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from pydantic import Field
+
+from gage_eval import stats
+from gage_eval.report.timings import SummaryModel
+from gage_eval.scoring.labels import Label
+
+Answer: TypeAlias = tuple[str, int]
+
+# Probabilities of labels that differ more were drawn for the verdicts of another judge.
+_EQUAL = 1.25
+_MOST_CELLS = 16
+
+
+class ConfusionCell(SummaryModel):
+    """How often people said one thing and the judge another, or the same."""
+
+    label: float = Field(description="What people said.")
+    verdict: float = Field(description="What the judge said.")
+    answers: int = Field(description="How many answers.")
+
+
+class Calibration(SummaryModel):
+    """A judge's verdicts against labels of people."""
+
+    metric: str = Field(description="The metric that is compared with the labels.")
+    labels: int = Field(description="Answers with a label and a verdict.")
+    unknown: int = Field(description="Labels of answers that the task does not have, or has no verdict on.")
+    contradicting: int = Field(description="Answers that people labelled differently; their mean counts.")
+    agreement: float | None = Field(default=None, description="Share of equal labels and verdicts.")
+    kappa: float | None = Field(default=None, description="Cohen's kappa; null where it is undefined.")
+    alpha: float | None = Field(
+        default=None, description="Krippendorff's alpha, nominal for 0/1, else interval; null where it is undefined."
+    )
+    confusion: list[ConfusionCell] = Field(default=[], description="The table of both; empty for too many values.")
+    raw: float | None = Field(default=None, description="The mean of all verdicts.")
+    corrected: float | None = Field(default=None, description="The mean label that all answers would have.")
+    ci_low: float | None = Field(default=None, description="Lower bound of its 95 % interval.")
+    ci_high: float | None = Field(default=None, description="Upper bound of its 95 % interval.")
+    method: str | None = Field(default=None, description="How it was estimated: strata, ppi, or clusters.")
+    why_not: str | None = Field(default=None, description="Why there is no corrected score, or no interval.")
+
+    @property
+    def sentences(self) -> list[str]:
+        """What it says, in words."""
+        if not self.labels:
+            return [f"{self.metric}: none of the {self.unknown:,} labels is about an answer with a verdict."]
+        figures = [
+            f"{name} {value:.2f}" for name, value in (("kappa", self.kappa), ("alpha", self.alpha)) if value is not None
+        ]
+        agreed = f"{self.agreement or 0:.0%} agree"
+        first = f"{self.metric} against {self.labels:,} labels of people: {', '.join([agreed, *figures])}."
+        said = [first]
+        if self.unknown:
+            said.append(f"{self.unknown:,} labels are about answers that are not there or have no verdict.")
+        if self.contradicting:
+            said.append(
+                f"On {self.contradicting:,} answers people contradict each other; the mean of their labels counts."
+            )
+        if self.corrected is not None and self.raw is not None:
+            ends = "" if self.ci_low is None else f" [{self.ci_low:.3f}, {self.ci_high:.3f}]"
+            bias = self.raw - self.corrected
+            way = "too much" if bias > 0 else "too little"
+            judged = (
+                f"the judge gives {abs(bias):.3f} {way}" if abs(bias) >= 0.0005 else "the judge is right on average"
+            )
+            said.append(f"Raw {self.raw:.3f}, corrected {self.corrected:.3f}{ends}: {judged}.")
+        if self.why_not is not None:
+            said.append(self.why_not)
+        return said
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What a judge said, and the scale on which people said it.
+
+    Attributes:
+        metric: the metric's name.
+        verdicts: by answer.
+        scale: the lowest and the highest label.
+        binary: a label is 0 or 1.
+        clusters: the cluster of each answer; empty without a cluster field.
+    """
+
+    metric: str
+    verdicts: Mapping[Answer, float]
+    scale: tuple[float, float]
+    binary: bool
+    clusters: Mapping[Answer, str] = field(default_factory=dict)
+
+
+def calibration(judged: Judged, labels: Sequence[Label]) -> Calibration:
+    """Compare verdicts with labels, and correct the score where the labels were drawn at random.
+
+    Args:
+        judged: the verdicts.
+        labels: in the order in which they were drawn; those without a value are left out.
+    """
+    given: dict[Answer, list[float]] = {}
+    unknown = 0
+    for label in labels:
+        if label.value is not None and label.answer in judged.verdicts:
+            given.setdefault(label.answer, []).append(label.value)
+        else:
+            unknown += label.value is not None
+    people = {answer: math.fsum(values) / len(values) for answer, values in given.items()}
+    own = list(people.values())
+    judge = [judged.verdicts[answer] for answer in people]
+    cells = stats.confusion(own, judge)
+    result = Calibration(
+        metric=judged.metric,
+        labels=len(people),
+        unknown=unknown,
+        contradicting=sum(len(set(values)) > 1 for values in given.values()),
+        agreement=sum(a == b for a, b in zip(own, judge, strict=True)) / len(own) if own else None,
+        kappa=stats.cohen_kappa(own, judge) if judged.binary and own else None,
+        alpha=stats.krippendorff_alpha(list(zip(own, judge, strict=True)), "nominal" if judged.binary else "interval"),
+        confusion=[ConfusionCell(label=a, verdict=b, answers=n) for (a, b), n in cells.items()]
+        if len(cells) <= _MOST_CELLS
+        else [],
+        raw=math.fsum(judged.verdicts.values()) / len(judged.verdicts) if judged.verdicts else None,
+    )
+    if not people:
+        return result
+    why = _not_random(judged, labels, people)
+    if why is not None:
+        return result.model_copy(update={"why_not": f"No corrected score: {why}."})
+    return result.model_copy(update=_corrected(judged, people))
+
+
+def _not_random(judged: Judged, labels: Sequence[Label], people: Mapping[Answer, float]) -> str | None:
+    """Why the labels cannot stand for the other answers; None where they can."""
+    if any(replicate for _, replicate in judged.verdicts):
+        return "samples have several answers each"
+    if len(people) == len(judged.verdicts):
+        return None
+    with_value = [at for at, label in enumerate(labels) if label.value is not None]
+    if any(label.value is None for label in labels[: with_value[-1]]):
+        return "some answers were left out; label them in the order of the file"
+    by_stratum: dict[float, list[float]] = {}
+    for label in labels:
+        if label.answer in people:
+            if label.probability is None:
+                return "the labelled answers were not drawn at random; gage labels suggest draws some"
+            verdict = judged.verdicts[label.answer] if judged.binary and not judged.clusters else 0.0
+            by_stratum.setdefault(verdict, []).append(label.probability)
+    if any(max(drawn) > _EQUAL * min(drawn) for drawn in by_stratum.values()):
+        return "the labelled answers were drawn for the verdicts of another judge"
+    names = {judged.clusters[answer] for answer in people if answer in judged.clusters}
+    if any(name in names and answer not in people for answer, name in judged.clusters.items()):
+        return "some clusters are labelled in part"
+    return None
+
+
+def _corrected(judged: Judged, people: Mapping[Answer, float]) -> dict[str, object]:
+    verdicts = judged.verdicts
+    others = [answer for answer in verdicts if answer not in people]
+    labels, own = list(people.values()), [verdicts[answer] for answer in people]
+    unlabelled = [verdicts[answer] for answer in others]
+    result: stats.Corrected | None
+    if judged.clusters:
+        method = "clusters"
+        clusters = [judged.clusters[answer] for answer in people]
+        rest = [judged.clusters[answer] for answer in others]
+        result = stats.corrected_clusters(labels, own, clusters, unlabelled, rest, scale=judged.scale)
+    elif judged.binary:
+        method = "strata"
+        strata = []
+        for verdict in sorted(set(verdicts.values())):
+            right = [label for answer, label in people.items() if verdicts[answer] == verdict]
+            rows = sum(value == verdict for value in verdicts.values())
+            strata.append(stats.Stratum(rows, len(right), math.fsum(right)))
+        result = stats.corrected_share(strata)
+    else:
+        method = "ppi"
+        result = stats.corrected_mean(labels, own, unlabelled, scale=judged.scale)
+    if result is None:
+        return {"why_not": "No corrected score: one of the judge's verdicts has no label."}
+    few = f"fewer than {stats.LEAST_CLUSTERS} clusters" if judged.clusters else "too few answers"
+    why = None if result.interval is not None else f"No interval: {few} are labelled."
+    low, high = result.interval or (None, None)
+    return {"corrected": result.estimate, "ci_low": low, "ci_high": high, "method": method, "why_not": why}

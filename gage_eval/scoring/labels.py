@@ -1,0 +1,108 @@
+"""People's labels of answers, one JSON object per line:
+
+    {"task_id": "sums", "sample_id": "s1", "replicate": 0, "label": 1, "probability": 0.1}
+
+``label`` is a number on the metric's scale, true or false; null where nobody has labelled the answer yet.
+``probability`` is that of having been drawn (`gage labels suggest`); labels without it were chosen freely.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gage_eval.base.canonical import JsonValue, decode
+from gage_eval.base.errors import InputError
+
+_MOST_BYTES = 64 * 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """A person's label of an answer. ``value`` is None where there is none yet."""
+
+    sample_id: str
+    replicate: int
+    value: float | None
+    probability: float | None = None
+
+    @property
+    def answer(self) -> tuple[str, int]:
+        """Which answer it is about."""
+        return self.sample_id, self.replicate
+
+
+@dataclass(frozen=True, slots=True)
+class LabelScale:
+    """The lowest and the highest label; with ``binary``, there is nothing between them."""
+
+    low: float
+    high: float
+    binary: bool
+
+    @property
+    def text(self) -> str:
+        """As messages say it."""
+        return f"{self.low:g} or {self.high:g}" if self.binary else f"from {self.low:g} to {self.high:g}"
+
+
+def read_labels(file: Path, shown: str, task_id: str, scale: LabelScale) -> tuple[Label, ...]:
+    """The labels of one task, in the order of the file.
+
+    Args:
+        file: JSON lines.
+        shown: how messages call the file.
+        task_id: rows of other tasks are left out.
+        scale: of the metric.
+
+    Raises:
+        InputError: the file cannot be read, or a row is not a label on the scale.
+    """
+    try:
+        if not file.is_file() or file.stat().st_size > _MOST_BYTES:
+            raise InputError(
+                f"labels: '{shown}' is not a file of labels, or is larger than {_MOST_BYTES // 2**20} MiB."
+            )
+        lines = file.read_text(encoding="utf-8-sig").split("\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"labels: '{shown}' cannot be read: {error}") from error
+    labels = []
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        try:
+            row = decode(line)
+        except ValueError as error:
+            raise InputError(f"{shown}, line {number}: not JSON ({error}).") from error
+        if not isinstance(row, Mapping) or not isinstance(row.get("sample_id"), str):
+            raise InputError(f"{shown}, line {number}: a label is an object with a 'sample_id' and a 'label'.")
+        if row.get("task_id") in (None, task_id):
+            labels.append(_label(row, f"{shown}, line {number}", scale))
+    return tuple(labels)
+
+
+def label_value(value: JsonValue, place: str, scale: LabelScale) -> float | None:
+    """A label as a number; None for none.
+
+    Raises:
+        InputError: it is not a number on the scale.
+    """
+    if value is None or value == "":
+        return None
+    is_number = isinstance(value, bool | int | float) and scale.low <= value <= scale.high
+    if not is_number or (scale.binary and value not in (scale.low, scale.high)):
+        raise InputError(
+            f"{place}: the label {str(value)[:40]!r} is not on the scale of the metric, a number {scale.text}."
+        )
+    return float(value)
+
+
+def _label(row: Mapping[str, Any], place: str, scale: LabelScale) -> Label:
+    replicate, probability = row.get("replicate", 0), row.get("probability")
+    if isinstance(replicate, bool) or not isinstance(replicate, int):
+        raise InputError(f"{place}: 'replicate' counts a sample's answers from 0.")
+    known = probability is None or (isinstance(probability, int | float) and not isinstance(probability, bool))
+    if not known or (probability is not None and not (math.isfinite(probability) and 0 < probability <= 1)):
+        raise InputError(f"{place}: 'probability' is above 0 and at most 1, or left out.")
+    return Label(row["sample_id"], replicate, label_value(row.get("label"), place, scale), probability)

@@ -1,0 +1,145 @@
+"""Several judges per answer, and judges that are asked again: what is asked, and what the rule makes of it."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.command import Command, command
+
+from tests.support.workspace import JUDGED, write_config, write_rows
+
+JUDGES = '''
+from pathlib import Path
+
+
+class Judge:
+    """Gives the score that its file says for a sample; a list gives one score for each time it is asked."""
+
+    name = ""
+
+    def generate(self, request):
+        sample = request["messages"][-1]["content"]
+        with Path("asked.txt").open("a") as file:
+            file.write(f"{self.name}:{sample} ")
+        times = Path("asked.txt").read_text().split().count(f"{self.name}:{sample}")
+        said = self.scores(sample, times)
+        return "Hm." if said is None else f"SCORE: {said}"
+
+
+class Kind(Judge):
+    name = "kind"
+
+    def scores(self, sample, times):
+        return 1
+
+
+class Strict(Judge):
+    name = "strict"
+
+    def scores(self, sample, times):
+        return 0
+
+
+class Mute(Judge):
+    name = "mute"
+
+    def scores(self, sample, times):
+        return None if times < 3 or sample == "s5" else 1
+'''
+
+
+@pytest.fixture
+def gage(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Command:
+    write_rows(tmp_path)
+    (tmp_path / "judges.py").write_text(JUDGES)
+    return command(tmp_path, capsys, monkeypatch)
+
+
+def _write(folder: Path, retries: int = 0, **task: Any) -> None:
+    judges = ("kind", "strict", "mute")
+    backends = [
+        {
+            "backend_id": name,
+            "type": "custom_script",
+            "config": {"file_path": "judges.py", "class_name": name.title(), "max_concurrency": 1},
+        }
+        for name in judges
+    ]
+    adapters = [
+        {"adapter_id": name, "role_type": "judge_model", "backend_id": name, "prompt_id": "verdict"} for name in judges
+    ]
+    adapters[2]["verdict_retries"] = retries
+    write_config(
+        folder,
+        backends=[JUDGED["backends"][0], *backends],
+        role_adapters=[JUDGED["role_adapters"][0], *adapters],
+        prompts=[{"prompt_id": "verdict", "template": "{{ sample.id }}"}],
+        tasks=[{"task_id": "sums", "dataset_id": "sums", "max_unscored_share": 0.5, **task}],
+        metrics=task.pop("metrics"),
+    )
+
+
+def _asked(folder: Path) -> list[str]:
+    file = folder / "asked.txt"
+    names = sorted(file.read_text().split()) if file.exists() else []
+    file.write_text("")
+    return names
+
+
+def test_a_panel_asks_every_judge_once_and_a_changed_rule_asks_none(tmp_path: Path, gage: Command) -> None:
+    panel = ["kind", "strict", "mute"]
+    _write(tmp_path, judges=panel, metrics=[{"panel_pass": {"threshold": 0}}, {"panel_score": {"rule": "median"}}])
+    ended = gage("run", "mine.yaml", "--run-id", "first")
+    assert ended.code == 0, ended.err
+    assert _asked(tmp_path) == sorted(f"{judge}:s{row}" for judge in panel for row in range(6))
+    assert "panel_pass" in ended.out
+    assert "0.500" in ended.out
+    majority = gage("score", "first", "--metric", "panel_score(rule='majority')")
+    assert "no score has the majority" in majority.err
+    _write(tmp_path, judges=panel, metrics=[{"panel_score": {"rule": "mean", "min_valid": 2}}])
+    assert gage("run", "mine.yaml", "--run-id", "second").code == 0
+    assert gage("score", "first", "--metric", "panel_score(min_valid=3)").code == 1
+    assert _asked(tmp_path) == []
+    shown = gage("show", "first", "--sample", "s1").out
+    assert "strict, slot 1" in shown
+
+
+def test_a_swapped_judge_asks_only_the_new_one(tmp_path: Path, gage: Command) -> None:
+    _write(tmp_path, judges=["kind", "strict"], metrics=["panel_score"])
+    assert gage("run", "mine.yaml", "--run-id", "first").code == 0
+    _asked(tmp_path)
+    _write(tmp_path, judges=["kind", "mute"], metrics=["panel_score"])
+    assert gage("run", "mine.yaml", "--run-id", "second").code == 0
+    assert {name.split(":")[0] for name in _asked(tmp_path)} == {"mute"}
+
+
+def test_a_verdict_that_cannot_be_read_is_asked_again_and_then_unscored(tmp_path: Path, gage: Command) -> None:
+    _write(tmp_path, retries=3, judge_adapter_id="mute", metrics=["judge_score"])
+    assert gage("run", "mine.yaml", "--run-id", "first").code == 0
+    times = [_asked_once.count(f"mute:s{row}") for _asked_once in [_asked(tmp_path)] for row in range(6)]
+    assert times == [3, 3, 3, 3, 3, 4]
+    rows = gage("show", "first", "--sample", "s0").out
+    assert "draw 2" in rows
+    _write(tmp_path, retries=4, judge_adapter_id="mute", metrics=["judge_score"])
+    assert gage("run", "mine.yaml", "--run-id", "second").code == 0
+    assert _asked(tmp_path) == ["mute:s5"]
+
+
+@pytest.mark.parametrize(
+    ("task", "metric", "said"),
+    [
+        ({"judges": ["kind"]}, "panel_score", "a panel needs two judges"),
+        ({"judges": ["kind", "kind"]}, "panel_score", "names a judge twice"),
+        ({"judges": ["kind", "kin"]}, "panel_score", "Did you mean 'kind'"),
+        ({"judges": ["kind", "strict"], "judge_adapter_id": "mute"}, "panel_score", "are both given"),
+        ({"judges": ["kind", "strict"]}, "judge_score", "reads one verdict"),
+    ],
+)
+def test_a_wrong_panel_is_refused_before_anything_is_asked(
+    tmp_path: Path, gage: Command, task: dict[str, Any], metric: str, said: str
+) -> None:
+    _write(tmp_path, metrics=[metric], **task)
+    ended = gage("run", "mine.yaml")
+    assert ended.code == 2
+    assert said in ended.err
+    assert _asked(tmp_path) == []
