@@ -76,7 +76,7 @@ NAMES: Mapping[str, Mapping[str, Names]] = {
         "squad": ("squad", "token_f1"),
         "structured": ("json_schema", "json_valid"),
         "text": ("contains", "exact_match", "regex_match", "text_length"),
-        "tool_calls": ("tool_call_match", "trajectory_match"),
+        "tool_calls": ("tool_call_match", "tool_use", "trajectory_match"),
         "translation": ("bleu", "chrf", "ter"),
         "truthfulqa": ("truthfulqa_generation", "truthfulqa_mc2"),
     },

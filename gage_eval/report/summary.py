@@ -77,6 +77,7 @@ class MetricSummary(MetricNumber):
     unscored: int = Field(description="Rows without a score (no answer, missing field, failure): not in rows.")
     overridden: int = Field(default=0, description="Rows scored under parameters that their sample's eval_config sets.")
     truncated: int = Field(description="Responses that ended at the token limit; scored like any other.")
+    limit: int = Field(default=0, description="Responses that still called tools at the end; scored like any other.")
     refused: int = Field(description="Responses the model or endpoint refused; scored like any other.")
     error: int = Field(description="Responses that infrastructure failed to get; not in rows.")
     skipped: int = Field(description="Responses never asked for (empty prompt); not in rows.")

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from vectors import score_one
 
-ALL = {"exact": 1.0, "in_order": 1.0, "any_order": 1.0, "precision": 1.0, "recall": 1.0}
+ALL = dict.fromkeys(("exact", "in_order", "any_order", "subset", "precision", "recall"), 1.0)
 
 
 def _call(name: str, arguments: Any = None) -> dict[str, Any]:
@@ -46,16 +46,16 @@ def _named(names: str) -> dict[str, Any]:
     [
         ("ab", "ab", ALL),
         ("ab", "ba", {**ALL, "exact": 0.0, "in_order": 0.0}),
-        ("ab", "axb", {**ALL, "exact": 0.0, "precision": 2 / 3}),
-        ("ab", "a", {"exact": 0.0, "in_order": 0.0, "any_order": 0.0, "precision": 1.0, "recall": 0.5}),
-        ("aa", "a", {"exact": 0.0, "in_order": 0.0, "any_order": 0.0, "precision": 1.0, "recall": 0.5}),
-        ("a", "aa", {**ALL, "exact": 0.0, "precision": 0.5}),
-        ("ab", "", dict.fromkeys(ALL, 0.0)),
+        ("ab", "axb", {**ALL, "exact": 0.0, "subset": 0.0, "precision": 2 / 3}),
+        ("ab", "a", {"exact": 0.0, "in_order": 0.0, "any_order": 0.0, "subset": 1.0, "precision": 1.0, "recall": 0.5}),
+        ("aa", "a", {"exact": 0.0, "in_order": 0.0, "any_order": 0.0, "subset": 1.0, "precision": 1.0, "recall": 0.5}),
+        ("a", "aa", {**ALL, "exact": 0.0, "subset": 0.0, "precision": 0.5}),
+        ("ab", "", {**dict.fromkeys(ALL, 0.0), "subset": 1.0}),
         ("", "", ALL),
-        ("", "a", {**ALL, "exact": 0.0, "precision": 0.0}),
+        ("", "a", {**ALL, "exact": 0.0, "subset": 0.0, "precision": 0.0}),
     ],
 )
-def test_trajectories_are_compared_in_five_ways(gold: str, made: str, expected: dict[str, float]) -> None:
+def test_trajectories_are_compared_in_six_ways(gold: str, made: str, expected: dict[str, float]) -> None:
     assert score_one("trajectory_match", _golden(*gold), _named(made))["values"] == pytest.approx(expected)
 
 
@@ -116,3 +116,12 @@ def test_a_stricter_comparison_implies_the_looser_ones(gold: str, made: str) -> 
     values = score_one("trajectory_match", _golden(*gold), _named(made))["values"]
     assert values["exact"] <= values["in_order"] <= values["any_order"]
     assert (values["any_order"] == 1.0) == (values["recall"] == 1.0)
+    assert not made or (values["subset"] == 1.0) == (values["precision"] == 1.0)
+
+
+def test_how_tools_were_used_is_counted() -> None:
+    response = _response([_call("a"), _call("b")], [_call("a")], [_call("a", {"x": 1})])
+    values = score_one("tool_use", {}, response, {"forbidden": ["b", "c"]})["values"]
+    assert values == {"calls": 4, "rounds": 3, "repeated": 1, "forbidden": 1}
+    assert set(score_one("tool_use", {}, {"answer": "2"})["values"].values()) == {0}
+    assert score_one("tool_use", {}, {"tool_calls": '["a"]'})["status"] == "unparsed"

@@ -1,11 +1,11 @@
 """Metrics on tool calls and on the trajectories they make."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, TypeAlias
 
 from gage_eval.base.canonical import JsonValue
 from gage_eval.scoring.metrics.base import Score, metric
-from gage_eval.scoring.metrics.trajectories import Call, is_subsequence, read_steps, shared
+from gage_eval.scoring.metrics.trajectories import Call, calls_text, is_subsequence, read_steps, shared
 
 Arguments: TypeAlias = Literal["exact", "ignore"]
 _Steps: TypeAlias = list[list[Call]]
@@ -44,11 +44,11 @@ def tool_call_match(
 
 @metric(
     "trajectory_match",
-    value=("exact", "in_order", "any_order", "precision", "recall"),
+    value=("exact", "in_order", "any_order", "subset", "precision", "recall"),
     aggregate="mean",
-    binary=("exact", "in_order", "any_order"),
+    binary=("exact", "in_order", "any_order", "subset"),
     bounds=(0, 1),
-    version=1,
+    version=2,
     fields=_FIELDS,
 )
 def trajectory_match(
@@ -57,12 +57,41 @@ def trajectory_match(
     """Compare the calls of all turns with those of a golden trajectory.
 
     ``exact``: the same calls in the same order. ``in_order``: the golden calls occur in order, with other calls
-    allowed between them. ``any_order``: all golden calls occur. ``precision``: share of the calls that are golden;
-    without calls it is 1 where none are golden, else 0. ``recall``: share of the golden calls that were made. Repeated
+    allowed between them. ``any_order``: all golden calls occur. ``subset``: no other call occurs. ``precision``:
+    share of the calls that are golden; without calls it is 1 where none are golden, else 0. ``recall``: share of the golden calls that were made. Repeated
     calls count repeatedly. Arguments as in ``tool_call_match``. Of several golden trajectories the best counts, for
     each number.
     """
     return _best(golden, tool_calls, turns, arguments, _compared)
+
+
+@metric(
+    "tool_use",
+    value=("calls", "rounds", "repeated", "forbidden"),
+    aggregate="mean",
+    bounds=(0, None),
+    version=1,
+    fields={name: _FIELDS[name] for name in ("tool_calls", "turns")},
+)
+def tool_use(tool_calls: JsonValue = None, turns: JsonValue = None, *, forbidden: Sequence[str] = ()) -> Score:
+    """How an answer used its tools.
+
+    ``calls``: how many it made. ``rounds``: how many turns made them. ``repeated``: calls that equal an earlier one, in
+    name and arguments. ``forbidden``: calls of the tools that ``forbidden`` names. Calls in an unknown form are
+    unparsed.
+    """
+    try:
+        steps = read_steps(turns or [{"tool_calls": tool_calls}])
+    except ValueError as error:
+        return Score.unparsed(str(error), value=dict.fromkeys(("calls", "rounds", "repeated", "forbidden"), 0.0))
+    calls = [call for step in steps for call in step]
+    numbers = {
+        "calls": len(calls),
+        "rounds": len(steps),
+        "repeated": len(calls) - len(set(calls)),
+        "forbidden": sum(call.name in forbidden for call in calls),
+    }
+    return Score({name: float(number) for name, number in numbers.items()}, extracted=calls_text(turns or []))
 
 
 def _compared(steps: _Steps, gold_steps: _Steps) -> dict[str, float]:
@@ -73,6 +102,7 @@ def _compared(steps: _Steps, gold_steps: _Steps) -> dict[str, float]:
         "exact": float(calls == gold),
         "in_order": float(is_subsequence(gold, calls)),
         "any_order": float(common == len(gold)),
+        "subset": float(common == len(calls)),
         "precision": common / len(calls) if calls else float(not gold),
         "recall": common / len(gold) if gold else 1.0,
     }
