@@ -57,10 +57,10 @@ def trajectory_match(
     """Compare the calls of all turns with those of a golden trajectory.
 
     ``exact``: the same calls in the same order. ``in_order``: the golden calls occur in order, with other calls
-    allowed between them. ``any_order``: all golden calls occur. ``subset``: no other call occurs. ``precision``:
-    share of the calls that are golden; without calls it is 1 where none are golden, else 0. ``recall``: share of the golden calls that were made. Repeated
-    calls count repeatedly. Arguments as in ``tool_call_match``. Of several golden trajectories the best counts, for
-    each number.
+    allowed between them. ``any_order``: all golden calls occur. ``subset``: no other call occurs. ``precision``: share
+    of the calls that are golden; without calls it is 1 where none are golden, else 0. ``recall``: share of the golden
+    calls that were made. Repeated calls count repeatedly. Arguments as in ``tool_call_match``. Of several golden
+    trajectories the best counts, for each number.
     """
     return _best(golden, tool_calls, turns, arguments, _compared)
 
