@@ -277,6 +277,9 @@ NOT_COMPARED: Mapping[str, str] = {
     "mmmu_pro": "The harness has no such task.",
     "docvqa": "The harness has no such task.",
     "mt_bench": "The harness has no such task.",
+    "cruxeval": "The harness has no such task.",
+    "humaneval_plus": "The prompt is that of evalplus for chat models.",
+    "mbpp_plus": "The prompt is that of evalplus for chat models.",
 }
 
 
