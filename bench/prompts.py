@@ -279,6 +279,7 @@ NOT_COMPARED: Mapping[str, str] = {
     "mmmu_pro": "The harness has no such task.",
     "docvqa": "The harness has no such task.",
     "mt_bench": "The harness has no such task.",
+    "cruxeval": "The harness has no such task.",
 }
 
 

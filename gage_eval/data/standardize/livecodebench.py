@@ -20,7 +20,7 @@ from gage_eval.data.standardize.base import build_messages, carry_over, object_o
 from gage_eval.data.standardize.options import BuiltInPreprocessor, IdField, QuestionField, SystemPrompt
 from gage_eval.extend import registry
 
-_USED = ("public_test_cases", "private_test_cases")
+_TESTS = ("public_test_cases", "private_test_cases")
 # Bytes of a row's tests once they are unpacked.
 _LARGEST = 256 << 20
 _MOST_CODES = 16
@@ -109,7 +109,7 @@ class LiveCodeBench(BuiltInPreprocessor):
     def to_sample(self, record: dict[str, Any]) -> dict[str, Any]:
         question = text_of(read(record, self.question_field), self.question_field)
         facts, name = self._tests(record)
-        sample = carry_over(record, (*_USED, self.question_field, self.id_field, "metadata", "label", "messages"))
+        sample = carry_over(record, (*_TESTS, self.question_field, self.id_field, "metadata", "label", "messages"))
         assert self.user_message is not None
         text = self.user_message.render(question, [], record)
         sample["messages"] = build_messages(text, self.system_prompt)
@@ -126,7 +126,7 @@ class LiveCodeBench(BuiltInPreprocessor):
         """What the metadata get, and the name of the method."""
         own = _parsed(record.get("metadata") or {}, "metadata")
         name = own.get("func_name") if type(own) is dict else None
-        tests = [test for field in _USED[:2] for test in _tests_in(record.get(field), field)]
+        tests = [test for field in _TESTS for test in _tests_in(record.get(field), field)]
         if not tests:
             raise RecordRejected("public_test_cases, private_test_cases: there is no test.")
         inputs, outputs = [test[0] for test in tests], [test[1] for test in tests]
