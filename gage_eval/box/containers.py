@@ -22,7 +22,7 @@ from gage_eval.box.slot import Harness, Slot, user_of
 from gage_eval.box.types import BoxError
 
 _WORK, _TEMPORARY = "/tmp/box", "/tmp"  # noqa: S108
-# The harness, and the tests that it runs, besides the program; processes of ours in the container.
+# The harness, and the tests that it runs, besides the program; the processes of both.
 _HARNESS_MB, _OWN_PROCESSES = 1280, 8
 _OPEN_FILES = 1024
 _MEGABYTE = 1 << 20
@@ -271,7 +271,7 @@ class _Commands:
         return await self._run(message["run"], base64.b64decode(message["stdin"]), message["limits"])
 
     async def _quiet(self, argv: Sequence[str], stdin: bytes = b"", folder: str = _WORK, most: int = _PIECE) -> bytes:
-        """Run a command of ours. Returns what it prints."""
+        """Run a command that no program had. Returns what it prints."""
         output: list[bytearray] = [bytearray(), bytearray()]
         code = await self._exec(argv, stdin, output, most, folder)
         if code != 0:

@@ -5,17 +5,18 @@ import os
 import socket
 from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
 from gage_eval.box.executors import ExecutorSettings, open_executor
 from gage_eval.box.types import BoxError, BoxSpec, BoxUnavailable, Execution, Executor, Limits, Program
 from tests.box.attacks import ATTACKS, GUARD, LIMITS, Attack, aimed
-from support.podman import import_image, missing, service
+from tests.support.podman import import_image, missing, service
 
 pytestmark = pytest.mark.skipif(missing() is not None, reason=missing() or "")
 
+T = TypeVar("T")
 PYTHON, SHELL = BoxSpec("with-python"), BoxSpec("debian:12")
 CANARY = f"gage-container-canary-{os.getpid()}"
 # The container's first process is the harness, and the work folder is in its file system in memory.
@@ -42,8 +43,8 @@ def podman() -> Iterator[Path]:
         assert engine.call("GET", "/containers/json?all=true") == []
 
 
-def work(run: Callable[[Executor], Coroutine[Any, Any, Any]]) -> Any:
-    async def with_executor() -> Any:
+def work(run: Callable[[Executor], Coroutine[Any, Any, T]]) -> T:
+    async def with_executor() -> T:
         executor = open_executor(ExecutorSettings("podman", slots=2))
         try:
             return await run(executor)

@@ -50,7 +50,7 @@ def service() -> Iterator[tuple[Path, Engine]]:
     finally:
         process.kill()
         process.wait()
-        subprocess.run(["umount", f"{folder}/root/overlay"], check=False, capture_output=True)
+        subprocess.run(["umount", "--lazy", f"{folder}/root/overlay"], check=False, capture_output=True)
         shutil.rmtree(folder, ignore_errors=True)
 
 
