@@ -93,13 +93,13 @@ class ContainerSlot(Slot):
     def kill(self, harness: Harness) -> None:
         """End a harness with its container."""
         if harness.name in self._tasks:
-            self._tasks[harness.name].cancel()
+            _cancel(self._tasks[harness.name])
 
     async def close(self) -> None:
         """End all containers."""
         tasks = list(self._tasks.values())
         for task in tasks:
-            task.cancel()
+            _cancel(task)
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _serve(self, its: socket.socket) -> None:
@@ -339,6 +339,12 @@ class _Commands:
     async def _was_out_of_memory(self) -> bool:
         state = (await self._engine.acall("GET", f"/containers/{self._identifier}/json"))["State"]
         return bool(state.get("OOMKilled"))
+
+
+def _cancel(task: asyncio.Task[None]) -> None:
+    """Cancel it once: a second time would end the removal of its container."""
+    if not task.cancelling():
+        task.cancel()
 
 
 async def _message(reader: asyncio.StreamReader) -> bytes:

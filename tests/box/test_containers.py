@@ -13,6 +13,7 @@ from gage_eval.box.executors import ExecutorSettings, open_executor
 from gage_eval.box.types import BoxError, BoxSpec, BoxUnavailable, Execution, Executor, Limits, Program
 from tests.box.attacks import ATTACKS, GUARD, LIMITS, Attack, aimed
 from tests.support.podman import import_image, missing, service
+from tests.support.waiting import wait_for
 
 pytestmark = pytest.mark.skipif(missing() is not None, reason=missing() or "")
 
@@ -40,7 +41,8 @@ def podman() -> Iterator[Path]:
         patch.setenv("CONTAINER_HOST", f"unix://{engine.address}")
         patch.setenv("DOCKER_HOST", f"unix://{folder}/no.sock")
         yield folder
-        assert engine.call("GET", "/containers/json?all=true") == []
+        # Podman may still be removing the last one.
+        wait_for(lambda: engine.call("GET", "/containers/json?all=true") == [], "the containers are removed")
 
 
 def work(run: Callable[[Executor], Coroutine[Any, Any, T]]) -> T:
@@ -123,11 +125,13 @@ def test_a_box_keeps_files_between_commands_and_has_the_surroundings_of_its_spec
 
 @pytest.mark.usefixtures("podman")
 def test_limits_end_a_program_with_and_without_python() -> None:
-    limits = Limits(cpu_s=0.4, wall_s=4.0, memory_mb=64, output_kb=1)
-    programs = {"cpu": "while :; do :; done", "idle": "sleep 100", "output": "while :; do echo xxxxxxxxxxx; done"}
-    asked = [(script(text), spec) for text in programs.values() for spec in (PYTHON, SHELL)]
-    ended = executed(*asked, limits=limits)
-    assert [item.reason for item in ended] == [reason for reason in programs for _ in range(2)]
+    busy = {"cpu": "while :; do :; done", "output": "while :; do echo xxxxxxxxxxx; done"}
+    asked = [(script(text), spec) for text in busy.values() for spec in (PYTHON, SHELL)]
+    ended = executed(*asked, limits=Limits(cpu_s=0.5, wall_s=60.0, memory_mb=64, output_kb=1))
+    assert [item.reason for item in ended] == ["cpu", "cpu", "output", "output"]
+    asked = [(script("sleep 100"), spec) for spec in (PYTHON, SHELL)]
+    ended = executed(*asked, limits=Limits(cpu_s=0.2, wall_s=2.0))
+    assert [item.reason for item in ended] == ["idle", "idle"]
 
 
 @pytest.fixture

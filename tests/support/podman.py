@@ -50,8 +50,16 @@ def service() -> Iterator[tuple[Path, Engine]]:
     finally:
         process.kill()
         process.wait()
+        _remove(folder)
+
+
+def _remove(folder: Path) -> None:
+    """Remove the storage. Processes that clean up after a container may mount it once more."""
+    until = time.monotonic() + _START_S
+    while folder.exists() and time.monotonic() < until:
         subprocess.run(["umount", "--lazy", f"{folder}/root/overlay"], check=False, capture_output=True)
         shutil.rmtree(folder, ignore_errors=True)
+        time.sleep(0.05)
 
 
 def import_image(folder: Path, name: str, programs: list[str], *, python: bool = False) -> None:
