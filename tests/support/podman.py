@@ -35,9 +35,12 @@ def service() -> Iterator[tuple[Path, Engine]]:
     folder = Path(tempfile.mkdtemp(prefix="pod-"))
     arguments = _arguments(folder)
     address = folder / "podman.sock"
+    # It waits five minutes before it ends what is left of a command.
+    (folder / "containers.conf").write_text("[engine]\nexit_command_delay = 1\n")
+    environment = {**os.environ, "CONTAINERS_CONF": str(folder / "containers.conf")}
     with (folder / "service.log").open("wb") as log:
         process = subprocess.Popen(
-            [*arguments, "system", "service", "--time=0", f"unix://{address}"], stdout=log, stderr=log
+            [*arguments, "system", "service", "--time=0", f"unix://{address}"], stdout=log, stderr=log, env=environment
         )
     try:
         until = time.monotonic() + _START_S
