@@ -154,9 +154,9 @@ class _Connection(http.client.HTTPConnection):
 
 
 def _address(name: EngineName) -> Path:
-    given = os.environ.get(_VARIABLES[name], "")
-    if given.startswith("unix://"):
-        return Path(given.removeprefix("unix://"))
+    url = os.environ.get(_VARIABLES[name], "")
+    if url.startswith("unix://"):
+        return Path(url.removeprefix("unix://"))
     if name == "docker":
         return Path("/var/run/docker.sock")
     own = Path(os.environ.get("XDG_RUNTIME_DIR", f"/run/user/{os.geteuid()}"), "podman/podman.sock")

@@ -60,7 +60,7 @@ def _remove(folder: Path) -> None:
     """Remove the storage. Processes that clean up after a container may mount it once more."""
     until = time.monotonic() + _START_S
     while folder.exists() and time.monotonic() < until:
-        subprocess.run(["umount", "--lazy", f"{folder}/root/overlay"], check=False, capture_output=True)
+        subprocess.run(["umount", "--lazy", f"{folder}/store/overlay"], check=False, capture_output=True)
         shutil.rmtree(folder, ignore_errors=True)
         time.sleep(0.05)
 
@@ -92,7 +92,7 @@ def import_image(folder: Path, name: str, programs: list[str], *, python: bool =
 
 
 def _arguments(folder: Path) -> list[str]:
-    places = ["--root", f"{folder}/root", "--runroot", f"{folder}/run", "--tmpdir", f"{folder}/tmp"]
+    places = ["--root", f"{folder}/store", "--runroot", f"{folder}/run", "--tmpdir", f"{folder}/tmp"]
     how = ["--cgroup-manager=cgroupfs", "--events-backend=none", "--runtime", shutil.which("runc") or "runc"]
     return ["podman", *places, *how]
 
