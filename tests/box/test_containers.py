@@ -88,6 +88,7 @@ def test_what_cannot_be_run_says_what_is_missing() -> None:
     python = Program("stdio", "print(1)", stdin=("",))
     ended = executed(
         (python, BoxSpec("not-here")),
+        (python, BoxSpec("../containers/json?x\n")),
         (python, BoxSpec()),
         (python, SHELL),
         (script("echo 1"), BoxSpec("debian:12", setup="echo broken >&2; exit 4")),
@@ -95,7 +96,7 @@ def test_what_cannot_be_run_says_what_is_missing() -> None:
         (script("echo 1"), BoxSpec("debian:12", files={"../x": b""})),
     )
     assert {item.status for item in ended} == {"box_error"}
-    said = ["podman pull not-here", "execution.image", "has no python3", "exit 4: broken", "'../x'", "'../x'"]
+    said = ["podman pull not-here", "podman", "execution.image", "has no python3", "exit 4: broken", "'../x'", "'../x'"]
     assert [text for text, item in zip(said, ended, strict=True) if text not in item.text] == []
 
 
