@@ -22,7 +22,7 @@ from gage_eval.box.slot import Harness, Slot, user_of
 from gage_eval.box.types import BoxError
 
 _WORK, _TEMPORARY = "/tmp/box", "/tmp"  # noqa: S108
-# The harness, and the tests that it runs, besides the program; processes of ours in the container.
+# The harness, and the tests that it runs, besides the program; the processes of both.
 _HARNESS_MB, _OWN_PROCESSES = 1280, 8
 _OPEN_FILES = 1024
 _MEGABYTE = 1 << 20
@@ -54,6 +54,8 @@ sys.meta_path.insert(0, Sources())
 from gage_eval.box.inside import container
 container.serve()
 """
+# Makes the work folder, says so, and stays until stdin ends.
+_WAIT = f"mkdir -m 700 {_WORK} && echo && exec cat"
 _PUT = 'case $1 in */*) mkdir -p "${1%/*}";; esac && cat > "$1"'
 _TAKE = 'if [ -f "$1" ] && [ ! -L "$1" ]; then cat "$1"; else echo "no regular file: $1" >&2; exit 1; fi'
 
@@ -93,13 +95,13 @@ class ContainerSlot(Slot):
     def kill(self, harness: Harness) -> None:
         """End a harness with its container."""
         if harness.name in self._tasks:
-            self._tasks[harness.name].cancel()
+            _cancel(self._tasks[harness.name])
 
     async def close(self) -> None:
         """End all containers."""
         tasks = list(self._tasks.values())
         for task in tasks:
-            task.cancel()
+            _cancel(task)
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _serve(self, its: socket.socket) -> None:
@@ -205,7 +207,9 @@ class ContainerSlot(Slot):
         """Serve the messages of the harness, as far as they ask for commands and files."""
         limits = request["limits"]
         bounds = (("cpu", math.ceil(limits["cpu_s"]) + 1), ("fsize", limits["files_mb"] * _MEGABYTE))
-        async with self._started(["cat"], limits, limits["memory_mb"], *bounds) as (identifier, _):
+        async with self._started(["sh", "-c", _WAIT], limits, limits["memory_mb"], *bounds) as (identifier, stream):
+            if await stream.read() is None:
+                raise BoxError(f"image {self._image!r} needs sh, mkdir and cat")
             commands = _Commands(self._engine, identifier, request)
             reply = await commands.prepare()
             if request["has_program"] and reply == _OPEN:
@@ -237,10 +241,10 @@ class _Commands:
 
     def __init__(self, engine: Engine, identifier: str, request: Mapping[str, Any]) -> None:
         self._engine, self._identifier, self._request = engine, identifier, request
+        self._has_run = False
 
     async def prepare(self) -> dict[str, Any]:
-        """Make the work folder, write the files and run the setup."""
-        await self._quiet(["mkdir", "-m", "700", _WORK], b"", _TEMPORARY)
+        """Write the files and run the setup."""
         try:
             for path, content in self._request["files"].items():
                 await self.reply({"put": path, "content": content})
@@ -257,6 +261,10 @@ class _Commands:
 
     async def reply(self, message: Mapping[str, Any]) -> dict[str, Any]:
         """Carry out one message."""
+        if self._has_run:
+            # What the command before left running; of one user, all but the first process.
+            self._has_run = False
+            await self._quiet(["sh", "-c", "kill -9 -1 2>/dev/null; true"])
         if "put" in message:
             content = base64.b64decode(message["content"])
             await self._quiet(["sh", "-c", _PUT, "sh", _below(message["put"])], content)
@@ -270,10 +278,10 @@ class _Commands:
             return {"content": base64.b64encode(content).decode()}
         return await self._run(message["run"], base64.b64decode(message["stdin"]), message["limits"])
 
-    async def _quiet(self, argv: Sequence[str], stdin: bytes = b"", folder: str = _WORK, most: int = _PIECE) -> bytes:
-        """Run a command of ours. Returns what it prints."""
+    async def _quiet(self, argv: Sequence[str], stdin: bytes = b"", most: int = _PIECE) -> bytes:
+        """Run a command that no program had. Returns what it prints."""
         output: list[bytearray] = [bytearray(), bytearray()]
-        code = await self._exec(argv, stdin, output, most, folder)
+        code = await self._exec(argv, stdin, output, most)
         if code != 0:
             raise BoxError(output[1].decode("utf-8", "replace").strip() or f"{argv[0]}: exit {code}")
         return bytes(output[0])
@@ -282,7 +290,7 @@ class _Commands:
         output: list[bytearray] = [bytearray(), bytearray()]
         used, began = (await self._usage())[0], time.monotonic()
         code: int | None = None
-        reason = ""
+        reason, self._has_run = "", True
         try:
             code = await asyncio.wait_for(self._exec(argv, stdin, output, limits["output_kb"] << 10), limits["wall_s"])
         except TimeoutError:
@@ -291,8 +299,6 @@ class _Commands:
             reason = "output"
         wall_s = time.monotonic() - began
         now, peak_mb = await self._usage()
-        # What it left running; of one user, all but the first process.
-        await self._quiet(["sh", "-c", "kill -9 -1 2>/dev/null; true"])
         if code == _OVER_CPU or now - used > limits["cpu_s"]:
             reason = "cpu"
         elif code == _KILLED and await self._was_out_of_memory():
@@ -308,12 +314,10 @@ class _Commands:
             "peak_mb": round(peak_mb, 1),
         }
 
-    async def _exec(
-        self, argv: Sequence[str], stdin: bytes, output: Sequence[bytearray], most: int, folder: str = _WORK
-    ) -> int:
+    async def _exec(self, argv: Sequence[str], stdin: bytes, output: Sequence[bytearray], most: int) -> int:
         """Run a command to its end. Of each output the first bytes are kept. Returns its exit code."""
         env = {"HOME": _WORK, "TMPDIR": _TEMPORARY, "LANG": "C.UTF-8", **self._request["env"]}
-        body = {"AttachStdin": True, "AttachStdout": True, "AttachStderr": True, "WorkingDir": folder}
+        body = {"AttachStdin": True, "AttachStdout": True, "AttachStderr": True, "WorkingDir": _WORK}
         body |= {"Cmd": list(argv), "Env": [f"{name}={value}" for name, value in env.items()]}
         name = (await self._engine.acall("POST", f"/containers/{self._identifier}/exec", body))["Id"]
         async with self._engine.stream(f"/exec/{name}/start", {"Detach": False, "Tty": False}) as stream:
@@ -339,6 +343,12 @@ class _Commands:
     async def _was_out_of_memory(self) -> bool:
         state = (await self._engine.acall("GET", f"/containers/{self._identifier}/json"))["State"]
         return bool(state.get("OOMKilled"))
+
+
+def _cancel(task: asyncio.Task[None]) -> None:
+    """Cancel it once: a second time would end the removal of its container."""
+    if not task.cancelling():
+        task.cancel()
 
 
 async def _message(reader: asyncio.StreamReader) -> bytes:

@@ -4,6 +4,7 @@ import asyncio
 import http.client
 import json
 import os
+import re
 import shutil
 import socket
 from collections.abc import AsyncIterator, Mapping
@@ -19,6 +20,8 @@ ENGINES: tuple[EngineName, ...] = ("docker", "podman")
 _VERSION = "/v1.41"
 _CALL_S = 120.0
 _PROBE_S = 10.0
+# What can stand in an address. Names come from data.
+_IMAGE = re.compile(r"\w[\w.:/@-]*", re.ASCII)
 _HEADER_BYTES = 8
 _LONGEST_REFUSAL = 1 << 16
 _SWITCHING, _OK, _ERROR, NOT_FOUND = 101, 200, 400, 404
@@ -85,6 +88,8 @@ class Engine:
 
     def image_id(self, image: str) -> str | None:
         """The hash of an image's content; None if the engine does not know it."""
+        if not _IMAGE.fullmatch(image) or ".." in image:
+            return None
         try:
             return str(self.call("GET", f"/images/{image}/json")["Id"])
         except (EngineError, OSError):
@@ -154,9 +159,9 @@ class _Connection(http.client.HTTPConnection):
 
 
 def _address(name: EngineName) -> Path:
-    given = os.environ.get(_VARIABLES[name], "")
-    if given.startswith("unix://"):
-        return Path(given.removeprefix("unix://"))
+    url = os.environ.get(_VARIABLES[name], "")
+    if url.startswith("unix://"):
+        return Path(url.removeprefix("unix://"))
     if name == "docker":
         return Path("/var/run/docker.sock")
     own = Path(os.environ.get("XDG_RUNTIME_DIR", f"/run/user/{os.geteuid()}"), "podman/podman.sock")

@@ -5,17 +5,19 @@ import os
 import socket
 from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
-from support.podman import import_image, missing, service
 
 from gage_eval.box.executors import ExecutorSettings, open_executor
 from gage_eval.box.types import BoxError, BoxSpec, BoxUnavailable, Execution, Executor, Limits, Program
 from tests.box.attacks import ATTACKS, GUARD, LIMITS, Attack, aimed
+from tests.support.podman import import_image, missing, service
+from tests.support.waiting import wait_for
 
 pytestmark = pytest.mark.skipif(missing() is not None, reason=missing() or "")
 
+T = TypeVar("T")
 PYTHON, SHELL = BoxSpec("with-python"), BoxSpec("debian:12")
 CANARY = f"gage-container-canary-{os.getpid()}"
 # The container's first process is the harness, and the work folder is in its file system in memory.
@@ -39,11 +41,12 @@ def podman() -> Iterator[Path]:
         patch.setenv("CONTAINER_HOST", f"unix://{engine.address}")
         patch.setenv("DOCKER_HOST", f"unix://{folder}/no.sock")
         yield folder
-        assert engine.call("GET", "/containers/json?all=true") == []
+        # Podman may still be removing the last one.
+        wait_for(lambda: engine.call("GET", "/containers/json?all=true") == [], "the containers are removed")
 
 
-def work(run: Callable[[Executor], Coroutine[Any, Any, Any]]) -> Any:
-    async def with_executor() -> Any:
+def work(run: Callable[[Executor], Coroutine[Any, Any, T]]) -> T:
+    async def with_executor() -> T:
         executor = open_executor(ExecutorSettings("podman", slots=2))
         try:
             return await run(executor)
@@ -85,6 +88,7 @@ def test_what_cannot_be_run_says_what_is_missing() -> None:
     python = Program("stdio", "print(1)", stdin=("",))
     ended = executed(
         (python, BoxSpec("not-here")),
+        (python, BoxSpec("../containers/json?x\n")),
         (python, BoxSpec()),
         (python, SHELL),
         (script("echo 1"), BoxSpec("debian:12", setup="echo broken >&2; exit 4")),
@@ -92,7 +96,7 @@ def test_what_cannot_be_run_says_what_is_missing() -> None:
         (script("echo 1"), BoxSpec("debian:12", files={"../x": b""})),
     )
     assert {item.status for item in ended} == {"box_error"}
-    said = ["podman pull not-here", "execution.image", "has no python3", "exit 4: broken", "'../x'", "'../x'"]
+    said = ["podman pull not-here", "podman", "execution.image", "has no python3", "exit 4: broken", "'../x'", "'../x'"]
     assert [text for text, item in zip(said, ended, strict=True) if text not in item.text] == []
 
 
@@ -122,11 +126,14 @@ def test_a_box_keeps_files_between_commands_and_has_the_surroundings_of_its_spec
 
 @pytest.mark.usefixtures("podman")
 def test_limits_end_a_program_with_and_without_python() -> None:
-    limits = Limits(cpu_s=0.4, wall_s=4.0, memory_mb=64, output_kb=1)
-    programs = {"cpu": "while :; do :; done", "idle": "sleep 100", "output": "while :; do echo xxxxxxxxxxx; done"}
-    asked = [(script(text), spec) for text in programs.values() for spec in (PYTHON, SHELL)]
-    ended = executed(*asked, limits=limits)
-    assert [item.reason for item in ended] == [reason for reason in programs for _ in range(2)]
+    busy = {"cpu": "while :; do :; done", "output": "while :; do echo xxxxxxxxxxx; done"}
+    asked = [(script(text), spec) for text in busy.values() for spec in (PYTHON, SHELL)]
+    ended = executed(*asked, limits=Limits(cpu_s=0.5, wall_s=60.0, memory_mb=64, output_kb=1))
+    assert [item.reason for item in ended] == ["cpu", "cpu", "output", "output"]
+    asked = [(script("sleep 100"), spec) for spec in (PYTHON, SHELL)]
+    ended = executed(*asked, limits=Limits(cpu_s=0.2, wall_s=4.0))
+    # On a busy machine the harness says that it had no processor, which is no verdict.
+    assert {item.reason for item in ended} <= {"idle", "starved"}
 
 
 @pytest.fixture

@@ -35,9 +35,12 @@ def service() -> Iterator[tuple[Path, Engine]]:
     folder = Path(tempfile.mkdtemp(prefix="pod-"))
     arguments = _arguments(folder)
     address = folder / "podman.sock"
+    # It waits five minutes before it ends what is left of a command.
+    (folder / "containers.conf").write_text("[engine]\nexit_command_delay = 1\n")
+    environment = {**os.environ, "CONTAINERS_CONF": str(folder / "containers.conf")}
     with (folder / "service.log").open("wb") as log:
         process = subprocess.Popen(
-            [*arguments, "system", "service", "--time=0", f"unix://{address}"], stdout=log, stderr=log
+            [*arguments, "system", "service", "--time=0", f"unix://{address}"], stdout=log, stderr=log, env=environment
         )
     try:
         until = time.monotonic() + _START_S
@@ -50,8 +53,16 @@ def service() -> Iterator[tuple[Path, Engine]]:
     finally:
         process.kill()
         process.wait()
-        subprocess.run(["umount", f"{folder}/root/overlay"], check=False, capture_output=True)
+        _remove(folder)
+
+
+def _remove(folder: Path) -> None:
+    """Remove the storage. Processes that clean up after a container may mount it once more."""
+    until = time.monotonic() + _START_S
+    while folder.exists() and time.monotonic() < until:
+        subprocess.run(["umount", "--lazy", f"{folder}/store/overlay"], check=False, capture_output=True)
         shutil.rmtree(folder, ignore_errors=True)
+        time.sleep(0.05)
 
 
 def import_image(folder: Path, name: str, programs: list[str], *, python: bool = False) -> None:
@@ -81,7 +92,7 @@ def import_image(folder: Path, name: str, programs: list[str], *, python: bool =
 
 
 def _arguments(folder: Path) -> list[str]:
-    places = ["--root", f"{folder}/root", "--runroot", f"{folder}/run", "--tmpdir", f"{folder}/tmp"]
+    places = ["--root", f"{folder}/store", "--runroot", f"{folder}/run", "--tmpdir", f"{folder}/tmp"]
     how = ["--cgroup-manager=cgroupfs", "--events-backend=none", "--runtime", shutil.which("runc") or "runc"]
     return ["podman", *places, *how]
 
