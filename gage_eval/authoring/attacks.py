@@ -1,7 +1,7 @@
 """Programs that try to pass tests without solving the problem. They run only in a box: each begins with a guard.
 
-One set for all modes, with the name of the function that the tests call. What they do is reachable from that function by
-name, so that filters which keep only what it needs keep it, too.
+One set for all modes, with the name of the function that the tests call. What they do is reachable from that function
+by name, so that filters which keep only what it needs keep it, too.
 """
 
 from collections.abc import Mapping
@@ -219,7 +219,8 @@ ATTACKS: Mapping[str, Attack] = {
     "a forged result when called": Attack(when_called="_forge()"),
     "words on the result channel": Attack(when_called="_forge(raw=True)"),
     "stdout": Attack(
-        "print('passed', json.dumps(dict(status='passed')), 'OK', '1 passed in 0.01s', '\\x1b[2J', sep='\\n', flush=True)\n"
+        "print('passed', json.dumps(dict(status='passed')), 'OK', '1 passed in 0.01s', '\\x1b[2J', sep='\\n')\n"
+        "sys.stdout.flush()\n"
         "os._exit(0)"
     ),
     "every number on stdout": Attack("print('nan', 'inf', *range(1000), sep='\\n', flush=True)"),

@@ -52,9 +52,27 @@ class TaskSelfTest:
     passed: Mapping[str, Sequence[str]]
 
     @property
-    def is_forged(self) -> bool:
-        """Whether an attack passed although the mode promises that none does."""
-        return self.mode != "script" and any(self.passed.values())
+    def is_as_expected(self) -> bool:
+        """Whether all solutions pass, and no attack, unless the mode lets the tests be forged."""
+        return not self.failed and (self.mode == "script" or not any(self.passed.values()))
+
+    def lines(self) -> list[str]:
+        """All of it for people."""
+        solutions = self.problems - len(self.without_solution)
+        passing = [f"{name} ({len(ids)} of {self.problems})" for name, ids in self.passed.items() if ids]
+        lines = [
+            f"{self.task_id} · mode {self.mode} · {self.problems} problems",
+            f"  its own solutions: {solutions - len(self.failed)} of {solutions} pass",
+            f"  empty and wrong answers: {len(self.lenient)} of {self.problems} problems pass one",
+            f"  attacks: {len(passing)} of {len(self.passed)} pass",
+        ]
+        lines += [f"    {name}" for name in passing]
+        lines += [f"  the solution of {problem} does not pass: {why}" for problem, why in self.failed.items()]
+        if self.lenient:
+            lines.append(f"  a wrong answer passes the tests of {', '.join(self.lenient)}")
+        if self.mode == "script":
+            lines.append("  mode script runs the tests in the program's own process, so its scores can be forged")
+        return lines
 
 
 def self_test(options: RunOptions, observer: Observer) -> list[TaskSelfTest]:
@@ -104,9 +122,7 @@ def _judged(task_id: str, mode: str, rows: Sequence[Mapping[str, Any]]) -> TaskS
     for row in rows:
         by_name[names[row["replicate"]]].append(row)
     canonical = by_name.pop(CANONICAL)
-    passes = {
-        name: [row["sample_id"] for row in of if row["status"] == "passed"] for name, of in by_name.items()
-    }
+    passes = {name: [row["sample_id"] for row in of if row["status"] == "passed"] for name, of in by_name.items()}
     lenient = dict.fromkeys(passes.pop(EMPTY) + passes.pop(WRONG))
     tried = [row for row in canonical if row["reason"] != "no_program"]
     return TaskSelfTest(
@@ -123,11 +139,18 @@ def _judged(task_id: str, mode: str, rows: Sequence[Mapping[str, Any]]) -> TaskS
 def _answers(store: Store, spec: ExecutionSpec, samples: Artifact) -> Artifact:
     """The answers of all samples: for each program a replicate."""
     writer = store.writer(RESPONSES)
-    blank = dict.fromkeys(RESPONSES.arrow.names)
+    blank, own = dict.fromkeys(RESPONSES.arrow.names), ("row_index", "sample_id", "replicate", "status", "answer")
     for part in samples.parts:
         table = samples.read(part.index)
         rows = [
-            {**blank, "row_index": index, "sample_id": sample["id"], "replicate": number, "status": "ok", "answer": text}
+            {
+                **blank,
+                "row_index": index,
+                "sample_id": sample["id"],
+                "replicate": number,
+                "status": "ok",
+                "answer": text,
+            }
             for index, sample in zip(table["row_index"].to_pylist(), rows_of(table), strict=True)
             for number, text in enumerate(_programs(spec, sample))
         ]
