@@ -139,18 +139,11 @@ def _judged(task_id: str, mode: str, rows: Sequence[Mapping[str, Any]]) -> TaskS
 def _answers(store: Store, spec: ExecutionSpec, samples: Artifact) -> Artifact:
     """The answers of all samples: for each program a replicate."""
     writer = store.writer(RESPONSES)
-    blank, own = dict.fromkeys(RESPONSES.arrow.names), ("row_index", "sample_id", "replicate", "status", "answer")
+    blank = {**dict.fromkeys(RESPONSES.arrow.names), "status": "ok"}
     for part in samples.parts:
         table = samples.read(part.index)
         rows = [
-            {
-                **blank,
-                "row_index": index,
-                "sample_id": sample["id"],
-                "replicate": number,
-                "status": "ok",
-                "answer": text,
-            }
+            {**blank, "row_index": index, "sample_id": sample["id"], "replicate": number, "answer": text}
             for index, sample in zip(table["row_index"].to_pylist(), rows_of(table), strict=True)
             for number, text in enumerate(_programs(spec, sample))
         ]
