@@ -15,6 +15,7 @@ import pyarrow as pa
 from gage_eval.authoring.attacks import ATTACKS, OUTSIDE
 from gage_eval.base.errors import GageError, InputError
 from gage_eval.base.tables import RESPONSES
+from gage_eval.config.suites.templates import suite_info
 from gage_eval.data.sample.table import rows_of
 from gage_eval.engine.runtime import Runtime
 from gage_eval.observability.observer import Observer, Observers
@@ -38,6 +39,7 @@ class TaskSelfTest:
         mode: how a program is tested (``execution.mode``).
         problems: how many were tried.
         failed: the problems whose own solution does not pass; by id, with the reason.
+        exceptions: those of them that the suite's card names.
         without_solution: the problems that bring no solution.
         lenient: the problems that pass a plainly wrong or an empty answer, by their rules; attacks on them say nothing.
         passed: by attack, the other problems that it passes.
@@ -47,6 +49,7 @@ class TaskSelfTest:
     mode: str
     problems: int
     failed: Mapping[str, str]
+    exceptions: Sequence[str]
     without_solution: Sequence[str]
     lenient: Sequence[str]
     passed: Mapping[str, Sequence[str]]
@@ -54,7 +57,7 @@ class TaskSelfTest:
     @property
     def is_as_expected(self) -> bool:
         """Whether all solutions pass, and no attack, unless the mode lets the tests be forged."""
-        return not self.failed and (self.mode == "script" or not any(self.passed.values()))
+        return self.failed.keys() <= {*self.exceptions} and (self.mode == "script" or not any(self.passed.values()))
 
     def lines(self) -> list[str]:
         """All of it for people."""
@@ -94,12 +97,15 @@ def self_test(options: RunOptions, observer: Observer) -> list[TaskSelfTest]:
             raise InputError(f"{run.plan.name} runs no programs, so there is nothing to attack: leave out --self-test.")
         run.fetch_data(observer)
         fetch_hub_data(run.plan, run.store, observer)
+        suite = run.loaded.suite
+        card = None if suite is None else suite_info(suite.name).card
+        named = {} if card is None else card.exceptions
         with Runtime() as runtime:
             env = StageContext(run.store, runtime, Observers(), run_id="self-test")
-            return [_tested(env, task) for task in tasks]
+            return [_tested(env, task, named) for task in tasks]
 
 
-def _tested(env: StageContext, task: TaskPlan) -> TaskSelfTest:
+def _tested(env: StageContext, task: TaskPlan, named: Mapping[str, str]) -> TaskSelfTest:
     spec = task.auto_eval.execution
     assert spec is not None
     if spec.config.allow_unsafe:
@@ -113,10 +119,10 @@ def _tested(env: StageContext, task: TaskPlan) -> TaskSelfTest:
     rows = env.store.artifact(result.outputs["executions"]).table().to_pylist()
     if any(OUTSIDE in row["stdout"] for row in rows):
         raise GageError("an attack did not find itself in a box and ended; nothing is known of the suite.")
-    return _judged(task.task_id, spec.config.mode, rows)
+    return _judged(task.task_id, spec.config.mode, rows, named)
 
 
-def _judged(task_id: str, mode: str, rows: Sequence[Mapping[str, Any]]) -> TaskSelfTest:
+def _judged(task_id: str, mode: str, rows: Sequence[Mapping[str, Any]], named: Mapping[str, str]) -> TaskSelfTest:
     names = [CANONICAL, EMPTY, *ATTACKS]
     by_name: dict[str, list[Mapping[str, Any]]] = {name: [] for name in names}
     for row in rows:
@@ -125,11 +131,13 @@ def _judged(task_id: str, mode: str, rows: Sequence[Mapping[str, Any]]) -> TaskS
     passes = {name: [row["sample_id"] for row in of if row["status"] == "passed"] for name, of in by_name.items()}
     lenient = dict.fromkeys(passes.pop(EMPTY) + passes.pop(WRONG))
     tried = [row for row in canonical if row["reason"] != "no_program"]
+    failed = {row["sample_id"]: f"{row['status']}: {row['text']}" for row in tried if row["status"] != "passed"}
     return TaskSelfTest(
         task_id,
         mode,
         len(canonical),
-        {row["sample_id"]: f"{row['status']}: {row['text']}" for row in tried if row["status"] != "passed"},
+        {**failed, **{problem: named[problem] for problem in failed if problem in named}},
+        [problem for problem in failed if problem in named],
         [row["sample_id"] for row in canonical if row["reason"] == "no_program"],
         list(lenient),
         {name: [problem for problem in ids if problem not in lenient] for name, ids in passes.items()},
