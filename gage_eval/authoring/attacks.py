@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from textwrap import indent
 
+WRONG = "a wrong answer"
+"""The name of the attack that is none: it returns what no test expects."""
 OUTSIDE = "NOT IN THE BOX"
 """Printed by an attack that its guard has ended. Then nothing of it has run."""
 
@@ -122,7 +124,7 @@ class Attack:
 
 
 ATTACKS: Mapping[str, Attack] = {
-    "a wrong answer": Attack(),
+    WRONG: Attack(),
     "exits before the tests": Attack("os._exit(0)"),
     "exits politely before the tests": Attack("sys.exit(0)"),
     "exits when called": Attack(when_called="os._exit(0)"),

@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from gage_eval.authoring.attacks import ATTACKS, OUTSIDE
+from gage_eval.authoring.attacks import ATTACKS, OUTSIDE, WRONG, Attack
 from gage_eval.base.errors import GageError, InputError
 from gage_eval.base.tables import RESPONSES
 from gage_eval.config.suites.templates import suite_info
@@ -28,7 +28,7 @@ from gage_eval.runs.options import RunOptions
 from gage_eval.runs.planned import planned
 from gage_eval.store import Artifact, Store
 
-CANONICAL, EMPTY, WRONG = "canonical", "empty", "a wrong answer"
+_CANONICAL, _EMPTY = "canonical", "empty"
 
 
 @dataclass(frozen=True)
@@ -78,12 +78,13 @@ class TaskSelfTest:
         return lines
 
 
-def self_test(options: RunOptions, observer: Observer) -> list[TaskSelfTest]:
+def self_test(options: RunOptions, observer: Observer, attacks: Mapping[str, Attack] = ATTACKS) -> list[TaskSelfTest]:
     """Test each task of a suite that runs programs. Nothing is kept.
 
     Args:
         options: the suite. No model is asked.
         observer: told what is fetched.
+        attacks: what is tried besides the suite's own solutions and empty answers.
 
     Raises:
         InputError: the suite runs no programs, or runs them without a box.
@@ -102,34 +103,36 @@ def self_test(options: RunOptions, observer: Observer) -> list[TaskSelfTest]:
         named = {} if card is None else card.exceptions
         with Runtime() as runtime:
             env = StageContext(run.store, runtime, Observers(), run_id="self-test")
-            return [_tested(env, task, named) for task in tasks]
+            return [_tested(env, task, named, attacks) for task in tasks]
 
 
-def _tested(env: StageContext, task: TaskPlan, named: Mapping[str, str]) -> TaskSelfTest:
+def _tested(env: StageContext, task: TaskPlan, named: Mapping[str, str], attacks: Mapping[str, Attack]) -> TaskSelfTest:
     spec = task.auto_eval.execution
     assert spec is not None
     if spec.config.allow_unsafe:
         raise InputError(f"task '{task.task_id}': attacks run only in a box: remove 'allow_unsafe'.")
     made = stages.standardize(env, task.standardize, raw=stages.load(env, task.load))
     samples = env.store.artifact(made.outputs["samples"])
-    answers = _answers(env.store, spec, samples)
+    answers = _answers(env.store, spec, samples, list(attacks.values()))
     responses = replace(made, outputs={"responses": answers.id})
     scoring = replace(task.auto_eval, metrics=(), max_unscored_share=None)
     result = stages.auto_eval(env, scoring, samples=made, responses=responses)
     rows = env.store.artifact(result.outputs["executions"]).table().to_pylist()
     if any(OUTSIDE in row["stdout"] for row in rows):
         raise GageError("an attack did not find itself in a box and ended; nothing is known of the suite.")
-    return _judged(task.task_id, spec.config.mode, rows, named)
+    return _judged(task.task_id, spec.config.mode, rows, named, list(attacks))
 
 
-def _judged(task_id: str, mode: str, rows: Sequence[Mapping[str, Any]], named: Mapping[str, str]) -> TaskSelfTest:
-    names = [CANONICAL, EMPTY, *ATTACKS]
+def _judged(
+    task_id: str, mode: str, rows: Sequence[Mapping[str, Any]], named: Mapping[str, str], attacks: Sequence[str]
+) -> TaskSelfTest:
+    names = [_CANONICAL, _EMPTY, *attacks]
     by_name: dict[str, list[Mapping[str, Any]]] = {name: [] for name in names}
     for row in rows:
         by_name[names[row["replicate"]]].append(row)
-    canonical = by_name.pop(CANONICAL)
+    canonical = by_name.pop(_CANONICAL)
     passes = {name: [row["sample_id"] for row in of if row["status"] == "passed"] for name, of in by_name.items()}
-    lenient = dict.fromkeys(passes.pop(EMPTY) + passes.pop(WRONG))
+    lenient = dict.fromkeys(passes.pop(_EMPTY) + passes.pop(WRONG, []))
     tried = [row for row in canonical if row["reason"] != "no_program"]
     failed = {row["sample_id"]: f"{row['status']}: {row['text']}" for row in tried if row["status"] != "passed"}
     return TaskSelfTest(
@@ -144,7 +147,7 @@ def _judged(task_id: str, mode: str, rows: Sequence[Mapping[str, Any]], named: M
     )
 
 
-def _answers(store: Store, spec: ExecutionSpec, samples: Artifact) -> Artifact:
+def _answers(store: Store, spec: ExecutionSpec, samples: Artifact, attacks: Sequence[Attack]) -> Artifact:
     """The answers of all samples: for each program a replicate."""
     writer = store.writer(RESPONSES)
     blank = {**dict.fromkeys(RESPONSES.arrow.names), "status": "ok"}
@@ -153,21 +156,24 @@ def _answers(store: Store, spec: ExecutionSpec, samples: Artifact) -> Artifact:
         rows = [
             {**blank, "row_index": index, "sample_id": sample["id"], "replicate": number, "answer": text}
             for index, sample in zip(table["row_index"].to_pylist(), rows_of(table), strict=True)
-            for number, text in enumerate(_programs(spec, sample))
+            for number, text in enumerate(_programs(spec, sample, attacks))
         ]
         writer.write(part.index, pa.Table.from_pylist(rows, schema=RESPONSES.arrow))
     return writer.commit()
 
 
-def _programs(spec: ExecutionSpec, sample: Mapping[str, Any]) -> list[str]:
+def _programs(spec: ExecutionSpec, sample: Mapping[str, Any], attacks: Sequence[Attack]) -> list[str]:
     """The canonical and the empty program, and the attacks, in their order."""
     entry, prelude = (
         str(spec.paths[name].get(sample, model_output={})) if name in spec.paths else None
         for name in ("entry", "prelude")
     )
     is_called = spec.config.mode != "stdio"
-    attacks = [attack.program(entry, is_called=is_called) for attack in ATTACKS.values()]
-    return [_solution(sample, prelude or ""), "", *attacks]
+    return [
+        _solution(sample, prelude or ""),
+        "",
+        *(attack.program(entry, is_called=is_called) for attack in attacks),
+    ]
 
 
 def _solution(sample: Mapping[str, Any], prelude: str) -> str:
