@@ -12,7 +12,7 @@ import yaml
 from bench.data import dataset
 from bench.figures import Figure
 from bench.process import HERE, BenchFailed, Mock, ProcessUsage, mock, run
-from bench.programs import programs, programs_10k, programs_cruxeval
+from bench.programs import canonical_programs, programs, programs_10k, programs_cruxeval
 from bench.viewer import viewer_1m, viewer_matrix
 
 IN_FLIGHT = 64
@@ -298,6 +298,7 @@ CASES = (
     Case("two_processes", "Work that keeps a core busy, in one process and in two", two_processes, 1, "full"),
     Case("viewer_matrix", "gage view: 5 runs of 100,000 answers side by side", viewer_matrix, 5),
     Case("programs", "The box: programs that a model wrote, with their tests", programs, 5, "full"),
+    Case("canonical_programs", "The own solutions of the code suites, with their tests", canonical_programs, 1, "full"),
     Case("programs_10k", "The box: 10,000 executions", programs_10k, 1, "full"),
     Case("programs_cruxeval", "The box: the stored answers to CRUXEval", programs_cruxeval, 1, "full"),
     Case("viewer_1m", "gage view over 1,000,000 answers", viewer_1m, 1, "full"),

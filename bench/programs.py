@@ -6,16 +6,25 @@ import os
 import resource
 import time
 from pathlib import Path
+from typing import Any
 
 import orjson
+import yaml
 
 import gage_eval
 from bench.figures import Figure
+from bench.local_suites import template_of
 from bench.process import HERE, BenchFailed
+from gage_eval.authoring.self_test import self_test
 from gage_eval.box.executors import ExecutorSettings, open_executor
 from gage_eval.box.types import Executor, Limits, Program
+from gage_eval.observability.observer import Observers
+from gage_eval.runs.options import RunOptions
 
-_DATA = HERE.parents[1] / "shared" / "data" / "humaneval" / "HumanEval.jsonl.gz"
+_SHARED = HERE.parents[1] / "shared" / "data"
+_DATA = _SHARED / "humaneval" / "HumanEval.jsonl.gz"
+CODE_SUITES = {"humaneval": 164, "humaneval_plus": 164, "mbpp": 500, "mbpp_plus": 377}
+"""The problems of each suite that runs programs."""
 _EXECUTIONS = 10_000
 _ROUNDING = 1e-9
 
@@ -48,6 +57,42 @@ def programs_cruxeval(folder: Path, repeats: int) -> list[Figure]:
         if abs(100 * (shares[f"cruxeval_pass@{k}"] or 0) - official[f"pass_at_{k}"]) > _ROUNDING:
             raise BenchFailed(f"pass@{k} is {shares[f'cruxeval_pass@{k}']}, officially {official[f'pass_at_{k}']}")
     return [Figure("verdicts of 8,000 answers to CRUXEval that differ from the official ones", "verdicts", [other], 0)]
+
+
+def canonical_programs(folder: Path, repeats: int) -> list[Figure]:
+    """The own solutions of the code suites, through the pipeline; which do not pass, besides those that cards name."""
+    figures = []
+    for name, problems in CODE_SUITES.items():
+        tested = self_test(code_suite(name, folder), Observers(), {})
+        failed = [len(task.failed.keys() - {*task.exceptions}) for task in tested]
+        if any(task.problems != problems for task in tested):
+            raise BenchFailed(f"{name} has not its {problems} problems")
+        figures.append(Figure(f"{name}: problems whose own solution does not pass", "", [float(max(failed))], 0))
+    return figures
+
+
+def code_suite(name: str, folder: Path, **options: Any) -> RunOptions:
+    """The options of a suite that runs programs, with the data next to the checkout.
+
+    Raises:
+        BenchFailed: the data are not on this machine.
+    """
+    data = _SHARED / name
+    if not data.is_dir():
+        raise BenchFailed(f"the data of {name} are not at {data}")
+    if name != "mbpp":
+        return RunOptions(config=f"suite:{name}", data_dir=str(data), **options)
+    _, template = template_of(name)
+    definition = template["definition"]
+    rows = (data / "mbpp.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)
+    (folder / "mbpp.jsonl").write_text("".join(row for row in rows if 11 <= orjson.loads(row)["task_id"] <= 510))
+    params = {"path": "mbpp.jsonl", "preprocess": "mbpp"}
+    definition["datasets"] = [{"dataset_id": "mbpp_test", "loader": "jsonl", "params": params}]
+    definition["tasks"][0].pop("few_shot")
+    definition["backends"] = [{"backend_id": "model", "type": "dummy"}]
+    definition["role_adapters"] = [{"adapter_id": "model", "role_type": "dut_model", "backend_id": "model"}]
+    (folder / "mbpp.yaml").write_text(yaml.safe_dump(definition))
+    return RunOptions(config=str(folder / "mbpp.yaml"), **options)
 
 
 async def _rates(repeats: int) -> list[float]:

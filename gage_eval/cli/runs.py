@@ -59,6 +59,14 @@ def suite(
         str | None, typer.Option("--version", metavar="vN", help="Version of the suite; the newest by default.")
     ] = None,
     *,
+    self_test: Annotated[
+        bool,
+        typer.Option(
+            "--self-test",
+            help="Ask no model: run the solutions that the suite brings, empty answers, and programs that try to pass "
+            "without solving; --max-samples limits the problems.",
+        ),
+    ] = False,
     fields: RunFields,
     inline: Inline = False,
     prefect: Prefect = False,
@@ -71,6 +79,9 @@ def suite(
     from gage_eval.runs.options import SUITE_PREFIX
 
     options = RunOptions.of({**fields, "config": f"{SUITE_PREFIX}{name}" + (f"@{version}" if version else "")})
+    if self_test:
+        _self_test(options, json=json)
+        return
     carry_out(options, inline=inline, prefect=prefect, submit=submit, quiet=quiet, json=json)
 
 
@@ -92,6 +103,25 @@ def resume(
 
     options = resumed(run_id, store=store, output_dir=output_dir, only_errors=only_errors, verify=verify)
     carry_out(options, inline=inline, prefect=prefect, submit=submit, quiet=quiet, json=json)
+
+
+def _self_test(options: "RunOptions", *, json: bool) -> None:
+    from dataclasses import asdict
+
+    from gage_eval.authoring.self_test import self_test
+    from gage_eval.cli.output import print_json
+    from gage_eval.report.console import clean
+    from gage_eval.runs.progress import ConsoleObserver
+
+    with ConsoleObserver(quiet=json) as console:
+        tested = self_test(options, console)
+    if json:
+        print_json([{**asdict(task), "ok": task.is_as_expected} for task in tested])
+    else:
+        for line in (line for task in tested for line in task.lines()):
+            print(clean(line))
+    if not all(task.is_as_expected for task in tested):
+        raise typer.Exit(1)
 
 
 def carry_out(options: "RunOptions", *, inline: bool, prefect: bool, submit: bool, quiet: bool, json: bool) -> None:

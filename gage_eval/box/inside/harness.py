@@ -226,6 +226,9 @@ class Judge:
             result = {"status": "tampered", "reason": "channel", "text": str(error)}
         except WallOver:
             result = {"status": "timed_out"}
+        except (MemoryError, RecursionError) as error:
+            # A value of the answer was too much for this process: a verdict, or an answer could ask to be unscored.
+            result = {"status": "failed", "reason": "exception", "text": type(error).__name__}
         run.end(_PATIENCE_S if result["status"] == "crashed" else 0.0)
         return self._described(result)
 

@@ -70,3 +70,4 @@ class SuiteCard(_Model):
     reference: list[ReferenceScore] = Field([], description="Published scores.")
     origins: list[str] = Field([], description="The pinned origins that its data come from.")
     hub: list[str] = Field([], description="Datasets of the Hugging Face hub that its data come from.")
+    exceptions: dict[str, Line] = Field({}, description="Problems whose own solution does not pass, with the reason.")

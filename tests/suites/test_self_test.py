@@ -1,0 +1,113 @@
+"""The tests of code suites accept the suites' own solutions, and let no wrong, empty or attacking program through."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from bench.programs import CODE_SUITES, code_suite
+from gage_eval.authoring.attacks import ATTACKS, WRONG, Attack
+from gage_eval.authoring.self_test import TaskSelfTest, self_test
+from gage_eval.base.errors import InputError
+from gage_eval.box.executors import probe
+from gage_eval.observability.observer import Observers
+from gage_eval.runs.options import RunOptions
+from tests.cli.conftest import Gage, gage, workspace
+
+__all__ = ["gage", "workspace"]
+
+SHARED = Path(__file__).parents[3] / "shared" / "data"
+NEEDS_BOX = pytest.mark.skipif(probe()[0].problem is not None, reason="no bubblewrap here")
+# Whole suites where their tests take milliseconds; `python -m bench --case canonical_programs` runs the others whole.
+ROWS = {"humaneval_plus": 40, "mbpp_plus": 40}
+WRONG_ANSWERS = {
+    WRONG: Attack(),
+    "nothing": Attack(when_called="return None"),
+    "its first argument": Attack(when_called="return values[0]"),
+    "an error": Attack(when_called="raise ValueError('no')"),
+}
+
+
+def outcome_of(name: str, folder: Path, attacks: dict[str, Attack], rows: int | None, **options: Any) -> TaskSelfTest:
+    if not (SHARED / name).is_dir():
+        pytest.skip(f"no data of {name} in ../shared/data")
+    asked = code_suite(name, folder, max_samples=rows, task_ids=(name,), **options)
+    (result,) = self_test(asked, Observers(), attacks)
+    return result
+
+
+@NEEDS_BOX
+@pytest.mark.parametrize("name", CODE_SUITES)
+def test_canonical_programs_pass_and_an_empty_answer_does_not(name: str, tmp_path: Path) -> None:
+    result = outcome_of(name, tmp_path, {} if name in ROWS else {WRONG: Attack()}, ROWS.get(name))
+    assert (result.problems, result.without_solution) == (ROWS.get(name, CODE_SUITES[name]), [])
+    assert list(result.failed) == (["367"] if name == "mbpp" else [])
+    assert result.lenient == []
+
+
+@NEEDS_BOX
+@pytest.mark.parametrize("name", CODE_SUITES)
+def test_no_wrong_answer_and_no_attack_on_ten_problems_of_a_suite_passes(name: str, tmp_path: Path) -> None:
+    result = outcome_of(name, tmp_path, {**WRONG_ANSWERS, **ATTACKS}, 10)
+    assert (result.mode, result.problems, result.is_as_expected) == ("calls", 10, True)
+    assert {attack for attack, ids in result.passed.items() if ids} == set()
+
+
+@NEEDS_BOX
+def test_attacks_that_pass_in_script_are_named_and_show_that_they_bite(tmp_path: Path) -> None:
+    result = outcome_of("humaneval", tmp_path, dict(ATTACKS), 3, overrides=("tasks.humaneval.execution.mode=script",))
+    passing = {attack for attack, ids in result.passed.items() if ids}
+    assert {"equal to all", "patched compile and exec", "frames of the harness", "messages of the harness"} <= passing
+    assert "exits before the tests" not in passing
+    assert result.is_as_expected
+    text = "\n".join(result.lines())
+    assert f"attacks: {len(passing)} of {len(ATTACKS) - 1} pass" in text
+    assert "can be forged" in text
+
+
+def own_rows(folder: Path, reference: str, **execution: Any) -> RunOptions:
+    row = {"question": "Print the double.", "answer": reference, "metadata": {"in": ["2", "5"], "out": ["4", "10"]}}
+    (folder / "rows.jsonl").write_text(json.dumps(row) + "\n")
+    section = {"mode": "stdio", "inputs": "metadata.in", "outputs": "metadata.out", **execution}
+    config = {
+        "datasets": [{"dataset_id": "rows", "params": {"path": "rows.jsonl"}}],
+        "tasks": [{"task_id": "doubles", "dataset_id": "rows", "execution": section}],
+        "backends": [{"backend_id": "model", "type": "dummy"}],
+        "metrics": ["execution_passed"],
+    }
+    (folder / "own.yaml").write_text(yaml.safe_dump(config))
+    return RunOptions(config=str(folder / "own.yaml"))
+
+
+@NEEDS_BOX
+def test_programs_that_read_stdin_are_attacked_too_and_a_wrong_solution_is_seen(tmp_path: Path) -> None:
+    (right,) = self_test(own_rows(tmp_path, "print(2 * int(input()))"), Observers())
+    assert (right.mode, right.failed, right.is_as_expected) == ("stdio", {}, True)
+    (wrong,) = self_test(own_rows(tmp_path, "print(3 * int(input()))"), Observers(), {})
+    assert len(wrong.failed) == 1
+    assert not wrong.is_as_expected
+
+
+def test_attacks_never_run_without_a_box(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="attacks run only in a box"):
+        self_test(own_rows(tmp_path, "print(1)", allow_unsafe=True), Observers())
+
+
+def test_a_suite_without_programs_is_refused_in_one_sentence(gage: Gage) -> None:
+    said = gage("suite", "demo", "--self-test")
+    assert said.code != 0
+    assert said.err.count("\n") <= 1
+    assert "runs no programs" in said.err
+
+
+@NEEDS_BOX
+def test_the_command_says_what_passes(gage: Gage) -> None:
+    if not (SHARED / "humaneval").is_dir():
+        pytest.skip("no data of humaneval in ../shared/data")
+    data = ("--data", str(SHARED / "humaneval"), "--max-samples", "2")
+    said = gage("suite", "humaneval", "--self-test", *data)
+    assert said.code == 0, said.err
+    assert "its own solutions: 2 of 2 pass" in said.out
+    assert f"attacks: 0 of {len(ATTACKS) - 1} pass" in said.out
