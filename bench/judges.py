@@ -29,8 +29,8 @@ _MANY = 2_000_000
 
 _TEXT = """# How good corrected scores are
 
-{sets:,} simulated data sets of {rows:,} answers for each line, with biased judges whose true score is known. Each interval
-is that of the functions that runs use. To simulate again (a minute): `.venv/bin/python -m bench.judges`.
+{sets:,} simulated data sets of {rows:,} answers for each line, with biased judges whose true score is known. Each
+interval is that of the functions that runs use. To simulate again (a minute): `.venv/bin/python -m bench.judges`.
 
 *Holds the truth* should be 95 %; with {sets:,} sets it may be 94.0 % by chance. *Width* is that of the interval from
 verdicts and labels, as a part of that from the same labels alone. *Correlation* is that of verdicts and labels.
@@ -86,8 +86,8 @@ def difference(share: float, other: float, accuracy: float) -> Make:
     """Two models under one judge; what it wrongly says of one has nothing to do with the other. As a − b."""
 
     def make(random: np.random.RandomState, rows: int) -> tuple[_Floats, _Floats]:
-        one, two = (binary(rate, accuracy, accuracy - 0.1)(random, rows) for rate in (share, other))
-        return one[0] - two[0], one[1] - two[1]
+        first, second = (binary(rate, accuracy, accuracy - 0.1)(random, rows) for rate in (share, other))
+        return first[0] - second[0], first[1] - second[1]
 
     return make
 
@@ -111,7 +111,7 @@ def _by_strata(labels: _Floats, judged: _Floats, n: int) -> tuple[Corrected | No
 def _by_ppi(labels: _Floats, judged: _Floats, n: int) -> tuple[Corrected | None, Interval | None]:
     y, f, rest = labels[:n].tolist(), judged[:n].tolist(), judged[n:].tolist()
     alone = corrected_mean(y, f, [], scale=(1, 10))
-    return corrected_mean(y, f, rest, scale=(1, 10)), alone and alone.interval
+    return corrected_mean(y, f, rest, scale=(1, 10)), _interval(alone)
 
 
 def _by_difference(labels: _Floats, judged: _Floats, n: int) -> tuple[Corrected | None, Interval | None]:
@@ -119,14 +119,18 @@ def _by_difference(labels: _Floats, judged: _Floats, n: int) -> tuple[Corrected 
     zeros = [[0.0] * len(values) for values in (y, rest)]
     alone = corrected_difference((y, zeros[0]), (f, zeros[0]), ([], []), scale=(0, 1))
     both = corrected_difference((y, zeros[0]), (f, zeros[0]), (rest, zeros[1]), scale=(0, 1))
-    return both, alone and alone.interval
+    return both, _interval(alone)
 
 
 def _by_clusters(labels: _Floats, judged: _Floats, n: int) -> tuple[Corrected | None, Interval | None]:
     y, f, rest = labels[:n].tolist(), judged[:n].tolist(), judged[n:].tolist()
     names = [str(row // 5) for row in range(len(labels))]
     alone = corrected_clusters(y, f, names[:n], [], [], scale=(1, 10))
-    return corrected_clusters(y, f, names[:n], rest, names[n:], scale=(1, 10)), alone and alone.interval
+    return corrected_clusters(y, f, names[:n], rest, names[n:], scale=(1, 10)), _interval(alone)
+
+
+def _interval(corrected: Corrected | None) -> Interval | None:
+    return None if corrected is None else corrected.interval
 
 
 CASES = {
