@@ -49,6 +49,8 @@ class Calibration(SummaryModel):
     @property
     def sentences(self) -> list[str]:
         """What it says, in words."""
+        if not self.labels and not self.unknown:
+            return [f"{self.metric}: no answer has a label of people yet."]
         if not self.labels:
             return [f"{self.metric}: none of the {self.unknown:,} labels is about an answer with a verdict."]
         figures = [
