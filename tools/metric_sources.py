@@ -62,6 +62,9 @@ SOURCES: dict[str, Source] = {
     ),
     "judge_score": Source(OURS),
     "judge_share": Source(OURS),
+    "pairwise_win": Source("Arena-Hard, both orders; averaged per prompt, not per game"),
+    "panel_pass": Source(OURS),
+    "panel_score": Source(OURS),
     "judge_threshold": Source(
         "GAGE, first version", "the default threshold of 0.5 works; a missing verdict is unscored"
     ),

@@ -42,9 +42,9 @@ def judge(
     stored = StoredRun.open(Locations.at(store, output_dir), run)
     if only_failed:
         new = {"--judge": judge, "--judge-endpoint": judge_endpoint, "--run-id": run_id}
-        given = next((name for name, value in new.items() if value is not None), None)
-        if given is not None:
-            raise InputError(f"--only-failed asks the run's own judge, in the same run: leave out {given}.")
+        option = next((name for name, value in new.items() if value is not None), None)
+        if option is not None:
+            raise InputError(f"--only-failed asks the run's own judge, in the same run: leave out {option}.")
         options = only_failed_of(stored)
     else:
         options = judged_anew(stored, judge, judge_endpoint, run_id)

@@ -73,6 +73,7 @@ def check_fit(
             index for index, dataset in enumerate(config.datasets) if dataset.dataset_id == task.task.dataset_id
         )
         yield from _positions(("tasks", at), ("datasets", number, "params"), task, context)
+        yield from _orders(("tasks", at), task)
         if task.task.execution is not None:
             yield from _execution(("tasks", at, "execution"), task.task.execution)
         if task.task.few_shot is not None:
@@ -141,6 +142,19 @@ def _mode(loc: Loc, task: ResolvedTask, context: BackendContext) -> Iterator[Con
         )
 
 
+def _orders(loc: Loc, task: ResolvedTask) -> Iterator[ConfigProblem]:
+    """Judges that are asked in both orders with a prompt that has only one."""
+    named = task.task.judges or [task.judge.adapter.adapter_id if task.judge is not None else ""]
+    for role in filter(None, (task.judge, *task.other_judges)):
+        shown = "" if role.prompt is None else role.prompt.model_dump_json()
+        if task.task.both_orders and role.adapter.adapter_id in named and "swapped" not in shown:
+            yield ConfigProblem(
+                (*loc, "both_orders"),
+                f"the prompt of judge '{role.adapter.adapter_id}' has one order: let it swap the answers where "
+                "prompt_params.swapped is true.",
+            )
+
+
 def _likelihood_hint(backend: BackendEntry, mode: str) -> str:
     if backend.type != "openai_http" or "likelihood" not in mode:
         return ""
@@ -160,11 +174,13 @@ def _metrics(loc: Loc, task: ResolvedTask, metrics: Sequence[BoundMetric], *, ju
             yield ConfigProblem(
                 loc, f"{name} reads a judge's verdicts, and the task has no judge. Add one, or remove it."
             )
-        if task.task.judges and any(path.input.name == "judgments" and not path.is_listed for path in required):
+        reads_one = any(path.input.name == "judgments" and not path.is_listed for path in required)
+        if task.task.both_orders and reads_one:
+            yield ConfigProblem(loc, f"{name} reads one verdict, and the task asks in both orders. Use pairwise_win.")
+        elif task.task.judges and reads_one:
+            judges = len(task.task.judges)
             yield ConfigProblem(
-                loc,
-                f"{name} reads one verdict, and the task has {len(task.task.judges)} judges. Use panel_score or "
-                "panel_pass.",
+                loc, f"{name} reads one verdict, and the task has {judges} judges. Use panel_score or panel_pass."
             )
         if task.task.execution is None and any(path.input.stage == "auto_eval" for path in required):
             yield ConfigProblem(loc, f"{name} reads how programs ended, and the task runs none. Add 'execution'.")

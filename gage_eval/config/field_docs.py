@@ -152,6 +152,7 @@ TEXTS: Mapping[str, Mapping[str, str]] = {
         "steps": "What is done, in order.",
         "adapter_id": "The model under test.",
         "judge_adapter_id": "The judge.",
+        "both_orders": "Ask each judge twice about a pair of answers: `prompt_params.swapped` is false, then true.",
         "judges": "A panel: several judges, each of which gives every answer a verdict.",
         "support_adapter_id": "The support model.",
         "max_samples": "At most this many samples.",

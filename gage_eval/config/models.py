@@ -399,6 +399,8 @@ class TaskConfig(ConfigModel):
     judge_adapter_id: str | None = identity("judge", None)
     # A panel: each gives every answer a verdict.
     judges: list[str] = semantic("judge", [])
+    # Each judge is asked twice, with prompt_params.swapped false and true.
+    both_orders: bool = semantic("judge", default=False)
     support_adapter_id: str | None = identity("support", None)
     max_samples: int | None = semantic("load", None, ge=1)
     shuffle: bool | None = semantic("load", None)

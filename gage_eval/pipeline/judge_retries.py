@@ -45,16 +45,16 @@ class Retries:
 class _RetryAsks:
     """Explicit asks of a few answers: an `AskTable`."""
 
-    def __init__(self, asked: Mapping[int, Sequence[Mapping[str, Any]]], bindings: Mapping[str, Binding]) -> None:
-        self._asked = asked
+    def __init__(self, rows: Mapping[int, Sequence[Mapping[str, Any]]], bindings: Mapping[str, Binding]) -> None:
+        self._rows = rows
         self._bindings = bindings
 
     @property
     def parts(self) -> Sequence[int]:
-        return list(self._asked)
+        return list(self._rows)
 
     def read(self, part: int) -> pa.Table:
-        return pa.Table.from_pylist(list(self._asked[part]), schema=ASKS.arrow)
+        return pa.Table.from_pylist(list(self._rows[part]), schema=ASKS.arrow)
 
     def bindings(self, part: int) -> Mapping[str, Binding]:
         return self._bindings
@@ -73,11 +73,11 @@ def ask_again(run: StageRun, spec: JudgeSpec, asks: Asks, responses: Artifact) -
     bindings: dict[str, Binding] = {} if asks.binding is None else {asks.binding.digest: asks.binding}
     waiting: dict[int, list[dict[str, Any]]] = {}
     for part in responses.parts if spec.retries_of(asks.spec) else ():
-        asked = asks.rows(part.index, responses)
+        rows = asks.rows(part.index, responses)
         if asks.table is not None:
             bindings |= asks.table.bindings(part.index)
         judged = (
-            judgment(row, parser, ask) for row, ask in zip(responses.read(part.index).to_pylist(), asked, strict=True)
+            judgment(row, parser, ask) for row, ask in zip(responses.read(part.index).to_pylist(), rows, strict=True)
         )
         waiting[part.index] = [
             {**dict.fromkeys(ASKS.arrow.names), **{name: row[name] for name in ("row_index", "replicate", *OF_ASK)}}
@@ -87,12 +87,12 @@ def ask_again(run: StageRun, spec: JudgeSpec, asks: Asks, responses: Artifact) -
     for draw in range(1, spec.retries_of(asks.spec) + 1):
         if not any(waiting.values()):
             break
-        waiting = {part: [{**ask, "draw": draw} for ask in asked] for part, asked in waiting.items()}
+        waiting = {part: [{**ask, "draw": draw} for ask in rows] for part, rows in waiting.items()}
         again = generate(run, Asks(asks.spec, of_retry(asks.output, draw), table=_RetryAsks(waiting, bindings)))
         retries.complete = retries.complete and again.complete
-        for part_index, asked in waiting.items():
+        for part_index, rows in waiting.items():
             still = []
-            for row, ask in zip(again.read(part_index).to_pylist(), asked, strict=True):
+            for row, ask in zip(again.read(part_index).to_pylist(), rows, strict=True):
                 later = judgment(row, parser, ask)
                 retries.latest[tuple(ask[name] for name in _PLACE)] = later
                 if later["reason"] in NO_VERDICT:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -34,6 +35,8 @@ class JudgeSpec:
         parsers: verdict parsers by adapter id; other judges have the default parser.
         retries: by adapter id, how often a judge is asked again where its answer holds no verdict.
         panel: adapter ids of the judges that each give a verdict; the task's judge alone where it is empty.
+        both_orders: every judge is asked twice, with the prompt parameter ``swapped`` false and true; a judge's first
+            order has an even slot.
     """
 
     task_id: str
@@ -43,6 +46,7 @@ class JudgeSpec:
     parsers: Mapping[str, VerdictParser] = field(default_factory=dict)
     retries: Mapping[str, int] = field(default_factory=dict)
     panel: tuple[str, ...] = ()
+    both_orders: bool = False
 
     def parser_of(self, judge: GenerateSpec) -> VerdictParser:
         """The verdict parser of a judge."""
@@ -106,7 +110,7 @@ class JudgeSpec:
             return None
         samples = store.artifact(inputs["samples"])
         set_by_samples = any(self._override(text) for texts in eval_configs(samples) for text in texts)
-        if not self.panel and not set_by_samples:
+        if not self.panel and not self.both_orders and not set_by_samples:
             return None
         return JudgeAsks(store.artifact(inputs["prepared"]), samples, self._bound)
 
@@ -131,15 +135,16 @@ class JudgeSpec:
             seats = [override.adapter_id]
         why = None if override == JudgeOverride() else _SET_BY
         by_id = {judge.adapter_id: judge for judge in self.judges}
-        return [Seat(self._seated(by_id[name], override), why) for name in seats]
+        orders: list[Mapping[str, Any]] = [{"swapped": order} for order in (False, True)] if self.both_orders else [{}]
+        return [Seat(self._seated(by_id[name], override, order), why) for name in seats for order in orders]
 
-    def _seated(self, judge: GenerateSpec, override: JudgeOverride) -> Binding:
-        """A judge with the settings of a sample."""
+    def _seated(self, judge: GenerateSpec, override: JudgeOverride, order: Mapping[str, Any]) -> Binding:
+        """A judge with the settings of a sample, and the prompt parameter of an order."""
         prompt = judge.prompt
         if override.prompt_id is not None:
             prompt = self.prompts[judge.adapter_id][override.prompt_id]
-        if prompt is not None and override.prompt_params:
-            prompt = replace(prompt, params={**prompt.params, **override.prompt_params})
+        if prompt is not None and (override.prompt_params or order):
+            prompt = replace(prompt, params={**prompt.params, **override.prompt_params, **order})
         params = {**judge.params, **override.params}
         return Binding(judge, prompt, params, self.reading(judge))
 

@@ -206,7 +206,10 @@ def _judge(task: ResolvedTask, config: PipelineConfig, context: BackendContext) 
     }
     parsers = {role.adapter.adapter_id: read_parser(role.adapter.verdict_parser) for role in roles}
     retries = {role.adapter.adapter_id: role.adapter.verdict_retries for role in roles}
-    return JudgeSpec(task.task.task_id, own, tuple(others), prompts, parsers, retries, tuple(task.task.judges))
+    panel = tuple(task.task.judges)
+    return JudgeSpec(
+        task.task.task_id, own, tuple(others), prompts, parsers, retries, panel, both_orders=task.task.both_orders
+    )
 
 
 def _prompt(prompt: PromptConfig, params: Mapping[str, Any]) -> PromptBinding:

@@ -49,6 +49,8 @@ class Calibration(SummaryModel):
     @property
     def sentences(self) -> list[str]:
         """What it says, in words."""
+        if not self.labels and not self.unknown:
+            return [f"{self.metric}: no answer has a label of people yet."]
         if not self.labels:
             return [f"{self.metric}: none of the {self.unknown:,} labels is about an answer with a verdict."]
         figures = [
@@ -102,14 +104,14 @@ def calibration(judged: Judged, labels: Sequence[Label]) -> Calibration:
         judged: the verdicts.
         labels: in the order in which they were drawn; those without a value are left out.
     """
-    given: dict[Answer, list[float]] = {}
+    by_answer: dict[Answer, list[float]] = {}
     unknown = 0
     for label in labels:
         if label.value is not None and label.answer in judged.verdicts:
-            given.setdefault(label.answer, []).append(label.value)
+            by_answer.setdefault(label.answer, []).append(label.value)
         else:
             unknown += label.value is not None
-    people = {answer: math.fsum(values) / len(values) for answer, values in given.items()}
+    people = {answer: math.fsum(values) / len(values) for answer, values in by_answer.items()}
     own = list(people.values())
     judge = [judged.verdicts[answer] for answer in people]
     cells = stats.confusion(own, judge)
@@ -117,7 +119,7 @@ def calibration(judged: Judged, labels: Sequence[Label]) -> Calibration:
         metric=judged.metric,
         labels=len(people),
         unknown=unknown,
-        contradicting=sum(len(set(values)) > 1 for values in given.values()),
+        contradicting=sum(len(set(values)) > 1 for values in by_answer.values()),
         agreement=sum(a == b for a, b in zip(own, judge, strict=True)) / len(own) if own else None,
         kappa=stats.cohen_kappa(own, judge) if judged.binary and own else None,
         alpha=stats.krippendorff_alpha(list(zip(own, judge, strict=True)), "nominal" if judged.binary else "interval"),

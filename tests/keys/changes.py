@@ -263,6 +263,9 @@ CONFIG: dict[str, dict[str, list[Change]]] = {
             _task("judge_adapter_id", "grader_twin", same=True),
             _task("judge_adapter_id", "grader_other"),
         ],
+        "both_orders": [
+            Change({"tasks.0.both_orders": True}, refused="has one order"),
+        ],
         "judges": [
             _task("judges", ["grader_twin", "grader_other"], refused="are both given"),
         ],

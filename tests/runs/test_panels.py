@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 from support.command import Command, command
 
@@ -31,6 +32,17 @@ class Kind(Judge):
 
     def scores(self, sample, times):
         return 1
+
+
+class Pair:
+    """Says A where the longer answer is first, and always for s5: it cannot be moved there."""
+
+    def generate(self, request):
+        text = request["messages"][-1]["content"]
+        with Path("asked.txt").open("a") as file:
+            file.write("pair ")
+        sample, first, second = text.split("|")
+        return "VERDICT: " + ("A" if sample == "s5" or len(first) > len(second) else "B")
 
 
 class Strict(Judge):
@@ -77,6 +89,40 @@ def _write(folder: Path, retries: int = 0, **task: Any) -> None:
         tasks=[{"task_id": "sums", "dataset_id": "sums", "max_unscored_share": 0.5, **task}],
         metrics=task.pop("metrics"),
     )
+
+
+def test_a_pair_is_asked_in_both_orders_and_position_bias_is_a_number(tmp_path: Path, gage: Command) -> None:
+    pair = """{% set swapped = prompt_params.swapped %}{% set other = "a longer answer" -%}
+    {{ sample.id }}|{{ other if swapped else model_answer }}|{{ model_answer if swapped else other }}"""
+    judge = {"backend_id": "pair", "type": "custom_script", "config": {"file_path": "judges.py", "class_name": "Pair"}}
+    common: dict[str, Any] = {
+        "backends": [JUDGED["backends"][0], judge],
+        "role_adapters": [
+            JUDGED["role_adapters"][0],
+            {"adapter_id": "judge", "role_type": "judge_model", "backend_id": "pair", "prompt_id": "pair"},
+        ],
+        "prompts": [{"prompt_id": "pair", "template": pair}],
+        "metrics": ["pairwise_win"],
+    }
+    task = {"task_id": "sums", "dataset_id": "sums", "both_orders": True}
+    write_config(tmp_path, **common, tasks=[task])
+    ended = gage("run", "mine.yaml", "--run-id", "first")
+    assert ended.code == 0, ended.err
+    assert _asked(tmp_path) == ["pair"] * 12
+    (summary,) = (orjson.loads(file.read_bytes()) for file in tmp_path.rglob("first/summary.json"))
+    numbers = {metric["value_key"]: metric["raw_values"][metric["value_key"]] for metric in summary["metrics"]}
+    # Five prompts are lost in both orders; s5 is won by whoever is first.
+    assert numbers == {
+        "win": pytest.approx(0.5 / 6),
+        "consistent": pytest.approx(5 / 6),
+        "first_place": pytest.approx(0.5 + 0.5 / 6),
+    }
+    write_config(tmp_path, **{**common, "prompts": [{"prompt_id": "pair", "template": "?"}]}, tasks=[task])
+    ended = gage("run", "mine.yaml")
+    assert ended.code == 2
+    assert "has one order" in ended.err
+    write_config(tmp_path, **{**common, "metrics": ["judge_score"]}, tasks=[task])
+    assert "Use pairwise_win" in gage("run", "mine.yaml").err
 
 
 def _asked(folder: Path) -> list[str]:

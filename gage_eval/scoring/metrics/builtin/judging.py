@@ -10,6 +10,7 @@ from gage_eval.base.canonical import JsonValue
 from gage_eval.scoring.metrics.base import Score, metric
 from gage_eval.scoring.metrics.filters.extract import rating
 
+_OUTCOMES = {"a": 1.0, "b": 0.0, "tie": 0.5, "c": 0.5}
 PanelRule: TypeAlias = Literal["mean", "median", "majority"]
 
 
@@ -104,6 +105,45 @@ def panel_pass(scores: JsonValue, *, threshold: float = 0.5, min_valid: int = 1)
     """
     numbers = [_number(score) for score in scores or []]
     return _of_panel([None if x is None else float(x >= threshold) for x in numbers], "majority", min_valid)
+
+
+@metric(
+    "pairwise_win",
+    value=("win", "consistent", "first_place"),
+    aggregate="mean",
+    bounds=(0, 1),
+    higher_is_better={"consistent": None, "first_place": None},
+    version=1,
+    fields={"answers": "verdicts.answer", "slots": "verdicts.slot"},
+)
+def pairwise_win(answers: JsonValue, slots: JsonValue, *, disagreement: Literal["mean", "tie"] = "mean") -> Score:
+    """The win rate of the model's answers in pairs that a judge sees in both orders (``both_orders``).
+
+    In the first order the model's answer is A, in the second it is B. ``win`` is the mean of both orders, with half a
+    win for a tie; ``consistent`` is 1 where both say the same; ``first_place`` is the share of wins of the answer that
+    was shown first, 0.5 without position bias. The row is unscored where no judge gave a verdict in both orders.
+
+    Args:
+        answers: ``A``, ``B`` or ``tie`` of every verdict.
+        slots: of the same verdicts: even in the first order, then odd.
+        disagreement: what counts where the orders differ: the ``mean`` of both, or a ``tie``.
+    """
+    by_slot = {slot: _OUTCOMES.get(str(answer).strip().casefold()) for slot, answer in zip(slots, answers, strict=True)}
+    pairs = [
+        (first, 1 - second)
+        for slot, first in by_slot.items()
+        if slot % 2 == 0 and first is not None and (second := by_slot.get(slot + 1)) is not None
+    ]
+    if not pairs:
+        return Score.unscored("no judge gave a verdict in both orders", reason="no_verdict")
+    wins = [(a + b) / 2 if a == b or disagreement == "mean" else 0.5 for a, b in pairs]
+    return Score(
+        {
+            "win": math.fsum(wins) / len(pairs),
+            "consistent": sum(a == b for a, b in pairs) / len(pairs),
+            "first_place": math.fsum(a + 1 - b for a, b in pairs) / (2 * len(pairs)),
+        }
+    )
 
 
 def _of_panel(scores: Sequence[float | None], rule: PanelRule, min_valid: int) -> Score:
