@@ -21,7 +21,7 @@ VERSIONS: Mapping[Stage, int] = {
     "support": 3,
     "infer": 2,
     "judge": 3,
-    "auto_eval": 7,
+    "auto_eval": 8,
     "report": 7,
 }
 # Versions of steps within stages: a metric's scores, the rendering of a role's requests.
