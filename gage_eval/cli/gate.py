@@ -91,7 +91,6 @@ def gate(
     from gage_eval.base.errors import GATE_FAILED, GATE_UNDECIDED, GageError, InputError
     from gage_eval.cli.output import print_json, shown_location
     from gage_eval.regression import gate_files
-    from gage_eval.regression.gate import GateRule
     from gage_eval.regression.gate_report import write_report
     from gage_eval.regression.gating import gate_with_anchor
     from gage_eval.regression.trend import trend_before
@@ -99,6 +98,7 @@ def gate(
     from gage_eval.runs.options import Locations
     from gage_eval.runs.results.reading import RunReader
     from gage_eval.runs.sinks import add_event
+    from gage_eval.stats.verdicts import GateRule
 
     if fail_on not in ("regressed", "inconclusive"):
         raise InputError(f"--fail-on '{fail_on}' is unknown: regressed or inconclusive.")
@@ -320,8 +320,8 @@ def _record(entry: "BaselineEntry") -> dict[str, Any]:
 
 
 def _tell(entry: "BaselineEntry") -> None:
-    from gage_eval.regression.evidence import REPEATS_ADVISED
     from gage_eval.report.console import clean, counted
+    from gage_eval.stats.evidence import REPEATS_ADVISED
 
     runs = ", ".join(run.run_id for run in entry.runs)
     repeats = counted(len(entry.runs), "repeat")

@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 from xml.etree import ElementTree as ET
 
-from gage_eval.regression.gate import Verdict
 from gage_eval.regression.gating import GateResult, TaskGate
 from gage_eval.report.console import clean, counted
 from gage_eval.report.markdown import bullets, code, page, plain, table
 from gage_eval.report.summary import format_value, p_text, signed_text
+from gage_eval.stats.verdicts import Verdict
 
 _HEADER = ("task", "metric", "verdict", "baseline", "run", "better by", "interval", "p", "n")
 _SIGNS: dict[Verdict, str] = {"regressed": "🔴", "improved": "🟢", "passed": "🟢", "inconclusive": "🟡"}

@@ -1,7 +1,15 @@
-"""Uncertainty: standard errors, intervals, paired tests, pooling, power.
+"""Uncertainty for scores from anywhere: intervals, paired comparison, power, the gate and its alarm.
 
-This package does not depend on tables, metrics or configs. An unknown number is None, never 0.
+    from gage_eval import stats
+
+    stats.compare([1, 0, 1, 1], [1, 0, 0, 1]).p
+
+Public are the names in ``__all__``; docs/statistics.md shows them on plain arrays and frames. This package does not
+depend on tables, metrics or configs. An unknown number is None, never 0.
 """
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from gage_eval.stats.bootstrap import BootstrapResult, bootstrap_stderr, bootstrap_sums
 from gage_eval.stats.clusters import clustered_stderr, clustered_wilson_interval, ratio_stderr, weighted_mean_stderr
@@ -15,6 +23,7 @@ from gage_eval.stats.intervals import (
     t_quantile,
     wilson_interval,
 )
+from gage_eval.stats.multiple import holm
 from gage_eval.stats.paired import PairedDifference, paired_difference
 from gage_eval.stats.paired_binary import mcnemar, mcnemar_mid_p, tango_interval
 from gage_eval.stats.pooling import macro_freedom, macro_mean, macro_stderr, mover_interval, pooled_mean, pooled_stderr
@@ -23,19 +32,44 @@ from gage_eval.stats.quantiles import quantile, quantile_interval
 from gage_eval.stats.replicates import at_least_k, majority_value, modal_value, pass_at_k, pass_hat_k
 from gage_eval.stats.special import t_tail
 
+if TYPE_CHECKING:
+    from gage_eval.stats.arrays import PairedScores, ScoreInterval, compare, gate, pair, score_interval
+    from gage_eval.stats.evidence import Evidence
+    from gage_eval.stats.sequential import Alarm, alarm
+    from gage_eval.stats.verdicts import GateRule, MetricVerdict
+
+# Loaded when they are first used: scoring needs none of them.
+_LATE = {
+    "arrays": ("PairedScores", "ScoreInterval", "compare", "gate", "pair", "score_interval"),
+    "evidence": ("Evidence",),
+    "sequential": ("Alarm", "alarm"),
+    "verdicts": ("GateRule", "MetricVerdict"),
+}
+_HOMES = {name: module for module, names in _LATE.items() for name in names}
+
 __all__ = [
+    "Alarm",
     "BootstrapResult",
+    "Evidence",
+    "GateRule",
     "Interval",
     "MeanStderr",
+    "MetricVerdict",
     "PairedDifference",
+    "PairedScores",
+    "ScoreInterval",
+    "alarm",
     "at_least_k",
     "bits_per_byte",
     "bootstrap_stderr",
     "bootstrap_sums",
     "clustered_stderr",
     "clustered_wilson_interval",
+    "compare",
     "difference_sd",
     "f1",
+    "gate",
+    "holm",
     "macro_freedom",
     "macro_mean",
     "macro_stderr",
@@ -47,6 +81,7 @@ __all__ = [
     "minimum_detectable_effect",
     "modal_value",
     "mover_interval",
+    "pair",
     "paired_difference",
     "pass_at_k",
     "pass_hat_k",
@@ -58,6 +93,7 @@ __all__ = [
     "ratio_stderr",
     "reduce_replicates",
     "required_samples",
+    "score_interval",
     "t_interval",
     "t_quantile",
     "t_tail",
@@ -66,3 +102,9 @@ __all__ = [
     "weighted_perplexity",
     "wilson_interval",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'gage_eval.stats' has no attribute '{name}'")
+    return getattr(import_module(f"gage_eval.stats.{_HOMES[name]}"), name)
