@@ -11,8 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
-from gage_eval.stats.sequential import alarm, promise
 from gage_eval.stats.evidence import PairedRows, evidence
+from gage_eval.stats.sequential import alarm, promise
 from gage_eval.stats.verdicts import GateRule, decide
 
 PAGE = Path(__file__).parents[1] / "docs" / "gate-simulations.md"

@@ -45,6 +45,7 @@ app = typer.Typer(
 COMMANDS = {
     "runs": ("run", "suite", "resume"),
     "score": ("score",),
+    "import_": ("import",),
     "inspect": ("validate", "preview", "list", "schema"),
     "plan": ("plan",),
     "templates": ("distill", "init"),

@@ -2,13 +2,10 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from gage_eval.base.canonical import decode
 from gage_eval.base.errors import InputError, NotComparable, closest
-from gage_eval.config.models import LOADER_BY_SUFFIX, implied_loader
-from gage_eval.data.datasets.build import build_loader
+from gage_eval.config.record_files import records_of
 from gage_eval.stats.arrays import PairedScores, pair
 from gage_eval.stats.evidence import Evidence, evidence
 from gage_eval.stats.verdicts import MAX_UNPAIRED_SHARE
@@ -100,21 +97,7 @@ def compare_files(baseline: str, current: str, fields: ScoreFields, *, higher_is
 
 
 def _records(path: str, fields: ScoreFields) -> Iterator[dict[str, Any]]:
-    loader = implied_loader({"params": {"path": path}})
-    if loader is None:
-        known = ", ".join(LOADER_BY_SUFFIX)
-        raise InputError(f"'{path}' has an ending that is not known here: {known}, or these with .gz or .zst.")
-    reader = build_loader(loader, {"path": path}, Path.cwd())
-    # Tables may hold pictures, which no score needs.
-    records = reader.records(lambda _: "") if loader == "parquet" else reader.records()
-    for number, text in records:
-        where = f"record {number} of '{path}'"
-        try:
-            record = decode(text)
-        except ValueError as error:
-            raise InputError(f"{where} is not JSON: {error}.") from error
-        if not isinstance(record, dict):
-            raise InputError(f"{where} is not an object with fields.")
+    for where, record in records_of(path):
         cluster = {} if fields.cluster is None else {"cluster": str(_at(record, fields.cluster, where, "--cluster"))}
         sample_id = _at(record, fields.sample_id, where, "--id")
         if sample_id is None:

@@ -116,7 +116,7 @@ def paired_rows(
     now, before = _finite(current), np.atleast_2d(_finite(baseline))
     codes = None if clusters is None else np.unique(np.asarray(clusters), return_inverse=True)[1].astype(np.int64)
     by_weight = None if weights is None else _finite(weights)
-    if any(given is not None and len(given) != len(now) for given in (codes, by_weight)):
+    if any(values is not None and len(values) != len(now) for values in (codes, by_weight)):
         raise ValueError("there is one cluster and one weight for each sample")
     return PairedRows(now, before, codes, _is_binary(now) and _is_binary(before), higher_is_better, by_weight)
 

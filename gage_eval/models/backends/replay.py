@@ -53,6 +53,12 @@ class ReplayConfig(BackendConfig):
         None,
         description="Dotted field of a record that holds the answer; by default the record itself.",
     )
+    replicate_field: str | None = semantic(
+        "infer",
+        None,
+        description="Dotted field of a record that says which replicate of its sample it answers, from 0; without it "
+        "one record answers all.",
+    )
     on_missing: Literal["error", "skip"] = semantic(
         "infer", "error", description="What happens to a sample without a record."
     )
@@ -85,7 +91,11 @@ class Replay(BaseBackend[ReplayConfig]):
             InputError: the file does not exist.
         """
         digests = [file_digest(file) for file in self._files()]
-        return {**super().identity(), **({"file": digests[0]} if len(digests) == 1 else {"files": [*digests]})}
+        known = super().identity()
+        if self.config.replicate_field is None:
+            # Files without it keep the keys that they had before there was this field.
+            known["config"] = {name: value for name, value in known["config"].items() if name != "replicate_field"}
+        return {**known, **({"file": digests[0]} if len(digests) == 1 else {"files": [*digests]})}
 
     def body(self, request: Request) -> dict[str, JsonValue]:
         """The request and whose answer it is: samples that ask the same have been answered each by itself."""
@@ -122,7 +132,8 @@ class Replay(BaseBackend[ReplayConfig]):
     def _key_of(self, request: Request) -> str:
         if self.config.match == "row":
             return str(request.row_index)
-        return request.sample_id if self.config.match == "id" else request.lookup or ""
+        key = request.sample_id if self.config.match == "id" else request.lookup or ""
+        return key if self.config.replicate_field is None else _of_replicate(key, request.replicate)
 
     def _files(self) -> list[Path]:
         """The files that ``path`` names, sorted."""
@@ -176,7 +187,17 @@ class Replay(BaseBackend[ReplayConfig]):
             values = records.values() if isinstance(records, Mapping) else records
             for key, record in zip(records, values, strict=True) if by_key else enumerate(values, position):
                 position += 1
-                yield str(key) if by_key or self.config.match == "row" else self._id_of(record), record
+                name = str(key) if by_key or self.config.match == "row" else self._id_of(record)
+                yield self._with_replicate(name, record), record
+
+    def _with_replicate(self, key: str, record: Any) -> str:
+        name = self.config.replicate_field
+        if name is None:
+            return key
+        replicate = _dig(record, name)
+        if replicate is _ABSENT:
+            raise self._missing("replicate_field", name, record)
+        return _of_replicate(key, replicate)
 
     def _id_of(self, record: Any) -> str:
         name = self.config.id_field or "id"
@@ -254,6 +275,10 @@ class Replay(BaseBackend[ReplayConfig]):
         known = [str(key) for key in record] if isinstance(record, dict) else []
         there = f" Fields here: {', '.join(known[:20])}.{closest(name, known)}" if known else ""
         return InputError(f"replay: {self.config.path}: {setting}: no '{name}' in the records.{there}")
+
+
+def _of_replicate(key: str, replicate: object) -> str:
+    return f"{key} (replicate {replicate})"
 
 
 def _upwards(folder: Path | None) -> Iterator[Path]:
