@@ -1,5 +1,6 @@
 """gage import."""
 
+import shutil
 from pathlib import Path
 from typing import Annotated
 
@@ -66,6 +67,11 @@ def import_(
         for name in facts["lower_is_better"]:
             print(clean(f"not compared: {name}, of which less is better"))
     options = {"config": str(config), "run_id": run_id, "store": store, "output_dir": output_dir}
-    outcome = launch_run(RunOptions.of(options), inline=True, quiet=True)
+    try:
+        outcome = launch_run(RunOptions.of(options), inline=True, quiet=True)
+    except InputError:
+        # No run began, so nothing is left of the import.
+        shutil.rmtree(config.parent, ignore_errors=True)
+        raise
     print_scores(outcome.summary)
     print(f"run {outcome.run_id}")

@@ -78,7 +78,7 @@ def write_import(log: ImportedLog, path: Path, folder: Path) -> Path:
         _write_lines(made / "samples.jsonl", samples)
         _write_lines(made / "answers.jsonl", _records(log))
         (made / PROVENANCE).write_bytes(canonical_json(provenance(log, path)) + b"\n")
-        text = yaml.safe_dump(_config(log, path), sort_keys=False, allow_unicode=True)
+        text = yaml.safe_dump(_literal(_config(log, path)), sort_keys=False, allow_unicode=True)
         (made / CONFIG).write_text(_HEAD.format(config=folder / CONFIG) + text, encoding="utf-8")
         made.chmod(0o755)
         os.rename(made, folder)
@@ -123,9 +123,13 @@ def _config(log: ImportedLog, path: Path) -> dict[str, Any]:
     facts = provenance(log, path)
     tool = " ".join(filter(None, (log.tool, log.version)))
     names = dict.fromkeys(name for answer in log.answers for name in answer.scores if name not in log.lower)
+    taken: dict[str, str] = {}
+    for score in names:
+        own = id_of(score, "score")
+        taken[own if own not in taken else f"{own}-{len(taken) + 1}"] = score
     metrics: list[Any] = [
-        {"metric_id": metric_id, "implementation": "recorded_score", "params": {"score": name}}
-        for metric_id, name in {id_of(name, "score"): name for name in names}.items()
+        {"metric_id": metric_id, "implementation": "recorded_score", "params": {"score": score}}
+        for metric_id, score in taken.items()
     ]
     if not metrics:
         has_gold = all(answer.references for answer in log.answers)
@@ -161,6 +165,15 @@ def _config(log: ImportedLog, path: Path) -> dict[str, Any]:
             }
         ],
     }
+
+
+def _literal(value: Any) -> Any:
+    """The values of a config without placeholders: a log must not read this machine's variables."""
+    if isinstance(value, dict):
+        return {name: _literal(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_literal(item) for item in value]
+    return value.replace("${", "$${") if isinstance(value, str) else value
 
 
 def _write_lines(file: Path, records: Iterator[dict[str, Any]] | list[dict[str, Any]]) -> None:

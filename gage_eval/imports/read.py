@@ -19,6 +19,8 @@ from gage_eval.models.client.types import without_surrogates
 
 Format: TypeAlias = Literal["inspect", "lm-eval", "batch", "records"]
 FORMATS: tuple[str, ...] = get_args(Format)
+_MOST_SCORES = 200
+_MOST_REPLICATES = 1000
 
 
 def read_log(
@@ -58,7 +60,7 @@ def read_log(
         log = read_plain(path, fields or {})
     if not log.answers:
         raise InputError(f"'{path.name}' holds no answers.")
-    _check_distinct(log, path.name)
+    _check_answers(log, path.name)
     try:
         log.answers = [_clean(answer) for answer in log.answers]
     except RecursionError:
@@ -86,7 +88,13 @@ def _form(path: Path) -> str:
     return "records"
 
 
-def _check_distinct(log: ImportedLog, name: str) -> None:
+def _check_answers(log: ImportedLog, name: str) -> None:
+    scores = {score for answer in log.answers for score in answer.scores}
+    if len(scores) > _MOST_SCORES:
+        raise InputError(f"'{name}' has {len(scores):,} different scores; at most {_MOST_SCORES} are imported.")
+    most = 1 + max(answer.replicate for answer in log.answers)
+    if most > _MOST_REPLICATES:
+        raise InputError(f"'{name}' has {most:,} answers of one sample; at most {_MOST_REPLICATES:,} are imported.")
     seen = set()
     for answer in log.answers:
         if (answer.sample_id, answer.replicate) in seen:

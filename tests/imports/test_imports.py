@@ -147,6 +147,22 @@ def test_an_answer_of_a_log_is_never_the_cached_answer_of_a_model(gage: Command,
     assert '"mine"' in "".join(file.read_text(encoding="utf-8") for file in (tmp_path / "out").rglob("*.jsonl"))
 
 
+def test_names_in_a_log_read_no_variable_and_an_import_without_a_run_leaves_nothing(
+    gage: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PRIVATE", "of-this-machine")
+    scores = {"${PRIVATE}": 1, "a/b": 1, "a-b": 0}
+    row = {"id": "a", "question": "${PRIVATE}", "output": "x", "model": "${PRIVATE}", "scores": scores}
+    made = gage("import", str(lines(tmp_path / "log.jsonl", [row])), "--run-id", "first", "--to", "made")
+    assert made.code == 0, made.err
+    assert all(name in made.out for name in ("a-b ", "a-b-3"))
+    written = [file for file in tmp_path.rglob("*") if file.is_file() and b"of-this-machine" in file.read_bytes()]
+    assert written == []
+    again = gage("import", str(tmp_path / "log.jsonl"), "--run-id", "first", "--to", "again")
+    assert again.code == 2
+    assert not (tmp_path / "again").exists()
+
+
 def test_secrets_are_masked_and_nothing_that_a_log_names_is_opened(tmp_path: Path) -> None:
     secret = tmp_path / "secret.txt"
     secret.write_text("do not read", encoding="utf-8")
@@ -170,6 +186,8 @@ def _zip(file: Path, members: dict[str, bytes], method: int = zipfile.ZIP_DEFLAT
 
 
 TWO_MODELS = [{"question": "?", "output": "x", "model": model} for model in "ab"]
+MANY_SCORES = [{"question": "?", "output": "x", "scores": {f"s{n}": 1 for n in range(201)}}]
+MANY_ANSWERS = [{"id": 1, "question": "?", "output": "x"}] * 1001
 HEADER = json.dumps({"version": 2, "eval": {"task": "t", "model": "m"}}).encode()
 SAMPLE = json.dumps({"id": "a", "epoch": 1, "input": "?", "target": "", "output": {"completion": "x"}}).encode()
 
@@ -263,6 +281,12 @@ def test_thirty_broken_logs_of_each_form_are_read_or_refused_in_one_sentence(sou
             lambda folder: lines(folder / "a.jsonl", TWO_MODELS),
             {},
             "models",
+        ),
+        (lambda folder: lines(folder / "a.jsonl", MANY_SCORES), {}, "at most 200"),
+        (
+            lambda folder: lines(folder / "a.jsonl", MANY_ANSWERS),
+            {},
+            "at most 1,000",
         ),
         (lambda folder: LOGS / "records.csv", {"format_": "inspct"}, "Did you mean 'inspect'"),
         (lambda folder: LOGS / "records.csv", {"requests": LOGS / "batch_requests.jsonl"}, "--requests"),
