@@ -11,9 +11,9 @@ from pathlib import Path
 
 import numpy as np
 
-from gage_eval.regression.alarm import alarm, promise
-from gage_eval.regression.evidence import PairedRows, evidence
-from gage_eval.regression.gate import GateRule, decide
+from gage_eval.stats.evidence import PairedRows, evidence
+from gage_eval.stats.sequential import alarm, promise
+from gage_eval.stats.verdicts import GateRule, decide
 
 PAGE = Path(__file__).parents[1] / "docs" / "gate-simulations.md"
 STRICT = GateRule(tolerance=0)

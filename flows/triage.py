@@ -15,12 +15,12 @@ from flows.nightly import links_of, runner
 from flows.worker import on_worker
 from gage_eval.engine.host import EngineHost
 from gage_eval.regression.baselines import Baselines
-from gage_eval.regression.gate import GateRule
 from gage_eval.regression.pages import triage_page
 from gage_eval.regression.triage import triage as look_into
 from gage_eval.report.console import readable
 from gage_eval.runs.names import slug
 from gage_eval.runs.results.reading import RunReader
+from gage_eval.stats.verdicts import GateRule
 
 TRIAGED = "gage.regression.triaged"
 _GATE = GateRule()

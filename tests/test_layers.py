@@ -20,7 +20,7 @@ HOUSE = (
     *("observability", "report", "config", "pipeline", "runs"),
 )
 # The house never imports a wing, and no wing imports another. Only the viewer shows comparisons.
-WINGS = ("authoring", "regression", "viewer", "local")
+WINGS = ("authoring", "imports", "regression", "viewer", "local")
 READS = {("viewer", "regression")}
 # Who starts it all.
 DOORS = ("plugins", "api", "cli", "__main__")

@@ -68,6 +68,7 @@ SOURCES: dict[str, Source] = {
     "judge_threshold": Source(
         "GAGE, first version", "the default threshold of 0.5 works; a missing verdict is unscored"
     ),
+    "recorded_score": Source("the log of the other tool"),
     "latency": Source("GAGE, first version", "a latency that was not measured is unscored"),
     "likelihood": Source(
         "GAGE, first version", "a missing loss is unscored, not 0; an unknown `metric_type` is refused"

@@ -10,12 +10,16 @@ from gage_eval.cli.options import AsJson, OutputDir, Store, To
 
 if TYPE_CHECKING:
     from gage_eval.regression.compare import TaskComparisonResult
+    from gage_eval.regression.score_files import ScoreFields
     from gage_eval.runs.results.reading import RunReader
 
 
 @app.command()
 def compare(
-    runs: Annotated[list[str], typer.Argument(metavar="A B…", help="A run, and those to compare with it.")],
+    runs: Annotated[
+        list[str],
+        typer.Argument(metavar="A B…", help="A run, and those to compare with it; files with --id and --score."),
+    ],
     task: Annotated[str | None, typer.Option("--task", metavar="ID", help="Only this task.")] = None,
     metric: Annotated[
         str | None,
@@ -32,16 +36,31 @@ def compare(
         Path | None,
         typer.Option("--html", metavar="FILE", help="Write the last run's report with the comparison to this file."),
     ] = None,
+    id_: Annotated[
+        str | None,
+        typer.Option("--id", metavar="FIELD", help="Compare files by this field: jsonl, json, csv, parquet or xlsx."),
+    ] = None,
+    score: Annotated[
+        str | None, typer.Option("--score", metavar="FIELD", help="The field of the files that holds the number.")
+    ] = None,
+    cluster: Annotated[
+        str | None,
+        typer.Option("--cluster", metavar="FIELD", help="The field of the files that holds the cluster of a sample."),
+    ] = None,
+    lower_is_better: Annotated[
+        bool, typer.Option("--lower-is-better", help="A smaller number of the files is a better one.")
+    ] = False,
     to: To = None,
     store: Store = None,
     output_dir: OutputDir = None,
     json: AsJson = False,
 ) -> None:
-    """Compare runs sample by sample: what changed, and is it chance?"""
+    """Compare runs, or the scores of files, sample by sample: what changed, and is it chance?"""
     from gage_eval.base.errors import InputError
     from gage_eval.cli.output import print_json
     from gage_eval.regression.compare import compare as compared
     from gage_eval.regression.report_adapter import publication
+    from gage_eval.regression.score_files import ScoreFields
     from gage_eval.runs.options import Locations
     from gage_eval.runs.results.publication import check_formats
     from gage_eval.runs.results.reading import RunReader
@@ -49,6 +68,15 @@ def compare(
     check_formats(to or ())
     if len(runs) < 2:
         raise InputError(f"compare needs two runs or more: gage compare {runs[0]} RUN")
+    if id_ is not None or score is not None:
+        if id_ is None or score is None:
+            raise InputError("--id and --score belong together: the fields of the files that hold sample and number.")
+        if task or metric or allow or html or to:
+            raise InputError("files have no tasks, metrics and reports: leave out the options that name them.")
+        _compare_files(runs, ScoreFields(id_, score, cluster), limit, higher=not lower_is_better, json=json)
+        return
+    if cluster is not None or lower_is_better:
+        raise InputError("--cluster and --lower-is-better are for files: name their fields with --id and --score.")
     locations = Locations.at(store, output_dir)
     first, *others = [RunReader.open(locations, name) for name in runs]
     records, results = [], []
@@ -98,6 +126,51 @@ def diff(
     print_table(("task", "what", "value", first.run_id, other.run_id), rows, stack=True)
 
 
+def _compare_files(files: list[str], fields: "ScoreFields", limit: int, *, higher: bool, json: bool) -> None:
+    from gage_eval.cli.output import print_json, print_table
+    from gage_eval.regression.score_files import compare_files
+    from gage_eval.report.console import clean
+    from gage_eval.report.summary import format_value, p_text, signed_text
+
+    first, *others = files
+    results = [compare_files(first, other, fields, higher_is_better=higher) for other in others]
+    if json:
+        print_json([result.as_record() for result in results])
+        return
+    rows, said = [], []
+    for result in results:
+        numbers, (better, worse) = result.evidence, result.pairs.changed
+        rows.append(
+            (
+                result.current,
+                format_value(numbers.baseline),
+                format_value(numbers.current),
+                signed_text(numbers.difference),
+                " … ".join(map(signed_text, numbers.bounds or (None,))),
+                "–" if numbers.test == "none" else p_text(numbers.p),
+                f"{numbers.n:,}",
+                f"+{len(better):,} −{len(worse):,}",
+            )
+        )
+        named = f"{result.current}: " if len(results) > 1 else ""
+        said += [f"{named}{result.note}"] if result.note else []
+        said += [f"{named}{text}" for text in _changed([*map(str, better)], [*map(str, worse)], limit)]
+    header = ("file", first, "its score", "better by", "95 % interval", "p", "n", "changed")
+    print(clean(f"{fields.score}, paired by {fields.sample_id}"))
+    print_table([clean(name) for name in header], rows, right=("n", header[1], header[2], "better by"), stack=True)
+    for sentence in said:
+        print(clean(sentence))
+
+
+def _changed(better: list[str], worse: list[str], limit: int) -> list[str]:
+    said = []
+    for word, ids in (("better", better), ("worse", worse)):
+        if ids and limit:
+            more = f" and {len(ids) - limit:,} more" if len(ids) > limit else ""
+            said.append(f"{word}: {', '.join(ids[:limit])}{more}")
+    return said
+
+
 def _write_html(file: Path, baseline: "RunReader", run: "RunReader", comparisons: "list[TaskComparisonResult]") -> None:
     from gage_eval.base.files import write_text
     from gage_eval.regression.report_adapter import comparison
@@ -137,8 +210,4 @@ def _remarks(compared: "TaskComparisonResult", limit: int) -> list[str]:
     slices = [x.text for x in compared.task.slices[:limit] if x.difference]
     if slices:
         said.append(f"slices that moved most: {', '.join(slices)}")
-    for word, ids in (("better", compared.task.better), ("worse", compared.task.worse)):
-        if ids and limit:
-            more = f" and {len(ids) - limit:,} more" if len(ids) > limit else ""
-            said.append(f"{word}: {', '.join(ids[:limit])}{more}")
-    return said
+    return said + _changed(compared.task.better, compared.task.worse, limit)

@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Iterator
 from itertools import groupby
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -73,6 +74,13 @@ def gate(
             help="regressed (default), or inconclusive: exit with 4 where the gate cannot decide.",
         ),
     ] = "regressed",
+    junit: Annotated[
+        Path | None, typer.Option("--junit", metavar="FILE", help="Write the verdict as JUnit XML to this file.")
+    ] = None,
+    markdown: Annotated[
+        Path | None,
+        typer.Option("--markdown", metavar="FILE", help="Write the verdict for a pull request to this file."),
+    ] = None,
     store: Store = None,
     output_dir: OutputDir = None,
     json: AsJson = False,
@@ -80,9 +88,9 @@ def gate(
     """Say whether a run is worse than a baseline; if so, exit with 3."""
     from pydantic import ValidationError
 
-    from gage_eval.base.errors import GATE_FAILED, GATE_UNDECIDED, InputError
+    from gage_eval.base.errors import GATE_FAILED, GATE_UNDECIDED, GageError, InputError
     from gage_eval.cli.output import print_json, shown_location
-    from gage_eval.regression.gate import GateRule
+    from gage_eval.regression import gate_files
     from gage_eval.regression.gate_report import write_report
     from gage_eval.regression.gating import gate_with_anchor
     from gage_eval.regression.trend import trend_before
@@ -90,6 +98,7 @@ def gate(
     from gage_eval.runs.options import Locations
     from gage_eval.runs.results.reading import RunReader
     from gage_eval.runs.sinks import add_event
+    from gage_eval.stats.verdicts import GateRule
 
     if fail_on not in ("regressed", "inconclusive"):
         raise InputError(f"--fail-on '{fail_on}' is unknown: regressed or inconclusive.")
@@ -99,8 +108,15 @@ def gate(
     except ValidationError as error:
         problem = error.errors()[0]
         raise InputError(f"--{problem['loc'][0]}: {problem['msg']}.") from error
-    run = RunReader.open(Locations.at(store, output_dir), run_id)
-    gated, anchor = gate_with_anchor(run, baseline, rule, metric=metric, allowed=allow or ())
+    try:
+        run = RunReader.open(Locations.at(store, output_dir), run_id)
+        gated, anchor = gate_with_anchor(run, baseline, rule, metric=metric, allowed=allow or ())
+    except GageError as error:
+        _write(junit, gate_files.refused_junit(run_id, baseline, str(error)))
+        _write(markdown, gate_files.refused_markdown(run_id, baseline, str(error)))
+        raise
+    _write(junit, gate_files.gate_junit(gated, fail_undecided=fail_on == "inconclusive"))
+    _write(markdown, gate_files.gate_markdown(gated, anchor))
     add_event(run.stored.folder, gated.event())
     reported = write_report(run, gated, anchor, trend_before(run, gated.entry, gated.metrics))
     if json:
@@ -251,6 +267,13 @@ def _print_trend(points: "list[TrendPoint]") -> None:
         print_table((*header, ""), rows, right=("score",))
 
 
+def _write(file: Path | None, text: str) -> None:
+    from gage_eval.base.files import write_text
+
+    if file is not None:
+        write_text(file, text)
+
+
 def _opened(store: str | None, output_dir: str | None) -> "Baselines":
     from gage_eval.regression.baselines import Baselines
     from gage_eval.runs.options import Locations
@@ -297,8 +320,8 @@ def _record(entry: "BaselineEntry") -> dict[str, Any]:
 
 
 def _tell(entry: "BaselineEntry") -> None:
-    from gage_eval.regression.evidence import REPEATS_ADVISED
     from gage_eval.report.console import clean, counted
+    from gage_eval.stats.evidence import REPEATS_ADVISED
 
     runs = ", ".join(run.run_id for run in entry.runs)
     repeats = counted(len(entry.runs), "repeat")

@@ -47,6 +47,7 @@ COMMANDS = {
     "score": ("score",),
     "judge": ("judge",),
     "labels": ("labels",),
+    "import_": ("import",),
     "inspect": ("validate", "preview", "list", "schema"),
     "plan": ("plan",),
     "templates": ("distill", "init"),

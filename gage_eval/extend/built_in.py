@@ -80,6 +80,7 @@ NAMES: Mapping[str, Mapping[str, Names]] = {
         "numeric": ("numeric_match",),
         "perplexity": ("bits_per_byte", "byte_perplexity", "likelihood", "word_perplexity"),
         "ranking": ("ranking",),
+        "recorded": ("recorded_score",),
         "rouge": ("rouge",),
         "squad": ("squad", "token_f1"),
         "structured": ("json_schema", "json_valid"),

@@ -19,10 +19,10 @@ from gage_eval.base.errors import InputError, closest
 from gage_eval.base.processes import user_name
 from gage_eval.base.stages import Stage
 from gage_eval.regression.compare import ScoredTask
-from gage_eval.regression.evidence import REPEATS_ADVISED
 from gage_eval.runs.names import is_name
 from gage_eval.runs.record import StageRecord, stage_name
 from gage_eval.runs.results.reading import RunReader, TaskReader
+from gage_eval.stats.evidence import REPEATS_ADVISED
 from gage_eval.store import Store
 
 _FOLDER = "baselines"

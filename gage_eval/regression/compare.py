@@ -19,8 +19,6 @@ from gage_eval.regression.definitions import (
     definition,
     differences,
 )
-from gage_eval.regression.evidence import Evidence, evidence, unlike
-from gage_eval.regression.gate import MAX_UNPAIRED_SHARE, GateRule, detectable_loss
 from gage_eval.regression.row_scores import Pairing, RowScores, aggregation_of, pair, row_scores
 from gage_eval.report.summary import signed_text
 from gage_eval.runs.record import StageRecord
@@ -28,7 +26,9 @@ from gage_eval.runs.results.outcomes import Measure
 from gage_eval.runs.results.reading import RunReader, TaskReader
 from gage_eval.scoring.metrics.grouping import Grouping, grouping
 from gage_eval.scoring.metrics.scale import Scale
+from gage_eval.stats.evidence import Evidence, evidence, unlike
 from gage_eval.stats.multiple import holm
+from gage_eval.stats.verdicts import MAX_UNPAIRED_SHARE, GateRule, detectable_loss
 
 _MIN_SLICE = 5
 _ALPHA = 0.05

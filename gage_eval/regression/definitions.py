@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gage_eval.base.canonical import JsonValue, canonical_text
+from gage_eval.base.canonical import JsonValue, canonical_text, decode
 from gage_eval.base.stages import Stage
 from gage_eval.runs.record import StageRecord
 from gage_eval.runs.results.reading import TaskReader
@@ -22,6 +22,8 @@ _SCHEDULED = ("params", "replicates", "sample_ids", "drawn_by")
 # Says how old a model's answers may be, not what is measured. So the judge of another night is the same scorer.
 _FRESHNESS = "model.config.freshness"
 _SHOWN = 60
+# The key of a sample's metadata under which `gage import` keeps the scores of another tool.
+_OF_ANSWERS = "imported"
 
 
 @dataclass(frozen=True)
@@ -128,7 +130,7 @@ def changed_samples(a: TaskReader, b: TaskReader, *, ignored: Collection[str] = 
         theirs = _rows_of(b, where, mine["id"])
         mine = mine.filter(pc.is_in(mine["id"], theirs["id"].combine_chunks()))
         theirs = theirs.take(pc.index_in(mine["id"], value_set=theirs["id"].combine_chunks()))
-        mine, theirs = mine.drop_columns(dropped), theirs.drop_columns(dropped)
+        mine, theirs = (_as_data(table.drop_columns(dropped)) for table in (mine, theirs))
         if content_hash(mine) == content_hash(theirs):
             continue
         for row in range(mine.num_rows):
@@ -136,6 +138,19 @@ def changed_samples(a: TaskReader, b: TaskReader, *, ignored: Collection[str] = 
                 count += 1
                 first = first or mine["id"][row].as_py()
     return count, first
+
+
+def _as_data(samples: pa.Table) -> pa.Table:
+    """Samples without what another tool's log says about their answers: that differs between any two models."""
+    texts = samples["metadata"].to_pylist()
+    if not any(text is not None and _OF_ANSWERS in text for text in texts):
+        return samples
+    kept = [
+        text if text is None else canonical_text({x: y for x, y in decode(text).items() if x != _OF_ANSWERS})
+        for text in texts
+    ]
+    place = samples.schema.get_field_index("metadata")
+    return samples.set_column(place, "metadata", pa.array(kept, pa.string()))
 
 
 def _index(task: TaskReader) -> dict[str, int]:

@@ -6,11 +6,11 @@ from typing import Any
 
 from gage_eval.base.errors import InputError
 from gage_eval.observability.events import GateDecided
-from gage_eval.regression.alarm import Alarm, alarm
 from gage_eval.regression.baselines import BaselineEntry, Baselines
 from gage_eval.regression.compare import ScoredTask, TaskComparison
-from gage_eval.regression.gate import GateRule, MetricVerdict, Verdict, decide, suite_verdict
 from gage_eval.runs.results.reading import RunReader
+from gage_eval.stats.sequential import Alarm, alarm
+from gage_eval.stats.verdicts import GateRule, MetricVerdict, Verdict, decide, suite_verdict
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,6 @@ from pydantic import Field, field_validator, model_validator
 from gage_eval.base.errors import GageError, InputError
 from gage_eval.engine.host import EngineHost
 from gage_eval.models.backends.base import Blocks
-from gage_eval.regression.gate import GateRule, Verdict
 from gage_eval.regression.gate_report import write_report
 from gage_eval.regression.gating import GateResult, gate_with_anchor
 from gage_eval.regression.matrix import Matrix, MatrixModel, MatrixRow, StrictModel
@@ -30,6 +29,7 @@ from gage_eval.runs.names import is_name, slug
 from gage_eval.runs.options import Locations, RunOptions
 from gage_eval.runs.results.reading import RunReader
 from gage_eval.runs.sequence import run_all
+from gage_eval.stats.verdicts import GateRule, Verdict
 
 # The name of another attempt. It has no hyphen: the parts of a run's name are joined by hyphens.
 ATTEMPT_PATTERN = r"[A-Za-z0-9_]{1,20}"

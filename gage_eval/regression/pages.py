@@ -3,7 +3,6 @@
 from base64 import b64encode
 from collections.abc import Iterator
 
-from gage_eval.regression.alarm import promise
 from gage_eval.regression.gating import TaskGate
 from gage_eval.regression.nightly import Night, NightCell
 from gage_eval.regression.triage import Card, Outcome, Triage, TriagedTask
@@ -11,6 +10,7 @@ from gage_eval.report.console import counted
 from gage_eval.report.markdown import bullets, code, page, plain, table
 from gage_eval.report.summary import format_value, p_text, signed_text
 from gage_eval.report.trend_chart import trend_chart
+from gage_eval.stats.sequential import promise
 
 _NIGHT = ("suite", "model", "task", "verdict", "baseline", "tonight", "better by", "at least", "p", "alarm")
 _LONGEST = 600

@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from gage_eval.regression.compare import TaskComparison, TaskComparisonResult
-from gage_eval.regression.evidence import Evidence
 from gage_eval.regression.gating import GateResult, TaskGate
 from gage_eval.report.details import ComparedSlice, ComparedTask, Comparison
 from gage_eval.report.figures import Mark, interval_figure
 from gage_eval.report.summary import format_value, p_text, signed_text
 from gage_eval.report.trend_chart import TrendPoint
 from gage_eval.runs.results.publication import Publication
+from gage_eval.stats.evidence import Evidence
 
 
 def comparison(baseline: str, results: Sequence[TaskComparisonResult]) -> Comparison:

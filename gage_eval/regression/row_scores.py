@@ -12,12 +12,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gage_eval.base.errors import InputError
-from gage_eval.regression.evidence import Floats, PairedRows
 from gage_eval.runs.results.outcomes import Measure
 from gage_eval.runs.results.reading import TaskReader
 from gage_eval.scoring.metrics.aggregations.base import Aggregation, mean_aggregation
 from gage_eval.scoring.metrics.grouping import CLUSTER, WEIGHT, Grouping, slice_column
 from gage_eval.scoring.metrics.scale import DEFAULT, Scale
+from gage_eval.stats.evidence import Floats, PairedRows
 
 Ints = npt.NDArray[np.int64]
 

@@ -16,11 +16,10 @@ from gage_eval.report.model_run import ModelRun
 from gage_eval.report.suite_run import SuiteRun
 from gage_eval.report.timings import Consumption, StageTime, SummaryModel, Timings, Usage, run_timings, run_usage
 from gage_eval.scoring.scorecards.card import CardRule, ScoreCard, task_scores
+from gage_eval.stats.intervals import LEAST_SHOWN
 
 SUMMARY_VERSION = 1
 LOWER_IS_BETTER = "↓"
-LEAST_SHOWN = 5
-"""Student's interval of fewer samples is wider than any number is: it is shown as unknown."""
 
 
 class MetricNumber(SummaryModel):

@@ -1,7 +1,15 @@
-"""Uncertainty: standard errors, intervals, paired tests, pooling, power.
+"""Uncertainty for scores from anywhere: intervals, paired comparison, power, the gate and its alarm.
 
-This package does not depend on tables, metrics or configs. An unknown number is None, never 0.
+    from gage_eval import stats
+
+    stats.compare([1, 0, 1, 1], [1, 0, 0, 1]).p
+
+Public are the names in ``__all__``; docs/statistics.md shows them on plain arrays and frames. This package does not
+depend on tables, metrics or configs. An unknown number is None, never 0.
 """
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from gage_eval.stats.agreement import cohen_kappa, confusion, krippendorff_alpha
 from gage_eval.stats.bootstrap import BootstrapResult, bootstrap_stderr, bootstrap_sums
@@ -25,6 +33,7 @@ from gage_eval.stats.intervals import (
     t_quantile,
     wilson_interval,
 )
+from gage_eval.stats.multiple import holm
 from gage_eval.stats.paired import PairedDifference, paired_difference
 from gage_eval.stats.paired_binary import mcnemar, mcnemar_mid_p, tango_interval
 from gage_eval.stats.pairwise import BothOrders, Ratings, both_orders, bradley_terry, rating_intervals
@@ -34,16 +43,38 @@ from gage_eval.stats.quantiles import quantile, quantile_interval
 from gage_eval.stats.replicates import at_least_k, majority_value, modal_value, pass_at_k, pass_hat_k
 from gage_eval.stats.special import t_tail
 
+if TYPE_CHECKING:
+    from gage_eval.stats.arrays import PairedScores, ScoreInterval, compare, gate, pair, score_interval
+    from gage_eval.stats.evidence import Evidence
+    from gage_eval.stats.sequential import Alarm, alarm
+    from gage_eval.stats.verdicts import GateRule, MetricVerdict
+
+# Loaded when they are first used: scoring needs none of them.
+_LATE = {
+    "arrays": ("PairedScores", "ScoreInterval", "compare", "gate", "pair", "score_interval"),
+    "evidence": ("Evidence",),
+    "sequential": ("Alarm", "alarm"),
+    "verdicts": ("GateRule", "MetricVerdict"),
+}
+_HOMES = {name: module for module, names in _LATE.items() for name in names}
+
 __all__ = [
     "LEAST_CLUSTERS",
+    "Alarm",
     "BootstrapResult",
     "BothOrders",
     "Corrected",
+    "Evidence",
+    "GateRule",
     "Interval",
     "MeanStderr",
+    "MetricVerdict",
     "PairedDifference",
+    "PairedScores",
     "Ratings",
+    "ScoreInterval",
     "Stratum",
+    "alarm",
     "at_least_k",
     "bits_per_byte",
     "bootstrap_stderr",
@@ -53,6 +84,7 @@ __all__ = [
     "clustered_stderr",
     "clustered_wilson_interval",
     "cohen_kappa",
+    "compare",
     "confusion",
     "corrected_clusters",
     "corrected_difference",
@@ -60,6 +92,8 @@ __all__ = [
     "corrected_share",
     "difference_sd",
     "f1",
+    "gate",
+    "holm",
     "krippendorff_alpha",
     "macro_freedom",
     "macro_mean",
@@ -72,6 +106,7 @@ __all__ = [
     "minimum_detectable_effect",
     "modal_value",
     "mover_interval",
+    "pair",
     "paired_difference",
     "pass_at_k",
     "pass_hat_k",
@@ -84,6 +119,7 @@ __all__ = [
     "ratio_stderr",
     "reduce_replicates",
     "required_samples",
+    "score_interval",
     "t_interval",
     "t_quantile",
     "t_tail",
@@ -92,3 +128,9 @@ __all__ = [
     "weighted_perplexity",
     "wilson_interval",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'gage_eval.stats' has no attribute '{name}'")
+    return getattr(import_module(f"gage_eval.stats.{_HOMES[name]}"), name)

@@ -18,6 +18,9 @@ from gage_eval.stats.special import beta_inc, bisect
 Z_95 = 1.959963984540054
 """The 97.5 % quantile of the standard normal distribution."""
 
+LEAST_SHOWN = 5
+"""Student's interval of fewer samples is wider than any number is: it is shown as unknown."""
+
 _MANY = 2000  # degrees of freedom
 _FLOATS = 65_536
 # Sums of squares of smaller values are floats.

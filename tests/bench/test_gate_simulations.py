@@ -5,8 +5,8 @@ import re
 import pytest
 
 from bench.gate import CASES, PAGE, case_row, power_row, share_of
-from gage_eval.regression.alarm import promise
-from gage_eval.regression.gate import GateRule
+from gage_eval.stats.sequential import promise
+from gage_eval.stats.verdicts import GateRule
 
 SEED = 1
 

@@ -4,6 +4,7 @@ import json
 import shutil
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import orjson
 import pytest
@@ -14,17 +15,23 @@ from tests.support.engines import starts, write_fake_vllm
 from tests.support.workspace import write_config
 
 COUNT = 400
+# The 182nd sample: an id that would be a mention, a cell and a tag on a page.
+HOSTILE = "@all`|<b>"
+
+
+def sample_id(number: int) -> str:
+    return HOSTILE if number == 181 else f"s{number}"
 
 
 @pytest.fixture
 def runs(workspace: Path, gage: Gage) -> Path:
     """Runs ``good`` (60 % right) and ``bad`` (45 %) of one config name."""
-    rows = [{"id": f"s{n}", "question": f"{n} + 1 = ?", "answer": str(n + 1)} for n in range(COUNT)]
+    rows = [{"id": sample_id(n), "question": f"{n} + 1 = ?", "answer": str(n + 1)} for n in range(COUNT)]
     write(workspace / "rows.jsonl", rows)
     for name, right in (("good", 240), ("bad", 180)):
         write(
             workspace / f"{name}.jsonl",
-            [{"id": f"s{n}", "output": str(n + 1) if n < right else "no"} for n in range(COUNT)],
+            [{"id": sample_id(n), "output": str(n + 1) if n < right else "no"} for n in range(COUNT)],
         )
         backend = {
             "backend_id": "model",
@@ -59,6 +66,34 @@ def test_a_regression_exits_with_3_and_an_equal_run_with_0(runs: Path, gage: Gag
     assert (task["baseline_score"], task["current_score"], task["regressed"]) == (0.6, 0.45, True)
     assert task["delta"] == pytest.approx(-0.15)
     assert len(task["details"]["worse"]) == 60
+
+
+def test_the_verdict_is_written_for_continuous_integration(runs: Path, gage: Gage) -> None:
+    gage("baseline", "set", "main", "good")
+    files = ("--junit", "ci/gate.xml", "--markdown", "ci/gate.md")
+
+    def cases(*arguments: str) -> tuple[int, list[str]]:
+        """The exit code, and the outcome of each test case."""
+        code = gage("gate", *arguments, "--baseline", "main", *files).code
+        (suite,) = ElementTree.parse(runs / "ci" / "gate.xml").getroot()
+        outcomes = [case[0].tag for case in suite]
+        counts = {name: suite.attrib[name] for name in ("tests", "failures", "errors", "skipped")}
+        assert sum(map(int, counts.values())) == len(outcomes) + sum(x != "system-out" for x in outcomes)
+        return code, outcomes
+
+    assert cases("bad") == (3, ["failure"])
+    written = (runs / "ci" / "gate.md").read_text(encoding="utf-8")
+    for shown in ("Regressed", "| −0.150 | −0.1", "60 samples became worse", "worse: `s180`", "accepted"):
+        assert shown in written
+    assert "- worse: `@all|<b>`" in written, "neither a mention nor a tag outside of code"
+    assert len([line for line in written.splitlines() if line.startswith("- worse: ")]) == 10
+    assert cases("good") == (0, ["system-out"])
+    assert gage("run", "bad.yaml", "--run-id", "fewer", "--max-samples", "390").code == 0
+    assert cases("fewer") == (0, ["skipped"])
+    assert cases("fewer", "--fail-on", "inconclusive") == (4, ["failure"])
+    assert cases("none") == (2, ["error"])
+    assert "Not compared" in (runs / "ci" / "gate.md").read_text(encoding="utf-8")
+    assert "cannot be written" in gage("gate", "good", "--baseline", "main", "--junit", "ci").err
 
 
 def test_a_run_ends_with_its_change_against_each_baseline_of_its_config(runs: Path, gage: Gage) -> None:

@@ -481,6 +481,7 @@ BACKENDS: dict[str, tuple[dict[str, Any], dict[str, list[tuple[Any, bool]]]]] = 
             "id_field": [("id", False)],
             "sample_field": [("sample.id", False)],
             "answer_field": [("wrong", False)],
+            "replicate_field": [("round", False)],
             "on_missing": [("skip", False)],
         },
     ),

@@ -7,7 +7,7 @@ from pathlib import Path
 DOCS = Path(__file__).parents[2] / "docs" / "plugins"
 TASKS = DOCS.parent / "tasks"
 
-_FILE = re.compile(r"`([\w.]+)`[^`\n]*(?:\n[^`\n]+)*:\n\n```\w+\n(.*?)^```", re.DOTALL | re.MULTILINE)
+_FILE = re.compile(r"`([\w.-]+)`[^`\n]*(?:\n[^`\n]+)*:\n\n```\w+\n(.*?)^```", re.DOTALL | re.MULTILINE)
 _COMMANDS = re.compile(r"^```bash\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
 

@@ -1,12 +1,15 @@
 """Every page on a task does what it says when its files are saved and its commands are run in order."""
 
 import json
+import os
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
+import yaml
 from outsider.pages import TASKS, commands, write_files
 from support.command import Command
 from support.endpoint import mock_endpoint
@@ -33,6 +36,46 @@ def test_a_page_works_as_pasted(page: str, tmp_path: Path, gage: Command, monkey
             ended = gage(*arguments)
             assert ended.code == 0, f"{arguments}: {ended.err}"
     assert ENDED[page] in ended.out
+
+
+# What each service sets for its jobs, and where it lists their commands.
+WORKFLOWS = {
+    "gate.yml": ({"GITHUB_STEP_SUMMARY": "summary.md"}, ("github.run_id", "github.run_attempt", "github.event.number")),
+    ".gitlab-ci.yml": ({"CI_JOB_ID": "7", "ENDPOINT": ""}, ()),
+}
+
+
+@pytest.mark.parametrize("name", WORKFLOWS)
+def test_the_commands_of_a_workflow_run_in_its_shell(name: str, tmp_path: Path, gage: Command) -> None:
+    write_files("ci-gate.md", tmp_path, TASKS)
+    workflow = yaml.safe_load((tmp_path / name).read_text(encoding="utf-8"))
+    given, expressions = WORKFLOWS[name]
+    (job,) = workflow.get("jobs", {"gate": workflow.get("gate")}).values()
+    steps = job.get("steps") or [{"run": line} for line in job["script"]]
+    variables = {**job.get("env", {}), **job.get("variables", {}), **given}
+    for step in steps:
+        variables |= step.get("env", {})
+    for number, expression in enumerate(expressions):
+        variables = {key: value.replace(f"${{{{ {expression} }}}}", str(number)) for key, value in variables.items()}
+    for tool in ("pip", "gh"):
+        (tmp_path / tool).write_text(f'#!/bin/sh\necho {tool} "$@" >> calls.txt\n', encoding="utf-8")
+        (tmp_path / tool).chmod(0o755)
+    with mock_endpoint(model="my-model") as endpoint:
+        variables |= {"GAGE_EVAL_STORE": ".gage", "ENDPOINT": endpoint.url}
+        path = f"{tmp_path}:{Path(sys.executable).parent}:{os.environ['PATH']}"
+        environment = {**os.environ, **variables, "PATH": path, "PREFECT_API_URL": ""}
+        before = ["gage run mine.yaml --run-id current --inline", "gage baseline set main current"]
+        for line in [*before, *(step["run"] for step in steps if "run" in step)]:
+            ran = subprocess.run(
+                ["bash", "-e", "-c", line], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+            )
+            assert ran.returncode == 0, f"{line}: {ran.stderr}"
+    written = (tmp_path / "gate.md").read_text(encoding="utf-8")
+    assert "against baseline `main`" in written
+    assert ElementTree.parse(tmp_path / "gate.xml").getroot()[0].attrib["failures"] == "0"
+    if name == "gate.yml":
+        assert (tmp_path / "summary.md").read_text(encoding="utf-8") == written
+        assert "gh pr comment 2 --body-file gate.md" in (tmp_path / "calls.txt").read_text(encoding="utf-8")
 
 
 def test_the_notebook_runs_from_top_to_bottom_and_tells_the_models_apart(tmp_path: Path) -> None:

@@ -15,8 +15,6 @@ from gage_eval.base.errors import InputError
 from gage_eval.extend.registry import aggregations
 from gage_eval.regression.baselines import Baselines
 from gage_eval.regression.compare import TaskComparisonResult, compare
-from gage_eval.regression.evidence import PairedRows, evidence
-from gage_eval.regression.gate import GateRule
 from gage_eval.regression.gating import gate
 from gage_eval.regression.row_scores import RowScores, aggregation_of, pair, reduced
 from gage_eval.regression.trend import trend
@@ -26,6 +24,8 @@ from gage_eval.runs.results.outcomes import Measure
 from gage_eval.runs.results.reading import RunReader
 from gage_eval.scoring.metrics.aggregations.base import CountedRows, find_aggregation
 from gage_eval.scoring.metrics.scale import DEFAULT, Scale
+from gage_eval.stats.evidence import PairedRows, evidence
+from gage_eval.stats.verdicts import GateRule
 from gage_eval.store import Store
 
 SCALES = {

@@ -8,14 +8,14 @@ import orjson
 import pytest
 
 from gage_eval.regression import compare, gating
-from gage_eval.regression.alarm import Alarm
 from gage_eval.regression.baselines import BaselineEntry, Baselines
-from gage_eval.regression.gate import GateRule
 from gage_eval.regression.pages import triage_page
 from gage_eval.regression.triage import Triage, triage
 from gage_eval.runs import RunOptions, run_inline
 from gage_eval.runs.options import Locations
 from gage_eval.runs.results.reading import RunReader
+from gage_eval.stats.sequential import Alarm
+from gage_eval.stats.verdicts import GateRule
 from gage_eval.store import Store
 from tests.support.workspace import write_config, write_rows
 

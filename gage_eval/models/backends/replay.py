@@ -56,6 +56,12 @@ class ReplayConfig(BackendConfig):
         description="Dotted field of a record that holds the answer; by default the record itself. `{replicate}` in it "
         "is the number of the sample's repetition, from 0.",
     )
+    replicate_field: str | None = semantic(
+        "infer",
+        None,
+        description="Dotted field of a record that says which replicate of its sample it answers, from 0; without it "
+        "one record answers all.",
+    )
     on_missing: Literal["error", "skip"] = semantic(
         "infer", "error", description="What happens to a sample without a record."
     )
@@ -64,6 +70,8 @@ class ReplayConfig(BackendConfig):
     def _whole(self) -> "ReplayConfig":
         if self.match == "field" and self.sample_field is None:
             raise ValueError("match: field needs sample_field, the sample's field to compare")
+        if self.replicate_field is not None and (self.match == "row" or _REPLICATE in (self.answer_field or "")):
+            raise ValueError("'replicate_field' is for records of one replicate each that name their sample: remove it")
         return self
 
 
@@ -88,7 +96,11 @@ class Replay(BaseBackend[ReplayConfig]):
             InputError: the file does not exist.
         """
         digests = [file_digest(file) for file in self._files()]
-        return {**super().identity(), **({"file": digests[0]} if len(digests) == 1 else {"files": [*digests]})}
+        known = super().identity()
+        if self.config.replicate_field is None:
+            # Files without it keep the keys that they had before there was this field.
+            known["config"] = {name: value for name, value in known["config"].items() if name != "replicate_field"}
+        return {**known, **({"file": digests[0]} if len(digests) == 1 else {"files": [*digests]})}
 
     def body(self, request: Request) -> dict[str, JsonValue]:
         """The request and whose answer it is: samples that ask the same have been answered each by itself."""
@@ -127,10 +139,12 @@ class Replay(BaseBackend[ReplayConfig]):
             key = str(request.row_index)
         else:
             key = request.sample_id if self.config.match == "id" else request.lookup or ""
-        return _of_replicate(key, request.replicate) if self._has_replicates else key
+        has_replicates = self._holds_all or self.config.replicate_field is not None
+        return _of_replicate(key, request.replicate) if has_replicates else key
 
     @property
-    def _has_replicates(self) -> bool:
+    def _holds_all(self) -> bool:
+        """Whether a record holds the answers of all replicates."""
         return _REPLICATE in (self.config.answer_field or "")
 
     def _files(self) -> list[Path]:
@@ -160,7 +174,7 @@ class Replay(BaseBackend[ReplayConfig]):
                 answer = record if field is None else self._answer(record, field)
                 if answer is _ABSENT:
                     without = record
-                elif self._has_replicates:
+                elif self._holds_all:
                     for number, item in enumerate(answer):
                         answers.add(position, _of_replicate(key, number), self._as_text(item))
                 else:
@@ -181,7 +195,7 @@ class Replay(BaseBackend[ReplayConfig]):
 
     def _answer(self, record: Any, field: str) -> Any:
         """The answer of a record; where the field names replicates, the list of their answers."""
-        if not self._has_replicates:
+        if not self._holds_all:
             return _dig(record, field)
         numbered = (_dig(record, field.replace(_REPLICATE, str(number))) for number in itertools.count())
         return list(itertools.takewhile(lambda answer: answer is not _ABSENT, numbered)) or _ABSENT
@@ -195,7 +209,17 @@ class Replay(BaseBackend[ReplayConfig]):
             values = records.values() if isinstance(records, Mapping) else records
             for key, record in zip(records, values, strict=True) if by_key else enumerate(values, position):
                 position += 1
-                yield str(key) if by_key or self.config.match == "row" else self._id_of(record), record
+                name = str(key) if by_key or self.config.match == "row" else self._id_of(record)
+                yield self._with_replicate(name, record), record
+
+    def _with_replicate(self, key: str, record: Any) -> str:
+        name = self.config.replicate_field
+        if name is None:
+            return key
+        replicate = _dig(record, name)
+        if replicate is _ABSENT:
+            raise self._missing("replicate_field", name, record)
+        return _of_replicate(key, replicate)
 
     def _id_of(self, record: Any) -> str:
         name = self.config.id_field or "id"
@@ -275,8 +299,8 @@ class Replay(BaseBackend[ReplayConfig]):
         return InputError(f"replay: {self.config.path}: {setting}: no '{name}' in the records.{there}")
 
 
-def _of_replicate(key: str, number: int) -> str:
-    return f"{number}:{key}"
+def _of_replicate(key: str, replicate: object) -> str:
+    return f"{key} (replicate {replicate})"
 
 
 def _upwards(folder: Path | None) -> Iterator[Path]:

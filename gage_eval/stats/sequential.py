@@ -10,8 +10,8 @@ import calendar
 import math
 from dataclasses import dataclass
 
-from gage_eval.regression.evidence import REPEATS_ADVISED, Evidence
-from gage_eval.regression.gate import GateRule
+from gage_eval.stats.evidence import REPEATS_ADVISED, Evidence
+from gage_eval.stats.verdicts import GateRule
 
 MAX_NOISE_P = 0.1
 

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gage_eval.regression.alarm import alarm, promise
-from gage_eval.regression.evidence import Evidence, PairedRows, evidence
-from gage_eval.regression.gate import GateRule, decide, rows_needed, suite_verdict
+from gage_eval.stats.evidence import Evidence, PairedRows, evidence
+from gage_eval.stats.sequential import alarm, promise
+from gage_eval.stats.verdicts import GateRule, decide, rows_needed, suite_verdict
 
 
 def right_and_wrong(n: int, better: int, worse: int) -> Evidence:

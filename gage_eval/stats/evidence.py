@@ -8,9 +8,8 @@ from typing import Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from gage_eval.report.summary import LEAST_SHOWN
 from gage_eval.stats.clusters import clustered_stderr, weighted_mean_stderr
-from gage_eval.stats.intervals import t_quantile
+from gage_eval.stats.intervals import LEAST_SHOWN, t_quantile
 from gage_eval.stats.paired_binary import mcnemar, mcnemar_mid_p, tango_interval
 from gage_eval.stats.pooling import macro_freedom
 from gage_eval.stats.repeats import RunNoise, run_noise, skewness

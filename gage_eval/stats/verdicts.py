@@ -14,7 +14,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from gage_eval.regression.evidence import REPEATS_ADVISED, REPEATS_FOR_NOISE, Evidence
+from gage_eval.stats.evidence import REPEATS_ADVISED, REPEATS_FOR_NOISE, Evidence
 from gage_eval.stats.multiple import holm
 
 Verdict: TypeAlias = Literal["regressed", "improved", "passed", "inconclusive"]

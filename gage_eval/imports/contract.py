@@ -1,0 +1,203 @@
+"""What every importer gives, whatever the tool: answers with their samples, and what could not be mapped."""
+
+import json
+import math
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from gage_eval.base.errors import InputError
+from gage_eval.data.datasets.base import document_of, lines_of, open_bytes, why
+
+_ROLES = ("system", "developer", "user", "assistant", "tool", "function")
+NOT_IN_LOG = "(not in the log)"
+_LETTERS = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
+
+
+@dataclass(frozen=True)
+class ImportedAnswer:
+    """One answer of a log.
+
+    Attributes:
+        sample_id: its sample.
+        replicate: which answer of the sample, from 0.
+        messages: what was asked, in OpenAI's form.
+        answer: the text; None where the model gave none.
+        scores: the tool's own scores by name.
+        references: correct answers.
+        options: the candidates of a multiple-choice question.
+        error: why there is no answer.
+        metadata: further facts about the sample.
+    """
+
+    sample_id: str
+    replicate: int
+    messages: list[dict[str, Any]]
+    answer: str | None
+    scores: dict[str, float] = field(default_factory=dict)
+    references: list[str] = field(default_factory=list)
+    options: list[str] = field(default_factory=list)
+    error: str | None = None
+    metadata: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass
+class ImportedLog:
+    """A log.
+
+    Attributes:
+        tool: that wrote it.
+        version: of the tool; None if the log does not say.
+        task: its name.
+        model: its name; None if the log does not say.
+        answers: in the log's order.
+        unmapped: how many rows have something that is not imported, by its field.
+        lower: scores of which less is better.
+    """
+
+    tool: str
+    version: str | None = None
+    task: str = "log"
+    model: str | None = None
+    answers: list[ImportedAnswer] = field(default_factory=list)
+    unmapped: Counter[str] = field(default_factory=Counter)
+    lower: set[str] = field(default_factory=set)
+
+    def leave(self, name: str) -> None:
+        """Count a field of a row that is not imported."""
+        self.unmapped[name] += 1
+
+
+def parsed(data: bytes, where: str) -> Any:
+    """JSON text as a value; NaN and infinities become None.
+
+    Raises:
+        InputError: it is not JSON.
+    """
+    try:
+        return json.loads(data.decode("utf-8"), parse_constant=lambda _: None, parse_float=_finite)
+    except (ValueError, RecursionError) as error:
+        reason = "it is nested too deep" if isinstance(error, RecursionError) else str(error)
+        raise InputError(f"{where} is not JSON: {' '.join(reason.split()).rstrip('.')}.") from error
+
+
+def _finite(text: str) -> float | None:
+    value = float(text)
+    return value if math.isfinite(value) else None
+
+
+def rows_of(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The objects of a JSON Lines file, each with its place for messages.
+
+    Raises:
+        InputError: the file cannot be read, or a line is not an object.
+    """
+    try:
+        with open_bytes(str(path)) as file:
+            for number, line in enumerate(lines_of(file, path.name), 1):
+                if line:
+                    where = f"line {number} of '{path.name}'"
+                    row = parsed(line, where)
+                    if not isinstance(row, dict):
+                        raise InputError(f"{where} is not an object with fields.")
+                    yield where, row
+    except (OSError, EOFError) as error:
+        raise InputError(f"'{path.name}' cannot be read: {why(error)}.") from error
+
+
+def document(path: Path) -> Any:
+    """A JSON file as a value.
+
+    Raises:
+        InputError: it cannot be read, is not JSON, or is longer than 512 MiB.
+    """
+    try:
+        with open_bytes(str(path)) as file:
+            data = document_of(file, path.name)
+    except (OSError, EOFError) as error:
+        raise InputError(f"'{path.name}' cannot be read: {why(error)}.") from error
+    return parsed(data, f"'{path.name}'")
+
+
+def mapping(value: Any) -> dict[str, Any]:
+    """The value if it is an object, else an empty one."""
+    return value if isinstance(value, dict) else {}
+
+
+def sequence(value: Any) -> list[Any]:
+    """The value if it is a list, else an empty one."""
+    return value if isinstance(value, list) else []
+
+
+def text(value: Any) -> str | None:
+    """A scalar as text; None for anything else."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return value if isinstance(value, str) else str(value) if isinstance(value, int | float) else None
+
+
+def texts(value: Any) -> list[str]:
+    """A scalar, or a list of them, as texts."""
+    values = value if isinstance(value, list) else [value]
+    return [known for known in map(text, values) if known is not None]
+
+
+def number(value: Any) -> float | None:
+    """A score as a number: a number, a truth value, or a grade (C, P, I, N); None for anything else."""
+    if isinstance(value, str):
+        return _LETTERS.get(value)
+    return float(value) if isinstance(value, int | float) and abs(value) < 1e300 else None
+
+
+def content_of(content: Any, log: ImportedLog) -> str:
+    """The text of a message. Parts that are not text are named in brackets: no file or address of a log is opened."""
+    if isinstance(content, str):
+        return content
+    shown = []
+    for part in sequence(content):
+        kind = text(mapping(part).get("type")) or "part"
+        known = text(mapping(part).get("text"))
+        if known is not None:
+            shown.append(known)
+        else:
+            log.leave(f"content: {kind}")
+            shown.append("" if kind in ("reasoning", "thinking") else f"[{kind}]")
+    return "".join(shown)
+
+
+def messages_of(value: Any, log: ImportedLog) -> list[dict[str, Any]]:
+    """A prompt or a conversation as messages in OpenAI's form."""
+    if isinstance(value, str):
+        return [{"role": "user", "content": value}]
+    messages = []
+    for message in sequence(value):
+        role = mapping(message).get("role")
+        if role not in _ROLES:
+            log.leave("messages: role")
+            role = "user"
+        made: dict[str, Any] = {"role": role, "content": content_of(mapping(message).get("content"), log)}
+        calls = [_call(call) for call in sequence(mapping(message).get("tool_calls"))]
+        if calls and role == "assistant":
+            made["tool_calls"] = calls
+        if role == "tool" and isinstance(message.get("tool_call_id"), str):
+            made["tool_call_id"] = message["tool_call_id"]
+        messages.append(made)
+    return messages or [{"role": "user", "content": NOT_IN_LOG}]
+
+
+def _call(call: Any) -> dict[str, Any]:
+    """A tool call, also in Inspect's form, where the function is a name."""
+    function = mapping(call).get("function")
+    inner = mapping(call) if isinstance(function, str) else mapping(function)
+    name = function if isinstance(function, str) else inner.get("name")
+    arguments = inner.get("arguments")
+    return {
+        "id": text(mapping(call).get("id")) or "",
+        "type": "function",
+        "function": {
+            "name": text(name) or "",
+            "arguments": arguments if isinstance(arguments, str) else json.dumps(arguments),
+        },
+    }

@@ -1,0 +1,112 @@
+"""Answers in a file of records: JSON Lines, JSON, CSV, TSV, Parquet or Excel."""
+
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from gage_eval.base.errors import InputError, closest
+from gage_eval.config.record_files import records_of
+from gage_eval.imports.contract import ImportedAnswer, ImportedLog, mapping, messages_of, number, text, texts
+
+# The names that each part of a record is looked for by, the first one that is there.
+FIELDS: Mapping[str, tuple[str, ...]] = {
+    "id": ("id", "sample_id", "question_id", "doc_id", "index"),
+    "question": ("messages", "question", "prompt", "input", "query", "instruction"),
+    "answer": (
+        "output",
+        "response",
+        "completion",
+        "prediction",
+        "model_output",
+        "model_answer",
+        "generated_text",
+        "answer",
+    ),
+    "reference": ("references", "reference", "target", "gold", "expected", "ground_truth", "label"),
+    "score": ("scores", "score", "correct", "is_correct", "acc", "accuracy"),
+    "model": ("model", "model_name"),
+}
+_NEEDED = ("question", "answer")
+_WORDS = {"true": 1.0, "false": 0.0}
+
+
+def read_plain(path: Path, fields: Mapping[str, str]) -> ImportedLog:
+    """Read a file of answers. Records of one id are replicates.
+
+    Args:
+        path: the file.
+        fields: the field of a part of the record, where it is not one of `FIELDS`; with dots for nested ones.
+
+    Raises:
+        InputError: the file cannot be read, or a record lacks a part.
+    """
+    for part in fields:
+        if part not in FIELDS:
+            raise InputError(f"--field '{part}' is unknown: {', '.join(FIELDS)}.{closest(part, FIELDS)}")
+    log = ImportedLog("records", None, path.name.split(".")[0])
+    seen: Counter[str] = Counter()
+    models = set()
+    for place, (where, record) in enumerate(records_of(str(path)), 1):
+        read = {part: _found(record, part, fields, where) for part in FIELDS}
+        sample_id = text(read["id"]) or str(place)
+        model = text(read["model"])
+        models |= {model} if model else set()
+        reply = text(read["answer"])
+        log.answers.append(
+            ImportedAnswer(
+                sample_id,
+                seen[sample_id],
+                messages_of(read["question"] if isinstance(read["question"], list) else text(read["question"]), log),
+                reply,
+                _scores(read["score"], fields.get("score", "score"), log),
+                [] if read["reference"] in (None, "") else texts(read["reference"]),
+                error=None if reply is not None else "the file holds no answer",
+            )
+        )
+        seen[sample_id] += 1
+        used = {*fields.values()} | {name for part, names in FIELDS.items() if part not in fields for name in names}
+        for name in record.keys() - used - {value.split(".")[0] for value in fields.values()}:
+            log.leave(name)
+    if len(models) > 1:
+        named = ", ".join(sorted(models)[:5])
+        raise InputError(f"'{path.name}' has answers of several models ({named}); split it by model.")
+    log.model = next(iter(models), None)
+    return log
+
+
+def _found(record: dict[str, Any], part: str, fields: Mapping[str, str], where: str) -> Any:
+    """The value of a part of a record; None where there is none."""
+    if part in fields:
+        value: Any = record
+        for step in [fields[part]] if fields[part] in record else fields[part].split("."):
+            if step not in mapping(value):
+                raise InputError(f"{where} has no field '{fields[part]}'.{closest(fields[part], record)}")
+            value = value[step]
+        return value
+    names = [name for name in FIELDS[part] if name in record]
+    if not names and part in _NEEDED:
+        raise InputError(
+            f"{where} has no {part} that is known here: {', '.join(list(record)[:20])}. Name it: --field {part}=FIELD."
+        )
+    return record[names[0]] if names else None
+
+
+def _scores(value: Any, name: str, log: ImportedLog) -> dict[str, float]:
+    scores = {}
+    for key, item in value.items() if isinstance(value, dict) else ((name, value),):
+        known = _number(item)
+        if known is not None:
+            scores[key] = known
+        elif item not in (None, ""):
+            log.leave(key)
+    return scores
+
+
+def _number(value: Any) -> float | None:
+    if isinstance(value, str):
+        try:
+            return _WORDS[value.lower()] if value.lower() in _WORDS else number(float(value))
+        except ValueError:
+            return None
+    return number(value)

@@ -1,0 +1,310 @@
+"""Logs of other tools become runs: small ones that the tools wrote, and broken ones, which leave nothing behind."""
+
+import json
+import random
+import shutil
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gage_eval.base.errors import InputError
+from gage_eval.imports.contract import NOT_IN_LOG
+from gage_eval.imports.folder import write_import
+from gage_eval.imports.read import read_log
+from tests.outsider.pages import commands, write_files
+from tests.support.command import Command, command
+
+LOGS = Path(__file__).parent / "logs"
+GEN = LOGS / "samples_sums_gen_2026-11-26T02-35-31.426138.jsonl"
+MC = LOGS / "samples_sums_mc_2026-11-26T02-35-31.426138.jsonl"
+SOURCES = (LOGS / "inspect.eval", LOGS / "inspect.json", GEN, MC, LOGS / "batch.jsonl", LOGS / "records.csv")
+KEY = "sk-" + "a1b2c3d4e5f6g7h8i9j0"
+
+
+@pytest.fixture
+def gage(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Command:
+    monkeypatch.setenv("PREFECT_HOME", str(tmp_path / "no-prefect"))
+    return command(tmp_path, capsys, monkeypatch)
+
+
+def lines(file: Path, rows: list[dict[str, Any]]) -> Path:
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return file
+
+
+def test_both_forms_of_inspect_give_the_same_answers_with_epochs_errors_and_scores() -> None:
+    packed, tree = (read_log(LOGS / f"inspect.{ending}") for ending in ("eval", "json"))
+    assert (packed.tool, packed.version, packed.task, packed.model) == ("inspect", "0.3.285", "sums", "mockllm/model")
+    by_place = {(answer.sample_id, answer.replicate): answer for answer in packed.answers}
+    assert by_place == {(answer.sample_id, answer.replicate): answer for answer in tree.answers}
+    assert len(by_place) == 12
+    first, failed = by_place["q0", 0], by_place["q5", 1]
+    assert [message["role"] for message in first.messages] == ["system", "user"]
+    assert (first.answer, first.references, first.metadata) == ("The answer is 1", ["1"], {"topic": "even"})
+    assert first.scores == {"match": 1.0, "includes": 1.0}
+    assert (failed.answer, failed.scores) == (None, {})
+    assert "no connection" in (failed.error or "")
+
+
+def test_filters_of_the_harness_are_scores_of_one_answer_and_likelihoods_choose_an_option() -> None:
+    generated, chosen = read_log(GEN), read_log(MC)
+    assert (generated.tool, generated.task, generated.model) == ("lm-eval", "sums_gen", "i82qcls7")
+    assert [answer.answer for answer in generated.answers] == ["lol"] * 3
+    assert generated.answers[0].scores == {"exact_match,strict": 0.0, "exact_match,flexible": 0.0}
+    assert generated.answers[0].references == ["1"]
+    assert [answer.answer for answer in chosen.answers] == ["blue", "green", "even"]
+    assert [answer.references for answer in chosen.answers] == [["blue"], ["green"], ["even"]]
+    assert chosen.answers[0].options == ["blue", "green"]
+    assert chosen.answers[0].scores == {"acc": 1.0, "acc_norm": 1.0}
+
+
+def test_a_batch_has_its_prompts_from_the_requests() -> None:
+    alone, whole = (
+        read_log(LOGS / "batch.jsonl"),
+        read_log(LOGS / "batch.jsonl", requests=LOGS / "batch_requests.jsonl"),
+    )
+    assert alone.model == whole.model == "Qwen/Qwen3-0.6B"
+    assert alone.answers[0].messages[0]["content"] == NOT_IN_LOG
+    assert alone.unmapped["messages"] == 3
+    assert whole.answers[0].messages == [{"role": "user", "content": "What is 0 + 1?"}]
+    assert not whole.unmapped
+    assert (whole.answers[2].answer, whole.answers[2].error) == (None, "max_tokens is too large")
+
+
+def test_plain_records_are_read_by_usual_names_and_by_those_that_are_given(tmp_path: Path) -> None:
+    table = read_log(LOGS / "records.csv")
+    assert [answer.scores for answer in table.answers] == [{"score": 1.0}, {"score": 0.0}, {"score": 1.0}]
+    rows = [{"uid": 7, "q": "?", "reply": {"text": "x"}, "extra": 1}, {"uid": 7, "q": "?", "reply": {"text": "y"}}]
+    fields = {"id": "uid", "question": "q", "answer": "reply.text"}
+    log = read_log(lines(tmp_path / "mine.jsonl", rows), fields=fields)
+    read = [(answer.sample_id, answer.replicate, answer.answer) for answer in log.answers]
+    assert read == [("7", 0, "x"), ("7", 1, "y")]
+    assert log.unmapped == {"extra": 1}
+
+
+@pytest.mark.parametrize(
+    ("name", "metric", "score"),
+    [
+        ("inspect.eval", "match", 7 / 12),
+        (GEN.name, "exact_match,strict", 0.0),
+        (MC.name, "acc", 1.0),
+        ("batch.jsonl", "text_length", 8.5),
+        ("records.csv", "score", 2 / 3),
+    ],
+)
+def test_a_run_of_a_log_has_the_scores_of_the_tool(
+    name: str, metric: str, score: float, gage: Command, tmp_path: Path
+) -> None:
+    made = gage("import", str(LOGS / name), "--run-id", "theirs")
+    assert made.code == 0, made.err
+    (summary,) = tmp_path.rglob("runs/theirs/summary.json")
+    numbers = json.loads(summary.read_text(encoding="utf-8"))["tasks"][0]["metrics"]
+    name = metric.replace(",", "-")
+    means = {number["metric_id"]: next(iter(number["raw_values"].values())) for number in numbers}
+    assert means[name] == pytest.approx(score)
+
+
+def test_imported_runs_are_compared_scored_and_exported_like_any_other(gage: Command, tmp_path: Path) -> None:
+    for name, right in (("a", 30), ("b", 10)):
+        rows = [
+            {
+                "id": n,
+                "question": f"{n} + 1 = ?",
+                "target": n + 1,
+                "output": n + 1 if n < right else 0,
+                "score": n < right,
+            }
+            for n in range(40)
+        ]
+        file = lines(tmp_path / f"{name}.jsonl", rows)
+        made = gage("import", str(file), "--run-id", name, "--task", "sums", "--to", f"own-{name}")
+        assert made.code == 0, made.err
+    assert gage("score", "a", "--metric", "exact_match").code == 0
+    assert gage("export", "a", "--format", "inspect", "--to", "out").code == 0
+    (log,) = (tmp_path / "out").rglob("*.eval")
+    assert [answer.answer for answer in read_log(log).answers][:2] == ["1", "2"], "our export comes back"
+    compared = gage("compare", "a", "b")
+    assert compared.code == 0, compared.err
+    assert "−0.500" in compared.out
+    assert gage("baseline", "set", "main", "a").code == 0
+    assert gage("gate", "b", "--baseline", "main").code == 3
+    again = gage("import", str(file), "--to", "own-b")
+    assert again.code == 2
+    assert "is there already" in again.err
+
+
+def test_an_answer_of_a_log_is_never_the_cached_answer_of_a_model(gage: Command, tmp_path: Path) -> None:
+    assert gage("import", str(LOGS / "records.csv"), "--to", "theirs").code == 0
+    config = (tmp_path / "theirs" / "import.yaml").read_text(encoding="utf-8")
+    head, _, tail = config.partition("backends:")
+    model = "backends: [{backend_id: imported, type: dummy, config: {mode: fixed, answer: mine, model: imported}}]\n"
+    (tmp_path / "theirs" / "mine.yaml").write_text(head + model + tail[tail.index("metrics:") :], encoding="utf-8")
+    assert gage("run", "theirs/mine.yaml", "--run-id", "mine").code == 0
+    assert gage("export", "mine", "--format", "jsonl", "--to", "out").code == 0
+    assert '"mine"' in "".join(file.read_text(encoding="utf-8") for file in (tmp_path / "out").rglob("*.jsonl"))
+
+
+def test_names_in_a_log_read_no_variable_and_an_import_without_a_run_leaves_nothing(
+    gage: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PRIVATE", "of-this-machine")
+    scores = {"${PRIVATE}": 1, "a/b": 1, "a-b": 0}
+    row = {"id": "a", "question": "${PRIVATE}", "output": "x", "model": "${PRIVATE}", "scores": scores}
+    made = gage("import", str(lines(tmp_path / "log.jsonl", [row])), "--run-id", "first", "--to", "made")
+    assert made.code == 0, made.err
+    assert all(name in made.out for name in ("a-b ", "a-b-3"))
+    written = [file for file in tmp_path.rglob("*") if file.is_file() and b"of-this-machine" in file.read_bytes()]
+    assert written == []
+    again = gage("import", str(tmp_path / "log.jsonl"), "--run-id", "first", "--to", "again")
+    assert again.code == 2
+    assert not (tmp_path / "again").exists()
+
+
+def test_secrets_are_masked_and_nothing_that_a_log_names_is_opened(tmp_path: Path) -> None:
+    secret = tmp_path / "secret.txt"
+    secret.write_text("do not read", encoding="utf-8")
+    picture = {"type": "image_url", "image_url": {"url": str(secret)}}
+    content = [{"type": "text", "text": f"use {KEY}"}, picture]
+    row = {"id": "a", "messages": [{"role": "user", "content": content}], "output": f"Bearer {KEY}"}
+    log = read_log(lines(tmp_path / "log.jsonl", [row]))
+    folder = write_import(log, tmp_path / "log.jsonl", tmp_path / "made").parent
+    written = "".join(file.read_text(encoding="utf-8") for file in folder.iterdir())
+    assert KEY not in written
+    assert str(secret) not in written
+    assert "[image_url]" in written
+    assert log.unmapped == {"content: image_url": 1}
+
+
+def _zip(file: Path, members: dict[str, bytes], method: int = zipfile.ZIP_DEFLATED) -> Path:
+    with zipfile.ZipFile(file, "w", method) as archive:
+        for name, data in members.items():
+            archive.writestr(name, data)
+    return file
+
+
+TWO_MODELS = [{"question": "?", "output": "x", "model": model} for model in "ab"]
+MANY_SCORES = [{"question": "?", "output": "x", "scores": {f"s{n}": 1 for n in range(201)}}]
+MANY_ANSWERS = [{"id": 1, "question": "?", "output": "x"}] * 1001
+HEADER = json.dumps({"version": 2, "eval": {"task": "t", "model": "m"}}).encode()
+SAMPLE = json.dumps({"id": "a", "epoch": 1, "input": "?", "target": "", "output": {"completion": "x"}}).encode()
+
+
+@pytest.mark.parametrize(
+    ("members", "words"),
+    [
+        ({"header.json": HEADER, "samples/../../a_epoch_1.json": SAMPLE}, "leads out"),
+        ({"header.json": HEADER, "samples/a_epoch_1.json": b" " * (65 * 1024 * 1024)}, "more than 64 MiB"),
+        ({"header.json": HEADER, "samples/a/chunk_1.json": SAMPLE}, "layout"),
+        ({"samples/a_epoch_1.json": SAMPLE}, "no header"),
+        ({"header.json": HEADER}, "holds no answers"),
+        ({"header.json": HEADER.replace(b"2", b"9"), "samples/a_epoch_1.json": SAMPLE}, "version 9"),
+        ({"header.json": HEADER, "samples/a_epoch_1.json": b"[" * 100_000}, "not JSON"),
+        ({"header.json": HEADER, "samples/a_epoch_1.json": SAMPLE, "samples/b_epoch_1.json": SAMPLE}, "two answers"),
+    ],
+)
+def test_hostile_archives_are_refused(members: dict[str, bytes], words: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=words):
+        read_log(_zip(tmp_path / "log.eval", members))
+
+
+def test_a_member_that_unpacks_to_more_than_it_declares_is_refused(tmp_path: Path) -> None:
+    file = _zip(tmp_path / "log.eval", {"header.json": HEADER, "samples/a_epoch_1.json": SAMPLE + b" " * 1_000_000})
+    data = file.read_bytes()
+    size = (len(SAMPLE) + 1_000_000).to_bytes(4, "little")
+    file.write_bytes(data.replace(size, (10).to_bytes(4, "little")))
+    with pytest.raises(InputError, match="damaged"):
+        read_log(file)
+
+
+def _damaged(data: bytes, chance: random.Random) -> bytes:
+    """The bytes, cut off, with some of them changed, doubled or gone."""
+    place = chance.randrange(len(data))
+    kind = chance.randrange(5)
+    if kind == 0:
+        return data[:place]
+    if kind == 1:
+        return data[:place] + bytes(chance.randrange(256) for _ in range(8)) + data[place + 8 :]
+    if kind == 2:
+        return data[:place] + data[place + chance.randrange(1, 200) :]
+    if kind == 3:
+        return data + data
+    return data[:place] + data[place : place + 300] * 2 + data[place + 300 :]
+
+
+def _twisted(value: Any, chance: random.Random) -> Any:
+    """A JSON value with parts of other types in it."""
+    odd = [None, True, -1, 1e308, "", "\ud800", [], {}, [[[]]], {"a": {}}]
+    if isinstance(value, dict):
+        return {key: chance.choice(odd) if chance.random() < 0.15 else _twisted(x, chance) for key, x in value.items()}
+    if isinstance(value, list):
+        return [chance.choice(odd) if chance.random() < 0.15 else _twisted(x, chance) for x in value]
+    return value
+
+
+def _attempt(file: Path, folder: Path) -> str | None:
+    """Why the log was refused; None where it could be read and written."""
+    try:
+        write_import(read_log(file), file, folder)
+    except InputError as error:
+        return str(error)
+    shutil.rmtree(folder)
+    return None
+
+
+@pytest.mark.parametrize("source", SOURCES, ids=lambda path: path.name[:14])
+def test_thirty_broken_logs_of_each_form_are_read_or_refused_in_one_sentence(source: Path, tmp_path: Path) -> None:
+    said: list[str | None] = []
+    for number in range(30):
+        chance = random.Random(number)
+        file = tmp_path / f"log{source.suffix}"
+        file.write_bytes(_damaged(source.read_bytes(), chance))
+        said.append(_attempt(file, tmp_path / "made"))
+        if source.suffix in (".jsonl", ".json"):
+            rows = source.read_text(encoding="utf-8").splitlines()
+            file.write_text("\n".join(json.dumps(_twisted(json.loads(row), chance)) for row in rows), encoding="utf-8")
+            said.append(_attempt(file, tmp_path / "made"))
+        assert not [*tmp_path.glob("made*"), *tmp_path.glob(".import*")], "nothing is left"
+    refusals = [reason for reason in said if reason is not None]
+    assert refusals
+    assert [reason for reason in refusals if "\n" in reason or "log" not in reason] == []
+
+
+@pytest.mark.parametrize(
+    ("prepare", "options", "words"),
+    [
+        (lambda folder: folder / "none.jsonl", {}, "there is no file"),
+        (lambda folder: lines(folder / "a.jsonl", [{"id": 1, "text": "x"}]), {}, "--field question=FIELD"),
+        (
+            lambda folder: lines(folder / "a.jsonl", TWO_MODELS),
+            {},
+            "models",
+        ),
+        (lambda folder: lines(folder / "a.jsonl", MANY_SCORES), {}, "at most 200"),
+        (
+            lambda folder: lines(folder / "a.jsonl", MANY_ANSWERS),
+            {},
+            "at most 1,000",
+        ),
+        (lambda folder: LOGS / "records.csv", {"format_": "inspct"}, "Did you mean 'inspect'"),
+        (lambda folder: LOGS / "records.csv", {"requests": LOGS / "batch_requests.jsonl"}, "--requests"),
+        (lambda folder: LOGS / "batch.jsonl", {"fields": {"id": "x"}}, "--field"),
+        (lambda folder: LOGS / "records.csv", {"fields": {"answr": "x"}}, "Did you mean 'answer'"),
+    ],
+)
+def test_mistakes_are_told_in_one_sentence(
+    prepare: Callable[[Path], Path], options: dict[str, Any], words: str, tmp_path: Path
+) -> None:
+    with pytest.raises(InputError, match=words):
+        read_log(prepare(tmp_path), **options)
+
+
+def test_the_page_works_as_pasted(gage: Command, tmp_path: Path) -> None:
+    docs = Path(__file__).parents[2] / "docs"
+    write_files("import.md", tmp_path, docs)
+    for arguments in commands("import.md", docs):
+        ended = gage(*arguments)
+        assert ended.code == 0, f"{arguments}: {ended.err}"
+    assert "paired by sample id" in ended.out
