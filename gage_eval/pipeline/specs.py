@@ -27,6 +27,7 @@ from gage_eval.pipeline.execution_spec import ExecutionSpec
 from gage_eval.pipeline.generate_spec import GenerateSpec
 from gage_eval.pipeline.judge_spec import JudgeSpec
 from gage_eval.pipeline.keys import scores_document
+from gage_eval.pipeline.subsets import Subset
 from gage_eval.report.model_run import ModelRun
 from gage_eval.scoring.metrics import BoundMetric
 from gage_eval.scoring.metrics.overrides import COLUMN, eval_configs, named_metrics, unknown_metrics
@@ -142,6 +143,7 @@ class PreprocessSpec:
         params: sampling parameters of the task.
         replicates: requests of a sample.
         sample_ids: prepare only these samples.
+        subset: prepare only the samples of these subjects.
         dataset_id, max_reject_share, on_reject: for messages, and how many samples may be rejected.
         kind: chat, completion, likelihood or chat_likelihood.
         choices: what likelihood compares: the options' ``content`` or ``id``.
@@ -156,6 +158,7 @@ class PreprocessSpec:
     params: Mapping[str, Any]
     replicates: int = 1
     sample_ids: tuple[str, ...] = ()
+    subset: Subset | None = None
     dataset_id: str = ""
     max_reject_share: float = 0.0
     on_reject: str = "fail"
@@ -169,7 +172,7 @@ class PreprocessSpec:
 
     def material(self) -> JsonValue:
         few_shot = self.few_shot
-        return {
+        material = {
             "params": dict(self.params),
             "replicates": self.replicates,
             "sample_ids": list(self.sample_ids),
@@ -183,6 +186,7 @@ class PreprocessSpec:
             "pool_media": self.pool_media.material() if few_shot and few_shot.pool is not None else None,
             "lists_options": self.lists_options,
         }
+        return material if self.subset is None else {**material, "subset": self.subset.material()}
 
     def input_material(self, store: Store, inputs: Mapping[str, str]) -> dict[str, JsonValue]:
         """The content of the files that samples and examples name; nothing where they name none."""
@@ -278,6 +282,7 @@ class ReportSpec:
     description: str | None = None
     card: CardRule | None = None
     headline: str | None = None
+    subset: tuple[str, ...] | None = None
 
     def material(self) -> JsonValue:
         material: dict[str, JsonValue] = {
@@ -290,6 +295,8 @@ class ReportSpec:
             material["card"] = self.card.identity()
         if self.headline is not None:
             material["headline"] = self.headline
+        if self.subset is not None:
+            material["subset"] = list(self.subset)
         return material
 
 
