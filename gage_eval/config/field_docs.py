@@ -94,6 +94,7 @@ TEXTS: Mapping[str, Mapping[str, str]] = {
         "sampling_params": "Sampling parameters of the model in this role.",
         "class_path": "An adapter class of your own.",
         "verdict_parser": "Of a judge: how its verdicts are read.",
+        "embeds": "A judge that compares answer and references by their embeddings; it needs no prompt.",
         "tool_rounds": "How often the model's tool calls are answered with the sample's recorded outputs.",
         "resource_requirement": "Requests and GPUs that it may use, and where it is served.",
     },

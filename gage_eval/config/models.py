@@ -228,6 +228,7 @@ class RoleAdapterConfig(ConfigModel):
     class_path: str | None = semantic("infer", None)
     # The parser of a judge's verdicts: a name or {name: {parameters}}.
     verdict_parser: str | dict[str, dict[str, JsonValue] | None] | None = semantic("judge", None)
+    embeds: bool = semantic("judge", default=False)
     tool_rounds: int = semantic("infer", 0, ge=0, le=64)
     resource_requirement: ResourceRequirement = nested(ResourceRequirement())
 
@@ -240,6 +241,8 @@ class RoleAdapterConfig(ConfigModel):
     def _parses_verdicts_of_judges(self) -> Self:
         if self.verdict_parser is not None and self.role_type != "judge_model":
             raise ValueError("only a judge_model has verdicts to parse: remove 'verdict_parser'")
+        if self.embeds and (self.role_type != "judge_model" or self.prompt_id is not None):
+            raise ValueError("'embeds' is for a judge_model without a prompt: it compares answers with references")
         return self
 
 

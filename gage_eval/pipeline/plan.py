@@ -185,6 +185,7 @@ def _generate(task: ResolvedTask, role: ResolvedRole, role_type: str, context: B
         max_error_share=task.task.max_error_share,
         hooks=RoleHooks(adapter.class_path) if adapter.class_path else None,
         tool_rounds=adapter.tool_rounds,
+        embeds=adapter.embeds,
         pool_size=adapter.resource_requirement.pool_size,
     )
 
