@@ -18,6 +18,7 @@ from gage_eval.scoring.metrics.grouping import labels_of
 
 _CHOICE = re.compile(r"(?P<tasks>[^\[\]]+?)(?:\[(?P<names>[^\[\]]*)\])?\s*")
 _SHOWN = 12
+_LONGEST = 60
 
 
 @dataclass(frozen=True)
@@ -185,7 +186,7 @@ def _any_fits(subjects: Iterable[str], name: str) -> bool:
 
 
 def _unknown(where: str, name: str, known: Iterable[str]) -> InputError:
-    names = sorted(dict.fromkeys(known))
+    names = sorted({" ".join(subject.split())[:_LONGEST] for subject in known})
     more = f" and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else ""
     hint = closest(name, names) or f" Subjects: {', '.join(names[:_SHOWN]) or 'none'}{more}."
     return InputError(f"{where} has no subject '{name}'.{hint}")
