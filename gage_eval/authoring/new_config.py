@@ -11,6 +11,7 @@ from typing import Any
 
 from gage_eval.authoring.first_rows import first_samples
 from gage_eval.authoring.validation import validated
+from gage_eval.base.canonical import decode
 from gage_eval.base.errors import InputError, closest
 from gage_eval.base.field_paths import reference_texts
 from gage_eval.base.files import closest_file, local_path, write_new
@@ -23,6 +24,7 @@ from gage_eval.config.suites.template_file import read_template
 from gage_eval.config.yaml.lines import as_written
 from gage_eval.config.yaml.nodes import node_of
 from gage_eval.config.yaml.text import yaml_text
+from gage_eval.data.sample.record import RecordRejected, parse_record
 from gage_eval.data.standardize.default import ANSWER_FIELDS, CHOICES_FIELDS, QUESTION_FIELDS
 from gage_eval.extend import registry
 from gage_eval.pipeline.plan import make_plan
@@ -253,7 +255,7 @@ def _split(folder: Path) -> str:
     if not description.is_file():
         return "train" if not (folder / "state.json").is_file() else "test"
     try:
-        splits = list(json.loads(description.read_text(encoding="utf-8"))["splits"])
+        splits = list(decode(description.read_bytes())["splits"])
         return next((name for name in _SPLITS if name in splits), None) or str(splits[0])
     except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
         raise InputError(f"'{description}' names no splits.") from error
@@ -269,12 +271,9 @@ def _records(file: Path, source: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     rows = load.source.records(lambda *_: media_url("0" * 64)) if media else load.source.records()
     for number, (_, record) in enumerate(rows, 1):
         try:
-            value = json.loads(record)
-        except ValueError as error:
-            raise InputError(f"'{file}': row {number} is not JSON ({error}).") from error
-        if not isinstance(value, dict):
-            raise InputError(f"'{file}': row {number} is not an object with fields.")
-        yield value
+            yield parse_record(record)
+        except RecordRejected as error:
+            raise InputError(f"'{file}': row {number} cannot be read: {error.reason}") from error
 
 
 def _all(records: Sequence[Mapping[str, Any]], name: str, fits: Callable[[Any], bool]) -> bool:
@@ -323,7 +322,7 @@ def _json_types(answers: Sequence[Any]) -> dict[str, str]:
     types: dict[str, str] = {}
     for answer in answers:
         try:
-            value = json.loads(answer) if isinstance(answer, str) else answer
+            value = decode(answer) if isinstance(answer, str) else answer
         except ValueError:
             return {}
         if not isinstance(value, dict):

@@ -1,5 +1,6 @@
 """gage mcp: stored runs for assistants, by the Model Context Protocol over standard input and output."""
 
+import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -154,8 +155,9 @@ class Tools:
         from gage_eval.runs.options import SUITE_PREFIX, RunOptions
 
         folder = Path.cwd().resolve()
-        file = (folder / config).resolve()
-        if not config.startswith(SUITE_PREFIX) and not (file.is_relative_to(folder) and file.is_file()):
+        # `os.path` also takes what cannot be a path, such as a name that is too long.
+        file = os.path.isfile(folder / config) and (folder / config).resolve()
+        if not config.startswith(SUITE_PREFIX) and not (file and file.is_relative_to(folder)):
             raise InputError(f"'{config}' is no file of the working folder: name suite:NAME, or a config file there.")
         chosen = {"config": config, "model": model, "endpoint": self.endpoint, "max_samples": max_samples}
         options = self.locations.placed(RunOptions.of(chosen))

@@ -25,7 +25,8 @@ _NAMES = {
 # What stands for the value of an option in the help, where it is neither a name nor a number.
 _METAVARS = {
     **dict.fromkeys(("store", "output_dir", "endpoint", "judge_endpoint"), "URL"),
-    **dict.fromkeys(("task_ids", "sample_ids"), "ID"),
+    "task_ids": "ID[SUBJECT,…]",
+    "sample_ids": "ID",
     "data_dir": "DIR",
     "engine": "TYPE",
     "model_path": "PATH",

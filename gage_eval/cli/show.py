@@ -190,8 +190,7 @@ def _show_run(run: "RunReader") -> None:
     stored, record = run.stored, run.stored.record
     width = terminal_width(sys.stdout)
     began = record.created.strftime("%Y-%m-%d %H:%M:%S")
-    name = record.name if record.suite is None else record.suite.title
-    print(clean(f"{name} · run {stored.run_id} · {stored.state} · started {began}"))
+    print(clean(f"{record.title} · run {stored.run_id} · {stored.state} · started {began}"))
     if stored.status != "completed" and record.models:
         print(folded(clean(models_line(record.models)), width))
     if stored.status == "completed":

@@ -94,6 +94,7 @@ TEXTS: Mapping[str, Mapping[str, str]] = {
         "sampling_params": "Sampling parameters of the model in this role.",
         "class_path": "An adapter class of your own.",
         "verdict_parser": "Of a judge: how its verdicts are read.",
+        "embeds": "A judge that compares answer and references by their embeddings; it needs no prompt.",
         "verdict_retries": "Of a judge: how often it is asked again where its answer holds no verdict.",
         "tools": "Tools that the model may call: functions and classes of Python.",
         "tool_rounds": "The most rounds of tool calls that are answered, by `tools` or the sample's recorded outputs.",

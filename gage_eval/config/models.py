@@ -229,6 +229,7 @@ class RoleAdapterConfig(ConfigModel):
     class_path: str | None = semantic("infer", None)
     # The parser of a judge's verdicts: a name or {name: {parameters}}.
     verdict_parser: str | dict[str, dict[str, JsonValue] | None] | None = semantic("judge", None)
+    embeds: bool = semantic("judge", default=False)
     # How often a judge is asked again where its answer holds no verdict.
     verdict_retries: int = semantic("judge", 0, ge=0, le=16)
     # Names of tools, or `file.py:function`; a class is several tools.
@@ -247,6 +248,8 @@ class RoleAdapterConfig(ConfigModel):
             raise ValueError("only a judge_model has verdicts to parse: remove 'verdict_parser'")
         if self.verdict_retries and self.role_type != "judge_model":
             raise ValueError("only a judge_model has verdicts to ask for again: remove 'verdict_retries'")
+        if self.embeds and (self.role_type != "judge_model" or self.prompt_id is not None):
+            raise ValueError("'embeds' is for a judge_model without a prompt: it compares answers with references")
         return self
 
     @model_validator(mode="after")

@@ -7,8 +7,10 @@ calls it had made.
 
 import hashlib
 import json
+import math
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
+from operator import mul
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 from gage_eval.base.canonical import JsonValue, decode, digest, encode
@@ -123,6 +125,37 @@ async def tool_calls(calls: Calls, request: Request) -> Outcome:
     return _outcome(turns)
 
 
+async def similarity(calls: Calls, request: Request) -> Outcome:
+    """How near the first message is in meaning to the nearest of the others: the cosine of their embeddings, -1 to 1.
+
+    The answer is ``SCORE: 0.873125``, as a judge would write it.
+    """
+    replies: list[Response] = []
+    texts = [message["content"] for message in request.messages or []]
+    if not any(map(str.strip, texts[1:])):
+        return Outcome(Response("skipped", error_kind="empty_prompt"))
+    # Endpoints refuse an empty text: it is like nothing.
+    if not texts[0].strip():
+        return Outcome(Response("ok", answer="SCORE: 0"))
+    for text in filter(str.strip, texts):
+        replies.append(await calls.generate(replace(request, kind="embed", messages=None, prompt=text)))
+        if replies[-1].status in UNANSWERED:
+            return Outcome(replies[-1])
+    first, *others = (decode(reply.answer or "[]") for reply in replies)
+    if any(len(other) != len(first) or not any(other) for other in (first, *others)):
+        said = "the embeddings have different lengths, or no direction"
+        return Outcome(Response("error", error_kind="malformed", attempts=len(replies), errors=[said]))
+    whole = _outcome(replies).response
+    return Outcome(replace(whole, answer=f"SCORE: {max(_cosine(first, other) for other in others):.6f}"))
+
+
+def _cosine(a: Sequence[float], b: Sequence[float]) -> float:
+    """The cosine of the angle between two vectors that are not zero."""
+    # Scaled first, so that squares neither overflow nor vanish.
+    a, b = ([value / max(map(abs, vector)) for value in vector] for vector in (a, b))
+    return math.fsum(map(mul, a, b)) / math.hypot(*a) / math.hypot(*b)
+
+
 def _outcome(turns: list[Response]) -> Outcome:
     """The last response, with the costs of all responses."""
     whole = replace(
@@ -170,7 +203,12 @@ def _calls_of(response: Response) -> list[dict[str, Any]]:
 
 
 # Kinds of requests that need more than one call. All other kinds are one call.
-EPISODES: dict[str, Episode] = {"turns": multi_turn, "tools": tool_calls}
+EPISODES: dict[str, Episode] = {"turns": multi_turn, "tools": tool_calls, "similarity": similarity}
+
+
+def kind_of_calls(kind: str) -> str:
+    """The kind of the calls that requests of a kind are made of."""
+    return "embed" if kind == "similarity" else "chat" if kind in EPISODES else kind
 
 
 def as_call(request: Request) -> Request:

@@ -6,7 +6,7 @@ from gage_eval.base.canonical import encode
 from gage_eval.base.errors import InputError
 from gage_eval.base.statuses import UNANSWERED
 from gage_eval.engine.assembly import Assembly
-from gage_eval.engine.episodes import EPISODES, Outcome, episode_name, response_key, with_body
+from gage_eval.engine.episodes import EPISODES, Outcome, episode_name, kind_of_calls, response_key, with_body
 from gage_eval.engine.job import Chunk, Item, Job, PartSource, Tally, chunks_of
 from gage_eval.engine.known import KnownAnswers
 from gage_eval.engine.ready import ReadyQueue
@@ -81,7 +81,7 @@ class Feeder:
         job = self._job
         requests = source.render(chunk.start, chunk.stop)
         kinds = {request.kind for request in requests}
-        check_served(job.backend, {"chat" if kind in EPISODES else kind for kind in kinds})
+        check_served(job.backend, set(map(kind_of_calls, kinds)))
         made = [with_body(job.backend.body, request) for request in requests]
         chunk.requests, bodies = [request for request, _ in made], [encode(body) for _, body in made]
         self._check_asked(chunk)

@@ -14,6 +14,7 @@ from gage_eval.data.prepare.images import ImageRules
 from gage_eval.data.prepare.media import MediaRules
 from gage_eval.data.standardize.callables import MediaCallable, TextCallable
 from gage_eval.pipeline.specs import PreprocessSpec, StandardizeSpec
+from gage_eval.pipeline.subsets import Subset
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,11 @@ def standardize_spec(task_id: str, dataset: DatasetConfig) -> StandardizeSpec:
 
 
 def preprocess_spec(
-    task: ResolvedTask, source: DataSource, examples: DataSource | None, sample_ids: tuple[str, ...]
+    task: ResolvedTask,
+    source: DataSource,
+    examples: DataSource | None,
+    sample_ids: tuple[str, ...],
+    subset: Subset | None,
 ) -> PreprocessSpec:
     """How the samples of a task become prepared rows.
 
@@ -90,6 +95,7 @@ def preprocess_spec(
         params=config.sampling_params,
         replicates=config.replicates,
         sample_ids=sample_ids,
+        subset=subset,
         dataset_id=dataset.dataset_id,
         max_reject_share=dataset.params.max_reject_share,
         on_reject=dataset.params.on_reject,

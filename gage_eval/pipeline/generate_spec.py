@@ -57,6 +57,7 @@ class GenerateSpec:
     hooks: RoleHooks | None = None
     tools: Mapping[str, PythonTool] = field(default_factory=dict)
     tool_rounds: int = 0
+    embeds: bool = False
     pool_size: int | None = None
 
     @cached_property
@@ -101,7 +102,8 @@ class GenerateSpec:
     def reads_samples(self) -> bool:
         """Whether rendering needs more of a sample than its prepared row."""
         hooked = self.hooks is not None and self.hooks.prepares
-        return self.prompt is not None or hooked or self.tool_rounds > 0 or self.model.lookup_field is not None
+        prompted = self.prompt is not None or self.tool_rounds > 0 or self.embeds
+        return prompted or hooked or self.model.lookup_field is not None
 
     @property
     def reads_support(self) -> bool:
@@ -169,6 +171,8 @@ class Binding:
             material["adapter_id"] = spec.adapter_id
         if spec.hooks is not None:
             material["hooks"] = spec.hooks.identity()
+        if spec.embeds:
+            material["embeds"] = True
         if spec.tool_rounds:
             material["tool_rounds"] = spec.tool_rounds
         if spec.tools:

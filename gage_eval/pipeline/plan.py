@@ -1,11 +1,10 @@
 """From a resolved config to the specs of every stage of every task."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from gage_eval.base.errors import InputError, closest
 from gage_eval.base.files import local_path
 from gage_eval.config.load import LoadedConfig
 from gage_eval.config.metrics import metric_names
@@ -25,6 +24,7 @@ from gage_eval.pipeline.judge_spec import JudgeSpec
 from gage_eval.pipeline.labels_spec import labels_spec
 from gage_eval.pipeline.score_spec import score_spec, task_card
 from gage_eval.pipeline.specs import LoadSpec, Plan, ReportSpec, TaskPlan
+from gage_eval.pipeline.subsets import Subset, chosen_tasks
 from gage_eval.scoring.metrics.verdicts import read_parser
 
 
@@ -34,7 +34,7 @@ def make_plan(
     data: DataCache | None = None,
     work_pool: str | None = None,
     *,
-    task_ids: Collection[str] = (),
+    task_ids: Sequence[str] = (),
 ) -> Plan:
     """The specs of the tasks. They use the bound metrics and built backends of the checked config.
 
@@ -43,18 +43,15 @@ def make_plan(
         sample_ids: run only these samples.
         data: where the files of pinned origins lie; the default cache unless given.
         work_pool: where engines are served, in place of what the config says.
-        task_ids: plan only these tasks; all of them unless given.
+        task_ids: plan only these tasks, or subjects of them (`chosen_tasks`); all of them unless given.
 
     Raises:
-        InputError: settings contradict each other, such as the bounds of image sizes; or there is no such task.
+        InputError: settings contradict each other, such as the bounds of image sizes; or a choice names nothing.
     """
-    known = [task.task.task_id for task in loaded.tasks]
-    for name in task_ids:
-        if name not in known:
-            raise InputError(f"no task '{name}' in {loaded.source}. Tasks: {', '.join(known)}.{closest(name, known)}")
-    chosen = [task for task in loaded.tasks if not task_ids or task.task.task_id in task_ids]
-    resolved = chosen if work_pool is None else [placed(task, work_pool) for task in chosen]
-    tasks = tuple(_task(task, loaded, data or DataCache(), sample_ids) for task in resolved)
+    tasks = tuple(
+        _task(task if work_pool is None else placed(task, work_pool), loaded, data or DataCache(), sample_ids, subset)
+        for task, subset in chosen_tasks(loaded, task_ids)
+    )
     return Plan(loaded.config.metadata.name or Path(loaded.source).stem, tasks)
 
 
@@ -79,16 +76,18 @@ def placed(task: ResolvedTask, work_pool: str) -> ResolvedTask:
     )
 
 
-def _task(task: ResolvedTask, loaded: LoadedConfig, data: DataCache, sample_ids: tuple[str, ...]) -> TaskPlan:
+def _task(
+    task: ResolvedTask, loaded: LoadedConfig, data: DataCache, sample_ids: tuple[str, ...], subset: Subset | None
+) -> TaskPlan:
     task_id = task.task.task_id
     source = data_source(task.dataset, loaded.base_dir, data)
     examples = None if task.examples is None else data_source(task.examples, loaded.base_dir, data)
     infer = _generate(task, task.dut, "dut_model", loaded.context)
     quoted = None if loaded.suite is None else loaded.suite.metric
-    preprocess = preprocess_spec(task, source, examples, sample_ids)
+    preprocess = preprocess_spec(task, source, examples, sample_ids, subset)
     execution = _execution(task.task, loaded.base_dir, preprocess.media)
     scoring = score_spec(task, loaded.metrics[task_id], metric_names(loaded.config), execution)
-    load = _load(task, source)
+    load = _load(task, source, subset)
     specs = TaskPlan(
         task_id=task_id,
         load=load,
@@ -106,6 +105,7 @@ def _task(task: ResolvedTask, loaded: LoadedConfig, data: DataCache, sample_ids:
             card=task_card(task, scoring.metrics, quoted),
             headline=quoted,
             labels=labels_spec(task.task.labels, task_id, scoring.metrics, loaded.base_dir),
+            subset=None if subset is None else subset.names,
         ),
     )
     return specs if examples is None else replace(specs, pool=_pool(specs, examples))
@@ -129,9 +129,10 @@ def _pool(specs: TaskPlan, examples: DataSource) -> TaskPlan:
     )
 
 
-def _load(task: ResolvedTask, source: DataSource) -> LoadSpec:
+def _load(task: ResolvedTask, source: DataSource, subset: Subset | None) -> LoadSpec:
     whole = _dataset(task.task.task_id, source)
-    limits = [limit for limit in (whole.limit, task.task.max_samples) if limit is not None]
+    # The limit of a subset counts the subset's samples, which preprocess chooses.
+    limits = [limit for limit in (whole.limit, None if subset else task.task.max_samples) if limit is not None]
     return replace(
         whole,
         limit=min(limits, default=None),
@@ -188,6 +189,7 @@ def _generate(task: ResolvedTask, role: ResolvedRole, role_type: str, context: B
         hooks=RoleHooks(adapter.class_path) if adapter.class_path else None,
         tools=tools_of(adapter.tools),
         tool_rounds=adapter.tool_rounds,
+        embeds=adapter.embeds,
         pool_size=adapter.resource_requirement.pool_size,
     )
 

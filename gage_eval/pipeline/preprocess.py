@@ -20,6 +20,7 @@ from gage_eval.data.sample.table import messages_from_array, rows_of
 from gage_eval.pipeline.action import StageRun, stage
 from gage_eval.pipeline.rejects import limit_on_rejects, rejects_table
 from gage_eval.pipeline.specs import PreprocessSpec
+from gage_eval.pipeline.subsets import SubsetFilter
 from gage_eval.pipeline.watching import tell_rejects
 
 
@@ -41,14 +42,18 @@ def preprocess(run: StageRun, spec: PreprocessSpec) -> None:
         spec: the task's sampling parameters, replicates, examples, media and chosen sample ids.
 
     Raises:
-        InputError: none of the chosen sample ids is there, or the pool has too few examples.
+        InputError: none of the chosen sample ids is there, a subject is unknown, or the pool has too few examples.
     """
     samples = run.input("samples")
     prepared, rejects = run.writer(PREPARED), run.writer(REJECTS)
     preparer = Preparer(run, spec)
+    chosen = None if spec.subset is None else SubsetFilter(spec.subset)
+    columns = {**dict.fromkeys(preparer.columns), **dict.fromkeys(() if chosen is None else chosen.columns)}
     rows = requests = 0
     for part in samples.parts:
-        table = samples.read(part.index, columns=preparer.columns)
+        table = samples.read(part.index, columns=[*columns])
+        if chosen is not None:
+            table = chosen.of(table)
         if spec.sample_ids:
             table = table.filter(pc.is_in(table["id"], pa.array(spec.sample_ids)))
         ready, rejected = preparer.prepare(table)
@@ -60,6 +65,8 @@ def preprocess(run: StageRun, spec: PreprocessSpec) -> None:
         rows += table.num_rows
         requests += ready.num_rows * spec.replicates
         run.advance(rows, samples.rows)
+    if chosen is not None:
+        chosen.check(spec.task_id)
     if spec.sample_ids and rows == 0:
         raise InputError(f"task '{spec.task_id}': no sample has the id {' or '.join(map(repr, spec.sample_ids))}.")
     run.commit(PREPARED, counts={"requests": requests})

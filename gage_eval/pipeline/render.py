@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 from gage_eval.base.canonical import decode
 from gage_eval.base.errors import GageError, InputError
-from gage_eval.base.field_paths import resolve
+from gage_eval.base.field_paths import reference_texts, resolve
 from gage_eval.data.prompts import PromptError, PromptRenderer
-from gage_eval.engine.episodes import EPISODES
+from gage_eval.engine.episodes import kind_of_calls
 from gage_eval.engine.tools.sets import episode_tools, merged
 from gage_eval.extend.loading import without_folders
 from gage_eval.models.client.types import RenderFailure, Request
@@ -143,10 +143,14 @@ class RequestRenderer:
 
         Support and judge prompts are complete messages, whatever the kind of the sample's question is.
         """
+        if self._spec.embeds:
+            return "similarity"
         kind = prepared if self._template is None or self._tested else "chat"
         return "tools" if kind == "chat" and self._spec.tool_rounds else kind
 
     def _messages(self, row: PreparedRow, context: RowContext, replicate: int) -> list[dict[str, Any]]:
+        if self._spec.embeds:
+            return _compared(context, replicate)
         if self._template is None:
             # A request without messages is skipped and not sent.
             return row.messages
@@ -180,7 +184,7 @@ class RequestRenderer:
         """Refuse what the backend cannot answer, before anything is sent."""
         tools = (bool(row.tools) and self._tested) or bool(self._spec.tools)
         if (kind, tools) not in self._answerable:
-            self._need("chat" if kind in EPISODES else kind, f"{kind} requests")
+            self._need(kind_of_calls(kind), f"{kind} requests")
             if tools:
                 self._need("tools", f"tools (sample '{row.sample_id}')")
             self._answerable.add((kind, tools))
@@ -194,6 +198,15 @@ class RequestRenderer:
                 f"task '{self._spec.task_id}' sends {what}, which backend '{without_folders(self._spec.backend_type)}' "
                 f"cannot answer. It can: {', '.join(sorted(capabilities))}."
             )
+
+
+def _compared(context: RowContext, replicate: int) -> list[dict[str, Any]]:
+    """The answer and the references of a sample, as messages; none where one of them is missing."""
+    answer = ((context.responses or {}).get(replicate) or {}).get("answer")
+    references = reference_texts(context.sample)
+    if answer is None or not references:
+        return []
+    return [{"role": "user", "content": text} for text in (answer, *references)]
 
 
 def _template(prompt: PromptBinding) -> PromptRenderer:

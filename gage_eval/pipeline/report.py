@@ -24,7 +24,9 @@ def report(run: StageRun, spec: ReportSpec) -> None:
     """
     responses = run.input("responses")
     tokens = {"prompt_tokens": 0, "completion_tokens": 0}
-    for table in responses.tables(columns=list(tokens)):
+    sent_rows = 0
+    for table in responses.tables(columns=["row_index", *tokens]):
+        sent_rows += pc.count_distinct(table["row_index"]).as_py()
         for name in tokens:
             tokens[name] += pc.sum(table[name]).as_py() or 0
     unprepared = run.input("prepare_rejects").rows
@@ -34,7 +36,8 @@ def report(run: StageRun, spec: ReportSpec) -> None:
         model=spec.model_name,
         description=spec.description,
         metrics=run.input("metrics").table().to_pylist(),
-        sample_count=run.input("samples").rows - unprepared,
+        # Of a subset, only the samples that were asked count.
+        sample_count=run.input("samples").rows - unprepared if spec.subset is None else sent_rows,
         reject_count=run.input("rejects").rows + unprepared,
         first_rejects=[*first_rejects(run.input("rejects")), *first_rejects(run.input("prepare_rejects"))],
         statuses=dict(responses.counts),
@@ -42,6 +45,7 @@ def report(run: StageRun, spec: ReportSpec) -> None:
         complete=responses.complete,
         card=spec.card,
         headline=spec.headline,
+        subset=spec.subset or (),
         executions=_executions(run),
         calibration=_calibration(run, spec),
     )

@@ -28,6 +28,7 @@ from gage_eval.pipeline.generate_spec import GenerateSpec
 from gage_eval.pipeline.judge_spec import JudgeSpec
 from gage_eval.pipeline.keys import scores_document
 from gage_eval.pipeline.labels_spec import LabelsSpec
+from gage_eval.pipeline.subsets import Subset
 from gage_eval.report.model_run import ModelRun
 from gage_eval.scoring.metrics import BoundMetric
 from gage_eval.scoring.metrics.overrides import COLUMN, eval_configs, named_metrics, unknown_metrics
@@ -143,6 +144,7 @@ class PreprocessSpec:
         params: sampling parameters of the task.
         replicates: requests of a sample.
         sample_ids: prepare only these samples.
+        subset: prepare only the samples of these subjects.
         dataset_id, max_reject_share, on_reject: for messages, and how many samples may be rejected.
         kind: chat, completion, likelihood or chat_likelihood.
         choices: what likelihood compares: the options' ``content`` or ``id``.
@@ -157,6 +159,7 @@ class PreprocessSpec:
     params: Mapping[str, Any]
     replicates: int = 1
     sample_ids: tuple[str, ...] = ()
+    subset: Subset | None = None
     dataset_id: str = ""
     max_reject_share: float = 0.0
     on_reject: str = "fail"
@@ -170,7 +173,7 @@ class PreprocessSpec:
 
     def material(self) -> JsonValue:
         few_shot = self.few_shot
-        return {
+        material = {
             "params": dict(self.params),
             "replicates": self.replicates,
             "sample_ids": list(self.sample_ids),
@@ -184,6 +187,7 @@ class PreprocessSpec:
             "pool_media": self.pool_media.material() if few_shot and few_shot.pool is not None else None,
             "lists_options": self.lists_options,
         }
+        return material if self.subset is None else {**material, "subset": self.subset.material()}
 
     def input_material(self, store: Store, inputs: Mapping[str, str]) -> dict[str, JsonValue]:
         """The content of the files that samples and examples name; nothing where they name none."""
@@ -280,6 +284,7 @@ class ReportSpec:
     card: CardRule | None = None
     headline: str | None = None
     labels: LabelsSpec | None = None
+    subset: tuple[str, ...] | None = None
 
     def material(self) -> JsonValue:
         material: dict[str, JsonValue] = {
@@ -294,6 +299,8 @@ class ReportSpec:
             material["headline"] = self.headline
         if self.labels is not None:
             material["labels"] = self.labels.material()
+        if self.subset is not None:
+            material["subset"] = list(self.subset)
         return material
 
 

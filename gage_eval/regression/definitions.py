@@ -18,7 +18,7 @@ from gage_eval.store.content import content_hash
 KINDS = ("data", "prompts", "scorer")
 # Columns of a sample that the prompt determines.
 WRITTEN_BY_PROMPTS = ("messages", "few_shot_examples")
-_SCHEDULED = ("params", "replicates", "sample_ids", "drawn_by")
+_SCHEDULED = ("params", "replicates", "sample_ids", "subset", "drawn_by")
 # Says how old a model's answers may be, not what is measured. So the judge of another night is the same scorer.
 _FRESHNESS = "model.config.freshness"
 _SHOWN = 60
@@ -90,7 +90,7 @@ def definition(store: Store, stages: Mapping[Stage, StageRecord], metric_id: str
     metrics = specs.get("auto_eval")
     own = [metric["identity"] for metric in metrics or [] if metric["metric_id"] == metric_id]
     return Definition(
-        data=specs.get("load"),
+        data=_data(specs.get("load"), prepared.get("subset")),
         prompts={
             "standardize": specs.get("standardize"),
             "preprocess": {name: value for name, value in prepared.items() if name not in _SCHEDULED},
@@ -104,6 +104,10 @@ def definition(store: Store, stages: Mapping[Stage, StageRecord], metric_id: str
         model=infer.get("model"),
         scorer={"metric": own[0]["scores"] if own else None, "judge": specs.get("judge")},
     )
+
+
+def _data(load: Any, subset: JsonValue) -> JsonValue:
+    return load if subset is None else {**(load or {}), "subset": subset}
 
 
 def differences(a: Definition, b: Definition) -> list[Difference]:

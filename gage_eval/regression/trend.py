@@ -29,7 +29,7 @@ def trend(
 ) -> list[TrendPoint]:
     """Completed runs of the entry's suite, oldest first; one point per task.
 
-    Damaged runs are left out, and runs of chosen samples, as those of a triage.
+    Damaged runs are left out, and runs of chosen samples or subjects, as those of a triage.
 
     Args:
         locations: where the runs are.
@@ -73,7 +73,7 @@ def _is_of(stored: StoredRun, entry: BaselineEntry, until: datetime | None) -> b
     with suppress(InputError):
         record = stored.record
         in_time = until is None or record.created <= until
-        whole = record.status == "completed" and not record.options.get("sample_ids")
+        whole = record.status == "completed" and not (record.options.get("sample_ids") or record.subset)
         return in_time and whole and record.name == entry.suite and bool(stored.summary.tasks)
     return False
 

@@ -1,6 +1,6 @@
 """Shares of rows with problems, their limits, and a sentence for each share above its limit."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from gage_eval.report.suite_run import SuiteRun
@@ -41,10 +41,11 @@ def share_text(count: int, total: int) -> str:
 
 
 def remarks(summary: Summary, limits: Limits | None = None) -> list[str]:
-    """One sentence if the suite was modified, and one for each share above its limit, in the order of the tasks."""
+    """One sentence if the suite was modified, one for each subset, and one for each share above its limit."""
     suite = summary.suite
     changed = [] if suite is None or not suite.modified else [_modified(suite)]
-    return changed + [line for task in summary.tasks for line in _task_remarks(task, limits or Limits())]
+    subsets = [_subset(task, summary) for task in summary.tasks if task.subset]
+    return changed + subsets + [line for task in summary.tasks for line in _task_remarks(task, limits or Limits())]
 
 
 def is_unread(summary: Summary) -> bool:
@@ -56,9 +57,17 @@ def is_unread(summary: Summary) -> bool:
 
 
 def _modified(suite: SuiteRun) -> str:
-    shown = ", ".join(suite.modified[:_SHOWN])
-    more = f" and {len(suite.modified) - _SHOWN:,} more" if len(suite.modified) > _SHOWN else ""
-    return f"Modified: {shown}{more}. This is not a score of {suite.name} {suite.version}."
+    return f"Modified: {_first(suite.modified)}. This is not a score of {suite.name} {suite.version}."
+
+
+def _subset(task: TaskSummary, summary: Summary) -> str:
+    whole = "the whole task" if summary.suite is None else f"{summary.suite.name} {summary.suite.version}"
+    return f"{task.task_id}: a subset, {_first(task.subset)}. This is not a score of {whole}."
+
+
+def _first(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else ""
+    return f"{', '.join(names[:_SHOWN])}{more}"
 
 
 def _task_remarks(task: TaskSummary, limits: Limits) -> Iterator[str]:

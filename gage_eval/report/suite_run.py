@@ -18,12 +18,13 @@ class SuiteRun(BaseModel):
         default=[], description="Values of its logic that were changed for this run; then no score is the suite's."
     )
 
-    @property
-    def label(self) -> str:
-        """What stands next to each score: `` (modified)``, or nothing."""
-        return " (modified)" if self.modified else ""
 
-    @property
-    def title(self) -> str:
-        """As it is shown: ``gsm8k v1``, ``gsm8k v1, modified``."""
-        return f"{self.name} {self.version}{', modified' if self.modified else ''}"
+def noted(suite: SuiteRun | None, subset: bool) -> str:
+    """What stands next to each score: `` (modified)``, `` (subset)`` for some subjects of a task only, or nothing."""
+    return " (modified)" if suite is not None and suite.modified else " (subset)" if subset else ""
+
+
+def titled(name: str, suite: SuiteRun | None, subset: bool) -> str:
+    """What was run, as it is shown: ``gsm8k v1``, ``gsm8k v1, modified``, ``mmlu v1, subset``."""
+    what = name if suite is None else f"{suite.name} {suite.version}"
+    return f"{what}{', modified' if suite is not None and suite.modified else ''}{', subset' if subset else ''}"

@@ -13,7 +13,7 @@ from gage_eval.report.calibration import Calibration
 from gage_eval.report.headline import headline_first
 from gage_eval.report.metric_names import metric_name
 from gage_eval.report.model_run import ModelRun
-from gage_eval.report.suite_run import SuiteRun
+from gage_eval.report.suite_run import SuiteRun, noted, titled
 from gage_eval.report.timings import Consumption, StageTime, SummaryModel, Timings, Usage, run_timings, run_usage
 from gage_eval.scoring.scorecards.card import CardRule, ScoreCard, task_scores
 from gage_eval.stats.intervals import LEAST_SHOWN
@@ -164,6 +164,7 @@ class TaskSummary(SummaryModel):
     dataset_id: str = Field(description="The dataset's name in the config.")
     model: str | None = Field(default=None, description="The model under test, as configured.")
     description: str | None = Field(default=None, description="The task's description.")
+    subset: list[str] = Field(default=[], description="The subjects that were chosen of it; empty for the whole task.")
     sample_count: int = Field(description="Samples that were standardised.")
     metrics: list[MetricSummary] = Field(description="The numbers: the headline, then the others as configured.")
     score_card: ScoreCard | None = Field(
@@ -259,13 +260,17 @@ class Summary(SummaryModel):
 
     @property
     def title(self) -> str:
-        """What was run; of a suite with its version, and whether it was modified."""
-        return self.run.name if self.suite is None else self.suite.title
+        """What was run; of a suite with its version, and whether it was modified; whether it is a subset."""
+        return titled(self.run.name, self.suite, self._is_subset)
 
     @property
     def label(self) -> str:
-        """The note next to each score: `` (modified)``, or nothing."""
-        return "" if self.suite is None else self.suite.label
+        """The note next to each score: `` (modified)``, `` (subset)``, or nothing."""
+        return noted(self.suite, self._is_subset)
+
+    @property
+    def _is_subset(self) -> bool:
+        return any(task.subset for task in self.tasks)
 
 
 def arrow_note(summary: "Summary") -> str | None:
@@ -290,6 +295,7 @@ def task_summary(
     complete: bool = True,
     card: CardRule | None = None,
     headline: str | None = None,
+    subset: Sequence[str] = (),
     executions: Executions | None = None,
     calibration: Calibration | None = None,
 ) -> TaskSummary:
@@ -309,6 +315,7 @@ def task_summary(
         complete: False while responses are missing for errors.
         card: how its score card is made, None for no card.
         headline: the number that people quote, as the suite's card has it; None where nothing says so.
+        subset: the subjects that were chosen of it; none for the whole task.
         executions: how its programs ended.
         calibration: its judge against the labels of people.
     """
@@ -323,6 +330,7 @@ def task_summary(
         dataset_id=dataset_id,
         model=model,
         description=description,
+        subset=list(subset),
         sample_count=sample_count,
         metrics=whole,
         score_card=None if card is None else card.card(task_scores(whole), _error_tags(whole, statuses)),

@@ -18,7 +18,8 @@ class RunOptionsDict(TypedDict, total=False):
         output_dir: The folder of all runs; the folder runs of the store by default.
         max_samples: At most this many rows of each dataset.
         shuffle_seed: Shuffle the rows with this seed first, so that a limit draws from all of them.
-        task_ids: Only these tasks.
+        task_ids: Only these tasks, or some subjects of them, such as 'mmlu[anatomy,high_school_*]'; names may be
+            patterns, and those of groups.
         sample_ids: Only these samples.
         data_dir: A folder that holds the suite's data, in any layout; nothing is fetched then.
         model: The model under test: its name at the endpoint, a folder, a .gguf file, or a name on the hub.

@@ -11,7 +11,7 @@ from gage_eval.base.canonical import decode
 from gage_eval.base.errors import InputError
 from gage_eval.base.stages import STAGES, Stage, StageResult
 from gage_eval.report.model_run import ModelRun, model_title, under_test
-from gage_eval.report.suite_run import SuiteRun
+from gage_eval.report.suite_run import SuiteRun, noted, titled
 
 RunStatus: TypeAlias = Literal["running", "completed", "failed", "interrupted"]
 StageState: TypeAlias = Literal["running", "finished", "cached", "failed", "stopped"]
@@ -161,9 +161,19 @@ class RunRecord(_Model):
         return self.model_dump_json(indent=2, exclude_none=True).encode() + b"\n"
 
     @property
+    def title(self) -> str:
+        """What was run; of a suite with its version, and whether it was modified; whether it is a subset."""
+        return titled(self.name, self.suite, bool(self.subset))
+
+    @property
     def label(self) -> str:
-        """What stands next to each score of the run: `` (modified)``, or nothing."""
-        return "" if self.suite is None else self.suite.label
+        """What stands next to each score of the run: `` (modified)``, `` (subset)``, or nothing."""
+        return noted(self.suite, bool(self.subset))
+
+    @property
+    def subset(self) -> tuple[str, ...]:
+        """The choices of a run of some subjects only, as ``mmlu[anatomy]``."""
+        return tuple(choice for choice in self.options.get("task_ids") or () if "[" in choice)
 
     @property
     def model(self) -> str | None:

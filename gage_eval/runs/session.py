@@ -42,7 +42,7 @@ from gage_eval.observability.sample_events import Sampling
 from gage_eval.observability.writer import EventWriter
 from gage_eval.pipeline.action import StageContext
 from gage_eval.pipeline.specs import Plan
-from gage_eval.report.suite_run import SuiteRun
+from gage_eval.report.suite_run import SuiteRun, titled
 from gage_eval.report.summary import Summary
 from gage_eval.runs.folder import RunFolder
 from gage_eval.runs.gc_roots import record_root
@@ -229,7 +229,7 @@ class RunSession:
 
     @property
     def _title(self) -> str:
-        return self.plan.name if self.suite is None else self.suite.title
+        return titled(self.plan.name, self.suite, any(task.report.subset for task in self.plan.tasks))
 
     def _tell_usage(self) -> None:
         spent, seconds = spent_by(self.runtime), time.time() - self.began

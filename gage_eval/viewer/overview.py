@@ -179,7 +179,12 @@ def usual_rival(run: RunReader) -> str | None:
             break
         with suppress(InputError):
             other = stored.record
-            same = (other.name, other.tested, other.status) == (record.name, record.tested, "completed")
+            same = (other.name, other.tested, other.subset, other.status) == (
+                record.name,
+                record.tested,
+                record.subset,
+                "completed",
+            )
             if same and stored.run_id != run.run_id and other.created < record.created:
                 return stored.run_id
     return None

@@ -230,6 +230,10 @@ def test_on_a_terminal_only_what_no_option_names_is_asked(tmp_path: Path) -> Non
 def test_rows_that_are_odd_are_read_or_refused_in_a_sentence(tmp_path: Path) -> None:
     odd = write(tmp_path, {"question": "a", "choices": ["x", "y"], "answer": 1}, {"choices": 5, "answer": 2})
     assert look(odd).index_base == 1
+    for text, why in (('{"question":' * 5000, "row 1 cannot be read: the record is nested too deep"), ("[1]", "row 1")):
+        (tmp_path / "bad.jsonl").write_text(text)
+        with pytest.raises(InputError, match=why):
+            look(str(tmp_path / "bad.jsonl"))
     for metric in ("exact_match(", "contains(1)"):
         with pytest.raises(InputError, match="--metric: cannot read"):
             new_config(look(odd), model="m", endpoint="http://127.0.0.1:9/v1", metric=metric, out=tmp_path / "x.yaml")

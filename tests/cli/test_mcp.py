@@ -90,12 +90,15 @@ def test_errors_have_a_kind_and_no_path_leads_out(runs: Path, tmp_path_factory: 
         ("run", {"config": str(outside)}),
         ("run", {"config": "../../mine.yaml"}),
         ("run", {"config": "bundle:mine.yaml"}),
+        ("run", {"config": "suite:\0"}),
+        ("run", {"config": "\0"}),
+        ("run", {"config": "x" * 100_000}),
         ("run", {"config": "mine.yaml", "max_samples": 2}),
     )
-    assert [result.is_error for result in results] == [True] * 6 + [False]
+    assert [result.is_error for result in results] == [True] * 9 + [False]
     texts = [result.content[0].text for result in results]
-    assert [text.split(": ")[1] for text in texts[:6]] == ["not_found", *["input"] * 5]
-    assert orjson.loads(texts[6])["content"]["scores"][0]["n"] == 2
+    assert [text.split(": ")[1] for text in texts[:9]] == ["not_found", *["input"] * 8]
+    assert orjson.loads(texts[9])["content"]["scores"][0]["n"] == 2
 
 
 def test_without_the_package_a_sentence_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:

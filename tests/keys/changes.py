@@ -188,6 +188,7 @@ CONFIG: dict[str, dict[str, list[Change]]] = {
             _at("role_adapters.3.verdict_retries", 2),
             _at("role_adapters.0.verdict_retries", 2, refused="only a judge_model has verdicts"),
         ],
+        "embeds": [_at("role_adapters.3.embeds", bool(1), refused="without a prompt")],
         "tool_rounds": [_at("role_adapters.0.tool_rounds", 2)],
     },
     "PromptMessage": {

@@ -17,7 +17,11 @@ from support.podman import import_image, missing, service
 from support.runs import summary
 
 # What the last command of a page prints.
-ENDED = {"ci-gate.md": "candidate", "compare-prompts.md": "expert"}
+ENDED = {"ci-gate.md": "candidate", "compare-prompts.md": "expert", "rag.md": "faithfulness", "cluster.md": "store"}
+# Where the pages have a model; and what every answer begins with, for the page where the model is also the judge.
+ENDPOINT = "http://127.0.0.1:8000/v1"
+HERE = {"my-judge": "my-model"}
+VERDICT = {"rag.md": "SCORE: 1/1\n"}
 
 
 def test_every_page_has_a_test_and_a_link() -> None:
@@ -30,10 +34,10 @@ def test_every_page_has_a_test_and_a_link() -> None:
 @pytest.mark.parametrize("page", sorted(ENDED))
 def test_a_page_works_as_pasted(page: str, tmp_path: Path, gage: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     write_files(page, tmp_path, TASKS)
-    with mock_endpoint(model="my-model") as endpoint:
+    with mock_endpoint(model="my-model", thinking=VERDICT.get(page, "")) as endpoint:
         monkeypatch.setenv("ENDPOINT", endpoint.url)
         for arguments in commands(page, TASKS):
-            ended = gage(*arguments)
+            ended = gage(*(HERE.get(text, endpoint.url if text == ENDPOINT else text) for text in arguments))
             assert ended.code == 0, f"{arguments}: {ended.err}"
     assert ENDED[page] in ended.out
 

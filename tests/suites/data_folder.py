@@ -37,7 +37,7 @@ def write_data(folder: Path, shared: Path, image: bytes) -> None:
         for dataset_name, splits in hub.items():
             _write_hub(folder / "data" / dataset_name, dataset_name, splits, image)
         for origin in template["suite"].get("origins", ()):
-            _write_origin(folder, origin, shared)
+            write_origin(folder, origin, shared)
 
 
 def _write_hub(folder: Path, name: str, splits: list[dict[str, str]], image: bytes) -> None:
@@ -66,7 +66,8 @@ def _write_hub(folder: Path, name: str, splits: list[dict[str, str]], image: byt
     readme.write_text(f"---\n{yaml.safe_dump(pages)}---\n")
 
 
-def _write_origin(folder: Path, name: str, shared: Path) -> None:
+def write_origin(folder: Path, name: str, shared: Path) -> None:
+    """Write the files of an origin and its description, unless that was done."""
     file = folder / "configs" / "origins" / f"{name}.yaml"
     if file.exists():
         return

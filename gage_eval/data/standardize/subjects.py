@@ -26,7 +26,7 @@ from gage_eval.extend import registry
 _LISTED = "{% for option in options %}\n{{ option.id }}. {{ option.content }}{% endfor %}"
 _MARK = re.compile(r"\[.*?\]")
 _NO_COMMENT = "I have no comment."
-_SPLIT = re.compile(r"_(test|dev|val|train)$")
+SPLIT = re.compile(r"_(test|dev|val|train)$")
 
 
 @registry.preprocessors.register("piqa", version=3)
@@ -119,7 +119,7 @@ class Mmlu(MultiChoiceStructOnly):
         value = read(record, self.subject_field)
         if value is None:
             return sample
-        subject = _SPLIT.sub("", text_of(value, self.subject_field))
+        subject = SPLIT.sub("", text_of(value, self.subject_field))
         sample.pop(self.subject_field, None)
         sample["data_tag"] = {"subject": subject, **object_of(sample, "data_tag")}
         if self.intro:

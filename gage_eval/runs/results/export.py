@@ -172,7 +172,7 @@ def _write_lm_eval(tasks: Sequence[TaskReader], target: Target, record: RunRecor
     models = list(dict.fromkeys(task.summary.model or "model" for task in tasks))
     for model in models:
         mine = [task for task in tasks if (task.summary.model or "model") == model]
-        folder = f"{lm_eval_export.FOLDER}/{lm_eval_export.sanitized(model)}"
+        folder = f"{lm_eval_export.FOLDER}/{_model_folder(lm_eval_export.sanitized(model))}"
         results = lm_eval_export.results(mine, record.created.timestamp(), ended.timestamp())
         target.write(f"{folder}/results_{moment}.json", json.dumps(results, indent=2, ensure_ascii=False).encode())
         for task in mine:
@@ -256,6 +256,11 @@ def _card(cards: Cards, responses: list[dict[str, Any]], scores: Scores) -> dict
 def file_name(text: str) -> str:
     """A file name for a sample or task: its id if that is a safe name, else a hash of it."""
     return text if _PLAIN.fullmatch(text) else _hash(text)[:24]
+
+
+def _model_folder(name: str) -> str:
+    """A model's name as a folder: as it is if that is a safe name, else its safe characters and a hash of it."""
+    return name if _PLAIN.fullmatch(name) else f"{re.sub('[^A-Za-z0-9]+', '-', name).strip('-')[:40]}-{_hash(name)[:8]}"
 
 
 def _different(name: str, text: str, taken: set[str]) -> str:

@@ -79,7 +79,7 @@ class Grouping:
         if self.weight:
             columns[WEIGHT] = self._weights(self.weight, rows.values(self.weight), names)
         for number, path in enumerate(self.slices):
-            values = [_labels(value) for value in rows.values(path)]
+            values = [labels_of(value) for value in rows.values(path)]
             columns[slice_column(number)] = pa.array(values, pa.list_(pa.string()))
         for name, column in columns.items():
             scores = scores.append_column(name, column if order is None else column.take(pa.array(order, pa.int64())))
@@ -138,7 +138,7 @@ def _of_sample(text: str | None, name: str, metric_id: str) -> Path | None:
     return path
 
 
-def _labels(value: Any) -> list[str]:
+def labels_of(value: Any) -> list[str]:
     """The slices of a row: one for a value, one per item of a list or mapping, none for a missing value."""
     if value is None:
         return []
