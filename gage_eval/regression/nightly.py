@@ -124,8 +124,12 @@ class Nightly(Matrix):
             raise ValueError(f"'{long}' is too long for the name of a run: choose shorter names")
         return self
 
-    def chosen(self, rows: Collection[str], models: Collection[str]) -> Self:
+    def chosen(self, rows: Collection[str], models: Collection[str], samples: int | None = None) -> Self:
         """The same with some of its rows and models only, by their names; with all where none are named.
+
+        Args:
+            rows, models: their names.
+            samples: how many each task runs; None for what the file says.
 
         Raises:
             InputError: there is no row or model of such a name.
@@ -134,10 +138,15 @@ class Nightly(Matrix):
             known = [item.name for item in there]
             if unknown := [name for name in names if name not in known]:
                 raise InputError(f"{self.name} has no {what} '{unknown[0]}': name one of {', '.join(known)}.")
+        limit = {} if samples is None else {"max_samples": samples}
         return self.model_copy(
             update={
                 "rows": [row for row in self.rows if not rows or row.name in rows],
-                "models": [model for model in self.models if not models or model.name in models],
+                "models": [
+                    model.model_copy(update={"options": {**model.options, **limit}})
+                    for model in self.models
+                    if not models or model.name in models
+                ],
             }
         )
 

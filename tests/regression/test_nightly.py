@@ -90,6 +90,11 @@ def test_a_night_of_some_rows_and_models_runs_only_these(nightly: Nightly, tmp_p
             nightly.chosen(rows, models)
 
 
+def test_a_night_of_some_samples_runs_only_these(nightly: Nightly, tmp_path: Path) -> None:
+    night = night_of(nightly.chosen([], ["shaky"], 7), tmp_path, FIRST)
+    assert [task.sample_count for cell in night.cells if cell.run for task in cell.run.summary.tasks] == [7]
+
+
 def test_the_cells_of_a_night_go_side_by_side(nightly: Nightly, tmp_path: Path) -> None:
     together = threading.Barrier(2, timeout=30)
 
