@@ -26,7 +26,7 @@ from flows.run import evaluated
 from flows.states import REGRESSED, UNMEASURED
 from flows.worker import on_worker
 from gage_eval.base.errors import GageError
-from gage_eval.engine.host import EngineHost
+from gage_eval.engine.host import SharedEngines
 from gage_eval.local import server
 from gage_eval.local.deployments import INNER_FLOW
 from gage_eval.regression.nightly import ATTEMPT_PATTERN, Night, NightCell, Nightly, label_of, run_night
@@ -133,10 +133,10 @@ def inner_run(run: str, config: str) -> State[Any]:
     return evaluated()
 
 
-def runner(places: Locations) -> Callable[[RunOptions, EngineHost], RunReader]:
+def runner(places: Locations) -> Callable[[RunOptions, SharedEngines], RunReader]:
     """A function that carries out runs in this process, each as a subflow."""
 
-    def run(options: RunOptions, host: EngineHost) -> RunReader:
+    def run(options: RunOptions, host: SharedEngines) -> RunReader:
         there = options.run_id is not None and has_run(places, options.run_id)
         own = OwnRun(options.model_copy(update={"resume": there, "run_id": options.run_id or new_name()}), host=host)
         try:

@@ -17,7 +17,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from pydantic import Field, field_validator, model_validator
 
 from gage_eval.base.errors import GageError, InputError
-from gage_eval.engine.host import EngineHost
+from gage_eval.engine.host import SharedEngines
 from gage_eval.models.backends.base import Blocks
 from gage_eval.regression.gate import GateRule, Verdict
 from gage_eval.regression.gate_report import write_report
@@ -254,7 +254,7 @@ def run_night(
     label: str,
     configs: Mapping[str, str],
     locations: Locations,
-    run: Callable[[RunOptions, EngineHost], RunReader],
+    run: Callable[[RunOptions, SharedEngines], RunReader],
     told: Callable[[NightCell], None] = lambda cell: None,
     *,
     blocks: Blocks | None = None,

@@ -91,7 +91,7 @@ class ConsoleObserver:
         if kind is not None and issubclass(kind, KeyboardInterrupt) and self._resume_command:
             self._say(f"Resume it: {self._resume_command}")
 
-    def tell(self, event: Event) -> None:
+    def emit(self, event: Event) -> None:
         match event:
             case RunStarted():
                 self._run_started(event)
