@@ -232,8 +232,8 @@ def _source(file: Path, data: str) -> tuple[Path, dict[str, Any], list[dict[str,
     if (file / "dataset_dict.json").is_file() or (file / "state.json").is_file() or any(file.glob("*.arrow")):
         return file, {"loader": "hf_hub", "split": _split(file)}, []
     # os.walk passes over folders that vanish or cannot be read.
-    found = (Path(folder, name) for folder, _, names in os.walk(file) for name in names)
-    pictures = sorted(path for path in found if path.suffix.lower() in _PICTURES)
+    files = (Path(folder, name) for folder, _, names in os.walk(file) for name in names)
+    pictures = sorted(path for path in files if path.suffix.lower() in _PICTURES)
     tables = sorted(path for path in file.iterdir() if path.suffix.lower() in _TABLES)
     if len(tables) == 1:
         return tables[0], {"content_root": str(file)} if pictures else {}, []

@@ -134,10 +134,10 @@ def _opened(file: Path) -> int:
     """A descriptor of a lock file, for reading: a lock needs no more where another user made the file."""
     try:
         # Without O_CREAT, which Linux refuses for another user's file in a folder like /tmp (fs.protected_regular).
-        return os.open(file, os.O_RDONLY | os.O_CLOEXEC)
+        return os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except FileNotFoundError:
         before = os.umask(0)
         try:
-            return os.open(file, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            return os.open(file, os.O_RDONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
         finally:
             os.umask(before)
