@@ -153,7 +153,7 @@ def runner(places: Locations) -> Callable[[RunOptions, SharedEngines], RunReader
 
 
 def _label(runs: Nightly, attempt: str, samples: int | None) -> str:
-    """The label of the night, whose date is that of its time zone. Some samples only are an attempt of their own."""
+    """The label of the night, whose date is that of its time zone. A limit of samples makes another attempt."""
     attempt = attempt or (f"{samples}_samples" if samples else "")
     scheduled = runtime.flow_run.scheduled_start_time or datetime.now(UTC)
     return label_of(scheduled.astimezone(ZoneInfo(runs.schedule.timezone)).date(), attempt)

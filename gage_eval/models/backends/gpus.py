@@ -26,7 +26,7 @@ def devices(env: Mapping[str, str]) -> list[str]:
     visible = env.get("CUDA_VISIBLE_DEVICES")
     if visible is not None:
         names = [name.strip() for name in visible.split(",") if name.strip()]
-        # CUDA reads the list up to the first number that is no GPU; -1 hides all of them.
+        # CUDA reads the list up to the first number that does not exist; -1 hides all of them.
         return list(takewhile(lambda name: not name.startswith("-"), names))
     folder = Path("/proc/driver/nvidia/gpus")
     return [str(index) for index in range(len(list(folder.iterdir())))] if folder.is_dir() else []

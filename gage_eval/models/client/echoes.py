@@ -8,7 +8,7 @@ from itertools import takewhile
 _MASK = "***"
 # Shorter keys are placeholders such as "EMPTY", which a text may hold by chance.
 _SHORTEST_SECRET = 12
-# An error may repeat the first part of a secret only. So many characters of it are no chance.
+# An error may repeat the first part of a secret only; a text has so many characters of it hardly by chance.
 _PART = 8
 _BASE64_FROM_URL = str.maketrans("+/", "-_")
 
@@ -51,7 +51,7 @@ class EchoedKey:
         return _MASK.join([before, *map(self._after_key, pieces)])
 
     def _after_key(self, text: str) -> str:
-        """What follows in a text that goes on with the rest of the key, or a part of it."""
+        """What follows the rest of the key, or a part of it, at the start of a text."""
         same = takewhile(lambda pair: pair[0] == pair[1], zip(text, self.key[_PART:], strict=False))
         return text[sum(1 for _ in same) :]
 
