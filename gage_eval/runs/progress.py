@@ -187,6 +187,8 @@ class _Lines(logging.Handler):
     def __init__(self, observer: ConsoleObserver) -> None:
         super().__init__(logging.INFO)
         self._observer = observer
+        # Python shows warnings itself.
+        self.addFilter(lambda record: record.levelno < logging.WARNING)
 
     def emit(self, record: logging.LogRecord) -> None:
         self._observer.say(record.getMessage())

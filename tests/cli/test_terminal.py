@@ -94,6 +94,7 @@ def test_what_a_starting_engine_says_is_shown_unless_the_answer_is_json(capsys: 
     for quiet in (False, True):
         with ConsoleObserver(quiet=quiet):
             engine.info("loading\x1b[2J for %d s", 10)
+            engine.warning("Python shows this on standard error, once")
     engine.info("nobody watches")
     assert capsys.readouterr().out == "  loading\ufffd[2J for 10 s\n"
 
