@@ -428,6 +428,15 @@ def local_image(folder: Path) -> str:
     return "page.png"
 
 
+# Where an answer may end: suite, the harness, ours.
+LIMITS = (
+    ("mmlu", r"`</s>`, `\n`", "none, 1024; the first line is read where only that counts"),
+    ("bbh direct", r"`</s>`, `Q`, `\n\n`", r"`</s>`, `Q:`, `\n\n`, 256; an answer may have a capital Q"),
+    ("bbh cot", r"`</s>`, `Q`, `\n\n`, 1024", "`</s>`, `Q:`, 2048; a chain of thought may have blank lines"),
+    ("math500", "`Problem:`", "none, 4096"),
+)
+
+
 def page(version: str, stored: Mapping[str, Any]) -> str:
     """docs/suites-lm-eval.md."""
     lines = [
@@ -457,7 +466,12 @@ def page(version: str, stored: Mapping[str, Any]) -> str:
     lines += [f"- {', '.join(f'`{name}`' for name in names)}: {reason}" for reason, names in why.items()]
     lines += [
         "",
-        "Stop strings and the most tokens of an answer are not part of a prompt. The templates have them.",
+        "Stop strings and the most tokens of an answer are not part of a prompt. The templates have them. They differ",
+        "where the harness cuts what a chat model says before its answer:",
+        "",
+        "| suite | lm-eval's `until` and most tokens | ours |",
+        "|---|---|---|",
+        *(f"| `{suite}` | {theirs} | {ours} |" for suite, theirs, ours in LIMITS),
         "",
     ]
     lines += ["## Not compared", ""]

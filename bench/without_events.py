@@ -16,7 +16,7 @@ class NoWriter:
         for sink in sinks:
             sink.close()
 
-    def tell(self, event: Event) -> None:
+    def emit(self, event: Event) -> None:
         """Do nothing."""
 
     def close(self) -> None:

@@ -30,9 +30,9 @@ from prefect.logging.handlers import APILogHandler
 from prefect.settings import PREFECT_API_URL
 
 from flows.api import api_client
+from flows.ended_runs import end_task_runs, open_task_runs
 from flows.lost_runs import take_back
 from flows.page import report_markdown, score_line, stage_label, stage_line, tags_of
-from flows.settle import end_task_runs, open_task_runs
 from flows.states import aborted
 from gage_eval.base.stages import ASKING
 from gage_eval.local import server
@@ -100,7 +100,7 @@ class FlowRunPage:
         self._shown: dict[StageId, tuple[UUID, StageProgress]] = {}
         self._lines = ProgressLines()
 
-    def tell(self, event: Event) -> None:
+    def emit(self, event: Event) -> None:
         match event:
             case RunStarted():
                 _log.info("%s · %s · run %s", event.config_name, counted(len(event.tasks), "task"), event.run_id)
@@ -218,7 +218,7 @@ class FlowRunPage:
 
     def _warn(self, text: str) -> None:
         for observer in self._others:
-            observer.tell(RunWarning(text))
+            observer.emit(RunWarning(text))
 
     def _add_tags(self, tags: list[str]) -> None:
         with api_client() as client:
@@ -237,7 +237,7 @@ class FlowRunPage:
         if state.is_cancelling() or state.is_cancelled() or state.is_paused():
             self._stopped = state
             how = "suspended" if state.is_paused() else "cancelled"
-            self._session.observer.tell(RunWarning(f"the flow run was {how} at the Prefect API; the run stops."))
+            self._session.observer.emit(RunWarning(f"the flow run was {how} at the Prefect API; the run stops."))
             self._session.cancel()
         elif take_back(client, run):
             _log.warning("the Prefect server had marked the run as lost; it is shown as running again.")

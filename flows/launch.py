@@ -12,7 +12,7 @@ from gage_eval.base.liveness import LOST_AFTER_S
 from gage_eval.base.packaged import packages_beside
 from gage_eval.config.overrides import refuse_secrets
 from gage_eval.config.secrets import literals, scrub
-from gage_eval.engine.host import EngineHost
+from gage_eval.engine.host import SharedEngines
 from gage_eval.local.deployments import POOL
 from gage_eval.local.server import running_url
 from gage_eval.models.backends.base import Blocks
@@ -46,7 +46,7 @@ def launch(
     observers: Sequence[Observer] = (),
     *,
     named_store: str | None = None,
-    host: EngineHost | None = None,
+    host: SharedEngines | None = None,
 ) -> RunOutcome:
     """Carry out a run in this process, as a flow run at a Prefect API.
 
@@ -189,12 +189,12 @@ def register_blocks(api_url: str) -> list[str]:
     return [block.get_block_type_name() for block in BLOCKS]
 
 
-def settle(api_url: str, runs: Iterable[StoredRun]) -> None:
+def report_ended_runs(api_url: str, runs: Iterable[StoredRun]) -> None:
     """Report to an API the ends of runs whose own process could not. Does nothing if the API does not answer."""
     _configure()
     with packages_beside():
-        from flows.settle import settle_at
-    settle_at(api_url, runs)
+        from flows.ended_runs import report_at
+    report_at(api_url, runs)
 
 
 def deploy(api_url: str, options: "DeployOptions", tell: Callable[[str], None]) -> "list[DeploymentChange]":
@@ -377,7 +377,7 @@ def _files_for_a_retry(options: RunOptions, api_url: str, observers: Sequence[Ob
 
 def _warn(observers: Sequence[Observer], text: str) -> None:
     for observer in observers:
-        observer.tell(RunWarning(text))
+        observer.emit(RunWarning(text))
 
 
 def _stored(packed: RunFiles | None, places: Locations) -> str | None:

@@ -15,7 +15,7 @@ from prefect.client.schemas.actions import ArtifactCreate
 from prefect.events import emit_event
 from prefect.settings import PREFECT_API_URL
 from prefect.states import Completed, Failed
-from pydantic import StringConstraints
+from pydantic import Field, StringConstraints
 
 from blocks import PrefectBlocks
 from flows.api import api_client
@@ -26,7 +26,7 @@ from flows.run import evaluated
 from flows.states import REGRESSED, UNMEASURED
 from flows.worker import on_worker
 from gage_eval.base.errors import GageError
-from gage_eval.engine.host import EngineHost
+from gage_eval.engine.host import SharedEngines
 from gage_eval.local import server
 from gage_eval.local.deployments import INNER_FLOW
 from gage_eval.regression.nightly import ATTEMPT_PATTERN, Night, NightCell, Nightly, label_of, run_night
@@ -51,6 +51,7 @@ _EVENTS = {
 _log = logging.getLogger("gage_eval")
 
 # A pattern, and not a validator, so that the server refuses a wrong value when the form is sent.
+Samples: TypeAlias = Annotated[int, Field(ge=1)]
 Attempt: TypeAlias = Annotated[str, StringConstraints(pattern=f"^({ATTEMPT_PATTERN})?$")]
 
 
@@ -62,7 +63,7 @@ def night_name() -> str:
     except GageError:
         # The flow run itself fails with the reason.
         return str(runtime.flow_run.name)
-    return f"{slug(runs.name)}-{_label(runs, parameters.get('attempt', ''))}"
+    return f"{slug(runs.name)}-{_label(runs, parameters.get('attempt', ''), parameters.get('samples'))}"
 
 
 @flow(name="nightly", flow_run_name=night_name, persist_result=False)
@@ -72,6 +73,7 @@ def nightly(
     attempt: Attempt = "",
     rows: tuple[str, ...] = (),
     models: tuple[str, ...] = (),
+    samples: Samples | None = None,
     text: str,
     configs: dict[str, str],
     storage: StorageForm = STORAGE,
@@ -85,16 +87,17 @@ def nightly(
         attempt: Name of another attempt, such as 2: it asks every model again, on the same night too.
         rows: Run these suites and configs only, by their names in the file.
         models: Run these models only, by their names in the file.
+        samples: Run so many samples of each task only. The night then counts as another attempt, such as 100_samples.
         text: The file of nightly runs, as YAML.
         configs: Where each config of the file is: in the store, as it was when the file was deployed; or a path.
         storage: Where results and baselines are stored.
     """
     whole = Nightly.of_text(text, "the file of nightly runs")
-    chosen, places = whole.chosen(rows, models), storage.places()
+    chosen, places = whole.chosen(rows, models, samples), storage.places()
     allow_own_code(configs.values(), places.store)
     night = run_night(
         chosen,
-        _label(chosen, attempt),
+        _label(chosen, attempt, samples),
         configs,
         places,
         runner(places),
@@ -130,10 +133,10 @@ def inner_run(run: str, config: str) -> State[Any]:
     return evaluated()
 
 
-def runner(places: Locations) -> Callable[[RunOptions, EngineHost], RunReader]:
+def runner(places: Locations) -> Callable[[RunOptions, SharedEngines], RunReader]:
     """A function that carries out runs in this process, each as a subflow."""
 
-    def run(options: RunOptions, host: EngineHost) -> RunReader:
+    def run(options: RunOptions, host: SharedEngines) -> RunReader:
         there = options.run_id is not None and has_run(places, options.run_id)
         own = OwnRun(options.model_copy(update={"resume": there, "run_id": options.run_id or new_name()}), host=host)
         try:
@@ -149,8 +152,9 @@ def runner(places: Locations) -> Callable[[RunOptions, EngineHost], RunReader]:
     return run
 
 
-def _label(runs: Nightly, attempt: str) -> str:
-    """The label of the night, whose date is that of its own time zone."""
+def _label(runs: Nightly, attempt: str, samples: int | None) -> str:
+    """The label of the night, whose date is that of its time zone. A limit of samples makes another attempt."""
+    attempt = attempt or (f"{samples}_samples" if samples else "")
     scheduled = runtime.flow_run.scheduled_start_time or datetime.now(UTC)
     return label_of(scheduled.astimezone(ZoneInfo(runs.schedule.timezone)).date(), attempt)
 

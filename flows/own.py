@@ -4,7 +4,7 @@ Prefect's engine carries out the flow of `gage run` in a thread of the user's pr
 
 Prefect orchestrates on the client, so a server that dies or hangs does not stop the run. Its engine then waits minutes
 for the server: for the last state, and at the exit of the process for each event and log line. The run is complete by
-then, so this waits a few seconds and gives up; a later command reports the end (`flows.settle`).
+then, so this waits a few seconds and gives up; a later command reports the end (`flows.ended_runs`).
 """
 
 import logging
@@ -29,7 +29,7 @@ from blocks import PrefectBlocks
 from flows.flow_run import LAST_S, FlowRunPage
 from flows.states import end_state
 from gage_eval.base.errors import RunCancelled
-from gage_eval.engine.host import EngineHost
+from gage_eval.engine.host import SharedEngines
 from gage_eval.observability.observer import Observer
 from gage_eval.runs import RunOptions, RunOutcome, RunSession
 from gage_eval.runs.inline import carry_out
@@ -62,7 +62,7 @@ class OwnRun:
     options: RunOptions
     flow_run: FlowRunRecord | None = None
     observers: Sequence[Observer] = ()
-    host: EngineHost | None = None
+    host: SharedEngines | None = None
     outcome: RunOutcome | None = None
     session: RunSession | None = None
     page: FlowRunPage | None = None

@@ -13,7 +13,7 @@ from flows.forms import STORAGE, StorageForm
 from flows.guard import allow_own_code
 from flows.nightly import links_of, runner
 from flows.worker import on_worker
-from gage_eval.engine.host import EngineHost
+from gage_eval.engine.host import SharedEngines
 from gage_eval.regression.baselines import Baselines
 from gage_eval.regression.pages import triage_page
 from gage_eval.regression.triage import triage as look_into
@@ -52,7 +52,7 @@ def triage(
     if before.get("text") is None:
         allow_own_code([before["config"]], places.store, run=run)
     entry = Baselines(reader.store).latest(reader.stored.record.name, baseline)
-    with EngineHost() as host:
+    with SharedEngines() as host:
         ask = runner(places)
         result = look_into(
             reader, entry, gate, lambda options: ask(places.placed(options), host), repeats=repeats, most=samples

@@ -50,6 +50,7 @@ ENV PATH=/opt/gage-eval/bin:${PATH} \
   VLLM_NO_USAGE_STATS=1 \
   PREFECT_SERVER_EPHEMERAL_ENABLED=false \
   PREFECT_LOGGING_EXTRA_LOGGERS=gage_eval \
+  PREFECT_WORKER_WEBSERVER_HOST=127.0.0.1 \
   DO_NOT_TRACK=1 \
   PYTHONUNBUFFERED=1
 
@@ -58,4 +59,7 @@ USER 10001:10001
 WORKDIR /home/gage
 # The image's own entry point is vLLM's server.
 ENTRYPOINT ["tini", "--"]
-CMD ["prefect", "worker", "start", "--pool", "h100"]
+# Whether the server answers, or the worker still looks for runs. Runs and other commands have no such check.
+HEALTHCHECK --interval=30s --timeout=10s --start-period=120s \
+  CMD ["sh", "-c", "case \"$(tr '\\0' ' ' < /proc/1/cmdline)\" in *'server start'*) url=http://127.0.0.1:4200/api/health;; *--with-healthcheck*) url=http://127.0.0.1:8080/health;; *) exit 0;; esac; exec python3 -c 'import sys, urllib.request; urllib.request.urlopen(sys.argv[1], timeout=5)' \"$url\""]
+CMD ["prefect", "worker", "start", "--pool", "h100", "--with-healthcheck"]

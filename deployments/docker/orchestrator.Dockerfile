@@ -37,6 +37,7 @@ ENV GAGE_EVAL_STORE=/store \
   PREFECT_SERVER_EPHEMERAL_ENABLED=false \
   PREFECT_SERVER_ANALYTICS_ENABLED=false \
   PREFECT_LOGGING_EXTRA_LOGGERS=gage_eval \
+  PREFECT_WORKER_WEBSERVER_HOST=127.0.0.1 \
   DO_NOT_TRACK=1 \
   PYTHONUNBUFFERED=1
 
@@ -44,5 +45,8 @@ ENV GAGE_EVAL_STORE=/store \
 USER 10001:10001
 WORKDIR /home/gage
 ENTRYPOINT ["tini", "--"]
+# Whether the server answers, or the worker still looks for runs. Runs and other commands have no such check.
+HEALTHCHECK --interval=30s --timeout=10s --start-period=120s \
+  CMD ["sh", "-c", "case \"$(tr '\\0' ' ' < /proc/1/cmdline)\" in *'server start'*) url=http://127.0.0.1:4200/api/health;; *--with-healthcheck*) url=http://127.0.0.1:8080/health;; *) exit 0;; esac; exec python3 -c 'import sys, urllib.request; urllib.request.urlopen(sys.argv[1], timeout=5)' \"$url\""]
 # Whoever reaches a server without a login can run code on its workers.
 CMD ["sh", "-c", ": \"${PREFECT_SERVER_API_AUTH_STRING:?set it to user:password, the login of the server}\" && exec prefect server start --host 0.0.0.0"]

@@ -24,11 +24,6 @@ class Periodic:
         """Whether `start` was called."""
         return self._thread.ident is not None
 
-    @property
-    def is_stopped(self) -> bool:
-        """Whether `stop` was called."""
-        return self._end.is_set()
-
     def start(self) -> None:
         """Call the function for the first time after one wait."""
         self._thread.start()

@@ -298,13 +298,13 @@ def _to_add(run_id: str, store: str | None, output_dir: str | None) -> "tuple[Ru
 def _again(run: "RunReader", times: int) -> "list[RunReader]":
     """Repeat a run several times with new requests. Each repetition is a separate run."""
     from gage_eval.base.stages import ASKING
-    from gage_eval.engine.host import EngineHost
+    from gage_eval.engine.host import SharedEngines
     from gage_eval.local.launch import launch_run
     from gage_eval.runs.planned import options_before
     from gage_eval.runs.results.reading import RunReader
 
     repetitions = []
-    with EngineHost() as host:
+    with SharedEngines() as host:
         for number in range(1, times + 1):
             options = options_before(run.stored).model_copy(
                 update={"run_id": None, "refresh": ASKING, "resume": False, "only_errors": False}

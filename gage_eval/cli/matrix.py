@@ -24,7 +24,7 @@ def matrix(
     """Run suites with several models, and rank the models."""
     from gage_eval.base.errors import GageError
     from gage_eval.cli.output import print_json, print_matrix
-    from gage_eval.engine.host import EngineHost
+    from gage_eval.engine.host import SharedEngines
     from gage_eval.extend.lean import be_lean
     from gage_eval.local.launch import known_blocks, launch_run
     from gage_eval.regression.matrix import (
@@ -48,7 +48,7 @@ def matrix(
     definition = Matrix.read(file)
     locations = Locations.at(store, output_dir)
 
-    def run(options: RunOptions, host: EngineHost) -> RunReader:
+    def run(options: RunOptions, host: SharedEngines) -> RunReader:
         return RunReader.open(locations, launch_run(options, quiet=json or quiet, host=host).run_id)
 
     cells = run_cells(definition, file.parent, locations, run, blocks=known_blocks())

@@ -36,7 +36,7 @@ def start(
     with server.one_at_a_time(port=port):
         running, fresh = server.start(port=port)
         # Runs whose server was gone at their end, or whose process was killed, have not been reported yet.
-        launch.settle_newest(Locations.at())
+        launch.report_newest_ended_runs(Locations.at())
         state = "started" if fresh else "already running"
         print(f"Prefect server {state}: {running.url}", flush=True)
         print(f"The UI asks for this login once: {server.login()}", flush=True)

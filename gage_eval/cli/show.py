@@ -51,7 +51,7 @@ def show(
     from gage_eval.base.errors import InputError
     from gage_eval.cli.output import print_json
     from gage_eval.config.settings import unknown_variables
-    from gage_eval.local.launch import settle
+    from gage_eval.local.launch import report_ended_runs
     from gage_eval.report.console import clean
     from gage_eval.runs.options import Locations
     from gage_eval.runs.results.listing import run_record
@@ -108,7 +108,7 @@ def show(
         print_json(run_record(reader.stored))
     else:
         _show_run(reader)
-    settle([reader.stored])
+    report_ended_runs([reader.stored])
 
 
 def _show_rejects(reader: "RunReader", task_id: str | None, limit: int | None, *, json: bool) -> None:
@@ -134,7 +134,7 @@ def _show_rejects(reader: "RunReader", task_id: str | None, limit: int | None, *
 def list_runs(locations: "Locations", limit: int | None, to: "Sequence[Path]" = (), *, json: bool) -> None:
     """Print the newest runs, one row each, or two on a narrow terminal, and write them to files."""
     from gage_eval.cli.output import fitted, print_json
-    from gage_eval.local.launch import settle_newest
+    from gage_eval.local.launch import report_newest_ended_runs
     from gage_eval.report.console import terminal_width
     from gage_eval.runs.results.listing import listed_runs
     from gage_eval.runs.results.publication import of_list
@@ -158,7 +158,7 @@ def list_runs(locations: "Locations", limit: int | None, to: "Sequence[Path]" = 
         ]  # fmt: skip
         for lines in zip(*parts, strict=True):
             print("\n".join(lines))
-    settle_newest(locations)
+    report_newest_ended_runs(locations)
 
 
 _WIDE = 100

@@ -55,7 +55,7 @@ class Generate:
         self._assembly = Assembly(job)
         self._began = time.monotonic()
         # Requests that were answered since then.
-        self._settled = 0
+        self._finished = 0
 
     @property
     def statuses(self) -> Counter[str]:
@@ -111,16 +111,16 @@ class Generate:
                 self._job.backend.limiter.stop(str(error))
                 self._queue.stop(str(error))
                 return
-            self._settle(item, outcome, group)
+            self._record(item, outcome, group)
 
-    def _settle(self, item: Item, outcome: Outcome, group: asyncio.TaskGroup) -> None:
+    def _record(self, item: Item, outcome: Outcome, group: asyncio.TaskGroup) -> None:
         chunk, tally = item.chunk, self.tally
-        self._settled += 1
+        self._finished += 1
         tally.done += 1
         if outcome.response.status == "error":
             tally.errors += 1
         self._job.watch.answered(item.request, outcome)
-        if chunk.settle(item.position, outcome):
+        if chunk.record_outcome(item.position, outcome):
             repeated = chunk.repeat_outcomes()
             for (position, _), repeat in zip(chunk.repeats, repeated, strict=True):
                 self._job.watch.answered(chunk.requests[position], repeat)
@@ -145,7 +145,7 @@ class Generate:
         self._job.progress(
             tally.done,
             tally.total,
-            rows_per_s=round(self._settled / elapsed, 1) if elapsed > 0 else 0.0,
+            rows_per_s=round(self._finished / elapsed, 1) if elapsed > 0 else 0.0,
             in_flight=tally.in_flight,
             retried=tally.retried,
             reused=tally.reused + tally.replayed,

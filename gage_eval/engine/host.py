@@ -8,7 +8,7 @@ from gage_eval.engine.loop import EventLoop
 from gage_eval.models.backends.engines import Engines
 
 
-class EngineHost:
+class SharedEngines:
     """Keeps engines running between runs. Use as a context manager; all of them stop at its end.
 
     Attributes:
@@ -65,7 +65,7 @@ class EngineHost:
         finally:
             self.loop.close()
 
-    def __enter__(self) -> "EngineHost":
+    def __enter__(self) -> "SharedEngines":
         return self
 
     def __exit__(self, *_: object) -> None:

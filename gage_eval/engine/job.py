@@ -170,7 +170,7 @@ class Chunk:
         self.left = len(firsts)
         return firsts
 
-    def settle(self, position: int, outcome: Outcome) -> bool:
+    def record_outcome(self, position: int, outcome: Outcome) -> bool:
         """Set the outcome of an ask. Returns whether it was the last missing one."""
         self.outcomes[position] = outcome
         self.left -= 1

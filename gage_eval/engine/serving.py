@@ -15,11 +15,10 @@ from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from gage_eval.base.canonical import JsonValue, canonical_text
-from gage_eval.base.errors import EndpointFailed, GageError, InputError, RunCancelled, StoreError
-from gage_eval.engine.gpus import hold_gpus
+from gage_eval.base.errors import EndpointFailed, GageError, InputError, StoreError
 from gage_eval.models.backends.base import BackendContext, Blocks
 from gage_eval.models.backends.build import build_backend
-from gage_eval.models.backends.gpus import devices
+from gage_eval.models.backends.gpus import GPUs, NeededGPUs, devices
 from gage_eval.models.backends.served import StartedServer
 from gage_eval.store import Store
 from gage_eval.store.bundles import write_files
@@ -124,8 +123,10 @@ class _Server:
         folder = Path(self._opened.enter_context(tempfile.TemporaryDirectory(prefix="gage-eval-serving-")))
         env = dict(os.environ)
         if spec.gpus and (gpus := devices(env)):
-            held = hold_gpus(gpus, spec.gpus, waiting=self._wait_for_gpus, check=self._check)
-            env["CUDA_VISIBLE_DEVICES"] = ",".join(await asyncio.to_thread(self._opened.enter_context, held))
+            machine = GPUs(waiting=self._wait_for_gpus)
+            held = await machine.hold(NeededGPUs(gpus, spec.gpus))
+            self._opened.callback(machine.release, held)
+            env["CUDA_VISIBLE_DEVICES"] = ",".join(held)
             self._gpus = spec.gpus
             self._state = "starting"
             await asyncio.to_thread(self._tell)
@@ -189,11 +190,6 @@ class _Server:
         _log.warning("%s", text)
         self._state = "waiting"
         self._tell()
-
-    def _check(self) -> None:
-        """Stop waiting for GPUs when the server is to end."""
-        if self._over is not None:
-            raise RunCancelled(self._over)
 
     def _sign(self) -> dict[str, Any]:
         return {

@@ -18,7 +18,7 @@ from gage_eval.config.secrets import scrub
 from gage_eval.local import server
 
 if TYPE_CHECKING:
-    from gage_eval.engine.host import EngineHost
+    from gage_eval.engine.host import SharedEngines
     from gage_eval.local.deployments import DeploymentChange
     from gage_eval.models.backends.base import Blocks
     from gage_eval.runs import RunOptions, RunOutcome
@@ -39,7 +39,7 @@ def launch_run(
     inline: bool = False,
     prefect: bool = False,
     quiet: bool = False,
-    host: "EngineHost | None" = None,
+    host: "SharedEngines | None" = None,
 ) -> "RunOutcome":
     """Run the options and print the progress.
 
@@ -61,9 +61,9 @@ def launch_run(
     api_url = choose_api(inline=inline, prefect=prefect)
     options, named_store = _with_store(options, api_url)
     if options.resume and options.run_id is not None:
-        settle([StoredRun.open(Locations.at(options.store, options.output_dir), options.run_id)])
+        report_ended_runs([StoredRun.open(Locations.at(options.store, options.output_dir), options.run_id)])
     elif api_url is not None:
-        settle_newest(Locations.at(options.store, options.output_dir))
+        report_newest_ended_runs(Locations.at(options.store, options.output_dir))
     with ConsoleObserver(quiet=quiet, inline=api_url is None) as console:
         if api_url is None:
             from gage_eval.runs import run_inline
@@ -107,8 +107,8 @@ def _with_store(options: "RunOptions", api_url: str | None) -> "tuple[RunOptions
     return options.model_copy(update={"store": store_of_block(api_url, named)}), named
 
 
-def settle(runs: "Iterable[StoredRun]") -> None:
-    """Have Prefect know how runs ended whose process could not tell it: it was killed, or the API was gone then.
+def report_ended_runs(runs: "Iterable[StoredRun]") -> None:
+    """Report to Prefect the end of runs whose own process could not: it was killed, or the API was gone then.
 
     Where an API does not answer now, the next command tries again.
     """
@@ -129,18 +129,18 @@ def settle(runs: "Iterable[StoredRun]") -> None:
         url = configured if configured is not None and scrub(configured) == recorded else recorded
         if answers(f"{url}/health", timeout=_ANSWER_S):
             with packages_beside():
-                from flows.launch import settle as settle_at
+                from flows.launch import report_ended_runs as report_at
             with suppress(GageError):
-                settle_at(url, left)
+                report_at(url, left)
 
 
-def settle_newest(locations: "Locations") -> None:
-    """`settle` for the newest runs of a place on this machine."""
+def report_newest_ended_runs(locations: "Locations") -> None:
+    """`report_ended_runs` for the newest runs of a place on this machine."""
     from gage_eval.runs.results.stored import stored_runs
     from gage_eval.store import local_folder
 
     if local_folder(locations.runs) is not None:
-        settle(islice(stored_runs(locations), _NEWEST))
+        report_ended_runs(islice(stored_runs(locations), _NEWEST))
 
 
 def deploy(

@@ -42,7 +42,7 @@ class _EventHandler(logging.Handler):
         except (TypeError, ValueError):
             # The message's arguments do not fit it. Other handlers say so.
             text = str(record.msg)
-        self._observer.tell(LogRecorded(record.levelname, record.name, visible(text)))
+        self._observer.emit(LogRecorded(record.levelname, record.name, visible(text)))
 
 
 class _ToRoot(logging.Handler):

@@ -9,7 +9,7 @@ from gage_eval.observability.events import Event
 class Observer(Protocol):
     """Receives every event of a run. Called from several threads; must not raise."""
 
-    def tell(self, event: Event) -> None: ...
+    def emit(self, event: Event) -> None: ...
 
 
 class Observers:
@@ -18,6 +18,6 @@ class Observers:
     def __init__(self, observers: Iterable[Observer] = ()) -> None:
         self._observers = tuple(observers)
 
-    def tell(self, event: Event) -> None:
+    def emit(self, event: Event) -> None:
         for observer in self._observers:
-            observer.tell(event)
+            observer.emit(event)

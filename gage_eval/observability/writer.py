@@ -74,7 +74,7 @@ class EventWriter:
         self._thread = threading.Thread(target=self._work, name="gage-eval-events", daemon=True)
         self._thread.start()
 
-    def tell(self, event: Event) -> None:
+    def emit(self, event: Event) -> None:
         if self._closed or (isinstance(event, StageProgress | FetchProgress) and not self._is_due(event.stage_id)):
             return
         if not event.lossy:

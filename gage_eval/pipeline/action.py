@@ -155,7 +155,7 @@ class StageRun:
         """Begin an artifact of this stage; each of its parts is an event under the output's name."""
 
         def wrote(part: PartInfo) -> None:
-            self.env.observer.tell(PartWritten(self.task_id, self.stage, output, part.index, part.rows))
+            self.env.observer.emit(PartWritten(self.task_id, self.stage, output, part.index, part.rows))
 
         return self.env.store.writer(schema, wrote)
 
@@ -178,7 +178,7 @@ class StageRun:
 
     def progress(self, done: int, total: int | None, **figures: int | float) -> None:
         """Report the stage's progress, from any thread."""
-        self.env.observer.tell(StageProgress(self.task_id, self.stage, done, total, figures))
+        self.env.observer.emit(StageProgress(self.task_id, self.stage, done, total, figures))
 
     def advance(self, done: int, total: int | None) -> None:
         """Report progress from the stage's own loop; raises `RunCancelled` in a cancelled run."""
@@ -243,19 +243,19 @@ def run_stage(info: StageInfo, env: StageContext, spec: StageSpec, inputs: Mappi
     """Return the cached result of this stage, spec and inputs, or compute and commit it."""
     env.check()
     started, began = time.time(), time.perf_counter()
-    env.observer.tell(StageStarted(spec.task_id, info.name, started))
+    env.observer.emit(StageStarted(spec.task_id, info.name, started))
     try:
         result = _run(info, env, spec, inputs)
         result = replace(result, started=started, seconds=time.perf_counter() - began)
         # Reported before the check: the result is stored and can be read even if the check refuses it.
-        env.observer.tell(StageFinished(result))
+        env.observer.emit(StageFinished(result))
         if info.check:
             info.check(env, spec, result)
     except BaseException as raised:
         # An error of a cancelled stage while it stops is not an error of the stage.
         error = RunCancelled("the run was cancelled") if env.cancelled.is_set() else raised
         interrupted = not isinstance(error, Exception)
-        env.observer.tell(StageFailed(spec.task_id, info.name, str(error), type(error).__name__, interrupted))
+        env.observer.emit(StageFailed(spec.task_id, info.name, str(error), type(error).__name__, interrupted))
         if error is raised:
             raise
         raise error from raised
@@ -268,7 +268,7 @@ def _run(info: StageInfo, env: StageContext, spec: StageSpec, inputs: Mapping[st
     refreshing = (spec.task_id, info.name) in env.refresh
     while True:
         # Renewed, because this run builds on it: a garbage collection spares it.
-        action = None if refreshing else env.store.find_action(info.name, key, renew=True, hashes=env.verify)
+        action = None if refreshing else env.store.actions.find(info.name, key, renew=True, hashes=env.verify)
         if _is_hit(action, env, info.name) or (action is not None and _is_answered(env, info.name, action)):
             return _hit(env, info.name, spec.task_id, action)
         if env.judge_only and info.name in _BEFORE_JUDGES:
@@ -277,7 +277,9 @@ def _run(info: StageInfo, env: StageContext, spec: StageSpec, inputs: Mapping[st
                 f"model or prompt has changed. Ask for them first: {env.resume_command}"
             )
         with _locked(env, info.name, spec.task_id, key):
-            replaced = env.store.find_action(info.name, key, renew=not refreshing, hashes=env.verify and not refreshing)
+            replaced = env.store.actions.find(
+                info.name, key, renew=not refreshing, hashes=env.verify and not refreshing
+            )
             if _is_hit(replaced, env, info.name) and not refreshing:
                 return _hit(env, info.name, spec.task_id, replaced)
             previous = replaced if replaced is not None and has_outputs_of(info.name, replaced) else None
@@ -299,7 +301,7 @@ def _locked(env: StageContext, stage_name: str, task_id: str, key: str) -> Itera
     """
     message = f"{stage_name} of task '{task_id}' waits for another run that computes the same, and takes its result."
     # An observer may need the task run of this context.
-    waiting = Timer(_PATIENCE_S, copy_context().run, (env.observer.tell, RunWarning(message, task_id)))
+    waiting = Timer(_PATIENCE_S, copy_context().run, (env.observer.emit, RunWarning(message, task_id)))
     waiting.daemon = True
     waiting.start()
     try:
@@ -320,7 +322,7 @@ def _compute(
         raise
     store = run.env.store
     complete = all(artifact.complete for artifact in run.outputs.values())
-    action = store.commit_action(
+    action = store.actions.commit(
         info.name,
         run.key,
         {name: artifact.id for name, artifact in run.outputs.items()},

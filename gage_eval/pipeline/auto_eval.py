@@ -88,7 +88,7 @@ def scores(run: StageRun, spec: ScoreSpec) -> list[Artifact]:
     computations: dict[int, _Computation] = {}
     for index, metric in enumerate(metrics):
         document = spec.scores_document(metric, run.inputs, samples, named)
-        action = store.find_action("scores", digest(document), renew=True)
+        action = store.actions.find("scores", digest(document), renew=True)
         if action is not None and not run.refreshing:
             artifacts[index] = action.artifacts["scores"]
         else:
@@ -102,7 +102,7 @@ def scores(run: StageRun, spec: ScoreSpec) -> list[Artifact]:
         raise
     for index, computation in computations.items():
         outputs = {"scores": computation.writer.commit().id}
-        action = store.commit_action(
+        action = store.actions.commit(
             "scores",
             digest(computation.document),
             outputs,

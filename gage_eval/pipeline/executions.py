@@ -62,14 +62,14 @@ def executions(run: StageRun, spec: ExecutionSpec) -> Mapping[str, Artifact]:
     store, document = run.env.store, executions_document(run.env.store, spec, run.inputs)
     key = digest(document)
     with store.lock(key, run.env.check):
-        stored = store.find_action(NAME, key, renew=True)
+        stored = store.actions.find(NAME, key, renew=True)
         if stored is not None and stored.complete and not run.refreshing:
             return stored.artifacts
         work_key = digest([key, run.env.run_id]) if run.refreshing else key
         outputs = _run(run, spec, work_key, None if run.refreshing else stored)
         complete = outputs[NAME].complete
         ids = {name: artifact.id for name, artifact in outputs.items()}
-        action = store.commit_action(NAME, key, ids, complete=complete, document=document, replaces=stored)
+        action = store.actions.commit(NAME, key, ids, complete=complete, document=document, replaces=stored)
         store.wip(work_key).discard()
     return action.artifacts if action.outputs != ids else outputs
 

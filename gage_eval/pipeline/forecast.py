@@ -287,7 +287,7 @@ class _Planner:
             (artifact, action.artifacts[telemetry_of(name)])
             for known in self._known(stage)
             if any(self._store.responses.holds(model, id_) for id_ in known.outputs.values())
-            and (action := self._store.find_action(stage, known.key)) is not None
+            and (action := self._store.actions.find(stage, known.key)) is not None
             for name, artifact in action.artifacts.items()
             if telemetry_of(name) in action.outputs and self._store.responses.holds(model, artifact.id)
         ]
@@ -315,7 +315,7 @@ class _Planner:
             from gage_eval.pipeline.executions import NAME, executions_document
 
             key = digest(executions_document(self._store, spec.execution, inputs))
-            ran = self._store.find_action(NAME, key)
+            ran = self._store.actions.find(NAME, key)
             if ran is None or not ran.complete:
                 return replace(missing, why="programs are run", metrics=tuple(x.metric_id for x in spec.metrics))
             inputs = {**inputs, **ran.outputs}
@@ -323,7 +323,7 @@ class _Planner:
         computed = tuple(
             metric_id
             for metric_id, needed in documents.items()
-            if self._store.find_action("scores", digest(needed)) is None
+            if self._store.actions.find("scores", digest(needed)) is None
         )
         if not task.auto_eval.metrics or len(computed) == len(task.auto_eval.metrics):
             return replace(missing, why=self._why(missing, task, document), metrics=computed)
@@ -341,7 +341,7 @@ class _Planner:
         if self._used is None:
             self._used = self._uses()
         if any(action.key == key for action in self._known(stage)):
-            action = self._store.find_action(stage, key)
+            action = self._store.actions.find(stage, key)
             return "its result was removed by gc" if action is None else "rows ended in an error"
         best: tuple[bool, int] | None = None
         closest: Action | None = None
@@ -365,7 +365,7 @@ class _Planner:
 
     def _known(self, stage: Stage) -> list[Action]:
         if stage not in self._actions:
-            self._actions[stage] = list(self._store.actions(stage))
+            self._actions[stage] = list(self._store.actions.all(stage))
         return self._actions[stage]
 
 

@@ -135,7 +135,7 @@ def parsed(run: StageRun, asks: Asks, responses: Artifact) -> Artifact:
         if not any(counts[status] for status in ANSWERED):
             raise PluginError(sentences[0])
         rows = "This row is" if len(sentences) == 1 else f"{len(sentences):,} rows like this are"
-        run.env.observer.tell(RunWarning(f"{run.stage}: {sentences[0]} {rows} in error.", run.task_id))
+        run.env.observer.emit(RunWarning(f"{run.stage}: {sentences[0]} {rows} in error.", run.task_id))
     if sentences or earlier(run, asks) is not None:
         _tell_why(run, asks, failures)
     run.commit(RESPONSE_TELEMETRY, name=asks.telemetry)

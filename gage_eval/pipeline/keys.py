@@ -94,7 +94,7 @@ def finished_action(store: Store, stage: Stage, key: str) -> Action | None:
     Raises:
         ArtifactDamaged: a stored output is damaged.
     """
-    action = store.find_action(stage, key)
+    action = store.actions.find(stage, key)
     return action if action is not None and has_outputs_of(stage, action) else None
 
 

@@ -66,7 +66,7 @@ def limit_on_rejects(
                     f"dataset '{spec.dataset_id}': {rejected:,} of {total:,} {wrong} and are not scored "
                     f"({first}{more}). gage show {env.run_id} --rejects lists them."
                 )
-                env.observer.tell(RunWarning(message, result.task_id))
+                env.observer.emit(RunWarning(message, result.task_id))
             return
         first, more = _first(env, result, rejects)
         raise InputError(

@@ -32,7 +32,7 @@ class SampleWatch:
     """
 
     def __init__(self, run: "StageRun", backend: str, model: str) -> None:
-        self._tell = run.env.observer.tell
+        self._tell = run.env.observer.emit
         self._stage_id = run.task_id, run.stage
         self._backend = backend
         self._model = model
@@ -80,7 +80,7 @@ def tell_scores(run: "StageRun", metric_id: str, scores: pa.Table) -> None:
     columns = ["sample_id", "replicate", "filter", "status", "reason", "values"]
     for row in scores.select(columns).to_pylist():
         values = dict(row.pop("values") or ())
-        run.env.observer.tell(SampleScored(run.task_id, run.stage, metric=metric_id, values=values, **row))
+        run.env.observer.emit(SampleScored(run.task_id, run.stage, metric=metric_id, values=values, **row))
 
 
 def _chosen(sample_ids: pa.ChunkedArray, limit: int) -> pa.Array:
@@ -105,6 +105,6 @@ def tell_rejects(
         index = row["row_index"]
         place = run.task_id, run.stage, sample_ids.get(index)
         if index in adapters:
-            run.env.observer.tell(DataAdapterFailed(*place, **row, adapter=adapters[index]))
+            run.env.observer.emit(DataAdapterFailed(*place, **row, adapter=adapters[index]))
         else:
-            run.env.observer.tell(RowRejected(*place, **row))
+            run.env.observer.emit(RowRejected(*place, **row))

@@ -69,7 +69,7 @@ class ScoredTask:
     def grouping(self, metric_id: str) -> Grouping:
         """The metric's fields of clusters, weights and slices when the task was scored."""
         record = self.stages["auto_eval"]
-        action = None if record.key is None else self.reader.store.find_action("auto_eval", record.key)
+        action = None if record.key is None else self.reader.store.actions.find("auto_eval", record.key)
         document: Any = {} if action is None else action.document
         for metric in document.get("spec") or ():
             if metric["metric_id"] == metric_id:

@@ -174,7 +174,7 @@ def _rows_of(task: TaskReader, where: Mapping[str, int], ids: pa.ChunkedArray) -
 
 
 def _spec(store: Store, stage: str, record: StageRecord) -> Any:
-    action = None if record.key is None else store.find_action(stage, record.key)
+    action = None if record.key is None else store.actions.find(stage, record.key)
     return action.document.get("spec") if action is not None and isinstance(action.document, dict) else None
 
 

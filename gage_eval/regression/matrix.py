@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from gage_eval.base.errors import ConfigError, GageError, InputError, NotComparable, Problem
 from gage_eval.config.model_of import model_of
 from gage_eval.config.yaml.lines import MAX_BYTES, parse
-from gage_eval.engine.host import EngineHost
+from gage_eval.engine.host import SharedEngines
 from gage_eval.models.backends.base import Blocks
 from gage_eval.regression.compare import ScoredTask, TaskComparison
 from gage_eval.report.console import score_text
@@ -250,7 +250,7 @@ def run_cells(
     matrix: Matrix,
     folder: Path,
     locations: Locations,
-    run: Callable[[RunOptions, EngineHost], RunReader],
+    run: Callable[[RunOptions, SharedEngines], RunReader],
     *,
     blocks: Blocks | None = None,
 ) -> list[Cell]:

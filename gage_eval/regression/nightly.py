@@ -17,7 +17,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from pydantic import Field, field_validator, model_validator
 
 from gage_eval.base.errors import GageError, InputError
-from gage_eval.engine.host import EngineHost
+from gage_eval.engine.host import SharedEngines
 from gage_eval.models.backends.base import Blocks
 from gage_eval.regression.gate_report import write_report
 from gage_eval.regression.gating import GateResult, gate_with_anchor
@@ -124,8 +124,12 @@ class Nightly(Matrix):
             raise ValueError(f"'{long}' is too long for the name of a run: choose shorter names")
         return self
 
-    def chosen(self, rows: Collection[str], models: Collection[str]) -> Self:
+    def chosen(self, rows: Collection[str], models: Collection[str], samples: int | None = None) -> Self:
         """The same with some of its rows and models only, by their names; with all where none are named.
+
+        Args:
+            rows, models: their names.
+            samples: how many each task runs; None for what the file says.
 
         Raises:
             InputError: there is no row or model of such a name.
@@ -134,10 +138,15 @@ class Nightly(Matrix):
             known = [item.name for item in there]
             if unknown := [name for name in names if name not in known]:
                 raise InputError(f"{self.name} has no {what} '{unknown[0]}': name one of {', '.join(known)}.")
+        limit = {} if samples is None else {"max_samples": samples}
         return self.model_copy(
             update={
                 "rows": [row for row in self.rows if not rows or row.name in rows],
-                "models": [model for model in self.models if not models or model.name in models],
+                "models": [
+                    model.model_copy(update={"options": {**model.options, **limit}})
+                    for model in self.models
+                    if not models or model.name in models
+                ],
             }
         )
 
@@ -245,7 +254,7 @@ def run_night(
     label: str,
     configs: Mapping[str, str],
     locations: Locations,
-    run: Callable[[RunOptions, EngineHost], RunReader],
+    run: Callable[[RunOptions, SharedEngines], RunReader],
     told: Callable[[NightCell], None] = lambda cell: None,
     *,
     blocks: Blocks | None = None,

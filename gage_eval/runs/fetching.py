@@ -60,12 +60,12 @@ def fetch_data(
     began, size = time.monotonic(), sum(origin_path.file.bytes for origin_path in missing)
     if data.user_folder is not None:
         data.take(missing)
-        observer.tell(FetchFinished(len(missing), size, time.monotonic() - began, str(data.user_folder)))
+        observer.emit(FetchFinished(len(missing), size, time.monotonic() - began, str(data.user_folder)))
         return
     for event in would_fetch(missing):
-        observer.tell(event)
+        observer.emit(event)
     data.fetch(missing, _Counter(observer, size, check).add)
-    observer.tell(FetchFinished(len(missing), size, time.monotonic() - began))
+    observer.emit(FetchFinished(len(missing), size, time.monotonic() - began))
 
 
 def fetch_hub_data(plan: "Plan", store: Store, observer: Observer, check: Callable[[], None] = lambda: None) -> None:
@@ -93,7 +93,7 @@ def fetch_hub_data(plan: "Plan", store: Store, observer: Observer, check: Callab
             continue
         seen.append(files)
         began, size = time.monotonic(), sum(files.sizes.values())
-        observer.tell(
+        observer.emit(
             FetchStarted(
                 files.name,
                 files.repository,
@@ -106,7 +106,7 @@ def fetch_hub_data(plan: "Plan", store: Store, observer: Observer, check: Callab
         )
         with task.load.naming():
             source.fetch(files, _Counter(observer, size, check).add)
-        observer.tell(FetchFinished(len(files.sizes), size, time.monotonic() - began))
+        observer.emit(FetchFinished(len(files.sizes), size, time.monotonic() - began))
 
 
 def check_keys(plan: "Plan") -> None:
@@ -168,4 +168,4 @@ class _Counter:
         with self._lock:
             self._done += size
             event: Event = FetchProgress(self._done, self._total)
-        self._observer.tell(event)
+        self._observer.emit(event)

@@ -201,7 +201,7 @@ def _of_run(store: Store, stored: StoredRun) -> Iterator[str]:
             metrics.update(outputs.values())
     for (_, stage), result in stored.stages.items():
         # The key may lead elsewhere by now, to a completed or refreshed result: that is what the next run hits.
-        action = store.find_action(stage, result.key) if result.key is not None else None
+        action = store.actions.find(stage, result.key) if result.key is not None else None
         if action is not None:
             yield from action.outputs.values()
             if stage == "auto_eval":

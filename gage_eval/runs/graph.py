@@ -208,7 +208,7 @@ class _Run:
     def _submit(self, node: Node) -> None:
         if node.task_id not in self._began:
             self._began[node.task_id] = time.monotonic()
-            self._observer.tell(TaskStarted(node.task_id))
+            self._observer.emit(TaskStarted(node.task_id))
         inputs = {name: self._futures[source] for name, source in node.inputs.items()}
         future = self._futures[node.id] = self._executor.submit(node, inputs)
         future.add_done_callback(lambda _: self._ended.put(node))
@@ -221,7 +221,7 @@ class _Run:
             if task_id not in self._failed:
                 self._failed[task_id] = error
                 kind, interrupted = type(error).__name__, not isinstance(error, Exception)
-                self._observer.tell(TaskFailed(task_id, str(error), kind, interrupted))
+                self._observer.emit(TaskFailed(task_id, str(error), kind, interrupted))
             return
         for reader in self._readers[node.id]:
             self._missing[reader.id] -= 1
@@ -229,4 +229,4 @@ class _Run:
                 self._ready[0].append(reader)
         self._left[task_id] -= 1
         if not self._left[task_id]:
-            self._observer.tell(TaskFinished(task_id, time.monotonic() - self._began[task_id]))
+            self._observer.emit(TaskFinished(task_id, time.monotonic() - self._began[task_id]))

@@ -6,7 +6,7 @@ from contextvars import copy_context
 from functools import partial
 
 from gage_eval.base.stages import Stage, StageResult
-from gage_eval.engine.host import EngineHost
+from gage_eval.engine.host import SharedEngines
 from gage_eval.observability.observer import Observer
 from gage_eval.pipeline import stages
 from gage_eval.pipeline.dag import Call
@@ -21,7 +21,7 @@ _WAKE_EVERY_S = 0.5
 
 
 def run_inline(
-    options: RunOptions, observers: Iterable[Observer] = (), *, host: EngineHost | None = None
+    options: RunOptions, observers: Iterable[Observer] = (), *, host: SharedEngines | None = None
 ) -> RunOutcome:
     """Run all tasks in this process, without a Prefect API, and publish the result.
 

@@ -91,7 +91,7 @@ class ConsoleObserver:
         if kind is not None and issubclass(kind, KeyboardInterrupt) and self._resume_command:
             self._say(f"Resume it: {self._resume_command}")
 
-    def tell(self, event: Event) -> None:
+    def emit(self, event: Event) -> None:
         match event:
             case RunStarted():
                 self._run_started(event)
@@ -187,6 +187,8 @@ class _Lines(logging.Handler):
     def __init__(self, observer: ConsoleObserver) -> None:
         super().__init__(logging.INFO)
         self._observer = observer
+        # Python shows warnings itself.
+        self.addFilter(lambda record: record.levelno < logging.WARNING)
 
     def emit(self, record: logging.LogRecord) -> None:
         self._observer.say(record.getMessage())

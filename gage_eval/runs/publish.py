@@ -35,7 +35,7 @@ def publish(session: RunSession) -> RunOutcome:
         for kind in kinds:
             export(readers, kind, session.folder, session.recorder.record())
     for metric in summary.metrics:
-        session.observer.tell(
+        session.observer.emit(
             MetricReported(metric.task_id, metric.name, metric.value, metric.ci_low, metric.ci_high, metric.n)
         )
     session.finish()
@@ -54,7 +54,7 @@ def _write_report(session: RunSession, summary: Summary, readers: Sequence[TaskR
     except Exception as error:  # noqa: BLE001 - whatever it is, the run's results are stored
         _log.debug("report.html of run %s", session.run_id, exc_info=True)
         message = f"report.html could not be written ({visible(str(error) or type(error).__name__)})."
-        session.observer.tell(RunWarning(f"{message} All results are stored; see gage show {session.run_id}."))
+        session.observer.emit(RunWarning(f"{message} All results are stored; see gage show {session.run_id}."))
 
 
 def _reader(session: RunSession, task_id: str) -> TaskReader:

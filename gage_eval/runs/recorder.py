@@ -45,7 +45,7 @@ class Recorder:
         self._regular = Periodic(self._write_if_due, WRITE_EVERY_S, name="gage-eval-run-record")
         self._regular.start()
 
-    def tell(self, event: Event) -> None:
+    def emit(self, event: Event) -> None:
         task_id, stage = event.stage_id
         if task_id is None or stage is None:
             return

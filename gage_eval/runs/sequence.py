@@ -6,7 +6,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextvars import copy_context
 
 from gage_eval.base.errors import GageError, RunCancelled
-from gage_eval.engine.host import EngineHost
+from gage_eval.engine.host import SharedEngines
 from gage_eval.models.backends.base import Blocks
 from gage_eval.runs.options import RunOptions
 from gage_eval.runs.planned import planned
@@ -17,7 +17,7 @@ _log = logging.getLogger(__name__)
 
 def run_all(
     runs: Sequence[RunOptions],
-    run: Callable[[RunOptions, EngineHost], RunReader],
+    run: Callable[[RunOptions, SharedEngines], RunReader],
     *,
     at_once: int = 1,
     blocks: Blocks | None = None,
@@ -55,7 +55,7 @@ def run_all(
         results[number] = result
         ended(number, result)
 
-    with EngineHost() as host:
+    with SharedEngines() as host:
         if at_once == 1:
             for number in waiting:
                 host.keep(needs[number])
@@ -70,7 +70,7 @@ def _side_by_side(
     needs: Sequence[frozenset[str]],
     carry_out: Callable[[int], RunReader | GageError],
     end: Callable[[int, RunReader | GageError], None],
-    host: EngineHost,
+    host: SharedEngines,
     at_once: int,
 ) -> None:
     """Carry out the waiting runs, by their numbers, in threads. An exception in this thread ends all of them."""

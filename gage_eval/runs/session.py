@@ -19,7 +19,7 @@ from gage_eval.base.processes import born, refuse_in_new_process
 from gage_eval.base.stages import Stage, StageResult
 from gage_eval.base.version import __version__
 from gage_eval.config.settings import Settings, load_settings
-from gage_eval.engine.host import EngineHost
+from gage_eval.engine.host import SharedEngines
 from gage_eval.engine.runtime import Runtime
 from gage_eval.extend.loading import failure
 from gage_eval.models.backends.base import Blocks
@@ -109,7 +109,7 @@ class RunSession:
         *,
         blocks: Blocks | None = None,
         flow_run: FlowRunRecord | None = None,
-        host: EngineHost | None = None,
+        host: SharedEngines | None = None,
         launcher: Launcher | None = None,
     ) -> None:
         refuse_in_new_process()
@@ -134,7 +134,7 @@ class RunSession:
             if host is not None:
                 self._opened.enter_context(host.running(self.cancel))
             engines = self.loaded.context.engines
-            engines.out_of_memory = lambda *step: self.observer.tell(EngineOutOfMemory(*step))
+            engines.out_of_memory = lambda *step: self.observer.emit(EngineOutOfMemory(*step))
             if launcher is not None:
                 engines.pools = Pools(self.store, launcher, self._warn)
             self._tell_start(flow_run)
@@ -149,7 +149,7 @@ class RunSession:
         refresh: frozenset[tuple[str, str]],
         observers: Iterable[Observer],
         blocks: Blocks | None,
-        host: EngineHost | None,
+        host: SharedEngines | None,
     ) -> None:
         settings = load_settings()
         sinks = RunSinks(
@@ -196,7 +196,7 @@ class RunSession:
         return all(map(self.runtime.has_engine, needed)) or not any(map(self.runtime.has_engine, others))
 
     def _warn(self, text: str) -> None:
-        self.observer.tell(RunWarning(text))
+        self.observer.emit(RunWarning(text))
 
     def _check_pools(self, launcher: Launcher | None) -> None:
         """Refuse a run whose engines are to be served on work pools where there are none.
@@ -233,7 +233,7 @@ class RunSession:
 
     def _tell_usage(self) -> None:
         spent, seconds = spent_by(self.runtime), time.time() - self.began
-        self.observer.tell(
+        self.observer.emit(
             RunUsage(
                 self.run_id,
                 self._title,
@@ -245,16 +245,16 @@ class RunSession:
             )
         )
 
-    def _runtime(self, settings: Settings, host: EngineHost | None) -> Runtime:
+    def _runtime(self, settings: Settings, host: SharedEngines | None) -> Runtime:
         limits = self.loaded.config.limits
         return Runtime(
             self.options.concurrency or settings.concurrency,
             self.folder.engines,
             Budget(tokens=limits.tokens, cost=limits.cost, wall_s=limits.wall_s),
             self.store.objects,
-            lambda endpoint, *limits: self.observer.tell(ConcurrencyChanged(endpoint, *limits)),
+            lambda endpoint, *limits: self.observer.emit(ConcurrencyChanged(endpoint, *limits)),
             loop=None if host is None else host.loop,
-            engine_started=lambda *start: self.observer.tell(EngineStarted(*start)),
+            engine_started=lambda *start: self.observer.emit(EngineStarted(*start)),
         )
 
     def _env(
@@ -293,7 +293,7 @@ class RunSession:
         return Sampling(observability.sample_rate, shares, counts_all=counts_all)
 
     def _tell_start(self, flow_run: FlowRunRecord | None) -> None:
-        self.observer.tell(
+        self.observer.emit(
             RunStarted(
                 self.run_id,
                 self._title,
@@ -304,10 +304,10 @@ class RunSession:
             )
         )
         for warning in self.loaded.warnings:
-            self.observer.tell(RunWarning(warning))
+            self.observer.emit(RunWarning(warning))
         placed = [spec for task in self.plan.tasks for _, spec in task.placed]
         if self.options.work_pool not in (None, HERE) and not placed:
-            self.observer.tell(RunWarning("the work pool has no effect: no model of this run needs an engine."))
+            self.observer.emit(RunWarning("the work pool has no effect: no model of this run needs an engine."))
 
     def _record(self, flow_run: FlowRunRecord | None) -> RunRecord:
         """The content of run.json when the run starts."""
@@ -396,7 +396,7 @@ class RunSession:
         """
         self.recorder.finish("completed", None)
         self._tell_usage()
-        self.observer.tell(RunFinished())
+        self.observer.emit(RunFinished())
 
     def cancel(self) -> None:
         """End the run soon, from any thread: running stages raise `RunCancelled`. Answers are kept."""
@@ -408,7 +408,7 @@ class RunSession:
     def _fail(self, error: BaseException) -> None:
         status: RunStatus = "failed" if isinstance(error, Exception) else "interrupted"
         self._tell_usage()
-        self.observer.tell(RunFailed(status, str(error)))
+        self.observer.emit(RunFailed(status, str(error)))
         self._record_end(status, str(error))
 
     def _record_end(self, status: RunStatus, error: str) -> None:

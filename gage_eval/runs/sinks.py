@@ -23,7 +23,7 @@ from gage_eval.runs.folder import EVENTS_FILE, RunFolder
 def add_event(folder: RunFolder, event: Event) -> None:
     """Append an event to the log of a run that has ended."""
     writer = EventWriter(folder.run_id, [FileSink(folder.appended(EVENTS_FILE))])
-    writer.tell(event)
+    writer.emit(event)
     writer.close()
 
 

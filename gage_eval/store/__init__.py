@@ -1,23 +1,22 @@
 """The artifact store: actions (what was asked), artifacts (what came out) and unfinished work.
 
     store = Store.open("s3://bucket/evals")
-    action = store.find_action("infer", key)
+    action = store.actions.find("infer", key)
     if action is None:
         writer = store.writer(RESPONSES)
         ...
-        action = store.commit_action("infer", key, {"responses": writer.commit().id}, document=document)
+        action = store.actions.commit("infer", key, {"responses": writer.commit().id}, document=document)
     responses = store.artifact(action.outputs["responses"])
 
 Each object is created once, whole or not at all, and results are named by their content. So any number of processes
 and machines may share a store, and killing any of them at any time leaves it intact.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from gage_eval.base.canonical import JsonValue
 from gage_eval.base.errors import InputError, StoreError
 from gage_eval.base.files import local_path
 from gage_eval.base.tables import TableSchema
@@ -64,6 +63,7 @@ class Store:
         objects: the basic reads and writes that everything else uses.
         responses: index of which artifact holds the answer to which request.
         media: images and other bytes by digest.
+        actions: what each stage made, by its key.
     """
 
     def __init__(self, objects: Objects, *, locks: bool = True, ranged: bool = False) -> None:
@@ -71,7 +71,7 @@ class Store:
         self.objects = objects
         self.responses = Responses(objects)
         self.media = Media(objects)
-        self._actions = Actions(objects)
+        self.actions = Actions(objects)
         self._locks = locks
         self._ranged = ranged
 
@@ -91,39 +91,6 @@ class Store:
             StoreError: the store cannot be reached, or its server does not honour conditional writes.
         """
         return cls(open_objects(url, read_only=read_only), locks=locks, ranged=ranged)
-
-    def find_action(self, stage: str, key: str, *, renew: bool = False, hashes: bool = False) -> Action | None:
-        """The finished action of a key with its artifacts; None when there is none, or an artifact is gone.
-
-        Args:
-            renew: the caller builds on it, so garbage collection treats its artifacts as new.
-            hashes: also read every part and compare its hash.
-
-        Raises:
-            ArtifactDamaged: its file is not a valid action, or a part is not what was committed.
-        """
-        return self._actions.find(stage, key, renew=renew, hashes=hashes)
-
-    def commit_action(
-        self,
-        stage: str,
-        key: str,
-        outputs: Mapping[str, str],
-        *,
-        complete: bool = True,
-        document: JsonValue,
-        replaces: Action | None = None,
-    ) -> Action:
-        """Record the outputs of a stage; see `Actions.commit`.
-
-        Returns:
-            The action that stands afterwards: ours, or the one that was committed first.
-        """
-        return self._actions.commit(stage, key, outputs, complete=complete, document=document, replaces=replaces)
-
-    def actions(self, stage: str | None = None) -> Iterator[Action]:
-        """Every action, or those of a stage, for comparing keys. Their artifacts may be gone."""
-        return self._actions.all(stage)
 
     def writer(self, schema: TableSchema, wrote: Callable[[PartInfo], None] = lambda part: None) -> ArtifactWriter:
         """Begin an artifact; it is not visible until `ArtifactWriter.commit`.
@@ -166,7 +133,7 @@ class Store:
 
     def ls(self) -> list[ArtifactEntry]:
         """Every artifact with its size and the actions that point to it, oldest first."""
-        return list_artifacts(self.objects, self._actions)
+        return list_artifacts(self.objects, self.actions)
 
     def verify(self, *, remove: bool = False) -> list[Finding]:
         """Read everything again and list what is not as committed; ``remove`` deletes it."""
@@ -185,7 +152,7 @@ class Store:
         ``unfinished`` runs (see `gc.collect`)."""
         return collect(
             self.objects,
-            self._actions,
+            self.actions,
             roots,
             unfinished=unfinished,
             bundles=bundles,

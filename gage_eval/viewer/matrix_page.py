@@ -190,7 +190,7 @@ def _column(
 def _prompt(run: RunReader, task_id: str) -> str:
     """The id of the prompt template with which the model was asked; empty without one."""
     record = run.stored.stages.get((task_id, "infer"))
-    action = None if record is None or record.key is None else run.store.find_action("infer", record.key)
+    action = None if record is None or record.key is None else run.store.actions.find("infer", record.key)
     document: Any = None if action is None else action.document
     # Only the plan knows the id, and to make it takes longer than everything else.
     if document and (document.get("spec") or {}).get("prompt"):

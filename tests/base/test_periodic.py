@@ -20,7 +20,7 @@ def test_the_work_is_called_again_and_again_until_it_is_stopped() -> None:
     assert periodic.is_started
     assert three.wait(60)
     periodic.stop()
-    assert periodic.is_stopped
+    assert periodic._end.is_set()
     assert not periodic._thread.is_alive(), "so that nothing can be called later"
 
 
@@ -57,5 +57,5 @@ def test_the_work_may_stop_itself() -> None:
 def test_a_stop_before_the_start_is_no_error() -> None:
     periodic = Periodic(lambda: None, 0.001, name="test")
     periodic.stop()
-    assert periodic.is_stopped
+    assert periodic._end.is_set()
     assert not periodic.is_started

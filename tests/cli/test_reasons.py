@@ -161,7 +161,7 @@ def outcome(gage: Gage, folder: str, share: float) -> tuple[Any, set[str | None]
     shown = gage("show", "r", "--store", folder, "--json").json
     store = Store.open(folder, read_only=True)
     outputs: dict[str, str] = {}
-    for action in (*store.actions("judge"), *store.actions("auto_eval")):
+    for action in (*store.actions.all("judge"), *store.actions.all("auto_eval")):
         outputs |= action.outputs
     by_name = tables(store, outputs)
     rows = [row for name, table in by_name.items() if name != "metrics" for row in table]

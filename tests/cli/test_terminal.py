@@ -94,6 +94,7 @@ def test_what_a_starting_engine_says_is_shown_unless_the_answer_is_json(capsys: 
     for quiet in (False, True):
         with ConsoleObserver(quiet=quiet):
             engine.info("loading\x1b[2J for %d s", 10)
+            engine.warning("Python shows this on standard error, once")
     engine.info("nobody watches")
     assert capsys.readouterr().out == "  loading\ufffd[2J for 10 s\n"
 
@@ -130,8 +131,8 @@ def test_elsewhere_than_on_a_terminal_a_running_stage_has_a_line_now_and_then(
     for quiet in (False, True):
         with ConsoleObserver(quiet=quiet) as console:
             for done in range(0, 800, 10):
-                console.tell(StageProgress("sums", "infer", done, 1000, figures))
-                console.tell(FetchProgress(done * 2**20, 2**30))
+                console.emit(StageProgress("sums", "infer", done, 1000, figures))
+                console.emit(FetchProgress(done * 2**20, 2**30))
                 now[0] += 1.0
     assert capsys.readouterr().out.splitlines() == [
         "  infer                  300 of 1,000 · 10 rows/s · 64 in flight · 2 in error · about 70 s left",
@@ -178,7 +179,7 @@ def test_runs_are_listed_as_they_are_shown(gage: Gage) -> None:
 
 def test_an_interruption_says_how_to_go_on(capsys: pytest.CaptureFixture[str]) -> None:
     console = ConsoleObserver()
-    console.tell(RunStarted("first", "small", ("sums",), "gage resume first"))
+    console.emit(RunStarted("first", "small", ("sums",), "gage resume first"))
     console.__exit__(KeyboardInterrupt, KeyboardInterrupt(), None)
     assert capsys.readouterr().out.splitlines() == [
         "small · 1 task · inline · run first",

@@ -62,7 +62,7 @@ class Gage:
         for wip in store.wips():
             for chunk in wip.chunks(0):
                 keys |= set(chunk.tables()["responses"]["response_key"].to_pylist())
-        for action in store.actions("infer"):
+        for action in store.actions.all("infer"):
             keys |= set(store.artifact(action.outputs["responses"]).table()["response_key"].to_pylist())
         return keys
 
@@ -94,7 +94,7 @@ def sent_keys(config: Path, bodies: list[Any]) -> list[str]:
 def outputs(folder: Path) -> dict[str, dict[str, str]]:
     """Artifact ids of every action by stage, without what the weather determines."""
     found: dict[str, dict[str, str]] = {}
-    for action in Store.open(str(folder / ".gage")).actions():
+    for action in Store.open(str(folder / ".gage")).actions.all():
         assert action.stage not in found, f"two actions of {action.stage}"
         assert action.complete
         found[action.stage] = {n: id_ for n, id_ in action.outputs.items() if not n.endswith("telemetry")}

@@ -1,10 +1,13 @@
 """The Dockerfiles: clean for a linter, without root, with the versions that the tests run."""
 
+import json
 import re
 import shutil
 import subprocess
 import sys
+import threading
 import tomllib
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -54,6 +57,35 @@ def instructions(file: Path, name: str) -> list[str]:
 def test_containers_run_without_root(dockerfile: Path) -> None:
     assert instructions(dockerfile, "USER") == ["10001:10001"]
     assert instructions(dockerfile, "ENTRYPOINT") == ['["tini", "--"]'], "engines of a killed run are reaped"
+
+
+@pytest.mark.parametrize(
+    ("command", "port", "is_healthy"),
+    [
+        ("prefect server start", "4200", True),
+        ("prefect server start", "", False),
+        ("prefect worker start --with-healthcheck", "8080", True),
+        ("prefect worker start --with-healthcheck", "", False),
+        ("gage run mine.yaml", "", True),
+    ],
+)
+def test_docker_knows_whether_server_and_worker_are_well(
+    dockerfile: Path, command: str, port: str, is_healthy: bool, tmp_path: Path
+) -> None:
+    """The check of the image, in a container whose first process has this command; at `port` something answers."""
+    (check,) = re.findall(r"^HEALTHCHECK .*\\\n  CMD (.+)$", dockerfile.read_text(encoding="utf-8"), re.MULTILINE)
+    shell, option, script = json.loads(check)
+    (tmp_path / "cmdline").write_bytes(b"tini\0--\0" + command.replace(" ", "\0").encode())
+    script = script.replace("/proc/1/cmdline", str(tmp_path / "cmdline"))
+    with ThreadingHTTPServer(("127.0.0.1", 0), SimpleHTTPRequestHandler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        for known in ("4200", "8080"):
+            # Nothing listens at port 1.
+            script = script.replace(f":{known}/", f":{server.server_port if known == port else 1}/")
+        script = script.replace("/api/health;", "/;").replace("/health;", "/;")
+        done = subprocess.run([shell, option, script], cwd=tmp_path, check=False, capture_output=True)
+        server.shutdown()
+    assert (done.returncode == 0) == is_healthy
 
 
 def test_every_base_image_is_pinned_by_a_digest_that_the_build_must_name(dockerfile: Path) -> None:

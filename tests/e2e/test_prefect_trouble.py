@@ -15,7 +15,7 @@ from support.endpoint import MockEndpoint, mock_endpoint
 from support.prefect import Prefect
 from support.runs import gage, summary, write_config
 from support.slow_proxy import slow_proxy
-from support.waiting import PATIENCE_S, Stopwatch
+from support.waiting import PATIENCE_S, Stopwatch, wait_for
 
 from gage_eval.base.ports import free_port
 from gage_eval.local import server
@@ -28,6 +28,8 @@ DONE = ("COMPLETED", "Completed")
 # The process of a run ends so soon after the run when its server hangs or is gone, and so soon after it was cancelled.
 ENDS_WITHIN_S = 15.0
 CANCELLED_WITHIN_S = 10.0
+# A server is away for so long, in seconds, before it comes back.
+AWAY_S = 30.0
 
 
 @pytest.fixture
@@ -106,6 +108,15 @@ def ended(process: "subprocess.Popen[str]", within_s: float) -> str:
     return said
 
 
+def test_ten_starts_side_by_side_leave_one_server(mortal_folder: Path) -> None:
+    command = ("-m", "gage_eval", "server", "start", "--no-worker", "--no-viewer", "--port", str(free_port()))
+    starts = [start(mortal_folder, command, os.environ) for _ in range(10)]
+    said = [process.communicate(timeout=PATIENCE_S)[0] for process in starts]
+    assert [process.returncode for process in starts] == [0] * 10, said
+    assert sorted("Prefect server started" in text for text in said) == [False] * 9 + [True]
+    assert sum("Prefect server already running" in text for text in said) == 9
+
+
 # What a script of a user does: its own process goes on after the run, and ends when it wants to.
 SCRIPT = """
 import time
@@ -162,7 +173,9 @@ def test_a_server_that_was_away_has_the_run_that_ended_and_the_one_that_goes_on(
         ends = started(tmp_path, mortal, endpoint, "alone")
 
         os.killpg(running.pid, signal.SIGKILL)
+        away_since = time.monotonic()
         assert "the Prefect API does not answer" in finished_alone(tmp_path, ends)
+        wait_until(lambda: time.monotonic() - away_since >= AWAY_S, goes_on)
         gage(mortal.folder, "server", "start", "--no-worker", "--port", str(running.port))
         held.process.send_signal(signal.SIGCONT)
         said = ended(goes_on, PATIENCE_S)
@@ -172,7 +185,9 @@ def test_a_server_that_was_away_has_the_run_that_ended_and_the_one_that_goes_on(
     assert record(longer, "longer")["status"] == "completed"
     flow_run_id = record(longer, "longer")["prefect"]["flow_run_id"]
     assert mortal.flow_state(flow_run_id)[0] == "COMPLETED"
-    assert {kind for kind, _ in mortal.states(flow_run_id).values()} == {"COMPLETED"}
+    states = mortal.states(flow_run_id)
+    assert {kind for kind, _ in states.values()} == {"COMPLETED"}
+    assert {name.split()[0] for name in states} >= {"load", "standardize", "preprocess", "infer", "auto_eval", "report"}
     artifacts = {artifact["key"]: artifact["data"] for artifact in mortal.artifacts(flow_run_id)}
     assert artifacts.keys() >= {"sums-infer", "sums-scores", "sums-report"}
     assert artifacts["sums-infer"] == 100
@@ -287,6 +302,34 @@ def test_a_killed_run_is_crashed_for_prefect_once_a_command_sees_it(
     assert kind == "CRASHED"
     assert f"gage resume {name}" in message
     assert prefect.states(flow_run_id)["infer sums"] == ("CRASHED", "Aborted")
+
+
+def test_after_a_loss_of_power_a_start_on_another_port_resumes_the_run_once(
+    mortal: Prefect, endpoint: MockEndpoint
+) -> None:
+    """Server, worker and run are killed at one moment, each with its process group."""
+    write_config(mortal.folder, endpoint.url, rows=ROWS, name="power.yaml", backend={"max_concurrency": IN_FLIGHT})
+    gage(mortal.folder, "server", "start", "--no-viewer")
+    flow_run_id = mortal.submit("evaluate/evaluate", {"config": "power.yaml"}, "power")
+    wait_for(lambda: endpoint.stats()["requests"] > 60, "some rows are asked")
+    running, worker = server.find(mortal.home), server.WORKER.find(mortal.home)
+    assert running is not None
+    assert worker is not None
+    run = record(mortal.folder, "power")["process"]["pid"]
+    for group in {os.getpgid(run), worker.group, running.group}:
+        os.killpg(group, signal.SIGKILL)
+
+    port = free_port()
+    gage(mortal.folder, "server", "start", "--no-viewer", "--port", str(port))
+    moved = Prefect(mortal.folder, f"http://127.0.0.1:{port}/api", mortal.home)
+    replaced = server.WORKER.find(mortal.home)
+    assert replaced is not None
+    assert (replaced.port, replaced.pid == worker.pid) == (port, False)
+    assert moved.finished(flow_run_id, runs=2)["state_type"] == "COMPLETED"
+    gage(mortal.folder, "server", "start", "--no-viewer")
+    assert moved.flow_run(flow_run_id)["run_count"] == 2
+    assert endpoint.stats()["distinct_answered"] == ROWS
+    assert endpoint.stats()["requests"] - ROWS <= IN_FLIGHT
 
 
 def test_a_failed_run_leaves_its_reason_and_no_pickled_exception(prefect: Prefect, tmp_path: Path) -> None:

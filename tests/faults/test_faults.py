@@ -44,7 +44,7 @@ def test_rows_that_never_succeed_fail_the_run_and_are_asked_again_alone(tmp_path
             f"max_error_share 1.0%): {wrong} context_too_long (400 (This model's maximum context length is 8 tokens)). "
             "The other answers are kept; gage resume ill asks again for these rows only."
         )
-        standing = Store.open(str(tmp_path / ".gage")).actions("infer")
+        standing = Store.open(str(tmp_path / ".gage")).actions.all("infer")
         (before,) = [action.outputs["responses"] for action in standing]
         endpoint.phase("recovered")
         ended = gage("resume", "ill", "--only-errors")

@@ -30,7 +30,7 @@ def documents(lab: Laboratory) -> dict[str, Any]:
     store = Store.open(str(lab.folder / "base-support"), read_only=True)
 
     def document(result: StageResult) -> Any:
-        action = store.find_action(result.stage, result.key)
+        action = store.actions.find(result.stage, result.key)
         assert action is not None
         return without_versions(action.document)
 

@@ -319,14 +319,14 @@ def test_a_slow_sink_never_holds_up_who_tells_and_what_was_dropped_is_counted(mo
     go = threading.Event()
     sink = MemorySink(lambda: go.wait(PATIENCE_S) and None)
     log = EventWriter("r", [sink])
-    log.tell(RunWarning("first"))
+    log.emit(RunWarning("first"))
     while log._waiting:
         time.sleep(0.001)
     for number in range(1_000):
-        log.tell(part(number))
+        log.emit(part(number))
     for number in range(1_000):
-        log.tell(RowRejected("t", "load", None, number, None, None, "r"))
-    log.tell(RunWarning("last"))
+        log.emit(RowRejected("t", "load", None, number, None, None, "r"))
+    log.emit(RunWarning("last"))
     assert sink.events == [], "the sink is still at its first event"
     go.set()
     log.close()
@@ -343,7 +343,7 @@ def test_a_sink_that_fails_gets_nothing_more_and_the_others_everything(caplog: p
     bad, good = MemorySink(fail), MemorySink()
     log = EventWriter("r", [bad, good])
     for number in range(5):
-        log.tell(part(number))
+        log.emit(part(number))
     log.close()
     assert [row.event for row in good.events] == [part(number) for number in range(5)]
     assert bad.events == []
@@ -353,8 +353,8 @@ def test_a_sink_that_fails_gets_nothing_more_and_the_others_everything(caplog: p
 def test_text_that_json_cannot_hold_and_numbers_beyond_64_bits_are_written() -> None:
     sink = MemorySink()
     log = EventWriter("r", [sink])
-    log.tell(RunWarning("\ud800"))
-    log.tell(part(2**80))
+    log.emit(RunWarning("\ud800"))
+    log.emit(part(2**80))
     log.close()
     assert [json.loads(row.line)["payload"] for row in sink.events] == [
         {"message": "\ud800"},

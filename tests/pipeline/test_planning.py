@@ -159,7 +159,7 @@ def test_answers_a_killed_run_logged_are_not_asked_again(here: Path) -> None:
     assert (before.state, before.to_send) == ("missing", ROWS)
     store = Store.open("store")
     task = make_plan(parse_config(yaml.safe_dump(config(**changed)))).tasks[0]
-    prepared = next(iter(store.actions("preprocess"))).outputs["prepared"]
+    prepared = next(iter(store.actions.all("preprocess"))).outputs["prepared"]
     source = RoleSource.of(Asks.implicit(task.infer.binding), store, {"prepared": prepared})
     requests = rendered(task.infer, source.open(0).render(0, ROWS))
     with LogWriter(store.scratch(before.key or "")) as log:

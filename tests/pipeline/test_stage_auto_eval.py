@@ -100,7 +100,7 @@ def test_a_metric_that_refuses_missing_fields_ends_the_stage_and_leaves_no_score
     strict = bind("exact_match", {"label_field": "sample.metadata.gold"}, on_missing_field="error")
     with pytest.raises(InputError, match=r"sample\.metadata\.gold"):
         bench.auto_eval([LENGTH, strict], **inputs)
-    assert list(bench.store.actions("scores")) == []
+    assert list(bench.store.actions.all("scores")) == []
     assert list(bench.store.objects.leftovers()) == []
 
 

@@ -135,7 +135,7 @@ class Listener:
         self.told = told
         self.notes: list[str] = []
 
-    def tell(self, event: events.Event) -> None:
+    def emit(self, event: events.Event) -> None:
         if isinstance(event, events.RunWarning):
             self.notes.append(event.message)
             self.told.set()

@@ -129,7 +129,7 @@ def test_a_stage_whose_media_cannot_be_stored_commits_nothing(
     table = LoadSpec("t", "d", "parquet", {"path": "d.parquet"}, bench.folder)
     with pytest.raises(StoreError, match="no space"):
         _ = stages.load(bench.env, table) if stage == "load" else bench.standardize(raw)
-    assert [action.stage for action in bench.store.actions()] == ["load"], "that of the records without media"
+    assert [action.stage for action in bench.store.actions.all()] == ["load"], "that of the records without media"
 
 
 def test_a_broken_image_rejects_its_row_and_the_others_go_on(bench: Bench) -> None:

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from gage_eval.base.errors import ConfigError, InputError
-from gage_eval.engine.host import EngineHost
+from gage_eval.engine.host import SharedEngines
 from gage_eval.regression.matrix import Matrix, averages, run_cells, standings, table
 from gage_eval.runs import RunOptions, run_inline
 from gage_eval.runs.options import Locations
@@ -44,7 +44,7 @@ def places(matrix: Path) -> Locations:
     return Locations.at(str(matrix.parent / "store"))
 
 
-def run(options: RunOptions, host: EngineHost) -> RunReader:
+def run(options: RunOptions, host: SharedEngines) -> RunReader:
     return RunReader.open(Locations.at(options.store, options.output_dir), run_inline(options, host=host).run_id)
 
 

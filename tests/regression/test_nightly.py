@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from gage_eval.base.errors import InputError, StoreError
-from gage_eval.engine.host import EngineHost
+from gage_eval.engine.host import SharedEngines
 from gage_eval.regression import gate_report
 from gage_eval.regression import nightly as nightly_module
 from gage_eval.regression.baselines import Baselines
@@ -90,10 +90,15 @@ def test_a_night_of_some_rows_and_models_runs_only_these(nightly: Nightly, tmp_p
             nightly.chosen(rows, models)
 
 
+def test_a_night_of_some_samples_runs_only_these(nightly: Nightly, tmp_path: Path) -> None:
+    night = night_of(nightly.chosen([], ["shaky"], 7), tmp_path, FIRST)
+    assert [task.sample_count for cell in night.cells if cell.run for task in cell.run.summary.tasks] == [7]
+
+
 def test_the_cells_of_a_night_go_side_by_side(nightly: Nightly, tmp_path: Path) -> None:
     together = threading.Barrier(2, timeout=30)
 
-    def run(options: RunOptions, host: EngineHost) -> RunReader:
+    def run(options: RunOptions, host: SharedEngines) -> RunReader:
         together.wait()
         return RunReader.open(Locations.at(options.store), run_inline(options, host=host).run_id)
 

@@ -24,7 +24,7 @@ class Canceller:
         self.started: list[str] = []
         self._stage = stage
 
-    def tell(self, event: Event) -> None:
+    def emit(self, event: Event) -> None:
         if isinstance(event, StageFailed):
             self.failed.append(event)
         if isinstance(event, StageStarted):

@@ -28,7 +28,7 @@ def test_a_cancelled_run_stops_fetching_and_the_next_one_continues(tmp_path: Pat
     told: list[Event] = []
 
     class Keeps:
-        def tell(self, event: Event) -> None:
+        def emit(self, event: Event) -> None:
             told.append(event)
 
     def cancelled() -> None:

@@ -51,7 +51,7 @@ class Recorder:
         result: StageResult = future.result()
         return result
 
-    def tell(self, event: Event) -> None:
+    def emit(self, event: Event) -> None:
         self.events.append(event)
 
 

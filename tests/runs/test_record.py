@@ -58,7 +58,7 @@ def test_what_a_stage_does_is_recorded_while_the_run_goes_on(
     recorder = Recorder(folder, ())
 
     def recorded(after: Event, reached: Callable[[StageRecord], bool]) -> StageRecord:
-        recorder.tell(after)
+        recorder.emit(after)
         while "sums/infer" not in (stages := folder.record().stages) or not reached(stages["sums/infer"]):
             threading.Event().wait(0.005)
         return stages["sums/infer"]
@@ -81,18 +81,18 @@ def test_what_a_stage_does_is_recorded_while_the_run_goes_on(
 def test_a_stage_computed_for_refresh_is_recorded_at_once(folder: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gage_eval.runs.recorder.WRITE_EVERY_S", 3600.0)
     recorder = Recorder(folder, {("sums", "infer")})
-    recorder.tell(StageFinished(result("load")))
+    recorder.emit(StageFinished(result("load")))
     assert folder.record().refreshed == []
-    recorder.tell(StageFinished(result()))
+    recorder.emit(StageFinished(result()))
     assert folder.record().refreshed == ["sums/infer"]
     recorder.close()
 
 
 def test_the_end_of_a_run_leaves_no_stage_running(folder: RunFolder) -> None:
     recorder = Recorder(folder, ())
-    recorder.tell(StageStarted("sums", "load", 1.0))
-    recorder.tell(StageFinished(result("load", cached=True)))
-    recorder.tell(StageStarted("sums", "infer", 2.0))
+    recorder.emit(StageStarted("sums", "load", 1.0))
+    recorder.emit(StageFinished(result("load", cached=True)))
+    recorder.emit(StageStarted("sums", "infer", 2.0))
     recorder.finish("interrupted", "Ctrl-C")
     record = folder.record()
     assert (record.status, record.error) == ("interrupted", "Ctrl-C")
@@ -111,8 +111,8 @@ def test_a_run_whose_record_cannot_be_written_goes_on_and_says_so_once(
     recorder = Recorder(folder, {("sums", "infer"), ("sums", "load")})
     with monkeypatch.context() as patch:
         patch.setattr(folder, "update", full)
-        recorder.tell(StageFinished(result("load")))
-        recorder.tell(StageFinished(result()))
+        recorder.emit(StageFinished(result("load")))
+        recorder.emit(StageFinished(result()))
     assert [record.getMessage() for record in caplog.records] == ["run.json is not up to date: no space left"]
     recorder.finish("completed", None)
     assert folder.record().stages.keys() == {"sums/load", "sums/infer"}, "it is written when there is room again"

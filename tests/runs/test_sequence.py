@@ -11,7 +11,7 @@ from unittest.mock import ANY
 import pytest
 
 from gage_eval.base.errors import GageError
-from gage_eval.engine.host import EngineHost
+from gage_eval.engine.host import SharedEngines
 from gage_eval.runs import RunOptions, RunSession
 from gage_eval.runs.inline import carry_out
 from gage_eval.runs.results.reading import RunReader
@@ -76,7 +76,7 @@ def test_the_starts_of_engines_and_their_steps_of_memory_are_events(config: Conf
 
 
 def test_a_run_that_crashes_leaves_the_engine_to_the_others(config: Config, tmp_path: Path) -> None:
-    def crash(options: RunOptions, host: EngineHost) -> RunReader:
+    def crash(options: RunOptions, host: SharedEngines) -> RunReader:
         reader = run_on(options, host)
         if "/a.yaml" in options.config:
             raise GageError("scoring crashed")
@@ -98,7 +98,7 @@ def test_an_engine_that_died_is_started_anew_for_the_next_run(config: Config, tm
 
 
 def test_a_cancelled_run_leaves_the_engine_to_the_next_one(config: Config, tmp_path: Path) -> None:
-    def cancelled(options: RunOptions, host: EngineHost) -> RunReader:
+    def cancelled(options: RunOptions, host: SharedEngines) -> RunReader:
         if "/b.yaml" not in options.config:
             return run_on(options, host)
         with RunSession(options, host=host) as session:
@@ -116,7 +116,7 @@ def test_a_cancelled_run_leaves_the_engine_to_the_next_one(config: Config, tmp_p
 def test_ctrl_c_stops_the_engines(config: Config) -> None:
     pids: set[int] = set()
 
-    def interrupted(options: RunOptions, host: EngineHost) -> RunReader:
+    def interrupted(options: RunOptions, host: SharedEngines) -> RunReader:
         pids.update(engines_of(run_on(options, host)))
         assert all(map(is_alive, pids))
         raise KeyboardInterrupt
@@ -130,7 +130,7 @@ def test_ctrl_c_stops_the_engines(config: Config) -> None:
 def test_runs_of_one_engine_go_side_by_side_and_share_it(config: Config, tmp_path: Path) -> None:
     together = threading.Barrier(2, timeout=30)
 
-    def run(options: RunOptions, host: EngineHost) -> RunReader:
+    def run(options: RunOptions, host: SharedEngines) -> RunReader:
         together.wait()
         return run_on(options, host)
 
@@ -144,7 +144,7 @@ def test_runs_of_two_engines_never_go_side_by_side(config: Config, tmp_path: Pat
     running: set[str] = set()
     beside: set[frozenset[str]] = set()
 
-    def run(options: RunOptions, host: EngineHost) -> RunReader:
+    def run(options: RunOptions, host: SharedEngines) -> RunReader:
         name = Path(options.config).stem
         running.add(name)
         beside.add(frozenset(running))
@@ -163,7 +163,7 @@ def test_runs_of_two_engines_never_go_side_by_side(config: Config, tmp_path: Pat
 def test_an_interruption_cancels_the_runs_that_go_on(config: Config) -> None:
     begun, ends = threading.Event(), []
 
-    def run(options: RunOptions, host: EngineHost) -> RunReader:
+    def run(options: RunOptions, host: SharedEngines) -> RunReader:
         if "/a.yaml" in options.config:
             begun.wait(30)
             raise KeyboardInterrupt

@@ -15,7 +15,7 @@ from tests.support.workspace import write_config, write_rows
 class Refuses:
     """An observer that fails at the first event."""
 
-    def tell(self, event: Event) -> None:
+    def emit(self, event: Event) -> None:
         assert isinstance(event, RunStarted)
         raise ValueError("nobody listens")
 

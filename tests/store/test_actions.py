@@ -13,59 +13,59 @@ KEY = "a" * 64
 def test_a_committed_action_is_found_with_its_document(store: Store) -> None:
     artifact = commit(store, rows(0, 3))
 
-    made = store.commit_action("infer", KEY, {"responses": artifact.id}, complete=False, document={"model": "m"})
+    made = store.actions.commit("infer", KEY, {"responses": artifact.id}, complete=False, document={"model": "m"})
 
-    action = store.find_action("infer", KEY)
+    action = store.actions.find("infer", KEY)
     assert action == made
     assert action is not None
     assert (action.stage, action.key, action.complete) == ("infer", KEY, False)
     assert (action.outputs, action.document) == ({"responses": artifact.id}, {"model": "m"})
-    assert store.find_action("judge", KEY) is None
-    assert store.find_action("infer", "b" * 64) is None
-    assert list(store.actions("infer")) == [made]
+    assert store.actions.find("judge", KEY) is None
+    assert store.actions.find("infer", "b" * 64) is None
+    assert list(store.actions.all("infer")) == [made]
 
 
 def test_the_first_to_come_stands(store: Store) -> None:
     first, two = commit(store, rows(0, 3)), commit(store, rows(0, 4))
 
-    store.commit_action("infer", KEY, {"responses": first.id}, document={})
-    second = store.commit_action("infer", KEY, {"responses": two.id}, document={})
+    store.actions.commit("infer", KEY, {"responses": first.id}, document={})
+    second = store.actions.commit("infer", KEY, {"responses": two.id}, document={})
 
     assert second.outputs == {"responses": first.id}
 
 
 def test_a_complete_action_takes_the_place_of_an_incomplete_one_and_never_the_other_way(store: Store) -> None:
     smallest, two, three = (commit(store, rows(0, count)) for count in (3, 4, 5))
-    store.commit_action("infer", KEY, {"responses": smallest.id}, complete=False, document={})
+    store.actions.commit("infer", KEY, {"responses": smallest.id}, complete=False, document={})
 
-    second = store.commit_action("infer", KEY, {"responses": two.id}, document={})
-    third = store.commit_action("infer", KEY, {"responses": three.id}, complete=False, document={})
+    second = store.actions.commit("infer", KEY, {"responses": two.id}, document={})
+    third = store.actions.commit("infer", KEY, {"responses": three.id}, complete=False, document={})
 
     assert second.outputs == third.outputs == {"responses": two.id}
-    assert store.find_action("infer", KEY) == second
+    assert store.actions.find("infer", KEY) == second
 
 
 def test_an_action_is_replaced_only_while_it_stands(store: Store) -> None:
     smallest, two, three = (commit(store, rows(0, count)) for count in (3, 4, 5))
-    first = store.commit_action("infer", KEY, {"responses": smallest.id}, document={})
+    first = store.actions.commit("infer", KEY, {"responses": smallest.id}, document={})
 
-    second = store.commit_action("infer", KEY, {"responses": two.id}, document={}, replaces=first)
-    late = store.commit_action("infer", KEY, {"responses": three.id}, document={}, replaces=first)
+    second = store.actions.commit("infer", KEY, {"responses": two.id}, document={}, replaces=first)
+    late = store.actions.commit("infer", KEY, {"responses": three.id}, document={}, replaces=first)
 
     assert second.outputs == late.outputs == {"responses": two.id}
-    assert store.find_action("infer", KEY) == second
+    assert store.actions.find("infer", KEY) == second
 
 
 def test_an_action_whose_artifact_is_gone_is_a_miss_and_gives_way(store: Store) -> None:
     lost, two = commit(store, rows(0, 3)), commit(store, rows(0, 4))
-    store.commit_action("infer", KEY, {"responses": lost.id}, document={})
+    store.actions.commit("infer", KEY, {"responses": lost.id}, document={})
     store.objects.delete(f"artifacts/{lost.id}/manifest.json")
 
-    assert store.find_action("infer", KEY) is None
-    made = store.commit_action("infer", KEY, {"responses": two.id}, document={})
+    assert store.actions.find("infer", KEY) is None
+    made = store.actions.commit("infer", KEY, {"responses": two.id}, document={})
 
     assert made.outputs == {"responses": two.id}
-    assert store.find_action("infer", KEY) == made
+    assert store.actions.find("infer", KEY) == made
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b"[]", b'{"stage":"infer"}'])
@@ -73,33 +73,33 @@ def test_a_damaged_action_is_refused_by_name(store: Store, data: bytes) -> None:
     store.objects.create(f"actions/infer/{KEY}.json", data)
 
     with pytest.raises(ArtifactDamaged, match=rf"actions/infer/{KEY}\.json is not a valid action .*verify --remove"):
-        store.find_action("infer", KEY)
+        store.actions.find("infer", KEY)
 
 
 def test_an_action_moved_to_another_key_is_refused(store: Store) -> None:
-    store.commit_action("infer", KEY, {}, document={})
+    store.actions.commit("infer", KEY, {}, document={})
     store.objects.create(f"actions/infer/{'b' * 64}.json", store.objects.get(f"actions/infer/{KEY}.json"))
 
     with pytest.raises(ArtifactDamaged, match="holds the action of"):
-        store.find_action("infer", "b" * 64)
+        store.actions.find("infer", "b" * 64)
 
 
 def test_an_action_cannot_name_a_path(store: Store) -> None:
     with pytest.raises(ArtifactDamaged, match="not an artifact id"):
-        store.commit_action("infer", KEY, {"responses": "../../secrets"}, document={})
+        store.actions.commit("infer", KEY, {"responses": "../../secrets"}, document={})
     with pytest.raises(StoreError, match="not an action key"):
-        store.find_action("infer", "../x")
+        store.actions.find("infer", "../x")
     with pytest.raises(StoreError, match="cannot name an object"):
-        store.find_action("../infer", KEY)
+        store.actions.find("../infer", KEY)
 
 
 def test_two_racers_write_the_same_action(store: Store) -> None:
     """Nothing of the moment or the machine is in it."""
     artifact = commit(store, rows(0, 3))
-    store.commit_action("infer", KEY, {"responses": artifact.id}, document={"b": 1, "a": 2})
+    store.actions.commit("infer", KEY, {"responses": artifact.id}, document={"b": 1, "a": 2})
     first = store.objects.get(f"actions/infer/{KEY}.json")
     store.objects.delete(f"actions/infer/{KEY}.json")
-    store.commit_action("infer", KEY, {"responses": artifact.id}, document={"a": 2, "b": 1})
+    store.actions.commit("infer", KEY, {"responses": artifact.id}, document={"a": 2, "b": 1})
 
     assert store.objects.get(f"actions/infer/{KEY}.json") == first
     assert set(decode(first)) == {"format", "stage", "key", "outputs", "complete", "document", "created_by"}

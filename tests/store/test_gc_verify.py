@@ -34,7 +34,7 @@ def two_of(store: Store) -> tuple[Artifact, Artifact]:
     for key in KEYS:
         url = store.media.put(key.encode())
         artifact = commit(store, pa.table({"row_index": [0], "text": [f"see {url}"]}, ROWS.arrow))
-        store.commit_action("infer", key, {"responses": artifact.id}, document={})
+        store.actions.commit("infer", key, {"responses": artifact.id}, document={})
         index(store, "model", artifact.id, [sha256_hex(key.encode())], [(0, 0)])
         artifacts.append(artifact)
     return artifacts[0], artifacts[1]
@@ -48,8 +48,8 @@ def test_gc_keeps_roots_and_all_that_belongs_to_them(store: Store, two: tuple[Ar
     report = store.gc([kept.id], min_age_s=-60)
 
     assert [listed.id for listed in store.ls()] == [kept.id]
-    assert store.find_action("infer", KEYS[0]) is not None
-    assert store.find_action("infer", KEYS[1]) is None
+    assert store.actions.find("infer", KEYS[0]) is not None
+    assert store.actions.find("infer", KEYS[1]) is None
     assert store.media.get(f"media://sha256/{sha256_hex(KEYS[0].encode())}") == KEYS[0].encode()
     # part, manifest, action, index file, medium of the other; chunk and log of the unfinished work
     assert (report.objects, report.kept, report.dry_run) == (7, 1, False)
@@ -73,7 +73,7 @@ def test_gc_removes_nothing_young(store: Store, two: tuple[Artifact, Artifact]) 
     report = store.gc([])
 
     assert (report.objects, report.kept) == (0, 2)
-    assert store.find_action("infer", KEYS[1]) is not None
+    assert store.actions.find("infer", KEYS[1]) is not None
 
 
 def test_gc_judges_unfinished_work_by_its_newest_file(local: Store) -> None:
@@ -151,9 +151,9 @@ def test_gc_spares_what_a_run_builds_on_meanwhile(local: Store, monkeypatch: pyt
     used, _ = two_of(local)
     age(local)
 
-    during_gc(local, lambda: local.find_action("infer", KEYS[0], renew=True), monkeypatch)
+    during_gc(local, lambda: local.actions.find("infer", KEYS[0], renew=True), monkeypatch)
 
-    assert local.find_action("infer", KEYS[0]) is not None
+    assert local.actions.find("infer", KEYS[0]) is not None
     assert [listed.id for listed in local.ls()] == [used.id]
     assert local.media.get(f"media://sha256/{sha256_hex(KEYS[0].encode())}")
     assert local.responses.find("model", [sha256_hex(KEYS[0].encode())])
@@ -225,8 +225,8 @@ def test_verify_finds_planted_damage_and_removes_it(store: Store, two: tuple[Art
     assert [finding.path for finding in findings] == sorted([*planted, f"actions/infer/{KEYS[1]}.json"])
     assert store.verify(remove=True) == findings
     assert store.verify() == []
-    assert store.find_action("infer", KEYS[0]) is not None
-    assert store.find_action("infer", KEYS[1]) is None
+    assert store.actions.find("infer", KEYS[0]) is not None
+    assert store.actions.find("infer", KEYS[1]) is None
     assert store.artifact(sound.id).table().num_rows == 1
     text = bad.id  # the same rows can be committed again
     again = pa.table({"row_index": [0], "text": [f"see media://sha256/{sha256_hex(KEYS[1].encode())}"]}, ROWS.arrow)
@@ -259,13 +259,13 @@ def test_verify_never_takes_what_is_committed_while_it_reads_for_damage(
     def listed(prefix: str = "") -> list[ObjectInfo]:
         objects = list(listing(prefix))
         if prefix == "artifacts":
-            local.commit_action("infer", KEYS[0], {"responses": commit(local, rows(0, 5)).id}, document={})
+            local.actions.commit("infer", KEYS[0], {"responses": commit(local, rows(0, 5)).id}, document={})
         return objects
 
     monkeypatch.setattr(local.objects, "list", listed)
 
     assert local.verify(remove=True) == []
-    assert local.find_action("infer", KEYS[0]) is not None
+    assert local.actions.find("infer", KEYS[0]) is not None
 
 
 def test_verify_finds_rows_that_were_forged_with_a_fitting_sha256(store: Store, tmp_path: Path) -> None:
@@ -348,7 +348,7 @@ def test_what_others_put_into_a_store_is_passed_over_and_stays(store: Store, two
             (root / name).write_bytes(b"")
     assert store.verify(remove=True) == []
     assert len(store.ls()) == 2
-    assert len(list(store.actions())) == 2
+    assert len(list(store.actions.all())) == 2
     assert store.wips() == []
     assert store.gc([two[0].id], min_age_s=-60).kept == 1
     assert [listed.id for listed in store.ls()] == [two[0].id]
@@ -372,6 +372,6 @@ def test_a_folder_of_somebody_else_is_one_sentence(local: Store, monkeypatch: py
         return scan(folder)
 
     monkeypatch.setattr(os, "scandir", refused)
-    for look in (local.ls, local.verify, lambda: list(local.actions()), lambda: local.gc(())):
+    for look in (local.ls, local.verify, lambda: list(local.actions.all()), lambda: local.gc(())):
         with pytest.raises(StoreError, match="is read-only or not yours"):
             look()

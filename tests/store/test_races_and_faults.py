@@ -27,7 +27,7 @@ from tests.store.small import commit, rows
 
 store = Store.open(sys.argv[1], locks=False)
 artifact = commit(store, rows(0, 50), rows(50, 70))
-print(store.commit_action("infer", "a" * 64, {"responses": artifact.id}, document={}).outputs["responses"])
+print(store.actions.commit("infer", "a" * 64, {"responses": artifact.id}, document={}).outputs["responses"])
 """
 
 KILL_AT_LINK = """
@@ -76,7 +76,7 @@ def test_one_of_sixteen_racers_swaps(store: Store) -> None:
 def test_sixteen_racers_commit_one_artifact_and_one_action(store: Store) -> None:
     def work(_: int) -> tuple[str, bytes]:
         artifact = commit(store, rows(0, 20), rows(20, 30))
-        return artifact.id, store.commit_action("infer", KEY, {"responses": artifact.id}, document={}).raw
+        return artifact.id, store.actions.commit("infer", KEY, {"responses": artifact.id}, document={}).raw
 
     assert len(set(race(16, work))) == 1
     assert [listed.rows for listed in store.ls()] == [30]
@@ -109,7 +109,7 @@ def test_a_writer_killed_in_a_commit_leaves_no_half_artifact(local: Store, at: i
 
     assert done.returncode == -9
     assert len(local.ls()) == (1 if at == 4 else 0)
-    assert local.find_action("infer", KEY) is None
+    assert local.actions.find("infer", KEY) is None
     assert local.verify() == []
 
     artifact = commit(local, rows(0, 50), rows(50, 70))
@@ -131,12 +131,12 @@ def test_a_server_that_fails_every_third_call_changes_no_result(
         monkeypatch.setenv("AWS_ENDPOINT_URL", proxy.address)
         store = Store.open(s3_url)
         artifact = commit(store, rows(0, 20), rows(20, 30))
-        first = store.commit_action("infer", KEY, {"responses": artifact.id}, document={})
+        first = store.actions.commit("infer", KEY, {"responses": artifact.id}, document={})
         two = commit(store, rows(0, 31))
-        second = store.commit_action("infer", KEY, {"responses": two.id}, document={}, replaces=first)
+        second = store.actions.commit("infer", KEY, {"responses": two.id}, document={}, replaces=first)
         with store.lock(KEY):
             assert store.wip("k").put_chunk(0, 0, 5, {"responses": parquet_bytes(rows(0, 5))}) or lose_reply
-        assert store.find_action("infer", KEY) == second
+        assert store.actions.find("infer", KEY) == second
         assert second.outputs == {"responses": two.id}
         assert store.artifact(artifact.id).table().equals(rows(0, 30))
         assert len(store.wip("k").chunks(0)) == 1
@@ -157,7 +157,7 @@ def test_a_server_out_of_reach_is_one_sentence_without_secrets(s3_url: str, monk
 def test_no_object_of_a_store_on_s3_holds_its_credentials(s3_url: str) -> None:
     store = Store.open(s3_url)
     artifact = commit(store, rows(0, 3))
-    store.commit_action("infer", KEY, {"responses": artifact.id}, document={})
+    store.actions.commit("infer", KEY, {"responses": artifact.id}, document={})
 
     for item in store.objects.list():
         data = store.objects.get(item.path)
@@ -220,7 +220,7 @@ from gage_eval.store import Store
 from tests.store.small import commit, rows
 
 store = Store.open(sys.argv[1])
-action = store.find_action("infer", "a" * 64)
+action = store.actions.find("infer", "a" * 64)
 print(store.artifact(action.outputs["responses"]).table().num_rows)
 for write in (
     lambda: commit(store, rows(0, 6)),
@@ -238,7 +238,7 @@ for write in (
 
 def test_a_read_only_disk_can_be_read_and_says_so_on_a_write(local: Store) -> None:
     artifact = commit(local, rows(0, 5))
-    local.commit_action("infer", KEY, {"responses": artifact.id}, document={})
+    local.actions.commit("infer", KEY, {"responses": artifact.id}, document={})
 
     done = in_mount('mount --bind "$0" "$0" && mount -o remount,ro,bind "$0"', Path(local.url), READ_ONLY)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from gage_eval.base.errors import GageError
-from gage_eval.engine.host import EngineHost
+from gage_eval.engine.host import SharedEngines
 from gage_eval.runs import RunOptions, run_inline
 from gage_eval.runs.options import Locations
 from gage_eval.runs.results.reading import RunReader
@@ -92,7 +92,7 @@ def options_on_engine(
     return RunOptions(config=str(file), store=str(folder / "store"), freshness=name, work_pool=work_pool)
 
 
-def run_on(options: RunOptions, host: EngineHost) -> RunReader:
+def run_on(options: RunOptions, host: SharedEngines) -> RunReader:
     """Run in this process with the engines of a host."""
     return RunReader.open(Locations.at(options.store), run_inline(options, host=host).run_id)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import orjson
 import yaml
 
-from gage_eval.engine.host import EngineHost
+from gage_eval.engine.host import SharedEngines
 from gage_eval.regression.baselines import Baselines
 from gage_eval.regression.nightly import Night, NightCell, Nightly, run_night
 from gage_eval.runs import RunOptions, run_inline
@@ -53,7 +53,7 @@ def night_of(
     """Run the night of a label, with the configs of the folder by default. The store is in the folder."""
     locations = Locations.at(str(folder / "store"))
 
-    def run(options: RunOptions, host: EngineHost) -> RunReader:
+    def run(options: RunOptions, host: SharedEngines) -> RunReader:
         assert options.run_id is not None
         resumable = options.model_copy(update={"resume": has_run(locations, options.run_id)})
         return RunReader.open(locations, run_inline(resumable, host=host).run_id)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gage_eval.engine.host import EngineHost
+from gage_eval.engine.host import SharedEngines
 from gage_eval.observability.events import Event, RunWarning
 from gage_eval.runs import RunOptions, RunSession
 from gage_eval.runs.inline import carry_out
@@ -92,12 +92,12 @@ class Warnings:
     def __init__(self) -> None:
         self.texts: list[str] = []
 
-    def tell(self, event: Event) -> None:
+    def emit(self, event: Event) -> None:
         if isinstance(event, RunWarning):
             self.texts.append(event.message)
 
 
-def run_on_pool(options: RunOptions, pool: LocalPool, host: EngineHost | None = None) -> tuple[RunReader, list[str]]:
+def run_on_pool(options: RunOptions, pool: LocalPool, host: SharedEngines | None = None) -> tuple[RunReader, list[str]]:
     """Run in this process with its engines on a pool. Returns the run, and the warnings of its user."""
     told = Warnings()
     with RunSession(options, [told], host=host, launcher=pool) as session:

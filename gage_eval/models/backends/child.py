@@ -158,7 +158,7 @@ class Child:
                 log.seek(max(self._log_start, log.seek(0, os.SEEK_END) - 2**18))
                 text = log.read().decode(errors="replace")
         for secret in self._hidden:
-            text = EchoedKey(secret).masked_in(text)
+            text = EchoedKey(secret).masked_in_error(text)
         return text
 
     def last_words(self) -> str:

@@ -14,7 +14,9 @@ from gage_eval.models.backends.base import BackendContext, BaseBackend, is_empty
 from gage_eval.models.backends.checkpoint import CheckpointConfig
 from gage_eval.models.backends.engine_worker import Worker
 from gage_eval.models.backends.engines import Engine
+from gage_eval.models.backends.gpus import NeededGPUs
 from gage_eval.models.backends.media import holds_parts, with_media
+from gage_eval.models.backends.replicas import needed_gpus
 from gage_eval.models.backends.thinking import take_thinking
 from gage_eval.models.client.limiter import Limiter
 from gage_eval.models.client.types import Request, Response
@@ -34,9 +36,18 @@ class EngineBackend(BaseBackend[ConfigT], Generic[ConfigT]):
     def engine_key(self) -> str:
         """A digest of everything that the workers are started with."""
 
+    def _needed(self) -> NeededGPUs:
+        """The GPUs of this machine that the workers need."""
+        return needed_gpus(self.config, self.context)
+
+    @property
+    def gpus(self) -> int:
+        """How many GPUs of this machine its engines hold."""
+        return self._needed().count
+
     @abstractmethod
-    async def _start(self, log_folder: Path | None) -> Sequence[Worker]:
-        """Start the workers and wait until their models are loaded. If that fails, none is left running."""
+    async def _start(self, log_folder: Path | None, gpus: Sequence[str]) -> Sequence[Worker]:
+        """Start workers on these GPUs and wait until their models are loaded. If that fails, none is left running."""
 
     async def open(self, log_folder: Path | None) -> None:
         """Use the engine, which is started unless it runs already.
@@ -45,7 +56,9 @@ class EngineBackend(BaseBackend[ConfigT], Generic[ConfigT]):
             InputError: the interpreter or the model is not there, or there are too few GPUs.
             EndpointFailed: a worker ended or did not come up; the message ends with its last words.
         """
-        self._engine = await self.context.engines.use(self.engine_key(), partial(self._start, log_folder))
+        self._engine = await self.context.engines.use(
+            self.engine_key(), partial(self._start, log_folder), self._needed()
+        )
 
     def body(self, request: Request) -> dict[str, JsonValue]:
         """The request in plain form, as the worker gets it.

@@ -1,7 +1,7 @@
 """Hugging Face transformers in its own process and interpreter: text models and vision models."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -23,7 +23,8 @@ from gage_eval.models.backends.checkpoint import (
 from gage_eval.models.backends.child import watched
 from gage_eval.models.backends.engine_backend import EngineBackend
 from gage_eval.models.backends.engine_worker import Worker
-from gage_eval.models.backends.replicas import each_replica, gpus_of, start_together
+from gage_eval.models.backends.gpus import NeededGPUs, devices
+from gage_eval.models.backends.replicas import each_replica, start_together
 from gage_eval.models.backends.worker import on_transformers
 
 
@@ -73,10 +74,17 @@ class Transformers(EngineBackend[TransformersConfig]):
         """
         return {**super().identity(), **model_identity(self.config, self.context, self.type)}
 
-    @property
-    def gpus(self) -> int:
-        """How many GPUs of this machine the engine holds."""
-        return 0 if self.config.device == "cpu" else gpus_of(self.config, self.context)
+    def _needed(self) -> NeededGPUs:
+        kind, _, number = (self.config.device or "cuda").partition(":")
+        gpus = devices(self.context.env)
+        if kind != "cuda":
+            return NeededGPUs()
+        if number:
+            # A number that does not exist is the engine's to refuse.
+            return NeededGPUs(named := gpus[int(number) : int(number) + 1], len(named))
+        if self.config.replicas == 1 and "device_map" in (self.config.model_extra or {}):
+            return NeededGPUs(gpus, len(gpus))
+        return super()._needed()
 
     def check_installed(self) -> None:
         """Check that the engine's library is where it will run."""
@@ -107,8 +115,10 @@ class Transformers(EngineBackend[TransformersConfig]):
             ),
         }  # fmt: skip
 
-    async def _start(self, log_folder: Path | None) -> list[Worker]:
-        replicas = each_replica(self.config, self.context, log_folder, self.type)
+    async def _start(self, log_folder: Path | None, gpus: Sequence[str]) -> list[Worker]:
+        # The number of a device counts among all GPUs that the environment names.
+        shared = () if ":" in (self.config.device or "") else gpus
+        replicas = each_replica(self.config.replicas, shared, log_folder, self.type)
         return await start_together(self._start_one(*replica) for replica in replicas)
 
     async def _start_one(self, variables: Mapping[str, str], log: Path | None) -> Worker:

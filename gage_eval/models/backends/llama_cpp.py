@@ -6,6 +6,7 @@ import json
 import os
 import secrets
 import sys
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ from gage_eval.models.backends.base import BackendConfig, BackendContext, BaseBa
 from gage_eval.models.backends.checkpoint import files_now
 from gage_eval.models.backends.child import Child, log_file
 from gage_eval.models.backends.engines import Engine
-from gage_eval.models.backends.gpus import devices
+from gage_eval.models.backends.gpus import NeededGPUs, devices
 from gage_eval.models.backends.served import ServedClient, StartedServer
 from gage_eval.models.client.types import Request, Response
 
@@ -83,7 +84,12 @@ class LlamaCpp(BaseBackend[LlamaCppConfig]):
     @property
     def gpus(self) -> int:
         """How many GPUs of this machine its server holds."""
-        return min(1, len(devices(self.context.env))) if self.config.n_gpu_layers else 0
+        return self._needed().count
+
+    def _needed(self) -> NeededGPUs:
+        # llama.cpp spreads the layers over all GPUs that it sees.
+        gpus = devices(os.environ) if self.config.n_gpu_layers else []
+        return NeededGPUs(gpus, len(gpus))
 
     def check_installed(self) -> None:
         """Check that the model file exists and that llama.cpp's server is installed."""
@@ -101,7 +107,8 @@ class LlamaCpp(BaseBackend[LlamaCppConfig]):
         # Whatever the run allows: a request that waits at the server would count its wait against its timeout.
         self.limiter.resize(min(self.limiter.cap, self.config.n_parallel))
         self.check_installed()
-        self._engine = await self.context.engines.use(self.engine_key(), partial(self._start, log_folder))
+        start = partial(self._start, log_folder)
+        self._engine = await self.context.engines.use(self.engine_key(), start, self._needed())
         server = self._server
         await self._http.connect(server.base_url, server.key, server.child.is_alive)
 
@@ -123,7 +130,7 @@ class LlamaCpp(BaseBackend[LlamaCppConfig]):
         assert self._engine is not None, "the backend is not open"
         return self._engine.parts[0]
 
-    async def _start(self, log_folder: Path | None) -> list[StartedServer]:
+    async def _start(self, log_folder: Path | None, gpus: Sequence[str]) -> list[StartedServer]:
         key = secrets.token_urlsafe(24)
         child = Child(
             "llama.cpp's server",

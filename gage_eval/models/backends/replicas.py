@@ -1,16 +1,15 @@
 """Engines of one backend that share its requests: each has its own GPUs and its own log."""
 
 import asyncio
-from collections.abc import Coroutine, Iterable, Mapping
+from collections.abc import Coroutine, Iterable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from gage_eval.base.errors import InputError
 from gage_eval.models.backends.base import BackendContext
 from gage_eval.models.backends.checkpoint import CheckpointConfig
 from gage_eval.models.backends.child import log_file
 from gage_eval.models.backends.engines import EnginePart
-from gage_eval.models.backends.gpus import devices
+from gage_eval.models.backends.gpus import NeededGPUs, devices
 
 PartT = TypeVar("PartT", bound=EnginePart)
 
@@ -31,36 +30,17 @@ async def start_together(starting: Iterable[Coroutine[Any, Any, PartT]]) -> list
 
 
 def each_replica(
-    config: CheckpointConfig, context: BackendContext, log_folder: Path | None, type_: str
+    replicas: int, gpus: Sequence[str], log_folder: Path | None, type_: str
 ) -> list[tuple[dict[str, str], Path | None]]:
-    """For each replica its additional environment variables, and the file of its log.
-
-    Raises:
-        InputError: there are too few GPUs.
-    """
-    names = [type_ if config.replicas == 1 else f"{type_}-{number}" for number in range(config.replicas)]
-    own = share_devices(context.env, config.replicas, config.gpus_each)
+    """For each replica its additional environment variables (its part of the GPUs), and the file of its log."""
+    names = [type_ if replicas == 1 else f"{type_}-{number}" for number in range(replicas)]
+    each = len(gpus) // replicas
+    own = [{"CUDA_VISIBLE_DEVICES": ",".join(gpus[i * each : (i + 1) * each])} if each else {} for i in range(replicas)]
     return [(variables, log_file(log_folder, name)) for variables, name in zip(own, names, strict=True)]
 
 
-def gpus_of(config: CheckpointConfig, context: BackendContext) -> int:
-    """How many GPUs the engines of a config hold on this machine."""
-    wanted = config.replicas * config.gpus_each
-    return min(wanted, len(devices(context.env)))
-
-
-def share_devices(env: Mapping[str, str], replicas: int, each: int) -> list[dict[str, str]]:
-    """The additional environment of each replica: its own GPUs. Empty without GPUs.
-
-    Raises:
-        InputError: there are too few.
-    """
-    gpus = devices(env)
-    if not gpus or replicas == 1:
-        return [{} for _ in range(replicas)]
-    if len(gpus) < replicas * each:
-        raise InputError(
-            f"{replicas} replicas of {each} GPUs each need {replicas * each} GPUs, and there are {len(gpus)}. "
-            "Lower replicas, tensor_parallel_size or data_parallel_size."
-        )
-    return [{"CUDA_VISIBLE_DEVICES": ",".join(gpus[i * each : (i + 1) * each])} for i in range(replicas)]
+def needed_gpus(config: CheckpointConfig, context: BackendContext) -> NeededGPUs:
+    """The GPUs of this machine that the engines of a config need; none where there are none."""
+    gpus, wanted = devices(context.env), config.replicas * config.gpus_each
+    # One engine may reach over machines.
+    return NeededGPUs(gpus, min(wanted, len(gpus)) if config.replicas == 1 or not gpus else wanted)

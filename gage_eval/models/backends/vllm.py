@@ -3,8 +3,8 @@
 import asyncio
 import secrets
 import time
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -28,8 +28,9 @@ from gage_eval.models.backends.base import (
 from gage_eval.models.backends.checkpoint import check_engine, find_checkpoint, model_identity, prefix_token
 from gage_eval.models.backends.child import Child
 from gage_eval.models.backends.engines import Engine
+from gage_eval.models.backends.gpus import NeededGPUs, devices
 from gage_eval.models.backends.pools import HeldEngine, HeldServer, ServerLost, files_of
-from gage_eval.models.backends.replicas import gpus_of
+from gage_eval.models.backends.replicas import needed_gpus
 from gage_eval.models.backends.served import ServedClient, StartedServer
 from gage_eval.models.backends.vllm_engine import (
     MODEL_NAME,
@@ -186,7 +187,11 @@ class VLLM(BaseBackend[VLLMConfig]):
         """How many GPUs its servers hold; 0 for a running server."""
         if self.context.placement is not None:
             return 0 if self._held is None else self._held.gpus
-        return 0 if self.config.base_url is not None else gpus_of(self.config, self.context)
+        return 0 if self.config.base_url is not None else self._needed().count
+
+    def _needed(self) -> NeededGPUs:
+        """The GPUs of this machine that servers here need, of those that the engine's own variables name."""
+        return needed_gpus(self.config, replace(self.context, env={**self.context.env, **self.config.env}))
 
     def check_installed(self) -> None:
         """Check that the engine's library is where it will run."""
@@ -209,7 +214,8 @@ class VLLM(BaseBackend[VLLMConfig]):
         else:
             key = self.engine_key()
             assert key is not None, "servers that are started have a key"
-            started = await self.context.engines.use(key, partial(self._start, log_folder, _LOOPBACK))
+            start = partial(self._start, log_folder, _LOOPBACK)
+            started = await self.context.engines.use(key, start, self._needed())
             self._engine = started
             prefix = await asyncio.to_thread(lambda: self.prefix)
             for server in started.parts:
@@ -224,7 +230,7 @@ class VLLM(BaseBackend[VLLMConfig]):
         pools = self.context.engines.pools
         assert pools is not None, "a run without a Prefect API refuses work pools"
         spec, files = await asyncio.to_thread(self._spec)
-        held = await self.context.engines.use(spec.key, partial(pools.hold, spec, files))
+        held = await self.context.engines.use(spec.key, lambda _: pools.hold(spec, files))
         self._engine, self._held = held, held.parts[0]
         self._held.tell = pools.tell
 
@@ -237,11 +243,11 @@ class VLLM(BaseBackend[VLLMConfig]):
         Raises:
             InputError, EndpointFailed: they do not start; none is left running.
         """
-        return await self._start(None, host)
+        return await self._start(None, host, devices(self.context.env))
 
-    async def _start(self, log_folder: Path | None, host: str) -> list[StartedServer]:
+    async def _start(self, log_folder: Path | None, host: str, gpus: Sequence[str]) -> list[StartedServer]:
         start = partial(self._start_one, host)
-        return await start_replicas(self.config, self.context, self.type, log_folder, start)
+        return await start_replicas(self.config, self.context, self.type, log_folder, gpus, start)
 
     def _start_one(self, host: str, replica: Replica) -> tuple[Child, Awaitable[StartedServer]]:
         port, key, lora = hold_port(), secrets.token_urlsafe(24), replica.lora

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -128,6 +128,7 @@ async def start_replicas(
     context: BackendContext,
     type_: str,
     log_folder: Path | None,
+    gpus: Sequence[str],
     start: Callable[[Replica], tuple[Child, Awaitable[PartT]]],
 ) -> list[PartT]:
     """Start the engines of a config at once. One that runs out of memory is started again with a smaller share of it.
@@ -137,10 +138,11 @@ async def start_replicas(
         context: of the backend.
         type_: the backend's type.
         log_folder: where the engines write their logs.
+        gpus: the GPUs that the engines share; none for those that the environment names.
         start: spawns one engine; its awaitable is done when the model is loaded.
 
     Raises:
-        InputError: the interpreter, the model or the adapter is not there, or there are too few GPUs.
+        InputError: the interpreter, the model or the adapter is not there.
         EndpointFailed: an engine does not start; the others are ended.
     """
     arguments = _arguments(config, context, type_)
@@ -156,7 +158,7 @@ async def start_replicas(
 
         return await _down_the_ladder(config.gpu_memory_utilization, with_share, context.engines.out_of_memory)
 
-    return await start_together(start_one(*own) for own in each_replica(config, context, log_folder, type_))
+    return await start_together(start_one(*own) for own in each_replica(config.replicas, gpus, log_folder, type_))
 
 
 def _arguments(config: VLLMEngineConfig, context: BackendContext, type_: str) -> dict[str, Any]:

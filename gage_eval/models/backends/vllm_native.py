@@ -1,6 +1,6 @@
 """vLLM's offline engine in its own process and interpreter, fed continuously."""
 
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,6 @@ from gage_eval.models.backends.checkpoint import check_engine, model_identity
 from gage_eval.models.backends.child import Child
 from gage_eval.models.backends.engine_backend import EngineBackend
 from gage_eval.models.backends.engine_worker import Worker
-from gage_eval.models.backends.replicas import gpus_of
 from gage_eval.models.backends.vllm_engine import Replica, VLLMEngineConfig, start_replicas, started_with
 from gage_eval.models.backends.worker import on_vllm
 
@@ -47,11 +46,6 @@ class VLLMNative(EngineBackend[VLLMNativeConfig]):
         """The config's parameters, and what it says of thinking."""
         return self.config.defaults
 
-    @property
-    def gpus(self) -> int:
-        """How many GPUs of this machine its engines hold."""
-        return gpus_of(self.config, self.context)
-
     def check_installed(self) -> None:
         """Check that the engine's library is where it will run."""
         check_engine("vllm", self.type, self.config.python, self.context.base_dir)
@@ -61,8 +55,8 @@ class VLLMNative(EngineBackend[VLLMNativeConfig]):
         config = self.config
         return digest([started_with(config, self.context, self.type), config.prefix_token_id, config.add_bos_token])
 
-    async def _start(self, log_folder: Path | None) -> list[Worker]:
-        return await start_replicas(self.config, self.context, self.type, log_folder, self._start_one)
+    async def _start(self, log_folder: Path | None, gpus: Sequence[str]) -> list[Worker]:
+        return await start_replicas(self.config, self.context, self.type, log_folder, gpus, self._start_one)
 
     def _start_one(self, replica: Replica) -> tuple[Child, Awaitable[Worker]]:
         config = self.config

@@ -3,10 +3,13 @@
 import base64
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import takewhile
 
 _MASK = "***"
 # Shorter keys are placeholders such as "EMPTY", which a text may hold by chance.
 _SHORTEST_SECRET = 12
+# An error may repeat the first part of a secret only; a text has so many characters of it hardly by chance.
+_PART = 8
 _BASE64_FROM_URL = str.maketrans("+/", "-_")
 
 
@@ -38,6 +41,19 @@ class EchoedKey:
             if form in text:
                 text = text.replace(form, _MASK)
         return text
+
+    def masked_in_error(self, text: str) -> str:
+        """The same for an error or a log, which may have been cut within the key."""
+        text = self.masked_in(text)
+        if not self.is_secret:
+            return text
+        before, *pieces = text.split(self.key[:_PART])
+        return _MASK.join([before, *map(self._after_key, pieces)])
+
+    def _after_key(self, text: str) -> str:
+        """What follows the rest of the key, or a part of it, at the start of a text."""
+        same = takewhile(lambda pair: pair[0] == pair[1], zip(text, self.key[_PART:], strict=False))
+        return text[sum(1 for _ in same) :]
 
 
 def _base64_of(data: bytes, before: int) -> str:

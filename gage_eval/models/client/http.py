@@ -284,7 +284,7 @@ class HTTPEndpoint:
 
     def _hide(self, text: str) -> str:
         """The text without the API key, in case an endpoint repeats it."""
-        return text if self._echoed is None else self._echoed.masked_in(text)
+        return text if self._echoed is None else self._echoed.masked_in_error(text)
 
 
 def data_url(data: bytes, known: str | None = None) -> str:

@@ -35,7 +35,6 @@ _BINS = 10
 # From one whole number to another: ratings of 1 to 10 have one bar each, and an axis without gaps.
 _MOST_RATINGS = _BINS - 1
 _PROMPT_KEYS = frozenset({"messages", "prompt", "model", "tools", "choices"})
-_STATUS_KINDS: tuple[Kind, ...] = ("error", "refused", "truncated")
 
 _Array = np.ndarray[Any, np.dtype[Any]]
 

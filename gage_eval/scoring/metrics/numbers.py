@@ -98,26 +98,16 @@ class Number(NamedTuple):
         return self.value if percent or not self.percent else Fraction(self.value, 100)
 
 
-def find_numbers(text: str) -> Iterator[Number]:
-    """All numbers of a text in order: ``$1,234.50``, ``-3/4``, ``1 1/2``, ``1.2e-3``, ``10^3``, ``3万``, ``60%``.
+def last_number(text: str) -> Number | None:
+    """The last number of a text: ``$1,234.50``, ``-3/4``, ``1 1/2``, ``1.2e-3``, ``10^3``, ``3万``, ``60%``.
 
     Words count, English or Chinese, where the text has no number in digits: ``two hundred``, ``四十二``, ``三分之二``.
     """
-    any_number = False
-    for number in filter(None, map(_number, _matches(text))):
-        any_number = True
-        yield number
-    if not any_number:
-        yield from _in_words(text)
-
-
-def last_number(text: str) -> Number | None:
-    """The last number of a text."""
     return _digits_only(text) or _first(reversed(list(_matches(text)))) or next(reversed(_in_words(text)), None)
 
 
 def first_number(text: str) -> Number | None:
-    """The first number of a text."""
+    """The first number of a text, as `last_number` reads them."""
     return _digits_only(text) or _first(_matches(text)) or next(iter(_in_words(text)), None)
 
 

@@ -218,7 +218,7 @@ class TestFetching:
         options = RunOptions(config=str(tmp_path / "mine.yaml"), store=str(tmp_path / "store"))
 
         class Told:
-            def tell(self, event: Event) -> None:
+            def emit(self, event: Event) -> None:
                 told.append(event)
 
         run_inline(options, [Told()])

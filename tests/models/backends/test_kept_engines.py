@@ -38,7 +38,7 @@ class Loader:
     cancelled: int = 0
     error: Exception | None = None
 
-    async def __call__(self) -> Sequence[Part]:
+    async def __call__(self, gpus: Sequence[str] = ()) -> Sequence[Part]:
         self.starts += 1
         self.begun.set()
         try:
@@ -80,7 +80,7 @@ async def test_an_engine_of_one_run_stops_loading_with_it() -> None:
 async def test_an_engine_that_no_run_waits_for_is_stopped_with_the_others(is_loaded: bool) -> None:
     engines, load, loaded, parts = Engines(keep_idle=True), Loader(), asyncio.Event(), list[Part]()
 
-    async def start() -> Sequence[Part]:
+    async def start(gpus: Sequence[str]) -> Sequence[Part]:
         parts.extend(await load())
         loaded.set()
         return parts

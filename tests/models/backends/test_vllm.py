@@ -181,7 +181,7 @@ def test_replicas_have_gpus_of_their_own_and_share_the_requests(folder: Path) ->
 
 
 def test_too_few_gpus_are_said_before_anything_starts(folder: Path) -> None:
-    with Runtime() as runtime, pytest.raises(InputError, match="need 4 GPUs, and there are 3"):
+    with Runtime() as runtime, pytest.raises(InputError, match="needs 4 GPUs and this machine has 3"):
         started(folder, runtime, {"CUDA_VISIBLE_DEVICES": "0,1,2"}, replicas=2, tensor_parallel_size=2)
     assert starts(folder) == []
 

@@ -123,14 +123,17 @@ def test_a_key_that_an_endpoint_repeats_encoded_is_masked(before: str, encode: C
 def test_a_key_that_an_error_repeats_encoded_is_masked() -> None:
     key = "sk-planted-canary"
     escaped = "".join(f"\\u{ord(character):04x}" for character in key)
-    body = f"no such user: {base64.b64encode(f'user:{key}'.encode()).decode()} {escaped}".encode()
+    encoded = base64.b64encode(f"user:{key}".encode()).decode()
+    body = f"no such user: {encoded} {escaped}, key sk-planted-ca... or sk-plant".encode()
     with Runtime() as runtime:
         url, stop = serve_once(b"HTTP/1.1 418 No\r\ncontent-length: %d\r\n\r\n%s" % (len(body), body))
         backend = connect(runtime, url, {"SOME_KEY": key}, api_key="env:SOME_KEY")
         (response,) = ask(runtime, backend, [chat(1)])
         stop()
     (error,) = response.errors
-    assert error.count("***") == 2
+    assert error.count("***") == 4
+    assert "sk-plant" not in error
+    assert "***... or" in error
     assert base64.b64encode(key.encode()).decode()[4:12] not in error
 
 

@@ -62,6 +62,10 @@ def test_mc2_is_the_probability_of_the_true_candidates() -> None:
         ("The sum is x = 12.", "12"),
         ("between 3 and 14.5 metres", "14.5"),
         ("no number", None),
+        (r"so $x$ is \boxed 7", None),
+        (r"\boxed{8} or \boxed{9", None),
+        (r"x = 12\n\nI am sure.", "12"),
+        ("$ $ and 7", " "),
     ],
 )
 def test_agievals_final_answers(text: str, answer: str | None) -> None:

@@ -95,24 +95,27 @@ def letters(text: str, *, among: str = "ABCDEF") -> str | None:
     return "".join(sorted({character for character in text if character in among})) or None
 
 
-@text_filter("agieval_math", version=1)
+@text_filter("agieval_math", version=2)
 def agieval_math(text: str) -> str | None:
     r"""The final answer to a problem in mathematics, as AGIEval reads it.
 
     The last ``\boxed{…}``; else what stands between the first and the last ``$`` of the last line with two; else what
-    follows the last ``=``; else the last number. Of an equation in a box or between ``$`` only the right side counts.
+    follows the last ``=``, up to a ``\n`` that is written out; else the last number. Of an equation in a box or between
+    ``$`` only the right side counts. A ``\boxed`` without braces holds no answer.
     """
     if "\\boxed" in text:
-        content = boxed_answer(text)
+        box = text[text.rfind("\\boxed") :]
+        content = boxed_answer(box) if box.startswith("\\boxed{") else None
         return None if content is None else _right_side(content)
     quoted = _LAST_DOLLARS.findall(text)
     if quoted and quoted[-1]:
         return _right_side(quoted[-1])
     if "=" in text:
-        return _right_side(text).rstrip(".")
+        return _right_side(text).rstrip(".").partition("\\n")[0]
     numbers = _NUMBER.findall(text)
     return numbers[-1] if numbers else None
 
 
 def _right_side(text: str) -> str:
-    return text.rpartition("=")[2].lstrip(" ")
+    _, equals, right = text.rpartition("=")
+    return right.lstrip(" ") if equals else text

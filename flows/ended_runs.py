@@ -24,19 +24,19 @@ _REQUEST_S = 3.0
 _log = logging.getLogger(__name__)
 
 
-def settle_at(api_url: str, runs: Iterable[StoredRun]) -> None:
+def report_at(api_url: str, runs: Iterable[StoredRun]) -> None:
     """Report the ends of runs to one API, until it does not answer."""
     with api_client(api_url, timeout_s=_REQUEST_S, retries=0) as client:
         for run in runs:
             try:
-                settle(client, run)
+                report_end(client, run)
             except Exception as error:  # noqa: BLE001 - the next command tries again
                 _log.debug("the end of run %s could not be reported: %r", run.run_id, error)
                 if is_unanswered(error):
                     return
 
 
-def settle(client: SyncPrefectClient, run: StoredRun) -> None:
+def report_end(client: SyncPrefectClient, run: StoredRun) -> None:
     """Report the end of a run whose process is gone, unless the API knows it. Record that it is reported."""
     flow_run = run.record.prefect
     assert flow_run is not None

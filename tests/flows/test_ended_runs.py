@@ -6,7 +6,7 @@ from uuid import uuid4
 
 from prefect.states import Completed, Failed, Running
 
-from flows.settle import end_task_runs, open_task_runs
+from flows.ended_runs import end_task_runs, open_task_runs
 
 PAGE = 200
 
