@@ -4,7 +4,6 @@ The suite's own solutions, an empty answer and the attacks take the place of the
 programs do: by the task's filters, with its tests, in a box.
 """
 
-import ast
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,6 +13,7 @@ import pyarrow as pa
 
 from gage_eval.authoring.attacks import ATTACKS, OUTSIDE, WRONG, Attack
 from gage_eval.base.errors import GageError, InputError
+from gage_eval.base.python_syntax import module_tree
 from gage_eval.base.tables import RESPONSES
 from gage_eval.config.suites.templates import suite_info
 from gage_eval.data.sample.table import rows_of
@@ -182,7 +182,7 @@ def _solution(sample: Mapping[str, Any], prelude: str) -> str:
         for answer in reference["answer"]:
             code = str(answer["text"])
             try:
-                ast.parse(code)
+                module_tree(code.encode())
             except (SyntaxError, ValueError):
                 return prelude + code
             return code

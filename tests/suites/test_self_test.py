@@ -40,17 +40,16 @@ def outcome_of(name: str, folder: Path, attacks: dict[str, Attack], rows: int | 
 
 @NEEDS_BOX
 @pytest.mark.parametrize("name", CODE_SUITES)
-def test_canonical_programs_pass_and_wrong_answers_do_not(name: str, tmp_path: Path) -> None:
-    result = outcome_of(name, tmp_path, WRONG_ANSWERS if name in ROWS else {WRONG: Attack()}, ROWS.get(name))
+def test_canonical_programs_pass_and_an_empty_answer_does_not(name: str, tmp_path: Path) -> None:
+    result = outcome_of(name, tmp_path, {} if name in ROWS else {WRONG: Attack()}, ROWS.get(name))
     assert (result.problems, result.without_solution) == (ROWS.get(name, CODE_SUITES[name]), [])
     assert list(result.failed) == (["367"] if name == "mbpp" else [])
     assert result.lenient == []
-    assert not any(result.passed.values())
 
 
 @NEEDS_BOX
 @pytest.mark.parametrize("name", CODE_SUITES)
-def test_no_attack_on_ten_problems_of_a_suite_passes(name: str, tmp_path: Path) -> None:
+def test_no_wrong_answer_and_no_attack_on_ten_problems_of_a_suite_passes(name: str, tmp_path: Path) -> None:
     result = outcome_of(name, tmp_path, {**WRONG_ANSWERS, **ATTACKS}, 10)
     assert (result.mode, result.problems, result.is_as_expected) == ("calls", 10, True)
     assert {attack for attack, ids in result.passed.items() if ids} == set()
