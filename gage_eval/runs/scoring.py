@@ -33,12 +33,16 @@ def scoring_processes(store: Store, count: int | None) -> Iterator["ScoringProce
 def hint(summary: Summary, setting: int | None) -> str | None:
     """A sentence about processes that score, where a run waited long for its scores; None elsewhere.
 
+    They do not run programs, so none is said where programs took the time.
+
     Args:
         summary: of the run.
         setting: of the processes that score, if the user made it.
     """
     timings, cores = summary.run.timings, os.cpu_count() or 1
     seconds = timings.evaluation_s
+    if any(task.executions is not None for task in summary.tasks):
+        return None
     if setting is not None or cores < 2 or seconds < max(_LONG_S, _LONG_SHARE * timings.wall_runtime_s):
         return None
     count = min(cores, _MANY)

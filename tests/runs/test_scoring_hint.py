@@ -2,7 +2,7 @@
 
 import pytest
 
-from gage_eval.report.summary import Summary
+from gage_eval.report.summary import Executions, Summary
 from gage_eval.runs import scoring
 from gage_eval.runs.scoring import hint
 from tests.report.run_summaries import summary
@@ -36,3 +36,13 @@ def test_slow_scoring_names_its_setting(
     monkeypatch.setattr(scoring.os, "cpu_count", lambda: cores)
     text = hint(taking(evaluation_s, wall_s), setting)
     assert text is None if said is None else text is not None and said in text
+
+
+def test_none_is_named_where_programs_took_the_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(scoring.os, "cpu_count", lambda: 4)
+    slow = taking(30.0, 100.0)
+    ran = Executions(mode="calls", containment="namespaces", statuses={"passed": 1})
+    tasks = [task.model_copy(update={"executions": ran}) for task in slow.tasks]
+    assert hint(slow.model_copy(update={"tasks": tasks}), None) is None

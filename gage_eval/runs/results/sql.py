@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from gage_eval.base.errors import InputError, nearest
 from gage_eval.base.tables import (
+    EXECUTION_TELEMETRY,
     EXECUTIONS,
     JUDGMENTS,
     METRICS,
@@ -69,6 +70,7 @@ VIEWS = (
     View("telemetry", RESPONSE_TELEMETRY, "response_telemetry", "how an answer came: latency, attempts"),
     View("judgments", JUDGMENTS, "judgments", "a judge's verdict on an answer"),
     View("executions", EXECUTIONS, "executions", "how the program of an answer ended"),
+    View("execution_telemetry", EXECUTION_TELEMETRY, "execution_telemetry", "what the program of an answer used"),
     View("scores", SCORES, "scores", "a metric's score of an answer; value is its first number"),
     View("metrics", METRICS, "metrics", "a number of a task, over all rows or a slice"),
 )
