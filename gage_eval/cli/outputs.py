@@ -330,6 +330,20 @@ class Damage(TypedDict):
     problem: str
 
 
+class SelfTested(TypedDict):
+    """What came of the programs of a suite's task; passed has the problems by attack."""
+
+    task_id: str
+    mode: Literal["calls", "stdio", "script"]
+    problems: int
+    failed: dict[str, str]
+    exceptions: list[str]
+    without_solution: list[str]
+    lenient: list[str]
+    passed: dict[str, list[str]]
+    ok: bool
+
+
 class Doctor(TypedDict):
     """The state of the installation; from is where a setting's value comes from."""
 
@@ -373,6 +387,7 @@ OUTPUTS: dict[str, Any] = {
     "list KIND": list[Entry],
     "list runs": list[RunRow],
     **dict.fromkeys(("run", "suite", "resume", "score"), Summary),
+    "suite --self-test": list[SelfTested],
     "compare": list[Compared],
     "diff": list[Difference],
     "matrix": Matrix,
