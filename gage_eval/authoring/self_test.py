@@ -177,7 +177,7 @@ def _programs(spec: ExecutionSpec, sample: Mapping[str, Any], attacks: Sequence[
 
 
 def _solution(sample: Mapping[str, Any], prelude: str) -> str:
-    """The suite's own solution; with the start that the model is given, where it is no program without it."""
+    """The suite's own solution; with the start that the model is given, where it does not parse without it."""
     for reference in sample.get("references") or ():
         for answer in reference["answer"]:
             code = str(answer["text"])
