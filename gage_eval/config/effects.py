@@ -13,6 +13,7 @@ from gage_eval.base.files import folder_of, is_folder, local_path
 from gage_eval.config import secrets
 from gage_eval.config.data_origins import load_origin
 from gage_eval.config.document import Document, Origin
+from gage_eval.config.execution import BOX_TOOLS, BoxConfig, ExecutionConfig
 from gage_eval.config.files import read_beside
 from gage_eval.config.load import Changes, origins_of, read_document, resolve_document
 from gage_eval.config.models import DatasetConfig, DatasetParams, InlineBackend, PipelineConfig
@@ -181,12 +182,13 @@ class _Lister:
         for at, adapter in enumerate(config.role_adapters):
             if adapter.backend is not None:
                 self.backend(("role_adapters", at, "backend"), adapter.backend)
+            if BOX_TOOLS & {*adapter.tools}:
+                self.boxed(
+                    "the commands that the model writes", ("role_adapters", at, "box"), adapter.box or BoxConfig()
+                )
         for at, task in enumerate(config.tasks):
             if task.execution is not None:
-                where = "WITHOUT containment" if task.execution.allow_unsafe else "in a box"
-                self.add("run", "the programs that the model writes", ("tasks", at, "execution"), where)
-                for root in task.execution.roots.values():
-                    self.add("read", root, ("tasks", at, "execution", "roots"), "all of it, by these programs")
+                self.boxed("the programs that the model writes", ("tasks", at, "execution"), task.execution)
             if task.scoring_profile is not None and task.scoring_profile.endswith((".yaml", ".yml")):
                 loc = ("tasks", at, "scoring_profile")
                 self.file(task.scoring_profile, loc)
@@ -196,6 +198,12 @@ class _Lister:
         values = config.model_dump(mode="json")
         self.references(values, ())
         self.texts(values)
+
+    def boxed(self, what: str, loc: Loc, config: BoxConfig | ExecutionConfig) -> None:
+        """What runs in boxes."""
+        self.add("run", what, loc, "WITHOUT containment" if config.allow_unsafe else "in a box")
+        for root in config.roots.values():
+            self.add("read", root, (*loc, "roots"), "all of it, by these programs")
 
     def dataset(self, loc: Loc, dataset: DatasetConfig) -> None:
         params = dataset.params

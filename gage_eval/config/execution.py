@@ -11,6 +11,9 @@ from gage_eval.base.inputs import RESPONSES_INPUT, SAMPLES_INPUT
 from gage_eval.base.marks import nested, scheduling, semantic
 from gage_eval.config.base_model import ConfigModel
 
+BOX_TOOLS = frozenset({"bash", "python"})
+"""The tools that run commands in a box."""
+
 # Less wall time than this multiple of the CPU time would make a busy machine decide.
 _WALL_PER_CPU = 10
 
@@ -87,3 +90,20 @@ class ExecutionConfig(ConfigModel):
                 f"decide. Set at least {_WALL_PER_CPU * cpu:g}, or compat: official"
             )
         return self
+
+
+class BoxConfig(ConfigModel):
+    """The boxes of the tools `bash` and `python`: one for each episode, with limits for each command."""
+
+    image: str | None = semantic("infer", None, min_length=1)
+    cpu_s: float = semantic("infer", 60.0, gt=0, le=3600)
+    memory_mb: int = semantic("infer", 2048, ge=16)
+    processes: int = semantic("infer", 64, ge=1)
+    files: int = semantic("infer", 16_384, ge=1)
+    files_mb: int = semantic("infer", 256, ge=1)
+    output_kb: int = semantic("infer", 16, ge=1)
+    executor: Literal["auto", "bubblewrap", "docker", "podman"] = scheduling("auto")
+    # A box waits while its model thinks, so there are more of them than processors.
+    slots: int = scheduling(16, ge=1, le=1024)
+    allow_unsafe: bool = scheduling(default=False)
+    roots: dict[str, str] = scheduling({})

@@ -25,6 +25,8 @@ from gage_eval.base.canonical import JsonValue
 from gage_eval.base.field_paths import compile_path
 from gage_eval.base.marks import identity, nested, scheduling, semantic
 from gage_eval.config.base_model import ConfigModel as ConfigModel
+from gage_eval.config.execution import BOX_TOOLS
+from gage_eval.config.execution import BoxConfig as BoxConfig
 from gage_eval.config.execution import ExecutionConfig as ExecutionConfig
 from gage_eval.config.execution import ExecutionLimitsConfig as ExecutionLimitsConfig
 from gage_eval.config.labels import LabelsConfig as LabelsConfig
@@ -234,6 +236,7 @@ class RoleAdapterConfig(ConfigModel):
     verdict_retries: int = semantic("judge", 0, ge=0, le=16)
     # Names of tools, or `file.py:function`; a class is several tools.
     tools: list[str] = semantic("infer", [])
+    box: BoxConfig | None = nested(None)
     tool_rounds: int = semantic("infer", 0, ge=0, le=500)
     resource_requirement: ResourceRequirement = nested(ResourceRequirement())
 
@@ -256,6 +259,10 @@ class RoleAdapterConfig(ConfigModel):
     def _runs_tools_in_rounds(self) -> Self:
         if self.tools and not self.tool_rounds:
             raise ValueError("'tools' need 'tool_rounds', the most rounds of tool calls that are answered")
+        if self.box is not None and not BOX_TOOLS & {*self.tools}:
+            raise ValueError(
+                f"'box' is for the tools {' and '.join(sorted(BOX_TOOLS))}: name one of them, or remove it"
+            )
         return self
 
 

@@ -20,7 +20,7 @@ from gage_eval.config.models import (
 from gage_eval.config.problems import ConfigProblem, Loc, path_text
 from gage_eval.config.validation_messages import describe, plain_words, spellings_of
 from gage_eval.data.datasets.origins import origin_paths
-from gage_eval.engine.tools.python import tools_of
+from gage_eval.engine.tools.sets import tools_of
 from gage_eval.extend import registry
 from gage_eval.extend.loading import without_folders
 from gage_eval.models.backends.base import BackendContext

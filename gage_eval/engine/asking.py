@@ -60,6 +60,7 @@ class Asker:
             if len(sentences) == _ATTEMPTS:
                 return Outcome(Response("error", error_kind="diverged", errors=sentences))
             state = EpisodeState() if tools is None else tools.begin()
+            state.executor = self._job.executor
             generate = partial(self.generate, attempt=attempt)
             calls = EpisodeCalls(self, generate, [item.key, attempt], tools, state)
             try:

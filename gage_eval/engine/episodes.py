@@ -117,7 +117,7 @@ async def tool_calls(calls: Calls, request: Request) -> Outcome:
             try:
                 content = await calls.run_tool(call["function"]["name"], call["function"]["arguments"])
             except ToolFailed as error:
-                return _failed(turns, "tool_error", str(error))
+                return _failed(turns, error.kind, str(error))
             outputs.append(content)
             history.append({"role": "tool", "tool_call_id": call["id"], "content": content})
         # A model that is forced to call a tool would never answer.

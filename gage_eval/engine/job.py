@@ -8,6 +8,7 @@ from typing import Protocol, TypeAlias
 
 import pyarrow as pa
 
+from gage_eval.box.types import Executor
 from gage_eval.engine.answers import StepAnswers
 from gage_eval.engine.episodes import Outcome
 from gage_eval.models.backends.base import Backend
@@ -92,6 +93,7 @@ class Job:
         price: price of the backend's tokens.
         progress: called with the progress.
         watch: receives every answer and retry.
+        executor: makes the boxes of tools; None where no tool needs one.
     """
 
     source: Source
@@ -113,6 +115,7 @@ class Job:
     price: Price = field(default_factory=Price)
     progress: Progress = lambda done, total, **figures: None
     watch: Watch = field(default_factory=NoWatch)
+    executor: Callable[[], Executor] | None = None
 
     def finished_chunks(self, part: int) -> Iterator[tuple[int, int, dict[str, pa.Table]]]:
         """(start, stop, tables) of a part's finished chunks, of any process.

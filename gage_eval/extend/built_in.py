@@ -130,7 +130,9 @@ NAMES: Mapping[str, Mapping[str, Names]] = {
         "replicates": ("at_least@{k}", "best", "cruxeval_pass@{k}", "majority", "mode", "pass@{k}", "pass^{k}"),
         "text_corpus": ("corpus_bleu", "corpus_chrf", "corpus_ter"),
     },
-    "tools": {},
+    "tools": {
+        "box": ("bash", "python"),
+    },
 }
 
 

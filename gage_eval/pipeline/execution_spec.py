@@ -6,29 +6,19 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from gage_eval.base.canonical import JsonValue, digest
+from gage_eval.base.canonical import JsonValue
 from gage_eval.base.field_paths import MISSING, compile_path
 from gage_eval.base.field_paths import Path as FieldPath
 from gage_eval.base.marks import semantic_values
-from gage_eval.box.executors import ExecutorSettings, open_executor
-from gage_eval.box.types import BoxSpec, Limits, Program
+from gage_eval.box.executors import ExecutorSettings
+from gage_eval.box.types import Limits, Program
 from gage_eval.config.execution import ExecutionConfig, ExecutionLimitsConfig
 from gage_eval.data.prepare.media import MediaReader, MediaRules, files_identity
-from gage_eval.data.sample.record import RecordRejected
-from gage_eval.data.sample.rules import inside
 from gage_eval.data.sample.table import rows_of
-from gage_eval.models.backends.boxed import BoxBackend
 from gage_eval.models.client.types import BoxedProgram
+from gage_eval.pipeline.boxes import Boxes, CannotRun, sandbox_of, surroundings
 from gage_eval.scoring.metrics.pipelines import FilterPipeline, read_steps
 from gage_eval.store import Artifact
-
-_REFERENCES = ("env:", "block:")
-# Of executors that this process has found, by `ExecutionSpec.executor_key`.
-_identities: dict[str, JsonValue] = {}
-
-
-class CannotRun(Exception):
-    """A sample has not what it takes to run its program; a sentence says what is missing."""
 
 
 @dataclass(frozen=True)
@@ -43,37 +33,12 @@ class ExecutionSpec:
     config: ExecutionConfig
     media: MediaRules = field(default_factory=MediaRules)
 
-    @property
-    def settings(self) -> ExecutorSettings:
-        """Which executor runs them."""
+    @cached_property
+    def boxes(self) -> Boxes:
+        """The boxes that they run in."""
         config = self.config
         roots = {image: Path(root) for image, root in config.roots.items()}
-        return ExecutorSettings(config.executor, config.slots, config.allow_unsafe, roots)
-
-    @property
-    def executor_key(self) -> str:
-        """Equal for tasks that share one executor."""
-        config = self.config
-        return digest(["box", config.executor, config.slots, config.allow_unsafe, config.roots])
-
-    def backend(self) -> BoxBackend:
-        """A new executor behind a backend. It starts nothing before its first program.
-
-        Raises:
-            BoxUnavailable: this machine has no such executor.
-        """
-        return BoxBackend(open_executor(self.settings))
-
-    @cached_property
-    def box_identity(self) -> JsonValue:
-        """What of the executor can change a verdict. To find an executor takes a trial, one for all tasks.
-
-        Raises:
-            BoxUnavailable: this machine has no such executor.
-        """
-        if self.executor_key not in _identities:
-            _identities[self.executor_key] = self.backend().identity()
-        return _identities[self.executor_key]
+        return Boxes(ExecutorSettings(config.executor, config.slots, config.allow_unsafe, roots))
 
     @cached_property
     def limits(self) -> Limits:
@@ -104,13 +69,13 @@ class ExecutionSpec:
         material: dict[str, JsonValue] = {
             **semantic_values(self.config, "auto_eval"),
             "filters": self.filters.identity(),
-            "box": self.box_identity,
+            "box": self.boxes.identity,
         }
         addresses = {
             str(address)
             for table in samples.tables(columns=["sandbox", "metadata"])
             for sample in rows_of(table)
-            for address in (_sandbox(sample).get("files") or {}).values()
+            for address in (sandbox_of(sample).get("files") or {}).values()
         }
         files = files_identity([("file", address) for address in sorted(addresses)], self.media)
         return material if files is None else {**material, "files": files}
@@ -128,7 +93,7 @@ class ExecutionSpec:
             name: self._needed(name, sample, answer) for name in ("entry", "tests", "inputs") if name in self.paths
         }
         prelude = self._value("prelude", sample, answer)
-        spec = _spec(sample, reader, self.config.image)
+        spec = surroundings(sample, reader, self.config.image)
         program = None
         if code is not None:
             program = Program(
@@ -189,34 +154,3 @@ def _text(value: Any) -> str:
     if not isinstance(value, str):
         raise CannotRun(f"a program and its tests are texts, not {type(value).__name__}.")
     return value
-
-
-def _sandbox(sample: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The surroundings that a sample sets; those of ``metadata.execution`` where it sets none."""
-    own = sample.get("sandbox")
-    if not own:
-        metadata = sample.get("metadata")
-        own = metadata.get("execution") if isinstance(metadata, Mapping) else None
-    if not isinstance(own, Mapping):
-        return {}
-    wrong = [name for name in ("files", "env") if not isinstance(own.get(name) or {}, Mapping)]
-    if wrong:
-        raise CannotRun(f"metadata.execution.{wrong[0]} is no object.")
-    return own
-
-
-def _spec(sample: Mapping[str, Any], reader: MediaReader, image: str | None) -> BoxSpec:
-    sandbox = _sandbox(sample)
-    env = {name: str(value) for name, value in (sandbox.get("env") or {}).items()}
-    for name, value in env.items():
-        if value.startswith(_REFERENCES):
-            raise CannotRun(f"sandbox.env.{name} refers to a secret ({value}), and no secret enters a box.")
-    files: dict[str, bytes] = {}
-    for path, address in (sandbox.get("files") or {}).items():
-        if not inside(path):
-            raise CannotRun(f"sandbox.files.{path} leads out of the working folder.")
-        try:
-            files[path] = reader.content(str(address))
-        except RecordRejected as error:
-            raise CannotRun(f"sandbox.files.{path}: {error.reason}") from None
-    return BoxSpec(sandbox.get("image") or image, files, sandbox.get("setup") or None, env)

@@ -24,7 +24,8 @@ from gage_eval.engine.rows import index_answers
 from gage_eval.models.backends.boxed import BoxBackend
 from gage_eval.models.client.types import RenderFailure, Request
 from gage_eval.pipeline.action import StageRun
-from gage_eval.pipeline.execution_spec import CannotRun, ExecutionSpec
+from gage_eval.pipeline.boxes import CannotRun
+from gage_eval.pipeline.execution_spec import ExecutionSpec
 from gage_eval.scoring.stdio import same_output
 from gage_eval.store import Action, Artifact, Media, Store
 
@@ -76,7 +77,7 @@ def executions(run: StageRun, spec: ExecutionSpec) -> Mapping[str, Artifact]:
 
 def _run(run: StageRun, spec: ExecutionSpec, work_key: str, earlier: Action | None) -> dict[str, Artifact]:
     env, store = run.env, run.env.store
-    backend = env.runtime.shared(spec.executor_key, spec.backend)
+    backend = env.runtime.shared(spec.boxes.key, spec.boxes.backend)
     source = ProgramSource(spec, store.artifact(run.inputs["samples"]), run.input("responses"), store.media)
     identity = digest(backend.identity())
     wip = store.wip(work_key)

@@ -1,7 +1,7 @@
 """Ask a model as part of a stage; used by support, infer and judge."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import pyarrow as pa
 
@@ -9,6 +9,7 @@ from gage_eval.base.errors import BudgetSpent, EndpointFailed, InputError, RunFa
 from gage_eval.base.stages import StageResult
 from gage_eval.base.statuses import ANSWERED, RESPONSE_STATUSES
 from gage_eval.base.tables import RESPONSE_TELEMETRY, RESPONSES
+from gage_eval.box.types import Executor
 from gage_eval.engine.answers import StepAnswers
 from gage_eval.engine.generate import Generate
 from gage_eval.engine.job import Job, Progress, Tally
@@ -105,6 +106,7 @@ def _ask(
             ask_again=run.ask_again,
             progress=progress,
             watch=SampleWatch(run, without_folders(spec.backend_type), spec.model_name),
+            executor=_executor(run, spec),
         )
     )
     try:
@@ -113,6 +115,12 @@ def _ask(
         raise EndpointFailed(stopped(run, engine.tally, error)) from error
     except BudgetSpent as error:
         raise BudgetSpent(out_of_budget(run, engine.tally, error)) from error
+
+
+def _executor(run: StageRun, spec: GenerateSpec) -> Callable[[], Executor] | None:
+    """Makes the boxes of the adapter's tools; one executor serves all steps of the run."""
+    boxes, runtime = spec.boxes, run.env.runtime
+    return None if boxes is None else lambda: runtime.shared(boxes.key, boxes.backend).executor
 
 
 def parsed(run: StageRun, asks: Asks, responses: Artifact) -> Artifact:

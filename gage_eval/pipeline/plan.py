@@ -1,11 +1,14 @@
 """From a resolved config to the specs of every stage of every task."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
 from gage_eval.base.files import local_path
+from gage_eval.box.executors import ExecutorSettings
+from gage_eval.box.types import Limits
+from gage_eval.config.execution import BOX_TOOLS, BoxConfig
 from gage_eval.config.load import LoadedConfig
 from gage_eval.config.metrics import metric_names
 from gage_eval.config.models import DatasetConfig, PipelineConfig, PromptConfig, TaskConfig
@@ -13,10 +16,11 @@ from gage_eval.config.resolve import ResolvedRole, ResolvedTask
 from gage_eval.config.resources import placement_on, starts_engine
 from gage_eval.data.datasets.fetch import DataCache
 from gage_eval.data.prepare.media import MediaRules
-from gage_eval.engine.tools.python import tools_of
+from gage_eval.engine.tools.sets import tools_of
 from gage_eval.extend import registry
 from gage_eval.models.backends.base import BackendContext
 from gage_eval.models.backends.role_hooks import RoleHooks
+from gage_eval.pipeline.boxes import AgentBoxes, Boxes
 from gage_eval.pipeline.data_spec import DataSource, data_source, preprocess_spec, standardize_spec
 from gage_eval.pipeline.execution_spec import ExecutionSpec
 from gage_eval.pipeline.generate_spec import GenerateSpec, PromptBinding
@@ -120,6 +124,14 @@ def _execution(task: TaskConfig, base_dir: Path, media: MediaRules) -> Execution
     return ExecutionSpec(config.model_copy(update={"roots": roots}), media)
 
 
+def _agent_boxes(config: BoxConfig, base_dir: Path) -> AgentBoxes:
+    """The boxes of an adapter's tools."""
+    roots = {image: local_path(root, base_dir) for image, root in config.roots.items()}
+    settings = ExecutorSettings(config.executor, config.slots, config.allow_unsafe, roots)
+    limits = Limits(**config.model_dump(include={field.name for field in fields(Limits)}))
+    return AgentBoxes(Boxes(settings), limits, config.image)
+
+
 def _pool(specs: TaskPlan, examples: DataSource) -> TaskPlan:
     """The plan of the task's few-shot pool: it loads and standardizes the examples, without the task's own limits."""
     # Ids in a config cannot contain a colon.
@@ -176,6 +188,7 @@ def loader_params(dataset: DatasetConfig) -> dict[str, Any]:
 
 def _generate(task: ResolvedTask, role: ResolvedRole, role_type: str, context: BackendContext) -> GenerateSpec:
     adapter = role.adapter
+    box = _agent_boxes(adapter.box or BoxConfig(), context.base_dir) if BOX_TOOLS & {*adapter.tools} else None
     return GenerateSpec(
         task_id=task.task.task_id,
         role=role_type,
@@ -187,7 +200,8 @@ def _generate(task: ResolvedTask, role: ResolvedRole, role_type: str, context: B
         params={**adapter.params, **adapter.sampling_params},
         max_error_share=task.task.max_error_share,
         hooks=RoleHooks(adapter.class_path) if adapter.class_path else None,
-        tools=tools_of(adapter.tools),
+        tools=tools_of(adapter.tools, box),
+        boxes=None if box is None else box.boxes,
         tool_rounds=adapter.tool_rounds,
         embeds=adapter.embeds,
         pool_size=adapter.resource_requirement.pool_size,

@@ -319,6 +319,14 @@ CONFIG: dict[str, dict[str, list[Change]]] = {
         "allow_unsafe": [_run("allow_unsafe", True)],  # noqa: FBT003
         "roots": [_run("roots", {"debian": "roots/debian"})],
     },
+    "BoxConfig": {
+        name: [_at(f"role_adapters.0.box.{name}", value, "boxed")]
+        for name, value in {
+            "image": "debian", "cpu_s": 2.0, "memory_mb": 512, "processes": 8, "files": 64, "files_mb": 8,
+            "output_kb": 8, "executor": "bubblewrap", "slots": 3, "allow_unsafe": bool(1),
+            "roots": {"debian": "roots/debian"},
+        }.items()
+    },
     "ExecutionLimitsConfig": {
         **{
             name: [_run(f"limits.{name}", value)]

@@ -6,13 +6,13 @@ import pytest
 from five_rows import Laboratory
 from support.boxes import FakeExecutor
 
-from gage_eval.pipeline import execution_spec
+from gage_eval.pipeline import boxes
 
 
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Laboratory]:
     """Runs of five rows; each base config is computed once. No program is run in earnest."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(execution_spec, "open_executor", lambda settings: FakeExecutor())
-        patch.setattr(execution_spec, "_identities", {})
+        patch.setattr(boxes, "open_executor", lambda settings: FakeExecutor())
+        patch.setattr(boxes, "_identities", {})
         yield Laboratory(tmp_path_factory.mktemp("lab"))

@@ -192,6 +192,14 @@ _CONFIGS: dict[str, dict[str, Any]] = {
     # Programs that are run with tests, or that print.
     "programs": _programs(mode="script", tests="topic"),
     "stdio": _programs(mode="stdio", inputs="topic", outputs="sample.label"),
+    # A model that may run commands.
+    "boxed": {
+        **_MAIN,
+        "role_adapters": [
+            {**_MAIN["role_adapters"][0], "tools": ["bash"], "tool_rounds": 2, "box": {}},
+            *_MAIN["role_adapters"][1:],
+        ],
+    },
     # A backend written inside its adapter.
     "inline": {
         "datasets": [_dataset("main", "rows.jsonl")],

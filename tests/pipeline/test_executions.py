@@ -13,7 +13,7 @@ from gage_eval.config.execution import ExecutionConfig
 from gage_eval.data.prepare.media import MediaRules
 from gage_eval.engine.runtime import Runtime
 from gage_eval.models.backends.boxed import LARGEST_PROGRAM
-from gage_eval.pipeline import execution_spec, stages
+from gage_eval.pipeline import boxes, stages
 from gage_eval.pipeline.execution_spec import ExecutionSpec
 from gage_eval.pipeline.specs import ScoreSpec
 from gage_eval.scoring.metrics import BoundMetric, bind
@@ -25,13 +25,13 @@ Answered = dict[str, StageResult]
 
 @pytest.fixture(autouse=True)
 def _found_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(execution_spec, "_identities", {})
+    monkeypatch.setattr(boxes, "_identities", {})
 
 
 @pytest.fixture
 def box(monkeypatch: pytest.MonkeyPatch) -> FakeExecutor:
     executor = FakeExecutor()
-    monkeypatch.setattr(execution_spec, "open_executor", lambda settings: executor)
+    monkeypatch.setattr(boxes, "open_executor", lambda settings: executor)
     return executor
 
 
@@ -103,8 +103,8 @@ def test_another_interpreter_runs_them_again(bench: Bench, monkeypatch: pytest.M
     inputs = answered(bench, ["good"])
     for version, expected in (("3.11", 1), ("3.12", 1), ("3.11", 0)):
         executor = FakeExecutor(version=version)
-        monkeypatch.setattr(execution_spec, "open_executor", lambda settings, made=executor: made)
-        monkeypatch.setattr(execution_spec, "_identities", {})
+        monkeypatch.setattr(boxes, "open_executor", lambda settings, made=executor: made)
+        monkeypatch.setattr(boxes, "_identities", {})
         with Runtime() as runtime:
             bench.env.runtime = runtime
             scored(bench, inputs)
@@ -136,7 +136,7 @@ def test_a_killed_run_resumes_without_what_it_logged(bench: Bench, monkeypatch: 
         return Execution("passed")
 
     inputs = answered(bench, [f"p{number}" for number in range(8)])
-    monkeypatch.setattr(execution_spec, "open_executor", lambda settings: FakeExecutor(ends))
+    monkeypatch.setattr(boxes, "open_executor", lambda settings: FakeExecutor(ends))
     with pytest.raises(BaseException):  # noqa: B017
         scored(bench, inputs)
     assert len(ran) == 3
@@ -157,7 +157,7 @@ def test_a_program_that_starved_is_tried_again_and_under_the_official_rule_timed
     for section, status, count in (({}, "box_error", 3), ({"compat": "official"}, "timed_out", 1)):
         tries.clear()
         with pytest.MonkeyPatch.context() as patch, Runtime() as runtime:
-            patch.setattr(execution_spec, "open_executor", lambda settings: FakeExecutor(ends))
+            patch.setattr(boxes, "open_executor", lambda settings: FakeExecutor(ends))
             bench.env.runtime = runtime
             result = scored(bench, inputs, **section)
         assert [row["status"] for row in bench.rows(result, "executions")] == [status]

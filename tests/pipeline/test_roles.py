@@ -10,6 +10,7 @@ from support.command import Command, command
 from support.endpoint import MockEndpoint, mock_endpoint
 from support.runs import stage_outputs, write_config
 
+from gage_eval.box.executors import probe
 from gage_eval.store import Store
 
 ADAPTER = """
@@ -323,6 +324,40 @@ class Caller(BaseBackend):
         calls = [{"function": {"name": "add", "arguments": json.dumps({"of": ""})}}]
         return Response("ok", answer="", tool_calls=json.dumps(calls))
 """
+
+
+WORKER = """
+import json
+from gage_eval.plugins import BaseBackend, Response
+class Worker(BaseBackend):
+    # Counts in a file, one command after another, and answers with the last output.
+    type = "worker"
+    capabilities = frozenset({"chat", "tools"})
+    def body(self, request):
+        return {"messages": request.messages, "tools": request.tools}
+    async def open(self, log_folder): ...
+    async def close(self): ...
+    async def call(self, request, body):
+        outputs = [message["content"] for message in request.messages if message["role"] == "tool"]
+        if len(outputs) == 3:
+            return Response("ok", answer=f"ANSWER: {outputs[-1]}")
+        calls = [{"function": {"name": "bash", "arguments": json.dumps({"command": "echo >> lines; wc -l < lines"})}}]
+        return Response("ok", answer="", tool_calls=json.dumps(calls))
+"""
+
+
+@pytest.mark.skipif(probe()[0].problem is not None, reason=f"no box: {probe()[0].problem}")
+def test_commands_run_in_a_box_of_the_episode(tmp_path: Path, gage: Command) -> None:
+    (tmp_path / "worker.py").write_text(WORKER)
+    backend = [{"backend_id": "mock", "type": "worker.py:Worker", "config": {}}]
+    adapter = dut(tools=["bash"], tool_rounds=5, box={"cpu_s": 5, "slots": 3})
+    write_config(tmp_path, "", rows=6, backends=backend, role_adapters=adapter)
+    ended = gage("run", "sums.yaml", "--run-id", "boxed")
+    assert ended.code == 0, ended.err
+    answers = rows(tmp_path, "boxed")
+    assert [row["answer"] for row in answers] == ["ANSWER: 3"] * 6
+    assert [turn["tool_outputs"] for turn in answers[0]["turns"]] == [["1"], ["2"], ["3"], None]
+    assert "the commands that the model writes" in gage("validate", "sums.yaml", "--no-plugins").out
 
 
 def test_tools_that_a_backend_lacks_are_refused_before_anything_is_sent(tmp_path: Path, gage: Command) -> None:

@@ -1,1 +1,1 @@
-"""Tools that models call: Python functions and classes."""
+"""Tools that models call: Python functions and classes, and commands in a box."""

@@ -17,7 +17,7 @@ import asyncio
 import inspect
 import re
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, get_args, get_type_hints
@@ -25,7 +25,6 @@ from typing import Any, get_args, get_type_hints
 from pydantic import BaseModel, ConfigDict, Field, PydanticUserError, ValidationError, create_model
 
 from gage_eval.base.canonical import JsonValue, canonical_text
-from gage_eval.extend import registry
 from gage_eval.extend.loading import PluginError, is_path, plugin_errors
 from gage_eval.extend.registry import Plugin
 from gage_eval.models.client.tools import Effects, EpisodeState, ToolError, ToolFailed
@@ -183,23 +182,7 @@ async def _called(function: Callable[..., Any], values: Mapping[str, Any]) -> An
     return await result
 
 
-def tools_of(names: Sequence[str]) -> dict[str, PythonTool]:
-    """The tools that a config names, by the names that models call.
-
-    Raises:
-        InputError: a name has no tool, it cannot be described to a model, or two tools have one name.
-    """
-    tools: dict[str, PythonTool] = {}
-    for name in names:
-        for tool in _of_plugin(registry.tools.get(name)):
-            name_called = tool.definition["function"]["name"]
-            if name_called in tools:
-                raise PluginError(f"two tools are named '{name_called}'; rename one of them.")
-            tools[name_called] = tool
-    return tools
-
-
-def _of_plugin(plugin: Plugin[Any]) -> list[PythonTool]:
+def of_plugin(plugin: Plugin[Any]) -> list[PythonTool]:
     """The tools of a function or a class.
 
     Raises:

@@ -1,13 +1,17 @@
 """The tools of one sample's episodes."""
 
+import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from gage_eval.base.canonical import JsonValue, digest
-from gage_eval.engine.tools.python import PythonTool
+from gage_eval.engine.tools.box import AgentBox, BoxTool
+from gage_eval.engine.tools.python import PythonTool, of_plugin
 from gage_eval.engine.tools.recorded import RecordedTool, recorded_tools
+from gage_eval.extend import registry
+from gage_eval.extend.loading import PluginError
 from gage_eval.models.client.tools import EpisodeState, Tool
 
 
@@ -21,7 +25,7 @@ class EpisodeTools:
         sample: the sample, which a class of tools is made from.
     """
 
-    own: Mapping[str, PythonTool]
+    own: Mapping[str, PythonTool | BoxTool]
     recorded: Mapping[str, RecordedTool]
     sample: Mapping[str, Any]
 
@@ -49,7 +53,29 @@ class EpisodeTools:
         return EpisodeState(self.sample)
 
 
-def episode_tools(own: Mapping[str, PythonTool], sample: Mapping[str, Any]) -> EpisodeTools:
+def tools_of(names: Sequence[str], box: AgentBox | None = None) -> dict[str, PythonTool | BoxTool]:
+    """The tools that a config names, by the names that models call.
+
+    Args:
+        names: of plug-ins.
+        box: of the tools that need one; without it they can be described, and not run.
+
+    Raises:
+        InputError: a name has no tool, it cannot be described to a model, or two tools have one name.
+    """
+    tools: dict[str, PythonTool | BoxTool] = {}
+    for name in names:
+        plugin = registry.tools.get(name)
+        is_boxed = inspect.isclass(plugin.obj) and issubclass(plugin.obj, BoxTool)
+        for tool in [plugin.obj(box)] if is_boxed else of_plugin(plugin):
+            name_called = tool.definition["function"]["name"]
+            if name_called in tools:
+                raise PluginError(f"two tools are named '{name_called}'; rename one of them.")
+            tools[name_called] = tool
+    return tools
+
+
+def episode_tools(own: Mapping[str, PythonTool | BoxTool], sample: Mapping[str, Any]) -> EpisodeTools:
     """The tools of a sample's episodes."""
     return EpisodeTools(own, recorded_tools(sample), sample)
 

@@ -1,12 +1,13 @@
 """What an episode knows of its tools."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeAlias
 
 from gage_eval.base.canonical import JsonValue
 from gage_eval.base.errors import GageError
+from gage_eval.box.types import Executor
 
 Effects: TypeAlias = Literal["none", "state", "outside"]
 """What a call changes. ``none``: nothing, and its output depends on the arguments alone. ``state``: the state of its
@@ -18,7 +19,15 @@ class ToolError(GageError):
 
 
 class ToolFailed(Exception):
-    """A tool failed for a reason that is not the model's: its row ends in an error, and is asked again another time."""
+    """A tool failed for a reason that is not the model's: its row ends in an error, and is asked again another time.
+
+    Attributes:
+        kind: of the row's error: ``tool_error`` or ``box_error``.
+    """
+
+    def __init__(self, message: str, kind: str = "tool_error") -> None:
+        super().__init__(message)
+        self.kind = kind
 
 
 @dataclass
@@ -28,11 +37,13 @@ class EpisodeState:
     Attributes:
         sample: whose episode it is.
         objects: what a class of tools is for this episode, by class.
+        executor: makes boxes, if a tool needs one; may take a while.
         exits: what is closed at the end of the attempt.
     """
 
     sample: Mapping[str, Any] = field(default_factory=dict)
     objects: dict[Any, Any] = field(default_factory=dict)
+    executor: Callable[[], Executor] | None = None
     exits: AsyncExitStack = field(default_factory=AsyncExitStack)
 
 

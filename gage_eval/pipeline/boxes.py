@@ -1,0 +1,132 @@
+"""Boxes: which executor makes them, and the surroundings that a sample sets."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import Any
+
+from gage_eval.base.canonical import JsonValue, digest
+from gage_eval.box.executors import ExecutorSettings, open_executor
+from gage_eval.box.types import BoxError, BoxSpec, Limits
+from gage_eval.data.prepare.media import MediaReader
+from gage_eval.data.sample.record import RecordRejected
+from gage_eval.data.sample.rules import inside
+from gage_eval.models.backends.boxed import BoxBackend
+
+_REFERENCES = ("env:", "block:")
+# Of executors that this process has found, by `Boxes.key`.
+_identities: dict[str, JsonValue] = {}
+
+
+class CannotRun(Exception):
+    """A sample has not what it takes to run its program; a sentence says what is missing."""
+
+
+@dataclass(frozen=True)
+class Boxes:
+    """The boxes of one executor."""
+
+    settings: ExecutorSettings
+
+    @property
+    def key(self) -> str:
+        """Equal where one executor is shared."""
+        settings = {**asdict(self.settings), "roots": {name: str(root) for name, root in self.settings.roots.items()}}
+        return digest(["box", settings])
+
+    def backend(self) -> BoxBackend:
+        """A new executor behind a backend. It starts nothing before its first program.
+
+        Raises:
+            BoxUnavailable: this machine has no such executor.
+        """
+        return BoxBackend(open_executor(self.settings))
+
+    @property
+    def identity(self) -> JsonValue:
+        """What of the executor can change a result. To find an executor takes a trial, one for all tasks.
+
+        Raises:
+            BoxUnavailable: this machine has no such executor.
+        """
+        if self.key not in _identities:
+            _identities[self.key] = self.backend().identity()
+        return _identities[self.key]
+
+
+@dataclass(frozen=True)
+class AgentBoxes:
+    """The boxes of an adapter's episodes: `gage_eval.engine.tools.box.AgentBox`.
+
+    Attributes:
+        boxes: of which executor.
+        limits: of a command.
+        image: for samples that name none.
+    """
+
+    boxes: Boxes
+    limits: Limits
+    image: str | None = None
+
+    @cached_property
+    def identity(self) -> JsonValue:
+        """The executor, the limits and the image."""
+        return {"executor": self.boxes.identity, "limits": asdict(self.limits), "image": self.image}
+
+    def spec(self, sample: Mapping[str, Any]) -> BoxSpec:
+        """The surroundings that a sample sets.
+
+        Raises:
+            BoxError: they cannot be made.
+        """
+        try:
+            return surroundings(sample, None, self.image)
+        except CannotRun as error:
+            raise BoxError(str(error)) from None
+
+
+def sandbox_of(sample: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The surroundings that a sample sets; those of ``metadata.execution`` where it sets none.
+
+    Raises:
+        CannotRun: they have another form.
+    """
+    own = sample.get("sandbox")
+    if not own:
+        metadata = sample.get("metadata")
+        own = metadata.get("execution") if isinstance(metadata, Mapping) else None
+    if not isinstance(own, Mapping):
+        return {}
+    wrong = [name for name in ("files", "env") if not isinstance(own.get(name) or {}, Mapping)]
+    if wrong:
+        raise CannotRun(f"metadata.execution.{wrong[0]} is no object.")
+    return own
+
+
+def surroundings(sample: Mapping[str, Any], reader: MediaReader | None, image: str | None) -> BoxSpec:
+    """The surroundings of a sample's programs.
+
+    Args:
+        sample: the sample.
+        reader: reads its files; None where none can be given.
+        image: for a sample that names none.
+
+    Raises:
+        CannotRun: they cannot be made.
+    """
+    sandbox = sandbox_of(sample)
+    env = {name: str(value) for name, value in (sandbox.get("env") or {}).items()}
+    for name, value in env.items():
+        if value.startswith(_REFERENCES):
+            raise CannotRun(f"sandbox.env.{name} refers to a secret ({value}), and no secret enters a box.")
+    files: dict[str, bytes] = {}
+    for path, address in (sandbox.get("files") or {}).items():
+        if not inside(path):
+            raise CannotRun(f"sandbox.files.{path} leads out of the working folder.")
+        if reader is None:
+            raise CannotRun("sandbox.files: the tools bash and python get no files yet; write them by sandbox.setup.")
+        try:
+            files[path] = reader.content(str(address))
+        except RecordRejected as error:
+            raise CannotRun(f"sandbox.files.{path}: {error.reason}") from None
+    return BoxSpec(sandbox.get("image") or image, files, sandbox.get("setup") or None, env)

@@ -1,0 +1,106 @@
+"""``bash`` and ``python``: one box for each episode, with what a sample brings, and nothing for the next episode."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+import pytest
+
+from gage_eval.box.executors import ExecutorSettings, open_executor, probe
+from gage_eval.box.types import Executor, Limits
+from gage_eval.engine.tools.box import BoxTool
+from gage_eval.engine.tools.sets import tools_of
+from gage_eval.models.client.tools import EpisodeState, ToolError, ToolFailed
+from gage_eval.pipeline.boxes import AgentBoxes, Boxes
+
+pytestmark = pytest.mark.skipif(probe()[0].problem is not None, reason=f"no box: {probe()[0].problem}")
+
+LIMITS = Limits(cpu_s=1.0, memory_mb=128, output_kb=1)
+SETTINGS = ExecutorSettings("bubblewrap", slots=2)
+Act = Callable[..., Awaitable[str]]
+
+
+def episode(script: Callable[[Act], Awaitable[Any]], sample: Mapping[str, Any] | None = None) -> Any:
+    """What a script gets that acts in the box of one episode, after another episode has left a file behind."""
+    tools = tools_of(["bash", "python"], AgentBoxes(Boxes(SETTINGS), LIMITS))
+
+    async def run(executor: Executor, act_out: Callable[[Act], Awaitable[Any]], of: Mapping[str, Any]) -> Any:
+        state = EpisodeState(of, executor=lambda: executor)
+
+        async def act(text: str, tool: str = "bash") -> str:
+            used = tools[tool]
+            assert isinstance(used, BoxTool)
+            return await used.run(json.dumps({used.argument: text}), state)
+
+        async with state.exits:
+            return await act_out(act)
+
+    async def both() -> Any:
+        executor = await asyncio.to_thread(open_executor, SETTINGS)
+        try:
+            await run(executor, lambda act: act("echo left > left.txt"), {})
+            return await run(executor, script, sample or {})
+        finally:
+            await executor.close()
+
+    return asyncio.run(both())
+
+
+def test_files_stay_for_the_episode_and_nothing_is_there_from_another() -> None:
+    async def script(act: Act) -> list[str]:
+        return [
+            await act("ls"),
+            await act("echo 1 > a; sleep 100 & cd /; x=1"),
+            await act("cat a; pwd; echo [$x]; pgrep sleep"),
+            await act("print(open('a').read().strip() * 3)", tool="python"),
+        ]
+
+    first, quiet, second, third = episode(script)
+    assert (first, quiet, third) == ("[no output]", "[no output]", "111")
+    assert second.splitlines()[0] == "1"
+    assert "[]" in second
+    assert second.endswith("[exit 1]"), "no process is left of the command before"
+
+
+def test_how_a_command_ends_is_shown_to_the_model() -> None:
+    async def script(act: Act) -> list[str]:
+        return [
+            await act("echo out; echo err >&2; exit 3"),
+            await act("while :; do :; done"),
+            await act("import sys; sys.exit('bad')", tool="python"),
+            await act("yes | head -c 100000; echo x >&2"),
+            await act("printf '\\xff'"),
+            await act("echo alive"),
+        ]
+
+    failed, endless, program, long, odd, last = episode(script)
+    assert failed == "out\n[stderr]\nerr\n[exit 3]"
+    assert "[ended: it used more than 1 s of processor time]" in endless
+    assert program == "[stderr]\nbad\n[exit 1]"
+    assert len(long) < 3000
+    assert odd == "\ufffd"
+    assert last == "alive"
+
+
+def test_a_sample_sets_the_surroundings() -> None:
+    sandbox = {"setup": "echo made > there.txt", "env": {"COLOUR": "red"}}
+    assert episode(lambda act: act("cat there.txt; echo $COLOUR"), {"sandbox": sandbox}) == "made\nred"
+
+
+@pytest.mark.parametrize(
+    "sandbox", [{"setup": "exit 2"}, {"env": {"KEY": "env:HOME"}}, {"files": {"a": "b"}}, {"image": "no/such:image"}]
+)
+def test_surroundings_that_cannot_be_made_are_not_the_models_fault(sandbox: dict[str, Any]) -> None:
+    with pytest.raises(ToolFailed) as failed:
+        episode(lambda act: act("true"), {"sandbox": sandbox})
+    assert failed.value.kind == "box_error"
+
+
+@pytest.mark.parametrize(
+    "arguments", ["", "{", "[]", '{"command": 1}', '{"command": "a", "b": 1}', '{"command": "\\u0000"}']
+)
+def test_arguments_that_are_no_command_are_told_to_the_model(arguments: str) -> None:
+    (tool,) = tools_of(["bash"], AgentBoxes(Boxes(SETTINGS), LIMITS)).values()
+    with pytest.raises(ToolError):
+        asyncio.run(tool.run(arguments, EpisodeState()))
