@@ -104,3 +104,29 @@ def outputs(folder: Path) -> dict[str, dict[str, str]]:
 def status(folder: Path, run_id: str) -> str:
     """What run.json says of a run."""
     return str(orjson.loads((folder / ".gage" / "runs" / run_id / "run.json").read_bytes())["status"])
+
+
+def descendants(pid: int) -> set[tuple[int, str]]:
+    """The processes below a process, each with the time of its start."""
+    parents: dict[int, list[tuple[int, str]]] = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = path.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        parents.setdefault(int(fields[1]), []).append((int(path.parent.name), fields[19]))
+    found: set[tuple[int, str]] = set()
+    waiting = [pid]
+    while waiting:
+        below = parents.get(waiting.pop(), [])
+        found.update(below)
+        waiting += [child for child, _ in below]
+    return found
+
+
+def lives(pid: int, started: str) -> bool:
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return False
+    return fields[19] == started and fields[0] != "Z"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from crash.processes import Gage, outputs, until
+from crash.processes import Gage, descendants, lives, outputs, until
 from support.waiting import PATIENCE_S, wait_for
 
 from gage_eval.box.executors import probe
@@ -34,32 +34,6 @@ def project(folder: Path) -> Gage:
     }
     (folder / "doubles.yaml").write_text(yaml.safe_dump(config))
     return Gage(folder)
-
-
-def descendants(pid: int) -> set[tuple[int, str]]:
-    """The processes below a process, each with the time of its start."""
-    parents: dict[int, list[tuple[int, str]]] = {}
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = path.read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        parents.setdefault(int(fields[1]), []).append((int(path.parent.name), fields[19]))
-    found: set[tuple[int, str]] = set()
-    waiting = [pid]
-    while waiting:
-        below = parents.get(waiting.pop(), [])
-        found.update(below)
-        waiting += [child for child, _ in below]
-    return found
-
-
-def lives(pid: int, started: str) -> bool:
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return False
-    return fields[19] == started and fields[0] != "Z"
 
 
 @pytest.mark.skipif(probe()[0].problem is not None, reason="no bubblewrap here")

@@ -1,0 +1,96 @@
+"""A run that is killed at any step of its agents: no answer is asked for twice, and the trajectories are the same."""
+
+import json
+import random
+import signal
+from collections import Counter
+from pathlib import Path
+
+import pytest
+import yaml
+from crash.processes import Gage, descendants, lives, outputs, until
+from support.waiting import PATIENCE_S, wait_for
+
+from gage_eval.box.executors import probe
+
+ROWS, STEPS, KILLS, IN_FLIGHT = 12, 6, 12, 3
+AGENT = f"""
+import asyncio, hashlib, json
+from gage_eval.plugins import BaseBackend, Response
+
+class Agent(BaseBackend):
+    type = "agent"
+    capabilities = frozenset({{"chat", "tools"}})
+    max_concurrency = {IN_FLIGHT}
+    def body(self, request):
+        return {{"messages": request.messages}}
+    async def open(self, log_folder): ...
+    async def close(self): ...
+    async def call(self, request, body):
+        with open("asked.txt", "a") as file:
+            file.write(hashlib.sha256(body).hexdigest() + "\\n")
+        await asyncio.sleep(0.03)
+        outputs = [message["content"] for message in request.messages if message["role"] == "tool"]
+        if len(outputs) == {STEPS}:
+            return Response("ok", answer=" ".join(outputs))
+        name = ("double", "add", "bash")[len(outputs) % 3]
+        arguments = {{"double": {{"number": len(outputs)}}, "add": {{"number": 2}},
+                      "bash": {{"command": "echo x >> lines; wc -l < lines"}}}}[name]
+        calls = [{{"function": {{"name": name, "arguments": json.dumps(arguments)}}}}]
+        return Response("ok", answer=request.messages[0]["content"], tool_calls=json.dumps(calls))
+
+def double(number: int) -> int:
+    return 2 * number
+
+class Sum:
+    def __init__(self, sample):
+        self.total = int(sample["label"])
+    def add(self, number: int) -> int:
+        self.total += number
+        return self.total
+"""
+
+
+def project(folder: Path) -> Gage:
+    folder.mkdir()
+    (folder / "agent.py").write_text(AGENT)
+    rows = [{"question": f"Task {number}", "answer": str(number)} for number in range(ROWS)]
+    (folder / "tasks.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    tools = ["agent.py:double", "agent.py:Sum", "bash"]
+    adapter = {"adapter_id": "agent", "role_type": "dut_model", "backend_id": "agent", "tools": tools, "tool_rounds": 9}
+    config = {
+        "datasets": [{"dataset_id": "tasks", "params": {"path": "tasks.jsonl"}}],
+        "backends": [{"backend_id": "agent", "type": "agent.py:Agent"}],
+        "role_adapters": [{**adapter, "box": {"slots": IN_FLIGHT}}],
+        "tasks": [{"task_id": "work", "dataset_id": "tasks"}],
+        "metrics": ["contains"],
+    }
+    (folder / "work.yaml").write_text(yaml.safe_dump(config))
+    return Gage(folder)
+
+
+def asked(gage: Gage) -> Counter[str]:
+    file = gage.folder / "asked.txt"
+    return Counter(file.read_text().split()) if file.exists() else Counter()
+
+
+@pytest.mark.skipif(probe()[0].problem is not None, reason="no bubblewrap here")
+def test_agents_go_on_at_the_step_where_they_were_killed(tmp_path: Path) -> None:
+    chance = random.Random(32)
+    gage = project(tmp_path / "killed")
+    calls = ROWS * (STEPS + 1)
+    for number in range(KILLS):
+        mark = min(asked(gage).total() + chance.randrange(1, 2 * calls // KILLS), calls - IN_FLIGHT)
+        process = gage.start(*(("resume", "killed") if number else ("run", "work.yaml", "--run-id", "killed")))
+        assert until(lambda mark=mark: asked(gage).total() >= mark, process), gage.said()
+        boxes = descendants(process.pid)
+        process.send_signal(signal.SIGKILL)
+        process.wait(PATIENCE_S)
+        wait_for(lambda boxes=boxes: not any(lives(*box) for box in boxes), "the end of all boxes", within_s=15)
+    gage.finish("resume", "killed")
+    whole = project(tmp_path / "whole")
+    whole.finish("run", "work.yaml")
+    assert outputs(gage.folder) == outputs(whole.folder)
+    assert asked(gage).keys() == asked(whole).keys()
+    assert asked(whole).total() == calls
+    assert asked(gage).total() - calls <= KILLS * IN_FLIGHT, "only what was in flight was asked for again"
