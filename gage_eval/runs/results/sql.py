@@ -74,6 +74,37 @@ VIEWS = (
     View("scores", SCORES, "scores", "a metric's score of an answer; value is its first number"),
     View("metrics", METRICS, "metrics", "a number of a task, over all rows or a slice"),
 )
+# A step of an episode: a turn of the model, then each call of a tool with what it answered.
+_STEPS = pa.schema(
+    [
+        *((name, pa.string()) for name in ("run_id", "task_id")),
+        ("row_index", pa.int64()),
+        ("sample_id", pa.string()),
+        ("replicate", pa.int32()),
+        ("turn", pa.int64()),
+        ("call", pa.int64()),
+        *((name, pa.string()) for name in ("actor", "tool", "arguments", "content")),
+    ]
+)
+_STEPS_SQL = """
+CREATE VIEW steps AS
+WITH turns AS (
+    SELECT run_id, task_id, row_index, sample_id, replicate,
+           generate_subscripts(turns, 1) AS turn, unnest(turns) AS said
+    FROM responses
+), calls AS (
+    SELECT turns.* EXCLUDE (said), said.tool_calls AS called,
+           generate_subscripts(said.tool_outputs, 1) AS call, unnest(said.tool_outputs) AS content
+    FROM turns
+)
+SELECT turns.* EXCLUDE (said), 0 AS call, 'model' AS actor, NULL AS tool, NULL AS arguments, said.answer AS content
+FROM turns
+UNION ALL
+SELECT calls.* EXCLUDE (called, call, content), call, 'tool' AS actor,
+       json_extract_string(called, '$[' || (call - 1) || '].function.name') AS tool,
+       json_extract_string(called, '$[' || (call - 1) || '].function.arguments') AS arguments, content
+FROM calls
+"""
 _RUNS = pa.schema(
     [
         ("run_id", pa.string()),
@@ -185,7 +216,8 @@ class Database:
                 source = f"read_parquet({_list(files)}, filename = true, union_by_name = true)"
             else:
                 # Of a store that DuckDB cannot reach itself, only what the query names is fetched.
-                named = re.search(rf"\b{view.name}\b", sql, re.IGNORECASE) is not None
+                names = "responses|steps" if view.name == "responses" else view.name
+                named = re.search(rf"\b({names})\b", sql, re.IGNORECASE) is not None
                 own = [artifact for name, *_, artifact in artifacts if name == view.name] if named else []
                 database.register(f"{view.name}_", _fetched(view, own, self._files))
                 source = f"{view.name}_"
@@ -196,6 +228,7 @@ class Database:
                 f"CREATE VIEW {view.name} AS SELECT {keys}{extra}, t.* EXCLUDE ({hidden}) FROM {source} t "  # noqa: S608
                 f"JOIN gage_parts p ON p.view = '{view.name}' AND p.file = t.filename"
             )
+        database.execute(_STEPS_SQL)
         readable = sorted({part["file"] for part in parts}) if root is not None else []
         database.execute(f"SET allowed_paths = {_list(readable)}")
         lock(database)
@@ -245,7 +278,10 @@ def _readable(locations: Locations) -> Iterator[str]:
 
 def columns() -> dict[str, list[tuple[str, str]]]:
     """(column, type) of every view."""
-    by_view = {"runs": [(field.name, str(field.type)) for field in _RUNS]}
+    by_view = {
+        name: [(field.name, str(field.type)) for field in schema]
+        for name, schema in (("runs", _RUNS), ("steps", _STEPS))
+    }
     for view in VIEWS:
         own = [
             (field.name, str(field.type)) for field in view.table.arrow if field.name not in _HIDDEN.get(view.name, ())

@@ -57,7 +57,7 @@ def test_every_view_has_the_columns_that_are_listed(store: str) -> None:
     for name, listed in columns().items():
         described = query(store, f"DESCRIBE {name}")
         assert [row["column_name"] for row in described] == [column for column, _ in listed]
-    assert set(columns()) == {"runs", *(view.name for view in VIEWS)}
+    assert set(columns()) == {"runs", "steps", *(view.name for view in VIEWS)}
 
 
 def test_a_query_without_an_end_stops_at_ctrl_c(store: str) -> None:
@@ -83,6 +83,48 @@ def test_views_join_to_the_question_and_its_answer(store: str) -> None:
         "JOIN scores c USING (run_id, task_id, row_index) WHERE metric_id = 'exact_match' AND value = 1 ORDER BY ALL",
     )
     assert joined == [{"id": "s1", "answer": "2", "value": 1.0}, {"id": "s2", "answer": "3", "value": 1.0}]
+
+
+AGENT = """
+import json
+from gage_eval.plugins import BaseBackend, Response
+class Agent(BaseBackend):
+    type = "agent"
+    capabilities = frozenset({"chat", "tools"})
+    def body(self, request):
+        return {"messages": request.messages}
+    async def open(self, log_folder): ...
+    async def close(self): ...
+    async def call(self, request, body):
+        if len(request.messages) > 1:
+            return Response("ok", answer="done")
+        calls = [{"function": {"name": "double", "arguments": json.dumps({"number": n})}} for n in (1, 2)]
+        return Response("ok", answer="let me see", tool_calls=json.dumps(calls))
+def double(number: int) -> int:
+    return 2 * number
+"""
+
+
+def test_each_step_of_an_episode_is_a_row(tmp_path: Path) -> None:
+    write_rows(tmp_path)
+    (tmp_path / "agent.py").write_text(AGENT)
+    adapter = {"adapter_id": "agent", "role_type": "dut_model", "backend_id": "model"}
+    write_config(
+        tmp_path,
+        backends=[{"backend_id": "model", "type": "agent.py:Agent"}],
+        role_adapters=[{**adapter, "tools": ["agent.py:double"], "tool_rounds": 2}],
+    )
+    url = str(tmp_path / "store")
+    gage_eval.run(tmp_path / "mine.yaml", run_id="agent", store=url)
+    steps = query(
+        url, "SELECT turn, call, actor, tool, arguments, content FROM steps WHERE row_index = 0 ORDER BY 1, 2"
+    )
+    assert [tuple(step.values()) for step in steps] == [
+        (1, 0, "model", None, None, "let me see"),
+        (1, 1, "tool", "double", '{"number": 1}', "2"),
+        (1, 2, "tool", "double", '{"number": 2}', "4"),
+        (2, 0, "model", None, None, "done"),
+    ]
 
 
 def test_only_the_named_runs_are_there(store: str) -> None:
