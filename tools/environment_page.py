@@ -52,6 +52,9 @@ _OTHERS = """
 | `OTEL_SERVICE_NAME`, `OTEL_EXPORTER_OTLP_ENDPOINT`, … | where and as what traces and metrics are sent, as usual |
 | `CUDA_VISIBLE_DEVICES` | the GPUs that engines share |
 | `VIRTUAL_ENV` | the environment for which messages name the command that installs a missing package |
+| `DOCKER_HOST`, `CONTAINER_HOST` | the unix socket of Docker and of Podman, as `unix:///run/podman/podman.sock`; \
+where they usually are by default |
+| `XDG_RUNTIME_DIR` | the folder of a user's own Podman socket; `/run/user/UID` by default |
 | `XDG_CACHE_HOME` | where hashes of large files, and answers for a store on S3, are kept; `~/.cache` by default |
 | `PATH`, `PYTHONPATH`, `LD_LIBRARY_PATH`, `TMPDIR` | how the box starts; programs in it do not see them |
 

@@ -55,7 +55,7 @@ def compare(
     output_dir: OutputDir = None,
     json: AsJson = False,
 ) -> None:
-    """Compare runs, or the scores of files, sample by sample: what changed, and is it chance?"""
+    """Compare runs or files of scores: what changed, and is it chance?"""
     from gage_eval.base.errors import InputError
     from gage_eval.cli.output import print_json
     from gage_eval.regression.compare import compare as compared

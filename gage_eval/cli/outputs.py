@@ -386,7 +386,7 @@ OUTPUTS: dict[str, Any] = {
     "list": dict[str, list[Entry] | str],
     "list KIND": list[Entry],
     "list runs": list[RunRow],
-    **dict.fromkeys(("run", "suite", "resume", "score"), Summary),
+    **dict.fromkeys(("run", "suite", "resume", "score", "judge"), Summary),
     "suite --self-test": list[SelfTested],
     "compare": list[Compared],
     "diff": list[Difference],

@@ -21,6 +21,8 @@ SCORES = {
     "metric.md": {("rhymes", "rhyme", "mean"): 0.5},
     "preprocessor.md": {("reviews", "exact_match", "mean"): 0.5},
     "suite.md": {("sums", "exact_match", "mean"): 0.5, ("capitals", "exact_match", "mean"): 0.0},
+    # A model that calls tools is not at hand: the page checks its config and shows the requests.
+    "tool.md": {},
     "verdict-parser.md": {("essays", "judge_threshold", "mean"): 1.0},
 }
 
@@ -41,9 +43,10 @@ def test_a_page_works_as_pasted(page: str, tmp_path: Path, gage: Command, monkey
     for arguments in commands(page):
         ended = gage(*arguments, *(["--run-id", "mine"] if arguments[0] == "run" else []))
         assert ended.code == 0, ended.err
+    has_run = any(arguments[0] == "run" for arguments in commands(page))
     found = {
         (task["task_id"], metric["metric_id"], metric["aggregation"]): next(iter(metric["raw_values"].values()))
-        for task in summary(tmp_path, "mine")["tasks"]
+        for task in (summary(tmp_path, "mine")["tasks"] if has_run else ())
         for metric in task["metrics"]
     }
     assert found == SCORES[page]

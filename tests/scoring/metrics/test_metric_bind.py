@@ -458,6 +458,7 @@ def test_identities_are_canonical_json() -> None:
     from gage_eval.base.canonical import canonical_text
 
     needed = {"regex_match": {"pattern": "a"}, "pattern": {"pattern": "a"}, "field_completeness": {"fields": ["a"]}}
+    needed["recorded_score"] = {"score": "acc"}
     for name in registry.metrics.names():
         assert canonical_text(bind(name, needed.get(name)).identity())
 
