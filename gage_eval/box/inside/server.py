@@ -19,6 +19,8 @@ from gage_eval.box.inside.harness import harness
 from gage_eval.box.inside.place import Place, mounted, uncontained
 from gage_eval.box.inside.wire import send
 
+# The user of a program, as it sees it.
+_INSIDE = 1000
 _FLAGS = sum(kernel.NAMESPACES[name] for name in ("user", "pid", "mount", "ipc", "uts"))
 
 
@@ -74,8 +76,9 @@ def _start(control: socket.socket, channel: socket.socket, *, contained: bool) -
 
 
 def _contained(user: int, group: int) -> Place:
-    """A place in this process's new namespaces, where it keeps its user."""
-    for name, text in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
+    """A place in this process's new namespaces. Its user has the same number there in every slot."""
+    maps = {"uid_map": f"{_INSIDE} {user} 1", "gid_map": f"{_INSIDE} {group} 1"}
+    for name, text in {"setgroups": "deny", **maps}.items():
         with open(f"/proc/self/{name}", "w", encoding="ascii") as file:
             file.write(text)
     return mounted()

@@ -1,6 +1,7 @@
 """The tools ``bash`` and ``python``: commands in a box, which an episode keeps from its first command to its end."""
 
 import asyncio
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
@@ -12,6 +13,16 @@ from gage_eval.models.client.tools import Effects, EpisodeState, ToolError, Tool
 from gage_eval.models.client.types import without_surrogates
 
 _LONGEST_COMMAND = 1 << 17
+_VARYING = re.compile(
+    r"""\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d([.,]\d+)?)?)?([ ]?(Z|[+-]\d\d:?\d\d))?   # 2026-11-26 03:27:16.5 +0000
+    | \b(Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[ ]+\d{1,2}[ ]+(\d\d:\d\d(:\d\d)?|\d{4})\b   # as ls and date
+    | \b\d\d:\d\d:\d\d([.,]\d+)?\b
+    | \b(\d+m)?\d+([.,]\d+)?[ ]?(s|ms|us|µs|ns|seconds?)\b   # in 0.02s
+    | \b(pid|PID)[ :=]*\d+ | ^\[\d+\][ ]\d+$   # [1] 4711
+    | \btmp[\w.]{6,}   # tmp.x1Y2z3, tmpab12cd34
+    """,
+    re.VERBOSE | re.MULTILINE,
+)
 _ENDED = {
     "cpu": "it used more than {limits.cpu_s:g} s of processor time",
     "idle": "it was still there after {limits.wall:g} s",
@@ -92,8 +103,8 @@ class BoxTool:
         return _shown(ran, limits)
 
     def normalised(self, content: str) -> str:
-        """The content: what differs from run to run is the program's own."""
-        return content
+        """The content without times, durations, process ids and temporary names, which differ from run to run."""
+        return _VARYING.sub("…", content)
 
     def _argument(self, arguments: str) -> str:
         try:

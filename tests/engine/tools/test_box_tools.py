@@ -104,3 +104,28 @@ def test_arguments_that_are_no_command_are_told_to_the_model(arguments: str) -> 
     (tool,) = tools_of(["bash"], AgentBoxes(Boxes(SETTINGS), LIMITS)).values()
     with pytest.raises(ToolError):
         asyncio.run(tool.run(arguments, EpisodeState()))
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("drwx 2 1000 40 Nov 26 03:27 .", "drwx 2 1000 40 Dec  1 13:05 ."),
+        ("2026-11-26 03:27:16,100 INFO ok", "2027-01-02 00:00:00,999 INFO ok"),
+        ("4 passed in 0.02s", "4 passed in 1.3s"),
+        ("real\t0m0.003s", "real\t0m1.250s"),
+        ("[1] 4711", "[1] 12"),
+        ("/tmp/tmpab12cd34/x", "/tmp/tmpzz99yy88/x"),
+        ("/tmp/tmp.Ab12Cd34Ef", "/tmp/tmp.Zz99Yy88Xx"),
+    ],
+)
+def test_what_differs_from_run_to_run_is_no_divergence(first: str, second: str) -> None:
+    (tool,) = tools_of(["bash"], AgentBoxes(Boxes(SETTINGS), LIMITS)).values()
+    assert tool.normalised(first) == tool.normalised(second)
+    assert tool.normalised("42 items") != tool.normalised("43 items")
+
+
+def test_the_user_has_the_same_number_in_every_box() -> None:
+    async def script(act: Act) -> str:
+        return await act("id -u; touch a; stat -c %u a")
+
+    assert episode(script) == "1000\n1000"
