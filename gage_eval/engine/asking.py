@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable
+from dataclasses import replace
 from functools import partial
 from itertools import count
 
@@ -9,7 +10,7 @@ from gage_eval.base.canonical import digest, encode
 from gage_eval.base.statuses import UNANSWERED
 from gage_eval.engine.episodes import EPISODES, Outcome, response_key
 from gage_eval.engine.job import Item, Job, Tally
-from gage_eval.engine.journal import Diverged, EpisodeCalls
+from gage_eval.engine.journal import Diverged, EpisodeCalls, content_of
 from gage_eval.engine.known import KnownAnswers
 from gage_eval.engine.refusals import Refusals
 from gage_eval.engine.wal import LogWriter
@@ -52,13 +53,17 @@ class Asker:
         episode, ended = EPISODES[request.kind], digest(["ended", item.key])
         if (record := self.record(ended)) is not None:
             return Outcome.from_bytes(record)
+        # Why earlier attempts ended, of earlier processes too.
         sentences: list[str] = []
+        tried = 0
         for attempt in count():
             diverged = digest(["diverged", item.key, attempt])
-            if self.record(diverged) is not None:
+            if (record := self.record(diverged)) is not None:
+                sentences.append(content_of(record))
                 continue
-            if len(sentences) == _ATTEMPTS:
+            if tried == _ATTEMPTS:
                 return Outcome(Response("error", error_kind="diverged", errors=sentences))
+            tried += 1
             state = EpisodeState() if tools is None else tools.begin()
             state.executor = self._job.executor
             generate = partial(self.generate, attempt=attempt)
@@ -66,13 +71,17 @@ class Asker:
             try:
                 async with state.exits:
                     outcome = await episode(calls, request)
-                if calls.has_acted and outcome.response.status not in UNANSWERED:
-                    # Otherwise its tools would act again until the answers around it are there too.
-                    self.write(ended, outcome.to_bytes())
-                return outcome
             except Diverged as error:
                 sentences.append(str(error))
                 self.write(diverged, encode({"content": str(error)}))
+                continue
+            if sentences:
+                errors = [*sentences, *outcome.response.errors]
+                outcome = replace(outcome, response=replace(outcome.response, errors=errors))
+            if calls.has_acted and outcome.response.status not in UNANSWERED:
+                # Otherwise its tools would act again until the answers around it are there too.
+                self.write(ended, outcome.to_bytes())
+            return outcome
         raise AssertionError
 
     async def generate(self, request: Request, attempt: int = 0) -> Response:

@@ -84,7 +84,7 @@ class EpisodeCalls:
         journal = self._journal
         record = journal.earlier_record(key) if tool.effects == "state" else journal.record(key)
         if record is not None and tool.effects != "state":
-            return _content_of(record)
+            return content_of(record)
         if tool.effects == "outside":
             begun = digest([key, "begun"])
             if journal.record(begun) is not None and not tool.is_repeatable:
@@ -100,7 +100,7 @@ class EpisodeCalls:
         if record is None:
             journal.write(key, encode({"content": content}))
             return content
-        journaled = _content_of(record)
+        journaled = content_of(record)
         if tool.normalised(content) != tool.normalised(journaled):
             raise Diverged(f"call {self._calls}, of tool '{name}', gave something else than before the run was killed")
         return journaled
@@ -125,6 +125,7 @@ def tool_key(tool: Tool, name: str, arguments: str, past: str | None) -> str:
     return digest(["tool", tool.identity, name, read, past])
 
 
-def _content_of(record: bytes) -> str:
+def content_of(record: bytes) -> str:
+    """The text of a record."""
     stored: Mapping[str, Any] = decode(record)
     return str(stored["content"])

@@ -170,6 +170,8 @@ def test_an_attempt_that_diverges_is_followed_by_one_with_keys_of_its_own(store:
     (answer,) = done.responses.table()["answer"].to_pylist()
     assert answer.count(" today") == 2 * ROUNDS, "no output of the first attempt is mixed into the second"
     assert len(asked.asked) == ROUNDS + 1, "the second attempt takes no answer of the first"
+    (errors,) = done.telemetry.table()["errors"].to_pylist()
+    assert "look_up" in errors[0], "the row says where the first attempt diverged"
 
 
 def test_an_episode_that_diverges_again_is_an_error_and_begins_anew_another_time(store: Store) -> None:
