@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from gage_eval.base.errors import InputError
-from gage_eval.engine.tools.python import LONGEST_OUTPUT, PythonTool, tools_of
-from gage_eval.models.client.tools import EpisodeState, ToolError, ToolFailed
+from gage_eval.engine.tools.python import LONGEST_OUTPUT
+from gage_eval.engine.tools.sets import tools_of
+from gage_eval.models.client.tools import EpisodeState, Tool, ToolError, ToolFailed
 
 SHOP = '''
 import sys, time
@@ -59,11 +60,11 @@ def shop(tmp_path: Path) -> str:
     return str(tmp_path / "shop.py")
 
 
-def run(tool: PythonTool, arguments: str, state: EpisodeState | None = None) -> str:
+def run(tool: Tool, arguments: str, state: EpisodeState | None = None) -> str:
     return asyncio.run(tool.run(arguments, state or EpisodeState({"goods": ["soap"]})))
 
 
-def described(tool: PythonTool) -> Mapping[str, Any]:
+def described(tool: Any) -> Mapping[str, Any]:
     described: Mapping[str, Any] = tool.definition["function"]
     return described
 
