@@ -64,7 +64,8 @@ def canonical_programs(folder: Path, repeats: int) -> list[Figure]:
     figures = []
     for name, problems in CODE_SUITES.items():
         tested = self_test(code_suite(name, folder), Observers(), {})
-        failed = [len(task.failed.keys() - {*task.exceptions}) for task in tested]
+        named = template_of(name)[1]["suite"].get("exceptions", ())
+        failed = [len(task.failed.keys() - {*named}) for task in tested]
         if any(task.problems != problems for task in tested):
             raise BenchFailed(f"{name} has not its {problems} problems")
         figures.append(Figure(f"{name}: problems whose own solution does not pass", "", [float(max(failed))], 0))
