@@ -9,6 +9,9 @@ from gage_eval.box.types import Execution, Limits
 
 LIMITS = Limits(cpu_s=1.0, wall_s=10.0, memory_mb=256, processes=16, files=500, files_mb=16)
 
+# Of the attacks on memory: touching 256 MB can take more than a second of a busy machine, and they are to run into memory.
+MEMORY_LIMITS = replace(LIMITS, cpu_s=10.0, wall_s=100.0)
+
 # Not in the namespaces of a test, or root: nothing of the program runs.
 GUARD = """
 import os as _os
@@ -98,6 +101,7 @@ try:
     print("ESCAPED: 2 GB")
 except MemoryError: print(len(held))
 """,
+        limits=MEMORY_LIMITS,
     ),
     Attack(
         "memory in twenty processes",
@@ -117,6 +121,7 @@ print("ESCAPED: all lived")
 """,
         ("memory",),
         memory_mb=800,
+        limits=MEMORY_LIMITS,
     ),
     Attack(
         "memory shared and mapped",
@@ -130,6 +135,7 @@ print("ESCAPED: 800 MB")
 """,
         ("memory",),
         memory_mb=800,
+        limits=MEMORY_LIMITS,
     ),
     Attack(
         "memory in files and shared memory",
@@ -147,6 +153,7 @@ if written > 16: print("ESCAPED:", written, "MB")
 try: print("ESCAPED: memfd", os.memfd_create("x"))
 except OSError: pass
 """,
+        limits=MEMORY_LIMITS,
     ),
     Attack(
         "a million files",
