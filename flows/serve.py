@@ -33,6 +33,7 @@ def serve(store: str, key: str, server: str) -> State[Any]:
         server: The name of the server.
     """
     with log_lines(runtime.flow_run.id):
-        host = load_settings().serve_host
-        why = serve_engine(Store.open(store), key, server, host=host, blocks=PrefectBlocks())
+        settings = load_settings()
+        host, tls = settings.serve_host, settings.serve_tls
+        why = serve_engine(Store.open(store), key, server, host=host, tls=tls, blocks=PrefectBlocks())
     return Completed(message=why)

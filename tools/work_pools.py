@@ -56,10 +56,16 @@ def process() -> Template:
     from prefect.workers.process import ProcessWorker
 
     template = ProcessWorker.get_default_base_job_template()
-    _add(template, store=_text("Store", _STORE_TEXT, None), serve_host=_serve_host("127.0.0.1"))
+    _add(
+        template,
+        store=_text("Store", _STORE_TEXT, None),
+        serve_host=_serve_host("127.0.0.1"),
+        serve_tls=_serve_tls(),
+    )
     template["job_configuration"]["env"] = {
         "GAGE_EVAL_STORE": "{{ store }}",
         "GAGE_EVAL_SERVE_HOST": "{{ serve_host }}",
+        "GAGE_EVAL_SERVE_TLS": "{{ serve_tls }}",
         **_HEARTBEAT,
     }
     return template
@@ -108,8 +114,10 @@ def docker(device: Device) -> Template:
             device_ids=_device_ids(),
             shm_size=_text("Shared memory", "Size of /dev/shm. Tensor parallel engines need it.", "16g"),
             serve_host=_serve_host(None),
+            serve_tls=_serve_tls(),
         )
         configuration["env"]["GAGE_EVAL_SERVE_HOST"] = "{{ serve_host }}"
+        configuration["env"]["GAGE_EVAL_SERVE_TLS"] = "{{ serve_tls }}"
         settings["shm_size"] = "{{ shm_size }}"
         settings["device_requests"] = [
             {"driver": "nvidia", "device_ids": "{{ device_ids }}", "capabilities": [["gpu"]]}
@@ -261,6 +269,7 @@ def _gpus(template: Template) -> None:
     # An engine that is served here listens at the address of its pod.
     address = {"name": "GAGE_EVAL_SERVE_HOST", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}
     pod["containers"][0]["env"] = [address]
+    template["job_configuration"]["env"]["GAGE_EVAL_SERVE_TLS"] = "{{ serve_tls }}"
     _mount(pod, "shm", _SHARED_MEMORY, {"emptyDir": {"medium": "Memory", "sizeLimit": "{{ shm_size }}"}})
     product = (
         "Value of the node label nvidia.com/gpu.product: the product's name with hyphens for spaces, so "
@@ -271,6 +280,7 @@ def _gpus(template: Template) -> None:
         gpus=_count("GPUs", "GPUs of a pod: replicas times tensor parallel size of the engine.", 1, minimum=0),
         gpu_product=_text("GPU product", product, GPU_PRODUCT),
         shm_size=_text("Shared memory", "Size of /dev/shm. It counts towards the memory limit.", "16Gi"),
+        serve_tls=_serve_tls(),
     )
 
 
@@ -280,6 +290,15 @@ def _serve_host(default: str | None) -> dict[str, Any]:
         "own name or address where runs are elsewhere."
     )
     return _text("Serve host", text, default)
+
+
+def _serve_tls() -> dict[str, Any]:
+    text = (
+        "Whether runs ask engines that are served here over TLS. Each engine makes its own certificate, which its runs "
+        "find in the store. If it is empty, GAGE_EVAL_SERVE_TLS of the worker or image counts."
+    )
+    either = [{"type": "boolean"}, {"type": "null"}]
+    return {"title": "Serve over TLS", "description": text, "anyOf": either, "default": None}
 
 
 def _caches(models: str = _SCRATCH) -> dict[str, str]:

@@ -91,6 +91,10 @@ class Settings(BaseModel):
         min_length=1,
         description="address of this machine where engines that are served on a work pool listen; runs must reach it",
     )
+    serve_tls: bool = scheduling(
+        default=False,
+        description="engines that are served on a work pool speak TLS, with a certificate that only their runs know",
+    )
     threads: int | None = scheduling(
         None,
         ge=1,

@@ -18,6 +18,7 @@ from gage_eval.base.canonical import JsonValue, canonical_text
 from gage_eval.base.errors import EndpointFailed, GageError, InputError, StoreError
 from gage_eval.models.backends.base import BackendContext, Blocks
 from gage_eval.models.backends.build import build_backend
+from gage_eval.models.backends.certificates import Certificate, new_certificate
 from gage_eval.models.backends.gpus import GPUs, NeededGPUs, devices
 from gage_eval.models.backends.served import StartedServer
 from gage_eval.store import Store
@@ -45,8 +46,8 @@ class Servable(Protocol):
         """The token that replaces an empty likelihood context."""
         ...
 
-    async def serve(self, host: str) -> Sequence[StartedServer]:
-        """Start its servers, which listen at an address of this machine.
+    async def serve(self, host: str, certificate: Certificate | None) -> Sequence[StartedServer]:
+        """Start its servers, which listen at an address of this machine, with TLS if there is a certificate.
 
         Raises:
             InputError, EndpointFailed: they do not start; none is left running.
@@ -54,7 +55,7 @@ class Servable(Protocol):
         ...
 
 
-def serve(store: Store, key: str, server: str, *, host: str, blocks: Blocks | None = None) -> str:
+def serve(store: Store, key: str, server: str, *, host: str, tls: bool, blocks: Blocks | None = None) -> str:
     """Serve an engine until no run needs it, or another engine waits for its GPUs. Returns why it ended.
 
     Args:
@@ -62,23 +63,27 @@ def serve(store: Store, key: str, server: str, *, host: str, blocks: Blocks | No
         key: the engine's key.
         server: the name of this server.
         host: the address of this machine that it listens at.
+        tls: make a certificate for it, which only the runs know.
         blocks: the blocks of the Prefect API, if there is one.
 
     Raises:
         GageError: the engine does not start, or it ended by itself.
     """
     with ExitStack() as opened:
-        return asyncio.run(_Server(store, key, server, host, blocks, opened).run())
+        return asyncio.run(_Server(store, key, server, host, tls, blocks, opened).run())
 
 
 class _Server:
     """One server. What it holds until its end (GPUs, a temporary folder) is in ``opened``."""
 
-    def __init__(self, store: Store, key: str, name: str, host: str, blocks: Blocks | None, opened: ExitStack) -> None:
+    def __init__(
+        self, store: Store, key: str, name: str, host: str, tls: bool, blocks: Blocks | None, opened: ExitStack
+    ) -> None:
         self._store = store
         self._folder = ServingFolder(store.objects, key)
         self._name = name
         self._host = host
+        self._tls = tls
         self._blocks = blocks
         self._opened = opened
         self._beat = self._folder.server(name, self._sign)
@@ -120,7 +125,7 @@ class _Server:
         return over
 
     async def _start(self, spec: ServingSpec) -> None:
-        folder = Path(self._opened.enter_context(tempfile.TemporaryDirectory(prefix="gage-eval-serving-")))
+        folder = self._temporary_folder()
         env = dict(os.environ)
         if spec.gpus and (gpus := devices(env)):
             machine = GPUs(waiting=self._wait_for_gpus)
@@ -140,10 +145,14 @@ class _Server:
                 "here, or name the model on the hub with its revision."
             )
         self._prefix = await asyncio.to_thread(lambda: backend.prefix)
-        self._servers = list(await backend.serve(self._host))
+        certificate = await asyncio.to_thread(new_certificate, self._temporary_folder()) if self._tls else None
+        self._servers = list(await backend.serve(self._host, certificate))
         self._state = "ready"
         await asyncio.to_thread(self._tell)
         _log.info("serving at %s", ", ".join(server.base_url for server in self._servers))
+
+    def _temporary_folder(self) -> Path:
+        return Path(self._opened.enter_context(tempfile.TemporaryDirectory(prefix="gage-eval-serving-")))
 
     async def _stop(self, starting: "asyncio.Future[None]") -> None:
         """End the engine, and what was begun to start it."""
@@ -197,7 +206,10 @@ class _Server:
             "error": self._error,
             "gpus": self._gpus,
             "prefix": self._prefix,
-            "servers": [{"url": server.base_url, "token": server.key} for server in self._servers],
+            "servers": [
+                {"url": server.base_url, "token": server.key, "certificate": server.certificate}
+                for server in self._servers
+            ],
         }
 
     def _tell(self) -> None:

@@ -2,7 +2,8 @@
 
 serving/<key>/spec.json             the engine that a server starts
 serving/<key>/wants/<holder>.json   sign of life of a run that needs the engine
-serving/<key>/servers/<id>.json     sign of life of a server, with its URLs and tokens; only its owner may read it
+serving/<key>/servers/<id>.json     sign of life of a server, with its URLs, tokens and certificates; only its owner may
+                                    read it
 
 All signs are signs of life (`gage_eval.store.heartbeats`): they count as long as they change.
 """

@@ -20,6 +20,7 @@ from prefect.utilities.schema_tools import ValidationError as WrongValue  # noqa
 from prefect.utilities.schema_tools import validate  # noqa: E402
 from prefect.workers.process import ProcessJobConfiguration  # noqa: E402
 
+from gage_eval.config.settings import load_settings  # noqa: E402
 from tools import work_pools  # noqa: E402
 
 Template = dict[str, Any]
@@ -285,6 +286,20 @@ async def test_the_process_worker_takes_the_template(tmp_path: Path, monkeypatch
 
     without = await configuration(ProcessJobConfiguration, "process")
     assert without.env["GAGE_EVAL_STORE"] == "s3://worker/evals", "the store of the worker's own environment"
+
+
+@pytest.mark.parametrize("asked", [True, False, None])
+async def test_a_pool_says_whether_its_engines_speak_tls_else_the_worker_does(
+    asked: bool | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GAGE_EVAL_SERVE_TLS", "true")
+    variables = {} if asked is None else {"serve_tls": asked}
+    made = await configuration(ProcessJobConfiguration, "process", **variables)
+    monkeypatch.setenv("GAGE_EVAL_SERVE_TLS", str(made.env["GAGE_EVAL_SERVE_TLS"]))
+    assert load_settings().serve_tls is (asked is not False)
+    for name in GPU:
+        assert env_of(await job(name, serve_tls=True))["GAGE_EVAL_SERVE_TLS"] == "True"
+        assert "GAGE_EVAL_SERVE_TLS" not in env_of(await job(name))
 
 
 @pytest.fixture(autouse=True)

@@ -8,6 +8,7 @@ import sys
 import textwrap
 import threading
 import time
+import urllib.request
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -31,7 +32,7 @@ from tests.support.engines import (
     write_fake_vllm,
 )
 from tests.support.serving import LocalPool, run_on_pool
-from tests.support.waiting import wait_for
+from tests.support.waiting import PATIENCE_S, wait_for
 from tests.support.workspace import write_rows
 
 ROWS = 60
@@ -128,6 +129,35 @@ def test_the_token_is_for_its_owner_and_in_no_argument_and_log(config: Config, p
     assert not any(engine["token"] in argument for argument in starts(tmp_path)[0].argv)
     logs = [*tmp_path.rglob("*.log"), *tmp_path.rglob("*.jsonl")]
     assert not any(engine["token"] in file.read_text() for file in logs)
+
+
+def test_servers_speak_tls_where_the_pool_asks_for_it(config: Config, tmp_path: Path) -> None:
+    """Two replicas show one certificate, which the runs have from the store; nothing answers in the clear."""
+    pool = LocalPool(tmp_path, env={"GAGE_EVAL_SERVE_TLS": "true", "TMPDIR": str(tmp_path)})
+    try:
+        run, _ = run_on_pool(config("a", replicas=2), pool)
+        assert run.task("sums").artifact("responses").rows == len(asked(tmp_path)) == ROWS
+        flags = starts(tmp_path)[0].flags
+        key, certificate = Path(flags["ssl-keyfile"]), Path(flags["ssl-certfile"])
+        assert stat.S_IMODE(key.stat().st_mode) == 0o600
+        (sign,) = (
+            signs.ServingFolder(Store.open(str(tmp_path / "store")).objects, pool.specs[0].key)
+            .servers()
+            .look()
+            .values()
+        )
+        assert {server["certificate"] for server in sign["servers"]} == {certificate.read_text()}
+        for server in sign["servers"]:
+            assert server["url"].startswith("https://")
+            with pytest.raises(OSError, match=r"."):
+                urllib.request.urlopen(server["url"].replace("https:", "http:") + "/models", timeout=5)
+        assert "PRIVATE" not in "".join(
+            path.read_text(errors="replace") for path in (tmp_path / "store").rglob("*") if path.is_file()
+        )
+        pool.servers[0].terminate()
+        pool.servers[0].wait(PATIENCE_S)
+    finally:
+        pool.close()
 
 
 def test_the_engines_own_error_reaches_the_user(config: Config, pool: LocalPool) -> None:

@@ -7,6 +7,7 @@ Tokens are characters; the log probability of a token is minus its number / 1000
 
 import json
 import os
+import ssl
 import sys
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -121,7 +122,12 @@ def main() -> None:
         sys.exit(f"(EngineCore pid=1) ERROR 01-01 00:00:00 [core.py:1] ValueError: {died}\nRuntimeError: see above")
     if float(flags["gpu-memory-utilization"]) > float(os.environ.get("FAKE_FITS", "1")):
         sys.exit("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB")
-    Server((flags["host"], int(flags["port"])), Handler).serve_forever()
+    server = Server((flags["host"], int(flags["port"])), Handler)
+    if file := flags.get("ssl-certfile"):
+        tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        tls.load_cert_chain(file, flags["ssl-keyfile"])
+        server.socket = tls.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
+    server.serve_forever()
 
 
 if __name__ == "__main__":

@@ -149,13 +149,14 @@ async def client_of(
     url: str,
     *,
     env: dict[str, str] | None = None,
+    certificate: str | None = None,
     timeout_s: float = 10.0,
     connect_timeout_s: float = 5.0,
     idle_timeout_s: float | None = None,
 ) -> AsyncIterator[HTTPClient]:
     """A client of a URL, closed at the end."""
     client = HTTPClient(
-        route_to(url, env or {}),
+        route_to(url, env or {}, certificate),
         headers={"Content-Type": "application/json"},
         env=env or {},
         timeout_s=timeout_s,

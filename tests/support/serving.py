@@ -17,13 +17,15 @@ from gage_eval.store.serving import ServingSpec
 
 _SERVER = """
 import sys
+from gage_eval.config.settings import load_settings
 from gage_eval.engine.serving import serve
 from gage_eval.base.errors import GageError
 from gage_eval.store import Store
 
 url, key, server = sys.argv[1:]
 try:
-    print(serve(Store.open(url), key, server, host="127.0.0.1"), flush=True)
+    tls = load_settings().serve_tls
+    print(serve(Store.open(url), key, server, host="127.0.0.1", tls=tls), flush=True)
 except GageError as error:
     sys.exit(str(error))
 """

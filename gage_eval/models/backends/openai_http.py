@@ -138,7 +138,12 @@ class OpenAIHTTP(BaseBackend[OpenAIHTTPConfig]):
         await self._connect(config.base_url, key)
 
     def endpoint_at(
-        self, url: str, key: str | None, is_alive: Callable[[], bool] | None = None, rates: Rates | None = None
+        self,
+        url: str,
+        key: str | None,
+        is_alive: Callable[[], bool] | None = None,
+        rates: Rates | None = None,
+        certificate: str | None = None,
     ) -> HTTPEndpoint:
         """An HTTP API with the limits of this backend; not open yet."""
         return HTTPEndpoint(
@@ -149,15 +154,22 @@ class OpenAIHTTP(BaseBackend[OpenAIHTTPConfig]):
             connect_timeout_s=self.config.connect_timeout,
             idle_timeout_s=self.config.idle_timeout,
             env=self.context.env,
+            certificate=certificate,
             is_alive=is_alive,
             limiter=self.limiter,
             rates=rates,
             give_up_after_s=self.config.give_up_after,
         )
 
-    async def _connect(self, base_url: str, api_key: str | None, is_alive: Callable[[], bool] | None = None) -> None:
+    async def _connect(
+        self,
+        base_url: str,
+        api_key: str | None,
+        is_alive: Callable[[], bool] | None = None,
+        certificate: str | None = None,
+    ) -> None:
         self._rates = Rates(self.config.requests_per_minute, self.config.tokens_per_minute)
-        self._endpoint = self.endpoint_at(base_url, api_key, is_alive, self._rates)
+        self._endpoint = self.endpoint_at(base_url, api_key, is_alive, self._rates, certificate)
         await self._endpoint.open()
 
     def share_limits(self, permits: int, part: float) -> None:

@@ -125,6 +125,7 @@ class HeldServer:
     Attributes:
         base_url: where it listens, up to and with /v1.
         token: what it asks of its callers.
+        certificate: the certificate (PEM) that it shows; None for one that speaks plain HTTP.
         prefix: the token that replaces an empty likelihood context there; None where it is not known.
         sign: name of the sign that announced it.
         lost: why it is gone; None while it answers.
@@ -132,6 +133,7 @@ class HeldServer:
 
     base_url: str
     token: str = field(repr=False)
+    certificate: str | None = field(repr=False)
     prefix: int | None
     sign: str
     lost: str | None = None
@@ -314,7 +316,7 @@ class HeldEngine:
     async def _turn(self) -> None:
         signs = await asyncio.to_thread(self._signs.look)
         announced = {
-            server["token"]: HeldServer(server["url"], server["token"], sign["prefix"], name)
+            server["token"]: HeldServer(server["url"], server["token"], server.get("certificate"), sign["prefix"], name)
             for name, sign in signs.items()
             if sign["state"] == "ready"
             for server in sign["servers"]
@@ -392,9 +394,8 @@ class HeldEngine:
 async def _answers(server: HeldServer) -> bool:
     """Whether the server answers requests with this token."""
     headers = {"Authorization": f"Bearer {server.token}"}
-    client = HTTPClient(
-        route_to(server.base_url, {}), headers=headers, env={}, timeout_s=_PROBE_S, connect_timeout_s=_PROBE_S
-    )
+    route = route_to(server.base_url, {}, server.certificate)
+    client = HTTPClient(route, headers=headers, env={}, timeout_s=_PROBE_S, connect_timeout_s=_PROBE_S)
     try:
         return (await client.get("models")).status == 200
     except FAILURES:

@@ -22,11 +22,13 @@ class StartedServer:
         child: its process.
         base_url: where it listens, up to and with /v1.
         key: what it asks of its callers.
+        certificate: the certificate (PEM) that it shows; None for one that speaks plain HTTP.
     """
 
     child: Child
     base_url: str
     key: str = field(repr=False)
+    certificate: str | None = field(default=None, repr=False)
 
     def is_alive(self) -> bool:
         """Whether its process runs."""
@@ -72,9 +74,15 @@ class ServedClient(OpenAIHTTP):
         super().__init__(client, context)
         self.limiter = limiter
 
-    async def connect(self, base_url: str, key: str | None, is_alive: Callable[[], bool] | None = None) -> None:
+    async def connect(
+        self,
+        base_url: str,
+        key: str | None,
+        is_alive: Callable[[], bool] | None = None,
+        certificate: str | None = None,
+    ) -> None:
         """Talk to the server from here on."""
-        await self._connect(base_url, key, is_alive)
+        await self._connect(base_url, key, is_alive, certificate)
 
     @property
     def endpoint(self) -> HTTPEndpoint:

@@ -25,6 +25,7 @@ from gage_eval.models.backends.base import (
     likelihood_body,
     skipped,
 )
+from gage_eval.models.backends.certificates import Certificate
 from gage_eval.models.backends.checkpoint import check_engine, find_checkpoint, model_identity, prefix_token
 from gage_eval.models.backends.child import Child
 from gage_eval.models.backends.engines import Engine
@@ -214,7 +215,7 @@ class VLLM(BaseBackend[VLLMConfig]):
         else:
             key = self.engine_key()
             assert key is not None, "servers that are started have a key"
-            start = partial(self._start, log_folder, _LOOPBACK)
+            start = partial(self._start, log_folder, _LOOPBACK, None)
             started = await self.context.engines.use(key, start, self._needed())
             self._engine = started
             prefix = await asyncio.to_thread(lambda: self.prefix)
@@ -234,22 +235,27 @@ class VLLM(BaseBackend[VLLMConfig]):
         self._engine, self._held = held, held.parts[0]
         self._held.tell = pools.tell
 
-    async def serve(self, host: str) -> list[StartedServer]:
+    async def serve(self, host: str, certificate: Certificate | None) -> list[StartedServer]:
         """Start the servers for other machines.
 
         Args:
             host: the address of this machine that they listen at.
+            certificate: what they show; None for plain HTTP.
 
         Raises:
             InputError, EndpointFailed: they do not start; none is left running.
         """
-        return await self._start(None, host, devices(self.context.env))
+        return await self._start(None, host, certificate, devices(self.context.env))
 
-    async def _start(self, log_folder: Path | None, host: str, gpus: Sequence[str]) -> list[StartedServer]:
-        start = partial(self._start_one, host)
+    async def _start(
+        self, log_folder: Path | None, host: str, certificate: Certificate | None, gpus: Sequence[str]
+    ) -> list[StartedServer]:
+        start = partial(self._start_one, host, certificate)
         return await start_replicas(self.config, self.context, self.type, log_folder, gpus, start)
 
-    def _start_one(self, host: str, replica: Replica) -> tuple[Child, Awaitable[StartedServer]]:
+    def _start_one(
+        self, host: str, certificate: Certificate | None, replica: Replica
+    ) -> tuple[Child, Awaitable[StartedServer]]:
         port, key, lora = hold_port(), secrets.token_urlsafe(24), replica.lora
         own = {
             "host": host,
@@ -258,6 +264,8 @@ class VLLM(BaseBackend[VLLMConfig]):
             # A line for each request would make the log grow with the dataset.
             "disable_uvicorn_access_log": True,
         }
+        if certificate is not None:
+            own |= {"ssl_certfile": str(certificate.file), "ssl_keyfile": str(certificate.key_file)}
         adapters = {"enable_lora": True, "lora_modules": f"{MODEL_NAME}={lora}"} if lora else {}
         flags = _flags({**replica.arguments, **own, **adapters})
         child = Child(
@@ -267,15 +275,18 @@ class VLLM(BaseBackend[VLLMConfig]):
             log=replica.log,
             hidden=(key,),
         )
-        return child, self._ready(child, f"http://{_in_url(host)}:{port.number}/v1", port, key)
+        base_url = f"{'http' if certificate is None else 'https'}://{_in_url(host)}:{port.number}/v1"
+        server = StartedServer(child, base_url, key, None if certificate is None else certificate.pem)
+        return child, self._ready(server, port)
 
-    async def _ready(self, child: Child, base_url: str, port: HeldPort, key: str) -> StartedServer:
+    async def _ready(self, server: StartedServer, port: HeldPort) -> StartedServer:
+        """The server, when its model is loaded."""
+        child = server.child
         deadline = time.monotonic() + self.config.start_timeout
         # With the key: another process that took the port does not know it.
-        headers = {"Authorization": f"Bearer {key}"}
-        client = HTTPClient(
-            route_to(base_url, {}), headers=headers, env={}, timeout_s=_LOOK_S, connect_timeout_s=_LOOK_S
-        )
+        headers = {"Authorization": f"Bearer {server.key}"}
+        route = route_to(server.base_url, {}, server.certificate)
+        client = HTTPClient(route, headers=headers, env={}, timeout_s=_LOOK_S, connect_timeout_s=_LOOK_S)
         try:
             while True:
                 if not child.is_alive():
@@ -288,7 +299,7 @@ class VLLM(BaseBackend[VLLMConfig]):
         finally:
             port.release()
             await client.close()
-        return StartedServer(child, base_url, key)
+        return server
 
     async def _connected(
         self,
@@ -297,11 +308,13 @@ class VLLM(BaseBackend[VLLMConfig]):
         prefix: int | None,
         child: Child | None = None,
         is_alive: Callable[[], bool] | None = None,
+        certificate: str | None = None,
     ) -> _Server:
         alive = is_alive if child is None else child.is_alive
         client = self._client()
-        await client.connect(base_url, key, alive)
-        root = client.endpoint_at(base_url.rstrip("/").removesuffix("/v1"), key, alive)
+        await client.connect(base_url, key, alive, certificate)
+        root_url = base_url.rstrip("/").removesuffix("/v1")
+        root = client.endpoint_at(root_url, key, alive, certificate=certificate)
         await root.open()
         likelihoods = Likelihoods(client.endpoint, root, self._name, prefix, self.config.add_bos_token)
         return _Server(client, root, likelihoods, child)
@@ -375,8 +388,9 @@ class VLLM(BaseBackend[VLLMConfig]):
         async with self._connecting:
             url, token, prefix = announced.base_url, announced.token, self.config.prefix_token_id
             if token not in self._connections:
+                prefix = announced.prefix if prefix is None else prefix
                 self._connections[token] = await self._connected(
-                    url, token, announced.prefix if prefix is None else prefix, is_alive=is_alive
+                    url, token, prefix, is_alive=is_alive, certificate=announced.certificate
                 )
             return self._connections[token]
 

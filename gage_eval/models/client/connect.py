@@ -41,7 +41,9 @@ class Connector:
     def __init__(self, route: Route, env: Mapping[str, str]) -> None:
         self._route = route
         proxy = route.proxy
-        self._tls = trusting(env) if route.tls or (proxy is not None and proxy.tls) else None
+        usual = trusting(env) if route.tls or (proxy is not None and proxy.tls) else None
+        self._proxy_tls = usual
+        self._tls = usual if route.certificate is None else trusting_only(route.certificate)
         self._found: list[Address] = []
         self._found_at = float("-inf")
         self._looking: asyncio.Task[list[Address]] | None = None
@@ -75,7 +77,8 @@ class Connector:
         opened = await first_to_connect(await self._addresses(hop.host, hop.port))
         try:
             if hop.tls:
-                return (await loop.create_connection(make, sock=opened, ssl=self._tls, server_hostname=hop.host))[1]
+                tls = self._tls if route.proxy is None else self._proxy_tls
+                return (await loop.create_connection(make, sock=opened, ssl=tls, server_hostname=hop.host))[1]
             return (await loop.create_connection(make, sock=opened))[1]
         except BaseException:
             opened.close()
@@ -141,6 +144,17 @@ def trusting(env: Mapping[str, str]) -> ssl.SSLContext:
             context.load_verify_locations(**{keyword: path})
         except OSError as error:
             raise InputError(f"{name} names {Path(path)}, which holds no certificates: {reason_of(error)}.") from None
+    return context
+
+
+def trusting_only(certificate: str) -> ssl.SSLContext:
+    """TLS that takes one certificate (PEM) and no other, whatever name or address the server has."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.set_alpn_protocols(["http/1.1"])
+    context.check_hostname = False
+    # Else OpenSSL asks for the certificate's own authority, too.
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    context.load_verify_locations(cadata=certificate)
     return context
 
 

@@ -47,6 +47,7 @@ class HTTPEndpoint:
         connect_timeout_s: longest time to connect.
         idle_timeout_s: longest time without a byte of the answer; None for no limit.
         env: where proxies (``HTTPS_PROXY``, ``NO_PROXY``, …) and certificates (``SSL_CERT_FILE``) are configured.
+        certificate: the only certificate (PEM) that the endpoint may show; None to verify it as usual.
         is_alive: whether the server's process runs, where we started it; a dead server is not waited for.
         limiter: receives the result of each attempt. A call that waits for its retry lends its permit to others.
         rates: requests and tokens per minute that the endpoint allows.
@@ -63,6 +64,7 @@ class HTTPEndpoint:
         connect_timeout_s: float = 10.0,
         idle_timeout_s: float | None = None,
         env: Mapping[str, str],
+        certificate: str | None = None,
         is_alive: Callable[[], bool] | None = None,
         limiter: Limiter | None = None,
         rates: Rates | None = None,
@@ -76,6 +78,7 @@ class HTTPEndpoint:
         self._connect_timeout_s = connect_timeout_s
         self._idle_timeout_s = idle_timeout_s
         self._env = env
+        self._certificate = certificate
         self._is_alive = is_alive
         self._limiter = limiter or Limiter(1)
         self._rates = rates or Rates(None, None)
@@ -93,7 +96,7 @@ class HTTPEndpoint:
             InputError: the URL, or the environment's proxy or certificates, cannot be used.
         """
         try:
-            route = route_to(self.base_url, self._env)
+            route = route_to(self.base_url, self._env, self._certificate)
         except ValueError as error:
             raise InputError(f"base_url '{self.base_url}' is not a URL: {error}.") from None
         headers = {"Content-Type": "application/json"}

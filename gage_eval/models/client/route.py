@@ -46,6 +46,7 @@ class Route:
         query: the base URL's query with its question mark, or nothing.
         socket_path: a Unix socket in place of host and port.
         proxy: the proxy on the way.
+        certificate: the only certificate (PEM) that the endpoint may show; None to verify it as usual.
     """
 
     host: str
@@ -56,6 +57,7 @@ class Route:
     query: str
     socket_path: str | None = None
     proxy: Proxy | None = None
+    certificate: str | None = None
 
     @property
     def tunnelled(self) -> bool:
@@ -70,12 +72,13 @@ class Route:
         return f"{origin}{target}{self.query}"
 
 
-def route_to(url: str, env: Mapping[str, str]) -> Route:
+def route_to(url: str, env: Mapping[str, str], certificate: str | None = None) -> Route:
     """The way to a base URL.
 
     Args:
         url: http, https, or http+unix with the percent-encoded path of a socket as its host.
         env: where proxies are configured (``HTTPS_PROXY``, ``ALL_PROXY``, ``NO_PROXY``, …).
+        certificate: the only certificate (PEM) that the endpoint may show; None to verify it as usual.
 
     Raises:
         ValueError: it is not such a URL.
@@ -96,7 +99,8 @@ def route_to(url: str, env: Mapping[str, str]) -> Route:
     if port != _PORTS[parts.scheme]:
         authority = f"{authority}:{port}"
     proxy = _proxy_for(parts.scheme, host, port, env)
-    return Route(host, port, parts.scheme == "https", authority, path, query, proxy=proxy)
+    tls = parts.scheme == "https"
+    return Route(host, port, tls, authority, path, query, proxy=proxy, certificate=certificate)
 
 
 def _socket_path(netloc: str) -> str:

@@ -4,6 +4,7 @@ import asyncio
 import base64
 import socket
 import ssl
+import stat
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from support.http_server import OK, Exchange, Script, client_of, on_both_loops, 
 from support.waiting import Stopwatch
 
 from gage_eval.base.errors import InputError
+from gage_eval.models.backends.certificates import new_certificate
 from gage_eval.models.client import connect
 from gage_eval.models.client.connect import Connector, Unreachable
 from gage_eval.models.client.route import route_to
@@ -124,6 +126,58 @@ def test_a_certificate_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     (tmp_path / "none.pem").write_text("not a certificate")
     with pytest.raises(InputError, match=r"SSL_CERT_FILE names .*none\.pem, which holds no certificates"):
         Connector(route_to("https://host", {}), env)
+
+
+# TLS with one certificate
+
+
+def own_tls(folder: Path) -> tuple[ssl.SSLContext, str]:
+    """A server's side with a certificate of its own, and that certificate."""
+    folder.mkdir()
+    made = new_certificate(folder)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(made.file, made.key_file)
+    return context, made.pem
+
+
+@on_both_loops
+async def test_a_server_that_shows_the_one_certificate_is_asked_whatever_its_name(tmp_path: Path) -> None:
+    tls, certificate = own_tls(tmp_path / "a")
+    assert stat.S_IMODE((tmp_path / "a" / "key.pem").stat().st_mode) == 0o600
+    async with served(tls=tls) as seen, served(proxy_to(seen.port)) as proxy:
+        env = {"HTTPS_PROXY": f"http://127.0.0.1:{proxy.port}"}
+        async with client_of(seen.url, certificate=certificate) as client:
+            assert (await client.post("x", b"{}")).body == b"{}"
+        async with client_of("https://model.test/v1", env=env, certificate=certificate) as client:
+            assert (await client.post("x", b"{}")).body == b"{}"
+    assert len(seen.requests) == 2
+
+
+@on_both_loops
+async def test_another_certificate_than_the_one_is_refused_even_if_an_authority_vouches_for_it(
+    authority: trustme.CA, ca_file: str, tmp_path: Path
+) -> None:
+    _, certificate = own_tls(tmp_path / "a")
+    for tls in (tls_of(authority, "127.0.0.1"), own_tls(tmp_path / "b")[0]):
+        async with (
+            served(tls=tls) as seen,
+            client_of(seen.url, env={"SSL_CERT_FILE": ca_file}, certificate=certificate) as client,
+        ):
+            with pytest.raises(Unreachable, match="certificate verify failed"):
+                await client.post("x", b"{}")
+        assert seen.requests == []
+
+
+@on_both_loops
+async def test_a_proxy_that_speaks_tls_is_verified_as_usual(tmp_path: Path) -> None:
+    """The one certificate is that of the endpoint."""
+    tls, certificate = own_tls(tmp_path / "a")
+    async with served(tls=tls) as model, served(proxy_to(model.port), tls=tls) as proxy:
+        env = {"ALL_PROXY": f"https://127.0.0.1:{proxy.port}"}
+        async with client_of("https://model.test/v1", env=env, certificate=certificate) as client:
+            with pytest.raises(Unreachable, match="certificate verify failed"):
+                await client.post("x", b"{}")
+    assert model.requests == []
 
 
 # Proxies
