@@ -24,7 +24,14 @@ from flows.serving import device_ids
 from gage_eval import __version__
 from gage_eval.base.canonical import canonical_json
 from gage_eval.base.errors import InputError
-from gage_eval.local.deployments import POOL, STORE_VARIABLE, Deployment, DeploymentChange, DeployOptions
+from gage_eval.local.deployments import (
+    GPU_POOL_VARIABLE,
+    POOL,
+    STORE_VARIABLE,
+    Deployment,
+    DeploymentChange,
+    DeployOptions,
+)
 from gage_eval.regression.nightly import Nightly, Schedule
 from gage_eval.runs.names import slug
 
@@ -73,8 +80,9 @@ def deploy_all(
     for name in dict.fromkeys(pools):
         _ensure_pool(client, name, options.working_dir, dry_run=options.dry_run)
     if not options.dry_run:
-        # `prefect deploy` of the file of deployments reads it.
+        # `prefect deploy` of the file of deployments reads them.
         Variable.set(STORE_VARIABLE, options.store, overwrite=True)
+        Variable.set(GPU_POOL_VARIABLE, next(iter(options.gpu_pools), ""), overwrite=True)
     return [
         _deploy(client, deployment, deployment.pool or options.pool, parameters, dry_run=options.dry_run)
         for deployment in deployments

@@ -218,7 +218,7 @@ def deploy(api_url: str, options: "DeployOptions", tell: Callable[[str], None]) 
         from flows.automations import ensure_automations
         from flows.deploy import deploy_all, nightly_deployment
         from flows.lost_runs import lost_run_automations, resume_lost
-        from flows.night_automations import check_addresses, night_automations
+        from flows.night_automations import check_addresses, night_automations, remove_unwanted
     from gage_eval.local.deployments import all_deployments
 
     if options.store.startswith(BLOCK_PREFIX):
@@ -242,6 +242,8 @@ def deploy(api_url: str, options: "DeployOptions", tell: Callable[[str], None]) 
                     night.keep(scrub(api_url), deployment_id=str(there.id), flow_id=str(there.flow_id))
                 automations |= night_automations(client, night.nightly, dry_run=options.dry_run)
             done += ensure_automations(client, automations, dry_run=options.dry_run)
+            if night is not None:
+                done += remove_unwanted(client, night.nightly, automations, dry_run=options.dry_run)
             if not options.dry_run:
                 resume_lost(client, is_local=options.working_dir is not None)
             return done

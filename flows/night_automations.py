@@ -1,6 +1,7 @@
 """The automations of nightly runs: what follows a regression, and the messages about nights and triages."""
 
 import json
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -20,7 +21,7 @@ from flows.nightly import DETECTED, NIGHT_ENDED, night_resource
 from flows.states import CRASHED, LOST
 from flows.triage import TRIAGED
 from gage_eval.base.errors import InputError
-from gage_eval.local.deployments import TRIAGE
+from gage_eval.local.deployments import AUTOMATION, TRIAGE, DeploymentChange
 from gage_eval.regression.nightly import Nightly
 from gage_eval.runs.names import slug
 
@@ -100,6 +101,25 @@ def night_automations(
     }
 
 
+def remove_unwanted(
+    client: SyncPrefectClient, nightly: Nightly, wanted: Collection[str], *, dry_run: bool
+) -> list[DeploymentChange]:
+    """Remove the automations of a file of nightly runs that it asks for no more, as those of an address that it lacks.
+
+    Args:
+        client: of the server.
+        nightly: the file.
+        wanted: names of the automations that the file asks for.
+        dry_run: change nothing.
+    """
+    description = _description(nightly)
+    there = [automation for automation in client.read_automations() if automation.description == description]
+    unwanted = [automation for automation in there if automation.name not in wanted]
+    for automation in unwanted if not dry_run else ():
+        client.delete_automation(automation.id)
+    return [DeploymentChange(automation.name, AUTOMATION, "removed") for automation in unwanted]
+
+
 def _news(nightly: Nightly, deployment: DeploymentResponse | None) -> dict[str, _News]:
     name = slug(nightly.name)
     page = None if deployment is None else url_for("deployment", obj_id=deployment.id)
@@ -136,7 +156,10 @@ def _news(nightly: Nightly, deployment: DeploymentResponse | None) -> dict[str, 
         ),
         "missing nights": _News(
             f"{nightly.name}: no night has ended",
+            # Prefect begins to wait when it sees the automation, and again after each night. Without `after` it would
+            # count in spans that follow each other: a night at the start of one would hide that the next did not come.
             EventTrigger(
+                after={NIGHT_ENDED},
                 expect={NIGHT_ENDED},
                 match={"prefect.resource.id": night_resource(nightly)},
                 posture=Posture.Proactive,
@@ -184,10 +207,14 @@ def _deployment(client: SyncPrefectClient, name: str) -> DeploymentResponse | No
 def _automation(nightly: Nightly, name: str, trigger: EventTrigger, actions: list[ActionTypes]) -> AutomationCore:
     return AutomationCore(
         name=f"{slug(nightly.name)}: {name}",
-        description=f"Made by gage deploy --nightly for '{nightly.name}'.",
+        description=_description(nightly),
         trigger=trigger,
         actions=actions,
     )
+
+
+def _description(nightly: Nightly) -> str:
+    return f"Made by gage deploy --nightly for '{nightly.name}'."
 
 
 def _parameters() -> dict[str, Any]:

@@ -10,7 +10,7 @@ import yaml
 from prefect.utilities.importtools import import_object
 
 from gage_eval.local import launch
-from gage_eval.local.deployments import POOL, STORE_VARIABLE, Deployment, all_deployments
+from gage_eval.local.deployments import GPU_POOL_VARIABLE, POOL, STORE_VARIABLE, Deployment, all_deployments
 
 ROOT = Path(__file__).resolve().parents[1]
 FILE = ROOT / "deployments" / "prefect.yaml"
@@ -21,9 +21,9 @@ _HEAD = """\
 #
 #   prefect --no-prompt deploy --prefect-file deployments/prefect.yaml --all
 #
-# `gage deploy` does the same with pools of any name, and changes only what differs. The forms have the store that
-# `gage deploy` was given last: it is the variable gage_eval_store of the server. Without that, workers need
-# GAGE_EVAL_STORE. Workers need gage-eval installed.
+# `gage deploy` does the same with pools of any name, and changes only what differs. The forms have the store and
+# the work pool of engines that `gage deploy` was given last: the variables gage_eval_store and gage_eval_gpu_pool of
+# the server. Without the first, workers need GAGE_EVAL_STORE. Workers need gage-eval installed.
 """
 _HEAD_OF_AUTOMATIONS = """\
 # Made from flows/lost_runs.py by `python -m tools.deployment_files`; change an automation there, not here.
@@ -69,7 +69,10 @@ def _yaml(content: object) -> str:
 
 def _entry(deployment: Deployment) -> dict[str, Any]:
     parameters = dict(deployment.parameters)
-    if "storage" in import_object(deployment.entrypoint).parameters.properties:
+    forms = import_object(deployment.entrypoint).parameters.properties
+    if "model" in forms and "model" not in parameters:
+        parameters["model"] = {"work_pool": f"{{{{ prefect.variables.{GPU_POOL_VARIABLE} }}}}"}
+    if "storage" in forms:
         parameters["storage"] = {"store": f"{{{{ prefect.variables.{STORE_VARIABLE} }}}}"}
     entry: dict[str, Any] = {
         "name": deployment.name,

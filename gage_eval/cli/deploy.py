@@ -63,7 +63,7 @@ def deploy(
     if json:
         print_json({"dry_run": dry_run, "deployments": [asdict(deployment) for deployment in deployed]})
         return
-    words = {"created": "to create", "updated": "to update"} if dry_run else {}
+    words = {"created": "to create", "updated": "to update", "removed": "to remove"} if dry_run else {}
     changed = [deployment for deployment in deployed if deployment.change != "unchanged"]
     if changed:
         rows = [
@@ -73,7 +73,7 @@ def deploy(
         print_table(("deployment", "pool", "change"), rows)
     counts = {
         change: sum(deployment.change == change for deployment in deployed)
-        for change in ("created", "updated", "unchanged")
+        for change in ("created", "updated", "removed", "unchanged")
     }
     parts = [f"{count} {words.get(change, change)}" for change, count in counts.items() if count]
     nothing = "; nothing was changed" if dry_run else ""

@@ -20,8 +20,9 @@ TAG = "gage-eval"
 MAINTENANCE_TAG = "maintenance"
 POOL = "local"
 AUTOMATION = "–"
-# The variable of a server that has the store of the runs, unless a form names another one.
+# The variables of a server that have what forms propose: the store of the runs, and the work pool of engines.
 STORE_VARIABLE = "gage_eval_store"
+GPU_POOL_VARIABLE = "gage_eval_gpu_pool"
 # The flows, by their names at the server, whose runs are marked as lost when their process is gone; and those that are
 # then resumed. A lost server needs no resume: the runs that need it start another one.
 WATCHED_FLOWS = ("suite", "evaluate", "nightly", "triage", "serve", "cache-gc", "cache-verify", "warm-models")
@@ -29,7 +30,7 @@ RESUMED_FLOWS = ("suite", "evaluate", "nightly")
 # A run that a night or a triage carries out as a part of the night's or triage's flow run.
 INNER_FLOW = "inner-run"
 
-Change: TypeAlias = Literal["created", "updated", "unchanged"]
+Change: TypeAlias = Literal["created", "updated", "removed", "unchanged"]
 
 
 @dataclass(frozen=True)
@@ -102,7 +103,7 @@ class DeploymentChange:
     Attributes:
         name: ``flow/name``, as Prefect names it; or the name of an automation.
         pool: its work pool; `AUTOMATION` for an automation, which has none.
-        change: created, updated or unchanged; with a dry run, what would be done.
+        change: created, updated, removed or unchanged; with a dry run, what would be done.
     """
 
     name: str

@@ -65,13 +65,31 @@ def test_a_started_server_has_every_suite_and_deploying_again_changes_nothing(
     assert {deployment["change"] for deployment in planned if deployment["name"].startswith("suite/")} == {"updated"}
     assert _deploy(tmp_path, prefect, *store)["deployments"] == again, "a dry run changes nothing"
 
-    file = ("--prefect-file", str(repo_root / "deployments" / "prefect.yaml"), "--name", "cache-gc", "--name", "gsm8k")
-    command = (sys.executable, "-m", "prefect", "--no-prompt", "deploy", *file)
-    subprocess.run(command, env=prefect.env, cwd=tmp_path, check=True, capture_output=True)
-    assert prefect.deployment("cache-gc/cache-gc")["parameters"]["storage"] == {"store": store[1]}
-    with pytest.raises(HTTPError) as refused:
-        prefect.submit("suite/gsm8k", {"suite": "gsm8k"})
-    assert refused.value.code == 409, "a form of the file needs a model, too"
+    prefect.api("POST", "/work_pools/", {"name": "engines", "type": "process", "base_job_template": {}})
+    try:
+        for pool in (("--gpu-pool", "engines"), ()):
+            _deploy(tmp_path, prefect, *store, *pool)
+            _prefect_deploy(prefect, tmp_path, repo_root, "cache-gc", "gsm8k", "evaluate")
+            assert prefect.deployment("cache-gc/cache-gc")["parameters"]["storage"] == {"store": store[1]}
+            for name in ("suite/gsm8k", "evaluate/evaluate"):
+                parameters = prefect.deployment(name)["parameters"]
+                assert parameters["storage"] == {"store": store[1]}
+                assert parameters["model"] == {"work_pool": "engines" if pool else ""}
+        with pytest.raises(HTTPError) as refused:
+            prefect.submit("suite/gsm8k", {"suite": "gsm8k"})
+        assert refused.value.code == 409, "a form of the file needs a model, too"
+    finally:
+        for name in ("serve/serve", "evaluate/evaluate", "warm-models/warm-models"):
+            prefect.api("DELETE", f"/deployments/{prefect.deployment(f'{name}-engines')['id']}")
+        prefect.api("DELETE", "/work_pools/engines")
+
+
+def _prefect_deploy(prefect: Prefect, folder: Path, repo_root: Path, *names: str) -> None:
+    """Deploy by Prefect's own command, as `deployments/prefect.yaml` says."""
+    file = ("--prefect-file", str(repo_root / "deployments" / "prefect.yaml"))
+    chosen = [argument for name in names for argument in ("--name", name)]
+    command = (sys.executable, "-m", "prefect", "--no-prompt", "deploy", *file, *chosen)
+    subprocess.run(command, env=prefect.env, cwd=folder, check=True, capture_output=True)
 
 
 ADD_SCHEDULE = """

@@ -1,5 +1,6 @@
 """The local server answers only who has its login: no other origin, no rebound name, no other user of the machine."""
 
+import json
 import stat
 from http import HTTPStatus
 from pathlib import Path
@@ -9,6 +10,10 @@ from urllib.request import ProxyHandler, Request, build_opener
 import pytest
 from support.prefect import Prefect
 from support.runs import gage
+from websockets import Origin, Subprotocol
+from websockets.exceptions import ConnectionClosedError, InvalidHandshake
+from websockets.frames import CloseCode
+from websockets.sync.client import connect
 
 from gage_eval.local import server
 
@@ -61,6 +66,23 @@ def test_a_browser_does_not_let_a_page_of_another_origin_send_the_login(prefect:
     code, answered = status(prefect, "/flow_runs/filter", "OPTIONS", **asks)
     assert code == HTTPStatus.BAD_REQUEST
     assert answered.get("access-control-allow-origin") is None
+
+
+@pytest.mark.parametrize("first", [{"type": "auth", "token": None}, {"type": "auth", "token": "gage:guess"}, {}])
+@pytest.mark.parametrize("path", ["/events/in", "/events/out", "/logs/out", "/task_runs/subscriptions/scheduled"])
+def test_a_page_of_another_origin_gets_no_socket_without_the_login(
+    prefect: Prefect, path: str, first: dict[str, str | None]
+) -> None:
+    """Browsers let every page open sockets to any address."""
+    url = prefect.api_url.replace("http:", "ws:") + path
+    with connect(url, origin=Origin(ELSEWHERE), subprotocols=[Subprotocol("prefect")], proxy=None) as socket:
+        socket.send(json.dumps(first))
+        with pytest.raises(ConnectionClosedError) as closed:
+            socket.recv(timeout=60)
+    assert closed.value.rcvd is not None
+    assert closed.value.rcvd.code == CloseCode.POLICY_VIOLATION
+    with pytest.raises(InvalidHandshake), connect(url, origin=Origin(ELSEWHERE), proxy=None):
+        pass
 
 
 def test_the_login_opens_and_only_its_owner_can_read_it(prefect: Prefect) -> None:

@@ -17,7 +17,8 @@ from flows import states
 from flows.automations import ensure_automations
 from flows.deploy import longest_pause
 from flows.lost_runs import lost_run_automations
-from flows.night_automations import check_addresses, night_automations
+from flows.night_automations import check_addresses, night_automations, remove_unwanted
+from flows.nightly import NIGHT_ENDED
 from gage_eval.base.errors import InputError
 from gage_eval.regression.nightly import Nightly, Schedule
 from tests.support.nights import two_models
@@ -47,6 +48,9 @@ class Server:
             for key, automation in self.automations.items()
             if automation.name == name
         ]
+
+    def read_automations(self) -> list[Any]:
+        return [automation.model_copy(update={"id": key}) for key, automation in self.automations.items()]
 
     def delete_automation(self, key: UUID) -> None:
         del self.automations[key]
@@ -91,7 +95,8 @@ def test_a_night_that_does_not_come_is_a_proactive_trigger(nightly: Nightly) -> 
     trigger = automations_of(nightly)["tell of missing nights"].trigger
     assert isinstance(trigger, EventTrigger)
     assert (trigger.posture, trigger.within) == (Posture.Proactive, timedelta(hours=26))
-    assert not trigger.after, "also where no night has begun"
+    assert trigger.after == {NIGHT_ENDED}, "the time runs from the end of the last night"
+    assert not trigger.for_each, "so it runs from the beginning, too: Prefect waits for no first night"
 
 
 @pytest.mark.parametrize(("cron", "hours"), [("0 2 * * *", 24), ("0 2 * * MON-FRI", 72), ("0 2 * * SUN", 168)])
@@ -101,6 +106,23 @@ def test_the_longest_pause_between_two_nights(cron: str, hours: int) -> None:
 
 def test_a_file_without_addresses_has_the_triage_only(tmp_path: Path) -> None:
     assert list(automations_of(two_models(tmp_path))) == ["triage of regressions"]
+
+
+def test_a_deployment_removes_the_automations_of_an_address_that_the_file_lacks_now(
+    nightly: Nightly, tmp_path: Path
+) -> None:
+    server: Any = Server()
+    of_others = automations_of(nightly)["tell of triages"].model_copy(update={"description": "Ours."})
+    for automation in (*automations_of(nightly).values(), of_others):
+        server.create_automation(automation)
+    quiet = two_models(tmp_path)
+    wanted = night_automations(server, quiet, dry_run=False)
+    for dry_run, left in ((True, 6), (False, 2)):
+        removed = remove_unwanted(server, quiet, wanted, dry_run=dry_run)
+        assert [change.change for change in removed] == ["removed"] * 4
+        assert len(server.automations) == left
+    assert sorted(automation.description == "Ours." for automation in server.automations.values()) == [False, True]
+    assert remove_unwanted(server, quiet, wanted, dry_run=False) == []
 
 
 def test_a_block_that_is_not_there_is_refused(nightly: Nightly) -> None:
