@@ -1,5 +1,6 @@
 """Engines on work pools are served: any number of runs share one, and a server or a run may be lost at any moment."""
 
+import json
 import os
 import signal
 import stat
@@ -219,6 +220,24 @@ def test_a_request_that_ends_every_server_ends_the_run(config: Config, pool: Loc
     with pytest.raises(GageError, match="the engine core went away"):
         run_on_pool(config("a", rows="deadly.jsonl"), pool)
     assert len(pool.servers) == 3
+
+
+def test_rows_that_always_fail_end_every_run_on_a_pool_the_same_way(
+    config: Config, pool: LocalPool, tmp_path: Path
+) -> None:
+    """In the second run only they are left to ask: the server is told from them by what it answered before."""
+    texts = ["well", "well too", *(f"sick {number}" for number in range(4))]
+    rows = [{"id": str(number), "question": text, "answer": "1"} for number, text in enumerate(texts)]
+    (tmp_path / "sick.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    options = config("a", rows="sick.jsonl", max_attempts=3, give_up_after=0.2)
+    file = Path(options.config)
+    whole = yaml.safe_load(file.read_text())
+    whole["tasks"][0]["max_error_share"] = 1.0
+    file.write_text(yaml.safe_dump(whole))
+    for _ in range(2):
+        run, _ = run_on_pool(options, pool)
+        statuses = run.task("sums").artifact("responses").table(columns=["status"])["status"].to_pylist()
+        assert sorted(statuses) == ["error"] * 4 + ["ok"] * 2
 
 
 def test_a_cancelled_run_lets_its_engine_go(config: Config, pool: LocalPool, tmp_path: Path) -> None:

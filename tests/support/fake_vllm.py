@@ -2,6 +2,7 @@
 
 ``FAKE_FITS``: the largest share of memory there is enough of. ``FAKE_DIES``: the text after which it ends at once.
 ``FAKE_SECONDS``: how long an answer takes. ``FAKE_PLAIN``: answers do not say which process gave them.
+A text that begins with ``sick`` always gets a 500.
 Tokens are characters; the log probability of a token is minus its number / 1000, and even ones are the most likely.
 """
 
@@ -97,6 +98,8 @@ class Handler(BaseHTTPRequestHandler):
         with Path(os.environ["FAKE_LOG"]).with_name("asked").open("a") as log:
             log.write(json.dumps([os.getpid(), text]) + "\n")
         time.sleep(float(os.environ.get("FAKE_SECONDS", "0")))
+        if text.startswith("sick"):
+            return None
         said = text if os.environ.get("FAKE_PLAIN") else f"{os.getpid()} {text}"
         message = {"role": "assistant", "content": said}
         return {"model": "model", "choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}
@@ -104,7 +107,7 @@ class Handler(BaseHTTPRequestHandler):
     def reply(self, value: Any) -> None:
         known = self.headers.get("Authorization") == f"Bearer {os.environ['VLLM_API_KEY']}"
         data = json.dumps(value if known else {"error": "no key"}).encode()
-        self.send_response(200 if known else 401)
+        self.send_response((500 if value is None else 200) if known else 401)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(data)))
         self.end_headers()

@@ -130,6 +130,8 @@ class VLLM(BaseBackend[VLLMConfig]):
         # Connections to the servers of a work pool, by token.
         self._connections: dict[str, _Server] = {}
         self._connecting = asyncio.Lock()
+        # A request that was answered before; servers of a work pool come later.
+        self._answered: tuple[Request, bytes] | None = None
 
     def engine_key(self) -> str | None:
         """A digest of the model's files and of the servers' arguments; None for a running server."""
@@ -313,6 +315,8 @@ class VLLM(BaseBackend[VLLMConfig]):
         alive = is_alive if child is None else child.is_alive
         client = self._client()
         await client.connect(base_url, key, alive, certificate)
+        if self._answered is not None:
+            client.remember(*self._answered)
         root_url = base_url.rstrip("/").removesuffix("/v1")
         root = client.endpoint_at(root_url, key, alive, certificate=certificate)
         await root.open()
@@ -346,7 +350,8 @@ class VLLM(BaseBackend[VLLMConfig]):
 
     def remember(self, request: Request, body: bytes) -> None:
         """See `Backend`."""
-        for server in self._servers:
+        self._answered = request, body
+        for server in (*self._servers, *self._connections.values()):
             server.client.remember(request, body)
 
     async def _ask(self, server: _Server, request: Request, body: bytes) -> Response:
