@@ -15,10 +15,9 @@ from flows.nightly import links_of, runner
 from flows.worker import on_worker
 from gage_eval.engine.host import SharedEngines
 from gage_eval.regression.baselines import Baselines
-from gage_eval.regression.pages import triage_page
+from gage_eval.regression.pages import triage_key, triage_page
 from gage_eval.regression.triage import triage as look_into
 from gage_eval.report.console import readable
-from gage_eval.runs.names import slug
 from gage_eval.runs.results.reading import RunReader
 from gage_eval.stats.verdicts import GateRule
 
@@ -57,7 +56,7 @@ def triage(
         result = look_into(
             reader, entry, gate, lambda options: ask(places.placed(options), host), repeats=repeats, most=samples
         )
-    create_markdown_artifact(triage_page(result), key=f"{slug(entry.suite)}-triage", description=f"Triage of {run}")
+    create_markdown_artifact(triage_page(result), key=triage_key(entry.suite), description=f"Triage of {run}")
     said = ", ".join(f"{task.gated.comparison.task_id} {task.outcome}" for task in result.tasks if task.outcome)
     message = f"{run}: {result.gated.verdict}" + (f"; {said}" if said else "")
     emit_event(

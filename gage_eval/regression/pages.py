@@ -7,12 +7,13 @@ from gage_eval.regression.gating import TaskGate
 from gage_eval.regression.nightly import Night, NightCell
 from gage_eval.regression.triage import Card, Outcome, Triage, TriagedTask
 from gage_eval.report.console import counted
-from gage_eval.report.markdown import bullets, code, page, plain, table
+from gage_eval.report.markdown import bullets, code, link, page, plain, table
 from gage_eval.report.summary import format_value, p_text, signed_text
 from gage_eval.report.trend_chart import trend_chart
+from gage_eval.runs.names import slug
+from gage_eval.runs.results.reading import RunReader
 from gage_eval.stats.sequential import promise
 
-_NIGHT = ("suite", "model", "task", "verdict", "baseline", "tonight", "better by", "at least", "p", "alarm")
 _LONGEST = 600
 _OUTCOMES: dict[Outcome | None, str] = {
     "confirmed": "**Confirmed**: the loss is there again.",
@@ -27,7 +28,6 @@ _MOST_DIFFERENCES = 15
 def night_page(night: Night) -> str:
     """What a night found, cell by cell."""
     problems = [f"{cell.name}: {cell.problem}" for cell in night.cells if cell.problem]
-    runs = [f"{cell.name}: run {cell.run.run_id}" for cell in night.cells if cell.run is not None]
     anchors = [note for cell in night.cells for note in _of_suite(cell)]
     notes = [
         f"{cell.name}, {task.comparison.task_id}: {note}"
@@ -39,10 +39,10 @@ def night_page(night: Night) -> str:
     return page(
         f"## {plain(night.nightly.name)} {night.label}: {night.verdict}",
         f"**{plain(night.sentence)}**",
-        table(_NIGHT, [row for cell in night.cells for row in _rows(cell)]),
+        "\n".join(line for cell in night.cells for line in _verdicts(cell)),
         bullets([*problems, *anchors, *notes]),
         f"{_fired(night)} {plain(promise(night.nightly.gate))}",
-        bullets(runs),
+        "\n".join(_run(cell, cell.run) for cell in night.cells if cell.run is not None),
     )
 
 
@@ -60,10 +60,15 @@ def cell_page(cell: NightCell) -> str:
     notes = [f"{task.comparison.task_id}: {note}" for task in result.tasks for note in _notes(task)]
     return page(
         f"## {result.verdict.capitalize()} against {where}",
-        table(_NIGHT, _rows(cell)),
+        "\n".join(_verdicts(cell)),
         bullets([*_of_suite(cell), *notes]),
         *_trends(cell),
     )
+
+
+def triage_key(suite: str) -> str:
+    """The key of the artifact that has the page of a suite's triage."""
+    return f"{slug(suite)}-triage"
 
 
 def triage_page(triage: Triage) -> str:
@@ -106,25 +111,32 @@ def _trends(cell: NightCell) -> Iterator[str]:
             yield f"### {plain(title)}\n\n![{plain(title)}]({_as_url(svg)})"
 
 
-def _rows(cell: NightCell) -> Iterator[tuple[str, ...]]:
+def _verdicts(cell: NightCell) -> Iterator[str]:
+    """A line for each verdict. The Prefect UI cuts wide tables off."""
+    name = plain(cell.name)
     if cell.gated is None:
-        yield (cell.row.name, cell.model.name, "–", cell.verdict, *("–",) * (len(_NIGHT) - 4))
+        yield f"- **{cell.verdict}**: {name}"
         return
     for task in cell.gated.tasks:
         numbers, changed = task.decision.evidence, task.comparison
-        known = numbers.test != "none"
-        yield (
-            cell.row.name,
-            cell.model.name,
-            f"{changed.task_id} {changed.measure.name}",
-            task.decision.verdict,
-            format_value(numbers.baseline),
-            format_value(numbers.current),
-            signed_text(numbers.difference),
-            signed_text(numbers.bounds and numbers.bounds[0]),
-            p_text(task.decision.p) if known else "–",
-            "rings" if task.alarm.rings else "withheld" if task.alarm.withheld else "quiet",
-        )
+        alarm = "rings" if task.alarm.rings else "withheld" if task.alarm.withheld else "quiet"
+        p = p_text(task.decision.p) if numbers.test != "none" else "–"
+        values = f"{format_value(numbers.baseline)} → {format_value(numbers.current)}"
+        change = f"{signed_text(numbers.difference)}, at least {signed_text(numbers.bounds and numbers.bounds[0])}"
+        what = plain(f"{changed.task_id} {changed.measure.name}")
+        yield f"- **{task.decision.verdict}**, alarm {alarm}: {name}, {what} {values} ({change}, p {plain(p)})"
+
+
+def _run(cell: NightCell, run: RunReader) -> str:
+    """A line that leads to the run of a cell, and to its triage once that has ended."""
+    flow_run = run.stored.record.prefect
+    url = None if flow_run is None else flow_run.url
+    line = f"- {plain(cell.name)}: run {link(run.run_id, url)}"
+    if cell.verdict != "regressed" or cell.gated is None:
+        return line
+    site = None if url is None else url.partition("/runs/")[0]
+    key = triage_key(cell.gated.entry.suite)
+    return f"{line}, then its triage {link(key, site and f'{site}/artifacts/key/{key}')}"
 
 
 def _notes(task: TaskGate) -> Iterator[str]:

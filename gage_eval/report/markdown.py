@@ -31,6 +31,11 @@ def bullets(items: Iterable[str]) -> str:
     return "\n".join(f"- {plain(item)}" for item in items)
 
 
+def link(text: str, url: str | None) -> str:
+    """A text that leads to an address; the text alone without one, or where Markdown could not hold it."""
+    return plain(text) if url is None or not url.isascii() or set(url) & set("<>() \n") else f"[{plain(text)}]({url})"
+
+
 def page(*sections: str) -> str:
     """Sections with empty lines between them; empty ones are left out."""
     return "\n\n".join(filter(None, sections)) + "\n"

@@ -142,9 +142,10 @@ def test_a_planted_regression_is_gated_told_and_looked_into(
     night = cluster.finished(cluster.submit("nightly/planted", {}))
     assert (night["state_type"], night["state_name"]) == ("FAILED", "Regressed"), night["state"]["message"]
     assert night["state"]["message"] == "mine.yaml with shaky: regressed (sums exact_match −0.100)"
-    assert "| mine.yaml | shaky | sums exact\\_match | regressed | 0.800 | 0.700 |" in artifact(
-        cluster, "planted-night"
-    )
+    page = artifact(cluster, "planted-night")
+    assert "- **regressed**, alarm withheld: mine.yaml with shaky, sums exact\\_match 0.800 → 0.700 (−0.100" in page
+    assert re.search(r"run \[planted-[\w.-]+-shaky\]\(http\S+/runs/flow-run/[\w-]+\), then its triage "
+                     r"\[planted-sums-triage\]\(http\S+/artifacts/key/planted-sums-triage\)", page)  # fmt: skip
 
     assert "data:image/svg+xml;base64," in artifact(cluster, "planted-sums-verdict")
 
@@ -207,7 +208,7 @@ def test_a_cell_that_crashes_leaves_the_others(
     assert night["state_type"] == "FAILED"
     assert "mine.yaml with steady: failed" in night["state"]["message"]
     page = artifact(cluster, "crashing-night")
-    assert "| mine.yaml | steady | – | failed |" in page
-    assert "| mine.yaml | shaky | sums exact\\_match | passed |" in page
+    assert "- **failed**: mine.yaml with steady" in page
+    assert "- **passed**, alarm withheld: mine.yaml with shaky, sums exact\\_match" in page
     wait_for(lambda: received, "the webhook is called")
     assert received[0]["text"].startswith(f"The night {night['name']} Failed: mine.yaml with steady: failed")

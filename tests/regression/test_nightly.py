@@ -52,6 +52,9 @@ def test_a_worse_model_is_regressed_and_the_other_one_passes(nightly: Nightly, t
     page = night_page(night)
     assert "The nightly verdict is regressed for 1 cell; the sequential alarm rings for 0 cells." in page
     assert "the sequential alarm is withheld: the baseline needs 5 repeats and has 1" in page
+    regressed = next(cell.run for cell in night.cells if cell.verdict == "regressed")
+    assert regressed is not None
+    assert f"- mine.yaml with shaky: run {regressed.run_id}, then its triage small-triage" in page
 
 
 def test_the_page_says_what_would_decide_a_night_that_did_not(nightly: Nightly, tmp_path: Path) -> None:
@@ -187,7 +190,7 @@ def test_the_page_of_a_cell_has_its_verdict_and_its_trend(nightly: Nightly, tmp_
     answer(tmp_path, "shaky", 280)
     page = cell_page(night_of(nightly, tmp_path, SECOND).cells[1])
     assert page.startswith("## Regressed against baseline `shaky`, entry 1")
-    assert "| mine.yaml | shaky | sums exact\\_match | regressed | 0.800 | 0.700 |" in page
+    assert "- **regressed**, alarm withheld: mine.yaml with shaky, sums exact\\_match 0.800 → 0.700 (−0.100, at" in page
     assert "](data:image/svg+xml;base64," in page
 
 
