@@ -18,6 +18,7 @@ from gage_eval.regression.definitions import (
     changed_samples,
     definition,
     differences,
+    spec_of,
 )
 from gage_eval.regression.row_scores import Pairing, RowScores, aggregation_of, pair, row_scores
 from gage_eval.report.summary import signed_text
@@ -68,10 +69,7 @@ class ScoredTask:
 
     def grouping(self, metric_id: str) -> Grouping:
         """The metric's fields of clusters, weights and slices when the task was scored."""
-        record = self.stages["auto_eval"]
-        action = None if record.key is None else self.reader.store.actions.find("auto_eval", record.key)
-        document: Any = {} if action is None else action.document
-        for metric in document.get("spec") or ():
+        for metric in spec_of(self.reader.store, "auto_eval", self.stages["auto_eval"]) or ():
             if metric["metric_id"] == metric_id:
                 how = metric["identity"]["aggregation"]
                 return grouping(
@@ -168,6 +166,12 @@ class TaskComparison:
             if kind not in KINDS:
                 raise InputError(f"--allow-different '{kind}' is unknown: {', '.join(KINDS)}.{closest(kind, KINDS)}")
         baseline, current = self.baseline[0].name, self._current.name
+        known = [measure.metric_id for measure in self.baseline[0].reader.measures]
+        if self.measure.metric_id not in known:
+            raise NotComparable(
+                f"task '{self.task_id}' is not comparable: metric '{self.measure.metric_id}' of {current} is not in "
+                f"{baseline}, which has {', '.join(dict.fromkeys(known))}. Name one of both with --metric."
+            )
         for kind in ("prompts", "scorer"):
             different = [difference for difference in self.differences if difference.kind == kind]
             if different and kind not in allowed:

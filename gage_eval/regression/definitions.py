@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gage_eval.base.canonical import JsonValue, canonical_text, decode
+from gage_eval.base.errors import InputError
 from gage_eval.base.stages import Stage
 from gage_eval.runs.record import StageRecord
 from gage_eval.runs.results.reading import TaskReader
@@ -16,6 +17,7 @@ from gage_eval.store.content import content_hash
 
 # What must be the same for two scores to be comparable. All other values may differ.
 KINDS = ("data", "prompts", "scorer")
+_DEFINING = ("load", "standardize", "preprocess", "support", "infer", "judge", "auto_eval")
 # Columns of a sample that the prompt determines.
 WRITTEN_BY_PROMPTS = ("messages", "few_shot_examples")
 _SCHEDULED = ("params", "replicates", "sample_ids", "subset", "drawn_by")
@@ -83,8 +85,11 @@ def definition(store: Store, stages: Mapping[Stage, StageRecord], metric_id: str
         store: where the actions are.
         stages: the task's stages by name.
         metric_id: the metric of the scorer.
+
+    Raises:
+        InputError: the store has lost what one of them computed.
     """
-    specs = {name: _spec(store, name, record) for name, record in stages.items()}
+    specs = {name: spec_of(store, name, record) for name, record in stages.items() if name in _DEFINING}
     prepared = dict(specs.get("preprocess") or {})
     infer = dict(specs.get("infer") or {})
     metrics = specs.get("auto_eval")
@@ -173,9 +178,21 @@ def _rows_of(task: TaskReader, where: Mapping[str, int], ids: pa.ChunkedArray) -
     return pa.concat_tables([table.filter(pc.is_in(table["id"], wanted)) for table in tables])
 
 
-def _spec(store: Store, stage: str, record: StageRecord) -> Any:
-    action = None if record.key is None else store.actions.find(stage, record.key)
-    return action.document.get("spec") if action is not None and isinstance(action.document, dict) else None
+def spec_of(store: Store, stage: str, record: StageRecord) -> Any:
+    """What a finished stage was asked to do; None for a stage without a key.
+
+    Raises:
+        InputError: the store has lost what it computed.
+    """
+    if record.key is None:
+        return None
+    action = store.actions.find(stage, record.key)
+    if action is None:
+        raise InputError(
+            f"the store has lost what stage {stage} computed (key {record.key[:8]}), so these scores cannot be "
+            "compared. Put it back from a copy, or run the config again."
+        )
+    return action.document.get("spec") if isinstance(action.document, dict) else None
 
 
 def _of_kind(kind: str, a: Definition, b: Definition) -> Iterator[Difference]:

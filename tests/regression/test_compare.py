@@ -6,7 +6,8 @@ from typing import Any
 import orjson
 import pytest
 
-from gage_eval.base.errors import InputError
+from gage_eval.base.errors import InputError, NotComparable
+from gage_eval.base.stages import Stage
 from gage_eval.regression.compare import TaskComparisonResult, compare
 from gage_eval.regression.run_diff import run_differences
 from gage_eval.runs import RunOptions, run_inline
@@ -141,6 +142,26 @@ def test_another_scorer_is_refused_by_name(tmp_path: Path) -> None:
     other = [{"metric_id": "exact_match", "implementation": "contains"}]
     b = run(tmp_path, "b", set(range(20)), metrics=other)
     with pytest.raises(InputError, match=r"other scorer in b than in a: .*exact_match → contains"):
+        compare(a, b)
+
+
+def test_a_metric_that_only_one_run_has_is_named(tmp_path: Path) -> None:
+    write_questions(tmp_path, 40)
+    a = run(tmp_path, "a", set(range(20)))
+    b = run(tmp_path, "b", set(range(20)), metrics=["contains", "exact_match"])
+    with pytest.raises(NotComparable, match="metric 'contains' of b is not in a, which has exact_match"):
+        compare(a, b)
+    assert only(compare(a, b, metric="exact_match")).evidence.difference == 0
+
+
+@pytest.mark.parametrize("stage", ["auto_eval", "infer", "preprocess"])
+def test_a_result_that_the_store_has_lost_is_no_difference_of_scorer_or_prompt(tmp_path: Path, stage: Stage) -> None:
+    write_questions(tmp_path, 40)
+    a, b = run(tmp_path, "a", set(range(20))), run(tmp_path, "b", set(range(10)))
+    key = a.stored.stages["sums", stage].key
+    (lost,) = (tmp_path / "store" / "actions" / stage).glob(f"{key}*")
+    lost.unlink()
+    with pytest.raises(InputError, match=f"the store has lost what stage {stage} computed"):
         compare(a, b)
 
 
