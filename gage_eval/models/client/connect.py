@@ -35,7 +35,7 @@ class Connector:
         env: where ``SSL_CERT_FILE`` and ``SSL_CERT_DIR`` name certificates to trust in addition to the system's.
 
     Raises:
-        InputError: the certificates that the environment names cannot be read.
+        InputError: the certificates that the environment names cannot be read, or the route's is none.
     """
 
     def __init__(self, route: Route, env: Mapping[str, str]) -> None:
@@ -148,13 +148,20 @@ def trusting(env: Mapping[str, str]) -> ssl.SSLContext:
 
 
 def trusting_only(certificate: str) -> ssl.SSLContext:
-    """TLS that takes one certificate (PEM) and no other, whatever name or address the server has."""
+    """TLS that takes one certificate (PEM) and no other, whatever name or address the server has.
+
+    Raises:
+        InputError: it is no certificate.
+    """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.set_alpn_protocols(["http/1.1"])
     context.check_hostname = False
     # Else OpenSSL asks for the certificate's own authority, too.
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
-    context.load_verify_locations(cadata=certificate)
+    try:
+        context.load_verify_locations(cadata=certificate)
+    except (ssl.SSLError, ValueError) as error:
+        raise InputError(f"what the server says to be its certificate is none: {reason_of(error)}.") from None
     return context
 
 

@@ -180,6 +180,14 @@ async def test_a_proxy_that_speaks_tls_is_verified_as_usual(tmp_path: Path) -> N
     assert model.requests == []
 
 
+@pytest.mark.parametrize(
+    "text", ["", "no certificate", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"]
+)
+def test_what_is_no_certificate_is_refused(text: str) -> None:
+    with pytest.raises(InputError, match="certificate"):
+        Connector(route_to("https://host", {}, text), {})
+
+
 # Proxies
 
 
