@@ -134,7 +134,7 @@ def _run(cell: NightCell, run: RunReader) -> str:
     line = f"- {plain(cell.name)}: run {link(run.run_id, url)}"
     if cell.verdict != "regressed" or cell.gated is None:
         return line
-    site = None if url is None else url.partition("/runs/")[0]
+    site = None if url is None else url.rpartition("/runs/")[0]
     key = triage_key(cell.gated.entry.suite)
     return f"{line}, then its triage {link(key, site and f'{site}/artifacts/key/{key}')}"
 

@@ -67,18 +67,18 @@ def test_a_started_server_has_every_suite_and_deploying_again_changes_nothing(
 
     prefect.api("POST", "/work_pools/", {"name": "engines", "type": "process", "base_job_template": {}})
     try:
-        for pool in (("--gpu-pool", "engines"), ()):
-            _deploy(tmp_path, prefect, *store, *pool)
-            _prefect_deploy(prefect, tmp_path, repo_root, "cache-gc", "gsm8k", "evaluate")
-            assert prefect.deployment("cache-gc/cache-gc")["parameters"]["storage"] == {"store": store[1]}
-            for name in ("suite/gsm8k", "evaluate/evaluate"):
-                parameters = prefect.deployment(name)["parameters"]
-                assert parameters["storage"] == {"store": store[1]}
-                assert parameters["model"] == {"work_pool": "engines" if pool else ""}
+        _deploy(tmp_path, prefect, *store, "--gpu-pool", "engines")
+        _prefect_deploy(prefect, tmp_path, repo_root, "cache-gc", "gsm8k", "evaluate")
+        assert prefect.deployment("cache-gc/cache-gc")["parameters"]["storage"] == {"store": store[1]}
+        for name in ("suite/gsm8k", "evaluate/evaluate"):
+            parameters = prefect.deployment(name)["parameters"]
+            assert parameters["storage"] == {"store": store[1]}
+            assert parameters["model"] == {"work_pool": "engines"}
         with pytest.raises(HTTPError) as refused:
             prefect.submit("suite/gsm8k", {"suite": "gsm8k"})
         assert refused.value.code == 409, "a form of the file needs a model, too"
     finally:
+        _deploy(tmp_path, prefect, *store)
         for name in ("serve/serve", "evaluate/evaluate", "warm-models/warm-models"):
             prefect.api("DELETE", f"/deployments/{prefect.deployment(f'{name}-engines')['id']}")
         prefect.api("DELETE", "/work_pools/engines")

@@ -2,6 +2,7 @@
 
 import re
 import threading
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from gage_eval.regression.trend import trend, trend_before
 from gage_eval.report.trend_chart import trend_chart
 from gage_eval.runs import RunOptions, run_inline
 from gage_eval.runs.options import Locations
+from gage_eval.runs.record import FlowRunRecord
 from gage_eval.runs.results.reading import RunReader
 from gage_eval.store import Store
 from tests.support.nights import FIRST, SECOND, answer, night_of, set_baselines, two_models
@@ -55,6 +57,15 @@ def test_a_worse_model_is_regressed_and_the_other_one_passes(nightly: Nightly, t
     regressed = next(cell.run for cell in night.cells if cell.verdict == "regressed")
     assert regressed is not None
     assert f"- mine.yaml with shaky: run {regressed.run_id}, then its triage small-triage" in page
+
+    flow_run = FlowRunRecord(flow_run_id="1", flow_run_name="shaky", url="https://prefect.test/runs/flow-run/1")
+    regressed.stored.folder.update(lambda record: record.model_copy(update={"prefect": flow_run}))
+    shown = RunReader.open(regressed.stored.folder.locations, regressed.run_id)
+    cells = tuple(replace(cell, run=shown) if cell.run is regressed else cell for cell in night.cells)
+    assert (
+        f"run [{regressed.run_id}]({flow_run.url}), then its triage "
+        "[small-triage](https://prefect.test/artifacts/key/small-triage)"
+    ) in night_page(replace(night, cells=cells))
 
 
 def test_the_page_says_what_would_decide_a_night_that_did_not(nightly: Nightly, tmp_path: Path) -> None:
