@@ -35,7 +35,7 @@ class Connector:
         env: where ``SSL_CERT_FILE`` and ``SSL_CERT_DIR`` name certificates to trust in addition to the system's.
 
     Raises:
-        InputError: the certificates that the environment names cannot be read, or the route's is none.
+        InputError: the certificates that the environment names, or the route's, cannot be read.
     """
 
     def __init__(self, route: Route, env: Mapping[str, str]) -> None:
@@ -151,7 +151,7 @@ def trusting_only(certificate: str) -> ssl.SSLContext:
     """TLS that takes one certificate (PEM) and no other, whatever name or address the server has.
 
     Raises:
-        InputError: it is no certificate.
+        InputError: it cannot be read.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.set_alpn_protocols(["http/1.1"])
@@ -161,7 +161,7 @@ def trusting_only(certificate: str) -> ssl.SSLContext:
     try:
         context.load_verify_locations(cadata=certificate)
     except (ssl.SSLError, ValueError) as error:
-        raise InputError(f"what the server says to be its certificate is none: {reason_of(error)}.") from None
+        raise InputError(f"the certificate that the server announces cannot be read: {reason_of(error)}.") from None
     return context
 
 
