@@ -60,7 +60,7 @@ def matrix(
         print_json(matrix_record(definition.name, cells, ranking))
     else:
         print()
-        print_matrix(*table(ranking, cells, runs=True), first=3)
+        print_matrix(*table(ranking, cells, runs=True), first=3, cut=1)
         print(RANKS_NOTE)
     failed = [cell for cell in cells if cell.error is not None]
     for cell in failed:
