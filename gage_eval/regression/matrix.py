@@ -20,7 +20,7 @@ from gage_eval.report.console import score_text
 from gage_eval.report.figures import Mark, interval_figure
 from gage_eval.report.groups import macro_score
 from gage_eval.report.summary import GroupScore, MetricSummary, metric_summary
-from gage_eval.runs.folder import list_runs
+from gage_eval.runs.folder import is_there, list_runs
 from gage_eval.runs.names import is_name, slug
 from gage_eval.runs.options import SUITE_PREFIX, Locations, RunOptions
 from gage_eval.runs.results.publication import Publication
@@ -274,7 +274,8 @@ def run_cells(
     places = [(row, model) for model in matrix.models for row in matrix.rows]
     configs = matrix.configs_in(folder)
     options = [locations.placed(matrix.options_of(row, model, configs)) for row, model in places]
-    run_ids = _run_ids(matrix.name, places, list_runs(locations.runs))
+    existing = list_runs(locations.runs) if is_there(locations.runs) else ()
+    run_ids = _run_ids(matrix.name, places, existing)
     options = [
         own.model_copy(update={"run_id": own.run_id or run_id}) for own, run_id in zip(options, run_ids, strict=True)
     ]
