@@ -86,7 +86,7 @@ def test_the_list_shows_no_difference_of_runs_that_are_not_comparable(client: Te
 
 def test_runs_that_ask_otherwise_are_refused_with_a_way_to_compare_all_the_same(client: TestClient) -> None:
     text = page(client, "/runs/prompted/compare?with=first")
-    assert "other prompts" in text
+    assert "different prompts" in text
     allowed = page(client, "/runs/prompted/compare?with=first&allow=prompts")
     assert "Not the same prompts, as allowed" in allowed
 
