@@ -51,6 +51,8 @@ PLACES = {"A": "Paris", "B": "Rome", "C": "New York", "D": "York", "I": "Oslo"}
         ("I would say New York", "C"),
         ("It is York, surely", "D"),
         ("The answer is I", "I"),
+        ("The correct options are B. A is wrong.", "B"),
+        ("The answer is B. B is also the largest.", "B"),
     ],
 )
 def test_the_option_an_answer_chooses(answer: str, chosen: str) -> None:
@@ -72,6 +74,11 @@ def test_the_option_an_answer_chooses(answer: str, chosen: str) -> None:
         "None of these",
         "parish",
         "A. Paris\nB. Rome\nC. New York",
+        "The correct options are A, Paris; B, Rome; and D, York.",
+        "The correct answers are:\nA. Paris\nB. Rome",
+        "B is correct. A is correct as well.",
+        "The answer is B. The answer is also A.",
+        "A is correct. Rome is right, too.",
     ],
 )
 def test_no_option_or_several_are_no_choice(answer: str) -> None:
