@@ -191,8 +191,8 @@ class KeyedConfig(BackendConfig):
                 raise ValueError("base_url has no blanks")
             try:
                 _ = urlsplit(value).port
-            except ValueError:
-                raise ValueError("the port of base_url is a number from 0 to 65535") from None
+            except ValueError as error:
+                raise ValueError(f"base_url is not a URL: {error}") from None
         return value.rstrip("/")
 
 
