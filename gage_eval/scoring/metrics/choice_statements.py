@@ -73,7 +73,7 @@ _WEIGHED = re.compile(rf"I[^.,nS]*|N{_ANY}FC{_ANY}|T[FKD]*{_ANY}(?:,[KF]?{_ANY})
 # A list that a plural announces: "the correct options are A, ECB; B, CFB". An option with its own verb is not of it.
 _SEVERAL = re.compile(r"(?i:answers|choices|options|responses|statements|letters)")
 _LISTED = re.compile(rf"(?:[^CQNLVXYBESIOoqM]|{_ANY}(?![CQNvrxKY])){{0,40}}")
-# A choice beside the one before it: "A is correct, too".
+# A choice in addition to the one before it: "A is correct, too".
 _TOO = re.compile(r"(?i:\W*(?:as well|too|also)\b)")
 _ALSO = re.compile(r"(?i:\balso\b)")
 _ONLY_OPTIONS = re.compile(rf"[FfH]*{_LIST}\?")
@@ -92,7 +92,7 @@ _DEFINED = re.compile(
 class Statement:
     """A sentence that ``chooses`` or ``rejects`` options. A choice of several is a choice of none.
 
-    One that is ``added`` chooses its options beside those before: ``A is correct as well``.
+    One that is ``added`` chooses its options in addition to those before: ``A is correct as well``.
     """
 
     kind: Literal["chooses", "rejects"]
