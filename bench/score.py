@@ -15,7 +15,7 @@ import pyarrow as pa
 from gage_eval.base.stages import StageResult
 from gage_eval.base.tables import RESPONSES, SAMPLES
 from gage_eval.data.sample.table import samples_to_table
-from gage_eval.extend.lean import be_lean
+from gage_eval.extend.tuning import tune_process
 from gage_eval.observability.observer import Observers
 from gage_eval.pipeline.action import StageContext
 from gage_eval.pipeline.auto_eval import auto_eval
@@ -56,7 +56,7 @@ def make(folder: Path, rows: int) -> None:
 
 def measure(folder: Path, metrics: list[str], processes: int) -> dict[str, float]:
     """CPU and wall seconds of the stage (of this process, all threads), and the rows it scored."""
-    be_lean()
+    tune_process()
     made = orjson.loads((folder / _MADE).read_bytes())
     store = Store.open(str(folder))
     spec = ScoreSpec("bench", tuple(bind(name) for name in metrics))

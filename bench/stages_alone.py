@@ -10,7 +10,7 @@ import time
 
 import orjson
 
-from gage_eval.extend.lean import be_lean
+from gage_eval.extend.tuning import tune_process
 from gage_eval.pipeline import stages
 from gage_eval.runs.options import RunOptions
 from gage_eval.runs.session import RunSession
@@ -18,7 +18,7 @@ from gage_eval.runs.session import RunSession
 
 def measure(measured: str, config: str, store: str) -> dict[str, float]:
     """CPU seconds (all threads of the process) and wall seconds of the measured stages, and their number of rows."""
-    be_lean()
+    tune_process()
     with RunSession(RunOptions(config=config, store=store)) as session:
         env, task = session.env, session.plan.tasks[0]
         begin = _clocks()

@@ -74,7 +74,7 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 def commands_leave_the_collector_alone() -> Iterator[None]:
     """``gage`` freezes what its process holds. In this process, that would keep the garbage of all earlier tests."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("gage_eval.extend.lean.gc", SimpleNamespace(freeze=lambda: None, set_threshold=lambda *_: None))
+        patch.setattr("gage_eval.extend.tuning.gc", SimpleNamespace(freeze=lambda: None, set_threshold=lambda *_: None))
         yield
 
 

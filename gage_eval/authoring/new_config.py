@@ -16,6 +16,8 @@ from gage_eval.base.errors import InputError, closest
 from gage_eval.base.field_paths import reference_texts
 from gage_eval.base.files import closest_file, local_path, write_new
 from gage_eval.config import list_suites, parse_config
+from gage_eval.config.compose import refuse_other_tools
+from gage_eval.config.files import read_config
 from gage_eval.config.model_choice import backend_for, key_reference
 from gage_eval.config.models import implied_loader, is_id
 from gage_eval.config.rules import name_of_file
@@ -227,6 +229,8 @@ def _source(file: Path, data: str) -> tuple[Path, dict[str, Any], list[dict[str,
     """The file or folder to read, loader and parameters for it, and the rows that a folder of pictures stands for."""
     if os.path.isfile(file):
         if implied_loader({"params": {"path": str(file)}}) is None:
+            if file.suffix in (".yaml", ".yml"):
+                refuse_other_tools(read_config(file, data), data)
             raise InputError(f"'{data}': no loader reads this ending; use {', '.join(_TABLES)}.")
         return file, {}, []
     if not os.path.isdir(file):

@@ -66,7 +66,7 @@ STAGES: Mapping[Stage, StageDescription] = {
         "scoring",
         ("samples", "responses", "response_telemetry", "judgments"),
         ("metrics",),
-        noun="metric",
+        noun="score",
         tone="soft",
         more_outputs=("executions", "execution_telemetry"),
     ),

@@ -15,7 +15,7 @@ import typer
 
 from gage_eval.base import interrupts
 from gage_eval.base.errors import GageError, InputError, is_unicode, visible
-from gage_eval.extend.lean import collect_rarely, let_idle_threads_sleep
+from gage_eval.extend.tuning import collect_rarely, let_idle_threads_sleep
 
 INTERRUPTED = 130
 

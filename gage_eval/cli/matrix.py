@@ -25,7 +25,7 @@ def matrix(
     from gage_eval.base.errors import GageError
     from gage_eval.cli.output import print_json, print_matrix
     from gage_eval.engine.host import SharedEngines
-    from gage_eval.extend.lean import be_lean
+    from gage_eval.extend.tuning import tune_process
     from gage_eval.local.launch import known_blocks, launch_run
     from gage_eval.regression.matrix import (
         RANKS_NOTE,
@@ -43,7 +43,7 @@ def matrix(
     from gage_eval.runs.results.publication import check_formats
     from gage_eval.runs.results.reading import RunReader
 
-    be_lean()
+    tune_process()
     check_formats(to or ())
     definition = Matrix.read(file)
     locations = Locations.at(store, output_dir)
@@ -60,7 +60,7 @@ def matrix(
         print_json(matrix_record(definition.name, cells, ranking))
     else:
         print()
-        print_matrix(*table(ranking, cells, runs=True), first=3)
+        print_matrix(*table(ranking, cells, runs=True), first=3, cut=1)
         print(RANKS_NOTE)
     failed = [cell for cell in cells if cell.error is not None]
     for cell in failed:

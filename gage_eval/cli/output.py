@@ -54,17 +54,23 @@ def print_table(
         print(f"not shown on a terminal of this width, but with --json: {', '.join(left_out)}")
 
 
-def print_matrix(header: Sequence[str], rows: Sequence[Sequence[str]], *, first: int) -> None:
-    """A table that keeps its form on a narrow terminal: columns without room follow below it.
+def print_matrix(header: Sequence[str], rows: Sequence[Sequence[str]], *, first: int, cut: int) -> None:
+    """A table that keeps its form on a narrow terminal: one column is cut, and those without room follow below.
 
     Args:
         header: names of the columns.
         rows: their cells; an empty row is an empty line.
         first: how many columns are repeated in front of those that follow below.
+        cut: the column whose long texts lose their middle.
     """
     table = [[clean(cell) for cell in row] for row in (header, *(row or [""] * len(header) for row in rows))]
     widths = [max(cell_len(row[column]) for row in table) for column in range(len(header))]
-    width = terminal_width(sys.stdout) or sum(widths) + 2 * len(widths)
+    whole = sum(widths) + 2 * (len(widths) - 1)
+    width = terminal_width(sys.stdout) or whole
+    if whole > width:
+        widths[cut] = min(widths[cut], max(_LEAST_WIDTH, widths[cut] - (whole - width)))
+        for row in table:
+            row[cut] = middle_cut(row[cut], widths[cut])
     begin = first
     while begin < len(header):
         end, taken = begin, sum(widths[:first]) + 2 * (first - 1)

@@ -129,7 +129,7 @@ def carry_out(options: "RunOptions", *, inline: bool, prefect: bool, submit: boo
     from gage_eval.cli.changes import changes_of
     from gage_eval.cli.output import shown_location
     from gage_eval.config.settings import load_settings
-    from gage_eval.extend.lean import be_lean
+    from gage_eval.extend.tuning import tune_process
     from gage_eval.local.launch import launch_run
     from gage_eval.report.console import clean, print_scores
     from gage_eval.runs.scoring import hint
@@ -137,7 +137,7 @@ def carry_out(options: "RunOptions", *, inline: bool, prefect: bool, submit: boo
     if submit:
         _submit(options, inline=inline, json=json)
         return
-    be_lean()
+    tune_process()
     outcome = launch_run(options, inline=inline, prefect=prefect, quiet=json or quiet)
     # Exit code 0 always means that the run completed.
     status = outcome.folder.record().status

@@ -33,7 +33,7 @@ def score(
     from gage_eval.base.errors import InputError, RunFailed
     from gage_eval.cli.output import shown_location
     from gage_eval.config.settings import load_settings
-    from gage_eval.extend.lean import be_lean
+    from gage_eval.extend.tuning import tune_process
     from gage_eval.pipeline.score_row import metric_spec
     from gage_eval.report.console import print_scores
     from gage_eval.runs.options import Locations
@@ -43,7 +43,7 @@ def score(
 
     if run_id is not None and not save:
         raise InputError("--run-id needs --save: it names the saved run.")
-    be_lean()
+    tune_process()
     locations = Locations.at(store, output_dir)
     stored = StoredRun.open(locations, run)
     rescored = rescore(

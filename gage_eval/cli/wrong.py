@@ -73,7 +73,7 @@ def outcome_records(
             _record(task, answer) if sent else answer.as_record() for answer in explained(task, where, limit=limit)
         ]
         by = None if where.measure is None else where.measure.name
-        records.append({"task_id": task.task_id, "metric": by, **vars(tally(task, where)), "shown": answers})
+        records.append({"task_id": task.task_id, "metric": by, **tally(task, where).as_record(), "shown": answers})
     return records
 
 
@@ -91,6 +91,8 @@ def _heading(task_id: str, counts: "Tally", where: "RowFilter", outcomes: Sequen
     if where.measure is not None and "wrong" in outcomes:
         what += f" by {where.measure.name}"
     among = [f"{count:,} {name}" for name, count in counts.among.items() if list(outcomes) != [name]]
+    if counts.unscored and "wrong" in outcomes:
+        among.append(f"{counts.unscored:,} without a score")
     return f"{task_id} · {counts.matching:,} of {counted(counts.answers, 'answer')} {what}" + (
         f" ({', '.join(among)})" if among else ""
     )

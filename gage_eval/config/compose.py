@@ -48,20 +48,24 @@ class ConfigTree:
 
 # Top-level keys that only the config of another tool has, all of a group together.
 _OTHER_TOOLS = {
-    "a task of lm-eval": (("doc_to_text",), ("doc_to_target",), ("output_type",)),
+    "a task of lm-eval": (("doc_to_text",), ("doc_to_target",), ("output_type",), ("aggregate_metric_list",)),
     "a config of promptfoo": (("providers", "prompts"), ("providers", "tests")),
     "a config of llm-eval": (("judge_model_path",), ("model_path", "task_name")),
 }
 
 
-def _refuse_other_tools(text: str, source: str) -> None:
-    """Say in one sentence whose config it is, in place of one problem for each of its keys."""
+def refuse_other_tools(text: str, source: str) -> None:
+    """Say in one sentence whose config it is, in place of one problem for each of its keys.
+
+    Raises:
+        ConfigError: it is another tool's config.
+    """
     keys = {*re.findall(r"^(\w+):", text, re.MULTILINE)}
     for name, groups in _OTHER_TOOLS.items():
         if any(keys.issuperset(group) for group in groups):
             message = (
-                f"this is {name}. Write a config for its data with: gage new --data FILE. Stored answers can be scored "
-                "with a 'replay' backend (docs/older-configs.md)."
+                f"this is {name}. Write a config for its data with: gage new --data DATA. Make a run of its answers "
+                "with: gage import LOG (docs/older-configs.md)."
             )
             raise ConfigError(source, [Problem("", message)])
 
@@ -77,7 +81,7 @@ def compose(text: str, source: str, folder: Path) -> ConfigTree:
     Raises:
         ConfigError: it is not YAML or another tool's config, or an include or a template cannot be used.
     """
-    _refuse_other_tools(text, source)
+    refuse_other_tools(text, source)
     node = lines.parse(text, source)
     kind = text_of(child(node, "kind"))
     if kind == "RunConfig" and isinstance(node, Mapping):

@@ -32,7 +32,7 @@ PORT = 4200
 _WORKER_LIFE_S = 10.0
 # Runs that the worker carries out at once; further ones wait.
 RUNS_AT_ONCE = 4
-# The worker looks for new runs so often, in seconds, and says when it does so for the first time.
+# Seconds between two polls of the worker, which says when it polls for the first time.
 _QUERY_S = 2
 _READY = "started!"
 

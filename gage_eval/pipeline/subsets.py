@@ -122,9 +122,13 @@ def _tasks_called(loaded: LoadedConfig, name: str) -> Sequence[ResolvedTask]:
     if loaded.suite is not None and name == loaded.suite.name:
         return loaded.tasks
     known = [task.task.task_id for task in loaded.tasks]
-    raise InputError(
-        f"no task '{name}' in {loaded.source}. Tasks: {', '.join(known)}.{closest(name, [*known, *groups])}"
-    )
+    hint = closest(name, [*known, *groups])
+    for task in loaded.tasks if not hint else ():
+        subjects = _known(loaded, task)
+        if _fields(loaded, task) and (subjects is None or _any_fits(subjects, name)):
+            hint = f" A subject is named in brackets: --task '{task.task.task_id}[{name}]'."
+            break
+    raise InputError(f"no task '{name}' in {loaded.source}. Tasks: {', '.join(known)}.{hint}")
 
 
 def _by_subject(

@@ -178,14 +178,14 @@ class TaskComparison:
                 named = different[0].text.rstrip(".")
                 named += f" (and {len(different) - 1} more)" if len(different) > 1 else ""
                 raise NotComparable(
-                    f"task '{self.task_id}' has other {kind} in {current} than in {baseline}: {named}. "
+                    f"task '{self.task_id}': different {kind} in {current} and {baseline}: {named}. "
                     f"The scores are not comparable. To show them side by side anyway: --allow-different {kind}"
                 )
         if "data" not in allowed:
             count, first = self._changed_samples
             if count:
                 raise NotComparable(
-                    f"task '{self.task_id}' has other data in {current} than in {baseline}: {count:,} samples of the "
+                    f"task '{self.task_id}': different data in {current} and {baseline}: {count:,} samples of the "
                     f"same id differ, '{first}' among them. The scores are not comparable. To show them side by "
                     "side anyway: --allow-different data"
                 )

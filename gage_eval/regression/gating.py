@@ -45,7 +45,7 @@ class TaskGate:
     def alarm_remark(self) -> str:
         """What the sequential alarm says, in one sentence."""
         if self.alarm.rings:
-            return "the sequential alarm rings: even looking every night of the year, chance does not explain this"
+            return "the sequential alarm rings: significant even after correcting for 365 nightly looks"
         if self.alarm.withheld is not None:
             return f"the sequential alarm is withheld: {self.alarm.withheld}"
         return f"the sequential alarm is quiet: it rings at a loss with p ≤ {self.alarm.level:.2g} from row noise alone"

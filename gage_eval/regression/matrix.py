@@ -1,7 +1,8 @@
 """Suites × models: every cell is a run, and every model gets the range of ranks that chance does not exclude."""
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
@@ -19,6 +20,8 @@ from gage_eval.report.console import score_text
 from gage_eval.report.figures import Mark, interval_figure
 from gage_eval.report.groups import macro_score
 from gage_eval.report.summary import GroupScore, MetricSummary, metric_summary
+from gage_eval.runs.folder import is_there, list_runs
+from gage_eval.runs.names import is_name, slug
 from gage_eval.runs.options import SUITE_PREFIX, Locations, RunOptions
 from gage_eval.runs.results.publication import Publication
 from gage_eval.runs.results.reading import RunReader
@@ -57,6 +60,11 @@ class MatrixRow(StrictModel):
     def name(self) -> str:
         """The name that is shown."""
         return self.suite or self.config or ""
+
+    @property
+    def slug(self) -> str:
+        """Its part of the name of a run."""
+        return slug(self.suite.replace("@", "-") if self.suite is not None else Path(self.config or "").stem)
 
 
 class MatrixModel(StrictModel):
@@ -266,6 +274,11 @@ def run_cells(
     places = [(row, model) for model in matrix.models for row in matrix.rows]
     configs = matrix.configs_in(folder)
     options = [locations.placed(matrix.options_of(row, model, configs)) for row, model in places]
+    existing = list_runs(locations.runs) if is_there(locations.runs) else ()
+    run_ids = _run_ids(matrix.name, places, existing)
+    options = [
+        own.model_copy(update={"run_id": own.run_id or run_id}) for own, run_id in zip(options, run_ids, strict=True)
+    ]
     results = run_all(options, run, blocks=blocks)
     return [
         Cell(row.name, model.name, error=str(result))
@@ -273,6 +286,16 @@ def run_cells(
         else Cell(row.name, model.name, result)
         for (row, model), result in zip(places, results, strict=True)
     ]
+
+
+def _run_ids(
+    name: str, places: Sequence[tuple[MatrixRow, MatrixModel]], existing: Collection[str]
+) -> Iterator[str | None]:
+    """The names of the cells' runs, ``matrix-2-gsm8k-small`` in the second matrix; None for names that cannot be."""
+    taken = re.compile(rf"{re.escape(slug(name))}-(\d+)-")
+    number = 1 + max((int(match[1]) for run_id in existing if (match := taken.match(run_id))), default=0)
+    ids = [f"{slug(name)}-{number}-{row.slug}-{slug(model.name)}" for row, model in places]
+    return (run_id if is_name(run_id) and ids.count(run_id) == 1 else None for run_id in ids)
 
 
 def standings(cells: Sequence[Cell], problems: list[str] | None = None) -> list[Standing]:

@@ -10,7 +10,6 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from datetime import date
-from pathlib import Path
 from typing import Any, Literal, Self, TypeAlias
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -152,11 +151,11 @@ class Nightly(Matrix):
 
     def run_id(self, label: str, row: MatrixRow, model: MatrixModel) -> str:
         """The name of a cell's run."""
-        return "-".join((slug(self.name), label, _row_slug(row), slug(model.name)))
+        return "-".join((slug(self.name), label, row.slug, slug(model.name)))
 
     def is_run_of(self, run_id: str, row: MatrixRow, model: MatrixModel) -> bool:
         """Whether a run is some night's run of a cell."""
-        name, ends = (re.escape(text) for text in (slug(self.name), f"{_row_slug(row)}-{slug(model.name)}"))
+        name, ends = (re.escape(text) for text in (slug(self.name), f"{row.slug}-{slug(model.name)}"))
         return re.fullmatch(rf"{name}-\d{{4}}-\d\d-\d\d(\.{ATTEMPT_PATTERN})?-{ends}", run_id) is not None
 
     def options_of_night(
@@ -323,10 +322,6 @@ def _measured(nightly: Nightly, row: MatrixRow, model: NightlyModel, result: Run
         _log.warning("run %s has no trend, because its nights could not be read: %s", result.run_id, error)
     write_report(result, newest, anchor, points)
     return NightCell(row, model, result, newest, anchor, tuple(points))
-
-
-def _row_slug(row: MatrixRow) -> str:
-    return slug(row.suite.replace("@", "-") if row.suite is not None else Path(row.config or "").stem)
 
 
 def records(night: Night) -> list[dict[str, Any]]:

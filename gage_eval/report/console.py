@@ -30,6 +30,8 @@ _VERSUS = "vs "
 _BAR_CELLS = 20
 _LEAST_SHARE = 0.02
 _LEAST_SECONDS = 1.0
+# Metrics of a task whose slices are shown.
+_SLICED = 3
 _ALARMING = frozenset({"truncated", "unparsed", "error"})
 
 _Line: TypeAlias = list[tuple[str, str]]
@@ -148,19 +150,30 @@ def group_lines(summary: Summary) -> list[str]:
 def slice_lines(summary: Summary) -> list[str]:
     """``mmlu  acc  by data_tag.topic: lowest virology 0.41 ± 0.07 (n 166) · highest marketing 0.92 ± 0.03 (n 234)``.
 
-    One line per metric and slice field that has two slices or more. Lowest is the slice whose interval ends lowest, and
-    highest the one whose interval begins highest, so that a few lucky rows lead no list.
+    One line per metric and slice field that has two slices or more; of many metrics the first three, and how many more
+    there are. Lowest is the slice whose interval ends lowest, and highest the one whose interval begins highest, so
+    that a few lucky rows lead no list.
     """
     groups: dict[tuple[str, str, str], list[MetricSummary]] = {}
     for task in summary.tasks:
         for metric in task.slices:
             if metric.value is not None:
                 groups.setdefault((task.task_id, metric.marked_name, metric.slice_field or ""), []).append(metric)
+    lines: dict[tuple[str, str], list[str]] = {}
+    for (task_id, name, field), slices in groups.items():
+        if len(slices) > 1:
+            line = f"{clean(task_id)}  {clean(name)}  by {clean(field)} ({len(slices):,} slices): {_ends_of(slices)}"
+            lines.setdefault((task_id, field), []).append(line)
     return [
-        f"{clean(task_id)}  {clean(name)}  by {clean(field)} ({len(slices):,} slices): {_ends_of(slices)}"
-        for (task_id, name, field), slices in groups.items()
-        if len(slices) > 1
+        line
+        for (task_id, field), own in lines.items()
+        for line in (*own[:_SLICED], *_further(len(own) - _SLICED, task_id, field))
     ]
+
+
+def _further(count: int, task_id: str, field: str) -> list[str]:
+    report = "are in the report" if count > 1 else "is in the report"
+    return [f"{clean(task_id)}  {counted(count, 'more metric')} by {clean(field)} {report}"] if count > 0 else []
 
 
 def _ends_of(slices: Sequence[MetricSummary]) -> str:

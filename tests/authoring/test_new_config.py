@@ -13,7 +13,8 @@ import pytest
 import yaml
 
 from gage_eval.authoring.new_config import look, new_config
-from gage_eval.base.errors import InputError
+from gage_eval.authoring.validation import validated
+from gage_eval.base.errors import ConfigError, InputError
 from gage_eval.runs import RunOptions
 from gage_eval.runs.inline import run_inline
 from tests.support.runs import gage
@@ -237,6 +238,27 @@ def test_rows_that_are_odd_are_read_or_refused_in_a_sentence(tmp_path: Path) -> 
     for metric in ("exact_match(", "contains(1)"):
         with pytest.raises(InputError, match="--metric: cannot read"):
             new_config(look(odd), model="m", endpoint="http://127.0.0.1:9/v1", metric=metric, out=tmp_path / "x.yaml")
+
+
+@pytest.mark.parametrize(
+    ("text", "whose"),
+    [
+        ("task: mine\ndoc_to_text: '{{q}}'\n", "a task of lm-eval"),
+        ("group: mine\naggregate_metric_list: [{metric: acc}]\n", "a task of lm-eval"),
+        ("prompts: [hi]\nproviders: [openai:x]\ntests: []\n", "a config of promptfoo"),
+        ("model_path: x\ntask_name: y\n", "a config of llm-eval"),
+    ],
+)
+def test_a_config_of_another_tool_is_recognised_in_one_sentence(tmp_path: Path, text: str, whose: str) -> None:
+    file = tmp_path / "theirs.yaml"
+    file.write_text(text)
+    for read in (lambda: look(str(file)), lambda: validated(RunOptions(config=str(file)))):
+        with pytest.raises(ConfigError) as refused:
+            read()
+        (problem,) = refused.value.problems
+        assert problem.message.startswith(f"this is {whose}.")
+        assert "gage new" in problem.message
+        assert "gage import" in problem.message
 
 
 def test_a_home_folder_that_does_not_exist_is_named(tmp_path: Path) -> None:

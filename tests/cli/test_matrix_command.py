@@ -41,6 +41,7 @@ def test_the_matrix_is_written_as_table_and_figure(matrix: Path, gage: Gage) -> 
         good, bad = csv.DictReader(file)
     assert (good["model"], good["value"], good["best"], good["worst"]) == ("good", "0.9", "1", "1")
     assert (bad["row"], bad["task_id"], bad["n"], bad["best"]) == ("mine.yaml", "sums", "100", "2")
+    assert (good["run"], bad["run"]) == ("matrix-1-mine-good", "matrix-1-mine-bad")
     assert good["run"] in said.out, "each cell names its run"
     page = (matrix.parent / "table.md").read_text(encoding="utf-8").splitlines()
     assert page[2] == "| task | metric | n | good | bad |"
@@ -57,6 +58,7 @@ def test_the_matrix_is_written_as_table_and_figure(matrix: Path, gage: Gage) -> 
     assert gage("export", good["run"], bad["run"]).code == 2
     record = gage("matrix", "matrix.yaml", "--json").json
     assert [cell["model"] for cell in record["cells"]] == ["good", "bad"]
+    assert [cell["run"] for cell in record["cells"]] == ["matrix-2-mine-good", "matrix-2-mine-bad"]
     assert [(standing["model"], standing["best"], standing["worst"]) for standing in record["standings"]] == [
         ("good", 1, 1),
         ("bad", 2, 2),

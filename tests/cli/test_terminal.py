@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gage_eval.cli.output import print_table
+from gage_eval.cli.output import print_matrix, print_table
 from gage_eval.observability.events import FetchProgress, RunStarted, StageProgress
 from gage_eval.runs.progress import ConsoleObserver
 from gage_eval.runs.results.formatting import progress_text, result_text
@@ -82,6 +82,34 @@ def test_spare_columns_make_room_for_the_last_one_and_are_named(
     ]
     assert shown(30)[0] == "suite  summary"
     assert shown(30)[-1].endswith(": licence, version")
+
+
+def test_a_matrix_of_three_models_keeps_its_form_at_120_columns(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    header = ("task", "metric", "n", "small", "middle", "large")
+    score = "0.000 [0.00, 0.28] (1–3)"
+    rows = [
+        ("gsm8k", "gsm8k,flexible-extract exact_match", "1,319", score, score, score),
+        (),
+        ("average of 2 tasks", "", "", score, score, score),
+    ]
+
+    def shown(columns: int) -> list[str]:
+        monkeypatch.setenv("COLUMNS", str(columns))
+        print_matrix(header, rows, first=3, cut=1)
+        return capsys.readouterr().out.splitlines()
+
+    assert "gsm8k,flexible-extract exact_match" in shown(100)[1], "a pipe has every name"
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    lines = shown(120)
+    assert lines[0].split() == list(header)
+    assert max(map(len, lines)) <= 120
+    assert "…" in lines[1]
+    assert lines[1].count(score) == 3
+    narrow = shown(80)
+    assert max(map(len, narrow)) <= 80
+    assert [line.split()[3:] for line in narrow if line.startswith("task")] == [["small"], ["middle"], ["large"]]
 
 
 def test_a_table_that_is_piped_keeps_its_lines(capsys: pytest.CaptureFixture[str]) -> None:

@@ -125,6 +125,19 @@ def test_nothing_wrong_is_said_in_one_line(gage: Gage) -> None:
     assert both == f"sums · 0 of {ROWS} answers truncated or refused\n"
 
 
+def test_answers_without_a_score_are_not_taken_for_right_ones(gage: Gage, workspace: Path) -> None:
+    metric = {
+        "metric_id": "two",
+        "implementation": "numeric_match",
+        "params": {"label_field": "sample.messages.0.role"},
+    }
+    task = {"task_id": "sums", "dataset_id": "sums", "max_unscored_share": 1.0}
+    write_config(workspace, **{**answering("2"), "metrics": [metric], "tasks": [task]})
+    said = gage("run", "mine.yaml", "--inline", "--run-id", "first")
+    assert said.code == 0, said.err
+    assert gage("show", "first", "--wrong").out == f"sums · 0 of {ROWS} answers wrong by two ({ROWS} without a score)\n"
+
+
 def test_a_metric_without_right_and_wrong_is_refused_with_a_remedy(gage: Gage, workspace: Path) -> None:
     metric = {"metric_id": "length", "implementation": "text_length"}
     write_config(workspace, **{**answering("a long answer"), "metrics": [metric]})

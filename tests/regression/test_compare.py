@@ -125,14 +125,14 @@ def test_other_prompts_are_refused_by_name_and_allowed_on_request(tmp_path: Path
     a = run(tmp_path, "a", set(range(20)))
     params = {"path": "rows.jsonl", "preprocess_kwargs": {"system_prompt": "Be brief."}}
     b = run(tmp_path, "b", set(range(20)), datasets=[{"dataset_id": "sums", "params": params}])
-    with pytest.raises(InputError, match=r"task 'sums' has other prompts in b than in a: .*system_prompt.*Be brief\."):
+    with pytest.raises(InputError, match=r"task 'sums': different prompts in b and a: .*system_prompt.*Be brief\."):
         compare(a, b)
     with pytest.raises(InputError, match=r"--allow-different 'prompt' is unknown.*Did you mean 'prompts'"):
         compare(a, b, allowed=["prompt"])
     assert only(compare(a, b, allowed=["prompts"])).allowed == ("prompts",)
     write_questions(tmp_path, 40, reference_answer="other")
     c = run(tmp_path, "c", set(range(20)), datasets=[{"dataset_id": "sums", "params": params}])
-    with pytest.raises(InputError, match="has other data in c than in a: 40 samples of the same id differ"):
+    with pytest.raises(InputError, match="different data in c and a: 40 samples of the same id differ"):
         compare(a, c, allowed=["prompts"])
 
 
@@ -141,7 +141,7 @@ def test_another_scorer_is_refused_by_name(tmp_path: Path) -> None:
     a = run(tmp_path, "a", set(range(20)))
     other = [{"metric_id": "exact_match", "implementation": "contains"}]
     b = run(tmp_path, "b", set(range(20)), metrics=other)
-    with pytest.raises(InputError, match=r"other scorer in b than in a: .*exact_match → contains"):
+    with pytest.raises(InputError, match=r"different scorer in b and a: .*exact_match → contains"):
         compare(a, b)
 
 

@@ -89,6 +89,17 @@ def test_the_average_is_over_the_tasks_that_every_model_has_scored_and_has_an_in
     assert averages(unbounded, models) == []
 
 
+def test_names_that_no_run_can_have_are_left_to_chance(matrix: Path) -> None:
+    config = Matrix.read(matrix)
+    best, second, third = config.models
+    names = [best.model_copy(update={"name": "A b"}), second.model_copy(update={"name": "a-b"}), third]
+    long = Matrix(name="x" * 99, rows=config.rows, models=names)
+    cells = run_cells(config.model_copy(update={"models": names}), matrix.parent, places(matrix), run)
+    runs = [cell.run.run_id for cell in cells if cell.run is not None]
+    assert [run_id.startswith("matrix-1-") for run_id in runs] == [False, False, True]
+    assert len(run_cells(long, matrix.parent, places(matrix), run)) == 3
+
+
 def test_the_other_cells_run_if_one_fails(matrix: Path) -> None:
     (matrix.parent / "second.jsonl").unlink()
     cells = run_cells(Matrix.read(matrix), matrix.parent, places(matrix), run)

@@ -159,6 +159,13 @@ def test_the_console_names_the_slices_that_stand_out_and_no_lucky_handful() -> N
     assert " · highest \N{REPLACEMENT CHARACTER}[31msums 0.800 " in line
 
 
+def test_of_many_sliced_metrics_the_first_are_shown_and_the_others_counted() -> None:
+    slices = [{**sliced(0.5, 0.1, name), "metric_id": f"m{n}"} for n in range(5) for name in ("x", "y")]
+    lines = slice_lines(summary([task("a", row(0.5, 10), *slices)], []))
+    assert [line.split()[1] for line in lines] == ["m0", "m1", "m2", "2"]
+    assert lines[-1] == "a  2 more metrics by data_tag.topic are in the report"
+
+
 def test_a_single_slice_and_equal_slices_name_no_extremes() -> None:
     single = task("a", row(0.5, 10), sliced(0.5, 0.1, "x"))
     equal = task("b", row(0.5, 10), sliced(0.5, 0.1, "x"), sliced(0.5, 0.2, "y"))

@@ -119,6 +119,10 @@ def test_suites_of_any_form_are_narrowed(
     [
         ("mmlu", "mmlu[astronmy]", "Did you mean 'astronomy'?"),
         ("mmlu", "mmlu[anatomy,zzz]", "'mmlu' has no subject 'zzz'. Subjects: abstract_algebra"),
+        ("mmlu", "astronomy", "A subject is named in brackets: --task 'mmlu[astronomy]'."),
+        ("bbh", "word_*", "A subject is named in brackets: --task 'direct[word_*]'."),
+        ("mmlu", "zzz", "Tasks: mmlu."),
+        ("gsm8k", "easy", "Tasks: gsm8k."),
         ("mmlu", "mmlu[]", "name the subjects"),
         ("mmlu", "mmlu[anatomy", "write a task's name"),
         ("mmlu", "mlu[anatomy]", "Did you mean 'mmlu'?"),

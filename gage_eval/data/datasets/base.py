@@ -297,7 +297,7 @@ class BoundedLines:
     """
 
     def __init__(self, text: io.TextIOBase, name: str) -> None:
-        # Python's own limit is shorter than many an answer.
+        # Python's default limit is too small for long answers.
         if csv.field_size_limit() < MAX_BYTES:
             csv.field_size_limit(MAX_BYTES)
         self._text = text

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from urllib.parse import urlsplit
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, field_validator, model_validator
 
@@ -185,6 +186,13 @@ class KeyedConfig(BackendConfig):
             raise ValueError("base_url starts with http:// or https:// and names a host")
         if "@" in rest.split("/", 1)[0]:
             raise ValueError("base_url holds no user or password: use api_key: env:NAME")
+        if scheme != UNIX:
+            if any(char.isspace() for char in value):
+                raise ValueError("base_url has no blanks")
+            try:
+                _ = urlsplit(value).port
+            except ValueError as error:
+                raise ValueError(f"base_url is not a URL: {error}") from None
         return value.rstrip("/")
 
 

@@ -28,8 +28,8 @@ FAILURES = (Unreachable, Broken, Unusable, NoAnswer)
 class HTTPClient:
     """Sends requests to one endpoint. Use it from one event loop only.
 
-    A connection that rests is used again if the kernel knows of nothing that came on it, be it bytes or its end; else
-    the request goes out on a new one. So no request meets the answer to another, and none is sent twice: one that
+    An idle connection is reused only if neither data nor its end has arrived on it; else the request goes out on a new
+    one. So no request meets the answer to another, and none is sent twice: one that
     was written to a connection that then broke is the caller's to repeat.
 
     Args:
@@ -128,7 +128,7 @@ class HTTPClient:
         return answer
 
     def _rested(self, now: float) -> Connection | None:
-        """A connection that rests and can be used, the last one first: it is the least likely to be closed."""
+        """An idle connection that can be reused, the last one first: it is the least likely to be closed."""
         while self._resting:
             connection = self._resting.pop()
             if now - connection.idle_since < KEEP_S and connection.is_clean:

@@ -24,11 +24,17 @@ class Tally:
         matching: answers with this outcome.
         answers: all answers.
         among: how many of those answers are unparsed and truncated.
+        unscored: answers without a score, which are neither right nor wrong.
     """
 
     matching: int
     answers: int
     among: dict[Outcome, int] = field(default_factory=dict)
+    unscored: int = 0
+
+    def as_record(self) -> dict[str, Any]:
+        """For JSON."""
+        return {"matching": self.matching, "answers": self.answers, "among": self.among}
 
 
 @dataclass(frozen=True)
@@ -71,17 +77,19 @@ class ExplainedAnswer:
 
 def tally(task: TaskReader, where: RowFilter) -> Tally:
     """Count the answers of a task that match, reading only small columns."""
-    matching = answers = 0
+    matching = answers = unscored = 0
     among: Counter[Outcome] = Counter()
     for part in task.parts:
         table = task.answers(part, where.measure)
         fitting = where.fitting(table)
         answers += table.num_rows
         matching += fitting.num_rows
+        if where.measure is not None:
+            unscored += outcome_mask("unscored", table, where.measure).to_pylist().count(True)
         for outcome in _SHOWN_OUTCOMES:
             mask = outcome_mask(outcome, fitting, where.measure)
             among[outcome] += mask.to_pylist().count(True)
-    return Tally(matching, answers, {name: count for name, count in among.items() if count})
+    return Tally(matching, answers, {name: count for name, count in among.items() if count}, unscored)
 
 
 def explained(task: TaskReader, where: RowFilter, *, limit: int | None = None) -> Iterator[ExplainedAnswer]:

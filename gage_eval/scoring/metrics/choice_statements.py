@@ -70,6 +70,12 @@ _FORMS = ("exception", "predicate", "lead", "rejection", "point", "last")
 # Options in these parts are only weighed: questions, conditions, "between A and B".
 _QUESTION = re.compile(r"[^.n?:]+(?P<asked>\?)?")
 _WEIGHED = re.compile(rf"I[^.,nS]*|N{_ANY}FC{_ANY}|T[FKD]*{_ANY}(?:,[KF]?{_ANY}){{0,25}}?,?[&|][KF]?{_ANY}")
+# A list that a plural announces: "the correct options are A, ECB; B, CFB". An option with its own verb is not of it.
+_SEVERAL = re.compile(r"(?i:answers|choices|options|responses|statements|letters)")
+_LISTED = re.compile(rf"(?:[^CQNLVXYBESIOoqM]|{_ANY}(?![CQNvrxKY])){{0,40}}")
+# A choice in addition to the one before it: "A is correct, too".
+_TOO = re.compile(r"(?i:\W*(?:as well|too|also)\b)")
+_ALSO = re.compile(r"(?i:\balso\b)")
 _ONLY_OPTIONS = re.compile(rf"[FfH]*{_LIST}\?")
 _NAME_BEFORE = re.compile(r"[wsud=](?:[OM][,&|/][,&|/KFT]?){0,25}$")
 _ALONE = re.compile(
@@ -84,10 +90,14 @@ _DEFINED = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A sentence that ``chooses`` or ``rejects`` options. A choice of several is a choice of none."""
+    """A sentence that ``chooses`` or ``rejects`` options. A choice of several is a choice of none.
+
+    One that is ``added`` chooses its options in addition to those before: ``A is correct as well``.
+    """
 
     kind: Literal["chooses", "rejects"]
     options: tuple[str, ...]
+    added: bool = False
 
 
 class Reader:
@@ -165,7 +175,7 @@ class Reader:
                     start, end = places[place]
                     signs[start:end] = " " * (end - start)
         text = "".join(signs)
-        return Reading(self, text, "".join(kinds), named)
+        return Reading(self, text, "".join(kinds), named, places)
 
     def opening(self, text: str) -> set[str]:
         """Options whose letter begins a line: ``B. Rome``, ``(b) Rome``, ``B``."""
@@ -184,8 +194,9 @@ class Reader:
 class Reading:
     """A text as a row of kinds, and the option that each place names."""
 
-    def __init__(self, reader: Reader, text: str, row: str, named: list[str]) -> None:
+    def __init__(self, reader: Reader, text: str, row: str, named: list[str], spans: list[tuple[int, int]]) -> None:
         self._reader = reader
+        self._spans = spans
         self._row = row
         self._named = named
         self.text = text
@@ -224,7 +235,7 @@ class Reading:
         if (before.count("N") + fill.count("N") + wrong) % 2:
             yield Statement("rejects", options)
         elif "H" not in before + fill and "|" not in match["object"]:
-            yield Statement("chooses", options)
+            yield Statement("chooses", options + self._listed(match), self._is_added(match))
 
     def _predicate(self, match: re.Match[str]) -> Iterator[Statement]:
         said, subject = match["said"], match["subject"]
@@ -236,13 +247,27 @@ class Reading:
             if "H" not in said or "N" in said or "Y" in said:
                 yield Statement("rejects", options)
         elif not wrong and "H" not in said and "h" not in said and "|" not in subject:
-            yield Statement("chooses", options)
+            yield Statement("chooses", options, self._is_added(match))
+
+    def _listed(self, match: re.Match[str]) -> tuple[str, ...]:
+        """The further options of a list that a plural announces."""
+        if (
+            _SEVERAL.search(self.text, self._spans[match.start("head")][0], self._spans[match.start("object")][0])
+            is None
+        ):
+            return ()
+        rest = _LISTED.match(self._row, match.end("object"))
+        return () if rest is None else self._options(rest, 0)
+
+    def _is_added(self, match: re.Match[str]) -> bool:
+        start, end = self._spans[match.start()][0], self._spans[match.end() - 1][1]
+        return _ALSO.search(self.text, start, end) is not None or _TOO.match(self.text, end) is not None
 
     def _is_name(self, match: re.Match[str]) -> bool:
         start = match.start("subject")
         return self._row[start] == "O" and _NAME_BEFORE.search(self._row[max(0, start - 60) : start]) is not None
 
-    def _options(self, match: re.Match[str], group: str) -> tuple[str, ...]:
+    def _options(self, match: re.Match[str], group: str | int) -> tuple[str, ...]:
         return tuple(dict.fromkeys(self._named[place] for place in self._places(match, group)))
 
     def _places(self, match: re.Match[str], group: str | int) -> Iterator[int]:

@@ -58,7 +58,7 @@ def option_texts(options: JsonValue) -> dict[str, str]:
 
 
 def choose(answer: str, options: Mapping[str, str], *, allow_text_match: bool = True) -> str | None:
-    r"""The one option that an answer chooses, None when it chooses none or several: version 3 of the rule.
+    r"""The one option that an answer chooses, None when it chooses none or several: version 4 of the rule.
 
     LaTeX and Markdown around a letter do not count (``\boxed{\text{B}}``, ``$\mathbf{B}$``, ``**B**``), nor do
     full-width forms and ``N/A``. The first of these steps that finds an option decides:
@@ -69,7 +69,8 @@ def choose(answer: str, options: Mapping[str, str], *, allow_text_match: bool = 
        ``ANSWER: (B)``, ``\boxed{B}``, ``option b is right``, ``B fits best``, ``so it is B``, ``答案是B``, ``故选B``,
        ``错误的是B``, and ``B`` as the last line. These reject: ``not A``, ``I would not choose A``, ``A is wrong``,
        ``neither A nor B``, ``rather than A``, ``不选A``, ``A不正确``. The last sentence that chooses decides, unless a
-       later one rejects its option. A sentence that chooses several (``A and C are correct``) chooses none.
+       later one rejects its option. A sentence that chooses several (``A and C are correct``, ``the correct options
+       are A, ECB; B, CFB``) chooses none, nor does one that adds an option (``A is correct as well``).
     4. The one letter that opens a line: ``B. the mitochondria``, ``(b) …``, ``B: …``.
     5. The one capital in brackets: ``probably (B)``.
     6. The one capital on its own. After a noun or a number, and before a noun, a capital is part of a name:
@@ -110,7 +111,8 @@ def choose(answer: str, options: Mapping[str, str], *, allow_text_match: bool = 
     rejected: set[str] = set()
     for statement in reading.statements():
         if statement.kind == "chooses":
-            chosen.append(statement.options)
+            before = chosen[-1] if statement.added and chosen else ()
+            chosen.append(tuple(dict.fromkeys((*before, *statement.options))))
             rejected.difference_update(statement.options)
         else:
             chosen = [options for options in chosen if not set(options) <= set(statement.options)]

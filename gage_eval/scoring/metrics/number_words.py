@@ -52,11 +52,11 @@ _DIGIT = re.compile("[零〇一二三四五六七八九两兩壹贰叁肆伍陆�
 _AROUND = re.compile(r"[\W_]+")
 _INTRODUCED = re.compile(r"[是为為：:=]\s?\Z")
 
-Found: TypeAlias = tuple[int | Fraction, bool, str]
+WordNumber: TypeAlias = tuple[int | Fraction, bool, str]
 """Value, whether it is a percentage, and the words."""
 
 
-def words_in(text: str) -> list[Found]:
+def words_in(text: str) -> list[WordNumber]:
     """The numbers in words, those in English first.
 
     A lone ``one``, or a lone Chinese numeral that is not the end of the text after ``是`` or a colon, is a number only
@@ -66,7 +66,7 @@ def words_in(text: str) -> list[Found]:
     return [*_english(text, bare), *([] if text.isascii() else _chinese(text, bare))]
 
 
-def _english(text: str, bare: str) -> Iterator[Found]:
+def _english(text: str, bare: str) -> Iterator[WordNumber]:
     for match in _ENGLISH.finditer(text):
         words = [word for word in re.split("[ -]", match["words"].lower()) if word != "and"]
         if words != ["one"] or bare.lower() == "one":
@@ -74,7 +74,7 @@ def _english(text: str, bare: str) -> Iterator[Found]:
             yield -value if match["sign"] else value, False, match[0]
 
 
-def _chinese(text: str, bare: str) -> Iterator[Found]:
+def _chinese(text: str, bare: str) -> Iterator[WordNumber]:
     end = len(text.rstrip("。.！!）)*` \n"))
     for match in _CHINESE.finditer(text):
         lone = match["number"] is not None and len(match["number"]) == 1

@@ -17,8 +17,8 @@ from typing import Any, NamedTuple, TypeAlias
 
 import pyarrow as pa
 
-from gage_eval.extend.lean import be_lean
 from gage_eval.extend.loading import follow_rules, loading_rules
+from gage_eval.extend.tuning import tune_process
 from gage_eval.scoring.metrics.bind import BoundMetric, bind
 from gage_eval.scoring.metrics.score_rows import Inputs, RowReader, Rows, score_rows
 from gage_eval.store import Store
@@ -120,7 +120,7 @@ def _start(url: str, rules: tuple[frozenset[str] | None, list[str]]) -> None:
     # Ctrl-C is sent to all processes of a terminal. The process that started this one handles it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    be_lean()
+    tune_process()
     follow_rules(*rules)
     _store.append(Store.open(url, read_only=True))
 

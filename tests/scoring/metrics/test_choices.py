@@ -1,5 +1,6 @@
 """Promises of multiple choice: the option the answer chooses, never a letter that is a word."""
 
+import random
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -51,6 +52,8 @@ PLACES = {"A": "Paris", "B": "Rome", "C": "New York", "D": "York", "I": "Oslo"}
         ("I would say New York", "C"),
         ("It is York, surely", "D"),
         ("The answer is I", "I"),
+        ("The correct options are B. A is wrong.", "B"),
+        ("The answer is B. B is also the largest.", "B"),
     ],
 )
 def test_the_option_an_answer_chooses(answer: str, chosen: str) -> None:
@@ -72,6 +75,11 @@ def test_the_option_an_answer_chooses(answer: str, chosen: str) -> None:
         "None of these",
         "parish",
         "A. Paris\nB. Rome\nC. New York",
+        "The correct options are A, Paris; B, Rome; and D, York.",
+        "The correct answers are:\nA. Paris\nB. Rome",
+        "B is correct. A is correct as well.",
+        "The answer is B. The answer is also A.",
+        "A is correct. Rome is right, too.",
     ],
 )
 def test_no_option_or_several_are_no_choice(answer: str) -> None:
@@ -196,6 +204,21 @@ def test_without_options_the_letters_a_to_j_are_known() -> None:
 def test_any_answer_chooses_one_of_the_options_or_none(answer: str, texts: list[str]) -> None:
     options = option_texts(texts)
     assert choose(answer, options) in {*options, None}
+
+
+PIECES = (
+    "A|B|C|D|I|a|b|c|d| |. |, |\n|\n\n|? |: |(|)|**|$|\\boxed{|}|Ａ|Rome|York| is correct| is wrong| is the answer"
+    "|The answer is |The correct options are |answers are: | not | and | or | also | as well| too| rather than "
+    "|all except |if |so |none of |is the area|答案是|不选|正确|La respuesta es |정답은 |الإجابة |उत्तर "
+    "|\x00|\ue000|\uf8f0|\ud800|🙂|1,000|-"
+).split("|")
+
+
+def test_ten_thousand_made_answers_choose_an_option_or_none() -> None:
+    draw = random.Random(20261126)
+    for _ in range(10_000):
+        answer = "".join(draw.choices(PIECES, k=draw.randrange(1, 14)))
+        assert choose(answer, PLACES) in (*PLACES, None), answer
 
 
 @given(st.sampled_from("ABCD"))

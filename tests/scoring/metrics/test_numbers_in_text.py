@@ -1,5 +1,6 @@
 """Promises of numbers in text: found as written, compared exactly, never an attack."""
 
+import random
 from decimal import Decimal
 from fractions import Fraction
 
@@ -250,6 +251,14 @@ def test_any_text_gives_only_finite_values(text: str) -> None:
     for number in find_numbers(text):
         assert isinstance(number.value, int | Fraction)
         assert number.text
+
+
+def test_ten_thousand_made_answers_have_a_finite_number_or_none() -> None:
+    draw = random.Random(20261126)
+    for _ in range(10_000):
+        text = "".join(draw.choices(_PIECES, k=draw.randrange(1, 30)))
+        for number in (first_number(text), last_number(text)):
+            assert number is None or isinstance(number.value, int | Fraction), text
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from gage_eval.scoring.metrics.choices import LETTERS, choose, option_texts
     value="acc",
     aggregate="mean",
     binary=True,
-    version=3,
+    version=4,
     fields={"reference": "sample.metadata.correct_choice"},
 )
 def multi_choice_accuracy(

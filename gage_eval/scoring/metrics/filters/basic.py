@@ -47,7 +47,7 @@ def strip_thinking(
     return thinking.strip_thinking(text, start, end)
 
 
-@text_filter("choice_letter", version=3)
+@text_filter("choice_letter", version=4)
 def choice_letter(text: str, *, letters: str = "ABCDEFGHIJ") -> str | None:
     """The one letter that an answer chooses, by the rule of `multi_choice_accuracy`."""
     answer = thinking.strip_thinking(text)

@@ -14,8 +14,8 @@ _LEAN = """
 import sys
 import pyarrow as pa
 from gage_eval.extend import loading
-from gage_eval.extend.lean import be_lean
-be_lean()
+from gage_eval.extend.tuning import tune_process
+tune_process()
 assert pa.array([{"a": ["x"]}]).to_pylist() == [{"a": ["x"]}]
 assert "pandas" not in sys.modules
 """

@@ -37,7 +37,7 @@ def let_idle_threads_sleep() -> None:
     os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")
 
 
-def be_lean() -> None:
+def tune_process() -> None:
     """Collect garbage rarely, switch threads often, keep one heap, and keep Arrow from importing pandas needlessly."""
     let_idle_threads_sleep()
     _keep_one_heap()
