@@ -284,6 +284,9 @@ class HeldEngine:
             return
         server.lost = why
         self._servers.pop(server.token, None)
+        if server.sign == self._server:
+            # Another one may be started before its sign lapses.
+            self._launched = None
         if server.calls:
             lost = f"{len(server.calls):,} requests in flight are sent again"
             self.tell(f"a server of {self._label} is gone: {why.rstrip('.')}; {lost}.")
@@ -316,8 +319,6 @@ class HeldEngine:
             for server in list(self._servers.values()):
                 if not await _answers(server):
                     self._drop(server, "it does not answer any more")
-                    if server.sign == self._server:
-                        self._launched = None
 
     async def _turn(self) -> None:
         signs = await asyncio.to_thread(self._signs.look)
