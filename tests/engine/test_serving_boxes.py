@@ -104,30 +104,29 @@ def test_a_run_on_a_pool_has_the_results_of_a_run_here_and_a_hit_starts_no_box(
 
 
 @in_a_box
-@pytest.mark.parametrize("killed", ["box", "server"])
-def test_a_lost_box_is_replaced_and_what_it_ran_is_run_again(
-    config: Config, pool: LocalPool, killed: str, tmp_path: Path
-) -> None:
+def test_lost_boxes_are_replaced_and_what_they_ran_is_run_again(config: Config, pool: LocalPool) -> None:
     pool.env = {"A_SECRET": "hidden"}
-    options = config("work_pool: boxes, slots: 4", rows=24, code="import time; time.sleep(0.4)")
+    code = "import time; time.sleep(0.4)"
     environments = []
 
-    def kill() -> None:
-        (box,) = wait_for(lambda: pool.servers and boxes_of(pool.servers[0].pid), "a box")
+    def kill(number: int, *, whole: bool) -> None:
+        server = wait_for(lambda: pool.servers[number : number + 1], "a server")[0].pid
+        (box,) = wait_for(lambda: boxes_of(server), "a box")
         environments.append(Path(f"/proc/{box}/environ").read_bytes())
         wait_for(lambda: len(children_of(box)) > 1, "programs that run at once")
-        os.kill(box if killed == "box" else pool.servers[0].pid, signal.SIGKILL)
+        os.kill(server if whole else box, signal.SIGKILL)
 
-    killer = threading.Thread(target=kill)
-    killer.start()
-    run, told = run_on_pool(options, pool)
-    killer.join()
-    assert len(pool.servers) == 2
+    killers = [threading.Thread(target=kill, args=(number,), kwargs={"whole": bool(number)}) for number in range(2)]
+    for killer in killers:
+        killer.start()
+    run, told = run_on_pool(config("work_pool: boxes, replicas: 2, slots: 3", rows=48, code=code), pool)
+    for killer in killers:
+        killer.join()
+    assert len(pool.servers) in (3, 4), "a box that is lost near the end may not be needed any more"
     assert any("in flight are sent again" in text for text in told)
-    assert b"hidden" not in environments[0]
-    here = run_inline(config("slots: 2", rows=24, code="import time; time.sleep(0.4)", store="here"))
+    assert not any(b"hidden" in environment for environment in environments)
+    here = run_inline(config("slots: 2", rows=48, code=code, store="here"))
     assert executions_of(run) == here.results["code", "auto_eval"].outputs["executions"]
-    assert not list(Path(tmp_path).rglob("*A_SECRET*"))
 
 
 @in_a_box
