@@ -81,9 +81,7 @@ class MetricSummary(MetricNumber):
     error: int = Field(description="Responses that infrastructure failed to get; not in rows.")
     skipped: int = Field(description="Responses never asked for (empty prompt); not in rows.")
     scores: str | None = Field(default=None, description="Artifact id of the score rows.")
-    marks: list[str] = Field(
-        default=[], description="What to keep in mind with the number, as forgeable or not contained."
-    )
+    marks: list[str] = Field(default=[], description="What to keep in mind with it, as not contained.")
 
     @property
     def marked_name(self) -> str:

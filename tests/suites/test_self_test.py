@@ -12,6 +12,8 @@ from gage_eval.authoring.attacks import ATTACKS, WRONG, Attack
 from gage_eval.authoring.self_test import TaskSelfTest, self_test
 from gage_eval.base.errors import InputError
 from gage_eval.box.executors import probe
+from gage_eval.config.suites.card import Attacks
+from gage_eval.config.suites.templates import suite_info
 from gage_eval.observability.observer import Observers
 from gage_eval.runs.options import RunOptions
 from tests.cli.conftest import Gage, gage, workspace
@@ -56,9 +58,13 @@ def test_no_wrong_answer_and_no_attack_on_ten_problems_of_a_suite_passes(name: s
 
 
 @NEEDS_BOX
-def test_attacks_that_pass_in_script_are_named_and_show_that_they_bite(tmp_path: Path) -> None:
-    result = outcome_of("humaneval", tmp_path, dict(ATTACKS), 3, overrides=("tasks.humaneval.execution.mode=script",))
+@pytest.mark.parametrize(("name", "rows"), [("humaneval", 10), ("mbpp", 3), ("humaneval_plus", 2), ("mbpp_plus", 2)])
+def test_the_attacks_that_pass_in_script_are_those_that_the_card_counts(name: str, rows: int, tmp_path: Path) -> None:
+    result = outcome_of(name, tmp_path, dict(ATTACKS), rows, overrides=(f"tasks.{name}.execution.mode=script",))
     passing = {attack for attack, ids in result.passed.items() if ids}
+    card = suite_info(name).card
+    assert card is not None
+    assert card.attacks == Attacks(passed=len(passing), tried=len(ATTACKS) - 1), passing
     assert {"equal to all", "patched compile and exec", "frames of the harness", "messages of the harness"} <= passing
     assert "exits before the tests" not in passing
     assert result.is_as_expected
