@@ -58,7 +58,7 @@ def test_no_wrong_answer_and_no_attack_on_ten_problems_of_a_suite_passes(name: s
 
 
 @NEEDS_BOX
-@pytest.mark.parametrize(("name", "rows"), [("humaneval", 10), ("mbpp", 3), ("humaneval_plus", 2), ("mbpp_plus", 2)])
+@pytest.mark.parametrize(("name", "rows"), [("humaneval", 10), ("mbpp", 3), ("humaneval_plus", 2), ("mbpp_plus", 10)])
 def test_the_attacks_that_pass_in_script_are_those_that_the_card_counts(name: str, rows: int, tmp_path: Path) -> None:
     result = outcome_of(name, tmp_path, dict(ATTACKS), rows, overrides=(f"tasks.{name}.execution.mode=script",))
     passing = {attack for attack, ids in result.passed.items() if ids}
@@ -71,6 +71,25 @@ def test_the_attacks_that_pass_in_script_are_those_that_the_card_counts(name: st
     text = "\n".join(result.lines())
     assert f"attacks: {len(passing)} of {len(ATTACKS) - 1} pass" in text
     assert "can be forged" in text
+
+
+@NEEDS_BOX
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ("mode=script", "(forgeable: 6 of 31 attacks pass)"),
+        # Other tests than the suite's.
+        ("filters=[]", "(forgeable, not attacked)"),
+    ],
+)
+def test_the_number_of_attacks_stands_beside_the_score(gage: Gage, change: str, said: str) -> None:
+    if not (SHARED / "humaneval").is_dir():
+        pytest.skip("no data of humaneval in ../shared/data")
+    section = "tasks.humaneval.execution."
+    settings = [("--set", f"{section}{setting}") for setting in ("mode=script", change)]
+    data = ("--data", str(SHARED / "humaneval"), "--max-samples", "1", "--engine", "dummy")
+    result = gage("suite", "humaneval", *data, *(word for setting in settings for word in setting))
+    assert said in " ".join(result.out.split()), result.err
 
 
 def own_rows(folder: Path, reference: str, **execution: Any) -> RunOptions:
