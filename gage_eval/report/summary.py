@@ -143,7 +143,7 @@ class Executions(SummaryModel):
     attacks: str | None = Field(
         default=None,
         description="Of mode script: how many programs that try to pass without solving do pass, as 6 of 31; null "
-        "where nobody tried.",
+        "where that is not known.",
     )
 
     @property

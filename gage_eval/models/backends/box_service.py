@@ -142,14 +142,14 @@ def main() -> None:
     """Serve until the process is ended. Its stdin has the executor, the slots, the host and the token as JSON."""
     import uvicorn
 
-    given = json.load(sys.stdin)
-    executor = open_executor(ExecutorSettings(given["executor"], given["slots"]))
-    host = given["host"]
+    settings = json.load(sys.stdin)
+    executor = open_executor(ExecutorSettings(settings["executor"], settings["slots"]))
+    host = settings["host"]
     listening = socket.create_server((host, 0), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
     sys.stdout.write(f"{READY}{listening.getsockname()[1]}\n")
     sys.stdout.flush()
     config = uvicorn.Config(
-        BoxService(executor, given["token"]),
+        BoxService(executor, settings["token"]),
         lifespan="off",
         log_level="warning",
         access_log=False,

@@ -150,7 +150,7 @@ class PoolExecutor:
         await asyncio.gather(*(client.close() for client in self._clients.values()))
 
     async def _server(self) -> tuple[HeldEngine, HeldServer]:
-        """The server with the least to do. Those that are missing are started meanwhile."""
+        """The server with the least to do. Those that are missing are started in the background."""
         while True:
             coming = [replica.coming() for replica in self._replicas if not replica.ready and replica.failure is None]
             ready = [pair for replica in self._replicas for pair in replica.ready]
