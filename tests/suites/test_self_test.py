@@ -115,9 +115,12 @@ def test_programs_that_read_stdin_are_attacked_too_and_a_wrong_solution_is_seen(
     assert not wrong.is_as_expected
 
 
-def test_attacks_never_run_without_a_box(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="attacks run only in a box"):
-        self_test(own_rows(tmp_path, "print(1)", allow_unsafe=True), Observers())
+@pytest.mark.parametrize(
+    ("section", "said"), [({"allow_unsafe": True}, "only in a box"), ({"work_pool": "boxes"}, "only on this machine")]
+)
+def test_attacks_run_only_in_a_box_of_this_machine(section: dict[str, Any], said: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=said):
+        self_test(own_rows(tmp_path, "print(1)", **section), Observers())
 
 
 def test_a_suite_without_programs_is_refused_in_one_sentence(gage: Gage) -> None:

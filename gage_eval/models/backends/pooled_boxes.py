@@ -138,6 +138,7 @@ class PoolExecutor:
         if len(body) > LARGEST_REQUEST:
             text = f"the program and its files have {len(body):,} bytes; a work pool takes {LARGEST_REQUEST:,}"
             return Execution("box_error", "spec", text)
+        assert self._replicas, "a run without a Prefect API refuses work pools"
         return await until_answered(self._server, lambda server: self._ask(server, body))
 
     async def open(self, spec: BoxSpec, limits: Limits) -> Box:
