@@ -164,6 +164,7 @@ async def test_what_no_box_of_a_pool_can_have_is_a_box_error_with_a_sentence() -
 
 PROGRAM = Program("calls", "def f(): pass  # \udc80", entry="f", tests="f()", stdin=["a"])
 LIMITS = Limits(cpu_s=2.5, memory_mb=64)
+BARE = BoxSpec()
 
 
 def test_a_request_arrives_as_it_was_sent() -> None:
@@ -234,3 +235,22 @@ async def test_a_program_ends_with_its_caller() -> None:
 
     await asked(request_body(PROGRAM, LIMITS, BoxSpec()), executor=Endless())
     assert ended.is_set()
+
+
+async def test_a_program_that_takes_long_shows_signs_and_one_that_prints_too_much_has_failed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Slow(FakeExecutor):
+        async def execute(self, program: Program, limits: Limits, spec: BoxSpec = BARE) -> Execution:
+            await asyncio.sleep(0.02)
+            return Execution("passed", outputs=["x" * 5_000, "\udc80"], cpu_s=0.5)
+
+    monkeypatch.setattr(box_service, "_SIGN_EVERY_S", 0.001)
+    body = request_body(PROGRAM, LIMITS, BARE)
+    _, answer = await asked(body, executor=Slow())
+    assert answer.startswith(b"  ")
+    execution = pooled_boxes._EXECUTION.validate_json(answer, strict=True)
+    assert (execution.status, execution.cpu_s, execution.outputs[1]) == ("passed", 0.5, "\ufffd")
+    monkeypatch.setattr(box_service, "LARGEST_ANSWER", 5_000)
+    _, answer = await asked(body, executor=Slow())
+    assert {"status": "failed", "reason": "output", "cpu_s": 0.5}.items() <= json.loads(answer).items()

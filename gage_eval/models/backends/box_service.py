@@ -22,6 +22,8 @@ from gage_eval.models.backends.boxed import execution_text
 
 LARGEST_REQUEST = 64 * 2**20
 """Bytes of the largest program with its surroundings."""
+LARGEST_ANSWER = 128 * 2**20
+"""Bytes of the largest execution: a program that prints more has failed, and costs no other row its result."""
 READY = "listening at port "
 """What the process prints before its port."""
 
@@ -99,7 +101,7 @@ class BoxService:
                 await asyncio.wait({running, gone}, timeout=_SIGN_EVERY_S, return_when=asyncio.FIRST_COMPLETED)
                 await send({"type": "http.response.body", "body": b" ", "more_body": True})
             if running.done():
-                await send({"type": "http.response.body", "body": execution_text(running.result()).encode()})
+                await send({"type": "http.response.body", "body": _sendable(running.result())})
         finally:
             running.cancel()
             gone.cancel()
@@ -110,6 +112,14 @@ class BoxService:
             return await self._executor.execute(program, limits, spec)
         except BoxError as error:
             return Execution("box_error", "box", str(error))
+
+
+def _sendable(execution: Execution) -> bytes:
+    body = execution_text(execution).encode()
+    if len(body) <= LARGEST_ANSWER:
+        return body
+    said = f"it printed more than the {LARGEST_ANSWER} bytes that a work pool returns"
+    return execution_text(Execution("failed", "output", said, cpu_s=execution.cpu_s, wall_s=execution.wall_s)).encode()
 
 
 async def _body(receive: _Receive) -> bytes | None:
@@ -155,6 +165,7 @@ def main() -> None:
         access_log=False,
         server_header=False,
         date_header=False,
+        timeout_graceful_shutdown=1,
     )
     uvicorn.Server(config).run(sockets=[listening])
 

@@ -160,7 +160,9 @@ class PoolExecutor:
             if not coming:
                 failures = (replica.failure for replica in self._replicas)
                 raise next(failure for failure in failures if failure is not None)
-            await asyncio.wait(coming, return_when=asyncio.FIRST_COMPLETED)
+            ended, _ = await asyncio.wait(coming, return_when=asyncio.FIRST_COMPLETED)
+            for task in ended:
+                task.result()
 
     async def _ask(self, server: HeldServer, body: bytes) -> Execution:
         """What a server answers.
