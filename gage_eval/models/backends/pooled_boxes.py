@@ -25,8 +25,7 @@ from gage_eval.models.backends.box_service import LARGEST_REQUEST, READY, reques
 from gage_eval.models.backends.boxed import box_identity
 from gage_eval.models.backends.child import Child
 from gage_eval.models.backends.pools import HeldEngine, HeldServer, Pools, until_answered
-from gage_eval.models.backends.served import StartedServer
-from gage_eval.models.backends.vllm import in_url
+from gage_eval.models.backends.served import StartedServer, in_url
 from gage_eval.models.client.http1 import FAILURES, HTTPClient
 from gage_eval.models.client.route import route_to
 from gage_eval.store.serving import BOX, ServingSpec

@@ -31,7 +31,7 @@ from gage_eval.models.backends.engines import Engine
 from gage_eval.models.backends.gpus import NeededGPUs, devices
 from gage_eval.models.backends.pools import HeldEngine, HeldServer, files_of, until_answered
 from gage_eval.models.backends.replicas import needed_gpus
-from gage_eval.models.backends.served import ServedClient, StartedServer
+from gage_eval.models.backends.served import ServedClient, StartedServer, in_url
 from gage_eval.models.backends.vllm_engine import (
     MODEL_NAME,
     THINKING_BUDGET,
@@ -379,11 +379,6 @@ class VLLM(BaseBackend[VLLMConfig]):
         engine, self._engine = self._engine, None
         if engine is not None:
             await self.context.engines.release(engine)
-
-
-def in_url(host: str) -> str:
-    """An address as a URL has it."""
-    return f"[{host}]" if ":" in host else host
 
 
 async def _is_ready(client: HTTPClient) -> bool:
