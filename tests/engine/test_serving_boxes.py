@@ -14,7 +14,6 @@ from typing import Any
 
 import orjson
 import pytest
-from support.boxes import FakeExecutor
 
 from gage_eval.base.errors import GageError, InputError
 from gage_eval.box.executors import ExecutorSettings, probe
@@ -24,6 +23,7 @@ from gage_eval.models.backends.box_service import BoxService, read_request, requ
 from gage_eval.models.backends.pooled_boxes import PoolExecutor
 from gage_eval.pipeline import boxes
 from gage_eval.runs import RunOptions, run_inline
+from tests.support.boxes import FakeExecutor
 from tests.support.serving import LocalPool, run_on_pool
 from tests.support.waiting import wait_for
 
@@ -226,7 +226,7 @@ async def test_a_program_ends_with_its_caller() -> None:
     ended = asyncio.Event()
 
     class Endless(FakeExecutor):
-        async def execute(self, *_: object) -> Execution:  # type: ignore[override]
+        async def execute(self, *_: object) -> Execution:
             try:
                 await asyncio.sleep(3600)
             finally:
