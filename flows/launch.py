@@ -224,7 +224,7 @@ def deploy(api_url: str, options: "DeployOptions", tell: Callable[[str], None]) 
     if options.store.startswith(BLOCK_PREFIX):
         store_of_block(api_url, options.store)
     night = None if options.nightly is None else _read_night(options, options.nightly, api_url, tell)
-    deployments = all_deployments(options.gpu_pools)
+    deployments = all_deployments(options.gpu_pools, options.box_pools)
     automations = lost_run_automations(options.lost_after_s)
     if night is not None and options.nightly is not None:
         text = options.nightly.read_text(encoding="utf-8")

@@ -17,7 +17,7 @@ from flows.api import api_client, is_unanswered
 from gage_eval.base.errors import InputError
 from gage_eval.config.secrets import scrub
 from gage_eval.store import local_folder
-from gage_eval.store.serving import ServingSpec
+from gage_eval.store.serving import BOX, ServingSpec
 
 _FLOW = "serve"
 _NEEDS = "the engine needs {gpus} GPUs (replicas × tensor_parallel_size × data_parallel_size)"
@@ -51,7 +51,7 @@ class ServeLauncher:
         parameters = {"store": store if folder is None else folder.as_uri(), "key": spec.key, "server": server}
         try:
             with api_client(self._api_url, timeout_s=_REQUEST_S, retries=_RETRIES) as client:
-                deployment = _deployment(client, spec.pool)
+                deployment = _deployment(client, spec)
                 run = client.create_flow_run_from_deployment(
                     deployment,
                     parameters=parameters,
@@ -69,21 +69,21 @@ class ServeLauncher:
                 else f"refused the server ({scrub(str(error).partition(chr(10))[0])})"
             )
             raise InputError(
-                f"the Prefect API {problem}, so that no engine could be started on work pool '{spec.pool}'. "
+                f"the Prefect API {problem}, so that {spec.what} could not be started on work pool '{spec.pool}'. "
                 "Check it, then resume the run."
             ) from error
         return ServeRun(run.id, spec.pool, self._api_url)
 
 
-def _deployment(client: SyncPrefectClient, pool: str) -> UUID:
-    """The deployment of the flow on a pool."""
+def _deployment(client: SyncPrefectClient, spec: ServingSpec) -> UUID:
+    """The deployment of the flow on the pool."""
     deployments = client.read_deployments(
-        flow_filter=FlowFilter(name={"any_": [_FLOW]}), work_pool_filter=WorkPoolFilter(name={"any_": [pool]})
+        flow_filter=FlowFilter(name={"any_": [_FLOW]}), work_pool_filter=WorkPoolFilter(name={"any_": [spec.pool]})
     )
     if not deployments:
         raise InputError(
-            f"the Prefect server has no deployment of the flow '{_FLOW}' on work pool '{pool}'. "
-            f"Create it: gage deploy --gpu-pool {pool}"
+            f"the Prefect server has no deployment of the flow '{_FLOW}' on work pool '{spec.pool}'. "
+            f"Create it: gage deploy --{'box' if spec.type == BOX else 'gpu'}-pool {spec.pool}"
         )
     return deployments[0].id
 
@@ -203,15 +203,14 @@ class ServeRun:
         pool = client.read_work_pool(self._pool)
         workers = client.read_workers_for_work_pool(self._pool)
         if pool.is_paused:
-            self._notice = f"work pool '{self._pool}' is paused, and the engine waits. Resume it in the UI."
+            self._notice = f"work pool '{self._pool}' is paused. Resume it in the UI."
         elif (
             pool.is_push_pool or pool.is_managed_pool or any(worker.status == WorkerStatus.ONLINE for worker in workers)
         ):
             self._notice = None
         else:
             self._notice = (
-                f"work pool '{self._pool}' has no worker online, and the engine waits for one. "
-                f"Start it: prefect worker start --pool {self._pool}"
+                f"work pool '{self._pool}' has no worker online. Start it: prefect worker start --pool {self._pool}"
             )
 
     def _ask(self, question: Callable[[SyncPrefectClient], None]) -> None:

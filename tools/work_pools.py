@@ -48,6 +48,7 @@ def templates() -> dict[str, Template]:
     for storage in storages:
         made[f"kubernetes-{storage}"] = kubernetes("cpu", storage)
         made[f"kubernetes-gpu-{storage}"] = kubernetes("gpu", storage)
+        made[f"kubernetes-box-{storage}"] = kubernetes_box(storage)
     return {f"{name}.json": template for name, template in made.items()}
 
 
@@ -185,6 +186,26 @@ def kubernetes(device: Device, storage: Storage) -> Template:
     return template
 
 
+def kubernetes_box(storage: Storage) -> Template:
+    """Jobs that run programs in boxes (Kubernetes 1.30 or newer).
+
+    In the pod, bubblewrap makes a box for each program, as on any machine. For that the pod has a user namespace, so
+    that its /proc may be whole, and no profile that forbids namespaces and mounts.
+    """
+    template = kubernetes("cpu", storage)
+    pod = template["job_configuration"]["job_manifest"]["spec"]["template"]["spec"]
+    pod |= {"hostUsers": False, "automountServiceAccountToken": False, "enableServiceLinks": False}
+    pod["securityContext"] |= {"seccompProfile": {"type": "Unconfined"}, "appArmorProfile": {"type": "Unconfined"}}
+    pod["containers"][0]["securityContext"]["procMount"] = "Unmasked"
+    pod["containers"][0]["env"] = [_pod_address()]
+    return template
+
+
+def _pod_address() -> dict[str, Any]:
+    """What is served in a pod listens at the pod's address."""
+    return {"name": "GAGE_EVAL_SERVE_HOST", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}
+
+
 def _tolerations(device: Device) -> dict[str, Any]:
     nvidia = {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
     own = [nvidia] if device == "gpu" else []
@@ -266,9 +287,7 @@ def _gpus(template: Template) -> None:
     for side in ("requests", "limits"):
         resources[side]["nvidia.com/gpu"] = "{{ gpus }}"
     pod["nodeSelector"] = {"nvidia.com/gpu.product": "{{ gpu_product }}"}
-    # An engine that is served here listens at the address of its pod.
-    address = {"name": "GAGE_EVAL_SERVE_HOST", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}
-    pod["containers"][0]["env"] = [address]
+    pod["containers"][0]["env"] = [_pod_address()]
     template["job_configuration"]["env"]["GAGE_EVAL_SERVE_TLS"] = "{{ serve_tls }}"
     _mount(pod, "shm", _SHARED_MEMORY, {"emptyDir": {"medium": "Memory", "sizeLimit": "{{ shm_size }}"}})
     product = (

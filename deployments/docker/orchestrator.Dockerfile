@@ -17,10 +17,10 @@ FROM python:3.11-slim-bookworm@${PYTHON_DIGEST}
 # Extras of the wheel; metrics and media are what the built-in suites use.
 ARG EXTRAS=metrics,media,hf,kubernetes,docker
 
-# tini passes signals on and reaps the engines and runs that a worker starts.
+# bubblewrap contains the programs that models write; tini passes signals on and reaps the engines and runs that a worker starts.
 # hadolint ignore=DL3008
 RUN apt-get update \
-  && apt-get install -y --no-install-recommends tini \
+  && apt-get install -y --no-install-recommends bubblewrap tini \
   && rm -rf /var/lib/apt/lists/* \
   && useradd --uid 10001 --user-group --create-home gage \
   && mkdir --mode=750 /store /scratch \

@@ -111,6 +111,8 @@ def _tested(env: StageContext, task: TaskPlan, named: Mapping[str, str], attacks
     assert spec is not None
     if spec.config.allow_unsafe:
         raise InputError(f"task '{task.task_id}': attacks run only in a box: remove 'allow_unsafe'.")
+    if spec.boxes.settings.work_pool is not None:
+        raise InputError(f"task '{task.task_id}': attacks run only on this machine: set 'work_pool' to local.")
     made = stages.standardize(env, task.standardize, raw=stages.load(env, task.load))
     samples = env.store.artifact(made.outputs["samples"])
     answers = _answers(env.store, spec, samples, list(attacks.values()))

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 import shutil
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -21,6 +22,7 @@ from gage_eval.extend.allowed_code import allowed_entries
 
 ExecutorName: TypeAlias = EngineName | Literal["auto", "bubblewrap"]
 
+_DIGEST = re.compile(r"(^|@)sha256:[0-9a-f]{64}$")
 _TRIAL = Program("calls", "def answer(): return 42", entry="answer", tests="assert answer() == 42")
 _TRIAL_LIMITS = Limits(cpu_s=1.0, wall_s=30.0, memory_mb=256)
 
@@ -36,6 +38,10 @@ class ExecutorSettings:
     """Run programs as plain processes of this user, which may do what this user may."""
     roots: Mapping[str, Path] = field(default_factory=dict)
     """Unpacked root folders by the name of their image, for bubblewrap."""
+    work_pool: str | None = None
+    """The work pool whose machines run the programs. None: this machine does."""
+    replicas: int = 1
+    """Boxes on the work pool."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +77,11 @@ def open_executor(settings: ExecutorSettings) -> Executor:
     if engine is None:
         raise BoxUnavailable(f"Programs cannot be run: {problem}")
     return _container_executor(engine, slots)
+
+
+def is_pinned(image: str) -> bool:
+    """Whether the name of an image is its digest, or ends with it: then it means the same on every machine."""
+    return _DIGEST.search(image) is not None
 
 
 def probe() -> list[Availability]:
@@ -121,7 +132,7 @@ def _resolver(
     def resolve(image: str | None) -> tuple[Containment, str | None]:
         if image is None or image in roots or engine is None:
             return without, image
-        identifier = engine.image_id(image)
+        identifier = None if is_pinned(image) else engine.image_id(image)
         return "container", image if identifier is None else f"{image}@{identifier}"
 
     return resolve

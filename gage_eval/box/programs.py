@@ -47,9 +47,7 @@ class SlotExecutor:
     @property
     def identity(self) -> Mapping[str, str]:
         """The interpreter, the harness and what contains it."""
-        # A container has its image's.
-        python = {} if self.containment == "container" else {"python": platform.python_version()}
-        return {**python, "harness": harness_digest(), "containment": self.containment}
+        return executor_identity(self.containment)
 
     def resolve(self, image: str | None) -> tuple[Containment, str | None]:
         """What contains the programs of an image, and what its name stands for here."""
@@ -244,6 +242,13 @@ def surroundings_of(spec: BoxSpec, limits: Limits) -> dict[str, Any]:
 
 def _bounds(limits: Limits) -> dict[str, Any]:
     return asdict(limits) | {"wall_s": limits.wall}
+
+
+def executor_identity(containment: Containment) -> Mapping[str, str]:
+    """What can change a verdict in all boxes of this interpreter and this version of gage-eval."""
+    # A container has its image's.
+    python = {} if containment == "container" else {"python": platform.python_version()}
+    return {**python, "harness": harness_digest(), "containment": containment}
 
 
 @cache

@@ -22,6 +22,10 @@ def deploy(
         list[str] | None,
         typer.Option("--gpu-pool", metavar="NAME", help="Work pool of engines that need a GPU. May be repeated."),
     ] = None,
+    box_pools: Annotated[
+        list[str] | None,
+        typer.Option("--box-pool", metavar="NAME", help="Work pool that runs programs in boxes. May be repeated."),
+    ] = None,
     store: Store = None,
     nightly: Annotated[
         Path | None,
@@ -54,6 +58,7 @@ def deploy(
     deployed = launch.deploy(
         pool=pool,
         gpu_pools=gpu_pools or (),
+        box_pools=box_pools or (),
         store=store,
         nightly=nightly,
         lost_after_s=lost_after,

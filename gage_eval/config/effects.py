@@ -201,7 +201,9 @@ class _Lister:
 
     def boxed(self, what: str, loc: Loc, config: BoxConfig | ExecutionConfig) -> None:
         """What runs in boxes."""
-        self.add("run", what, loc, "WITHOUT containment" if config.allow_unsafe else "in a box")
+        pool = config.work_pool if isinstance(config, ExecutionConfig) else None
+        where = "" if pool is None else f" on work pool '{pool}'"
+        self.add("run", what, loc, "WITHOUT containment" if config.allow_unsafe else f"in a box{where}")
         for root in config.roots.values():
             self.add("read", root, (*loc, "roots"), "all of it, by these programs")
 

@@ -10,6 +10,7 @@ from gage_eval.base.field_paths import compile_path
 from gage_eval.base.inputs import RESPONSES_INPUT, SAMPLES_INPUT
 from gage_eval.base.marks import nested, scheduling, semantic
 from gage_eval.config.base_model import ConfigModel
+from gage_eval.models.backends.placement import HERE
 
 BOX_TOOLS = frozenset({"bash", "python"})
 """The tools that run commands in a box."""
@@ -51,6 +52,8 @@ class ExecutionConfig(ConfigModel):
     # The key has what contained the programs, if anything.
     allow_unsafe: bool = scheduling(default=False)
     roots: dict[str, str] = scheduling({})
+    work_pool: str | None = scheduling(None, min_length=1)
+    replicas: int = scheduling(1, ge=1, le=64)
 
     @field_validator("program", "entry", "prelude", "tests", "inputs", "outputs")
     @classmethod
@@ -77,6 +80,15 @@ class ExecutionConfig(ConfigModel):
             raise ValueError(f"mode {self.mode} reads no '{extra[0]}': remove it, or set another mode")
         if self.command is not None and self.mode != "stdio":
             raise ValueError("'command' runs programs of other languages: set mode: stdio, or remove it")
+        return self
+
+    @model_validator(mode="after")
+    def _suits_its_work_pool(self) -> Self:
+        if self.work_pool in (None, HERE):
+            return self
+        for name in ("allow_unsafe", "roots"):
+            if getattr(self, name):
+                raise ValueError(f"'{name}' is for programs on the run's own machine: remove it, or 'work_pool'")
         return self
 
     @model_validator(mode="after")

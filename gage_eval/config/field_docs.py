@@ -195,6 +195,8 @@ TEXTS: Mapping[str, Mapping[str, str]] = {
         "slots": "Programs that run at once; by default as many as the machine has processors.",
         "allow_unsafe": "Run programs as plain processes, which nothing contains. Every score is marked.",
         "roots": "Unpacked root folders by the image of a sample, for bubblewrap.",
+        "work_pool": "The Prefect work pool whose machines run the programs; by default, or if it is local, the run's.",
+        "replicas": "Boxes on the work pool, each with `slots`.",
     },
     "BoxConfig": {
         "image": "The container image of samples that name none.",

@@ -16,6 +16,7 @@ from gage_eval.engine.loop import EventLoop
 from gage_eval.engine.shared_limits import SharedLimits
 from gage_eval.models.backends.base import Backend, BackendConfig, BackendContext
 from gage_eval.models.backends.build import build_backend, forget_backend, parse_config
+from gage_eval.models.backends.pools import Pools
 from gage_eval.models.client.budget import Budget
 from gage_eval.models.client.limiter import Limiter
 from gage_eval.store.objects import Objects
@@ -36,6 +37,9 @@ class Runtime:
         objects: the store in which runs share the limits of endpoints (`shared: true`); None to share nothing.
         limit_changed: called with an endpoint's name, and the old and the new limit of its requests in flight.
         loop: a loop that other runs use too; by default one of its own.
+
+    Attributes:
+        pools: has work pools run programs; None where there is no Prefect API.
     """
 
     def __init__(
@@ -48,6 +52,7 @@ class Runtime:
         loop: EventLoop | None = None,
         engine_started: Callable[[str, float, int], None] = lambda backend, seconds, gpus: None,
     ) -> None:
+        self.pools: Pools | None = None
         self._objects = objects
         self._shared: list[SharedLimits] = []
         self._concurrency = concurrency

@@ -1,4 +1,4 @@
-"""A server of an engine on a work pool: it starts the engine, announces it in the store, and ends when no run needs it.
+"""A server of an engine or a box on a work pool: it starts, is announced in the store, and ends when no run needs it.
 
 What runs and servers tell each other is in `gage_eval.store.serving`; the runs' side is
 `gage_eval.models.backends.pools`.
@@ -20,25 +20,31 @@ from gage_eval.models.backends.base import BackendContext, Blocks
 from gage_eval.models.backends.build import build_backend
 from gage_eval.models.backends.certificates import Certificate, new_certificate
 from gage_eval.models.backends.gpus import GPUs, NeededGPUs, devices
+from gage_eval.models.backends.pooled_boxes import ServedBox
 from gage_eval.models.backends.served import StartedServer
 from gage_eval.store import Store
 from gage_eval.store.bundles import write_files
-from gage_eval.store.serving import LEASE_S, ServerState, ServingFolder, ServingSpec
+from gage_eval.store.serving import BOX, LEASE_S, ServerState, ServingFolder, ServingSpec
 
 # How often a server looks at the signs of runs; and how long no run may ask before it ends for another engine.
 _LOOK_EVERY_S = 1.0
 _YIELD_S = 10.0
+
+_OTHER_MODEL = (
+    "the model on this machine is not the one that the run means: its files differ. Put the same files here, or name "
+    "the model on the hub with its revision."
+)
 
 _log = logging.getLogger(__name__)
 
 
 @runtime_checkable
 class Servable(Protocol):
-    """A backend whose engine is a server that other machines can ask."""
+    """A backend whose engine is a server that other machines can ask, or a box for their programs."""
 
     @property
     def model_material(self) -> JsonValue:
-        """Identity of the model's files."""
+        """Identity of the model's files, or of the box."""
         ...
 
     @property
@@ -136,14 +142,10 @@ class _Server:
             self._state = "starting"
             await asyncio.to_thread(self._tell)
         await asyncio.to_thread(write_files, self._store.media, spec.files, folder)
-        backend: Any = build_backend(spec.type, spec.config, BackendContext(folder, env=env, blocks=self._blocks))
-        assert isinstance(backend, Servable), f"backend {spec.type} is not served"
+        backend = self._servable(spec, BackendContext(folder, env=env, blocks=self._blocks))
         model = await asyncio.to_thread(lambda: backend.model_material)
         if canonical_text(model) != canonical_text(spec.model):
-            raise InputError(
-                "the model on this machine is not the one that the run means: its files differ. Put the same files "
-                "here, or name the model on the hub with its revision."
-            )
+            raise InputError(_other_box(model, spec.model) if spec.type == BOX else _OTHER_MODEL)
         self._prefix = await asyncio.to_thread(lambda: backend.prefix)
         certificate = await asyncio.to_thread(new_certificate, self._temporary_folder()) if self._tls else None
         self._servers = list(await backend.serve(self._host, certificate))
@@ -153,6 +155,13 @@ class _Server:
 
     def _temporary_folder(self) -> Path:
         return Path(self._opened.enter_context(tempfile.TemporaryDirectory(prefix="gage-eval-serving-")))
+
+    def _servable(self, spec: ServingSpec, context: BackendContext) -> Servable:
+        if spec.type == BOX:
+            return ServedBox(spec.config)
+        backend: Any = build_backend(spec.type, spec.config, context)
+        assert isinstance(backend, Servable), f"backend {spec.type} is not served"
+        return backend
 
     async def _stop(self, starting: "asyncio.Future[None]") -> None:
         """End the engine, and what was begun to start it."""
@@ -215,3 +224,10 @@ class _Server:
     def _tell(self) -> None:
         with suppress(StoreError):  # the next renewal tells it
             self._beat.write()
+
+
+def _other_box(here: JsonValue, there: JsonValue) -> str:
+    return (
+        f"the box of this machine is {canonical_text(here)}, and the run means {canonical_text(there)}: verdicts might "
+        "differ. Use the same Python and version of gage-eval on both, and name 'execution.executor' if need be."
+    )

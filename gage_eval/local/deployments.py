@@ -80,6 +80,7 @@ class DeployOptions:
         pool: the work pool of the runs; `POOL` is created if it is not there.
         gpu_pools: the work pools of engines, each with the deployments `serve`, `evaluate` and `warm-models`. The
             engines that forms start are served by the first one.
+        box_pools: the work pools that run programs in boxes, each with the deployment `serve`.
         store: the store of the runs, unless a form names another one.
         working_dir: the folder of runs in the pool `POOL`, for the server of a folder.
         nightly: a file of nightly runs to deploy too. The files that its configs need go into the store.
@@ -90,6 +91,7 @@ class DeployOptions:
     store: str
     pool: str = POOL
     gpu_pools: Sequence[str] = ()
+    box_pools: Sequence[str] = ()
     working_dir: str | None = None
     nightly: Path | None = None
     lost_after_s: int = LOST_AFTER_S
@@ -143,14 +145,20 @@ TRIAGE = Deployment(
 )
 
 
-def all_deployments(gpu_pools: Iterable[str]) -> list[Deployment]:
+_ENGINES = "Serve models for the runs that place them on this work pool. Runs start it; do not start it by hand."
+_BOX = "Run programs in boxes for the runs that place them on this work pool. Runs start it; do not start it by hand."
+
+
+def all_deployments(gpu_pools: Iterable[str], box_pools: Iterable[str] = ()) -> list[Deployment]:
     """All deployments: those of the suites in the order of ``gage list suites``, and then the others.
 
     Args:
         gpu_pools: the work pools of engines. Each has a deployment of the flows `serve`, `evaluate` and `warm-models`.
+        box_pools: the work pools of boxes. Each has a deployment of the flow `serve`.
     """
     engines = [deployment for pool in dict.fromkeys(gpu_pools) for deployment in _of_engines(pool)]
-    return [*map(_of_suite, list_suites()), EVALUATE, *engines, TRIAGE, *MAINTENANCE]
+    boxes = [_serve(pool, "box", _BOX) for pool in dict.fromkeys(box_pools) if pool not in gpu_pools]
+    return [*map(_of_suite, list_suites()), EVALUATE, *engines, *boxes, TRIAGE, *MAINTENANCE]
 
 
 def evaluate_on(pool: str) -> str:
@@ -158,17 +166,13 @@ def evaluate_on(pool: str) -> str:
     return f"evaluate-{pool}"
 
 
+def _serve(pool: str, tag: str, description: str) -> Deployment:
+    return Deployment(flow="serve", name=f"serve-{pool}", description=description, tags=(tag,), pool=pool)
+
+
 def _of_engines(pool: str) -> tuple[Deployment, ...]:
     return (
-        Deployment(
-            flow="serve",
-            name=f"serve-{pool}",
-            description=(
-                "Serve models for the runs that place them on this work pool. Runs start it; do not start it by hand."
-            ),
-            tags=("engine",),
-            pool=pool,
-        ),
+        _serve(pool, "engine", _ENGINES),
         Deployment(
             flow="evaluate",
             name=evaluate_on(pool),

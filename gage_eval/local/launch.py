@@ -148,6 +148,7 @@ def deploy(
     *,
     pool: str | None = None,
     gpu_pools: Sequence[str] = (),
+    box_pools: Sequence[str] = (),
     store: str | None = None,
     nightly: Path | None = None,
     lost_after_s: int = LOST_AFTER_S,
@@ -160,6 +161,7 @@ def deploy(
         api_url: the API; the configured one by default.
         pool: the work pool of the runs; `local` by default, which is created if it is not there.
         gpu_pools: the work pools of engines that need a GPU. Forms propose the first one.
+        box_pools: the work pools that run programs in boxes.
         store: the store of the runs, unless a form names another one. Without it GAGE_EVAL_STORE; for the local server
             of this folder, the folder's store.
         nightly: a file of nightly runs, which gets a deployment with its schedule, and automations. The files that its
@@ -182,6 +184,7 @@ def deploy(
     options = DeployOptions(
         pool=pool or POOL,
         gpu_pools=gpu_pools,
+        box_pools=box_pools,
         store=_shared_store(store, is_local=is_local),
         working_dir=str(Path.cwd()) if is_local else None,
         nightly=nightly,

@@ -12,6 +12,8 @@ from gage_eval.data.prepare.media import MediaReader
 from gage_eval.data.sample.record import RecordRejected
 from gage_eval.data.sample.rules import inside
 from gage_eval.models.backends.boxed import BoxBackend
+from gage_eval.models.backends.pooled_boxes import PoolExecutor
+from gage_eval.models.backends.pools import Pools
 
 _REFERENCES = ("env:", "block:")
 # Of executors that this process has found, by `Boxes.key`.
@@ -34,12 +36,17 @@ class Boxes:
         settings = {**asdict(self.settings), "roots": {name: str(root) for name, root in self.settings.roots.items()}}
         return digest(["box", settings])
 
-    def backend(self) -> BoxBackend:
+    def backend(self, pools: Pools | None = None) -> BoxBackend:
         """A new executor behind a backend. It starts nothing before its first program.
+
+        Args:
+            pools: has work pools start boxes; needed where programs run on one.
 
         Raises:
             BoxUnavailable: this machine has no such executor.
         """
+        if self.settings.work_pool is not None:
+            return BoxBackend(PoolExecutor(self.settings, pools))
         return BoxBackend(open_executor(self.settings))
 
     @property

@@ -15,6 +15,7 @@ from gage_eval.box.types import Limits, Program
 from gage_eval.config.execution import ExecutionConfig, ExecutionLimitsConfig
 from gage_eval.data.prepare.media import MediaReader, MediaRules, files_identity
 from gage_eval.data.sample.table import rows_of
+from gage_eval.models.backends.placement import HERE
 from gage_eval.models.client.types import BoxedProgram
 from gage_eval.pipeline.boxes import Boxes, CannotRun, sandbox_of, surroundings
 from gage_eval.scoring.metrics.pipelines import FilterPipeline, read_steps
@@ -38,7 +39,9 @@ class ExecutionSpec:
         """The boxes that they run in."""
         config = self.config
         roots = {image: Path(root) for image, root in config.roots.items()}
-        return Boxes(ExecutorSettings(config.executor, config.slots, config.allow_unsafe, roots))
+        pool = None if config.work_pool == HERE else config.work_pool
+        settings = (config.executor, config.slots, config.allow_unsafe, roots, pool, config.replicas)
+        return Boxes(ExecutorSettings(*settings))
 
     @cached_property
     def limits(self) -> Limits:

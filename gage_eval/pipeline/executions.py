@@ -7,7 +7,7 @@ finds those of earlier runs. The key does not contain the metrics, so a changed 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import pyarrow as pa
@@ -77,7 +77,7 @@ def executions(run: StageRun, spec: ExecutionSpec) -> Mapping[str, Artifact]:
 
 def _run(run: StageRun, spec: ExecutionSpec, work_key: str, earlier: Action | None) -> dict[str, Artifact]:
     env, store = run.env, run.env.store
-    backend = env.runtime.shared(spec.boxes.key, spec.boxes.backend)
+    backend = env.runtime.shared(spec.boxes.key, partial(spec.boxes.backend, env.runtime.pools))
     source = ProgramSource(spec, store.artifact(run.inputs["samples"]), run.input("responses"), store.media)
     identity = digest(backend.identity())
     wip = store.wip(work_key)

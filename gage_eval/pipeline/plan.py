@@ -14,6 +14,7 @@ from gage_eval.config.metrics import metric_names
 from gage_eval.config.models import DatasetConfig, PipelineConfig, PromptConfig, TaskConfig
 from gage_eval.config.resolve import ResolvedRole, ResolvedTask
 from gage_eval.config.resources import placement_on, starts_engine
+from gage_eval.config.suites.card import SuiteIdentity
 from gage_eval.data.datasets.fetch import DataCache
 from gage_eval.data.prepare.media import MediaRules
 from gage_eval.engine.tools.sets import tools_of
@@ -110,6 +111,7 @@ def _task(
             headline=quoted,
             labels=labels_spec(task.task.labels, task_id, scoring.metrics, loaded.base_dir),
             subset=None if subset is None else subset.names,
+            attacks=_attacks(loaded.suite, execution),
         ),
     )
     return specs if examples is None else replace(specs, pool=_pool(specs, examples))
@@ -122,6 +124,11 @@ def _execution(task: TaskConfig, base_dir: Path, media: MediaRules) -> Execution
         return None
     roots = {image: str(local_path(root, base_dir)) for image, root in config.roots.items()}
     return ExecutionSpec(config.model_copy(update={"roots": roots}), media)
+
+
+def _attacks(suite: SuiteIdentity | None, execution: ExecutionSpec | None) -> tuple[int, int] | None:
+    """How many attacks pass the tests, of how many, where that is known and the tests can be forged."""
+    return None if suite is None or execution is None or execution.config.mode != "script" else suite.attacks
 
 
 def _agent_boxes(config: BoxConfig, base_dir: Path) -> AgentBoxes:

@@ -46,7 +46,7 @@ def report(run: StageRun, spec: ReportSpec) -> None:
         card=spec.card,
         headline=spec.headline,
         subset=spec.subset or (),
-        executions=_executions(run),
+        executions=_executions(run, spec.attacks),
         calibration=_calibration(run, spec),
     )
     text = canonical_text(summary.model_dump(mode="json"))
@@ -64,7 +64,7 @@ def _calibration(run: StageRun, spec: ReportSpec) -> Calibration | None:
     return labels.calibration(run.env.store.artifact(scores), run.input("samples"))
 
 
-def _executions(run: StageRun) -> Executions | None:
+def _executions(run: StageRun, attacks: tuple[int, int] | None) -> Executions | None:
     """How the programs of the answers ended; None where none were run."""
     if not run.has_input("executions"):
         return None
@@ -79,4 +79,5 @@ def _executions(run: StageRun) -> Executions | None:
         containment=", ".join(kinds["containment"]),
         statuses={status: counts.get(status, 0) for status in EXECUTION_STATUSES},
         near_limit=counts.get("near_limit", 0),
+        attacks=None if attacks is None else "{} of {}".format(*attacks),
     )

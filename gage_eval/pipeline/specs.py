@@ -285,6 +285,7 @@ class ReportSpec:
     headline: str | None = None
     labels: LabelsSpec | None = None
     subset: tuple[str, ...] | None = None
+    attacks: tuple[int, int] | None = None
 
     def material(self) -> JsonValue:
         material: dict[str, JsonValue] = {
@@ -301,6 +302,8 @@ class ReportSpec:
             material["labels"] = self.labels.material()
         if self.subset is not None:
             material["subset"] = list(self.subset)
+        if self.attacks is not None:
+            material["attacks"] = list(self.attacks)
         return material
 
 

@@ -81,7 +81,7 @@ class MetricSummary(MetricNumber):
     error: int = Field(description="Responses that infrastructure failed to get; not in rows.")
     skipped: int = Field(description="Responses never asked for (empty prompt); not in rows.")
     scores: str | None = Field(default=None, description="Artifact id of the score rows.")
-    marks: list[str] = Field(default=[], description="What to keep in mind with the number: forgeable, not contained.")
+    marks: list[str] = Field(default=[], description="What to keep in mind with it, as not contained.")
 
     @property
     def marked_name(self) -> str:
@@ -140,18 +140,24 @@ class Executions(SummaryModel):
         description="Programs that used more than half of their CPU time or memory: another machine may "
         "decide otherwise.",
     )
+    attacks: str | None = Field(
+        default=None,
+        description="Of mode script: how many programs that try to pass without solving do pass, as 6 of 31; null "
+        "where that is not known.",
+    )
 
     @property
     def marks(self) -> list[str]:
-        """What is shown with every score: ``forgeable``, ``not contained``."""
+        """What is shown with every score: ``forgeable: 6 of 31 attacks pass``, ``not contained``."""
+        known = "forgeable, not attacked" if self.attacks is None else f"forgeable: {self.attacks} attacks pass"
         return [
-            *(["forgeable"] if self.mode == "script" else []),
+            *([known] if self.mode == "script" else []),
             *(["not contained"] if self.containment == "none" else []),
         ]
 
     @property
     def text(self) -> str:
-        """All of it in one line: ``160 passed · 3 failed · 1 timed out · 2 near a limit · forgeable``."""
+        """All of it in one line: ``160 passed · 3 failed · 1 timed out · 2 near a limit · forgeable, not attacked``."""
         parts = [f"{count:,} {status.replace('_', ' ')}" for status, count in self.statuses.items() if count]
         near = [f"{self.near_limit:,} near a limit"] if self.near_limit else []
         return " · ".join([*parts, *near, *self.marks]) or "none"

@@ -136,7 +136,7 @@ class RunSession:
             engines = self.loaded.context.engines
             engines.out_of_memory = lambda *step: self.observer.emit(EngineOutOfMemory(*step))
             if launcher is not None:
-                engines.pools = Pools(self.store, launcher, self._warn)
+                engines.pools = self.runtime.pools = Pools(self.store, launcher, self._warn)
             self._tell_start(flow_run)
         except BaseException as error:
             with self._opened:
@@ -199,19 +199,27 @@ class RunSession:
         self.observer.emit(RunWarning(text))
 
     def _check_pools(self, launcher: Launcher | None) -> None:
-        """Refuse a run whose engines are to be served on work pools where there are none.
+        """Refuse a run whose engines or programs belong on work pools where there are none.
 
         Raises:
             InputError: there is no Prefect API.
         """
+        if launcher is not None:
+            return
         for task in self.plan.tasks:
             for _, spec in task.placed:
                 place = spec.context.placement
-                if place is not None and launcher is None:
+                if place is not None:
                     raise InputError(
                         f"the work pool '{place.work_pool}' needs a Prefect API: set PREFECT_API_URL, or serve the "
                         "models here by --work-pool local."
                     )
+            execution = task.auto_eval.execution
+            if execution is not None and (pool := execution.boxes.settings.work_pool) is not None:
+                raise InputError(
+                    f"the work pool '{pool}' needs a Prefect API: set PREFECT_API_URL, or run the programs of task "
+                    f"'{task.task_id}' here by execution.work_pool: local."
+                )
 
     @property
     def suite(self) -> SuiteRun | None:

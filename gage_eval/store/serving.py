@@ -19,6 +19,8 @@ from gage_eval.store.heartbeats import Heartbeat, Watch
 from gage_eval.store.objects import Objects, safe_name
 
 ROOT = "serving"
+# The type of a spec whose servers run programs.
+BOX = "box"
 # A sign that has not changed for so long is that of a process that is gone. A server without a run stays as long.
 LEASE_S = 20.0
 _FORMAT = 1
@@ -29,14 +31,14 @@ ServerState: TypeAlias = Literal["waiting", "starting", "ready", "failed", "lost
 
 @dataclass(frozen=True)
 class ServingSpec:
-    """An engine on a work pool.
+    """An engine on a work pool, or a box for programs (type `BOX`).
 
     Attributes:
         pool: name of the work pool.
         type: the backend's type.
         config: what the backend starts its servers with.
         gpus: how many GPUs they need together.
-        model: identity of the model's files, the same on all machines.
+        model: identity of the model's files, or of the box, the same on all machines.
         files: sha256 of the files that the config names, by path below its folder.
     """
 
@@ -51,6 +53,11 @@ class ServingSpec:
     def key(self) -> str:
         """A digest of it: runs that need the same engine on the same pool share its servers."""
         return digest(asdict(self))
+
+    @property
+    def what(self) -> str:
+        """What is served, for messages."""
+        return "the box" if self.type == BOX else "the engine"
 
 
 class ServingFolder:

@@ -24,7 +24,8 @@ from gage_eval.config.settings import load_settings  # noqa: E402
 from tools import work_pools  # noqa: E402
 
 Template = dict[str, Any]
-KUBERNETES = ("kubernetes-pvc", "kubernetes-s3", "kubernetes-gpu-pvc", "kubernetes-gpu-s3")
+BOX = ("kubernetes-box-pvc", "kubernetes-box-s3")
+KUBERNETES = ("kubernetes-pvc", "kubernetes-s3", "kubernetes-gpu-pvc", "kubernetes-gpu-s3", *BOX)
 GPU = ("kubernetes-gpu-pvc", "kubernetes-gpu-s3")
 ALL = ("process", "docker", "docker-gpu", *KUBERNETES)
 # With an address of this machine the worker asks its Docker daemon how containers reach it.
@@ -93,8 +94,14 @@ def test_defaults_fit_their_own_schema(name: str) -> None:
     validate(values, variables, preprocess=True)
 
 
-@pytest.mark.parametrize("version", [v for v in all_versions() if float(v.split(".")[1]) >= 27])
-@pytest.mark.parametrize("name", KUBERNETES)
+# Older clusters have no user namespaces with a whole /proc.
+LEAST = {name: 30 if name in BOX else 27 for name in KUBERNETES}
+
+
+@pytest.mark.parametrize(
+    ("name", "version"),
+    [(name, v) for name in KUBERNETES for v in all_versions() if float(v.split(".")[1]) >= LEAST[name]],
+)
 async def test_jobs_fit_the_schemas_of_kubernetes(name: str, version: str) -> None:
     manifest = await job(name, store="s3://bucket/evals") if name.endswith("s3") else await job(name)
     kubernetes_validate.validate(manifest, version, strict=True)
@@ -216,7 +223,18 @@ async def test_pods_run_as_a_user_without_privileges(name: str) -> None:
     assert container(manifest)["securityContext"] == {
         "allowPrivilegeEscalation": False,
         "capabilities": {"drop": ["ALL"]},
+        **({"procMount": "Unmasked"} if name in BOX else {}),
     }
+
+
+@pytest.mark.parametrize("name", BOX)
+async def test_a_pod_of_boxes_lets_bubblewrap_make_namespaces_and_has_no_account(name: str) -> None:
+    pod = (await job(name, store="s3://bucket/evals"))["spec"]["template"]["spec"]
+    assert (pod["hostUsers"], pod["automountServiceAccountToken"], pod["enableServiceLinks"]) == (False, False, False)
+    for profile in ("seccompProfile", "appArmorProfile"):
+        assert pod["securityContext"][profile] == {"type": "Unconfined"}
+    address = {"name": "GAGE_EVAL_SERVE_HOST", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}
+    assert address in pod["containers"][0]["env"]
 
 
 @pytest.mark.parametrize("name", KUBERNETES)

@@ -1,5 +1,6 @@
 """Engines on a work pool: a flow run there serves them, and a whole run can be carried out there."""
 
+import json
 import os
 import signal
 import subprocess
@@ -166,3 +167,39 @@ def test_a_whole_run_is_carried_out_on_the_pool_with_its_engine_beside_it(
     assert run["work_pool_name"] == "h100"
     assert len(servers(cluster)) == before, "the run starts its engine itself"
     assert len(starts(tmp_path)) == 1
+
+
+def test_a_flow_run_of_the_pool_runs_the_programs_of_a_run_and_a_killed_one_is_replaced(
+    cluster: Cluster, deployed: str, tmp_path: Path
+) -> None:
+    before = len(servers(cluster))
+    code = "import time; time.sleep(0.3)\ndef f(a): return a + 0 * {row}"
+    rows = [{"id": f"s{row}", "question": "Write f.", "metadata": {"tests": ["assert f(1) == 1"]}} for row in range(40)]
+    said = [{"id": f"s{row}", "output": code.format(row=row)} for row in range(40)]
+    for name, records in (("data", rows), ("answers", said)):
+        (tmp_path / f"{name}.jsonl").write_text("".join(f"{json.dumps(record)}\n" for record in records))
+    config = {
+        "datasets": [{"dataset_id": "mine", "params": {"path": "data.jsonl"}}],
+        "backends": [
+            {"backend_id": "r", "type": "replay", "config": {"path": "answers.jsonl", "answer_field": "output"}}
+        ],
+        "metrics": ["execution_passed"],
+        "tasks": [
+            {
+                "task_id": "code",
+                "dataset_id": "mine",
+                "execution": {"mode": "script", "tests": "metadata.tests", "work_pool": "h100", "slots": 2},
+            }
+        ],
+    }
+    (tmp_path / "code.yaml").write_text(yaml.safe_dump(config))
+    run_id = cluster.submit(deployed, {"config": str(tmp_path / "code.yaml")})
+    wait_for(lambda: len(servers(cluster)) > before, "a server")
+    (server,) = servers(cluster)[: len(servers(cluster)) - before]
+    wait_for(lambda: list((cluster.store / "serving").glob("*/servers/*.json")), "the box is announced")
+    pid = wait_for(lambda: cluster.api("GET", f"/flow_runs/{server['id']}")["infrastructure_pid"], "its process")
+    os.kill(int(str(pid).rpartition(":")[2]), signal.SIGKILL)
+    run = cluster.finished(run_id)
+    assert run["state_type"] == "COMPLETED", run["state"]["message"]
+    assert len(servers(cluster)) == before + 2
+    assert servers(cluster)[0]["work_pool_name"] == "h100"

@@ -318,6 +318,8 @@ CONFIG: dict[str, dict[str, list[Change]]] = {
         "slots": [_run("slots", 3)],
         "allow_unsafe": [_run("allow_unsafe", True)],  # noqa: FBT003
         "roots": [_run("roots", {"debian": "roots/debian"})],
+        "work_pool": [_run("work_pool", "local"), _run("work_pool", "boxes", refused="needs a Prefect API")],
+        "replicas": [_run("replicas", 2)],
     },
     "BoxConfig": {
         name: [_at(f"role_adapters.0.box.{name}", value, "boxed")]

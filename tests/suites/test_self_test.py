@@ -12,6 +12,8 @@ from gage_eval.authoring.attacks import ATTACKS, WRONG, Attack
 from gage_eval.authoring.self_test import TaskSelfTest, self_test
 from gage_eval.base.errors import InputError
 from gage_eval.box.executors import probe
+from gage_eval.config.suites.card import Attacks
+from gage_eval.config.suites.templates import suite_info
 from gage_eval.observability.observer import Observers
 from gage_eval.runs.options import RunOptions
 from tests.cli.conftest import Gage, gage, workspace
@@ -56,15 +58,38 @@ def test_no_wrong_answer_and_no_attack_on_ten_problems_of_a_suite_passes(name: s
 
 
 @NEEDS_BOX
-def test_attacks_that_pass_in_script_are_named_and_show_that_they_bite(tmp_path: Path) -> None:
-    result = outcome_of("humaneval", tmp_path, dict(ATTACKS), 3, overrides=("tasks.humaneval.execution.mode=script",))
+@pytest.mark.parametrize(("name", "rows"), [("humaneval", 10), ("mbpp", 3), ("humaneval_plus", 2), ("mbpp_plus", 10)])
+def test_the_attacks_that_pass_in_script_are_those_that_the_card_counts(name: str, rows: int, tmp_path: Path) -> None:
+    result = outcome_of(name, tmp_path, dict(ATTACKS), rows, overrides=(f"tasks.{name}.execution.mode=script",))
     passing = {attack for attack, ids in result.passed.items() if ids}
+    card = suite_info(name).card
+    assert card is not None
+    assert card.attacks == Attacks(passed=len(passing), tried=len(ATTACKS) - 1), passing
     assert {"equal to all", "patched compile and exec", "frames of the harness", "messages of the harness"} <= passing
     assert "exits before the tests" not in passing
     assert result.is_as_expected
     text = "\n".join(result.lines())
     assert f"attacks: {len(passing)} of {len(ATTACKS) - 1} pass" in text
     assert "can be forged" in text
+
+
+@NEEDS_BOX
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ("mode=script", "(forgeable: 6 of 31 attacks pass)"),
+        # Other tests than the suite's.
+        ("filters=[]", "(forgeable, not attacked)"),
+    ],
+)
+def test_the_number_of_attacks_stands_beside_the_score(gage: Gage, change: str, said: str) -> None:
+    if not (SHARED / "humaneval").is_dir():
+        pytest.skip("no data of humaneval in ../shared/data")
+    section = "tasks.humaneval.execution."
+    settings = [("--set", f"{section}{setting}") for setting in ("mode=script", change)]
+    data = ("--data", str(SHARED / "humaneval"), "--max-samples", "1", "--engine", "dummy")
+    result = gage("suite", "humaneval", *data, *(word for setting in settings for word in setting))
+    assert said in " ".join(result.out.split()), result.err
 
 
 def own_rows(folder: Path, reference: str, **execution: Any) -> RunOptions:
@@ -90,9 +115,12 @@ def test_programs_that_read_stdin_are_attacked_too_and_a_wrong_solution_is_seen(
     assert not wrong.is_as_expected
 
 
-def test_attacks_never_run_without_a_box(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="attacks run only in a box"):
-        self_test(own_rows(tmp_path, "print(1)", allow_unsafe=True), Observers())
+@pytest.mark.parametrize(
+    ("section", "said"), [({"allow_unsafe": True}, "only in a box"), ({"work_pool": "boxes"}, "only on this machine")]
+)
+def test_attacks_run_only_in_a_box_of_this_machine(section: dict[str, Any], said: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=said):
+        self_test(own_rows(tmp_path, "print(1)", **section), Observers())
 
 
 def test_a_suite_without_programs_is_refused_in_one_sentence(gage: Gage) -> None:

@@ -105,6 +105,6 @@ def test_executions_are_a_view_of_sql(folder: Path) -> None:
 def test_scores_of_the_mode_script_are_marked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write(tmp_path, "script")
     gage("run", str(tmp_path / "code.yaml"), "--inline", "--store", str(tmp_path / "store"), "--run-id", "first")
-    assert "execution_passed (forgeable)" in capsys.readouterr().out
-    assert summary(tmp_path)["metrics"][0]["marks"] == ["forgeable"]
-    assert "forgeable" in (tmp_path / "store" / "runs" / "first" / "report.html").read_text()
+    assert "execution_passed (forgeable, not attacked)" in capsys.readouterr().out
+    assert summary(tmp_path)["metrics"][0]["marks"] == ["forgeable, not attacked"]
+    assert "forgeable, not attacked" in (tmp_path / "store" / "runs" / "first" / "report.html").read_text()

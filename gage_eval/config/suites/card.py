@@ -21,6 +21,8 @@ class SuiteIdentity:
         modified: the values of its logic that the command line or the environment changed, as
             ``tasks[0].sampling_params.temperature``. A score of a modified suite is not the suite's.
         metric: the number that people quote, by its card; None without a card.
+        attacks: how many attacks pass in mode ``script``, of how many, by its card; None where that is not known, or
+            its tests were changed.
     """
 
     name: str
@@ -28,6 +30,7 @@ class SuiteIdentity:
     digest: str
     modified: tuple[str, ...] = ()
     metric: str | None = None
+    attacks: tuple[int, int] | None = None
 
 
 class _Model(BaseModel):
@@ -53,6 +56,13 @@ class Cost(_Model):
     judge_requests: int = Field(0, ge=0)
 
 
+class Attacks(_Model):
+    """Programs that try to pass without solving, on the first ten problems of a suite."""
+
+    passed: int = Field(ge=0, description="Attacks that pass at least one problem.")
+    tried: int = Field(ge=1)
+
+
 class SuiteCard(_Model):
     """Facts about a suite for its users. They are not part of its digest."""
 
@@ -70,4 +80,7 @@ class SuiteCard(_Model):
     reference: list[ReferenceScore] = Field([], description="Published scores.")
     origins: list[str] = Field([], description="The pinned origins that its data come from.")
     hub: list[str] = Field([], description="Datasets of the Hugging Face hub that its data come from.")
+    attacks: Attacks | None = Field(
+        None, description="How many attacks of its self-test pass where its programs are tested in mode script."
+    )
     exceptions: dict[str, Line] = Field({}, description="Problems whose own solution does not pass, with the reason.")

@@ -29,13 +29,21 @@ def suite_identity(document: Document, template: Template) -> SuiteIdentity:
         template: what it is or runs.
     """
     released = as_written(Filler(template.definition, template.model.parameters, template.source).filled(None))
+    modified = tuple(dict.fromkeys(_modified(document, released)))
+    attacks = None if document.card is None or any(map(_changes_tests, modified)) else document.card.attacks
     return SuiteIdentity(
         name=template.name,
         version=template.model.metadata.version or "",
         digest=template.digest,
-        modified=tuple(dict.fromkeys(_modified(document, released))),
+        modified=modified,
         metric=None if document.card is None else document.card.metric,
+        attacks=None if attacks is None else (attacks.passed, attacks.tried),
     )
+
+
+def _changes_tests(path: str) -> bool:
+    """Whether a changed value changes how programs are tested, except by another mode."""
+    return path.startswith("datasets") or (".execution" in path and not path.endswith(".execution.mode"))
 
 
 def _modified(document: Document, released: Any) -> list[str]:

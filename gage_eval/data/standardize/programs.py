@@ -72,12 +72,13 @@ class HumanEvalPlus(HumanEval):
         return _reference_tests(record, solution, entry, is_mbpp=False)
 
 
-@registry.preprocessors.register("mbpp", version=2)
+@registry.preprocessors.register("mbpp", version=3)
 class Mbpp(BuiltInPreprocessor):
     """MBPP (Austin et al. 2021): a task in a sentence, and the tests that its Python function must pass.
 
     `metadata` gets `entry_point`, `prelude` and `tests`, and the list of the tests as `test_list`. The authors'
-    solution is the reference; few-shot examples show it with `[DONE]` after it.
+    solution is the reference; few-shot examples show it with `[DONE]` after it. Records of the sanitized set have
+    `test_imports`, and the task in `prompt`.
     """
 
     question_field: QuestionField = "text"
@@ -107,18 +108,21 @@ class Mbpp(BuiltInPreprocessor):
             raise RecordRejected("test_list: it must be a list of assertions.")
         tests = [text_of(test, "test_list") for test in tests]
         sample = self._simple.to_sample(record)
-        setup = read(record, "test_setup_code")
+        setup, imports = read(record, "test_setup_code"), read(record, "test_imports") or []
+        if type(imports) is not list:
+            raise RecordRejected("test_imports: it must be a list of statements.")
+        imports = [text_of(statement, "test_imports") for statement in imports]
         solutions = sample["references"]
         sample["metadata"] = {
             **object_of(sample, "metadata"),
             "test_list": tests,
             "entry_point": _called(tests, solutions[0] if solutions else ""),
-            "prelude": "" if setup is None else text_of(setup, "test_setup_code"),
+            "prelude": "\n".join([*imports, *([] if setup is None else [text_of(setup, "test_setup_code")])]),
             "tests": "\n".join(tests),
         }
         if solutions:
             sample["metadata"]["answer_text"] = f"{solutions[0]}\n[DONE]"
-        for name in ("test_list", "test_setup_code"):
+        for name in ("test_list", "test_setup_code", "test_imports"):
             sample.pop(name, None)
         return sample
 

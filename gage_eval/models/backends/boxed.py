@@ -43,8 +43,7 @@ class BoxBackend:
 
         Executors of one containment with the same interpreter share their verdicts.
         """
-        executor = self.executor
-        return {"version": VERSION, "containment": executor.containment, "box": dict(executor.identity)}
+        return box_identity(self.executor)
 
     def body(self, request: Request) -> dict[str, JsonValue]:
         """The program, its tests, its limits and its surroundings; files by their hash."""
@@ -73,8 +72,7 @@ class BoxBackend:
         if is_empty(request):
             return skipped()
         execution, attempts = await self._executed(request)
-        answer = canonical_text(without_surrogates({**asdict(execution), "outputs": list(execution.outputs)}))
-        response = Response("ok", answer, latency_ms=execution.wall_s * 1000, attempts=attempts)
+        response = Response("ok", execution_text(execution), latency_ms=execution.wall_s * 1000, attempts=attempts)
         if execution.status == "box_error":
             response.status, response.error_kind = "error", "box_error"
             response.errors = [execution.text or f"the box failed ({execution.reason})"]
@@ -104,6 +102,16 @@ class BoxBackend:
     async def close(self) -> None:
         """End all programs."""
         await self.executor.close()
+
+
+def box_identity(executor: Executor) -> dict[str, JsonValue]:
+    """What of an executor can change a verdict."""
+    return {"version": VERSION, "containment": executor.containment, "box": dict(executor.identity)}
+
+
+def execution_text(execution: Execution) -> str:
+    """An execution as JSON text, which a log can hold."""
+    return canonical_text(without_surrogates({**asdict(execution), "outputs": list(execution.outputs)}))
 
 
 def _refusal(code: str | None) -> Execution | None:

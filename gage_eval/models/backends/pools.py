@@ -9,19 +9,20 @@ import asyncio
 import os
 import secrets
 import time
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from gage_eval.base.errors import EndpointFailed, GageError, InputError, StoreError
 from gage_eval.models.client.http1 import FAILURES, HTTPClient
 from gage_eval.models.client.route import route_to
-from gage_eval.models.client.types import Response
 from gage_eval.store import Store
 from gage_eval.store.bundles import put_files
 from gage_eval.store.serving import ServingFolder, ServingSpec
+
+T = TypeVar("T")
 
 # How often the signs of servers are looked at.
 _LOOK_EVERY_S = 1.0
@@ -30,6 +31,8 @@ _PROBE_S = 3.0
 _REACHED_WITHIN_S = 10.0
 # A larger file does not travel with an engine, in bytes.
 _LARGEST_FILE = 64 * 2**20
+# A request that so many servers were lost with may be what ends them.
+_LOST_AT_MOST = 3
 
 
 class ServerLaunch(Protocol):
@@ -137,7 +140,7 @@ class HeldServer:
     prefix: int | None
     sign: str
     lost: str | None = None
-    calls: set["asyncio.Future[Response]"] = field(default_factory=set, repr=False)
+    calls: set["asyncio.Future[Any]"] = field(default_factory=set, repr=False)
 
 
 class HeldEngine:
@@ -243,11 +246,16 @@ class HeldEngine:
                 raise self._failure
         return list(self._servers.values())
 
+    @property
+    def ready(self) -> list[HeldServer]:
+        """The servers that answer now, perhaps none."""
+        return list(self._servers.values())
+
     def look(self) -> None:
         """A server could not be reached: look at once whether it is gone."""
         self._nudge.set()
 
-    async def ask(self, server: HeldServer, call: Coroutine[Any, Any, Response]) -> Response:
+    async def ask(self, server: HeldServer, call: Coroutine[Any, Any, T]) -> T:
         """The result of a call to a server.
 
         Raises:
@@ -278,6 +286,9 @@ class HeldEngine:
             return
         server.lost = why
         self._servers.pop(server.token, None)
+        if server.sign == self._server:
+            # Another one may be started before its sign lapses.
+            self._launched = None
         if server.calls:
             lost = f"{len(server.calls):,} requests in flight are sent again"
             self.tell(f"a server of {self._label} is gone: {why.rstrip('.')}; {lost}.")
@@ -286,7 +297,7 @@ class HeldEngine:
 
     @property
     def _label(self) -> str:
-        return f"the engine on work pool '{self._spec.pool}'"
+        return f"{self._spec.what} on work pool '{self._spec.pool}'"
 
     async def _follow(self) -> None:
         """Keep the list of servers as their signs say, and have a server started while one is waited for."""
@@ -310,8 +321,6 @@ class HeldEngine:
             for server in list(self._servers.values()):
                 if not await _answers(server):
                     self._drop(server, "it does not answer any more")
-                    if server.sign == self._server:
-                        self._launched = None
 
     async def _turn(self) -> None:
         signs = await asyncio.to_thread(self._signs.look)
@@ -389,6 +398,31 @@ class HeldEngine:
         if text not in self._told:
             self._told.add(text)
             self.tell(text)
+
+
+async def until_answered(
+    pick: Callable[[], Awaitable[tuple[HeldEngine, HeldServer]]], call: Callable[[HeldServer], Coroutine[Any, Any, T]]
+) -> T:
+    """The result of a call to a server. If the server is lost, another one is asked.
+
+    Args:
+        pick: waits for a server.
+        call: asks it.
+
+    Raises:
+        EndpointFailed: several servers were lost with this call.
+        GageError: no server can be started.
+    """
+    lost = 0
+    while True:
+        held, server = await pick()
+        try:
+            return await held.ask(server, call(server))
+        except ServerLost as error:
+            lost += 1
+            if lost == _LOST_AT_MOST:
+                why = held.last_words or error
+                raise EndpointFailed(f"{lost} servers were lost one after the other: {why}") from error
 
 
 async def _answers(server: HeldServer) -> bool:

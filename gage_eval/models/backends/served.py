@@ -39,6 +39,11 @@ class StartedServer:
         await asyncio.to_thread(self.child.stop)
 
 
+def in_url(host: str) -> str:
+    """An address as a URL has it."""
+    return f"[{host}]" if ":" in host else host
+
+
 class ServedClient(OpenAIHTTP):
     """The HTTP client of a server whose URL and key are known only once it runs.
 

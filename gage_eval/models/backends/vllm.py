@@ -30,9 +30,9 @@ from gage_eval.models.backends.checkpoint import check_engine, find_checkpoint, 
 from gage_eval.models.backends.child import Child
 from gage_eval.models.backends.engines import Engine
 from gage_eval.models.backends.gpus import NeededGPUs, devices
-from gage_eval.models.backends.pools import HeldEngine, HeldServer, ServerLost, files_of
+from gage_eval.models.backends.pools import HeldEngine, HeldServer, files_of, until_answered
 from gage_eval.models.backends.replicas import needed_gpus
-from gage_eval.models.backends.served import ServedClient, StartedServer
+from gage_eval.models.backends.served import ServedClient, StartedServer, in_url
 from gage_eval.models.backends.vllm_engine import (
     MODEL_NAME,
     THINKING_BUDGET,
@@ -52,8 +52,6 @@ from gage_eval.store.serving import ServingSpec
 _LOOK_EVERY_S = 0.25
 # How long one look may take.
 _LOOK_S = 5.0
-# A request that so many servers were lost with may be what ends them.
-_LOST_AT_MOST = 3
 _LOOPBACK = "127.0.0.1"
 
 
@@ -277,7 +275,7 @@ class VLLM(BaseBackend[VLLMConfig]):
             log=replica.log,
             hidden=(key,),
         )
-        base_url = f"{'http' if certificate is None else 'https'}://{_in_url(host)}:{port.number}/v1"
+        base_url = f"{'http' if certificate is None else 'https'}://{in_url(host)}:{port.number}/v1"
         server = StartedServer(child, base_url, key, None if certificate is None else certificate.pem)
         return child, self._ready(server, port)
 
@@ -364,23 +362,15 @@ class VLLM(BaseBackend[VLLMConfig]):
             server.active -= 1
 
     async def _call_on_pool(self, held: HeldEngine, request: Request, body: bytes) -> Response:
-        """One answer of a server of the work pool. If the server is lost, another one is asked.
+        """One answer of a server of the work pool."""
 
-        Raises:
-            EndpointFailed: several servers were lost with this request.
-            GageError: no server can be started.
-        """
-        lost = 0
-        while True:
-            announced = min(await held.servers(), key=lambda server: len(server.calls))
-            server = await self._connection(held, announced)
-            try:
-                return await held.ask(announced, self._ask(server, request, body))
-            except ServerLost as error:
-                lost += 1
-                if lost == _LOST_AT_MOST:
-                    why = held.last_words or error
-                    raise EndpointFailed(f"{lost} servers were lost one after the other: {why}") from error
+        async def pick() -> tuple[HeldEngine, HeldServer]:
+            return held, min(await held.servers(), key=lambda server: len(server.calls))
+
+        async def ask(announced: HeldServer) -> Response:
+            return await self._ask(await self._connection(held, announced), request, body)
+
+        return await until_answered(pick, ask)
 
     async def _connection(self, held: HeldEngine, announced: HeldServer) -> _Server:
         """The connections of this backend to an announced server."""
@@ -408,11 +398,6 @@ class VLLM(BaseBackend[VLLMConfig]):
         engine, self._engine = self._engine, None
         if engine is not None:
             await self.context.engines.release(engine)
-
-
-def _in_url(host: str) -> str:
-    """An address as a URL has it."""
-    return f"[{host}]" if ":" in host else host
 
 
 async def _is_ready(client: HTTPClient) -> bool:

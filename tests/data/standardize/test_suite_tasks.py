@@ -56,6 +56,19 @@ def test_mbpp_keeps_what_running_the_answer_needs() -> None:
     assert sample["metadata"]["answer_text"] == "def f(a, b): return a + b\n[DONE]"
 
 
+def test_a_record_of_the_sanitized_mbpp_brings_the_imports_of_its_tests() -> None:
+    record = {
+        "task_id": 2,
+        "prompt": "Area.",
+        "code": "def f(r): return 3 * r * r",
+        "test_list": ["assert f(1) < math.pi"],
+    }
+    sample = sample_of("mbpp", {**record, "test_imports": ["import math"]}, question_field="prompt")
+    assert "here is your task: Area." in said(sample)
+    assert sample["metadata"]["prelude"] == "import math"
+    assert "test_imports" in reason("mbpp", {**record, "test_imports": "import math"}, question_field="prompt")
+
+
 def test_a_task_of_mbpp_without_a_solution_is_still_a_sample() -> None:
     record = {"task_id": 2, "text": "Add.", "code": None, "test_list": ["assert f(1, 1) == 2"]}
     sample = sample_of("mbpp", record)
