@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ from gage_eval.report.charts import Svg
 from gage_eval.report.console import score_text
 from gage_eval.report.details import ComparedTask
 from gage_eval.report.messages import trimmed
+from gage_eval.report.run_view import problems
 from gage_eval.report.sample_view import KINDS, Tone, folded
 from gage_eval.report.summary import GroupScore, MetricSummary, format_value, p_text, signed_text
 
@@ -24,6 +26,7 @@ STYLE_FILE = Path(__file__).parent / "templates" / "report.css"
 VERDICT_TONES: Mapping[str, Tone] = {"regressed": "bad", "improved": "good", "passed": "good", "inconclusive": "warn"}
 
 _LONGEST_TEXT = 160
+_KINDS: Mapping[str, tuple[str, str]] = dict(KINDS.items())
 
 
 def page_environment(folder: Path, **filters: Callable[..., Any]) -> "Environment":
@@ -44,6 +47,7 @@ def page_environment(folder: Path, **filters: Callable[..., Any]) -> "Environmen
         bytecode_cache=_compiled(),
     )
     environment.filters.update(
+        bars=charts.bars,
         change=change_chip,
         change_ends=_change_ends,
         change_tone=change_tone,
@@ -52,25 +56,30 @@ def page_environment(folder: Path, **filters: Callable[..., Any]) -> "Environmen
         folded=folded,
         interval=charts.interval,
         marked=marked,
+        meaning=lambda kind: _KINDS.get(kind, ("plain", ""))[1],
         number=lambda count: f"{count:,}",
         p=p_text,
+        problems=problems,
         score=score_text,
         shares=kind_shares,
         signed=signed_text,
         strip=charts.strip,
+        tone=_tone,
         value=_finite,
+        when=_when,
         **filters,
     )
     return environment
 
 
 def kind_shares(kinds: Mapping[str, int]) -> list[tuple[str, str, float]]:
-    """Counts of answers by kind as the shares of a strip, the good ones first.
+    """Counts of answers by kind as the shares of a strip, the good ones first."""
+    order = ("scored", *reversed(list(KINDS)))
+    return [(kind, _tone(kind), float(kinds[kind])) for kind in order if kind in kinds]
 
-    Where nothing says what is right, the same answers are the lowest and the highest: they are one share.
-    """
-    known = [(kind, KINDS[kind][0]) for kind in reversed(list(KINDS)) if kind in kinds and kind != "lowest"]
-    return [("scored" if kind == "highest" else kind, tone, float(kinds[kind])) for kind, tone in known]
+
+def _tone(kind: str) -> str:
+    return _KINDS.get(kind, ("plain", ""))[0]
 
 
 def ends_text(score: MetricSummary | GroupScore) -> str:
@@ -106,6 +115,10 @@ def change_chip(task: ComparedTask) -> Svg:
 
 def _change_ends(task: ComparedTask) -> str:
     return "–" if task.low is None or task.high is None else f"{signed_text(task.low)} … {signed_text(task.high)}"
+
+
+def _when(moment: datetime | None) -> str:
+    return "" if moment is None else f"{moment:%Y-%m-%d %H:%M}"
 
 
 def _finite(value: float | None) -> str:
