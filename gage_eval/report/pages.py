@@ -1,6 +1,7 @@
 """The templates of our pages, report.html and the viewer's, with the filters that both use."""
 
 import math
+import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import datetime
@@ -26,6 +27,8 @@ STYLE_FILE = Path(__file__).parent / "templates" / "report.css"
 VERDICT_TONES: Mapping[str, Tone] = {"regressed": "bad", "improved": "good", "passed": "good", "inconclusive": "warn"}
 
 _LONGEST_TEXT = 160
+# Marks that override the direction of what follows them, also outside of the text that they are in.
+_TURNS = re.compile("[\u202a-\u202e\u2066-\u2069]")
 _KINDS: Mapping[str, tuple[str, str]] = dict(KINDS.items())
 
 
@@ -51,7 +54,7 @@ def page_environment(folder: Path, **filters: Callable[..., Any]) -> "Environmen
         change=change_chip,
         change_ends=_change_ends,
         change_tone=change_tone,
-        clip=lambda text, limit=_LONGEST_TEXT: trimmed(str(text), limit),
+        clip=clip,
         ends=ends_text,
         folded=folded,
         interval=charts.interval,
@@ -70,6 +73,11 @@ def page_environment(folder: Path, **filters: Callable[..., Any]) -> "Environmen
         **filters,
     )
     return environment
+
+
+def clip(text: object, limit: int = _LONGEST_TEXT) -> str:
+    """A text of at most that many characters, which cannot turn the words next to it around."""
+    return _TURNS.sub("\N{REPLACEMENT CHARACTER}", trimmed(str(text), limit))
 
 
 def kind_shares(kinds: Mapping[str, int]) -> list[tuple[str, str, float]]:

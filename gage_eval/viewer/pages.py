@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from gage_eval.report.console import count_text, seconds_text
 from gage_eval.report.model_run import models_line
-from gage_eval.report.pages import STYLE_FILE, page_environment
+from gage_eval.report.pages import STYLE_FILE, clip, page_environment
 from gage_eval.viewer.listing import sample_query
 from gage_eval.viewer.query import format_term, with_term
 
@@ -35,7 +35,7 @@ def environment() -> "Environment":
     """The templates with their filters."""
     env = page_environment(
         HERE / "templates",
-        cut=lambda text, limit=160: text if len(text) <= limit else text[: limit - 1] + "…",
+        cut=lambda text, limit=160: clip(text if len(text) <= limit else f"{text[: limit - 1]}…", limit),
         count=count_text,
         models=models_line,
         seconds=seconds_text,
