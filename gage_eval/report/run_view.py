@@ -13,7 +13,7 @@ from gage_eval.report.model_run import ModelRun, model_title, role_titles
 from gage_eval.report.shares import share_text
 from gage_eval.report.summary import GroupSummary, MetricSummary, Summary, TaskSummary, signed_text
 
-_WORST_SLICES = 8
+_WORST_SLICES = 12
 
 
 class Links(Protocol):

@@ -13,11 +13,12 @@ import pyarrow.compute as pc
 from gage_eval.base.errors import InputError
 from gage_eval.base.stages import writer_of
 from gage_eval.report.details import Bin, Comparison, KindOfAnswer, Reason, RunDetails, TaskDetails
+from gage_eval.report.html import report_html
 from gage_eval.report.sample_view import KINDS, Kind, SampleView
 from gage_eval.runs.record import RunRecord
 from gage_eval.runs.results.calls import ModelCall
 from gage_eval.runs.results.outcomes import Measure, answer_kinds
-from gage_eval.runs.results.reading import TaskReader
+from gage_eval.runs.results.reading import RunReader, TaskReader
 from gage_eval.runs.results.rows import read_part
 from gage_eval.runs.results.sample_view import sample_view
 from gage_eval.runs.results.sent_requests import ShownCalls
@@ -68,6 +69,17 @@ def run_details(
         tasks={task.task_id: task_details(task) for task in tasks},
         comparison=comparison,
     )
+
+
+def stored_report(run: RunReader, comparison: Comparison | None = None, *, home: str = "") -> str:
+    """report.html of a stored run, with a comparison. Arguments as in `gage_eval.report.html.report_html`.
+
+    Raises:
+        InputError: the run has not finished.
+    """
+    record = run.stored.record
+    details = run_details(record, run.tasks(), began=record.created, comparison=comparison)
+    return report_html(run.summary, details, home=home)
 
 
 def task_details(task: TaskReader) -> TaskDetails:
