@@ -129,8 +129,8 @@ def _page(summary: Summary, details: RunDetails, home: str, room: Room) -> str:
     tasks = [_task(task, summary, details.tasks.get(task.task_id), room) for task in summary.tasks[: room.of(600)]]
     anchors = {(task.task_id, ""): f"#task-{number}" for number, task in enumerate(shown, 1)}
     for number, task in enumerate(tasks[: len(shown)], 1):
-        for group in task.details.kinds if room.of(10) else ():
-            anchors[task.task_id, f"status:{group.kind}"] = f"#task-{number}-{group.kind}"
+        own = {f"status:{group.kind}": f"#task-{number}-{group.kind}" for group in task.details.kinds if group.cards}
+        anchors |= {(task.task_id, q): anchor for q, anchor in own.items()}
     view = RunView(
         [("run", summary.run.run_id), *run_facts(summary.models, summary, commit=details.commit)],
         remarks(summary),
@@ -147,6 +147,7 @@ def _page(summary: Summary, details: RunDetails, home: str, room: Room) -> str:
         details=details,
         room=room,
         home=home,
+        samples=counted(summary.sample_count, "sample"),
         subtitle=_subtitle(summary),
         chips=_chips(summary, list(compared.values())),
         sections=len(shown),
