@@ -28,8 +28,10 @@ MAX_BYTES = 2_000_000
 """The page is never larger."""
 
 _LEAST_TREND = 2
-# About the bytes of a card, and of cards that the first try renders.
-_CARD_BYTES, _TRIED_BYTES = 6_000, 8_000_000
+# About the bytes of a card and of a row, and of all of them that the first try renders.
+_CARD_BYTES, _ROW_BYTES, _TRIED_BYTES = 6_000, 1_000, 8_000_000
+# Of each task, where there is room for everything.
+_METRICS, _SLICES = 200, 500
 _LEGEND = "± is half of the 95 % interval; where that is not symmetric, its ends are shown."
 
 
@@ -103,7 +105,8 @@ def report_html(summary: Summary, details: RunDetails | None = None, *, home: st
     """
     details = details or RunDetails()
     cards = sum(len(group.cards) for task in details.tasks.values() for group in task.kinds)
-    share = min(1.0, _TRIED_BYTES / max(cards * _CARD_BYTES, 1))
+    rows = sum(min(len(task.metrics), _METRICS) + min(len(task.slices), _SLICES) for task in summary.tasks)
+    share = min(1.0, _TRIED_BYTES / max(cards * _CARD_BYTES + rows * _ROW_BYTES, 1))
     while True:
         page = _page(summary, details, home, Room(share))
         if (size := len(page.encode())) <= MAX_BYTES:
@@ -146,6 +149,7 @@ def _page(summary: Summary, details: RunDetails, home: str, room: Room) -> str:
         summary=summary,
         details=details,
         room=room,
+        most_slices=room.of(_SLICES),
         home=home,
         samples=counted(summary.sample_count, "sample"),
         subtitle=_subtitle(summary),
@@ -172,7 +176,7 @@ def _task(task: TaskSummary, summary: Summary, details: TaskDetails | None, room
                   for group in known.kinds)  # fmt: skip
     return TaskView(
         task.task_id,
-        task.metrics[: max(room.of(200), 1)],
+        task.metrics[: max(room.of(_METRICS), 1)],
         replace(known, kinds=kinds, reasons=known.reasons[: room.of(40)], worst=_worst(task)),
         task,
         task_facts(task, summary.models),
