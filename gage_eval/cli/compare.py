@@ -128,9 +128,9 @@ def diff(
 
 def _compare_files(files: list[str], fields: "ScoreFields", limit: int, *, higher: bool, json: bool) -> None:
     from gage_eval.cli.output import print_json, print_table
+    from gage_eval.regression.report_adapter import evidence_cells
     from gage_eval.regression.score_files import compare_files
     from gage_eval.report.console import clean
-    from gage_eval.report.summary import format_value, p_text, signed_text
 
     first, *others = files
     results = [compare_files(first, other, fields, higher_is_better=higher) for other in others]
@@ -140,18 +140,7 @@ def _compare_files(files: list[str], fields: "ScoreFields", limit: int, *, highe
     rows, said = [], []
     for result in results:
         numbers, (better, worse) = result.evidence, result.pairs.changed
-        rows.append(
-            (
-                result.current,
-                format_value(numbers.baseline),
-                format_value(numbers.current),
-                signed_text(numbers.difference),
-                " … ".join(map(signed_text, numbers.bounds or (None,))),
-                "–" if numbers.test == "none" else p_text(numbers.p),
-                f"{numbers.n:,}",
-                f"+{len(better):,} −{len(worse):,}",
-            )
-        )
+        rows.append((result.current, *evidence_cells(numbers, numbers.p, len(better), len(worse))))
         named = f"{result.current}: " if len(results) > 1 else ""
         said += [f"{named}{result.note}"] if result.note else []
         said += [f"{named}{text}" for text in _changed([*map(str, better)], [*map(str, worse)], limit)]
@@ -174,13 +163,9 @@ def _changed(better: list[str], worse: list[str], limit: int) -> list[str]:
 def _write_html(file: Path, baseline: "RunReader", run: "RunReader", comparisons: "list[TaskComparisonResult]") -> None:
     from gage_eval.base.files import write_text
     from gage_eval.regression.report_adapter import comparison
-    from gage_eval.report.html import report_html
-    from gage_eval.runs.results.report_details import run_details
+    from gage_eval.runs.results.report_details import stored_report
 
-    record = run.stored.record
-    shown = comparison(baseline.run_id, comparisons)
-    details = run_details(record, run.tasks(), began=record.created, comparison=shown)
-    write_text(file, report_html(run.summary, details))
+    write_text(file, stored_report(run, comparison(baseline.run_id, comparisons)))
 
 
 def _print(first: "RunReader", other: "RunReader", comparisons: "list[TaskComparisonResult]", limit: int) -> None:

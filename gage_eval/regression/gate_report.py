@@ -5,11 +5,10 @@ from collections.abc import Sequence
 
 from gage_eval.regression.gating import GateResult
 from gage_eval.regression.report_adapter import gated_comparison
-from gage_eval.report.html import report_html
 from gage_eval.report.trend_chart import TrendPoint
 from gage_eval.runs.folder import REPORT_FILE, RunFolder
 from gage_eval.runs.results.reading import RunReader
-from gage_eval.runs.results.report_details import run_details
+from gage_eval.runs.results.report_details import stored_report
 
 _log = logging.getLogger(__name__)
 
@@ -26,13 +25,11 @@ def write_report(run: RunReader, newest: GateResult, anchor: GateResult | None, 
     Returns:
         Whether it could be written. The verdict does not depend on it.
     """
-    record, stored = run.stored.record, run.stored.folder
     try:
         comparison = gated_comparison(newest, anchor, points)
-        details = run_details(record, run.tasks(), began=record.created, comparison=comparison)
         # Listings open folders read-only.
-        folder = RunFolder.open(stored.locations, run.run_id)
-        folder.write(REPORT_FILE, report_html(run.summary, details).encode())
+        folder = RunFolder.open(run.stored.folder.locations, run.run_id)
+        folder.write(REPORT_FILE, stored_report(run, comparison).encode())
     except Exception as error:  # noqa: BLE001 - whatever it is, the verdict is there
         _log.warning("report.html of run %s has no verdict, because it could not be written: %s", run.run_id, error)
         return False

@@ -25,17 +25,21 @@ def comparison(baseline: str, results: Sequence[TaskComparisonResult]) -> Compar
 
 def comparison_cells(result: TaskComparisonResult) -> tuple[str, ...]:
     """A compared task as a row: task, metric, both scores, difference, interval, p, pairs, changed samples."""
-    numbers, task = result.evidence, result.task
+    task = result.task
+    cells = evidence_cells(result.evidence, result.p, len(task.better), len(task.worse))
+    return (task.task_id, task.measure.name, *cells)
+
+
+def evidence_cells(numbers: Evidence, p: float, better: int, worse: int) -> tuple[str, ...]:
+    """Both scores, difference, interval, p, pairs, changed samples."""
     return (
-        task.task_id,
-        task.measure.name,
         format_value(numbers.baseline),
         format_value(numbers.current),
         signed_text(numbers.difference),
         " … ".join(map(signed_text, numbers.bounds or (None,))),
-        "–" if numbers.test == "none" else p_text(result.p),
+        "–" if numbers.test == "none" else p_text(p),
         f"{numbers.n:,}",
-        f"+{len(task.better):,} −{len(task.worse):,}",
+        f"+{better:,} −{worse:,}",
     )
 
 

@@ -13,11 +13,11 @@ from gage_eval.regression.matrix import RANKS_NOTE, Cell, lines, publication, st
 from gage_eval.regression.report_adapter import comparison
 from gage_eval.report.console import counted
 from gage_eval.report.details import Comparison
-from gage_eval.report.html import MatrixCell, MatrixLine, matrix_html, report_html
+from gage_eval.report.html import MatrixCell, MatrixLine, matrix_html
 from gage_eval.report.model_run import model_title
 from gage_eval.runs.results.export import Target, file_name
 from gage_eval.runs.results.reading import RunReader
-from gage_eval.runs.results.report_details import run_details
+from gage_eval.runs.results.report_details import stored_report
 
 HOME = "index.html"
 
@@ -40,7 +40,7 @@ def write_site(title: str, cells: Sequence[Cell], target: Target) -> str:
     if not runs:
         raise InputError("there is no run to make pages of.")
     if len(cells) == 1:
-        target.write(HOME, _report(runs[0], None, "").encode())
+        target.write(HOME, stored_report(runs[0]).encode())
         return HOME
     compared: dict[str, Comparison] = {}
     problems: list[str] = []
@@ -51,7 +51,7 @@ def write_site(title: str, cells: Sequence[Cell], target: Target) -> str:
         except NotComparable as error:
             problems.append(str(error))
     for run in runs:
-        target.write(_address(run), _report(run, compared.get(run.run_id), HOME).encode())
+        target.write(_address(run), stored_report(run, compared.get(run.run_id), home=HOME).encode())
     document = publication(title, results, cells)
     models, table_lines = lines(results, cells)
     rows = [
@@ -112,10 +112,3 @@ def _cell(task_id: str, text: str, run: RunReader | None, compared: Mapping[str,
 
 def _address(run: RunReader) -> str:
     return f"run-{file_name(run.run_id)}.html"
-
-
-def _report(run: RunReader, against: Comparison | None, home: str) -> str:
-    record = run.stored.record
-    return report_html(
-        run.summary, run_details(record, run.tasks(), began=record.created, comparison=against), home=home
-    )

@@ -1,11 +1,11 @@
-"""What report.html shows besides the summary: samples, distributions, the config, and the comparison. Plain data."""
+"""What pages of runs show besides the summary: samples, distributions, the config, and the comparison. Plain data."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from gage_eval.report.sample_view import Kind, SampleView
+from gage_eval.report.sample_view import SampleView
 from gage_eval.report.trend_chart import TrendPoint
 
 
@@ -19,9 +19,38 @@ class KindOfAnswer:
         cards: the first of them.
     """
 
-    kind: Kind
+    kind: str
     count: int
     cards: tuple[SampleView, ...] = ()
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Why rows failed: where, the reason in words, how often, and the search term that lists them, if there is one."""
+
+    where: str
+    text: str
+    count: int
+    term: str = ""
+
+
+@dataclass(frozen=True)
+class SliceScore:
+    """A slice by the first number of its task.
+
+    Attributes:
+        name: as it is shown: ``topic = algebra``.
+        score: with its interval, where that is known.
+        term: the search term that lists its answers; empty where there is none.
+        change: the distance from the task's number.
+    """
+
+    name: str
+    score: str
+    value: float
+    n: int
+    term: str = ""
+    change: str = ""
 
 
 @dataclass(frozen=True)
@@ -35,33 +64,40 @@ class Bin:
 
 @dataclass(frozen=True)
 class TaskDetails:
-    """What the report shows of a task's answers.
+    """What a page shows of a task's answers.
 
     Attributes:
         measure: name of the number that decides about right and wrong; None without scores.
         answers: how many answers were looked at.
         complete: whether these are all answers of the task.
         kinds: the kinds that occur, failures first.
-        distribution: answers by score.
+        distribution: answers by score; empty where they are right or wrong.
         lengths: answers by length, with the mean score of each bin.
         length_unit: ``tokens`` or ``characters``.
-        reasons: why rows failed: where, the reason, how often.
+        reasons: why rows failed.
+        worst: the slices that take most from the task's score.
         sampling: request parameters besides the messages.
     """
 
-    measure: str | None
-    answers: int
+    measure: str | None = None
+    answers: int = 0
     complete: bool = True
     kinds: tuple[KindOfAnswer, ...] = ()
     distribution: tuple[Bin, ...] = ()
     lengths: tuple[Bin, ...] = ()
     length_unit: str = "tokens"
-    reasons: tuple[tuple[str, str, int], ...] = ()
+    reasons: tuple[Reason, ...] = ()
+    worst: tuple[SliceScore, ...] = ()
     sampling: Mapping[str, Any] = field(default_factory=dict)
 
-    def count(self, kind: Kind) -> int:
-        """How many answers are of a kind."""
-        return next((group.count for group in self.kinds if group.kind == kind), 0)
+    @property
+    def counts(self) -> dict[str, int]:
+        """Answers by kind. The lowest and the highest are the same answers, of which none is right or wrong."""
+        return {
+            "scored" if group.kind == "highest" else group.kind: group.count
+            for group in self.kinds
+            if group.kind != "lowest"
+        }
 
 
 @dataclass(frozen=True)
@@ -132,6 +168,7 @@ class RunDetails:
 
     Attributes:
         began: when it began, in UTC.
+        commit: of the config's repository.
         config_source, config_digest, config_text: the config as written; references to secrets are not replaced.
         options: the run's options.
         packages: versions by package.
@@ -141,6 +178,7 @@ class RunDetails:
     """
 
     began: datetime | None = None
+    commit: str = ""
     config_source: str = ""
     config_digest: str = ""
     config_text: str = ""

@@ -60,10 +60,15 @@ def under_test(models: Iterable[ModelRun], task_id: str | None = None) -> list[M
     return [model for model in models if model.role == UNDER_TEST and task_id in (None, *model.tasks)]
 
 
+def role_titles(models: Iterable[ModelRun]) -> list[tuple[str, str]]:
+    """Each model with its role in a word: ``("judge", "gpt-oss-120b · openai_http")``."""
+    words = {UNDER_TEST: "model", "judge_model": "judge"}
+    return list(dict.fromkeys((words.get(model.role, model.role), model.title) for model in models))
+
+
 def models_line(models: Iterable[ModelRun]) -> str:
     """All models with their roles: ``model Qwen/Qwen3-8B · vllm, judge gpt-oss-120b · openai_http``; empty for none."""
-    words = {UNDER_TEST: "model", "judge_model": "judge"}
-    return ", ".join(dict.fromkeys(f"{words.get(model.role, model.role)} {model.title}" for model in models))
+    return ", ".join(f"{role} {title}" for role, title in role_titles(models))
 
 
 def model_title(models: Iterable[ModelRun], task_id: str | None = None) -> str | None:

@@ -1,8 +1,10 @@
 """The templates of our pages, report.html and the viewer's, with the filters that both use."""
 
 import math
+import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +13,7 @@ from gage_eval.report.charts import Svg
 from gage_eval.report.console import score_text
 from gage_eval.report.details import ComparedTask
 from gage_eval.report.messages import trimmed
+from gage_eval.report.run_view import problems
 from gage_eval.report.sample_view import KINDS, Tone, folded
 from gage_eval.report.summary import GroupScore, MetricSummary, format_value, p_text, signed_text
 
@@ -24,6 +27,9 @@ STYLE_FILE = Path(__file__).parent / "templates" / "report.css"
 VERDICT_TONES: Mapping[str, Tone] = {"regressed": "bad", "improved": "good", "passed": "good", "inconclusive": "warn"}
 
 _LONGEST_TEXT = 160
+# Marks that override the direction of what follows them, also outside of the text that they are in.
+_TURNS = re.compile("[\u202a-\u202e\u2066-\u2069]")
+_KINDS: Mapping[str, tuple[str, str]] = dict(KINDS.items())
 
 
 def page_environment(folder: Path, **filters: Callable[..., Any]) -> "Environment":
@@ -44,33 +50,44 @@ def page_environment(folder: Path, **filters: Callable[..., Any]) -> "Environmen
         bytecode_cache=_compiled(),
     )
     environment.filters.update(
+        bars=charts.bars,
         change=change_chip,
         change_ends=_change_ends,
         change_tone=change_tone,
-        clip=lambda text, limit=_LONGEST_TEXT: trimmed(str(text), limit),
+        clip=clip,
         ends=ends_text,
         folded=folded,
         interval=charts.interval,
         marked=marked,
+        meaning=lambda kind: _KINDS.get(kind, ("plain", ""))[1],
         number=lambda count: f"{count:,}",
         p=p_text,
+        problems=problems,
         score=score_text,
         shares=kind_shares,
         signed=signed_text,
         strip=charts.strip,
+        tone=_tone,
         value=_finite,
+        when=_when,
         **filters,
     )
     return environment
 
 
-def kind_shares(kinds: Mapping[str, int]) -> list[tuple[str, str, float]]:
-    """Counts of answers by kind as the shares of a strip, the good ones first.
+def clip(text: object, limit: int = _LONGEST_TEXT) -> str:
+    """A text of at most that many characters, which cannot turn the words next to it around."""
+    return _TURNS.sub("\N{REPLACEMENT CHARACTER}", trimmed(str(text), limit))
 
-    Where nothing says what is right, the same answers are the lowest and the highest: they are one share.
-    """
-    known = [(kind, KINDS[kind][0]) for kind in reversed(list(KINDS)) if kind in kinds and kind != "lowest"]
-    return [("scored" if kind == "highest" else kind, tone, float(kinds[kind])) for kind, tone in known]
+
+def kind_shares(kinds: Mapping[str, int]) -> list[tuple[str, str, float]]:
+    """Counts of answers by kind as the shares of a strip, the good ones first."""
+    order = ("scored", *reversed(list(KINDS)))
+    return [(kind, _tone(kind), float(kinds[kind])) for kind in order if kind in kinds]
+
+
+def _tone(kind: str) -> str:
+    return _KINDS.get(kind, ("plain", ""))[0]
 
 
 def ends_text(score: MetricSummary | GroupScore) -> str:
@@ -106,6 +123,10 @@ def change_chip(task: ComparedTask) -> Svg:
 
 def _change_ends(task: ComparedTask) -> str:
     return "–" if task.low is None or task.high is None else f"{signed_text(task.low)} … {signed_text(task.high)}"
+
+
+def _when(moment: datetime | None) -> str:
+    return "" if moment is None else f"{moment:%Y-%m-%d %H:%M}"
 
 
 def _finite(value: float | None) -> str:

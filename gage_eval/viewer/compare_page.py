@@ -12,7 +12,7 @@ from gage_eval.report.sample_view import SampleView
 from gage_eval.runs.results.reading import RunReader
 from gage_eval.viewer.comparison import compared
 from gage_eval.viewer.list_page import ListPage
-from gage_eval.viewer.listing import ListState, replicate_of
+from gage_eval.viewer.listing import ListLinks, ListState, replicate_of
 from gage_eval.viewer.open_runs import MOST_COLUMNS, OpenRuns
 from gage_eval.viewer.pages import rendered
 from gage_eval.viewer.word_diff import Piece, word_diff
@@ -67,6 +67,7 @@ def compare_page(open_runs: OpenRuns, run_id: str, params: Mapping[str, str]) ->
         metric=metric,
         allowed=allowed,
         allowable=ALLOWABLE,
+        links=ListLinks(run_id),
     )
 
 

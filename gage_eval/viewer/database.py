@@ -101,7 +101,7 @@ class IndexDatabase(ReadDatabase):
         self.has_pairs = pairs is not None
         self.bytes = file.stat().st_size
         with self._cursor() as cursor:
-            self.about = About.read(str(cursor.execute("SELECT about FROM task.about").fetchall()[0][0]))
+            self.about = About.of(cursor, "task")
 
 
 def check_expression(text: str) -> None:

@@ -98,8 +98,9 @@ class About:
     seconds: float
 
     @classmethod
-    def read(cls, text: str) -> "About":
-        record = decode(text)
+    def of(cls, database: "duckdb.DuckDBPyConnection", name: str) -> "About":
+        """What the index that is attached under a name holds."""
+        record = decode(str(database.execute(f"SELECT about FROM {name}.about").fetchall()[0][0]))  # noqa: S608
         measures = tuple(IndexedMeasure(**measure) for measure in record.pop("measures"))
         return cls(measures=measures, slices=tuple(IndexedSlice(**field) for field in record.pop("slices")), **record)
 

@@ -25,7 +25,7 @@ from gage_eval.viewer.label_page import LabelPages
 from gage_eval.viewer.listing import COLUMNS, RIGHT, SIZES, Listing, ListState, measure_of, replicate_of, sample_query
 from gage_eval.viewer.open_runs import OpenRuns, StillIndexing
 from gage_eval.viewer.open_task import OpenTask
-from gage_eval.viewer.overview import flips, kind_counts, mean_of, reasons, usual_rival, worst_slices
+from gage_eval.viewer.overview import flips, kind_counts, mean_of, reasons, usual_rival, worst
 from gage_eval.viewer.pages import rendered
 from gage_eval.viewer.query import NO_LABELS, Labelled, terms, without_term
 from gage_eval.viewer.security import Session
@@ -89,7 +89,7 @@ class ListPage:
             choices=_choices(shown),
             right=RIGHT,
             q_terms=[(term, without_term(state.q, term)) for term in islice(terms(state.q), _MOST_CHIPS)],
-            worst=worst_slices(shown.listing, shown.measure),
+            worst=worst(shown.listing, shown.measure),
             reasons=reasons(shown.listing, shown.measure),
         )
         return HTMLResponse(page, 400 if problem else 200)

@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 from gage_eval.base.errors import InputError, closest
 from gage_eval.viewer.database import IndexDatabase, check_expression
@@ -123,6 +123,21 @@ class ListState(PageState):
     where: str = ""
     cols: str = ""
     against: str = ""
+
+
+@dataclass(frozen=True)
+class ListLinks:
+    """The lists of a run's answers (`gage_eval.report.run_view.Links`)."""
+
+    run_id: str
+
+    def answers(self, task_id: str, *, q: str = "", metric: str = "", against: str = "") -> str:
+        """The address of a list."""
+        return f"/runs/{quote(self.run_id, safe='')}/samples?{ListState(task_id, q, metric, against=against).query()}"
+
+    def plots(self, task_id: str) -> str:
+        """The address of a task's plots."""
+        return f"/matrix/plots?{urlencode({'runs': self.run_id, 'task': task_id})}"
 
 
 def measure_of(about: About, name: str) -> IndexedMeasure | None:

@@ -54,7 +54,7 @@ def build_matrix(indexes: Sequence[Path], measure: str, file: Path) -> None:
         sources = []
         for number, index in enumerate(indexes):
             database.execute(f"ATTACH {literal(str(index))} AS i{number} (READ_ONLY)")
-            about = About.read(str(database.execute(f"SELECT about FROM i{number}.about").fetchall()[0][0]))  # noqa: S608
+            about = About.of(database, f"i{number}")
             (repeated,) = database.execute(f"SELECT max(replicate) > 0 FROM i{number}.answers").fetchall()[0]  # noqa: S608
             sources.append(f"({_column(about, measure, number, repeated=bool(repeated))}) r{number}")
         values, kinds = (", ".join(f"{name}_{number}" for number in numbers) for name in ("value", "kind"))

@@ -1,14 +1,15 @@
 """What is wrong with a task: shares of failures, reasons, worst slices, and what changed against another run."""
 
-from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from gage_eval.base.errors import GageError, InputError
 from gage_eval.regression.baselines import Baselines
-from gage_eval.report.details import Bin
+from gage_eval.report.details import Bin, KindOfAnswer, Reason, SliceScore, TaskDetails
+from gage_eval.report.run_view import worst_slices
+from gage_eval.report.summary import format_value
 from gage_eval.runs.results.outcomes import ANSWER_KINDS
 from gage_eval.runs.results.reading import RunReader
 from gage_eval.runs.results.report_details import distribution, length_bins
@@ -16,44 +17,28 @@ from gage_eval.runs.results.stored import StoredRun, stored_runs
 from gage_eval.scoring.metrics.scale import Scale
 from gage_eval.viewer.index import BETWEEN, IndexedMeasure, IndexedSlice
 from gage_eval.viewer.listing import Listing
+from gage_eval.viewer.query import format_term
 
-_WORST = 8
 _MOST_REASONS = 6
 _MOST_VALUES = 2_000
 _SMALLEST_SLICE = 3
-# A distribution of so many values says no more than the score.
-_RIGHT_OR_WRONG = 2
 # How many earlier runs are looked at for one of the same name.
 _LOOKED_AT = 200
 
 
-@dataclass(frozen=True)
-class SliceScore:
-    """A slice by one measure. ``deficit``: points below the task's mean, times n."""
-
-    slice: IndexedSlice
-    value: str
-    n: int
-    mean: float
-    deficit: float
-
-
-@dataclass(frozen=True)
-class Reason:
-    """Why answers failed: the term that lists them, the reason in words, and how many."""
-
-    term: str
-    text: str
-    count: int
-
-
-@dataclass(frozen=True)
-class Flips:
-    """How many answers are worse and better than another run's."""
-
-    worse: int
-    better: int
-    paired: int
+def task_details(listing: Listing, measure: IndexedMeasure | None, scale: Scale) -> TaskDetails:
+    """What a page shows of a task's answers, from its index."""
+    values, lengths, unit = ((), (), "tokens") if measure is None else answer_bins(listing, measure, scale)
+    return TaskDetails(
+        measure=None if measure is None else measure.name,
+        answers=listing.about.answers,
+        kinds=tuple(KindOfAnswer(*entry) for entry in kind_counts(listing, measure).items()),
+        distribution=values,
+        lengths=lengths,
+        length_unit=unit,
+        reasons=reasons(listing, measure),
+        worst=worst(listing, measure),
+    )
 
 
 def kind_counts(listing: Listing, measure: IndexedMeasure | None) -> dict[str, int]:
@@ -76,43 +61,44 @@ def mean_of(listing: Listing, measure: IndexedMeasure) -> float | None:
     return mean
 
 
-def reasons(listing: Listing, measure: IndexedMeasure | None) -> list[Reason]:
+def reasons(listing: Listing, measure: IndexedMeasure | None) -> tuple[Reason, ...]:
     """The most frequent reasons of errors and of unread answers. Requests without an answer say their own."""
-    all_reasons = []
-    rows = listing.remembered("errors", "SELECT error_kind AS why, count(*) AS n FROM task.answers "
-                              "WHERE error_kind IS NOT NULL GROUP BY 1 ORDER BY n DESC LIMIT 6")  # fmt: skip
-    all_reasons += [Reason(f'error:"{row["why"]}"', f"request: {row['why']}", row["n"]) for row in rows]
+    columns = [("request", "error", "error_kind")]
     if measure is not None:
-        column = f"reason_{measure.number}"
-        rows = listing.remembered(
+        columns.append((measure.name, "reason", f"reason_{measure.number}"))
+    known = [
+        Reason(where, row["why"].replace("_", " "), row["n"], format_term(term, row["why"]))
+        for where, term, column in columns
+        for row in listing.remembered(
             "reasons",
             f"SELECT {column} AS why, count(*) AS n FROM task.answers WHERE {column} <> 'unanswered' "  # noqa: S608
-            "GROUP BY 1 ORDER BY n DESC LIMIT 6",
+            f"GROUP BY 1 ORDER BY n DESC LIMIT {_MOST_REASONS}",
         )
-        all_reasons += [Reason(f"reason:{row['why']}", row["why"].replace("_", " "), row["n"]) for row in rows]
-    return sorted(all_reasons, key=lambda reason: -reason.count)[:_MOST_REASONS]
+    ]
+    return tuple(sorted(known, key=lambda reason: -reason.count)[:_MOST_REASONS])
 
 
-def worst_slices(listing: Listing, measure: IndexedMeasure | None) -> list[SliceScore]:
-    """The slices that take most from the mean of a measure: points below it, times n."""
+def worst(listing: Listing, measure: IndexedMeasure | None) -> tuple[SliceScore, ...]:
+    """The slices that take most from the mean of a measure."""
     if measure is None or measure.higher_is_better is None:
-        return []
-    mean = mean_of(listing, measure)
-    if mean is None:
-        return []
-    sign = -1.0 if measure.higher_is_better is False else 1.0
-    scores = [
-        SliceScore(field, row.value, row.n, row.mean, sign * (mean - row.mean) * row.n)
+        return ()
+    slices = (
+        SliceScore(
+            f"{field.name} = {row['item']}",
+            format_value(row["mean"]),
+            row["mean"],
+            row["n"],
+            format_term(field.name, row["item"]),
+        )
         for field in listing.about.slices
         for row in slice_values(listing, measure, field)
-        if row.n >= _SMALLEST_SLICE
-    ]
-    worst = sorted(scores, key=lambda score: -score.deficit)
-    return [score for score in worst if score.deficit > 0][:_WORST]
+        if row["n"] >= _SMALLEST_SLICE
+    )
+    return worst_slices(slices, mean_of(listing, measure), higher_is_better=measure.higher_is_better)
 
 
-def slice_values(listing: Listing, measure: IndexedMeasure, field: IndexedSlice) -> Iterator[SliceScore]:
-    """The values of a slice field, each with its mean. None for a field that is another one for each sample."""
+def slice_values(listing: Listing, measure: IndexedMeasure, field: IndexedSlice) -> list[dict[str, Any]]:
+    """The values of a slice field (``item``, ``n``, ``mean``). None for a field that is another one for each sample."""
     column, number = f"slice_{field.number}", measure.number
     rows = listing.remembered(
         "slices",
@@ -120,18 +106,13 @@ def slice_values(listing: Listing, measure: IndexedMeasure, field: IndexedSlice)
         f"unnest(string_split({column}, '{BETWEEN}')) AS item FROM task.answers WHERE {column} IS NOT NULL "
         f"AND status_{number} IN ('scored', 'unparsed')) GROUP BY item ORDER BY n DESC LIMIT {_MOST_VALUES}",
     )
-    for row in rows if len(rows) < _MOST_VALUES else ():
-        if row["mean"] is not None:
-            yield SliceScore(field, row["item"], row["n"], row["mean"], 0.0)
+    return [row for row in rows if row["mean"] is not None] if len(rows) < _MOST_VALUES else []
 
 
 def answer_bins(
     listing: Listing, measure: IndexedMeasure, scale: Scale
 ) -> tuple[tuple[Bin, ...], tuple[Bin, ...], str]:
-    """The answers by their value, and by their length with the mean value of each bin; last, the unit of the length.
-
-    The first is empty where the values are 0 and 1 only.
-    """
+    """The answers by their value, and by their length with the mean value of each bin; last, the unit of the length."""
 
     def made() -> tuple[tuple[Bin, ...], tuple[Bin, ...], str]:
         number = measure.number
@@ -141,9 +122,8 @@ def answer_bins(
         )
         values, tokens, lengths = (table[name].to_numpy() for name in ("value", "tokens", "length"))
         has_tokens = not np.isnan(tokens).all()
-        bins = distribution(values, scale)
         return (
-            bins if len(bins) > _RIGHT_OR_WRONG else (),
+            distribution(values, scale),
             length_bins(tokens if has_tokens else lengths, values),
             "tokens" if has_tokens else "characters",
         )
@@ -151,14 +131,13 @@ def answer_bins(
     return listing.remember(("bins", str(measure.number)), made)
 
 
-def flips(listing: Listing) -> Flips:
-    """Counts over the pairs of an index."""
+def flips(listing: Listing) -> tuple[int, int]:
+    """How many answers are worse and better than those of the run that an index is paired with."""
     row = listing.remembered(
         "flips",
-        "SELECT count(*) FILTER (change < 0) AS worse, count(*) FILTER (change > 0) AS better, "
-        "count(change) AS paired FROM paired.pairs",
+        "SELECT count(*) FILTER (change < 0) AS worse, count(*) FILTER (change > 0) AS better FROM paired.pairs",
     )[0]
-    return Flips(row["worse"], row["better"], row["paired"])
+    return row["worse"], row["better"]
 
 
 def usual_rival(run: RunReader) -> str | None:

@@ -1,16 +1,13 @@
 """The templates of the pages."""
 
 import re
-from datetime import datetime
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gage_eval.report import charts
 from gage_eval.report.console import count_text, seconds_text
 from gage_eval.report.model_run import models_line
-from gage_eval.report.pages import STYLE_FILE, page_environment
-from gage_eval.report.sample_view import KINDS
+from gage_eval.report.pages import STYLE_FILE, clip, page_environment
 from gage_eval.viewer.listing import sample_query
 from gage_eval.viewer.query import format_term, with_term
 
@@ -27,9 +24,6 @@ STATIC: dict[str, tuple[Path, str]] = {
 }
 """The files that pages load."""
 
-TONES = {kind: tone for kind, (tone, _) in KINDS.items()} | {"skipped": "plain", "scored": "plain", "ok": "plain"}
-MEANINGS = {kind: text for kind, (_, text) in KINDS.items()}
-
 
 def rendered(template: str, **context: Any) -> str:
     """A page."""
@@ -41,18 +35,15 @@ def environment() -> "Environment":
     """The templates with their filters."""
     env = page_environment(
         HERE / "templates",
-        cut=lambda text, limit=160: text if len(text) <= limit else text[: limit - 1] + "…",
-        bars=charts.bars,
+        cut=lambda text, limit=160: clip(text if len(text) <= limit else f"{text[: limit - 1]}…", limit),
         count=count_text,
         models=models_line,
         seconds=seconds_text,
         middle=_without_middle,
         term=format_term,
-        tone=lambda kind: TONES.get(kind, "plain"),
-        when=_when,
         with_term=with_term,
     )
-    env.globals.update(MEANINGS=MEANINGS, sample_query=sample_query)
+    env.globals["sample_query"] = sample_query
     return env
 
 
@@ -61,7 +52,3 @@ def _without_middle(text: str, limit: int = 20) -> str:
     if _HASH.fullmatch(text):
         return f"{text[:6]}…"
     return text if len(text) <= limit else f"{text[:8]}…{text[9 - limit :]}"
-
-
-def _when(moment: datetime | None) -> str:
-    return "" if moment is None else f"{moment:%Y-%m-%d %H:%M}"

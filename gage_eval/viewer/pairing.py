@@ -27,8 +27,7 @@ def build_pairs(mine: Path, theirs: Path, measure: str, file: Path) -> None:
         columns = []
         for name, source in (("mine", mine), ("theirs", theirs)):
             database.execute(f"ATTACH {literal(str(source))} AS {name} (READ_ONLY)")
-            about = About.read(str(database.execute(f"SELECT about FROM {name}.about").fetchall()[0][0]))  # noqa: S608
-            columns.append(_measure(about, measure))
+            columns.append(_measure(About.of(database, name), measure))
         this, other = columns
         sign = "-" if this.higher_is_better is False else ""
         values = [f"CASE WHEN {side}.status_{x.number} <> 'unscored' THEN {side}.value_{x.number} END"

@@ -100,8 +100,8 @@ def _slices(columns: Sequence[MatrixColumn]) -> Iterator[tuple[str, list[Plotted
             continue
         for field in task.listing.about.slices:
             for entry in slice_values(task.listing, task.measure, field):
-                means.setdefault(field.name, {}).setdefault(entry.value, {})[number] = entry.mean
-                sizes.setdefault((field.name, entry.value), entry.n)
+                means.setdefault(field.name, {}).setdefault(entry["item"], {})[number] = entry["mean"]
+                sizes.setdefault((field.name, entry["item"]), entry["n"])
     bounds = _bounds([column.score for column in columns])
     for name, values in means.items():
         largest = sorted(values, key=lambda value: -sizes[name, value])[:_MOST_VALUES]

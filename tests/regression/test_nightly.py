@@ -192,7 +192,7 @@ def test_a_report_that_cannot_be_written_costs_no_verdict(
     def refuse(*args: object) -> str:
         raise OSError("no space left")
 
-    monkeypatch.setattr(gate_report, "report_html", refuse)
+    monkeypatch.setattr(gate_report, "stored_report", refuse)
     assert [cell.verdict for cell in night_of(nightly, tmp_path, SECOND).cells] == ["passed", "passed"]
 
 

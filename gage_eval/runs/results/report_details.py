@@ -12,12 +12,13 @@ import pyarrow.compute as pc
 
 from gage_eval.base.errors import InputError
 from gage_eval.base.stages import writer_of
-from gage_eval.report.details import Bin, Comparison, KindOfAnswer, RunDetails, TaskDetails
+from gage_eval.report.details import Bin, Comparison, KindOfAnswer, Reason, RunDetails, TaskDetails
+from gage_eval.report.html import report_html
 from gage_eval.report.sample_view import KINDS, Kind, SampleView
 from gage_eval.runs.record import RunRecord
 from gage_eval.runs.results.calls import ModelCall
 from gage_eval.runs.results.outcomes import Measure, answer_kinds
-from gage_eval.runs.results.reading import TaskReader
+from gage_eval.runs.results.reading import RunReader, TaskReader
 from gage_eval.runs.results.rows import read_part
 from gage_eval.runs.results.sample_view import sample_view
 from gage_eval.runs.results.sent_requests import ShownCalls
@@ -32,6 +33,7 @@ _MOST_PARTS = 256
 _MOST_TEXT_PARTS = 8
 _MOST_REASONS = 12
 _BINS = 10
+_RIGHT_OR_WRONG = 2
 # From one whole number to another: ratings of 1 to 10 have one bar each, and an axis without gaps.
 _MOST_RATINGS = _BINS - 1
 _PROMPT_KEYS = frozenset({"messages", "prompt", "model", "tools", "choices"})
@@ -57,6 +59,7 @@ def run_details(
     stages = record.by_stage.items()
     return RunDetails(
         began=began,
+        commit=record.commit or "",
         config_source=record.config.source,
         config_digest=record.config.digest,
         config_text=record.config.text,
@@ -66,6 +69,17 @@ def run_details(
         tasks={task.task_id: task_details(task) for task in tasks},
         comparison=comparison,
     )
+
+
+def stored_report(run: RunReader, comparison: Comparison | None = None, *, home: str = "") -> str:
+    """report.html of a stored run, with a comparison. Arguments as in `gage_eval.report.html.report_html`.
+
+    Raises:
+        InputError: the run has not finished.
+    """
+    record = run.stored.record
+    details = run_details(record, run.tasks(), began=record.created, comparison=comparison)
+    return report_html(run.summary, details, home=home)
 
 
 def task_details(task: TaskReader) -> TaskDetails:
@@ -223,11 +237,14 @@ def _bodies(task: TaskReader, part: int, samples: Mapping[int, str]) -> Mapping[
 
 
 def distribution(values: _Array, scale: Scale) -> tuple[Bin, ...]:
-    """How many answers have which score; two bars for 0 and 1, and for ratings one for each number between them."""
+    """How many answers have which score; for ratings one bar for each number between them.
+
+    Empty for one or two scores, such as 0 and 1: their distribution says no more than the mean.
+    """
     values = values[np.isfinite(values)]
-    if not len(values):
-        return ()
     different = np.unique(values[:100_000])
+    if len(different) <= _RIGHT_OR_WRONG and np.isin(values, different).all():
+        return ()
     if np.equal(np.mod(different, 1), 0).all() and different[-1] - different[0] <= _MOST_RATINGS:
         different = np.arange(different[0], different[-1] + 1)
     if len(different) <= _BINS and np.isin(values, different).all():
@@ -256,22 +273,22 @@ def length_bins(lengths: _Array, values: _Array) -> tuple[Bin, ...]:
     return tuple(bins) if len(bins) > 1 else ()
 
 
-def _reasons(task: TaskReader, scan: _Scan, measure: Measure | None) -> tuple[tuple[str, str, int], ...]:
+def _reasons(task: TaskReader, scan: _Scan, measure: Measure | None) -> tuple[Reason, ...]:
     """Why rows failed: errors of requests, unscored rows by reason, rejected rows by reason."""
-    failures = [("request", kind, count) for kind, count in _most(scan.errors)]
+    failures = [Reason("request", kind, count) for kind, count in _most(scan.errors)]
     if measure is not None and (scan.counts.get("unparsed") or scan.counts.get("unscored")):
         reasons: dict[str, int] = {}
         for part in islice(task.parts, _MOST_PARTS):
             scores = read_part(task.scores[measure.metric_id], part, ("filter", "reason"))
             _count(reasons, measure.of_filter(scores)["reason"])
         reasons.pop("unanswered", None)  # The errors of the requests say it.
-        failures += [(measure.name, reason.replace("_", " "), count) for reason, count in _most(reasons)]
+        failures += [Reason(measure.name, reason.replace("_", " "), count) for reason, count in _most(reasons)]
     for output in ("rejects", "prepare_rejects"):
         rejected: dict[str, int] = {}
         rejects = task.artifact(output)
         for table in rejects.tables(columns=["reason"]) if rejects.rows else ():
             _count(rejected, table["reason"])
-        failures += [(f"rejected in {writer_of(output)}", reason, count) for reason, count in _most(rejected)]
+        failures += [Reason(f"rejected in {writer_of(output)}", reason, count) for reason, count in _most(rejected)]
     return tuple(failures)
 
 

@@ -50,7 +50,7 @@ def test_right_and_wrong_samples_are_shown_with_the_prompt_as_sent(here: Path) -
     prompt = {"prompt_id": "ask", "template": "Add: {{ sample.messages[0].content[0].text }}"}
     write_config(here, prompts=[prompt], role_adapters=[adapter])
     details = task_details(run())
-    assert (details.count("wrong"), details.count("right")) == (ROWS - 1, 1)
+    assert details.counts == {"wrong": ROWS - 1, "right": 1}
     (right,) = cards(details, "right")
     assert (right.sample_id, right.answer, right.expected, right.form != OF_SAMPLE) == ("s1", "2", "2", True)
     assert [message.text for message in right.messages] == ["Add: 1 + 1 = ?"]
@@ -77,7 +77,7 @@ def test_at_most_ten_of_each_kind_are_read_from_a_large_run(here: Path, monkeypa
 
     monkeypatch.setattr(TaskReader, "rows_of_part", watched)
     details = task_details(run())
-    assert (details.answers, details.complete, details.count("wrong")) == (10_000, True, 9_999)
+    assert (details.answers, details.complete, details.counts["wrong"]) == (10_000, True, 9_999)
     assert len(cards(details, "wrong")) == CARDS
     assert read == [CARDS + 1] * 2, "once for the run's own report, once here"
 
@@ -125,7 +125,7 @@ def test_every_failure_has_its_cards_and_its_reason(here: Path) -> None:
     assert {entry.kind: entry.count for entry in details.kinds} == {"unparsed": 1, "wrong": 1, "right": 2}
     (unparsed,) = cards(details, "unparsed")
     assert (unparsed.sample_id, unparsed.answer, unparsed.extracted) == ("s1", "no idea", None)
-    reasons = {where: (reason, count) for where, reason, count in details.reasons}
+    reasons = {reason.where: (reason.text, reason.count) for reason in details.reasons}
     assert reasons["numeric_match"] == ("unparsed answer", 1)
     assert "there is no question" in reasons["rejected in standardize"][0]
     assert "there is no question" in page(here)
@@ -190,4 +190,4 @@ def test_ratings_are_counted_once_and_their_axis_has_no_gap(here: Path) -> None:
     assert [(column.label, column.count) for column in details.distribution] == [
         ("3", 1), ("4", 0), ("5", 0), ("6", 0), ("7", 4), ("8", 0), ("9", 1),
     ]  # fmt: skip
-    assert kind_shares({entry.kind: entry.count for entry in details.kinds}) == [("scored", "plain", 6.0)]
+    assert kind_shares(details.counts) == [("scored", "plain", 6.0)]
