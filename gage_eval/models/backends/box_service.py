@@ -149,7 +149,7 @@ async def _answer(send: _Send, status: int, content: Any) -> None:
 
 
 def main() -> None:
-    """Serve until the process is ended. Its stdin has the executor, the slots, the host, the token and the certificate."""
+    """Serve until the process is ended. Its stdin has its settings as JSON."""
     import uvicorn
 
     settings = json.load(sys.stdin)
