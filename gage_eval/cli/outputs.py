@@ -226,6 +226,25 @@ class Average(TypedDict):
     of: int
 
 
+class Rating(TypedDict):
+    """A model's win rate and Bradley–Terry rating in a pairwise task; no rating exists without a win and a loss."""
+
+    row: str
+    task_id: str
+    model: str
+    win_rate: float | None
+    win_rate_low: float | None
+    win_rate_high: float | None
+    rating: float | None
+    rating_low: float | None
+    rating_high: float | None
+    exists: bool
+    better_than: int
+    consistent: float | None
+    position_bias: float | None
+    n: int
+
+
 class Matrix(TypedDict):
     """Suites × models."""
 
@@ -233,6 +252,7 @@ class Matrix(TypedDict):
     cells: list[MatrixCell]
     standings: list[Standing]
     averages: list[Average]
+    ratings: list[Rating]
 
 
 class GatedTask(TypedDict):
