@@ -95,6 +95,8 @@ TEXTS: Mapping[str, Mapping[str, str]] = {
         "class_path": "An adapter class of your own.",
         "verdict_parser": "Of a judge: how its verdicts are read.",
         "embeds": "A judge that compares answer and references by their embeddings; it needs no prompt.",
+        "verdict": "Of a judge: what is read: the probabilities of `labels`, JSON by a `schema`, or `text`.",
+        "verdict_labels": "Of a judge: the verdicts that it may give, or each verdict with its score.",
         "verdict_retries": "Of a judge: how often it is asked again where its answer holds no verdict.",
         "tools": "Tools that the model may call: functions and classes of Python, `bash` and `python`.",
         "box": "The boxes of the tools `bash` and `python`.",
