@@ -82,7 +82,7 @@ def test_the_verdict_is_a_probability_that_labels_of_people_calibrate(tmp_path: 
     assert share["raw_values"]["score"] == pytest.approx((4 * 8 / 9 + 5 * 0.3) / 9)
     assert share["unscored"] == 1
     assert "100% of the judge's probability" in gage("show", "first", "--sample", "s9").out
-    assert '"outside"' in gage("sql", "first", "SELECT parsed FROM judgments", "--json").out.replace("\\\\", "")
+    assert "outside" in gage("sql", "SELECT parsed FROM judgments").out
     known = task["calibration"]
     assert known["brier"] == pytest.approx((4 * (1 / 9) ** 2 + 5 * 0.3**2) / 9)
     assert [(part["label"], part["answers"]) for part in known["curve"]] == [(0.0, 5), (1.0, 4)]
