@@ -154,7 +154,8 @@ def calibration(judged: Judged, labels: Sequence[Label]) -> Calibration:
 
 def _of_probabilities(judged: Judged, own: Sequence[float], judge: Sequence[float]) -> dict[str, Any]:
     """Brier score (1950) and calibration curve, where verdicts are shares of 0 to 1 and people say 0 or 1."""
-    if judged.binary or judged.scale != (0, 1) or not own or not {*own} <= {0.0, 1.0}:
+    low, high = judged.scale
+    if judged.binary or low != 0 or high != 1 or not own or not {*own} <= {0.0, 1.0}:
         return {}
     tenths: dict[int, list[tuple[float, float]]] = {}
     for label, verdict in zip(own, judge, strict=True):
