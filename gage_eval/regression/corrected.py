@@ -129,8 +129,9 @@ def corrected_change(baseline: TaskReader, current: TaskReader, measure: Measure
 
 
 def _read(task: TaskReader, measure: Measure) -> _Run | None:
-    # Only the plan of a run with labels is needed: the configs of others may be gone.
-    plan = task.plan if task.summary.calibration is not None else None
+    if not _is_calibrated(task):
+        return None
+    plan = task.plan
     spec = None if plan is None else plan.report.labels
     # Labels in a field of the samples are about the samples, and the same for every model.
     if spec is None or spec.field is not None:
@@ -139,6 +140,14 @@ def _read(task: TaskReader, measure: Measure) -> _Run | None:
         return None
     judged = spec.judged(task.scores[spec.metric_id], task.samples)
     return _Run(judged.verdicts, spec.labels, judged.scale, judged.clusters)
+
+
+def _is_calibrated(task: TaskReader) -> bool:
+    """Whether a report compares labels with verdicts. The plan of others is not read, as their configs may be gone."""
+    try:
+        return task.summary.calibration is not None
+    except InputError:
+        return False
 
 
 def _change(before: _Run, after: _Run) -> CorrectedChange:
