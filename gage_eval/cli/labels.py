@@ -68,9 +68,10 @@ def _suggest_pairs(reader: "RunReader", other: "RunReader", task_id: str | None,
     from gage_eval.runs.results.label_draw import drawn_pairs
 
     name = reader.task(task_id).task_id
-    (compared,) = compare(reader, other, task_id=name)
     bound = reader.plan.task(name).auto_eval.metrics
     both = drawn_pairs([reader.task(name), other.task(name)], bound, n, seed=seed)
+    judged = next(metric.metric_id for metric in bound if "judgments" in metric.inputs)
+    (compared,) = compare(reader, other, task_id=name, metric=judged)
     files = [to.with_stem(f"{to.stem}-{number}") for number in (1, 2)]
     for file, rows in zip(files, both, strict=True):
         _write(file, rows)
@@ -78,7 +79,8 @@ def _suggest_pairs(reader: "RunReader", other: "RunReader", task_id: str | None,
     print(clean(f"{files[1]}: {other.run_id}'s answers to the same samples. Label both from the first one on."))
     print(f"Then put labels: {{path: FILE}} into task '{clean(name)}' and run both configs again: no model is asked.")
     if compared.corrected is None:
-        print(clean(f"gage compare {reader.run_id} {other.run_id} then says how many more labels would decide."))
+        then = f"gage compare {reader.run_id} {other.run_id} --metric {judged}"
+        print(clean(f"{then} then says how many more labels would decide."))
     else:
         print(clean(compared.corrected.text))
 

@@ -180,6 +180,12 @@ class ComparedTask(TypedDict):
     differences: list[Difference]
     allowed_different: list[str]
     notes: list[str]
+    corrected_labels: NotRequired[int]
+    corrected_difference: NotRequired[float | None]
+    corrected_ci_low: NotRequired[float | None]
+    corrected_ci_high: NotRequired[float | None]
+    corrected_labels_needed: NotRequired[int | None]
+    corrected_why_not: NotRequired[str | None]
 
 
 class Compared(TypedDict):

@@ -168,7 +168,8 @@ def _change(before: _Run, after: _Run) -> CorrectedChange:
         result = stats.corrected_mean(*differences, scale=(-reach, reach), end_labels=0.5)
         needed, few = stats.labels_to_decide(*differences), "too few samples have labels for an interval"
     else:
-        names = [[after.clusters[answer] for answer in answers] for answers in (labelled, rest)]
+        # A sample without the field is a cluster of its own.
+        names = [[after.clusters.get(answer, answer[0]) for answer in answers] for answers in (labelled, rest)]
         labels, judged, unlabelled = differences
         result = stats.corrected_clusters(
             labels, judged, names[0], unlabelled, names[1], scale=(-reach, reach), end_labels=0.5

@@ -135,7 +135,7 @@ def test_labels_of_the_same_samples_correct_the_difference_of_two_runs(tmp_path:
     assert "corrected_difference" not in compared("a", "b")
     drawn = gage("labels", "suggest", "a", "b", "-n", "50")
     assert drawn.code == 0, drawn.err
-    assert "gage compare a b" in drawn.out
+    assert "gage compare a b --metric judge_threshold" in drawn.out
     one, two = tmp_path / "labels-1.jsonl", tmp_path / "labels-2.jsonl"
     ids = [[orjson.loads(line)["sample_id"] for line in file.read_bytes().splitlines()] for file in (one, two)]
     assert ids[0] == ids[1]

@@ -37,14 +37,18 @@ class LabelVerdicts:
         """Sampling parameters of the judge that its answers are read by."""
         if self.form == "labels":
             return {"max_new_tokens": 1, "temperature": 0, "logprobs": True, "top_logprobs": _TOP}
-        properties: dict[str, JsonValue] = {"reasoning": {"type": "string"}, "verdict": {"enum": [*self.labels]}}
+        properties: dict[str, JsonValue] = {
+            "reasoning": {"type": "string"},
+            "verdict": {"type": "string", "enum": [*self.labels]},
+        }
         schema: dict[str, JsonValue] = {
             "type": "object",
             "properties": properties,
             "required": [*properties],
             "additionalProperties": False,
         }
-        return {"response_format": {"type": "json_schema", "json_schema": {"name": "verdict", "schema": schema}}}
+        named: dict[str, JsonValue] = {"name": "verdict", "strict": True, "schema": schema}
+        return {"response_format": {"type": "json_schema", "json_schema": named}}
 
     def identity(self) -> JsonValue:
         """Its part of keys."""
