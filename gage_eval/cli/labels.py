@@ -72,7 +72,7 @@ def _suggest_pairs(reader: "RunReader", other: "RunReader", task_id: str | None,
     both = drawn_pairs([reader.task(name), other.task(name)], bound, n, seed=seed)
     judged = next(metric.metric_id for metric in bound if "judgments" in metric.inputs)
     (compared,) = compare(reader, other, task_id=name, metric=judged)
-    files = [to.with_stem(f"{to.stem}-{number}") for number in (1, 2)]
+    files = [to.parent / f"{to.stem}-{number}{to.suffix}" for number in (1, 2)]
     for file, rows in zip(files, both, strict=True):
         _write(file, rows)
     print(clean(f"{files[0]}: {counted(len(both[0]), 'answer')} of {reader.run_id}, in random order."))

@@ -97,6 +97,7 @@ TEXTS: Mapping[str, Mapping[str, str]] = {
         "embeds": "A judge that compares answer and references by their embeddings; it needs no prompt.",
         "verdict": "Of a judge: what is read: the probabilities of `labels`, JSON by a `schema`, or `text`.",
         "verdict_labels": "Of a judge: the verdicts that it may give, or each verdict with its score.",
+        "verdict_reasoning": "Of a judge with `verdict: labels`: it reasons first, and is then asked for its verdict.",
         "verdict_retries": "Of a judge: how often it is asked again where its answer holds no verdict.",
         "tools": "Tools that the model may call: functions and classes of Python, `bash` and `python`.",
         "box": "The boxes of the tools `bash` and `python`.",

@@ -235,6 +235,8 @@ class RoleAdapterConfig(ConfigModel):
     verdict: VerdictForm = semantic("judge", "text")
     # Labels, or labels with their scores.
     verdict_labels: list[str] | dict[str, float] | None = semantic("judge", None)
+    # The judge reasons first, and its verdict is a second request.
+    verdict_reasoning: bool = semantic("judge", default=False)
     embeds: bool = semantic("judge", default=False)
     # How often a judge is asked again where its answer holds no verdict.
     verdict_retries: int = semantic("judge", 0, ge=0, le=16)
@@ -261,6 +263,8 @@ class RoleAdapterConfig(ConfigModel):
         return self
 
     def _check_verdict_form(self) -> None:
+        if self.verdict_reasoning and self.verdict != "labels":
+            raise ValueError("'verdict_reasoning' is for verdict: labels; with schema, a judge reasons by itself")
         if self.verdict == "text" and self.verdict_labels is None:
             return
         if self.role_type != "judge_model":
@@ -273,7 +277,7 @@ class RoleAdapterConfig(ConfigModel):
             raise ValueError(f"verdict: {self.verdict} {wrong}")
         if self.verdict != "auto" and self.verdict_parser is not None:
             raise ValueError(f"verdict: {self.verdict} reads no text: remove 'verdict_parser'")
-        if self.verdict == "labels" and self.verdict_retries:
+        if self.verdict == "labels" and self.verdict_retries and not self.verdict_reasoning:
             raise ValueError("probabilities are the same each time: remove 'verdict_retries'")
 
     @model_validator(mode="after")

@@ -21,6 +21,7 @@ from gage_eval.engine.tools.sets import tools_of
 from gage_eval.extend import registry
 from gage_eval.models.backends.base import BackendContext
 from gage_eval.models.backends.role_hooks import RoleHooks
+from gage_eval.models.client.types import FollowUp
 from gage_eval.pipeline.boxes import AgentBoxes, Boxes
 from gage_eval.pipeline.data_spec import DataSource, data_source, preprocess_spec, standardize_spec
 from gage_eval.pipeline.execution_spec import ExecutionSpec
@@ -243,6 +244,9 @@ def _judging(spec: GenerateSpec, adapter: RoleAdapterConfig) -> tuple[GenerateSp
     if form == "text":
         return replace(spec, prompt=prompt), read_parser(adapter.verdict_parser), prompt_params
     reader = LabelVerdicts(form, labels if isinstance(labels, dict) else dict.fromkeys(labels))
+    if adapter.verdict_reasoning:
+        question = f"Give your verdict. Answer with one of {', '.join(labels)}, and nothing else."
+        return replace(spec, prompt=prompt, follow_up=FollowUp(question, reader.params)), reader, prompt_params
     return replace(spec, prompt=prompt, params={**spec.params, **reader.params}), reader, prompt_params
 
 

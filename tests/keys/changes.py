@@ -192,6 +192,7 @@ CONFIG: dict[str, dict[str, list[Change]]] = {
             Change({"role_adapters.3.verdict": "schema", "role_adapters.3.verdict_labels": ["yes", "no"]}),
             _at("role_adapters.3.verdict", "labels", refused="needs 'verdict_labels'"),
         ],
+        "verdict_reasoning": [_at("role_adapters.3.verdict_reasoning", bool(1), refused="is for verdict: labels")],
         "verdict_labels": [
             Change({"role_adapters.3.verdict": "schema", "role_adapters.3.verdict_labels": {"yes": 1, "no": 0}}),
             _at("role_adapters.3.verdict_labels", ["yes", "no"], refused="are for verdict: labels"),

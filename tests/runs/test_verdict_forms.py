@@ -29,6 +29,17 @@ class Sure:
         return {"answer": top[0][0], "logprobs": {"content": [{**tops[0], "top_logprobs": tops}]}}
 
 
+class Thinking(Sure):
+    def generate(self, request):
+        messages = request["messages"]
+        if len(messages) == 1:
+            assert "logprobs" not in request
+            return "It is " + messages[0]["content"].split()[1]
+        assert messages[1] == {"role": "assistant", "content": "It is " + messages[0]["content"].split()[1]}
+        assert "one of no, yes" in messages[2]["content"]
+        return super().generate({**request, "messages": messages[:1]})
+
+
 class Json:
     def generate(self, request):
         assert request["response_format"]["type"] == "json_schema"
@@ -98,6 +109,18 @@ def test_the_verdict_is_a_probability_that_labels_of_people_calibrate(tmp_path: 
     assert (tmp_path / "asked.txt").stat().st_size == asked
 
 
+def test_a_judge_that_reasons_first_gives_its_verdict_in_a_second_request(tmp_path: Path, gage: Command) -> None:
+    form = {"verdict": "labels", "verdict_labels": {"yes": 1, "no": 0}, "verdict_reasoning": True}
+    _write(tmp_path, "Thinking", "judge_threshold", **form)
+    ended = gage("run", "mine.yaml", "--run-id", "first")
+    assert ended.code == 0, ended.err
+    assert _summary(tmp_path, "first")["metrics"][0]["raw_values"]["score"] == pytest.approx(4 / 9)
+    assert "It is s1" in gage("show", "first", "--sample", "s1").out
+    asked = (tmp_path / "asked.txt").stat().st_size
+    assert gage("run", "mine.yaml", "--run-id", "second").code == 0
+    assert (tmp_path / "asked.txt").stat().st_size == asked
+
+
 def test_a_verdict_may_be_json_of_a_schema(tmp_path: Path, gage: Command) -> None:
     _write(tmp_path, "Json", "judge_threshold", verdict="schema", verdict_labels={"yes": 1, "no": 0})
     ended = gage("run", "mine.yaml", "--run-id", "first")
@@ -114,6 +137,7 @@ def test_a_verdict_may_be_json_of_a_schema(tmp_path: Path, gage: Command) -> Non
         ("Sure", {"verdict_labels": ["a", "b"]}, "are for verdict: labels"),
         ("Sure", {"verdict": "labels", "verdict_labels": ["a", "b"], "verdict_retries": 2}, "the same each time"),
         ("Sure", {"verdict": "schema", "verdict_labels": ["a", "b"], "verdict_parser": "default"}, "reads no text"),
+        ("Sure", {"verdict_reasoning": True}, "is for verdict: labels"),
         ("Sure", {"verdict": "lables", "verdict_labels": ["a", "b"]}, "labels"),
     ],
 )
