@@ -139,6 +139,7 @@ def _judged(folder: Path, rows: Sequence[Mapping[str, Any]], name: str, answer: 
     """The probability of yes for each row."""
     (folder / "rows.jsonl").write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in rows))
     judge = {"verdict": "labels", "verdict_labels": {"yes": 1, "no": 0}, "prompt_id": "judge", "backend_id": "judge"}
+    task = {"task_id": "answers", "dataset_id": "answers", "judge_adapter_id": "judge", "max_unscored_share": 1.0}
     config = {
         "metadata": {"name": "injections"},
         "datasets": [{"dataset_id": "answers", "params": {"path": "rows.jsonl"}}],
@@ -151,9 +152,7 @@ def _judged(folder: Path, rows: Sequence[Mapping[str, Any]], name: str, answer: 
             {"adapter_id": "judge", "role_type": "judge_model", **judge},
         ],
         "prompts": [{"prompt_id": "judge", "template": _JUDGE.replace("ANSWER", answer)}],
-        "tasks": [
-            {"task_id": "answers", "dataset_id": "answers", "judge_adapter_id": "judge", "max_unscored_share": 1.0}
-        ],
+        "tasks": [task],
         "metrics": ["judge_share"],
     }
     file = folder / f"{name}.yaml"
