@@ -51,7 +51,7 @@ def judge(run: StageRun, spec: JudgeSpec) -> None:
     retries = [ask_again(run, spec, asks, responses) for asks, responses in answered]
     statuses = Counter({name: sum(responses.counts[name] for _, responses in answered) for name in RESPONSE_STATUSES})
     for responses in (*(own for _, own in answered), *(own for retry in retries for own in retry.responses)):
-        statuses += tokens_of(responses)
+        statuses.update(tokens_of(responses))
     failed: str | None = None
     for part in prepared.parts:
         if table is None:
