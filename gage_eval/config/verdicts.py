@@ -15,8 +15,8 @@ def settled_form(
 ) -> Literal["labels", "schema", "text"]:
     """The form, or what ``auto`` is for a backend. No endpoint is asked for it.
 
-    ``auto`` is ``labels`` for an engine that returns log probabilities of prompts, too: such an engine is no hosted
-    endpoint, where each model has its own rules. For all others it is ``text``.
+    ``auto`` is ``labels`` for an engine that returns log probabilities of prompts, too: hosted endpoints
+    do not, and have other rules for each model. For all others it is ``text``.
 
     Args:
         form: of the judge's adapter.

@@ -216,16 +216,16 @@ def _judge(task: ResolvedTask, config: PipelineConfig, context: BackendContext) 
     if task.judge is None:
         return JudgeSpec(task.task.task_id)
     roles = (task.judge, *task.other_judges)
-    asked: list[GenerateSpec] = []
+    judges: list[GenerateSpec] = []
     prompts: dict[str, dict[str, PromptBinding]] = {}
     parsers: dict[str, VerdictReader] = {}
     for role in roles:
         adapter = role.adapter
         spec, reader, prompt_params = _judging(_generate(task, role, "judge_model", context), adapter)
-        asked.append(spec)
+        judges.append(spec)
         prompts[adapter.adapter_id] = {prompt.prompt_id: _prompt(prompt, prompt_params) for prompt in config.prompts}
         parsers[adapter.adapter_id] = reader
-    own, *others = asked
+    own, *others = judges
     retries = {role.adapter.adapter_id: role.adapter.verdict_retries for role in roles}
     panel = tuple(task.task.judges)
     return JudgeSpec(

@@ -168,7 +168,7 @@ def _change(before: _Run, after: _Run) -> CorrectedChange:
         result = stats.corrected_mean(*differences, scale=(-reach, reach), end_labels=0.5)
         needed, few = stats.labels_to_decide(*differences), "too few samples have labels for an interval"
     else:
-        # A sample without the field is a cluster of its own.
+        # Each sample without the field is a separate cluster.
         names = [[after.clusters.get(answer, answer[0]) for answer in answers] for answers in (labelled, rest)]
         labels, judged, unlabelled = differences
         result = stats.corrected_clusters(

@@ -15,7 +15,7 @@ from gage_eval.stats import Interval, bradley_terry, rating_intervals
 
 RATINGS_HEADER = ("model", "win rate", "rating", "better than", "same in both orders", "position bias")
 RATINGS_NOTE = (
-    "Ratings are Bradley–Terry's, 400·log10 of the odds to win; those whom the models are compared with have 0. "
+    "Ratings are Bradley–Terry's, 400·log10 of the odds to win; the answers that they are compared with have 0. "
     "Intervals are of 95 %, over prompts."
 )
 _POINTS = 400 / math.log(10)

@@ -70,7 +70,7 @@ def _json_text(value: Any, indent: int | None = None) -> str:
 def _fenced(text: Any) -> str:
     """A text between two lines that it cannot hold itself, which say that it is data.
 
-    The mark is a digest of the text: whoever wrote the text could not know it, and the same text has the same prompt.
+    The mark is a digest of the text: its writer could not know it, and the same text has the same prompt.
     """
     shown = str(text)
     mark = hashlib.sha256(shown.encode(errors="surrogatepass")).hexdigest()[:12]

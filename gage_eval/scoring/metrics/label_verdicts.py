@@ -11,7 +11,7 @@ from gage_eval.scoring.metrics.verdicts import Verdict
 _VERSION = 1
 # The most that OpenAI's API and vLLM's default give.
 _TOP = 20
-# Less probability on the labels than this is no verdict.
+# With less probability on the labels there is no verdict.
 _LEAST_MASS = 0.5
 
 
