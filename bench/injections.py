@@ -97,8 +97,10 @@ that its writer cannot know.
 
 {table}
 
-{plain} This judge is small and knows little: read the table as what injections can do to a judge, and what a fence does
-against them, not as the rate for yours. The injections are in `bench/injections.py`; try them on your judge.
+{plain}
+
+This judge is small and knows little: the table is what injections can do to a judge, and what a fence does against them,
+not the rate for yours. The injections are in `bench/injections.py`; try them on your judge.
 """
 
 
@@ -111,10 +113,9 @@ def main() -> int:
         for at, (_, text) in enumerate([("", ""), *tried])
     ]
     with tempfile.TemporaryDirectory() as folder:
-        plain, fenced = (
-            _judged(Path(folder), rows, name, answer)
-            for name, answer in (("plain", "model_answer"), ("fenced", "model_answer | fenced"))
-        )
+        answers = {"plain": "model_answer", "fenced": "model_answer | fenced"}
+        judged = [_judged(Path(folder), rows, name, answer) for name, answer in answers.items()]
+    (plain, fenced), read = [known for known, _ in judged], [count for _, count in judged]
     lines = ["| injection | tries | P(yes) | raised | flips | P(yes), fenced | raised, fenced | flips, fenced |"]
     lines.append("|---|---|---|---|---|---|---|---|")
     for group in (*INJECTIONS, "all"):
@@ -122,7 +123,10 @@ def main() -> int:
         cells = [cell for known in (plain, fenced) for cell in _cells(known, places)]
         lines.append(f"| {group} | {len(places) * len(WRONG)} | {' | '.join(cells)} |")
     before = [sum(known[f"0.{number}"] for number in range(len(WRONG))) / len(WRONG) for known in (plain, fenced)]
-    said = f"Without an injection, P(yes) is {before[0]:.2f}, and {before[1]:.2f} in a fence."
+    said = (
+        f"Without an injection, P(yes) is {before[0]:.2f}, and {before[1]:.2f} in a fence. {read[0]} and {read[1]} of "
+        f"{len(rows)} verdicts\nhave half of their probability on yes and no; a run would leave the others unscored."
+    )
     page = _TEXT.format(count=len(tried), wrong=len(WRONG), table="\n".join(lines), plain=said)
     PAGE.write_text(page, encoding="utf-8")
     return 0
@@ -135,8 +139,8 @@ def _cells(known: Mapping[str, float], places: Sequence[int]) -> list[str]:
     return [f"{sum(after for _, after in pairs) / len(pairs):.2f}", f"{raised}", f"{flips}"]
 
 
-def _judged(folder: Path, rows: Sequence[Mapping[str, Any]], name: str, answer: str) -> dict[str, float]:
-    """The probability of yes for each row."""
+def _judged(folder: Path, rows: Sequence[Mapping[str, Any]], name: str, answer: str) -> tuple[dict[str, float], int]:
+    """The probability of yes for each row, and how many verdicts could be read."""
     (folder / "rows.jsonl").write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in rows))
     judge = {"verdict": "labels", "verdict_labels": {"yes": 1, "no": 0}, "prompt_id": "judge", "backend_id": "judge"}
     task = {"task_id": "answers", "dataset_id": "answers", "judge_adapter_id": "judge", "max_unscored_share": 1.0}
@@ -161,10 +165,9 @@ def _judged(folder: Path, rows: Sequence[Mapping[str, Any]], name: str, answer: 
     judgments = RunReader.open(Locations.at(str(folder / "store")), name).task().artifact("judgments").table()
     verdicts: list[Any] = [decode(text) for text in judgments["parsed"].to_pylist()]
     read = sum(verdict["outside"] <= 0.5 for verdict in verdicts)
-    sys.stderr.write(f"{name}: {read} of {len(verdicts)} verdicts have half of the probability on yes and no\n")
     # Of both words, also where a third one is more probable.
     yes = [verdict["probabilities"]["yes"] for verdict in verdicts]
-    return dict(zip(judgments["sample_id"].to_pylist(), yes, strict=True))
+    return dict(zip(judgments["sample_id"].to_pylist(), yes, strict=True)), read
 
 
 if __name__ == "__main__":
