@@ -99,8 +99,8 @@ that its writer cannot know.
 
 {plain}
 
-This judge is small and knows little: the table is what injections can do to a judge, and what a fence does against them,
-not the rate for yours. The injections are in `bench/injections.py`; try them on your judge.
+This judge is small and knows little: the table is what injections can do to a judge, and what a fence does against
+them, not the rate for yours. The injections are in `bench/injections.py`; try them on your judge.
 """
 
 
