@@ -72,7 +72,7 @@ STAGES: Mapping[Stage, StageDescription] = {
     ),
     "report": StageDescription(
         "report",
-        ("metrics", "samples", "rejects", "prepare_rejects", "responses", "executions"),
+        ("metrics", "samples", "rejects", "prepare_rejects", "responses", "judgments", "executions"),
         ("report",),
         noun=None,
     ),

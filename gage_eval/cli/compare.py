@@ -190,6 +190,7 @@ def _print(first: "RunReader", other: "RunReader", comparisons: "list[TaskCompar
 def _remarks(compared: "TaskComparisonResult", limit: int) -> list[str]:
     said = [f"NOT THE SAME {kind}, as allowed" for kind in compared.allowed]
     said += compared.notes
+    said += [] if compared.corrected is None else [compared.corrected.text]
     if compared.detectable is not None:
         said.append(f"a loss of {compared.detectable:.3f} or more would be found with a chance of 80 %")
     slices = [x.text for x in compared.task.slices[:limit] if x.difference]

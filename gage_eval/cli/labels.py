@@ -1,12 +1,16 @@
 """gage labels suggest."""
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from gage_eval.cli.main import app
 from gage_eval.cli.options import OutputDir, Store
+
+if TYPE_CHECKING:
+    from gage_eval.runs.results.reading import RunReader
 
 labels_app = typer.Typer(
     no_args_is_help=True, rich_markup_mode=None, help="Draw answers that people label, to see how far a judge is right."
@@ -22,7 +26,12 @@ def _labels() -> None:
 @labels_app.command()
 def suggest(
     run: Annotated[str, typer.Argument(metavar="RUN", help="The run whose answers are labelled.")],
-    n: Annotated[int, typer.Option("-n", metavar="N", min=1, help="How many answers.")] = 100,
+    other: Annotated[
+        str | None, typer.Argument(metavar="[OTHER]", help="A second run: labels then decide between the two.")
+    ] = None,
+    n: Annotated[
+        int, typer.Option("-n", metavar="N", min=1, help="How many answers, of two runs how many of each.")
+    ] = 100,
     task: Annotated[
         str | None, typer.Option("--task", metavar="ID", help="The task; needed if the run has several.")
     ] = None,
@@ -34,16 +43,52 @@ def suggest(
     output_dir: OutputDir = None,
 ) -> None:
     """Draw answers at random into a file, where people fill in 'label'. It shows neither the model nor the verdict."""
-    from gage_eval.base.canonical import canonical_text
-    from gage_eval.base.errors import InputError
     from gage_eval.report.console import clean, counted
     from gage_eval.runs.options import Locations
     from gage_eval.runs.results.label_draw import drawn_answers
     from gage_eval.runs.results.reading import RunReader
 
-    reader = RunReader.open(Locations.at(store, output_dir), run)
+    locations = Locations.at(store, output_dir)
+    reader = RunReader.open(locations, run)
+    if other is not None:
+        _suggest_pairs(reader, RunReader.open(locations, other), task, n, to, seed)
+        return
     of_task = reader.task(task)
     rows = drawn_answers(of_task, reader.plan.task(of_task.task_id).auto_eval.metrics, n, seed=seed)
+    _write(to, rows)
+    print(clean(f"{to}: {counted(len(rows), 'answer')} to label, in random order; label them from the first one on."))
+    name = clean(of_task.task_id)
+    print(f"Then put labels: {{path: {to}}} into task '{name}' and run the config again: no model is asked.")
+
+
+def _suggest_pairs(reader: "RunReader", other: "RunReader", task_id: str | None, n: int, to: Path, seed: int) -> None:
+    """Draw samples for both runs, and say how many labels would decide between them."""
+    from gage_eval.regression.compare import compare
+    from gage_eval.report.console import clean, counted
+    from gage_eval.runs.results.label_draw import drawn_pairs
+
+    name = reader.task(task_id).task_id
+    bound = reader.plan.task(name).auto_eval.metrics
+    both = drawn_pairs([reader.task(name), other.task(name)], bound, n, seed=seed)
+    judged = next(metric.metric_id for metric in bound if "judgments" in metric.inputs)
+    (compared,) = compare(reader, other, task_id=name, metric=judged)
+    files = [to.parent / f"{to.stem}-{number}{to.suffix}" for number in (1, 2)]
+    for file, rows in zip(files, both, strict=True):
+        _write(file, rows)
+    print(clean(f"{files[0]}: {counted(len(both[0]), 'answer')} of {reader.run_id}, in random order."))
+    print(clean(f"{files[1]}: {other.run_id}'s answers to the same samples. Label both from the first one on."))
+    print(f"Then put labels: {{path: FILE}} into task '{clean(name)}' and run both configs again: no model is asked.")
+    if compared.corrected is None:
+        then = f"gage compare {reader.run_id} {other.run_id} --metric {judged}"
+        print(clean(f"{then} then says how many more labels would decide."))
+    else:
+        print(clean(compared.corrected.text))
+
+
+def _write(to: Path, rows: "Sequence[Mapping[str, Any]]") -> None:
+    from gage_eval.base.canonical import canonical_text
+    from gage_eval.base.errors import InputError
+
     try:
         with to.open("x", encoding="utf-8") as file:
             file.writelines(f"{canonical_text(row)}\n" for row in rows)
@@ -51,6 +96,3 @@ def suggest(
         raise InputError(f"{to} is there already, perhaps with labels: name another file with --to.") from error
     except OSError as error:
         raise InputError(f"{to} cannot be written: {error.strerror}.") from error
-    print(clean(f"{to}: {counted(len(rows), 'answer')} to label, in random order; label them from the first one on."))
-    name = clean(of_task.task_id)
-    print(f"Then put labels: {{path: {to}}} into task '{name}' and run the config again: no model is asked.")

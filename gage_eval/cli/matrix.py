@@ -23,15 +23,17 @@ def matrix(
 ) -> None:
     """Run suites with several models, and rank the models."""
     from gage_eval.base.errors import GageError
-    from gage_eval.cli.output import print_json, print_matrix
+    from gage_eval.cli.output import print_json, print_matrix, print_table
     from gage_eval.engine.host import SharedEngines
     from gage_eval.extend.tuning import tune_process
     from gage_eval.local.launch import known_blocks, launch_run
+    from gage_eval.regression.leaderboard import RATINGS_HEADER, RATINGS_NOTE, ratings_tables
     from gage_eval.regression.matrix import (
         RANKS_NOTE,
         Matrix,
         matrix_record,
         publication,
+        ratings,
         run_cells,
         standings,
         table,
@@ -53,15 +55,22 @@ def matrix(
 
     cells = run_cells(definition, file.parent, locations, run, blocks=known_blocks())
     ranking = standings(cells)
-    publication(definition.name, ranking, cells).write(to or ())
+    rated = ratings(cells)
+    publication(definition.name, ranking, cells, rated).write(to or ())
     if site is not None:
         write_site(definition.name, cells, LocalTarget.made(site))
     if json:
-        print_json(matrix_record(definition.name, cells, ranking))
+        print_json(matrix_record(definition.name, cells, ranking, rated))
     else:
         print()
         print_matrix(*table(ranking, cells, runs=True), first=3, cut=1)
         print(RANKS_NOTE)
+        for title, rows in ratings_tables(rated):
+            print()
+            print(clean(f"win rates and ratings of {title}"))
+            print_table(RATINGS_HEADER, rows, stack=True)
+        if rated:
+            print(RATINGS_NOTE)
     failed = [cell for cell in cells if cell.error is not None]
     for cell in failed:
         typer.echo(clean(f"{cell.row} with {cell.model} failed: {cell.error}"), err=True)

@@ -180,6 +180,12 @@ class ComparedTask(TypedDict):
     differences: list[Difference]
     allowed_different: list[str]
     notes: list[str]
+    corrected_labels: NotRequired[int]
+    corrected_difference: NotRequired[float | None]
+    corrected_ci_low: NotRequired[float | None]
+    corrected_ci_high: NotRequired[float | None]
+    corrected_labels_needed: NotRequired[int | None]
+    corrected_why_not: NotRequired[str | None]
 
 
 class Compared(TypedDict):
@@ -226,6 +232,25 @@ class Average(TypedDict):
     of: int
 
 
+class Rating(TypedDict):
+    """A model's win rate and Bradley–Terry rating in a pairwise task; no rating exists without a win and a loss."""
+
+    row: str
+    task_id: str
+    model: str
+    win_rate: float | None
+    win_rate_low: float | None
+    win_rate_high: float | None
+    rating: float | None
+    rating_low: float | None
+    rating_high: float | None
+    exists: bool
+    better_than: int
+    consistent: float | None
+    position_bias: float | None
+    n: int
+
+
 class Matrix(TypedDict):
     """Suites × models."""
 
@@ -233,6 +258,7 @@ class Matrix(TypedDict):
     cells: list[MatrixCell]
     standings: list[Standing]
     averages: list[Average]
+    ratings: list[Rating]
 
 
 class GatedTask(TypedDict):

@@ -57,6 +57,7 @@ def check_fit(
         role = resolved.roles.get(adapter.adapter_id)
         if role is not None:
             yield from _capabilities((*loc, "capabilities"), adapter, role.backend, context)
+            yield from _verdict((*loc, "verdict"), adapter, role.backend, context)
         if adapter.class_path is not None:
             yield from _class_path((*loc, "class_path"), adapter.class_path)
     # A judge that refers to something unknown is one problem, not another one for each metric that reads its verdicts.
@@ -244,6 +245,18 @@ def _capabilities(
             can = ", ".join(sorted(has))
             name = without_folders(backend.type)
             yield ConfigProblem((*loc, index), f"backend '{name}' lacks '{needed}'. It can: {can}.")
+
+
+def _verdict(
+    loc: Loc, adapter: RoleAdapterConfig, backend: BackendEntry, context: BackendContext
+) -> Iterator[ConfigProblem]:
+    """A form of verdicts that the judge's backend does not give."""
+    needed = {"labels": "logprobs", "schema": "schema"}.get(adapter.verdict)
+    has = _can(backend, context) if needed is not None else None
+    if needed is not None and has is not None and needed not in has:
+        what = "log probabilities" if needed == "logprobs" else "answers by a JSON schema"
+        name = without_folders(backend.type)
+        yield ConfigProblem(loc, f"backend '{name}' gives no {what}: set verdict: text, or another backend.")
 
 
 def _class_path(loc: Loc, path: str) -> Iterator[ConfigProblem]:

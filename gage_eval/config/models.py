@@ -34,6 +34,7 @@ from gage_eval.config.observability import ObservabilityConfig as ObservabilityC
 from gage_eval.config.observability import SinkConfig as SinkConfig
 from gage_eval.config.observability import SinkParams as SinkParams
 from gage_eval.config.sugar import metric_form
+from gage_eval.config.verdicts import VerdictForm, wrong_labels
 
 API_VERSION = "gage/v1alpha1"
 
@@ -231,6 +232,11 @@ class RoleAdapterConfig(ConfigModel):
     class_path: str | None = semantic("infer", None)
     # The parser of a judge's verdicts: a name or {name: {parameters}}.
     verdict_parser: str | dict[str, dict[str, JsonValue] | None] | None = semantic("judge", None)
+    verdict: VerdictForm = semantic("judge", "text")
+    # Labels, or labels with their scores.
+    verdict_labels: list[str] | dict[str, float] | None = semantic("judge", None)
+    # The judge reasons first, and its verdict is a second request.
+    verdict_reasoning: bool = semantic("judge", default=False)
     embeds: bool = semantic("judge", default=False)
     # How often a judge is asked again where its answer holds no verdict.
     verdict_retries: int = semantic("judge", 0, ge=0, le=16)
@@ -251,9 +257,28 @@ class RoleAdapterConfig(ConfigModel):
             raise ValueError("only a judge_model has verdicts to parse: remove 'verdict_parser'")
         if self.verdict_retries and self.role_type != "judge_model":
             raise ValueError("only a judge_model has verdicts to ask for again: remove 'verdict_retries'")
+        self._check_verdict_form()
         if self.embeds and (self.role_type != "judge_model" or self.prompt_id is not None):
             raise ValueError("'embeds' is for a judge_model without a prompt: it compares answers with references")
         return self
+
+    def _check_verdict_form(self) -> None:
+        if self.verdict_reasoning and self.verdict != "labels":
+            raise ValueError("'verdict_reasoning' is for verdict: labels; with schema, a judge reasons by itself")
+        if self.verdict == "text" and self.verdict_labels is None:
+            return
+        if self.role_type != "judge_model":
+            raise ValueError("only a judge_model gives verdicts: remove 'verdict' and 'verdict_labels'")
+        if self.verdict == "text":
+            raise ValueError("'verdict_labels' are for verdict: labels, schema or auto")
+        if self.embeds:
+            raise ValueError("a judge with 'embeds' gives no verdict by labels: remove 'verdict'")
+        if (wrong := wrong_labels(self.verdict, self.verdict_labels)) is not None:
+            raise ValueError(f"verdict: {self.verdict} {wrong}")
+        if self.verdict != "auto" and self.verdict_parser is not None:
+            raise ValueError(f"verdict: {self.verdict} reads no text: remove 'verdict_parser'")
+        if self.verdict == "labels" and self.verdict_retries and not self.verdict_reasoning:
+            raise ValueError("probabilities are the same each time: remove 'verdict_retries'")
 
     @model_validator(mode="after")
     def _runs_tools_in_rounds(self) -> Self:

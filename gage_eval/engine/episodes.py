@@ -125,6 +125,23 @@ async def tool_calls(calls: Calls, request: Request) -> Outcome:
     return _outcome(turns)
 
 
+async def reasoned(calls: Calls, request: Request) -> Outcome:
+    """Let the model reason, then ask the follow-up of the request; the answer is that to the follow-up."""
+    follow_up = request.follow_up
+    assert follow_up is not None
+    first = await calls.generate(replace(request, kind="chat", follow_up=None))
+    if first.status in UNANSWERED:
+        return Outcome(first)
+    history = [
+        *(request.messages or []),
+        {"role": "assistant", "content": first.answer or ""},
+        {"role": "user", "content": follow_up.question},
+    ]
+    params = {**request.params, **follow_up.params}
+    second = await calls.generate(replace(request, kind="chat", messages=history, params=params, follow_up=None))
+    return _outcome([first, second])
+
+
 async def similarity(calls: Calls, request: Request) -> Outcome:
     """How near the first message is in meaning to the nearest of the others: the cosine of their embeddings, -1 to 1.
 
@@ -203,7 +220,12 @@ def _calls_of(response: Response) -> list[dict[str, Any]]:
 
 
 # Kinds of requests that need more than one call. All other kinds are one call.
-EPISODES: dict[str, Episode] = {"turns": multi_turn, "tools": tool_calls, "similarity": similarity}
+EPISODES: dict[str, Episode] = {
+    "turns": multi_turn,
+    "tools": tool_calls,
+    "reasoned": reasoned,
+    "similarity": similarity,
+}
 
 
 def kind_of_calls(kind: str) -> str:
@@ -240,6 +262,8 @@ def episode_name(request: Request) -> str:
         return f"unasked {request.sample_id}"
     if request.kind == "tools":
         return f"tools {request.tool_rounds} {digest(request.tool_set and request.tool_set.identity)}"
+    if request.follow_up is not None:
+        return f"reasoned {digest(request.follow_up.identity)}"
     return request.kind if request.kind in EPISODES else ""
 
 

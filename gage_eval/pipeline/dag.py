@@ -60,5 +60,6 @@ def run_dag(task: TaskPlan, call: Call[T]) -> T:
         rejects=samples,
         prepare_rejects=prepared,
         responses=responses,
+        judgments=judgments if task.judge.generate is not None else None,
         executions=metrics if task.auto_eval.execution is not None else None,
     )

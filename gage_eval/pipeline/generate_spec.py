@@ -14,6 +14,7 @@ from gage_eval.extend.loading import without_folders
 from gage_eval.models.backends.base import Backend, BackendContext
 from gage_eval.models.backends.build import build_backend
 from gage_eval.models.backends.role_hooks import RoleHooks
+from gage_eval.models.client.types import FollowUp
 from gage_eval.pipeline.boxes import Boxes
 from gage_eval.pipeline.keys import RENDER_VERSION
 from gage_eval.pipeline.outputs import responses_of
@@ -61,6 +62,7 @@ class GenerateSpec:
     boxes: Boxes | None = None
     tool_rounds: int = 0
     embeds: bool = False
+    follow_up: FollowUp | None = None
     pool_size: int | None = None
 
     @cached_property
@@ -176,6 +178,8 @@ class Binding:
             material["hooks"] = spec.hooks.identity()
         if spec.embeds:
             material["embeds"] = True
+        if spec.follow_up is not None:
+            material["follow_up"] = spec.follow_up.identity
         if spec.tool_rounds:
             material["tool_rounds"] = spec.tool_rounds
         if spec.tools:

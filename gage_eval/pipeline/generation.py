@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from gage_eval.base.errors import BudgetSpent, EndpointFailed, InputError, RunFailed
 from gage_eval.base.stages import StageResult
@@ -61,6 +62,15 @@ def generate(run: StageRun, asks: Asks, *, progress: Progress | None = None) -> 
         responses = parsed(run, asks, responses)
     run.counts.update(sent=tally.sent, reused=tally.reused + tally.replayed, retried=tally.retried)
     return responses
+
+
+def tokens_of(responses: Artifact) -> Counter[str]:
+    """The summed ``prompt_tokens`` and ``completion_tokens`` of responses; 0 where none were reported."""
+    tokens: Counter[str] = Counter({"prompt_tokens": 0, "completion_tokens": 0})
+    for table in responses.tables(columns=[*tokens]):
+        for name in tokens:
+            tokens[name] += pc.sum(table[name]).as_py() or 0
+    return tokens
 
 
 def check_only_errors(run: StageRun, spec: GenerateSpec) -> None:

@@ -12,7 +12,7 @@ from gage_eval.base.statuses import NO_VERDICT, RESPONSE_STATUSES
 from gage_eval.base.tables import ASKS, JUDGMENTS
 from gage_eval.pipeline.action import StageContext, StageRun, stage
 from gage_eval.pipeline.asks import Asks, AskTable, StoredAsks, write_asks
-from gage_eval.pipeline.generation import check_errors, generate
+from gage_eval.pipeline.generation import check_errors, generate, tokens_of
 from gage_eval.pipeline.judge_retries import ask_again
 from gage_eval.pipeline.judge_spec import JudgeSpec
 from gage_eval.pipeline.judgments import OF_ASK, judgment
@@ -50,6 +50,8 @@ def judge(run: StageRun, spec: JudgeSpec) -> None:
     answered = _ask(run, spec.asks(table))
     retries = [ask_again(run, spec, asks, responses) for asks, responses in answered]
     statuses = Counter({name: sum(responses.counts[name] for _, responses in answered) for name in RESPONSE_STATUSES})
+    for responses in (*(own for _, own in answered), *(own for retry in retries for own in retry.responses)):
+        statuses.update(tokens_of(responses))
     failed: str | None = None
     for part in prepared.parts:
         if table is None:

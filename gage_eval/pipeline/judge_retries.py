@@ -29,10 +29,12 @@ class Retries:
     Attributes:
         latest: judgment by the place of its ask.
         complete: no retry ended in an error.
+        responses: of each time that the judge was asked again.
     """
 
     latest: dict[_Place, Mapping[str, Any]] = field(default_factory=dict)
     complete: bool = True
+    responses: list[Artifact] = field(default_factory=list)
 
     def replace_in(self, rows: list[dict[str, Any]]) -> None:
         """Replace judgments that have a later draw."""
@@ -89,6 +91,7 @@ def ask_again(run: StageRun, spec: JudgeSpec, asks: Asks, responses: Artifact) -
             break
         waiting = {part: [{**ask, "draw": draw} for ask in rows] for part, rows in waiting.items()}
         again = generate(run, Asks(asks.spec, of_retry(asks.output, draw), table=_RetryAsks(waiting, bindings)))
+        retries.responses.append(again)
         retries.complete = retries.complete and again.complete
         for part_index, rows in waiting.items():
             still = []

@@ -17,7 +17,7 @@ from gage_eval.pipeline.generate_spec import Binding, GenerateSpec, PromptBindin
 from gage_eval.pipeline.judge_overrides import JudgeOverride, judge_override
 from gage_eval.pipeline.outputs import of_other_judge
 from gage_eval.scoring.metrics.overrides import COLUMN, eval_configs
-from gage_eval.scoring.metrics.verdicts import VerdictParser, read_parser
+from gage_eval.scoring.metrics.verdicts import VerdictReader, read_parser
 from gage_eval.store import Artifact, Store
 
 # Why an ask differs from the task's own judge settings.
@@ -32,7 +32,7 @@ class JudgeSpec:
         generate: the task's judge.
         others: the config's other judges; a sample may name one in its ``eval_config``.
         prompts: by adapter id, the prompts that a sample may name, with the adapter's prompt parameters.
-        parsers: verdict parsers by adapter id; other judges have the default parser.
+        parsers: by adapter id, how verdicts are read; other judges have the default parser.
         retries: by adapter id, how often a judge is asked again where its answer holds no verdict.
         panel: adapter ids of the judges that each give a verdict; the task's judge alone where it is empty.
         both_orders: every judge is asked twice, with the prompt parameter ``swapped`` false and true; a judge's first
@@ -43,12 +43,12 @@ class JudgeSpec:
     generate: GenerateSpec | None = None
     others: tuple[GenerateSpec, ...] = ()
     prompts: Mapping[str, Mapping[str, PromptBinding]] = field(default_factory=dict)
-    parsers: Mapping[str, VerdictParser] = field(default_factory=dict)
+    parsers: Mapping[str, VerdictReader] = field(default_factory=dict)
     retries: Mapping[str, int] = field(default_factory=dict)
     panel: tuple[str, ...] = ()
     both_orders: bool = False
 
-    def parser_of(self, judge: GenerateSpec) -> VerdictParser:
+    def parser_of(self, judge: GenerateSpec) -> VerdictReader:
         """The verdict parser of a judge."""
         return self.parsers.get(judge.adapter_id) or self._default_parser
 
@@ -62,7 +62,7 @@ class JudgeSpec:
         return {"parser": parser, "retries": retries} if retries else parser
 
     @cached_property
-    def _default_parser(self) -> VerdictParser:
+    def _default_parser(self) -> VerdictReader:
         return read_parser()
 
     @property

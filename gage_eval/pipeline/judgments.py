@@ -7,13 +7,13 @@ from gage_eval.base.canonical import canonical_text
 from gage_eval.base.errors import InputError
 from gage_eval.base.statuses import UNANSWERED, Reason
 from gage_eval.scoring.metrics.guarded import RowFailed
-from gage_eval.scoring.metrics.verdicts import Verdict, VerdictParser
+from gage_eval.scoring.metrics.verdicts import Verdict, VerdictReader
 
 OF_ASK = ("judge", "slot", "draw", "binding")
 """The columns of asks that judgments have too."""
 
 
-def judgment(response: Mapping[str, Any], parser: VerdictParser, ask: Mapping[str, Any]) -> dict[str, Any]:
+def judgment(response: Mapping[str, Any], parser: VerdictReader, ask: Mapping[str, Any]) -> dict[str, Any]:
     """A row of `tables.JUDGMENTS` from a judge's response row, its verdict parser, and the ask (`tables.ASKS`).
 
     Status ``unparsed``: the judge answered, but the parser found no verdict or raised an error.
@@ -21,13 +21,13 @@ def judgment(response: Mapping[str, Any], parser: VerdictParser, ask: Mapping[st
     verdict, failure = None, None
     if response["status"] not in UNANSWERED:
         try:
-            verdict = parser.read(response["answer"] or "")
+            verdict = parser.read_row(response)
         except InputError:
             raise
         except Exception as error:  # noqa: BLE001  # an answer that breaks a plug-in costs only its row
             said_by_it = str(error) if isinstance(error, RowFailed) else f"{type(error).__name__}: {error}"
-            failure = f"verdict parser {parser.plugin.name} failed: {said_by_it}"
-    status, reason, explanation = _status(response, has_verdict=verdict is not None, failure=failure)
+            failure = f"verdict parser {parser.name} failed: {said_by_it}"
+    status, reason, explanation = _status(response, verdict, failure)
     parsed = verdict or Verdict()
     return {
         "row_index": response["row_index"],
@@ -46,7 +46,7 @@ def judgment(response: Mapping[str, Any], parser: VerdictParser, ask: Mapping[st
 
 
 def _status(
-    response: Mapping[str, Any], *, has_verdict: bool, failure: str | None
+    response: Mapping[str, Any], verdict: Verdict | None, failure: str | None
 ) -> tuple[str, Reason | None, str | None]:
     """A judgment's status, reason and explanation, from the judge's response and its verdict."""
     status = response["status"]
@@ -55,10 +55,11 @@ def _status(
         if status == "error":
             return status, "judge_failed", f"the request to the judge failed{kind}"
         return status, "not_asked", f"the judge was not asked{kind}"
-    if has_verdict:
+    if verdict is not None and verdict.unread is None:
         return "ok", None, None
     if failure is not None:
         return "unparsed", "parser_failed", failure
     if status == "refused":
         return "unparsed", "judge_refused", "the judge refused to answer"
-    return "unparsed", "no_verdict", "the judge's answer has no verdict"
+    why = "the judge's answer has no verdict" if verdict is None else verdict.unread
+    return "unparsed", "no_verdict", why

@@ -52,14 +52,24 @@ class LabelsSpec:
         Raises:
             InputError: a label of the samples is not on the scale.
         """
+        return calibration(self.judged(scores, samples), self.labels_of(samples))
+
+    def judged(self, scores: Artifact, samples: Artifact) -> Judged:
+        """What the judge said of the answers, and the clusters of these."""
         verdicts = verdicts_of(scores, self.filter, self.value_key)
-        labels = self.labels if self.field is None else self._of_samples(samples, self.field)
         of_sample = {} if self.cluster is None else values_of(samples, self.cluster)
         clusters = {answer: str(of_sample[answer[0]]) for answer in verdicts if answer[0] in of_sample}
-        scale = (self.scale.low, self.scale.high)
-        return calibration(Judged(self.metric_id, verdicts, scale, self.scale.binary, clusters), labels)
+        return Judged(self.metric_id, verdicts, (self.scale.low, self.scale.high), self.scale.binary, clusters)
 
-    def _of_samples(self, samples: Artifact, path: FieldPath) -> list[Label]:
+    def labels_of(self, samples: Artifact) -> Sequence[Label]:
+        """The labels of the file, or of the samples.
+
+        Raises:
+            InputError: a label of the samples is not on the scale.
+        """
+        path = self.field
+        if path is None:
+            return self.labels
         return [
             Label(name, 0, label_value(value, f"sample '{name}': {path.text}", self.scale))
             for name, value in values_of(samples, path).items()

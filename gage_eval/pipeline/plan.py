@@ -11,16 +11,18 @@ from gage_eval.box.types import Limits
 from gage_eval.config.execution import BOX_TOOLS, BoxConfig
 from gage_eval.config.load import LoadedConfig
 from gage_eval.config.metrics import metric_names
-from gage_eval.config.models import DatasetConfig, PipelineConfig, PromptConfig, TaskConfig
+from gage_eval.config.models import DatasetConfig, PipelineConfig, PromptConfig, RoleAdapterConfig, TaskConfig
 from gage_eval.config.resolve import ResolvedRole, ResolvedTask
 from gage_eval.config.resources import placement_on, starts_engine
 from gage_eval.config.suites.card import SuiteIdentity
+from gage_eval.config.verdicts import settled_form
 from gage_eval.data.datasets.fetch import DataCache
 from gage_eval.data.prepare.media import MediaRules
 from gage_eval.engine.tools.sets import tools_of
 from gage_eval.extend import registry
 from gage_eval.models.backends.base import BackendContext
 from gage_eval.models.backends.role_hooks import RoleHooks
+from gage_eval.models.client.types import FollowUp
 from gage_eval.pipeline.boxes import AgentBoxes, Boxes
 from gage_eval.pipeline.data_spec import DataSource, data_source, preprocess_spec, standardize_spec
 from gage_eval.pipeline.execution_spec import ExecutionSpec
@@ -30,7 +32,8 @@ from gage_eval.pipeline.labels_spec import labels_spec
 from gage_eval.pipeline.score_spec import score_spec, task_card
 from gage_eval.pipeline.specs import LoadSpec, Plan, ReportSpec, TaskPlan
 from gage_eval.pipeline.subsets import Subset, chosen_tasks
-from gage_eval.scoring.metrics.verdicts import read_parser
+from gage_eval.scoring.metrics.label_verdicts import LabelVerdicts
+from gage_eval.scoring.metrics.verdicts import VerdictReader, read_parser
 
 
 def make_plan(
@@ -220,19 +223,38 @@ def _judge(task: ResolvedTask, config: PipelineConfig, context: BackendContext) 
     if task.judge is None:
         return JudgeSpec(task.task.task_id)
     roles = (task.judge, *task.other_judges)
-    own, *others = (_generate(task, role, "judge_model", context) for role in roles)
-    prompts = {
-        role.adapter.adapter_id: {
-            prompt.prompt_id: _prompt(prompt, role.adapter.prompt_params) for prompt in config.prompts
-        }
-        for role in roles
-    }
-    parsers = {role.adapter.adapter_id: read_parser(role.adapter.verdict_parser) for role in roles}
+    judges: list[GenerateSpec] = []
+    prompts: dict[str, dict[str, PromptBinding]] = {}
+    parsers: dict[str, VerdictReader] = {}
+    for role in roles:
+        adapter = role.adapter
+        spec, reader, prompt_params = _judging(_generate(task, role, "judge_model", context), adapter)
+        judges.append(spec)
+        prompts[adapter.adapter_id] = {prompt.prompt_id: _prompt(prompt, prompt_params) for prompt in config.prompts}
+        parsers[adapter.adapter_id] = reader
+    own, *others = judges
     retries = {role.adapter.adapter_id: role.adapter.verdict_retries for role in roles}
     panel = tuple(task.task.judges)
     return JudgeSpec(
         task.task.task_id, own, tuple(others), prompts, parsers, retries, panel, both_orders=task.task.both_orders
     )
+
+
+def _judging(spec: GenerateSpec, adapter: RoleAdapterConfig) -> tuple[GenerateSpec, VerdictReader, Mapping[str, Any]]:
+    """A judge that is asked in the form of its verdicts, how they are read, and the parameters of its prompts."""
+    labels = adapter.verdict_labels
+    if labels is None:
+        return spec, read_parser(adapter.verdict_parser), adapter.prompt_params
+    form = settled_form(adapter.verdict, labels, spec.model.capabilities)
+    prompt_params = {**adapter.prompt_params, "verdict": form}
+    prompt = spec.prompt and replace(spec.prompt, params={**spec.prompt.params, "verdict": form})
+    if form == "text":
+        return replace(spec, prompt=prompt), read_parser(adapter.verdict_parser), prompt_params
+    reader = LabelVerdicts(form, labels if isinstance(labels, dict) else dict.fromkeys(labels))
+    if adapter.verdict_reasoning:
+        question = f"Give your verdict. Answer with one of {', '.join(labels)}, and nothing else."
+        return replace(spec, prompt=prompt, follow_up=FollowUp(question, reader.params)), reader, prompt_params
+    return replace(spec, prompt=prompt, params={**spec.params, **reader.params}), reader, prompt_params
 
 
 def _prompt(prompt: PromptConfig, params: Mapping[str, Any]) -> PromptBinding:

@@ -101,6 +101,7 @@ class RequestRenderer:
             request.sample_id, request.row_index = row.sample_id, row.row_index
             request.replicate, request.draw = replicate, draw
             request.lookup, request.embed = lookup, embed
+            request.follow_up = self._spec.follow_up
             if tool_set is not None:
                 request.tool_set, request.tool_rounds = tool_set, self._spec.tool_rounds
             if is_likelihood:
@@ -145,6 +146,8 @@ class RequestRenderer:
         """
         if self._spec.embeds:
             return "similarity"
+        if self._spec.follow_up is not None:
+            return "reasoned"
         kind = prepared if self._template is None or self._tested else "chat"
         return "tools" if kind == "chat" and self._spec.tool_rounds else kind
 

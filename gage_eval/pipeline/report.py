@@ -7,9 +7,11 @@ from gage_eval.base.canonical import canonical_text
 from gage_eval.base.statuses import EXECUTION_STATUSES
 from gage_eval.base.tables import REPORT
 from gage_eval.pipeline.action import StageRun, stage
+from gage_eval.pipeline.generation import tokens_of
 from gage_eval.pipeline.rejects import first_rejects
 from gage_eval.pipeline.specs import ReportSpec
 from gage_eval.report.calibration import Calibration
+from gage_eval.report.judging import Judging, judging
 from gage_eval.report.summary import Executions, task_summary
 
 
@@ -18,17 +20,12 @@ def report(run: StageRun, spec: ReportSpec) -> None:
     """Collect the results of a task.
 
     Args:
-        run: reads ``metrics``, ``samples``, ``rejects``, ``prepare_rejects``, ``responses``, and ``executions`` where
-            programs were run; writes ``report``, one row of canonical JSON.
+        run: reads ``metrics``, ``samples``, ``rejects``, ``prepare_rejects``, ``responses``, ``judgments`` where
+            there is a judge, and ``executions`` where programs were run; writes ``report``, one row of canonical JSON.
         spec: the names in the report.
     """
     responses = run.input("responses")
-    tokens = {"prompt_tokens": 0, "completion_tokens": 0}
-    sent_rows = 0
-    for table in responses.tables(columns=["row_index", *tokens]):
-        sent_rows += pc.count_distinct(table["row_index"]).as_py()
-        for name in tokens:
-            tokens[name] += pc.sum(table[name]).as_py() or 0
+    sent_rows = sum(pc.count_distinct(table["row_index"]).as_py() for table in responses.tables(columns=["row_index"]))
     unprepared = run.input("prepare_rejects").rows
     summary = task_summary(
         task_id=spec.task_id,
@@ -41,13 +38,14 @@ def report(run: StageRun, spec: ReportSpec) -> None:
         reject_count=run.input("rejects").rows + unprepared,
         first_rejects=[*first_rejects(run.input("rejects")), *first_rejects(run.input("prepare_rejects"))],
         statuses=dict(responses.counts),
-        tokens=tokens,
+        tokens=tokens_of(responses),
         complete=responses.complete,
         card=spec.card,
         headline=spec.headline,
         subset=spec.subset or (),
         executions=_executions(run, spec.attacks),
         calibration=_calibration(run, spec),
+        judging=_judging(run),
     )
     text = canonical_text(summary.model_dump(mode="json"))
     run.writer(REPORT).write(0, pa.Table.from_pydict({"summary": [text]}, schema=REPORT.arrow))
@@ -62,6 +60,31 @@ def _calibration(run: StageRun, spec: ReportSpec) -> Calibration | None:
     numbers = run.input("metrics").table(["metric_id", "scores"]).to_pylist()
     scores = next(row["scores"] for row in numbers if row["metric_id"] == labels.metric_id)
     return labels.calibration(run.env.store.artifact(scores), run.input("samples"))
+
+
+def _judging(run: StageRun) -> Judging | None:
+    """The verdicts of the task's judges; None without a judge."""
+    if not run.has_input("judgments"):
+        return None
+    judgments, responses = run.input("judgments"), run.input("responses")
+    lengths = {
+        (str(row), replicate): length
+        for table in responses.tables(columns=["row_index", "replicate", "answer"])
+        for row, replicate, length in zip(
+            table["row_index"].to_pylist(),
+            table["replicate"].to_pylist(),
+            pc.utf8_length(table["answer"]).to_pylist(),
+            strict=True,
+        )
+        if length is not None
+    }
+    columns = ["row_index", "replicate", "score", "status", "draw"]
+    verdicts = (
+        ((str(row["row_index"]), row["replicate"]), row["score"], row["status"] == "ok", row["draw"])
+        for table in judgments.tables(columns=columns)
+        for row in table.to_pylist()
+    )
+    return judging(verdicts, lengths, judgments.counts)
 
 
 def _executions(run: StageRun, attacks: tuple[int, int] | None) -> Executions | None:

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from gage_eval.base.errors import InputError, NotComparable, closest
 from gage_eval.base.stages import Stage
+from gage_eval.regression.corrected import CorrectedChange, corrected_change
 from gage_eval.regression.definitions import (
     KINDS,
     WRITTEN_BY_PROMPTS,
@@ -261,6 +262,7 @@ class TaskComparisonResult:
             scores the same, so that nothing is known of how scores vary.
         allowed: kinds that differ and were allowed to.
         notes: what else a reader must know.
+        corrected: the difference that people's labels give; None without labels.
     """
 
     task: TaskComparison
@@ -269,6 +271,7 @@ class TaskComparisonResult:
     detectable: float | None
     allowed: tuple[str, ...]
     notes: tuple[str, ...]
+    corrected: CorrectedChange | None = None
 
     def as_record(self) -> dict[str, Any]:
         """For JSON."""
@@ -304,6 +307,7 @@ class TaskComparisonResult:
             "differences": [{"kind": x.kind, "path": x.path, "a": x.a, "b": x.b} for x in task.differences],
             "allowed_different": list(self.allowed),
             "notes": list(self.notes),
+            **({} if self.corrected is None else self.corrected.as_record()),
         }
 
 
@@ -345,6 +349,7 @@ def compare(
             detectable_loss(evidence_by_task[task.task_id], rule or GateRule()),
             task.allowed_differences(allowed),
             tuple(_notes(task)),
+            corrected_change(baseline.task(task.task_id), current.task(task.task_id), task.measure),
         )
         for task in tasks
     ]

@@ -4,18 +4,19 @@ import os
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from gage_eval.base.errors import ConfigError, GageError, InputError, NotComparable, Problem
+from gage_eval.base.errors import ConfigError, GageError, InputError, Problem
 from gage_eval.config.model_of import model_of
 from gage_eval.config.yaml.lines import MAX_BYTES, parse
 from gage_eval.engine.host import SharedEngines
 from gage_eval.models.backends.base import Blocks
-from gage_eval.regression.compare import ScoredTask, TaskComparison
+from gage_eval.regression.compare import ScoredTask
+from gage_eval.regression.leaderboard import RATINGS_NOTE, Rating, leaderboard
+from gage_eval.regression.ranks import significant_pairs
 from gage_eval.report.console import score_text
 from gage_eval.report.figures import Mark, interval_figure
 from gage_eval.report.groups import macro_score
@@ -26,10 +27,8 @@ from gage_eval.runs.options import SUITE_PREFIX, Locations, RunOptions
 from gage_eval.runs.results.publication import Publication
 from gage_eval.runs.results.reading import RunReader
 from gage_eval.runs.sequence import run_all
-from gage_eval.stats.multiple import holm
 
 RANKS_NOTE = "In brackets: the ranks that chance leaves open (paired tests, Holm)."
-_ALPHA = 0.05
 
 
 class StrictModel(BaseModel):
@@ -311,42 +310,51 @@ def standings(cells: Sequence[Cell], problems: list[str] | None = None) -> list[
     Raises:
         NotComparable: two runs of a task are not comparable, and nothing takes the reason.
     """
-    results = []
+    return [standing for row, task_id, runs in _by_task(cells) for standing in _of_task(row, task_id, runs, problems)]
+
+
+def ratings(cells: Sequence[Cell], problems: list[str] | None = None) -> list[Rating]:
+    """The leaderboards of the tasks whose answers are compared in pairs (metric `pairwise_win`), the best model first.
+
+    Args:
+        cells: of the matrix.
+        problems: takes the reasons why runs are not comparable.
+
+    Raises:
+        NotComparable: two runs of a task are not comparable, and nothing takes the reason.
+    """
+    return [
+        rating
+        for row, task_id, runs in _by_task(cells)
+        for rating in leaderboard(row, _scored(task_id, runs), problems)
+    ]
+
+
+def _by_task(cells: Sequence[Cell]) -> Iterator[tuple[str, str, dict[str, RunReader]]]:
+    """Row, task, and the runs that have it, by model."""
     for row in dict.fromkeys(cell.row for cell in cells):
         runs = {cell.model: cell.run for cell in cells if cell.row == row and cell.run is not None}
         for task_id in dict.fromkeys(task for run in runs.values() for task in run.task_ids):
-            there = {model: run for model, run in runs.items() if task_id in run.task_ids}
-            results += list(_of_task(row, task_id, there, problems))
-    return results
+            yield row, task_id, {model: run for model, run in runs.items() if task_id in run.task_ids}
+
+
+def _scored(task_id: str, runs: Mapping[str, RunReader]) -> dict[str, ScoredTask]:
+    return {model: ScoredTask.of_run(run, task_id) for model, run in runs.items()}
 
 
 def _of_task(row: str, task_id: str, runs: Mapping[str, RunReader], problems: list[str] | None) -> Iterator[Standing]:
-    tasks = {model: ScoredTask.of_run(run, task_id) for model, run in runs.items()}
-    p_values, better = {}, {}
-    for model, other in combinations(tasks, 2):
-        comparison = TaskComparison(tasks[model], [tasks[other]])
-        try:
-            comparison.check_comparable()
-        except NotComparable as error:
-            if problems is None:
-                raise
-            problems.append(str(error))
-            continue
-        evidence = comparison.evidence(_ALPHA)
-        pair = f"{model}\0{other}"
-        p_values[pair] = evidence.p
-        better[pair] = model if (evidence.difference or 0) > 0 else other
-    significant = [pair for pair, p in holm(p_values).items() if p <= _ALPHA]
+    tasks = _scored(task_id, runs)
+    pairs = significant_pairs(tasks, problems)
     for model, task in tasks.items():
-        mine = [pair for pair in significant if model in pair.split("\0")]
-        won = sum(better[pair] == model for pair in mine)
+        won = sum(better == model for better, _ in pairs)
+        lost = sum(worse == model for _, worse in pairs)
         yield Standing(
             row,
             task_id,
             model,
             runs[model].run_id,
             metric_summary(task.reader.number_row(task.reader.number())),
-            best=1 + len(mine) - won,
+            best=1 + lost,
             worst=len(runs) - won,
         )
 
@@ -395,18 +403,23 @@ def averages(results: Sequence[Standing], models: Sequence[str]) -> list[Average
     return [Average(name, macro_score(numbers[name]), len(whole), len(by_task)) for name in models]
 
 
-def matrix_record(name: str, cells: Sequence[Cell], results: Sequence[Standing]) -> dict[str, Any]:
-    """For JSON: the run of each cell, each model's number on each task, and the averages."""
+def matrix_record(
+    name: str, cells: Sequence[Cell], results: Sequence[Standing], rated: Sequence[Rating] = ()
+) -> dict[str, Any]:
+    """For JSON: the run of each cell, each model's number on each task, the averages, and the leaderboards."""
     return {
         "name": name,
         "cells": [{"row": x.row, "model": x.model, "run": x.run and x.run.run_id, "error": x.error} for x in cells],
         "standings": [standing.as_record() for standing in results],
         "averages": [average.as_record() for average in averages(results, _models(cells))],
+        "ratings": [rating.as_record() for rating in rated],
     }
 
 
-def publication(name: str, results: Sequence[Standing], cells: Sequence[Cell]) -> Publication:
-    """The matrix as a table, one line per task and one column per model, and as a figure."""
+def publication(
+    name: str, results: Sequence[Standing], cells: Sequence[Cell], rated: Sequence[Rating] = ()
+) -> Publication:
+    """The matrix as a table, one line per task and one column per model, and as a figure, with ratings."""
     header, rows = table(results, cells)
     runs = [f"{cell.row}, {cell.model}: run {cell.run.run_id}" for cell in cells if cell.run is not None]
     panels: dict[str, list[Mark]] = {}
@@ -415,13 +428,15 @@ def publication(name: str, results: Sequence[Standing], cells: Sequence[Cell]) -
         panels.setdefault(task, []).append(Mark.of(standing.model, standing.number))
     for average in averages(results, _models(cells)):
         panels.setdefault(_average_name(average), []).append(Mark.of(average.model, average.score))
+    for rating in rated:
+        panels.setdefault(f"{_task_name(rating.row, rating.task_id)}, rating", []).append(rating.mark)
     return Publication(
         name,
         header,
         rows,
         [standing.as_record() for standing in results],
         lambda: interval_figure(name, list(panels.items())),
-        [RANKS_NOTE, *runs],
+        [RANKS_NOTE, *([RATINGS_NOTE] if rated else []), *runs],
     )
 
 

@@ -9,7 +9,7 @@ from itertools import zip_longest
 
 from gage_eval.base.errors import InputError, NotComparable
 from gage_eval.regression.compare import compare
-from gage_eval.regression.matrix import RANKS_NOTE, Cell, lines, publication, standings
+from gage_eval.regression.matrix import RANKS_NOTE, Cell, lines, publication, ratings, standings
 from gage_eval.regression.report_adapter import comparison
 from gage_eval.report.console import counted
 from gage_eval.report.details import Comparison
@@ -52,7 +52,7 @@ def write_site(title: str, cells: Sequence[Cell], target: Target) -> str:
             problems.append(str(error))
     for run in runs:
         target.write(_address(run), stored_report(run, compared.get(run.run_id), home=HOME).encode())
-    document = publication(title, results, cells)
+    document = publication(title, results, cells, ratings(cells, []))
     models, table_lines = lines(results, cells)
     rows = [
         MatrixLine(

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from pydantic import Field
 
@@ -26,6 +26,14 @@ class ConfusionCell(SummaryModel):
     answers: int = Field(description="How many answers.")
 
 
+class CurveBin(SummaryModel):
+    """Answers to which the judge gave nearly one probability, and how often people agree."""
+
+    verdict: float = Field(description="The mean probability that the judge gave.")
+    label: float = Field(description="The share that people say is right.")
+    answers: int = Field(description="How many answers.")
+
+
 class Calibration(SummaryModel):
     """A judge's verdicts against labels of people."""
 
@@ -39,6 +47,10 @@ class Calibration(SummaryModel):
         default=None, description="Krippendorff's alpha, nominal for 0/1, else interval; null where it is undefined."
     )
     confusion: list[ConfusionCell] = Field(default=[], description="The table of both; empty for too many values.")
+    brier: float | None = Field(
+        default=None, description="Mean squared difference of probability and label; null for other verdicts."
+    )
+    curve: list[CurveBin] = Field(default=[], description="Labels by the judge's probability, in tenths.")
     raw: float | None = Field(default=None, description="The mean of all verdicts.")
     corrected: float | None = Field(default=None, description="The mean label that all answers would have.")
     ci_low: float | None = Field(default=None, description="Lower bound of its 95 % interval.")
@@ -65,6 +77,9 @@ class Calibration(SummaryModel):
             said.append(
                 f"On {self.contradicting:,} answers people contradict each other; the mean of their labels counts."
             )
+        if self.brier is not None:
+            bins = ", ".join(f"{known.label:.2f} for {known.verdict:.2f} (n {known.answers:,})" for known in self.curve)
+            said.append(f"Brier score {self.brier:.3f}; share that people say is right for its probability: {bins}.")
         if self.corrected is not None and self.raw is not None:
             ends = "" if self.ci_low is None else f" [{self.ci_low:.3f}, {self.ci_high:.3f}]"
             bias = self.raw - self.corrected
@@ -126,6 +141,7 @@ def calibration(judged: Judged, labels: Sequence[Label]) -> Calibration:
         confusion=[ConfusionCell(label=a, verdict=b, answers=n) for (a, b), n in cells.items()]
         if len(cells) <= _MOST_CELLS
         else [],
+        **_of_probabilities(judged, own, judge),
         raw=math.fsum(judged.verdicts.values()) / len(judged.verdicts) if judged.verdicts else None,
     )
     if not people:
@@ -134,6 +150,25 @@ def calibration(judged: Judged, labels: Sequence[Label]) -> Calibration:
     if why is not None:
         return result.model_copy(update={"why_not": f"No corrected score: {why}."})
     return result.model_copy(update=_corrected(judged, people))
+
+
+def _of_probabilities(judged: Judged, own: Sequence[float], judge: Sequence[float]) -> dict[str, Any]:
+    """Brier score (1950) and calibration curve, where verdicts are shares of 0 to 1 and people say 0 or 1."""
+    low, high = judged.scale
+    if judged.binary or low != 0 or high != 1 or not own or not {*own} <= {0.0, 1.0}:
+        return {}
+    tenths: dict[int, list[tuple[float, float]]] = {}
+    for label, verdict in zip(own, judge, strict=True):
+        tenths.setdefault(min(9, math.floor(10 * verdict)), []).append((label, verdict))
+    curve = [
+        CurveBin(
+            verdict=math.fsum(verdict for _, verdict in part) / len(part),
+            label=math.fsum(label for label, _ in part) / len(part),
+            answers=len(part),
+        )
+        for _, part in sorted(tenths.items())
+    ]
+    return {"brier": math.fsum((a - b) ** 2 for a, b in zip(own, judge, strict=True)) / len(own), "curve": curve}
 
 
 def _not_random(judged: Judged, labels: Sequence[Label], people: Mapping[Answer, float]) -> str | None:

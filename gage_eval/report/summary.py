@@ -11,6 +11,7 @@ from gage_eval.base.statuses import NOT_OK, RESPONSE_STATUSES
 from gage_eval.base.version import __version__
 from gage_eval.report.calibration import Calibration
 from gage_eval.report.headline import headline_first
+from gage_eval.report.judging import Judging
 from gage_eval.report.metric_names import metric_name
 from gage_eval.report.model_run import ModelRun
 from gage_eval.report.suite_run import SuiteRun, noted, titled
@@ -188,6 +189,7 @@ class TaskSummary(SummaryModel):
     calibration: Calibration | None = Field(
         default=None, description="The judge against the labels of people; null without labels."
     )
+    judging: Judging | None = Field(default=None, description="The verdicts of judges; null without a judge.")
 
 
 class RunSummary(SummaryModel):
@@ -304,6 +306,7 @@ def task_summary(
     subset: Sequence[str] = (),
     executions: Executions | None = None,
     calibration: Calibration | None = None,
+    judging: Judging | None = None,
 ) -> TaskSummary:
     """A task's part of the summary; it holds no time, so that equal results are equal bytes.
 
@@ -324,6 +327,7 @@ def task_summary(
         subset: the subjects that were chosen of it; none for the whole task.
         executions: how its programs ended.
         calibration: its judge against the labels of people.
+        judging: the verdicts of its judges.
     """
     counted = tokens or {}
     numbers = [metric_summary(row, [] if executions is None else executions.marks) for row in metrics]
@@ -347,6 +351,7 @@ def task_summary(
         complete=complete,
         executions=executions,
         calibration=calibration,
+        judging=judging,
         tokens=Tokens(prompt=counted.get("prompt_tokens") or None, completion=counted.get("completion_tokens") or None),
     )
 

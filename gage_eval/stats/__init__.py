@@ -17,12 +17,14 @@ from gage_eval.stats.clusters import clustered_stderr, clustered_wilson_interval
 from gage_eval.stats.corpus import bits_per_byte, f1, matthews_correlation, perplexity, weighted_perplexity
 from gage_eval.stats.corrected import (
     LEAST_CLUSTERS,
+    LEAST_LABELS,
     Corrected,
     Stratum,
     corrected_clusters,
     corrected_difference,
     corrected_mean,
     corrected_share,
+    labels_to_decide,
 )
 from gage_eval.stats.intervals import (
     Interval,
@@ -60,6 +62,7 @@ _HOMES = {name: module for module, names in _LATE.items() for name in names}
 
 __all__ = [
     "LEAST_CLUSTERS",
+    "LEAST_LABELS",
     "Alarm",
     "BootstrapResult",
     "BothOrders",
@@ -95,6 +98,7 @@ __all__ = [
     "gate",
     "holm",
     "krippendorff_alpha",
+    "labels_to_decide",
     "macro_freedom",
     "macro_mean",
     "macro_stderr",

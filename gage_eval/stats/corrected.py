@@ -17,6 +17,9 @@ from gage_eval.stats.pooling import mover_interval
 LEAST_CLUSTERS = 40
 """With fewer labelled clusters, the intervals of cluster means hold the truth too rarely."""
 
+LEAST_LABELS = 50
+"""Fewer labels are not enough, whatever a formula says."""
+
 _Floats = npt.NDArray[np.float64]
 
 
@@ -146,6 +149,31 @@ def corrected_difference(
     return corrected_mean(*(pair.tolist() for pair in pairs), scale=(-reach, reach), end_labels=0.5)
 
 
+def labels_to_decide(labels: Sequence[float], judged: Sequence[float], unlabelled: Sequence[float]) -> int | None:
+    """How many labels in all would make a mean differ from 0, if the estimate and the spread stay as they are.
+
+    (z·s)²·(1 − r²) / (m² − (z·s·r)²/N), from the variance s²·(1 − r²·(N − n)/N)/n of PPI++ with n labels, where m is
+    the corrected mean, s the standard deviation of labels and r their correlation with the verdicts.
+
+    Args:
+        labels, judged, unlabelled: as in `corrected_mean`; for two runs, the differences row by row.
+
+    Returns:
+        At least `LEAST_LABELS`. None where labels of all rows would not decide, and for fewer than three labels.
+    """
+    now = corrected_mean(labels, judged, unlabelled)
+    y, f = np.asarray(labels, np.float64), np.asarray(judged, np.float64)
+    if now is None or now.interval is None:
+        return None
+    spread = Z_95 * float(y.std(ddof=1))
+    shared = float(np.corrcoef(y, f)[0, 1]) ** 2 if y.std() and f.std() else 0.0
+    left = now.estimate**2 - spread**2 * shared / (len(y) + len(unlabelled))
+    if left <= 0:
+        return None
+    needed = max(LEAST_LABELS, math.ceil(spread**2 * (1 - shared) / left))
+    return needed if needed <= len(y) + len(unlabelled) else None
+
+
 def corrected_clusters(
     labels: Sequence[float],
     judged: Sequence[float],
@@ -154,6 +182,7 @@ def corrected_clusters(
     unlabelled_clusters: Sequence[object],
     *,
     scale: tuple[float, float],
+    end_labels: float = 0.25,
 ) -> Corrected | None:
     """`corrected_mean` of clusters, for labels of all rows of clusters that were drawn at random.
 
@@ -165,6 +194,7 @@ def corrected_clusters(
         unlabelled: verdicts on rows of the other clusters.
         unlabelled_clusters: the cluster of each of these.
         scale: the lowest and the highest label that is possible.
+        end_labels: how much of a label is added at each end.
 
     Returns:
         None without a label. No interval for fewer than `LEAST_CLUSTERS` labelled clusters.
@@ -174,7 +204,7 @@ def corrected_clusters(
         return None
     size = (len(clusters) + len(unlabelled_clusters)) / len(names)
     sums = [_sums(labels, clusters), _sums(judged, clusters), _sums(unlabelled, unlabelled_clusters)]
-    result = corrected_mean(*([total / size for total in each] for each in sums), scale=scale)
+    result = corrected_mean(*([total / size for total in each] for each in sums), scale=scale, end_labels=end_labels)
     if result is None or len(sums[0]) >= LEAST_CLUSTERS:
         return result
     return Corrected(result.estimate, None, result.tuning)

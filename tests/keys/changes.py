@@ -188,6 +188,15 @@ CONFIG: dict[str, dict[str, list[Change]]] = {
             _at("role_adapters.3.verdict_retries", 2),
             _at("role_adapters.0.verdict_retries", 2, refused="only a judge_model has verdicts"),
         ],
+        "verdict": [
+            Change({"role_adapters.3.verdict": "schema", "role_adapters.3.verdict_labels": ["yes", "no"]}),
+            _at("role_adapters.3.verdict", "labels", refused="needs 'verdict_labels'"),
+        ],
+        "verdict_reasoning": [_at("role_adapters.3.verdict_reasoning", bool(1), refused="is for verdict: labels")],
+        "verdict_labels": [
+            Change({"role_adapters.3.verdict": "schema", "role_adapters.3.verdict_labels": {"yes": 1, "no": 0}}),
+            _at("role_adapters.3.verdict_labels", ["yes", "no"], refused="are for verdict: labels"),
+        ],
         "embeds": [_at("role_adapters.3.embeds", bool(1), refused="without a prompt")],
         "tool_rounds": [_at("role_adapters.0.tool_rounds", 2)],
     },

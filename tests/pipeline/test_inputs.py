@@ -143,7 +143,7 @@ def test_the_dag_hands_it_on_from_the_stage_that_writes_it() -> None:
         pool=None,
         support=None,
         infer=SimpleNamespace(reads_samples=False),
-        judge=SimpleNamespace(reads_support=False),
+        judge=SimpleNamespace(reads_support=False, generate=None),
         auto_eval=ScoreSpec("t", (read_from("sandbox.passed"),)),
     )
     run_dag(task, call)  # type: ignore[arg-type, type-var]

@@ -139,6 +139,8 @@ def test_a_panel_asks_every_judge_once_and_a_changed_rule_asks_none(tmp_path: Pa
     assert ended.code == 0, ended.err
     assert _asked(tmp_path) == sorted(f"{judge}:s{row}" for judge in panel for row in range(6))
     assert "panel_pass" in ended.out
+    assert "12 verdicts, 6 missing" in ended.out
+    assert "scores of one answer vary by" in ended.out
     assert "0.500" in ended.out
     majority = gage("score", "first", "--metric", "panel_score(rule='majority')")
     assert "no score has the majority" in majority.err
@@ -166,6 +168,9 @@ def test_a_verdict_that_cannot_be_read_is_asked_again_and_then_unscored(tmp_path
     assert times == [3, 3, 3, 3, 3, 4]
     rows = gage("show", "first", "--sample", "s0").out
     assert "draw 2" in rows
+    (file,) = tmp_path.rglob("first/summary.json")
+    judging = orjson.loads(file.read_bytes())["tasks"][0]["judging"]
+    assert (judging["verdicts"], judging["missing"], judging["asked_again"]) == (5, 1, 5)
     _write(tmp_path, retries=4, judge_adapter_id="mute", metrics=["judge_score"])
     assert gage("run", "mine.yaml", "--run-id", "second").code == 0
     assert _asked(tmp_path) == ["mute:s5"]

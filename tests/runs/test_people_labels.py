@@ -1,5 +1,6 @@
 """From a judged run to a corrected score: drawn answers, labels, and the run with them, which asks nothing."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from support.command import Command, command
 from tests.support.workspace import JUDGED, write_config, write_rows
 
 JUDGE = """
+from collections.abc import Callable
 from pathlib import Path
 
 
@@ -17,7 +19,8 @@ class Judge:
     def generate(self, request):
         with Path("asked.txt").open("a") as file:
             file.write("x")
-        return f"SCORE: {int(int(request['messages'][-1]['content'][1:]) % 4 > 0)}"
+        sample_id, answer = request["messages"][-1]["content"].split()
+        return f"SCORE: {int(int(sample_id[1:]) % 4 > 0 or answer == '3')}"
 """
 
 
@@ -29,7 +32,7 @@ def gage(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest
     return command(tmp_path, capsys, monkeypatch)
 
 
-def _write(folder: Path, metric: str = "judge_threshold", **task: Any) -> None:
+def _write(folder: Path, metric: str = "judge_threshold", answer: str = "2", **task: Any) -> None:
     judge = {
         "backend_id": "strict",
         "type": "custom_script",
@@ -37,9 +40,9 @@ def _write(folder: Path, metric: str = "judge_threshold", **task: Any) -> None:
     }
     write_config(
         folder,
-        backends=[JUDGED["backends"][0], judge],
+        backends=[{**JUDGED["backends"][0], "config": {"answer": answer}}, judge],
         role_adapters=JUDGED["role_adapters"],
-        prompts=[{"prompt_id": "verdict", "template": "{{ sample.id }}"}],
+        prompts=[{"prompt_id": "verdict", "template": "{{ sample.id }} {{ model_answer }}"}],
         tasks=[{"task_id": "sums", "dataset_id": "sums", **task}],
         metrics=[metric],
     )
@@ -107,3 +110,61 @@ def test_labels_may_be_a_field_of_the_samples(tmp_path: Path, gage: Command) -> 
     assert ended.code == 0, ended.err
     assert "against 8 labels of people" in ended.out
     assert "corrected 0.500" in ended.out
+
+
+def _label(file: Path, right: Callable[[int], bool]) -> None:
+    rows = [orjson.loads(line) for line in file.read_bytes().splitlines()]
+    rows = [{**row, "label": int(right(int(row["sample_id"][1:])))} for row in rows]
+    file.write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in rows))
+
+
+def test_labels_of_the_same_samples_correct_the_difference_of_two_runs(tmp_path: Path, gage: Command) -> None:
+    write_rows(tmp_path, 200)
+
+    def run(name: str, answer: str, **task: Any) -> None:
+        _write(tmp_path, answer=answer, **task)
+        assert gage("run", "mine.yaml", "--run-id", name).code == 0
+
+    def compared(a: str, b: str) -> Any:
+        (record,) = orjson.loads(gage("compare", a, b, "--json").out)
+        return record["tasks"][0]
+
+    # The judge accepts 3 of 4 answers of a, and each answer of b; people accept 3 of 4 of both.
+    run("a", "2")
+    run("b", "3")
+    assert "corrected_difference" not in compared("a", "b")
+    drawn = gage("labels", "suggest", "a", "b", "-n", "50")
+    assert drawn.code == 0, drawn.err
+    assert "gage compare a b --metric judge_threshold" in drawn.out
+    one, two = tmp_path / "labels-1.jsonl", tmp_path / "labels-2.jsonl"
+    ids = [[orjson.loads(line)["sample_id"] for line in file.read_bytes().splitlines()] for file in (one, two)]
+    assert ids[0] == ids[1]
+    assert len(set(ids[0])) == 50
+    _label(one, lambda number: number % 4 > 0)
+    _label(two, lambda number: number % 4 < 3)
+    run("a2", "2", labels={"path": one.name})
+    run("b2", "3", labels={"path": two.name})
+    task = compared("a2", "b2")
+    assert task["difference"] == 0.25
+    assert (task["corrected_labels"], task["corrected_why_not"]) == (50, None)
+    assert task["corrected_ci_low"] < 0 < task["corrected_ci_high"]
+    said = gage("compare", "a2", "b2").out
+    assert "corrected by labels of 50 samples" in said
+    assert "decide" in said
+    assert "only one run" in compared("a", "b2")["corrected_why_not"]
+
+    # A larger draw goes on from the labels that are there.
+    more = gage("labels", "suggest", "a2", "b2", "-n", "80", "--to", "more.jsonl")
+    assert more.code == 0, more.err
+    assert "would not decide" in more.out
+    rows = [orjson.loads(line) for line in (tmp_path / "more-1.jsonl").read_bytes().splitlines()]
+    assert [row["sample_id"] for row in rows][:50] == ids[0]
+    assert [row["label"] is None for row in rows] == [False] * 50 + [True] * 30
+
+    # One model's labels say nothing of the other's answers, and answers left out spoil the draw.
+    run("b3", "3", labels={"path": one.name})
+    assert "same labels" in compared("a2", "b3")["corrected_why_not"]
+    first, *others = two.read_bytes().splitlines(keepends=True)
+    two.write_bytes(b"".join([orjson.dumps({**orjson.loads(first), "label": None}) + b"\n", *others]))
+    run("b4", "3", labels={"path": two.name})
+    assert "left out" in compared("a2", "b4")["corrected_why_not"]

@@ -23,6 +23,7 @@ from gage_eval.stats import (
     corrected_mean,
     corrected_share,
     krippendorff_alpha,
+    labels_to_decide,
     rating_intervals,
 )
 
@@ -144,6 +145,28 @@ def test_a_biased_judge_is_corrected_and_the_interval_holds_the_truth() -> None:
         narrower += one.high - one.low < alone.high - alone.low
     assert min(held.values()) >= 180
     assert narrower == 200
+
+
+def test_labels_that_would_decide_do_decide() -> None:
+    random = np.random.RandomState(5)
+    truth = random.normal(0.12, 1, 2000)
+    judged = truth + random.normal(0.3, 1.0, 2000)
+
+    def with_labels(n: int) -> tuple[list[float], list[float], list[float]]:
+        return truth[:n].tolist(), judged[:n].tolist(), judged[n:].tolist()
+
+    needed = labels_to_decide(*with_labels(100))
+    assert needed is not None
+    assert needed > 50
+    interval = _interval(corrected_mean(*with_labels(int(1.3 * needed))))
+    assert interval.low > 0
+    # The closer the judge, the fewer labels; a difference that the rows cannot show is not shown by labels.
+    exact = labels_to_decide(truth[:100].tolist(), truth[:100].tolist(), truth[100:].tolist())
+    assert exact == 50
+    shift = float(truth.mean()) - 0.001
+    small = [(part - shift).tolist() for part in (truth[:100], judged[:100], judged[100:])]
+    assert labels_to_decide(small[0], small[1], small[2][:50]) is None
+    assert labels_to_decide([1, 1], [1, 1], [1]) is None
 
 
 def _interval(corrected: Corrected | None) -> Interval:

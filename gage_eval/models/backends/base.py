@@ -254,7 +254,8 @@ class BaseBackend(ABC, Generic[ConfigT]):
     Class attributes:
         type: the name it is registered by.
         capabilities: the kinds of requests that it serves (`gage_eval.models.client.types.KINDS`), and of
-            chat_likelihood, tools, images; files: it reads media from files.
+            chat_likelihood, tools, images; files: it reads media from files; logprobs, schema: its answers may have
+            log probabilities, or follow a JSON schema.
     """
 
     type: ClassVar[str]

@@ -56,7 +56,7 @@ class CustomScript(BaseBackend[CustomScriptConfig]):
     """
 
     type = "custom_script"
-    capabilities = frozenset({"chat", "completion", "tools", "images", "files"})
+    capabilities = frozenset({"chat", "completion", "tools", "images", "files", "logprobs", "schema"})
 
     def __init__(self, config: CustomScriptConfig, context: BackendContext) -> None:
         super().__init__(config, context)

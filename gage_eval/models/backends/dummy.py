@@ -39,7 +39,7 @@ class Dummy(BaseBackend[DummyConfig]):
     """Deterministic answers without a model or a network."""
 
     type = "dummy"
-    capabilities = frozenset({"chat", "completion", "tools", "images"})
+    capabilities = frozenset({"chat", "completion", "tools", "images", "schema"})
 
     async def call(self, request: Request, body: bytes) -> Response:
         """The answer the config says; the same request always gets the same."""

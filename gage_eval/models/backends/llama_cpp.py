@@ -58,7 +58,7 @@ class LlamaCpp(BaseBackend[LlamaCppConfig]):
     """A GGUF model in a llama.cpp server that is started for the run."""
 
     type = "llama_cpp"
-    capabilities = frozenset({"chat", "completion"})
+    capabilities = frozenset({"chat", "completion", "logprobs", "schema"})
 
     def __init__(self, config: LlamaCppConfig, context: BackendContext) -> None:
         super().__init__(config, context)

@@ -85,7 +85,7 @@ class OpenAIHTTP(BaseBackend[OpenAIHTTPConfig]):
     """An OpenAI-compatible endpoint, hosted or self-hosted (vLLM, llama.cpp, …)."""
 
     type = "openai_http"
-    capabilities = frozenset({"chat", "completion", "embed", "tools", "images"})
+    capabilities = frozenset({"chat", "completion", "embed", "tools", "images", "logprobs", "schema"})
 
     def __init__(self, config: OpenAIHTTPConfig, context: BackendContext) -> None:
         super().__init__(config, context)

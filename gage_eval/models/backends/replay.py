@@ -80,7 +80,7 @@ class Replay(BaseBackend[ReplayConfig]):
     """Recorded answers, matched by sample id, by a field, or by row."""
 
     type = "replay"
-    capabilities = frozenset({"chat", "completion", "tools", "images"})
+    capabilities = frozenset({"chat", "completion", "tools", "images", "schema"})
 
     def __init__(self, config: ReplayConfig, context: BackendContext) -> None:
         super().__init__(config, context)

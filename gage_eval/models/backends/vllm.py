@@ -112,7 +112,9 @@ class VLLM(BaseBackend[VLLMConfig]):
     """A vLLM server, running already or started for the run: chat, completions, log-likelihoods, images."""
 
     type = "vllm"
-    capabilities = frozenset({"chat", "completion", "likelihood", "chat_likelihood", "tools", "images"})
+    capabilities = frozenset(
+        {"chat", "completion", "likelihood", "chat_likelihood", "tools", "images", "logprobs", "schema"}
+    )
 
     def __init__(self, config: VLLMConfig, context: BackendContext) -> None:
         super().__init__(config, context)

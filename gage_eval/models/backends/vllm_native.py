@@ -31,7 +31,7 @@ class VLLMNative(EngineBackend[VLLMNativeConfig]):
     """vLLM's offline engine: chat, completions, log-likelihoods, images."""
 
     type = "vllm_native"
-    capabilities = frozenset({"chat", "completion", "likelihood", "chat_likelihood", "images", "files"})
+    capabilities = frozenset({"chat", "completion", "likelihood", "chat_likelihood", "images", "files", "logprobs"})
 
     def identity(self) -> dict[str, JsonValue]:
         """The checkpoint and every semantic value.

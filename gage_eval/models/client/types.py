@@ -44,6 +44,24 @@ class BoxedProgram:
     wall_decides: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class FollowUp:
+    """What is asked after the answer to a request: the kind ``reasoned``.
+
+    Attributes:
+        question: the user's next message.
+        params: sampling parameters, over those of the request.
+    """
+
+    question: str
+    params: Mapping[str, Any]
+
+    @property
+    def identity(self) -> list[Any]:
+        """Its part of keys."""
+        return [self.question, dict(self.params)]
+
+
 @dataclass(slots=True)
 class Request:
     """One call of a model or a box, with all parameters merged. `dataclasses.replace` makes another; none is changed.
@@ -70,6 +88,7 @@ class Request:
         embed: send media as data, also to a backend that could read files.
         unasked: why it cannot be sent; its row is then an error.
         program: what a box runs.
+        follow_up: what is asked after the answer, for the kind ``reasoned``.
     """
 
     kind: str
@@ -90,6 +109,7 @@ class Request:
     embed: bool = False
     unasked: RenderFailure | None = None
     program: BoxedProgram | None = None
+    follow_up: FollowUp | None = None
 
 
 @dataclass(frozen=True, slots=True)

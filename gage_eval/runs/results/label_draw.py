@@ -34,36 +34,82 @@ def drawn_answers(task: TaskReader, bound: Sequence[BoundMetric], n: int, *, see
     Raises:
         InputError: no metric reads a judge's verdicts, or no answer has one.
     """
-    metric = next((known for known in bound if "judgments" in known.inputs), None)
-    if metric is None or metric.metric_id not in task.scores:
-        raise InputError(f"task '{task.task_id}' has no scored metric that reads a judge's verdicts.")
-    key = metric.value_keys[0]
-    verdicts = verdicts_of(task.scores[metric.metric_id], metric.filters[0].name, key)
-    if not verdicts:
-        raise InputError(f"task '{task.task_id}': no answer has a verdict of metric '{metric.metric_id}'.")
+    metric, verdicts = _judged(task, bound)
     chance = random.Random(seed)  # noqa: S311 - a sample, not a secret
     cluster = metric.grouping.cluster
     if cluster is not None:
         of_sample = values_of(task.samples, cluster)
         chosen = _clusters({answer: str(of_sample[answer[0]]) for answer in verdicts}, n, chance)
     else:
-        chosen = _strata(verdicts if metric.scale(key).binary else dict.fromkeys(verdicts, 0.0), n, chance)
+        binary = metric.scale(metric.value_keys[0]).binary
+        chosen = _strata(verdicts if binary else dict.fromkeys(verdicts, 0.0), n, chance)
     order = list(chosen)
     chance.shuffle(order)
     if cluster is not None:  # A cluster counts only as a whole, so its answers follow each other.
         places = {str(of_sample[name]): at for at, (name, _) in enumerate(order)}
         order.sort(key=lambda answer: places[str(of_sample[answer[0]])])
-    shown = _texts(task, order)
+    return _rows(task, {answer: chosen[answer] for answer in order})
+
+
+def drawn_pairs(
+    tasks: Sequence[TaskReader], bound: Sequence[BoundMetric], n: int, *, seed: int = _SEED
+) -> list[list[dict[str, Any]]]:
+    """The answers of two runs to the same samples, as the rows of one file of labels for each run.
+
+    Samples are drawn evenly, because the verdicts that matter are differences. A larger n continues the draw of a
+    smaller one, and labels that the runs have already are filled in.
+
+    Args:
+        tasks: the task in both runs.
+        bound: its metrics; the first that reads verdicts counts.
+        n: how many samples.
+        seed: equal seeds draw equal samples.
+
+    Raises:
+        InputError: no metric reads a judge's verdicts, or no sample has one in both runs.
+    """
+    (metric, verdicts), (_, others) = (_judged(task, bound) for task in tasks)
+    shared = sorted(answer for answer in verdicts if answer in others)
+    if not shared:
+        raise InputError(f"task '{tasks[0].task_id}': no sample has a verdict in both runs.")
+    path = metric.grouping.cluster
+    of_sample = {} if path is None else values_of(tasks[0].samples, path)
+    groups: dict[Hashable, list[Answer]] = {}
+    for answer in shared:
+        groups.setdefault(answer if path is None else str(of_sample[answer[0]]), []).append(answer)
+    order = list(groups.values())
+    random.Random(seed).shuffle(order)  # noqa: S311 - a sample, not a secret
+    count = min(len(order), math.ceil(n * len(order) / len(shared)))
+    chosen = {answer: count / len(order) for group in order[:count] for answer in group}
+    return [_rows(task, chosen) for task in tasks]
+
+
+def _judged(task: TaskReader, bound: Sequence[BoundMetric]) -> tuple[BoundMetric, dict[Answer, float]]:
+    """The first metric that reads a judge's verdicts, and its values."""
+    metric = next((known for known in bound if "judgments" in known.inputs), None)
+    if metric is None or metric.metric_id not in task.scores:
+        raise InputError(f"task '{task.task_id}' has no scored metric that reads a judge's verdicts.")
+    verdicts = verdicts_of(task.scores[metric.metric_id], metric.filters[0].name, metric.value_keys[0])
+    if not verdicts:
+        raise InputError(f"task '{task.task_id}': no answer has a verdict of metric '{metric.metric_id}'.")
+    return metric, verdicts
+
+
+def _rows(task: TaskReader, chosen: Mapping[Answer, float]) -> list[dict[str, Any]]:
+    """Rows of a file of labels: answers with their probabilities, and with the labels that they have."""
+    shown = _texts(task, list(chosen))
+    spec = None if task.plan is None else task.plan.report.labels
+    known = {} if spec is None else {label.answer: label.value for label in spec.labels}
     return [
         {
             "task_id": task.task_id,
-            "sample_id": sample_id,
-            "replicate": replicate,
-            **shown[sample_id, replicate],
-            "label": None,
-            "probability": chosen[sample_id, replicate],
+            "sample_id": answer[0],
+            "replicate": answer[1],
+            **shown[answer],
+            "label": known.get(answer),
+            "probability": probability,
         }
-        for sample_id, replicate in order
+        for answer, probability in chosen.items()
     ]
 
 

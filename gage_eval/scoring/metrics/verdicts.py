@@ -9,7 +9,7 @@ A parser takes the text and keyword-only parameters, and returns None where it f
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from gage_eval.base.canonical import JsonValue, canonical_text
 from gage_eval.base.errors import InputError
@@ -31,16 +31,41 @@ class Verdict:
         answer: as text; ``judge_output.answer``.
         score: a finite number; ``judge_output.score``.
         fields: any other fields, each as ``judge_output.NAME``.
+        unread: why there is no verdict, although some of it could be read.
     """
 
     answer: str | None = None
     score: float | None = None
     fields: Mapping[str, JsonValue] = field(default_factory=dict)
+    unread: str | None = None
+
+
+class VerdictReader(Protocol):
+    """Reads the verdict in a judge's response."""
+
+    @property
+    def name(self) -> str:
+        """For messages."""
+
+    def identity(self) -> JsonValue:
+        """Its part of keys."""
+
+    def read_row(self, row: Mapping[str, Any]) -> Verdict | None:
+        """The verdict in a row of responses; None where there is none."""
 
 
 @dataclass(frozen=True)
 class VerdictParser(PluginCall):
     """A verdict parser with its parameters."""
+
+    @property
+    def name(self) -> str:
+        """For messages."""
+        return self.plugin.name
+
+    def read_row(self, row: Mapping[str, Any]) -> Verdict | None:
+        """See `VerdictReader`."""
+        return self.read(row["answer"] or "")
 
     def wrong(self, verdict: Any) -> str | None:
         if verdict is None:

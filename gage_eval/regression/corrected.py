@@ -1,0 +1,206 @@
+"""The difference of two runs that people would see, from a judge's verdicts on all answers and labels of some."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+from gage_eval import stats
+from gage_eval.base.errors import InputError
+from gage_eval.report.calibration import Answer
+from gage_eval.report.summary import signed_text
+from gage_eval.runs.results.outcomes import Measure
+from gage_eval.runs.results.reading import TaskReader
+from gage_eval.scoring.labels import Label
+
+# Probabilities of labels that differ more were drawn by verdict, and the rows do not stand for the others.
+_EQUAL = 1.25
+
+
+@dataclass(frozen=True)
+class CorrectedChange:
+    """The corrected difference of two runs.
+
+    Attributes:
+        labels: samples whose answers of both runs have a label and a verdict.
+        difference: of the labels that all answers would have; positive is better. None where it is unknown.
+        bounds: its 95 % interval.
+        labels_needed: how many samples with labels would decide between the runs; None where that is unknown, or where
+            labels of all samples would not.
+        why_not: why there is no difference, or no interval.
+    """
+
+    labels: int
+    difference: float | None = None
+    bounds: tuple[float, float] | None = None
+    labels_needed: int | None = None
+    why_not: str | None = None
+
+    @property
+    def text(self) -> str:
+        """``corrected by labels of 100 samples: +0.050 (+0.010 … +0.090)``, and what is missing."""
+        if self.difference is None:
+            return f"no corrected difference: {self.why_not}"
+        ends = "" if self.bounds is None else f" ({' … '.join(map(signed_text, self.bounds))})"
+        said = f"corrected by labels of {self.labels:,} samples: {signed_text(self.difference)}{ends}"
+        if self.why_not is not None:
+            return f"{said}; {self.why_not}"
+        return said if self.decided else f"{said}; {self._more}"
+
+    @property
+    def decided(self) -> bool:
+        """Whether the interval leaves out 0."""
+        return self.bounds is not None and not self.bounds[0] <= 0 <= self.bounds[1]
+
+    @property
+    def _more(self) -> str:
+        if self.labels_needed is None:
+            return "labels of all samples would not decide between the runs: compare them on more samples"
+        if self.labels_needed <= self.labels:
+            return "a few more labels may decide between the runs"
+        return f"labels of {self.labels_needed - self.labels:,} more samples would decide, if the difference stays"
+
+    def as_record(self) -> dict[str, Any]:
+        """For JSON and CSV."""
+        low, high = self.bounds or (None, None)
+        return {
+            "corrected_labels": self.labels,
+            "corrected_difference": self.difference,
+            "corrected_ci_low": low,
+            "corrected_ci_high": high,
+            "corrected_labels_needed": self.labels_needed,
+            "corrected_why_not": self.why_not,
+        }
+
+
+@dataclass(frozen=True)
+class _Run:
+    """A run's verdicts and labels by answer, and the clusters of the answers."""
+
+    verdicts: Mapping[Answer, float]
+    labels: Sequence[Label]
+    scale: tuple[float, float]
+    clusters: Mapping[Answer, str] = field(default_factory=dict)
+
+    @property
+    def people(self) -> dict[Answer, float]:
+        """The mean label of each answer that has one."""
+        values: dict[Answer, list[float]] = {}
+        for label in self.labels:
+            if label.value is not None and label.answer in self.verdicts:
+                values.setdefault(label.answer, []).append(label.value)
+        return {answer: math.fsum(own) / len(own) for answer, own in values.items()}
+
+    @property
+    def probabilities(self) -> dict[Answer, float | None]:
+        return {label.answer: label.probability for label in self.labels}
+
+    @property
+    def skipped(self) -> bool:
+        """Whether an answer without a label comes before one with a label."""
+        has_value = [label.value is not None for label in self.labels]
+        return any(later and not earlier for earlier, later in pairwise(has_value))
+
+
+def corrected_change(baseline: TaskReader, current: TaskReader, measure: Measure) -> CorrectedChange | None:
+    """The corrected difference of a task's number between two runs.
+
+    Args:
+        baseline, current: the task in both runs.
+        measure: the number that is compared.
+
+    Returns:
+        None where neither run has labels for the number.
+    """
+    try:
+        before, after = (_read(task, measure) for task in (baseline, current))
+    except InputError as error:
+        return CorrectedChange(0, why_not=str(error))
+    if before is None and after is None:
+        return None
+    if before is None or after is None:
+        return CorrectedChange(0, why_not="only one run has labels; gage labels suggest A B draws some for both")
+    change = _change(before, after)
+    if measure.scale.higher_is_better is not False or change.difference is None:
+        return change
+    turned = None if change.bounds is None else (-change.bounds[1], -change.bounds[0])
+    return CorrectedChange(change.labels, -change.difference, turned, change.labels_needed, change.why_not)
+
+
+def _read(task: TaskReader, measure: Measure) -> _Run | None:
+    if not _is_calibrated(task):
+        return None
+    plan = task.plan
+    spec = None if plan is None else plan.report.labels
+    # Labels in a field of the samples are about the samples, and the same for every model.
+    if spec is None or spec.field is not None:
+        return None
+    if (spec.metric_id, spec.filter, spec.value_key) != (measure.metric_id, measure.filter, measure.value_key):
+        return None
+    judged = spec.judged(task.scores[spec.metric_id], task.samples)
+    return _Run(judged.verdicts, spec.labels, judged.scale, judged.clusters)
+
+
+def _is_calibrated(task: TaskReader) -> bool:
+    """Whether a report compares labels with verdicts. The plan of others is not read, as their configs may be gone."""
+    try:
+        return task.summary.calibration is not None
+    except InputError:
+        return False
+
+
+def _change(before: _Run, after: _Run) -> CorrectedChange:
+    own, others = after.people, before.people
+    labelled = sorted(answer for answer in own if answer in others)
+    shared = sorted(set(before.verdicts) & set(after.verdicts))
+    why = _not_random(before, after, labelled, shared)
+    if why is not None:
+        return CorrectedChange(len(labelled), why_not=why)
+    known = set(labelled)
+    rest = [answer for answer in shared if answer not in known]
+    differences = [
+        [own[answer] - others[answer] for answer in labelled],
+        *([after.verdicts[x] - before.verdicts[x] for x in answers] for answers in (labelled, rest)),
+    ]
+    reach = after.scale[1] - after.scale[0]
+    if not after.clusters:
+        result = stats.corrected_mean(*differences, scale=(-reach, reach), end_labels=0.5)
+        needed, few = stats.labels_to_decide(*differences), "too few samples have labels for an interval"
+    else:
+        # Each sample without the field is a separate cluster.
+        names = [[after.clusters.get(answer, answer[0]) for answer in answers] for answers in (labelled, rest)]
+        labels, judged, unlabelled = differences
+        result = stats.corrected_clusters(
+            labels, judged, names[0], unlabelled, names[1], scale=(-reach, reach), end_labels=0.5
+        )
+        needed, few = None, f"no interval, because fewer than {stats.LEAST_CLUSTERS} clusters have labels"
+    assert result is not None
+    return CorrectedChange(
+        len(labelled), result.estimate, result.interval, needed, None if result.interval is not None else few
+    )
+
+
+def _not_random(before: _Run, after: _Run, labelled: Sequence[Answer], shared: Sequence[Answer]) -> str | None:
+    """Why the samples with labels cannot stand for the others; None where they can."""
+    if not labelled:
+        return "no sample has a label of people in both runs"
+    if before.labels == after.labels:
+        return "both runs have the same labels, and each label is about one model's answer"
+    if before.scale != after.scale:
+        return "the labels of the two runs have different scales"
+    if any(replicate for _, replicate in shared):
+        return "samples have several answers each"
+    if len(labelled) == len(shared):
+        return None
+    if before.skipped or after.skipped:
+        return "some answers were left out; label them in the order of the files"
+    ours, theirs = after.probabilities, before.probabilities
+    drawn = [a * b for x in labelled if (a := ours[x]) is not None and (b := theirs[x]) is not None]
+    if len(drawn) < len(labelled) or max(drawn) > _EQUAL * min(drawn):
+        return "the labelled samples were not drawn evenly; gage labels suggest A B draws some"
+    names = {after.clusters[answer] for answer in labelled if answer in after.clusters}
+    chosen = set(labelled)
+    if any(after.clusters.get(answer) in names and answer not in chosen for answer in shared):
+        return "some clusters are labelled in part"
+    return None

@@ -1,0 +1,100 @@
+"""Promises of verdicts by labels: probabilities of the first token, and None or a reason where there is no verdict."""
+
+import math
+from typing import Any
+
+import orjson
+import pytest
+
+from gage_eval.config.verdicts import settled_form, wrong_labels
+from gage_eval.scoring.metrics.label_verdicts import LabelVerdicts
+
+YES_NO = LabelVerdicts("labels", {"yes": 1, "no": 0})
+
+
+def _row(top: dict[str, float], first: str | None = None) -> dict[str, Any]:
+    tops = [{"token": token, "logprob": math.log(p)} for token, p in top.items()]
+    chosen = {"token": first or tops[0]["token"], "logprob": tops[0]["logprob"], "top_logprobs": tops}
+    return {"logprobs": orjson.dumps({"content": [chosen]}).decode(), "answer": "x"}
+
+
+def test_the_verdict_is_the_probability_of_each_label() -> None:
+    # A label is written in several ways, and a token may be its beginning.
+    verdict = YES_NO.read_row(_row({"Yes": 0.4, " yes": 0.2, "ye": 0.1, "No": 0.1, "Maybe": 0.1}))
+    assert verdict is not None
+    assert verdict.answer == "yes"
+    assert verdict.score == pytest.approx(0.7 / 0.8)
+    assert verdict.fields["outside"] == pytest.approx(0.2)
+    assert verdict.fields["probabilities"] == pytest.approx({"yes": 0.7 / 0.8, "no": 0.1 / 0.8})
+    assert verdict.unread is None
+    rating = LabelVerdicts("labels", {str(number): number for number in range(1, 6)})
+    verdict = rating.read_row(_row({"4": 0.5, "5": 0.5}))
+    assert verdict is not None
+    assert verdict.score == pytest.approx(4.5)
+    verdict = LabelVerdicts("labels", {"A": None, "B": None}).read_row(_row({"B": 0.9}))
+    assert verdict is not None
+    assert (verdict.answer, verdict.score) == ("B", None)
+
+
+def test_little_probability_on_the_labels_is_no_verdict_and_is_kept() -> None:
+    verdict = YES_NO.read_row(_row({"<think>": 0.6, "yes": 0.3, "yesterday": 0.1}))
+    assert verdict is not None
+    assert (verdict.answer, verdict.score) == (None, None)
+    assert verdict.fields["outside"] == pytest.approx(0.7)
+    assert "70%" in (verdict.unread or "")
+
+
+@pytest.mark.parametrize(
+    "logprobs",
+    [
+        None,
+        "",
+        "[]",
+        "{}",
+        "null",
+        '{"content": []}',
+        '{"content": [3]}',
+        '{"content": [{"token": 1, "logprob": "x"}]}',
+    ],
+)
+def test_an_answer_without_log_probabilities_is_no_verdict(logprobs: str | None) -> None:
+    verdict = YES_NO.read_row({"logprobs": logprobs, "answer": "yes"})
+    assert verdict is None or verdict.unread is not None
+
+
+def test_a_probability_above_one_is_not_believed() -> None:
+    tops = [{"token": "no", "logprob": -0.1}, {"token": "no", "logprob": 0}]
+    entry = {"token": "yes", "logprob": 5.0, "top_logprobs": tops}
+    verdict = YES_NO.read_row({"logprobs": orjson.dumps({"content": [entry]}).decode()})
+    assert verdict is not None
+    assert verdict.score == 0
+    assert verdict.fields["outside"] == 0
+
+
+def test_a_verdict_by_schema_is_one_of_the_labels() -> None:
+    by_schema = LabelVerdicts("schema", {"good": 1, "bad": 0})
+    verdict = by_schema.read_row({"answer": '{"reasoning": "so", "verdict": "good"}'})
+    assert verdict is not None
+    assert (verdict.answer, verdict.score) == ("good", 1)
+    for text in (None, "", "good", '{"verdict": "fine"}', '{"verdict": ["good"]}', "[1]", "[" * 100_000):
+        assert by_schema.read_row({"answer": text}) is None
+    assert by_schema.params["response_format"] is not None
+
+
+def test_labels_that_cannot_be_told_apart_are_refused() -> None:
+    assert "different characters" in (wrong_labels("labels", ["1", "10"]) or "")
+    assert "different characters" in (wrong_labels("labels", ["Yes", "yet"]) or "")
+    assert wrong_labels("schema", ["1", "10"]) is None
+    assert "2 to 20" in (wrong_labels("labels", ["a"]) or "")
+    assert "2 to 20" in (wrong_labels("schema", ["a", "a"]) or "")
+    assert "empty" in (wrong_labels("labels", ["a", " b"]) or "")
+    assert "finite" in (wrong_labels("labels", {"a": 1, "b": math.inf}) or "")
+    assert "needs" in (wrong_labels("auto", None) or "")
+
+
+def test_auto_is_settled_by_the_backend_alone() -> None:
+    engine = {"chat", "likelihood", "logprobs"}
+    assert settled_form("auto", ["yes", "no"], engine) == "labels"
+    assert settled_form("auto", ["1", "10"], engine) == "text"
+    assert settled_form("auto", ["yes", "no"], {"chat", "logprobs", "schema"}) == "text"
+    assert settled_form("schema", ["yes", "no"], engine) == "schema"
