@@ -1,5 +1,6 @@
 """A log as a folder with a config: samples, answers, and where they come from."""
 
+import hashlib
 import os
 import re
 import shutil
@@ -14,6 +15,7 @@ from gage_eval.base.canonical import canonical_json
 from gage_eval.base.errors import InputError
 from gage_eval.base.hashing import file_digest
 from gage_eval.config.models import LONGEST_ID
+from gage_eval.imports.atif import trajectories_of
 from gage_eval.imports.contract import NOT_IN_LOG, ImportedAnswer, ImportedLog
 
 CONFIG = "import.yaml"
@@ -35,7 +37,7 @@ def provenance(log: ImportedLog, path: Path) -> dict[str, Any]:
         "tool": log.tool,
         "tool_version": log.version,
         "file": path.name,
-        "sha256": file_digest(path).removeprefix("sha256:"),
+        "sha256": _digest(path),
         "model": log.model,
         "task": log.task,
         "answers": len(log.answers),
@@ -44,6 +46,14 @@ def provenance(log: ImportedLog, path: Path) -> dict[str, Any]:
         "unmapped": dict(log.unmapped.most_common()),
         "lower_is_better": sorted(log.lower),
     }
+
+
+def _digest(path: Path) -> str:
+    """sha256 of the file; of a folder's trajectories, that of a list with the hash of each."""
+    if path.is_file():
+        return file_digest(path)
+    files = [[str(file.relative_to(path)), file_digest(file)] for file in trajectories_of(path)]
+    return hashlib.sha256(canonical_json(files)).hexdigest()
 
 
 def default_folder(log: ImportedLog, path: Path) -> Path:

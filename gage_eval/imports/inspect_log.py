@@ -13,6 +13,7 @@ from gage_eval.base.errors import InputError
 from gage_eval.imports.contract import (
     ImportedAnswer,
     ImportedLog,
+    asked_of,
     content_of,
     document,
     mapping,
@@ -86,7 +87,7 @@ def _answer(sample: dict[str, Any], log: ImportedLog, where: str) -> ImportedAns
     return ImportedAnswer(
         str(sample["id"]),
         epoch - 1,
-        _conversation(prompt, _resolved(sample.get("messages"), attachments), log),
+        messages_of(asked_of(_resolved(sample.get("messages"), attachments), log) or prompt, log),
         None if error is not None else _completion(mapping(output), log),
         dict(_scores(sample, log)),
         texts(sample.get("target")) if sample.get("target") != "" else [],
@@ -94,18 +95,6 @@ def _answer(sample: dict[str, Any], log: ImportedLog, where: str) -> ImportedAns
         text(error),
         mapping(sample.get("metadata")),
     )
-
-
-def _conversation(prompt: Any, messages: Any, log: ImportedLog) -> list[dict[str, Any]]:
-    """What the model was asked first: the messages before its first answer, else the input."""
-    first = []
-    for message in sequence(messages):
-        if mapping(message).get("role") == "assistant" and mapping(message).get("source") != "input":
-            break
-        first.append(message)
-    if len(sequence(messages)) > len(first) + 1:
-        log.leave("messages after the first answer")
-    return messages_of(first or prompt, log)
 
 
 def _completion(output: dict[str, Any], log: ImportedLog) -> str:
