@@ -70,11 +70,11 @@ def _answer(index: str, prediction: dict[str, Any], review: dict[str, Any], log:
     error = text(output.get("error")) or ("the log holds no answer" if reply is None else None)
     place = own.get("generation_index")
     group = text(own.get("group_id"))
-    repeated = isinstance(place, int) and not isinstance(place, bool) and place >= 0 and group is not None
+    replicate = place if isinstance(place, int) and place >= 0 and group is not None else None
     messages = sequence(prediction.get("messages")) or sequence(review.get("messages"))
     return ImportedAnswer(
-        str(group) if repeated else index,
-        place if repeated else 0,
+        index if replicate is None else str(group),
+        int(replicate or 0),
         messages_of(asked_of(messages, log) or review.get("input"), log),
         None if error else reply,
         scores_of(score.get("value"), log, "score"),
