@@ -95,18 +95,18 @@ def _answer(
         log.leave("steps before the last answer")
     if tree.get("subagent_trajectories"):
         log.leave("subagent_trajectories")
-    failure = mapping(trial.get("exception_info"))
-    error = text(failure.get("exception_message")) or text(failure.get("exception_type"))
     # A reward of null is a trial without a verdict, not one that failed.
-    rewards = mapping(trial.get("verifier_result")).get("rewards")
-    if reply is None and error is None:
-        error = "the trajectory holds no answer"
+    scores = scores_of(mapping(trial.get("verifier_result")).get("rewards"), log, "rewards")
+    failure = mapping(trial.get("exception_info"))
+    error = None if reply is not None else "the trajectory holds no answer"
+    if failure and not scores:
+        error = text(failure.get("exception_message")) or text(failure.get("exception_type")) or error
     return ImportedAnswer(
         sample_id,
         replicate,
         messages_of(asked, log),
         None if error else reply,
-        scores_of(rewards, log, "rewards"),
+        scores,
         error=error,
         metadata={"steps": len(steps)},
     )
