@@ -1,0 +1,144 @@
+"""What every migration of another tool's config gives: our config, rows, and a report with the line of each key."""
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+from gage_eval.base.errors import ConfigError, InputError
+from gage_eval.config import parse_config
+from gage_eval.config.interpolate import escaped
+from gage_eval.config.yaml.lines import Mapping, Node, Scalar
+from gage_eval.config.yaml.nodes import node_of
+from gage_eval.config.yaml.text import yaml_text
+
+State: TypeAlias = Literal["mapped", "changed", "left"]
+CONFIG = "config.yaml"
+REPORT = "migration.md"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What became of a key.
+
+    Attributes:
+        line: where it stands; 0 for the file as a whole.
+        key: as written.
+        state: mapped, changed in its meaning, or left out.
+        text: what it became, or why it was left.
+    """
+
+    line: int
+    key: str
+    state: State
+    text: str
+
+
+@dataclass
+class Migration:
+    """A migrated config.
+
+    Attributes:
+        tool: that the config was for.
+        config: ours.
+        files: the rows of each data file that the config names.
+        findings: in the order of the lines.
+    """
+
+    tool: str
+    config: dict[str, Any] = field(default_factory=dict)
+    files: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    findings: list[Finding] = field(default_factory=list)
+
+    def mapped(self, line: int, key: str, text: str) -> None:
+        """Note a key whose meaning is the same here."""
+        self.findings.append(Finding(line, key, "mapped", text))
+
+    def changed(self, line: int, key: str, text: str) -> None:
+        """Note a key whose meaning differs in some way."""
+        self.findings.append(Finding(line, key, "changed", text))
+
+    def left(self, line: int, key: str, text: str) -> None:
+        """Note a key that the config has nothing for."""
+        self.findings.append(Finding(line, key, "left", text))
+
+
+def keys_of(node: Node | None) -> Iterator[tuple[str, int, Node]]:
+    """(key, line, value) of a mapping; nothing for anything else."""
+    if isinstance(node, Mapping):
+        for key, value in node.items.items():
+            yield key, node.lines.get(key, value.line), value
+
+
+def is_text(node: Node | None) -> bool:
+    """Whether a node is one value, not a list or a mapping."""
+    return isinstance(node, Scalar)
+
+
+def report_of(migration: Migration, source: str) -> str:
+    """The report as Markdown: a row for each key."""
+    rows = sorted(migration.findings, key=lambda finding: (finding.line, finding.key))
+    counts = ", ".join(
+        f"{sum(finding.state == state for finding in rows)} {state}" for state in ("mapped", "changed", "left")
+    )
+    lines = [f"# {_cell(source)} of {migration.tool}", "", counts, "", "| line | key | | |", "|---|---|---|---|"]
+    lines += [
+        f"| {finding.line or ''} | {_cell(finding.key)} | {finding.state} | {_cell(finding.text)} |" for finding in rows
+    ]
+    return "\n".join([*lines, ""])
+
+
+def _cell(text: str) -> str:
+    shown = " ".join(text.split()).replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;").replace("`", "'")
+    return shown if len(shown) <= 200 else f"{shown[:199]}…"
+
+
+def write_migration(migration: Migration, source: Path, folder: Path) -> None:
+    """Write the config, its data and the report; the folder is there as a whole, or not at all.
+
+    What our own check finds in the config is added to the report.
+
+    Raises:
+        InputError: the folder is there already or cannot be written.
+    """
+    taken = InputError(f"'{folder}' is there already; choose another folder with --to, or remove it.")
+    if folder.exists():
+        raise taken
+    text = yaml_text(node_of(migration.config, CONFIG), head=f"# Made by gage migrate from {source.name!r}.\n")
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        made = Path(tempfile.mkdtemp(prefix=".migrate-", dir=folder.parent))
+    except OSError as error:
+        raise InputError(f"'{folder}' cannot be written: {error.strerror}.") from error
+    try:
+        for name, rows in migration.files.items():
+            lines = [json.dumps(row, ensure_ascii=False) + "\n" for row in rows]
+            (made / name).write_text("".join(lines), encoding="utf-8", errors="replace")
+        try:
+            parse_config(text, CONFIG, base_dir=made)
+        except ConfigError as error:
+            for problem in error.problems:
+                migration.left(0, problem.path or CONFIG, problem.message)
+        (made / CONFIG).write_text(text, encoding="utf-8")
+        (made / REPORT).write_text(report_of(migration, source.name), encoding="utf-8")
+        made.chmod(0o755)
+        os.rename(made, folder)
+    except FileExistsError:
+        raise taken from None
+    except OSError as error:
+        raise InputError(f"'{folder}' cannot be written: {error.strerror}.") from error
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
+
+
+def literal(value: Any) -> Any:
+    """A value in which nothing is a placeholder of ours."""
+    if isinstance(value, dict):
+        return {name: literal(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [literal(item) for item in value]
+    return escaped(value) if isinstance(value, str) else value
