@@ -1,17 +1,15 @@
 """What every migration of another tool's config gives: our config, rows, and a report with the line of each key."""
 
 import json
-import os
-import shutil
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from gage_eval.base.errors import ConfigError, InputError
+from gage_eval.base.errors import ConfigError
+from gage_eval.base.files import new_folder
 from gage_eval.config import parse_config
-from gage_eval.config.interpolate import escaped
+from gage_eval.config.interpolate import literal
 from gage_eval.config.yaml.lines import Mapping, Node, Scalar
 from gage_eval.config.yaml.nodes import node_of
 from gage_eval.config.yaml.text import yaml_text
@@ -46,13 +44,18 @@ class Migration:
         tool: that the config was for.
         config: ours.
         files: the rows of each data file that the config names.
-        findings: in the order of the lines.
+        findings: in the order in which keys were read.
     """
 
     tool: str
     config: dict[str, Any] = field(default_factory=dict)
     files: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     findings: list[Finding] = field(default_factory=list)
+
+    @property
+    def report(self) -> list[Finding]:
+        """The findings in the order of the lines, each once."""
+        return sorted(dict.fromkeys(self.findings), key=lambda finding: (finding.line, finding.key))
 
     def mapped(self, line: int, key: str, text: str) -> None:
         """Note a key whose meaning is the same here."""
@@ -81,7 +84,7 @@ def is_text(node: Node | None) -> bool:
 
 def report_of(migration: Migration, source: str) -> str:
     """The report as Markdown: a row for each key."""
-    rows = sorted(migration.findings, key=lambda finding: (finding.line, finding.key))
+    rows = migration.report
     counts = ", ".join(
         f"{sum(finding.state == state for finding in rows)} {state}" for state in ("mapped", "changed", "left")
     )
@@ -105,40 +108,15 @@ def write_migration(migration: Migration, source: Path, folder: Path) -> None:
     Raises:
         InputError: the folder is there already or cannot be written.
     """
-    taken = InputError(f"'{folder}' is there already; choose another folder with --to, or remove it.")
-    if folder.exists():
-        raise taken
-    text = yaml_text(node_of(migration.config, CONFIG), head=f"# Made by gage migrate from {source.name!r}.\n")
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        made = Path(tempfile.mkdtemp(prefix=".migrate-", dir=folder.parent))
-    except OSError as error:
-        raise InputError(f"'{folder}' cannot be written: {error.strerror}.") from error
-    try:
+    text = yaml_text(node_of(literal(migration.config), CONFIG), head=f"# Made by gage migrate from {source.name!r}.\n")
+    with new_folder(folder) as made:
         for name, rows in migration.files.items():
             lines = [json.dumps(row, ensure_ascii=False) + "\n" for row in rows]
             (made / name).write_text("".join(lines), encoding="utf-8", errors="replace")
+        (made / CONFIG).write_text(text, encoding="utf-8")
         try:
-            parse_config(text, CONFIG, base_dir=made)
+            parse_config(text, source=CONFIG, base_dir=made)
         except ConfigError as error:
             for problem in error.problems:
                 migration.left(0, problem.path or CONFIG, problem.message)
-        (made / CONFIG).write_text(text, encoding="utf-8")
         (made / REPORT).write_text(report_of(migration, source.name), encoding="utf-8")
-        made.chmod(0o755)
-        os.rename(made, folder)
-    except FileExistsError:
-        raise taken from None
-    except OSError as error:
-        raise InputError(f"'{folder}' cannot be written: {error.strerror}.") from error
-    finally:
-        shutil.rmtree(made, ignore_errors=True)
-
-
-def literal(value: Any) -> Any:
-    """A value in which nothing is a placeholder of ours."""
-    if isinstance(value, dict):
-        return {name: literal(item) for name, item in value.items()}
-    if isinstance(value, list):
-        return [literal(item) for item in value]
-    return escaped(value) if isinstance(value, str) else value

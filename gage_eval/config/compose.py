@@ -48,22 +48,30 @@ class ConfigTree:
 
 # Top-level keys that only the config of another tool has, all of a group together.
 _OTHER_TOOLS = {
-    "a task of lm-eval": (("doc_to_text",), ("doc_to_target",), ("output_type",)),
-    "a config of promptfoo": (("providers", "prompts"), ("providers", "tests")),
-    "a config of llm-eval": (("judge_model_path",), ("model_path", "task_name")),
+    "lm-eval": (("doc_to_text",), ("doc_to_target",), ("output_type",)),
+    "promptfoo": (("providers", "prompts"), ("providers", "tests"), ("targets", "prompts")),
+    "llm-eval": (("judge_model_path",), ("model_path", "task_name")),
 }
+
+
+def other_tool(text: str) -> str | None:
+    """Whose config a text is, by its top-level keys; None if it is ours or not known."""
+    keys = {*re.findall(r"^(\w+):", text, re.MULTILINE)}
+    return next((name for name, groups in _OTHER_TOOLS.items() if any(keys.issuperset(own) for own in groups)), None)
 
 
 def _refuse_other_tools(text: str, source: str) -> None:
     """Say in one sentence whose config it is, in place of one problem for each of its keys."""
-    keys = {*re.findall(r"^(\w+):", text, re.MULTILINE)}
-    for name, groups in _OTHER_TOOLS.items():
-        if any(keys.issuperset(group) for group in groups):
-            message = (
-                f"this is {name}. Write a config for its data with: gage new --data FILE. Stored answers can be scored "
-                "with a 'replay' backend (docs/older-configs.md)."
-            )
-            raise ConfigError(source, [Problem("", message)])
+    name = other_tool(text)
+    if name == "lm-eval":
+        message = (
+            "this is a task of lm-eval. Write a config for its data with: gage new --data FILE. Stored answers can be "
+            "scored with gage import (docs/migrate/lm-eval.md)."
+        )
+        raise ConfigError(source, [Problem("", message)])
+    if name is not None:
+        message = f"this is a config of {name}. Migrate it with: gage migrate {source} (docs/migrate/{name}.md)."
+        raise ConfigError(source, [Problem("", message)])
 
 
 def compose(text: str, source: str, folder: Path) -> ConfigTree:

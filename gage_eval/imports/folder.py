@@ -1,10 +1,7 @@
 """A log as a folder with a config: samples, answers, and where they come from."""
 
 import hashlib
-import os
 import re
-import shutil
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +10,9 @@ import yaml
 
 from gage_eval.base.canonical import canonical_json
 from gage_eval.base.errors import InputError
+from gage_eval.base.files import new_folder
 from gage_eval.base.hashing import file_digest
+from gage_eval.config.interpolate import literal
 from gage_eval.config.models import LONGEST_ID
 from gage_eval.imports.atif import trajectories_of
 from gage_eval.imports.contract import NOT_IN_LOG, ImportedAnswer, ImportedLog
@@ -75,31 +74,16 @@ def write_import(log: ImportedLog, path: Path, folder: Path) -> Path:
     Raises:
         InputError: the folder is there already or cannot be written.
     """
-    taken = InputError(f"'{folder}' is there already; choose another folder with --to, or remove it.")
-    if folder.exists():
-        raise taken
     samples = _samples(log)
     try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        made = Path(tempfile.mkdtemp(prefix=".import-", dir=folder.parent))
-    except OSError as error:
-        raise InputError(f"'{folder}' cannot be written: {error.strerror}.") from error
-    try:
-        _write_lines(made / "samples.jsonl", samples)
-        _write_lines(made / "answers.jsonl", _records(log))
-        (made / PROVENANCE).write_bytes(canonical_json(provenance(log, path)) + b"\n")
-        text = yaml.safe_dump(_literal(_config(log, path)), sort_keys=False, allow_unicode=True)
-        (made / CONFIG).write_text(_HEAD.format(config=folder / CONFIG) + text, encoding="utf-8")
-        made.chmod(0o755)
-        os.rename(made, folder)
-    except FileExistsError:
-        raise taken from None
-    except OSError as error:
-        raise InputError(f"'{folder}' cannot be written: {error.strerror}.") from error
+        with new_folder(folder) as made:
+            _write_lines(made / "samples.jsonl", samples)
+            _write_lines(made / "answers.jsonl", _records(log))
+            (made / PROVENANCE).write_bytes(canonical_json(provenance(log, path)) + b"\n")
+            text = yaml.safe_dump(literal(_config(log, path)), sort_keys=False, allow_unicode=True)
+            (made / CONFIG).write_text(_HEAD.format(config=folder / CONFIG) + text, encoding="utf-8")
     except ValueError as error:
         raise InputError(f"'{path.name}' holds a value without a JSON form: {error}.") from error
-    finally:
-        shutil.rmtree(made, ignore_errors=True)
     return folder / CONFIG
 
 
@@ -175,15 +159,6 @@ def _config(log: ImportedLog, path: Path) -> dict[str, Any]:
             }
         ],
     }
-
-
-def _literal(value: Any) -> Any:
-    """The values of a config without placeholders: a log must not read this machine's variables."""
-    if isinstance(value, dict):
-        return {name: _literal(item) for name, item in value.items()}
-    if isinstance(value, list):
-        return [_literal(item) for item in value]
-    return value.replace("${", "$${") if isinstance(value, str) else value
 
 
 def _write_lines(file: Path, records: Iterator[dict[str, Any]] | list[dict[str, Any]]) -> None:

@@ -349,7 +349,7 @@ def test_thirty_broken_logs_of_each_form_are_read_or_refused_in_one_sentence(sou
             rows = whole.splitlines() if source.suffix == ".jsonl" else [whole]
             file.write_text("\n".join(json.dumps(_twisted(json.loads(row), chance)) for row in rows), encoding="utf-8")
             said.append(_attempt(file, tmp_path / "made"))
-        assert not [*tmp_path.glob("made*"), *tmp_path.glob(".import*")], "nothing is left"
+        assert not [*tmp_path.glob("made*"), *tmp_path.glob(".draft*")], "nothing is left"
     refusals = [reason for reason in said if reason is not None]
     assert refusals
     assert [reason for reason in refusals if "\n" in reason or "log" not in reason] == []
