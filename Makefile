@@ -99,8 +99,8 @@ bench-piqa: install-dev install-vllm install-lm-eval ## compare PIQA's log-likel
 bench-prompts: install-dev install-lm-eval ## compare the suites' prompts with the lm-eval harness
 	$(BIN)/python -m bench.prompts $(ARGS)
 
-test-inspect: install-dev install-inspect ## open our exports with Inspect's own reader
-	$(BIN)/python -m pytest tests/runs/results/test_inspect_export.py $(ARGS)
+test-inspect: install-dev install-inspect ## open our exports with Inspect's own reader, and by the schemas of others
+	$(BIN)/python -m pytest tests/runs/results/test_inspect_export.py tests/runs/results/test_shared_exports.py $(ARGS)
 
 clean: ## remove caches and build output; .venv and .gage stay
 	rm -rf build dist bench/out .mypy_cache .ruff_cache .pytest_cache .hypothesis *.egg-info
@@ -119,7 +119,7 @@ install-gpu:
 	@$(INSTALL) $(GPU)/.ready
 
 install-inspect:
-	@$(INSTALL) $(INSPECT)/.ready
+	@$(INSTALL) $(INSPECT)/.ready $(INSPECT)/every_eval_ever/schemas
 
 install-lm-eval:
 	@$(INSTALL) $(LM_EVAL)/.ready
@@ -182,6 +182,10 @@ $(INSPECT)/.ready: | $(VENV)/.pip
 	$(BIN)/python -m venv $(INSPECT)
 	$(INSPECT)/bin/python -m pip install --quiet inspect-ai==0.3.285
 	@touch $@
+
+# Only its schemas are read: the package itself needs Python 3.12.
+$(INSPECT)/every_eval_ever/schemas: | $(INSPECT)/.ready
+	$(INSPECT)/bin/python -m pip install --quiet --no-deps --ignore-requires-python --target $(INSPECT) every_eval_ever==0.3.0
 
 $(VLLM_MODEL)/config.json: tests/vllm/convert.py | $(VLLM)/.ready
 	@echo "converting the small model to $(VLLM_MODEL)"
