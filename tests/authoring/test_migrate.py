@@ -10,6 +10,7 @@ from gage_eval.authoring.migrate import migrate
 from gage_eval.authoring.migration import write_migration
 from gage_eval.base.errors import ConfigError, InputError
 from gage_eval.config import load_config, parse_config
+from tests.outsider.pages import commands, write_files
 from tests.support.command import Command, command
 
 PROMPTFOO = """\
@@ -201,3 +202,14 @@ def test_a_foreign_config_is_recognised_by_its_tool() -> None:
     for text, words in ((PROMPTFOO, "gage migrate"), (LLM_EVAL, "gage migrate"), ("doc_to_text: q\n", "lm-eval")):
         with pytest.raises(ConfigError, match=words):
             parse_config(text)
+
+
+@pytest.mark.parametrize("page", ["lm-eval", "inspect", "evalscope", "promptfoo", "llm-eval"])
+def test_the_page_of_each_tool_works_as_pasted(page: str, gage: Command, tmp_path: Path) -> None:
+    docs = Path(__file__).parents[2] / "docs" / "migrate"
+    write_files(f"{page}.md", tmp_path, docs)
+    for arguments in commands(f"{page}.md", docs):
+        ended = gage(*arguments)
+        assert ended.code == 0, f"{arguments}: {ended.err}"
+        if "--scores" in arguments:
+            assert "disagree on 1 of 2 answers" in ended.out
