@@ -30,14 +30,16 @@ def read_evalscope(path: Path) -> ImportedLog:
     Raises:
         InputError: a file cannot be read, or a row is not one of evalscope.
     """
-    log = ImportedLog("evalscope", None, path.stem)
+    log = ImportedLog("evalscope", None, path.name.split(".")[0])
     files = dict.fromkeys(_FOLDERS, path)
-    if path.absolute().parents[1].name in _FOLDERS:
-        files = {name: path.absolute().parents[2] / name / path.parent.name / path.name for name in _FOLDERS}
+    model = path.absolute().parent
+    if model.parent.name in _FOLDERS:
+        log.model = model.name
+        files = {name: model.parent.parent / name / model.name / path.name for name in _FOLDERS}
     predictions = _by_index(files["predictions"], "model_output", log, _PREDICTION)
     reviews = _by_index(files["reviews"], "sample_score", log, _REVIEW)
     models = {text(row.get("model")) or "" for row in predictions.values()} - {""}
-    log.model = one_model(models, path.name) or (path.absolute().parent.name if path not in files.values() else None)
+    log.model = one_model(models, path.name) or log.model
     for index in dict.fromkeys([*predictions, *reviews]):
         log.answers.append(_answer(index, predictions.get(index, {}), reviews.get(index, {}), log))
     return log

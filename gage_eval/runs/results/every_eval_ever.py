@@ -10,9 +10,11 @@ import hashlib
 import re
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from gage_eval.base.canonical import canonical_json, canonical_text, sha256_hex
+from gage_eval.base.field_paths import reference_texts
 from gage_eval.base.version import __version__
 from gage_eval.report.metric_names import metric_name
 from gage_eval.report.summary import MetricSummary
@@ -175,7 +177,7 @@ def hub_dataset(task: TaskReader) -> Mapping[str, Any] | None:
 def _answer(answer: AnswerWithRequest) -> dict[str, Any]:
     row, replicate, request, response, telemetry = answer
     sample = row.sample
-    raw, references = question_of(sample), _references(sample)
+    raw, references = question_of(sample), reference_texts(sample) or [str(sample.get("label") or "")]
     prompt = request.get("prompt")
     reasoning = response.get("reasoning")
     counts = response.get("prompt_tokens"), response.get("completion_tokens")
@@ -200,17 +202,6 @@ def _answer(answer: AnswerWithRequest) -> dict[str, Any]:
     }
 
 
-def _references(sample: Mapping[str, Any]) -> list[str]:
-    texts = [
-        str(segment["text"])
-        for reference in sample.get("references") or ()
-        for segment in (reference.get("answer") if isinstance(reference, Mapping) else None) or ()
-        if isinstance(segment, Mapping) and segment.get("type") == "text"
-    ]
-    label = sample.get("label")
-    return texts or ([str(label)] if label is not None else [])
-
-
 def _score(entry: Mapping[str, Any], value: float, measure: Measure) -> dict[str, Any]:
     extracted = entry["extracted"]
     read = {
@@ -228,6 +219,4 @@ def _score(entry: Mapping[str, Any], value: float, measure: Measure) -> dict[str
 
 def is_right(measure: Measure, value: float) -> bool:
     """Whether an answer passes by a measure; False where none is right or wrong by it."""
-    if measure.threshold is None:
-        return measure.scale.is_right(value)
-    return value <= measure.threshold if measure.scale.higher_is_better is False else value >= measure.threshold
+    return replace(measure.scale, perfect=measure.passes).is_right(value)
