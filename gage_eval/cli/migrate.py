@@ -16,7 +16,7 @@ def migrate(
     ],
     tool: Annotated[
         str | None,
-        typer.Option("--from", metavar="TOOL", help="promptfoo, llm-eval, gage or openai-evals; told by the content."),
+        typer.Option("--from", metavar="TOOL", help="gage, llm-eval, openai-evals or promptfoo; told by the content."),
     ] = None,
     to: Annotated[
         Path | None, typer.Option("--to", metavar="DIR", help="The folder for config, data and report.")

@@ -1,5 +1,6 @@
 """Logs of other tools become runs: small ones that the tools wrote, and broken ones, which leave nothing behind."""
 
+import gzip
 import json
 import random
 import shutil
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 
 from gage_eval.base.errors import InputError
+from gage_eval.data.datasets import base
 from gage_eval.imports.contract import NOT_IN_LOG
 from gage_eval.imports.folder import write_import
 from gage_eval.imports.read import read_log
@@ -388,6 +390,19 @@ def test_what_a_log_must_not_hold_is_refused_by_its_name(
 ) -> None:
     with pytest.raises(InputError, match=words):
         read_log(_changed(SOURCES[source], tmp_path / "log", change))
+
+
+@pytest.mark.parametrize("source", ["evalscope-reviews", "helm", "promptfoo", "promptfoo-lines", "atif", "batch"])
+def test_a_packed_log_is_read_and_one_that_unpacks_to_too_much_is_refused(
+    source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / f"log{SOURCES[source].suffix}.gz"
+    file.write_bytes(gzip.compress(SOURCES[source].read_bytes()))
+    assert [answer.answer for answer in read_log(file).answers] == [x.answer for x in read_log(SOURCES[source]).answers]
+    monkeypatch.setattr(base, "MAX_DOCUMENT", 100)
+    monkeypatch.setattr(base, "MAX_BYTES", 100)
+    with pytest.raises(InputError, match="longer than"):
+        read_log(file)
 
 
 def test_links_out_of_a_folder_of_trials_are_refused(tmp_path: Path) -> None:
