@@ -125,6 +125,8 @@ def _providers(node: Node | None, made: Migration) -> tuple[list[dict[str, Any]]
 
 
 def _backend(named: str, url: str | None) -> dict[str, Any] | None:
+    if "{{" in named:
+        return None
     if (found := _OPENAI.match(named)) is not None:
         config = {"base_url": url or "https://api.openai.com/v1", "model": found["model"]}
         return {"type": "openai_http", "config": config | ({} if url else {"api_key": "env:OPENAI_API_KEY"})}

@@ -55,7 +55,9 @@ def read_log(
     if format_ is not None and format_ not in FORMATS:
         raise InputError(f"--format '{format_}' is unknown: {', '.join(FORMATS)}.{closest(format_, FORMATS)}")
     for file in (path, requests):
-        if file is not None and not file.is_file() and not (file.is_dir() and trajectories_of(file)):
+        if file is not None and file.is_dir() and not trajectories_of(file):
+            raise InputError(f"'{file}' is a folder without TRIAL/agent/trajectory.json; name a file of the log.")
+        if file is not None and not file.is_file() and not file.is_dir():
             raise InputError(f"there is no file '{file}'.{closest_file(file)}")
     form = format_ or _form(path)
     if requests is not None and form != "batch":

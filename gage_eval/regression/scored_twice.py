@@ -1,9 +1,10 @@
 """The same answers scored by two metrics: the answers on which they disagree, with the texts that each read."""
 
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
+
+import pyarrow as pa
 
 from gage_eval.base.errors import InputError
 from gage_eval.regression.compare import shared_tasks
@@ -91,7 +92,7 @@ def _compared(theirs: TaskReader, ours: TaskReader, metric: str | None) -> Score
             "gage score RUN --metric NAME --save."
         )
     second = others[0] if metric is None else ours.measure(metric)
-    if _texts(theirs) != _texts(ours):
+    if not _texts(theirs).equals(_texts(ours)):
         raise InputError(f"task '{ours.task_id}' has other answers in the second run; --scores compares the same ones.")
     before, after = _scores(theirs, first), _scores(ours, second)
     differing = [
@@ -113,6 +114,6 @@ def _scores(task: TaskReader, measure: Measure) -> _Scores:
     return scores
 
 
-def _texts(task: TaskReader) -> Counter[tuple[str, int, str | None]]:
+def _texts(task: TaskReader) -> pa.Table:
     table = task.response_table().select(["sample_id", "replicate", "answer"])
-    return Counter(zip(*(column.to_pylist() for column in table.columns), strict=True))
+    return table.sort_by([("sample_id", "ascending"), ("replicate", "ascending")])

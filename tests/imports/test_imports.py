@@ -457,6 +457,7 @@ def test_our_own_export_comes_back_with_the_same_content(gage: Command, tmp_path
     ("prepare", "options", "words"),
     [
         (lambda folder: folder / "none.jsonl", {}, "there is no file"),
+        (lambda folder: folder, {}, "a folder without"),
         (lambda folder: lines(folder / "a.jsonl", [{"id": 1, "text": "x"}]), {}, "--field question=FIELD"),
         (
             lambda folder: lines(folder / "a.jsonl", TWO_MODELS),
