@@ -173,7 +173,7 @@ def test_what_cannot_be_migrated_is_said_in_one_sentence_and_nothing_is_written(
 
 
 def _twisted(value: Any, place: int) -> Any:
-    odd = [None, 7, "x", [], {}, [[1]], {"a": {}}]
+    odd: list[Any] = [None, 7, "x", [], {}, [[1]], {"a": {}}]
     if isinstance(value, dict):
         return {
             key: odd[place % 7] if (place + n) % 5 == 0 else _twisted(x, place + n)

@@ -320,7 +320,7 @@ def _damaged(data: bytes, chance: random.Random) -> bytes:
 
 def _twisted(value: Any, chance: random.Random) -> Any:
     """A JSON value with parts of other types in it."""
-    odd = [None, True, -1, 1e308, "", "\ud800", [], {}, [[[]]], {"a": {}}]
+    odd: list[Any] = [None, True, -1, 1e308, "", "\ud800", [], {}, [[[]]], {"a": {}}]
     if isinstance(value, dict):
         return {key: chance.choice(odd) if chance.random() < 0.15 else _twisted(x, chance) for key, x in value.items()}
     if isinstance(value, list):

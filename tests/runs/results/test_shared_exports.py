@@ -3,6 +3,7 @@
 import hashlib
 import json
 import re
+import subprocess
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -75,6 +76,18 @@ def test_every_eval_ever_fits_the_schemas_of_its_package(reader: RunReader, repo
     check = jsonschema.Draft7Validator(json.loads((schemas / "instance_level_eval.schema.json").read_bytes()))
     for row in rows:
         check.validate(row)
+
+
+def test_the_validator_of_every_eval_ever_finds_nothing(reader: RunReader, repo_root: Path) -> None:
+    program = repo_root / ".venv-every-eval-ever" / "bin" / "every_eval_ever"
+    if not program.is_file():
+        pytest.skip("Every Eval Ever is not installed: make test-every-eval-ever")
+    folder = exported(reader, "every-eval-ever")
+    files = [str(file.relative_to(folder)) for file in folder.rglob("*") if file.is_file()]
+    checked = subprocess.run(
+        [program, "validate", "--format", "json", *files], cwd=folder, capture_output=True, text=True, check=False
+    )
+    assert [(own["valid"], own["errors"]) for own in json.loads(checked.stdout)] == [(True, []), (True, [])]
 
 
 def test_scores_are_events_of_opentelemetry(reader: RunReader) -> None:
