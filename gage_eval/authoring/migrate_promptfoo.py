@@ -28,8 +28,8 @@ _METRICS: dict[str, tuple[str, dict[str, Any], bool]] = {
     "icontains": ("contains", {}, True),
     "contains-any": ("contains", {"case_sensitive": True}, True),
     "icontains-any": ("contains", {}, True),
-    "contains-all": ("contains", {"case_sensitive": True, "references": "all"}, True),
-    "icontains-all": ("contains", {"references": "all"}, True),
+    "contains-all": ("contains", {"case_sensitive": True}, True),
+    "icontains-all": ("contains", {}, True),
     "starts-with": ("match", {"location": "begin", "ignore_case": False}, True),
     "is-json": ("json_valid", {}, False),
     "contains-json": ("json_valid", {"extract": True}, False),
@@ -214,17 +214,21 @@ def _assertion(node: Node, metrics: list[dict[str, Any]], expected: dict[str, An
     """Add an assertion's metric, and its value as the reference."""
     kind, value = text_of(child(node, "type")) or "", child(node, "value")
     content = None if value is None else as_written(value)
+    if kind.endswith(("-any", "-all")) and isinstance(content, str):
+        content = [part.strip() for part in content.split(",")]
     metric_id = re.sub(r"[^a-z0-9]+", "_", (text_of(child(node, "metric")) or kind).lower()).strip("_") or "score"
     if metric_id in {metric["metric_id"] for metric in metrics}:
         metric_id = f"{metric_id}_{len(metrics) + 1}"
     if kind == "regex" and isinstance(content, str):
-        own = {"implementation": "regex_match", "params": {"pattern": content}}
+        own: dict[str, Any] = {"implementation": "regex_match", "params": {"pattern": content}}
     elif kind == "is-json" and isinstance(content, dict):
         own = {"implementation": "json_schema", "params": {"schema": content, "extract": False}}
-    elif kind in _METRICS and (content is None or not _METRICS[kind][2]) == (not _METRICS[kind][2]):
+    elif kind in _METRICS and (content is not None) == _METRICS[kind][2]:
         implementation, params, reads = _METRICS[kind]
         place = {"label_field": f"sample.metadata.expected.{metric_id}"} if reads else {}
         own = {"implementation": implementation, "params": {**params, **place}}
+        if kind.endswith("-all"):
+            own["references"] = "all"
         if reads:
             expected[metric_id] = [str(one) for one in content] if isinstance(content, list) else str(content)
     else:

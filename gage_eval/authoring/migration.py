@@ -1,18 +1,19 @@
 """What every migration of another tool's config gives: our config, rows, and a report with the line of each key."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from gage_eval.base.errors import ConfigError
+from gage_eval.base.errors import ConfigError, Problem
 from gage_eval.base.files import new_folder
-from gage_eval.config import parse_config
 from gage_eval.config.interpolate import literal
 from gage_eval.config.yaml.lines import Mapping, Node, Scalar
 from gage_eval.config.yaml.nodes import node_of
 from gage_eval.config.yaml.text import yaml_text
+from gage_eval.runs.effects import examined
+from gage_eval.runs.options import RunOptions
 
 State: TypeAlias = Literal["mapped", "changed", "left"]
 CONFIG = "config.yaml"
@@ -114,9 +115,11 @@ def write_migration(migration: Migration, source: Path, folder: Path) -> None:
             lines = [json.dumps(row, ensure_ascii=False) + "\n" for row in rows]
             (made / name).write_text("".join(lines), encoding="utf-8", errors="replace")
         (made / CONFIG).write_text(text, encoding="utf-8")
+        # The file is another's: nothing that it names is imported.
         try:
-            parse_config(text, source=CONFIG, base_dir=made)
+            problems: Sequence[Problem] = examined(RunOptions(config=str(made / CONFIG))).problems
         except ConfigError as error:
-            for problem in error.problems:
-                migration.left(0, problem.path or CONFIG, problem.message)
+            problems = error.problems
+        for problem in problems:
+            migration.left(0, f"{CONFIG}: {problem.path}", problem.message)
         (made / REPORT).write_text(report_of(migration, source.name), encoding="utf-8")

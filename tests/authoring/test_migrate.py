@@ -132,6 +132,28 @@ def test_a_config_of_the_first_architecture_gets_the_names_of_today(tmp_path: Pa
     assert (7, "class_path") in {(finding.line, finding.key) for finding in made.report}
 
 
+def test_code_that_a_foreign_config_names_is_not_run(tmp_path: Path) -> None:
+    code = tmp_path / "evil.py"
+    code.write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\n", encoding="utf-8")
+    file = written(tmp_path, GAGE.replace("rouge_l", f"{code}:Metric"))
+    write_migration(migrate(file), file, tmp_path / "made")
+    assert (tmp_path / "made" / "config.yaml").is_file()
+    assert not (tmp_path / "ran").exists()
+
+
+def test_all_and_any_of_several_texts_are_references(tmp_path: Path) -> None:
+    tests = "".join(
+        f"  - vars: {{a: x}}\n    assert: [{{type: {kind}, value: {value}}}]\n"
+        for kind, value in (("contains-all", '"red, blue"'), ("icontains-any", "[RED, green]"))
+    )
+    made = migrate(written(tmp_path, f"providers: [echo]\nprompts: ['{{{{a}}}}']\ntests:\n{tests}"))
+    every, either = (task["metrics"][0] for task in made.config["tasks"])
+    assert (every["implementation"], every["references"]) == ("contains", "all")
+    assert "references" not in either
+    expected = [rows[0]["metadata"]["expected"] for rows in made.files.values()]
+    assert expected == [{"contains_all": ["red", "blue"]}, {"icontains_any": ["RED", "green"]}]
+
+
 def test_samples_of_openai_evals_are_rows_that_match_scores(tmp_path: Path) -> None:
     file = written(tmp_path, "".join(json.dumps(row) + "\n" for row in EVALS), "samples.jsonl")
     made = migrate(file)
