@@ -58,11 +58,11 @@ def migrate(file: Path, tool: str | None = None) -> Migration:
         tree = parse(text, file.name)
         if not isinstance(tree, YamlMapping):
             raise InputError(f"'{file.name}' is not a config: it has no keys.")
-        found = tool or other_tool(text) or ("gage" if child(tree, "datasets") is not None else None)
-        if found is None or found not in _OF_TREES:
+        tool_name = tool or other_tool(text) or ("gage" if child(tree, "datasets") is not None else None)
+        if tool_name is None or tool_name not in _OF_TREES:
             known = ", ".join(TOOLS)
             raise InputError(f"'{file.name}' is of no tool that can be migrated ({known}); name it with --from.")
-        made = _OF_TREES[found](tree)
+        made = _OF_TREES[tool_name](tree)
     made.config, made.files = scrub(made.config), scrub(made.files)
     return made
 
@@ -142,7 +142,7 @@ def _llm_eval(tree: Node) -> Migration:
     kind = next((name for name in _TASKS if name in (task or "").lower()), None)
     for key, line, _ in keys_of(tree):
         if key == "model_path":
-            made.changed(line, key, "a backend of type vllm, which runs in this process or on a server of its own")
+            made.changed(line, key, "a backend of type vllm, which runs on this machine")
         elif key == "judge_model_path":
             made.changed(line, key, "a judge with a prompt of your own; write the prompt and a metric judge_score")
         elif key == "task_name" and kind is not None:
@@ -179,10 +179,10 @@ def _openai_evals(text: str, source: str) -> Migration:
             sample = decode(line)
         except ValueError as error:
             raise InputError(f"line {number} of '{source}' is not JSON: {error}.") from error
-        asked, ideal = (sample.get("input"), sample.get("ideal")) if isinstance(sample, dict) else (None, None)
-        messages = [{"role": "user", "content": asked}] if isinstance(asked, str) else asked
+        question, ideal = (sample.get("input"), sample.get("ideal")) if isinstance(sample, dict) else (None, None)
+        messages = [{"role": "user", "content": question}] if isinstance(question, str) else question
         answers = ideal if isinstance(ideal, list) else [ideal]
-        if not isinstance(messages, list) or not messages or not all(isinstance(one, str) for one in answers):
+        if not isinstance(messages, list) or not messages or not all(isinstance(answer, str) for answer in answers):
             made.left(number, "sample", "it has no 'input' with an 'ideal' text or list of texts")
             continue
         for key in sample.keys() - {"input", "ideal"}:

@@ -51,8 +51,8 @@ def migrate_promptfoo(tree: Node) -> Migration:
     backends, sampling = _providers(child(tree, "providers") or child(tree, "targets"), made)
     prompts = _prompts(child(tree, "prompts"), made)
     groups = _tests(tree, made)
-    for what, found in (("providers", backends), ("prompts", prompts), ("tests", groups)):
-        if not found:
+    for what, items in (("providers", backends), ("prompts", prompts), ("tests", groups)):
+        if not items:
             raise InputError(f"none of its {what} can be mapped, so there is no config to write.{_reasons(made)}")
     if len(backends) * len(prompts) * len(groups) > _MOST_TASKS:
         raise InputError(f"it would have more than {_MOST_TASKS} tasks; migrate a part of its tests.")
@@ -90,7 +90,9 @@ def migrate_promptfoo(tree: Node) -> Migration:
 
 
 def _reasons(made: Migration) -> str:
-    left = [f"line {one.line}: {one.key}: {one.text}" for one in made.findings if one.state == "left"][:3]
+    left = [
+        f"line {finding.line}: {finding.key}: {finding.text}" for finding in made.findings if finding.state == "left"
+    ][:3]
     return f" {'; '.join(left)}." if left else ""
 
 
@@ -127,11 +129,11 @@ def _providers(node: Node | None, made: Migration) -> tuple[list[dict[str, Any]]
 def _backend(named: str, url: str | None) -> dict[str, Any] | None:
     if "{{" in named:
         return None
-    if (found := _OPENAI.match(named)) is not None:
-        config = {"base_url": url or "https://api.openai.com/v1", "model": found["model"]}
+    if (matched := _OPENAI.match(named)) is not None:
+        config = {"base_url": url or "https://api.openai.com/v1", "model": matched["model"]}
         return {"type": "openai_http", "config": config | ({} if url else {"api_key": "env:OPENAI_API_KEY"})}
-    if (found := _OLLAMA.match(named)) is not None:
-        return {"type": "openai_http", "config": {"base_url": "http://127.0.0.1:11434/v1", "model": found["model"]}}
+    if (matched := _OLLAMA.match(named)) is not None:
+        return {"type": "openai_http", "config": {"base_url": "http://127.0.0.1:11434/v1", "model": matched["model"]}}
     return {"type": "dummy", "config": {"mode": "echo"}} if named == "echo" else None
 
 
@@ -163,9 +165,9 @@ def _template(text: str) -> str | list[dict[str, str]] | None:
         messages = json.loads(ours)
     except (ValueError, RecursionError):
         return ours
-    if not all(isinstance(one, dict) and isinstance(one.get("content"), str) for one in messages):
+    if not all(isinstance(message, dict) and isinstance(message.get("content"), str) for message in messages):
         return None
-    return [{"role": str(one.get("role")), "content": one["content"]} for one in messages]
+    return [{"role": str(message.get("role")), "content": message["content"]} for message in messages]
 
 
 def _tests(tree: Node, made: Migration) -> list[tuple[list[dict[str, Any]], list[dict[str, Any]]]]:
@@ -207,7 +209,7 @@ def _tests(tree: Node, made: Migration) -> list[tuple[list[dict[str, Any]], list
 def _other_keys(test: Node | None, made: Migration) -> None:
     for key, line, _ in keys_of(test):
         if key not in ("vars", "assert", "description"):
-            made.left(line, key, "has nothing like it here; every assertion counts as a metric of its own")
+            made.left(line, key, "has nothing like it here; every assertion is a separate metric")
 
 
 def _assertion(node: Node, metrics: list[dict[str, Any]], expected: dict[str, Any], made: Migration) -> None:
@@ -230,7 +232,7 @@ def _assertion(node: Node, metrics: list[dict[str, Any]], expected: dict[str, An
         if kind.endswith("-all"):
             own["references"] = "all"
         if reads:
-            expected[metric_id] = [str(one) for one in content] if isinstance(content, list) else str(content)
+            expected[metric_id] = [str(text) for text in content] if isinstance(content, list) else str(content)
     else:
         made.left(node.line, kind or "assert", "no metric here is this assertion; see gage list metrics")
         return

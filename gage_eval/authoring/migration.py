@@ -22,7 +22,7 @@ REPORT = "migration.md"
 
 @dataclass(frozen=True)
 class Finding:
-    """What became of a key.
+    """What a key is in our config.
 
     Attributes:
         line: where it stands; 0 for the file as a whole.

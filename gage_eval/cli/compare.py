@@ -199,16 +199,16 @@ def _print_scored_twice(
                 map(
                     clean,
                     (
-                        one.sample_id + (f" ({one.replicate})" if one.replicate else ""),
-                        "–" if one.theirs is None else format_value(one.theirs),
-                        "–" if one.ours is None else format_value(one.ours),
+                        disagreement.sample_id + (f" ({disagreement.replicate})" if disagreement.replicate else ""),
+                        "–" if disagreement.theirs is None else format_value(disagreement.theirs),
+                        "–" if disagreement.ours is None else format_value(disagreement.ours),
                         _piece(answer.expected),
                         _piece(answer.answer),
                         _piece(answer.extracted),
                     ),
                 )
             )
-            for one, answer in result.explained(limit)
+            for disagreement, answer in result.explained(limit)
         ]
         if rows:
             header = ("sample", first, second, "expected", "answer", f"read by {second}")

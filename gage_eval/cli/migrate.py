@@ -31,7 +31,7 @@ def migrate(
     migration = migrated(file, tool)
     folder = to or Path("migrated") / file.name.split(".")[0]
     write_migration(migration, file, folder)
-    rows = [(str(one.line or ""), one.key, one.state, one.text) for one in migration.report]
+    rows = [(str(finding.line or ""), finding.key, finding.state, finding.text) for finding in migration.report]
     print_table(("line", "key", "", ""), [tuple(map(clean, row)) for row in rows], right=("line",), stack=True)
-    print(clean(f"written to {folder / CONFIG}, with {REPORT} beside it"))
+    print(clean(f"written to {folder / CONFIG}, with {REPORT} next to it"))
     print(clean(f"check it: gage validate {folder / CONFIG}"))

@@ -42,7 +42,7 @@ def read_atif(path: Path) -> ImportedLog:
     """Read trajectories. The answer is the agent's last message; trials of one task are replicates.
 
     Raises:
-        InputError: a file cannot be read, or is no trajectory of ATIF 1.
+        InputError: a file cannot be read, or holds something else than a trajectory of ATIF 1.
     """
     log = ImportedLog("atif", None, path.name.split(".")[0] or "atif")
     models, agents, seen = set[str](), set[str](), Counter[str]()
@@ -85,7 +85,7 @@ def _answer(
 ) -> ImportedAnswer:
     steps = [mapping(step) for step in sequence(tree.get("steps"))]
     first = next((place for place, step in enumerate(steps) if step.get("source") == "agent"), len(steps))
-    asked = [
+    before = [
         {"role": "system" if step.get("source") == "system" else "user", "content": step.get("message")}
         for step in steps[:first]
     ]
@@ -104,7 +104,7 @@ def _answer(
     return ImportedAnswer(
         sample_id,
         replicate,
-        messages_of(asked, log),
+        messages_of(before, log),
         None if error else reply,
         scores,
         error=error,

@@ -30,7 +30,7 @@ def read_helm(path: Path) -> ImportedLog:
     adapter = mapping(tree.get("adapter_spec"))
     log = ImportedLog("helm", None, path.parent.name or "helm", text(adapter.get("model")))
     spec = _beside(path, "run_spec.json")
-    # The name ends with the model, which is no part of the task.
+    # The name ends with the model, and runs are compared by their task.
     name = text(mapping(spec).get("name")) or log.task
     log.task = ",".join(part for part in name.split(",") if not part.startswith("model=")).split(":model=")[0]
     numbers = _numbers(_beside(path, "per_instance_stats.json"))

@@ -63,7 +63,7 @@ def _read(name: str, header: dict[str, Any], samples: Iterator[tuple[str, Any]])
     if spec.get("shards"):
         raise InputError(f"'{name}' is one of several parts of a log; let Inspect write it as one file first.")
     packages = mapping(spec.get("packages"))
-    # Our own export is a log of Inspect, with facts of ours in its metadata.
+    # Our own export is a log of Inspect, with facts of gage-eval in its metadata.
     ours = "gage_eval" in packages
     log = ImportedLog(
         "gage-eval" if ours else "inspect",

@@ -46,7 +46,7 @@ class ScoredTwice:
 
     def explained(self, limit: int) -> list[tuple[Disagreement, ExplainedAnswer]]:
         """The first disagreements, each with what the second metric read."""
-        shown = {(one.sample_id, one.replicate): one for one in self.disagreements[:limit]}
+        shown = {(own.sample_id, own.replicate): own for own in self.disagreements[:limit]}
         where = RowFilter(ids=tuple(dict.fromkeys(sample_id for sample_id, _ in shown)))
         return [
             (shown[key], explain(row, response, self.measures[1]))
@@ -62,7 +62,7 @@ class ScoredTwice:
             "metrics": [measure.name for measure in self.measures],
             "answers": self.answers,
             "disagreements": len(self.disagreements),
-            "shown": [{**answer.as_record(), **vars(one)} for one, answer in self.explained(limit)],
+            "shown": [{**answer.as_record(), **vars(disagreement)} for disagreement, answer in self.explained(limit)],
         }
 
 
