@@ -17,6 +17,7 @@ HAS_GPU := $(shell nvidia-smi --list-gpus 2>/dev/null | grep GPU)
 LM_EVAL := .venv-lm-eval
 # Reads our exports.
 INSPECT := .venv-inspect
+EVERY_EVAL := .venv-every-eval-ever
 # Tests that wait for servers and processes leave room for a third process on two cores; models do not.
 TEST_JOBS = $(or $(JOBS),3)
 MODEL_JOBS = $(or $(JOBS),2)
@@ -34,7 +35,7 @@ INSTALL := $(LOCKED) $(MAKE) --silent --no-print-directory
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-fast test-browser lint format lock pages docs bench test-e2e test-vllm test-gpu test-suites test-inspect \
   bench-vllm bench-piqa bench-prompts clean install-demo install-dev install-vllm install-gpu install-lm-eval \
-  install-inspect
+  install-inspect test-every-eval-ever install-every-eval-ever
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' Makefile
@@ -99,8 +100,11 @@ bench-piqa: install-dev install-vllm install-lm-eval ## compare PIQA's log-likel
 bench-prompts: install-dev install-lm-eval ## compare the suites' prompts with the lm-eval harness
 	$(BIN)/python -m bench.prompts $(ARGS)
 
-test-inspect: install-dev install-inspect ## open our exports with Inspect's own reader
-	$(BIN)/python -m pytest tests/runs/results/test_inspect_export.py $(ARGS)
+test-inspect: install-dev install-inspect ## open our exports with Inspect's own reader, and by the schemas of others
+	$(BIN)/python -m pytest tests/runs/results/test_inspect_export.py tests/runs/results/test_shared_exports.py $(ARGS)
+
+test-every-eval-ever: install-dev install-every-eval-ever ## check our export with the validator of Every Eval Ever
+	$(BIN)/python -m pytest tests/runs/results/test_shared_exports.py $(ARGS)
 
 clean: ## remove caches and build output; .venv and .gage stay
 	rm -rf build dist bench/out .mypy_cache .ruff_cache .pytest_cache .hypothesis *.egg-info
@@ -119,7 +123,10 @@ install-gpu:
 	@$(INSTALL) $(GPU)/.ready
 
 install-inspect:
-	@$(INSTALL) $(INSPECT)/.ready
+	@$(INSTALL) $(INSPECT)/.ready $(INSPECT)/every_eval_ever/schemas
+
+install-every-eval-ever:
+	@$(INSTALL) $(EVERY_EVAL)/.ready
 
 install-lm-eval:
 	@$(INSTALL) $(LM_EVAL)/.ready
@@ -181,6 +188,19 @@ $(INSPECT)/.ready: | $(VENV)/.pip
 	@echo "installing Inspect into $(INSPECT)"
 	$(BIN)/python -m venv $(INSPECT)
 	$(INSPECT)/bin/python -m pip install --quiet inspect-ai==0.3.285
+	@touch $@
+
+# Only its schemas are read: the package itself needs Python 3.12.
+$(INSPECT)/every_eval_ever/schemas: | $(INSPECT)/.ready
+	$(INSPECT)/bin/python -m pip install --quiet --no-deps --ignore-requires-python --target $(INSPECT) every_eval_ever==0.3.0
+
+$(EVERY_EVAL)/.ready:
+	@echo "installing Every Eval Ever into $(EVERY_EVAL), with Python 3.12 or newer"
+	@set -e; for python in python3.12 python3.13 python3; do \
+	  "$$python" -c 'import sys; sys.exit(sys.version_info < (3, 12))' 2>/dev/null || continue; \
+	  "$$python" -m venv $(EVERY_EVAL); break; \
+	done
+	$(EVERY_EVAL)/bin/python -m pip install --quiet every_eval_ever==0.3.0
 	@touch $@
 
 $(VLLM_MODEL)/config.json: tests/vllm/convert.py | $(VLLM)/.ready

@@ -2,6 +2,8 @@
 
 import glob
 import os
+import shutil
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -141,3 +143,29 @@ def _wait_for_lock(file: int, check: Callable[[], None]) -> None:
             time.sleep(_LOOK_AT_LOCK_S)
         else:
             return
+
+
+@contextmanager
+def new_folder(folder: Path) -> Iterator[Path]:
+    """Context of a draft that becomes the folder at its end: it is there as a whole, or not at all.
+
+    Raises:
+        InputError: the folder is there already or cannot be written.
+    """
+    taken = InputError(f"'{folder}' is there already; choose another folder with --to, or remove it.")
+    if folder.exists():
+        raise taken
+    draft = folder
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        draft = Path(tempfile.mkdtemp(prefix=".draft-", dir=folder.parent))
+        yield draft
+        draft.chmod(0o755)
+        os.rename(draft, folder)
+    except FileExistsError:
+        raise taken from None
+    except OSError as error:
+        raise InputError(f"'{folder}' cannot be written: {error.strerror}.") from error
+    finally:
+        if draft != folder:
+            shutil.rmtree(draft, ignore_errors=True)

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from gage_eval.regression.score_files import ScoreFields
     from gage_eval.runs.results.reading import RunReader
 
+_LONGEST_PIECE = 60
+
 
 @app.command()
 def compare(
@@ -50,6 +52,10 @@ def compare(
     lower_is_better: Annotated[
         bool, typer.Option("--lower-is-better", help="A smaller number of the files is a better one.")
     ] = False,
+    scores: Annotated[
+        bool,
+        typer.Option("--scores", help="List the answers that two metrics of one run, or of A and B, disagree on."),
+    ] = False,
     to: To = None,
     store: Store = None,
     output_dir: OutputDir = None,
@@ -66,6 +72,13 @@ def compare(
     from gage_eval.runs.results.reading import RunReader
 
     check_formats(to or ())
+    if scores:
+        if len(runs) > 2 or id_ or score or cluster or allow or html or to:
+            raise InputError("--scores takes one or two runs, and of the options --task, --metric, --limit and --json.")
+        _print_scored_twice(
+            [RunReader.open(Locations.at(store, output_dir), name) for name in runs], task, metric, limit, json=json
+        )
+        return
     if len(runs) < 2:
         raise InputError(f"compare needs two runs or more: gage compare {runs[0]} RUN")
     if id_ is not None or score is not None:
@@ -149,6 +162,54 @@ def _compare_files(files: list[str], fields: "ScoreFields", limit: int, *, highe
     print_table([clean(name) for name in header], rows, right=("n", header[1], header[2], "better by"), stack=True)
     for sentence in said:
         print(clean(sentence))
+
+
+def _print_scored_twice(
+    runs: "list[RunReader]", task_id: str | None, metric: str | None, limit: int, *, json: bool
+) -> None:
+    from gage_eval.cli.output import print_json, print_table
+    from gage_eval.regression.scored_twice import scored_twice
+    from gage_eval.report.console import clean, counted
+    from gage_eval.report.summary import format_value
+
+    results = scored_twice(runs[0], runs[-1], task_id=task_id, metric=metric)
+    if json:
+        print_json([result.as_record(limit) for result in results])
+        return
+    for result in results:
+        first, second = (measure.name for measure in result.measures)
+        if first == second:
+            first, second = f"{first} of {runs[0].run_id}", f"{second} of {runs[-1].run_id}"
+        differing = len(result.disagreements)
+        said = f"{first} and {second} disagree on {differing:,} of {counted(result.answers, 'answer')}"
+        print(clean(f"{result.task.task_id}: {said}"))
+        rows = [
+            tuple(
+                map(
+                    clean,
+                    (
+                        disagreement.sample_id + (f" ({disagreement.replicate})" if disagreement.replicate else ""),
+                        "–" if disagreement.theirs is None else format_value(disagreement.theirs),
+                        "–" if disagreement.ours is None else format_value(disagreement.ours),
+                        _piece(answer.expected),
+                        _piece(answer.answer),
+                        _piece(answer.extracted),
+                    ),
+                )
+            )
+            for disagreement, answer in result.explained(limit)
+        ]
+        if rows:
+            header = ("sample", first, second, "expected", "answer", f"read by {second}")
+            print_table([clean(name) for name in header], rows, right=header[1:3], stack=True)
+        if differing > len(rows):
+            print(f"{len(rows):,} of {differing:,} shown; more with -n {differing}")
+
+
+def _piece(text: str | None) -> str:
+    """The end of a text, where an answer usually is, on one line."""
+    shown = " ".join((text or "–").split())
+    return shown if len(shown) <= _LONGEST_PIECE else f"…{shown[1 - _LONGEST_PIECE :]}"
 
 
 def _changed(better: list[str], worse: list[str], limit: int) -> list[str]:

@@ -17,8 +17,8 @@ def export_(
         typer.Option(
             "--format",
             metavar="FORMAT",
-            help="jsonl (default), csv, parquet, lm-eval, inspect, per_sample_json, canonical_answers, or site: static "
-            "pages of one or several runs. May be repeated.",
+            help="jsonl (default), csv, parquet, lm-eval, inspect, every-eval-ever, eval-results, otel, "
+            "per_sample_json, canonical_answers, or site: static pages of one or several runs. May be repeated.",
         ),
     ] = None,
     task: Annotated[str | None, typer.Option("--task", metavar="ID", help="Only this task.")] = None,

@@ -13,11 +13,15 @@ from gage_eval.cli.options import OutputDir, Quiet, RunId, Store
 @app.command("import")
 def import_(
     file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="A log: of Inspect or lm-eval, the output of a batch, or records.")
+        Path, typer.Argument(metavar="FILE", help="A log of one of these tools, the output of a batch, or records.")
     ],
     format_: Annotated[
         str | None,
-        typer.Option("--format", metavar="FORMAT", help="inspect, lm-eval, batch or records; told by the content."),
+        typer.Option(
+            "--format",
+            metavar="FORMAT",
+            help="inspect, lm-eval, evalscope, helm, promptfoo, atif, batch or records; told by the content.",
+        ),
     ] = None,
     requests: Annotated[
         Path | None, typer.Option("--requests", metavar="FILE", help="The input of a batch, which holds the prompts.")

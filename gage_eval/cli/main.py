@@ -52,6 +52,7 @@ COMMANDS = {
     "plan": ("plan",),
     "templates": ("distill", "init"),
     "new": ("new",),
+    "migrate": ("migrate",),
     "pins": ("pin",),
     "show": ("show",),
     "view": ("view",),

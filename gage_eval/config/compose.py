@@ -48,10 +48,16 @@ class ConfigTree:
 
 # Top-level keys that only the config of another tool has, all of a group together.
 _OTHER_TOOLS = {
-    "a task of lm-eval": (("doc_to_text",), ("doc_to_target",), ("output_type",), ("aggregate_metric_list",)),
-    "a config of promptfoo": (("providers", "prompts"), ("providers", "tests")),
-    "a config of llm-eval": (("judge_model_path",), ("model_path", "task_name")),
+    "lm-eval": (("doc_to_text",), ("doc_to_target",), ("output_type",), ("aggregate_metric_list",)),
+    "promptfoo": (("providers", "prompts"), ("providers", "tests"), ("targets", "prompts")),
+    "llm-eval": (("judge_model_path",), ("model_path", "task_name")),
 }
+
+
+def other_tool(text: str) -> str | None:
+    """Whose config a text is, by its top-level keys; None if it is ours or not known."""
+    keys = {*re.findall(r"^(\w+):", text, re.MULTILINE)}
+    return next((name for name, groups in _OTHER_TOOLS.items() if any(keys.issuperset(own) for own in groups)), None)
 
 
 def refuse_other_tools(text: str, source: str) -> None:
@@ -60,14 +66,13 @@ def refuse_other_tools(text: str, source: str) -> None:
     Raises:
         ConfigError: it is another tool's config.
     """
-    keys = {*re.findall(r"^(\w+):", text, re.MULTILINE)}
-    for name, groups in _OTHER_TOOLS.items():
-        if any(keys.issuperset(group) for group in groups):
-            message = (
-                f"this is {name}. Write a config for its data with: gage new --data DATA. Make a run of its answers "
-                "with: gage import LOG (docs/older-configs.md)."
-            )
-            raise ConfigError(source, [Problem("", message)])
+    name = other_tool(text)
+    if name == "lm-eval":
+        message = f"this is a task of lm-eval. Run it: gage suite lm-eval:{source} (docs/lm-eval.md)."
+        raise ConfigError(source, [Problem("", message)])
+    if name is not None:
+        message = f"this is a config of {name}. Migrate it with: gage migrate {source} (docs/migrate/{name}.md)."
+        raise ConfigError(source, [Problem("", message)])
 
 
 def compose(text: str, source: str, folder: Path) -> ConfigTree:

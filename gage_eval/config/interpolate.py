@@ -100,3 +100,12 @@ def _fill_text(node: yaml_lines.Scalar, loc: Loc, env: Mapping[str, str], out: F
 
 
 _UNREADABLE = "cannot read '{}': write ${{NAME}} or ${{NAME:-default}}, and $${{ for a literal ${{."
+
+
+def literal(value: Any) -> Any:
+    """The values of another tool's file as values of a config: nothing in them is a placeholder."""
+    if isinstance(value, dict):
+        return {name: literal(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [literal(item) for item in value]
+    return value.replace("${", "$${") if isinstance(value, str) else value

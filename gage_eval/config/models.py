@@ -49,7 +49,18 @@ PARAMETER = r"^runtime(\.[^\s.${}][^\s${}.]*)+$"
 
 RoleType: TypeAlias = Literal["dut_model", "judge_model", "support"]
 StepName: TypeAlias = Literal["support", "inference", "judge", "auto_eval", "report"]
-Export: TypeAlias = Literal["jsonl", "csv", "parquet", "per_sample_json", "canonical_answers", "lm-eval", "inspect"]
+Export: TypeAlias = Literal[
+    "jsonl",
+    "csv",
+    "parquet",
+    "per_sample_json",
+    "canonical_answers",
+    "lm-eval",
+    "inspect",
+    "every-eval-ever",
+    "eval-results",
+    "otel",
+]
 
 ROLE_SPELLINGS: Mapping[str, RoleType] = {
     "inference": "dut_model",

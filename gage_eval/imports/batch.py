@@ -11,6 +11,7 @@ from gage_eval.imports.contract import (
     content_of,
     mapping,
     messages_of,
+    one_model,
     rows_of,
     sequence,
     text,
@@ -47,11 +48,7 @@ def read_batch(path: Path, requests: Path | None = None) -> ImportedLog:
             log.answers.append(ImportedAnswer(sample_id, replicate, messages, _reply(mapping(choice), log)))
         if not choices:
             log.answers.append(ImportedAnswer(sample_id, 0, messages, None, error=_error(row, response, body)))
-    if len(models) > 1:
-        raise InputError(
-            f"'{path.name}' has answers of several models ({', '.join(sorted(models))}); split it by model."
-        )
-    log.model = next(iter(models), None)
+    log.model = one_model(models, path.name)
     return log
 
 

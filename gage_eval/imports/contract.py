@@ -151,6 +151,52 @@ def number(value: Any) -> float | None:
     return float(value) if isinstance(value, int | float) and abs(value) < 1e300 else None
 
 
+def scores_of(values: Any, log: ImportedLog, prefix: str) -> dict[str, float]:
+    """The scores of an object that are numbers; the others are counted under ``PREFIX.NAME``."""
+    scores = {}
+    for name, value in mapping(values).items():
+        known = number(value)
+        if known is not None:
+            scores[name] = known
+        elif value is not None:
+            log.leave(f"{prefix}.{name}")
+    return scores
+
+
+def prompt_of(prompt: Any) -> Any:
+    """A prompt, or the messages that it holds as JSON text."""
+    if isinstance(prompt, str) and prompt.startswith("[{"):
+        try:
+            return json.loads(prompt)
+        except (ValueError, RecursionError):
+            return prompt
+    return prompt
+
+
+def asked_of(messages: Any, log: ImportedLog) -> list[Any]:
+    """The messages of a conversation before the model's first answer; later turns are counted as not imported."""
+    first: list[Any] = []
+    for message in sequence(messages):
+        if mapping(message).get("role") == "assistant" and mapping(message).get("source") != "input":
+            break
+        first.append(message)
+    if len(sequence(messages)) > len(first) + 1:
+        log.leave("messages after the first answer")
+    return first
+
+
+def one_model(models: set[str], name: str) -> str | None:
+    """The model of a log; None if it names none.
+
+    Raises:
+        InputError: it has answers of several.
+    """
+    if len(models) > 1:
+        named = ", ".join(sorted(models)[:5])
+        raise InputError(f"'{name}' has answers of several models ({named}); split it by model.")
+    return next(iter(models), None)
+
+
 def content_of(content: Any, log: ImportedLog) -> str:
     """The text of a message. Parts that are not text are named in brackets: no file or address of a log is opened."""
     if isinstance(content, str):

@@ -1,9 +1,7 @@
 """A log as a folder with a config: samples, answers, and where they come from."""
 
-import os
+import hashlib
 import re
-import shutil
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,8 +10,11 @@ import yaml
 
 from gage_eval.base.canonical import canonical_json
 from gage_eval.base.errors import InputError
+from gage_eval.base.files import new_folder
 from gage_eval.base.hashing import file_digest
+from gage_eval.config.interpolate import literal
 from gage_eval.config.models import LONGEST_ID
+from gage_eval.imports.atif import trajectories_of
 from gage_eval.imports.contract import NOT_IN_LOG, ImportedAnswer, ImportedLog
 
 CONFIG = "import.yaml"
@@ -35,7 +36,7 @@ def provenance(log: ImportedLog, path: Path) -> dict[str, Any]:
         "tool": log.tool,
         "tool_version": log.version,
         "file": path.name,
-        "sha256": file_digest(path).removeprefix("sha256:"),
+        "sha256": _digest(path),
         "model": log.model,
         "task": log.task,
         "answers": len(log.answers),
@@ -44,6 +45,14 @@ def provenance(log: ImportedLog, path: Path) -> dict[str, Any]:
         "unmapped": dict(log.unmapped.most_common()),
         "lower_is_better": sorted(log.lower),
     }
+
+
+def _digest(path: Path) -> str:
+    """sha256 of the file; of a folder's trajectories, that of a list with the hash of each."""
+    if path.is_file():
+        return file_digest(path)
+    files = [[str(file.relative_to(path)), file_digest(file)] for file in trajectories_of(path)]
+    return hashlib.sha256(canonical_json(files)).hexdigest()
 
 
 def default_folder(log: ImportedLog, path: Path) -> Path:
@@ -65,31 +74,16 @@ def write_import(log: ImportedLog, path: Path, folder: Path) -> Path:
     Raises:
         InputError: the folder is there already or cannot be written.
     """
-    taken = InputError(f"'{folder}' is there already; choose another folder with --to, or remove it.")
-    if folder.exists():
-        raise taken
     samples = _samples(log)
     try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        made = Path(tempfile.mkdtemp(prefix=".import-", dir=folder.parent))
-    except OSError as error:
-        raise InputError(f"'{folder}' cannot be written: {error.strerror}.") from error
-    try:
-        _write_lines(made / "samples.jsonl", samples)
-        _write_lines(made / "answers.jsonl", _records(log))
-        (made / PROVENANCE).write_bytes(canonical_json(provenance(log, path)) + b"\n")
-        text = yaml.safe_dump(_literal(_config(log, path)), sort_keys=False, allow_unicode=True)
-        (made / CONFIG).write_text(_HEAD.format(config=folder / CONFIG) + text, encoding="utf-8")
-        made.chmod(0o755)
-        os.rename(made, folder)
-    except FileExistsError:
-        raise taken from None
-    except OSError as error:
-        raise InputError(f"'{folder}' cannot be written: {error.strerror}.") from error
+        with new_folder(folder) as made:
+            _write_lines(made / "samples.jsonl", samples)
+            _write_lines(made / "answers.jsonl", _records(log))
+            (made / PROVENANCE).write_bytes(canonical_json(provenance(log, path)) + b"\n")
+            text = yaml.safe_dump(literal(_config(log, path)), sort_keys=False, allow_unicode=True)
+            (made / CONFIG).write_text(_HEAD.format(config=folder / CONFIG) + text, encoding="utf-8")
     except ValueError as error:
         raise InputError(f"'{path.name}' holds a value without a JSON form: {error}.") from error
-    finally:
-        shutil.rmtree(made, ignore_errors=True)
     return folder / CONFIG
 
 
@@ -165,15 +159,6 @@ def _config(log: ImportedLog, path: Path) -> dict[str, Any]:
             }
         ],
     }
-
-
-def _literal(value: Any) -> Any:
-    """The values of a config without placeholders: a log must not read this machine's variables."""
-    if isinstance(value, dict):
-        return {name: _literal(item) for name, item in value.items()}
-    if isinstance(value, list):
-        return [_literal(item) for item in value]
-    return value.replace("${", "$${") if isinstance(value, str) else value
 
 
 def _write_lines(file: Path, records: Iterator[dict[str, Any]] | list[dict[str, Any]]) -> None:

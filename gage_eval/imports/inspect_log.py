@@ -13,6 +13,7 @@ from gage_eval.base.errors import InputError
 from gage_eval.imports.contract import (
     ImportedAnswer,
     ImportedLog,
+    asked_of,
     content_of,
     document,
     mapping,
@@ -29,6 +30,7 @@ _ZSTD = 93
 _MOST_BYTES = 64 * 1024 * 1024  # of a member
 _MOST_TOTAL = 64 * _MOST_BYTES
 _SAMPLE = re.compile(r"samples/.+_epoch_\d+\.json\Z", re.DOTALL)
+_OURS = {"status", "imported"}
 _ATTACHMENT = "attachment://"
 # Of a sample: what is imported, and what says nothing about its answer.
 _KNOWN = {
@@ -60,20 +62,23 @@ def _read(name: str, header: dict[str, Any], samples: Iterator[tuple[str, Any]])
     spec = mapping(header.get("eval"))
     if spec.get("shards"):
         raise InputError(f"'{name}' is one of several parts of a log; let Inspect write it as one file first.")
+    packages = mapping(spec.get("packages"))
+    # Our own export is a log of Inspect, with facts of gage-eval in its metadata.
+    ours = "gage_eval" in packages
     log = ImportedLog(
-        "inspect",
-        text(mapping(spec.get("packages")).get("inspect_ai")),
+        "gage-eval" if ours else "inspect",
+        text(packages.get("gage_eval" if ours else "inspect_ai")),
         text(spec.get("task")) or "inspect",
         text(spec.get("model")),
     )
     for where, sample in samples:
         if not isinstance(sample, dict) or not text(sample.get("id")):
             raise InputError(f"{where} has no id.")
-        log.answers.append(_answer(sample, log, where))
+        log.answers.append(_answer(sample, log, where, ours=ours))
     return log
 
 
-def _answer(sample: dict[str, Any], log: ImportedLog, where: str) -> ImportedAnswer:
+def _answer(sample: dict[str, Any], log: ImportedLog, where: str, *, ours: bool) -> ImportedAnswer:
     attachments = mapping(sample.get("attachments"))
     prompt, output = (_resolved(sample.get(name), attachments) for name in ("input", "output"))
     epoch = sample.get("epoch", 1)
@@ -86,26 +91,14 @@ def _answer(sample: dict[str, Any], log: ImportedLog, where: str) -> ImportedAns
     return ImportedAnswer(
         str(sample["id"]),
         epoch - 1,
-        _conversation(prompt, _resolved(sample.get("messages"), attachments), log),
+        messages_of(asked_of(_resolved(sample.get("messages"), attachments), log) or prompt, log),
         None if error is not None else _completion(mapping(output), log),
         dict(_scores(sample, log)),
         texts(sample.get("target")) if sample.get("target") != "" else [],
         texts(sample.get("choices")) if sample.get("choices") else [],
         text(error),
-        mapping(sample.get("metadata")),
+        {name: value for name, value in mapping(sample.get("metadata")).items() if not (ours and name in _OURS)},
     )
-
-
-def _conversation(prompt: Any, messages: Any, log: ImportedLog) -> list[dict[str, Any]]:
-    """What the model was asked first: the messages before its first answer, else the input."""
-    first = []
-    for message in sequence(messages):
-        if mapping(message).get("role") == "assistant" and mapping(message).get("source") != "input":
-            break
-        first.append(message)
-    if len(sequence(messages)) > len(first) + 1:
-        log.leave("messages after the first answer")
-    return messages_of(first or prompt, log)
 
 
 def _completion(output: dict[str, Any], log: ImportedLog) -> str:

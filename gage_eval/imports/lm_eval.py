@@ -1,6 +1,5 @@
 """Samples files of the lm-eval harness (``--log_samples``), with the results file next to them."""
 
-import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +13,7 @@ from gage_eval.imports.contract import (
     mapping,
     messages_of,
     number,
+    prompt_of,
     rows_of,
     sequence,
     text,
@@ -98,7 +98,7 @@ def _answers(row: dict[str, Any], scores: dict[str, float], log: ImportedLog) ->
         yield ImportedAnswer(
             str(row["doc_id"]),
             replicate,
-            messages_of(_prompt(prompt), log),
+            messages_of(prompt_of(prompt), log),
             reply,
             # The harness scores a document once, whatever its number of answers.
             {**scores},
@@ -117,16 +117,6 @@ def _requests(arguments: Any) -> Iterator[tuple[Any, str | None]]:
             else [*sequence(request), None, None]
         )
         yield pair[0], pair[1] if isinstance(pair[1], str) else None
-
-
-def _prompt(prompt: Any) -> Any:
-    """A prompt, or the messages that a chat template was not yet applied to."""
-    if isinstance(prompt, str) and prompt.startswith("[{"):
-        try:
-            return json.loads(prompt)
-        except (ValueError, RecursionError):
-            return prompt
-    return prompt
 
 
 def _likelihood(response: Any) -> float | None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from gage_eval.base.errors import InputError, closest
 from gage_eval.config.record_files import records_of
-from gage_eval.imports.contract import ImportedAnswer, ImportedLog, mapping, messages_of, number, text, texts
+from gage_eval.imports.contract import ImportedAnswer, ImportedLog, mapping, messages_of, number, one_model, text, texts
 
 # The names that each part of a record is looked for by, the first one that is there.
 FIELDS: Mapping[str, tuple[str, ...]] = {
@@ -68,10 +68,7 @@ def read_plain(path: Path, fields: Mapping[str, str]) -> ImportedLog:
         used = {*fields.values()} | {name for part, names in FIELDS.items() if part not in fields for name in names}
         for name in record.keys() - used - {value.split(".")[0] for value in fields.values()}:
             log.leave(name)
-    if len(models) > 1:
-        named = ", ".join(sorted(models)[:5])
-        raise InputError(f"'{path.name}' has answers of several models ({named}); split it by model.")
-    log.model = next(iter(models), None)
+    log.model = one_model(models, path.name)
     return log
 
 

@@ -1,7 +1,7 @@
 """Which tool wrote a log, and its answers, checked."""
 
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -10,15 +10,27 @@ from typing import Any, Literal, TypeAlias, get_args
 from gage_eval.base.errors import InputError, closest
 from gage_eval.base.files import closest_file
 from gage_eval.config.secrets import scrub
+from gage_eval.imports.atif import read_atif, trajectories_of
 from gage_eval.imports.batch import read_batch
 from gage_eval.imports.contract import ImportedAnswer, ImportedLog, document, mapping, rows_of
+from gage_eval.imports.evalscope import read_evalscope
+from gage_eval.imports.helm import read_helm
 from gage_eval.imports.inspect_log import read_inspect
 from gage_eval.imports.lm_eval import read_lm_eval
 from gage_eval.imports.plain import read_plain
+from gage_eval.imports.promptfoo import read_promptfoo
 from gage_eval.models.client.types import without_surrogates
 
-Format: TypeAlias = Literal["inspect", "lm-eval", "batch", "records"]
+Format: TypeAlias = Literal["inspect", "lm-eval", "evalscope", "helm", "promptfoo", "atif", "batch", "records"]
 FORMATS: tuple[str, ...] = get_args(Format)
+_READERS: Mapping[str, Callable[[Path], ImportedLog]] = {
+    "inspect": read_inspect,
+    "lm-eval": read_lm_eval,
+    "evalscope": read_evalscope,
+    "helm": read_helm,
+    "promptfoo": read_promptfoo,
+    "atif": read_atif,
+}
 _MOST_SCORES = 200
 _MOST_REPLICATES = 1000
 
@@ -43,21 +55,21 @@ def read_log(
     if format_ is not None and format_ not in FORMATS:
         raise InputError(f"--format '{format_}' is unknown: {', '.join(FORMATS)}.{closest(format_, FORMATS)}")
     for file in (path, requests):
-        if file is not None and not file.is_file():
+        if file is not None and file.is_dir() and not trajectories_of(file):
+            raise InputError(f"'{file}' is a folder without TRIAL/agent/trajectory.json; name a file of the log.")
+        if file is not None and not file.is_file() and not file.is_dir():
             raise InputError(f"there is no file '{file}'.{closest_file(file)}")
     form = format_ or _form(path)
     if requests is not None and form != "batch":
         raise InputError(f"--requests belongs to outputs of a batch, and '{path.name}' is {form}.")
     if fields and form != "records":
         raise InputError(f"--field belongs to plain records, and '{path.name}' is {form}.")
-    if form == "inspect":
-        log = read_inspect(path)
-    elif form == "lm-eval":
-        log = read_lm_eval(path)
-    elif form == "batch":
+    if form == "batch":
         log = read_batch(path, requests)
-    else:
+    elif form == "records":
         log = read_plain(path, fields or {})
+    else:
+        log = _READERS[form](path)
     if not log.answers:
         raise InputError(f"'{path.name}' holds no answers.")
     _check_answers(log, path.name)
@@ -69,7 +81,24 @@ def read_log(
     return log
 
 
+# Keys that tell the tool of a JSON document, and of the first row of JSON Lines.
+_DOCUMENTS = {
+    "inspect": {"eval", "samples"},
+    "helm": {"adapter_spec", "request_states"},
+    "atif": {"schema_version", "agent", "steps"},
+}
+_ROWS = {
+    "lm-eval": ({"doc_id", "resps"},),
+    "evalscope": ({"index", "model_output"}, {"index", "sample_score"}),
+    "promptfoo": ({"testIdx", "promptIdx"},),
+    "atif": ({"schema_version", "agent", "steps"},),
+    "batch": ({"custom_id", "response"}, {"custom_id", "error"}),
+}
+
+
 def _form(path: Path) -> str:
+    if path.is_dir():
+        return "atif"
     if path.suffix == ".eval" or zipfile.is_zipfile(path):
         if not zipfile.is_zipfile(path):
             raise InputError(f"'{path.name}' cannot be read as a log of Inspect: it is not a ZIP file, or is torn.")
@@ -77,14 +106,17 @@ def _form(path: Path) -> str:
     suffixes = [suffix for suffix in path.suffixes if suffix not in (".gz", ".zst", ".bz2", ".xz")]
     if suffixes[-1:] == [".json"]:
         tree = document(path)
-        if {"eval", "samples"} <= mapping(tree).keys():
-            return "inspect"
+        keys = mapping(tree).keys()
+        for form, known in _DOCUMENTS.items():
+            if known <= keys:
+                return form
+        if isinstance(mapping(tree).get("results"), dict) and "results" in tree["results"]:
+            return "promptfoo"
     if suffixes[-1:] in ([".jsonl"], [".ndjson"]):
         for _, row in islice(rows_of(path), 1):
-            if {"doc_id", "resps"} <= row.keys():
-                return "lm-eval"
-            if "custom_id" in row and {"response", "error"} & row.keys():
-                return "batch"
+            for form, groups in _ROWS.items():
+                if any(group <= row.keys() for group in groups):
+                    return form
     return "records"
 
 

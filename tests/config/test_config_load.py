@@ -137,7 +137,7 @@ def test_sampling_parameters_that_no_engine_takes_are_named_with_their_place(sma
 def test_the_config_of_another_tool_is_recognised_in_one_sentence(text: str, tool: str, refusal: Refusal) -> None:
     (line,) = refusal(text)
     assert tool in line
-    assert "gage new" in line
+    assert ("gage new" if tool == "lm-eval" else "gage migrate") in line
 
 
 def load_config_text(text: str) -> LoadedConfig:
@@ -155,7 +155,7 @@ DATASET = {"dataset_id": "mine", "params": {"path": "mine.jsonl"}}
         (
             {"export": ["jsonll"]},
             "export[0]: must be one of jsonl, csv, parquet, per_sample_json, canonical_answers, lm-eval, inspect, "
-            "not 'jsonll'. Did you mean 'jsonl'?",
+            "every-eval-ever, eval-results, otel, not 'jsonll'. Did you mean 'jsonl'?",
         ),
         ({"datasets": "mine.jsonl"}, "datasets: must be a list, not 'mine.jsonl'."),
         ({"datasets": [5]}, "datasets[0]: must be a mapping, not 5."),

@@ -1,5 +1,6 @@
 """Logs of other tools become runs: small ones that the tools wrote, and broken ones, which leave nothing behind."""
 
+import gzip
 import json
 import random
 import shutil
@@ -11,16 +12,34 @@ from typing import Any
 import pytest
 
 from gage_eval.base.errors import InputError
+from gage_eval.data.datasets import base
 from gage_eval.imports.contract import NOT_IN_LOG
 from gage_eval.imports.folder import write_import
 from gage_eval.imports.read import read_log
+from gage_eval.runs.options import Locations
+from gage_eval.runs.results.reading import RunReader
 from tests.outsider.pages import commands, write_files
 from tests.support.command import Command, command
 
 LOGS = Path(__file__).parent / "logs"
 GEN = LOGS / "samples_sums_gen_2026-11-26T02-35-31.426138.jsonl"
 MC = LOGS / "samples_sums_mc_2026-11-26T02-35-31.426138.jsonl"
-SOURCES = (LOGS / "inspect.eval", LOGS / "inspect.json", GEN, MC, LOGS / "batch.jsonl", LOGS / "records.csv")
+REVIEWS = LOGS / "evalscope" / "reviews" / "mock" / "gsm8k_default.jsonl"
+STATE = LOGS / "helm" / "scenario_state.json"
+SOURCES = {
+    "inspect": LOGS / "inspect.eval",
+    "inspect-json": LOGS / "inspect.json",
+    "lm-eval": GEN,
+    "lm-eval-options": MC,
+    "evalscope-predictions": LOGS / "evalscope" / "predictions" / "mock" / "gsm8k_default.jsonl",
+    "evalscope-reviews": REVIEWS,
+    "helm": STATE,
+    "promptfoo": LOGS / "promptfoo.json",
+    "promptfoo-lines": LOGS / "promptfoo.jsonl",
+    "atif": LOGS / "atif" / "lines-7__a" / "agent" / "trajectory.json",
+    "batch": LOGS / "batch.jsonl",
+    "records": LOGS / "records.csv",
+}
 KEY = "sk-" + "a1b2c3d4e5f6g7h8i9j0"
 
 
@@ -85,9 +104,74 @@ def test_plain_records_are_read_by_usual_names_and_by_those_that_are_given(tmp_p
     assert log.unmapped == {"extra": 1}
 
 
+def test_both_files_of_evalscope_give_answers_with_repeats_and_scores() -> None:
+    log = read_log(REVIEWS)
+    assert log == read_log(SOURCES["evalscope-predictions"])
+    assert (log.tool, log.task, log.model) == ("evalscope", "gsm8k_default", "mock")
+    assert [(answer.sample_id, answer.replicate) for answer in log.answers[:3]] == [("0", 0), ("0", 1), ("1", 0)]
+    second = log.answers[1]
+    assert (second.answer, second.references, second.scores) == ("It is **2**.", ["2"], {"accuracy": 0.0})
+    assert [message["role"] for message in second.messages] == ["user"]
+    assert len(log.answers) == 16
+
+
+def test_a_review_alone_has_the_answer_that_was_scored(tmp_path: Path) -> None:
+    shutil.copy(REVIEWS, tmp_path / "alone.jsonl")
+    log = read_log(tmp_path / "alone.jsonl")
+    assert [answer.answer for answer in log.answers] == [answer.answer for answer in read_log(REVIEWS).answers]
+    assert log.model is None
+
+
+def test_a_state_of_helm_has_the_numbers_next_to_it_and_its_task_names_no_model(tmp_path: Path) -> None:
+    log = read_log(STATE)
+    assert (log.tool, log.task, log.model) == ("helm", "simple_mcqa", "simple/model1")
+    first = log.answers[0]
+    assert (first.sample_id, first.answer, first.references) == ("id60", "Answer:", ["A"])
+    assert first.metadata == {"split": "test", "options": {"A": "Even", "B": "Odd"}}
+    assert set(first.scores) >= {"exact_match", "quasi_exact_match"}
+    assert not {name for name in first.scores if name.startswith("num_")}
+    assert len(log.answers) == 10
+    tree = json.loads(STATE.read_text(encoding="utf-8"))
+    tree["request_states"][0]["instance"]["perturbation"] = {"name": "typos"}
+    (tmp_path / "scenario_state.json").write_text(json.dumps(tree), encoding="utf-8")
+    assert [answer.sample_id for answer in read_log(tmp_path / "scenario_state.json").answers][:1] == ["id60+typos"]
+
+
+def test_both_forms_of_promptfoo_give_the_same_answers_and_errors_have_no_score() -> None:
+    tree, rows = read_log(LOGS / "promptfoo.json"), read_log(LOGS / "promptfoo.jsonl")
+    assert (tree.tool, tree.version, tree.task, tree.model) == ("promptfoo", "0.121.20", "sums", "sometimes")
+    assert tree.answers == rows.answers
+    by_id = {answer.sample_id: answer for answer in tree.answers}
+    assert (by_id["0"].answer, by_id["0"].references) == ("The answer is 3", ["answer is 3"])
+    assert by_id["2"].scores == {"pass": 1.0, "score": 1.0, "digits": 1.0, "form": 1.0}
+    assert (by_id["1"].answer, by_id["1"].error, by_id["1"].scores) == (None, "no connection", {})
+    assert by_id["3"].scores["pass"] == 0.0
+
+
+def test_trials_of_an_agent_are_replicates_and_a_reward_of_null_is_no_score() -> None:
+    log = read_log(LOGS / "atif")
+    assert (log.tool, log.version, log.model) == ("atif", "terminus-2 2.0.0", "openai/mock")
+    read = {(answer.sample_id, answer.replicate): (answer.answer, answer.scores) for answer in log.answers}
+    assert read == {
+        ("lines-12", 0): (None, {}),
+        ("lines-7", 0): ("The file has 7 lines.", {"reward": 1.0}),
+        ("lines-7", 1): ("7", {"reward": 0.0}),
+        ("lines-9", 0): ("I count 9.", {}),
+    }
+    assert log.answers[0].error == "the agent took longer than 60 s"
+    assert [message["role"] for message in log.answers[1].messages] == ["system", "user"]
+    assert log.unmapped == {"steps before the last answer": 4 - 1}
+    alone = read_log(SOURCES["atif"]).answers
+    assert [(answer.sample_id, answer.answer) for answer in alone] == [("s-lines-7__a", "The file has 7 lines.")]
+
+
 @pytest.mark.parametrize(
     ("name", "metric", "score"),
     [
+        ("evalscope/reviews/mock/gsm8k_default.jsonl", "accuracy", 10 / 16),
+        ("helm/scenario_state.json", "exact_match", 0.0),
+        ("promptfoo.json", "pass", 2 / 3),
+        ("atif", "reward", 0.5),
         ("inspect.eval", "match", 7 / 12),
         (GEN.name, "exact_match,strict", 0.0),
         (MC.name, "acc", 1.0),
@@ -236,7 +320,7 @@ def _damaged(data: bytes, chance: random.Random) -> bytes:
 
 def _twisted(value: Any, chance: random.Random) -> Any:
     """A JSON value with parts of other types in it."""
-    odd = [None, True, -1, 1e308, "", "\ud800", [], {}, [[[]]], {"a": {}}]
+    odd: list[Any] = [None, True, -1, 1e308, "", "\ud800", [], {}, [[[]]], {"a": {}}]
     if isinstance(value, dict):
         return {key: chance.choice(odd) if chance.random() < 0.15 else _twisted(x, chance) for key, x in value.items()}
     if isinstance(value, list):
@@ -254,7 +338,7 @@ def _attempt(file: Path, folder: Path) -> str | None:
     return None
 
 
-@pytest.mark.parametrize("source", SOURCES, ids=lambda path: path.name[:14])
+@pytest.mark.parametrize("source", SOURCES.values(), ids=SOURCES)
 def test_thirty_broken_logs_of_each_form_are_read_or_refused_in_one_sentence(source: Path, tmp_path: Path) -> None:
     said: list[str | None] = []
     for number in range(30):
@@ -263,19 +347,117 @@ def test_thirty_broken_logs_of_each_form_are_read_or_refused_in_one_sentence(sou
         file.write_bytes(_damaged(source.read_bytes(), chance))
         said.append(_attempt(file, tmp_path / "made"))
         if source.suffix in (".jsonl", ".json"):
-            rows = source.read_text(encoding="utf-8").splitlines()
+            whole = source.read_text(encoding="utf-8")
+            rows = whole.splitlines() if source.suffix == ".jsonl" else [whole]
             file.write_text("\n".join(json.dumps(_twisted(json.loads(row), chance)) for row in rows), encoding="utf-8")
             said.append(_attempt(file, tmp_path / "made"))
-        assert not [*tmp_path.glob("made*"), *tmp_path.glob(".import*")], "nothing is left"
+        assert not [*tmp_path.glob("made*"), *tmp_path.glob(".draft*")], "nothing is left"
     refusals = [reason for reason in said if reason is not None]
     assert refusals
     assert [reason for reason in refusals if "\n" in reason or "log" not in reason] == []
+
+
+def _changed(source: Path, file: Path, change: Callable[[Any], object]) -> Path:
+    """A log in which one thing is different."""
+    if source.suffix == ".jsonl":
+        rows = [json.loads(line) for line in source.read_text(encoding="utf-8").splitlines()]
+        change(rows)
+        return lines(file.with_suffix(".jsonl"), rows)
+    tree = json.loads(source.read_text(encoding="utf-8"))
+    change(tree)
+    file.with_suffix(".json").write_text(json.dumps(tree), encoding="utf-8")
+    return file.with_suffix(".json")
+
+
+@pytest.mark.parametrize(
+    ("source", "change", "words"),
+    [
+        ("evalscope-predictions", lambda rows: rows[1].update(model="other"), "several models"),
+        ("evalscope-predictions", lambda rows: rows.append(rows[0]), "index 0 of an earlier row"),
+        ("evalscope-reviews", lambda rows: rows[2].pop("index"), "no 'index'"),
+        ("helm", lambda tree: tree["request_states"][0].update(reference_index=1), "likelihoods of options"),
+        ("helm", lambda tree: tree["request_states"].append(tree["request_states"][0]), "two answers"),
+        ("helm", lambda tree: tree["request_states"][0]["instance"].pop("id"), "no instance with an id"),
+        ("promptfoo", lambda tree: tree["results"].update(version=9), "version 9"),
+        ("promptfoo", lambda tree: tree["results"]["results"][0].update(provider={"id": "b"}), "several models"),
+        ("promptfoo-lines", lambda rows: rows[1].pop("promptIdx"), "'testIdx' and 'promptIdx'"),
+        ("atif", lambda tree: tree.update(schema_version="ATIF-v2.0"), "version 'ATIF-v2.0'"),
+        ("atif", lambda tree: tree.pop("session_id"), "'session_id'"),
+    ],
+)
+def test_what_a_log_must_not_hold_is_refused_by_its_name(
+    source: str, change: Callable[[Any], object], words: str, tmp_path: Path
+) -> None:
+    with pytest.raises(InputError, match=words):
+        read_log(_changed(SOURCES[source], tmp_path / "log", change))
+
+
+@pytest.mark.parametrize("source", ["evalscope-reviews", "helm", "promptfoo", "promptfoo-lines", "atif", "batch"])
+def test_a_packed_log_is_read_and_one_that_unpacks_to_too_much_is_refused(
+    source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / f"log{SOURCES[source].suffix}.gz"
+    file.write_bytes(gzip.compress(SOURCES[source].read_bytes()))
+    assert [answer.answer for answer in read_log(file).answers] == [x.answer for x in read_log(SOURCES[source]).answers]
+    monkeypatch.setattr(base, "MAX_DOCUMENT", 100)
+    monkeypatch.setattr(base, "MAX_BYTES", 100)
+    with pytest.raises(InputError, match="longer than"):
+        read_log(file)
+
+
+def test_links_out_of_a_folder_of_trials_are_refused(tmp_path: Path) -> None:
+    shutil.copytree(LOGS / "atif", tmp_path / "job")
+    secret = tmp_path / "trajectory.json"
+    shutil.copy(SOURCES["atif"], secret)
+    (tmp_path / "job" / "lines-9__a" / "agent" / "trajectory.json").unlink()
+    (tmp_path / "job" / "lines-9__a" / "agent" / "trajectory.json").symlink_to(secret)
+    with pytest.raises(InputError, match="by a link"):
+        read_log(tmp_path / "job")
+
+
+@pytest.mark.parametrize("source", ["evalscope-predictions", "helm", "promptfoo", "atif"])
+def test_secrets_of_every_form_are_masked(source: str, tmp_path: Path) -> None:
+    file = tmp_path / f"log{SOURCES[source].suffix}"
+    text = SOURCES[source].read_text(encoding="utf-8")
+    known = {"evalscope-predictions": "ANSWER: 2", "helm": "Is 70 even", "promptfoo": "1 + 2", "atif": "7 lines"}
+    assert known[source] in text
+    file.write_text(text.replace(known[source], f"{known[source]} {KEY}"), encoding="utf-8")
+    folder = write_import(read_log(file), file, tmp_path / "made").parent
+    assert KEY not in "".join(written.read_text(encoding="utf-8") for written in folder.iterdir())
+
+
+def test_answers_scored_twice_are_listed_with_what_each_read(gage: Command) -> None:
+    assert gage("import", str(REVIEWS), "--run-id", "theirs", "--task", "gsm8k").code == 0
+    alone = gage("compare", "theirs", "--scores")
+    assert alone.code == 2
+    assert "gage score" in alone.err
+    assert gage("score", "theirs", "--metric", "numeric_match", "--save", "--run-id", "ours").code == 0
+    shown = gage("compare", "theirs", "ours", "--scores", "-n", "2")
+    assert shown.code == 0, shown.err
+    assert "accuracy and numeric_match disagree on 3 of 16 answers" in shown.out
+    assert "It is **2**." in shown.out
+    assert "2 of 3 shown" in shown.out
+    (record,) = json.loads(gage("compare", "theirs", "ours", "--scores", "--json").out)
+    assert [(own["sample_id"], own["replicate"]) for own in record["shown"]] == [("0", 1), ("3", 0), ("5", 1)]
+    assert {(own["theirs"], own["ours"], own["extracted"]) for own in record["shown"][:1]} == {(0.0, 1.0, "2")}
+    assert gage("import", str(SOURCES["records"]), "--run-id", "other", "--task", "gsm8k").code == 0
+    assert "other answers" in gage("compare", "other", "ours", "--scores").err
+
+
+def test_our_own_export_comes_back_with_the_same_content(gage: Command, tmp_path: Path) -> None:
+    assert gage("import", str(REVIEWS), "--run-id", "first", "--task", "gsm8k").code == 0
+    assert gage("export", "first", "--format", "inspect", "--to", "out").code == 0
+    assert gage("import", "out/inspect/gsm8k.eval", "--run-id", "second", "--task", "gsm8k").code == 0
+    runs = [RunReader.open(Locations.at(), name).task() for name in ("first", "second")]
+    ids = [{"samples": run.samples.id, **{name: one.id for name, one in run.scores.items()}} for run in runs]
+    assert ids[0] == ids[1], "an artifact is named by the hash of its content"
 
 
 @pytest.mark.parametrize(
     ("prepare", "options", "words"),
     [
         (lambda folder: folder / "none.jsonl", {}, "there is no file"),
+        (lambda folder: folder, {}, "a folder without"),
         (lambda folder: lines(folder / "a.jsonl", [{"id": 1, "text": "x"}]), {}, "--field question=FIELD"),
         (
             lambda folder: lines(folder / "a.jsonl", TWO_MODELS),

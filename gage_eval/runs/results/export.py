@@ -10,7 +10,7 @@ import json
 import os
 import re
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -24,7 +24,7 @@ from gage_eval.base.errors import InputError, StoreError
 from gage_eval.base.tables import SAMPLES
 from gage_eval.data.sample.table import rows_of
 from gage_eval.runs.record import RunRecord
-from gage_eval.runs.results import inspect_export, lm_eval_export
+from gage_eval.runs.results import every_eval_ever, inspect_export, lm_eval_export, published_scores
 from gage_eval.runs.results.cards import Cards
 from gage_eval.runs.results.reading import TaskReader
 from gage_eval.runs.results.rows import Scores
@@ -98,11 +98,7 @@ def export(tasks: Sequence[TaskReader], kind: str, target: Target, record: RunRe
     for task in tasks:
         _check(task)
     try:
-        if kind == "lm-eval":
-            return _write_lm_eval(tasks, target, record)
-        if kind == "inspect":
-            return _write_inspect(tasks, target, record)
-        return PLAIN[kind](tasks, target)
+        return PLAIN[kind](tasks, target) if kind in PLAIN else _OF_RUN[kind](tasks, target, record)
     except OSError as error:
         place = tempfile.gettempdir() if target.local is None else target.local
         reason = os.strerror(error.errno) if error.errno else error
@@ -169,9 +165,7 @@ def _write_lm_eval(tasks: Sequence[TaskReader], target: Target, record: RunRecor
     """Results and samples as the lm-eval harness writes them; the tasks of each model in a separate folder."""
     ended = record.finished or datetime.now(UTC)
     moment = record.created.isoformat(timespec="microseconds").replace(":", "-").replace("+00-00", "")
-    models = list(dict.fromkeys(task.summary.model or "model" for task in tasks))
-    for model in models:
-        mine = [task for task in tasks if (task.summary.model or "model") == model]
+    for model, mine in _by_model(tasks).items():
         folder = f"{lm_eval_export.FOLDER}/{_model_folder(lm_eval_export.sanitized(model))}"
         results = lm_eval_export.results(mine, record.created.timestamp(), ended.timestamp())
         target.write(f"{folder}/results_{moment}.json", json.dumps(results, indent=2, ensure_ascii=False).encode())
@@ -190,6 +184,39 @@ def _write_inspect(tasks: Sequence[TaskReader], target: Target, record: RunRecor
     return inspect_export.FOLDER
 
 
+def _write_every_eval_ever(tasks: Sequence[TaskReader], target: Target, record: RunRecord) -> str:
+    for mine in _by_model(tasks).values():
+        place = every_eval_ever.place(mine, record)
+        rows, checksum = 0, hashlib.sha256()
+        with _placed(target, f"{every_eval_ever.FOLDER}/{place}_samples.jsonl") as file, file.open("wb") as lines:
+            for line in every_eval_ever.sample_lines(mine, record):
+                rows += lines.write(line) > 0
+                checksum.update(line)
+        numbers = every_eval_ever.aggregate(mine, record, f"{place}_samples.jsonl", rows, checksum.hexdigest())
+        target.write(f"{every_eval_ever.FOLDER}/{place}.json", canonical_json(numbers) + b"\n")
+    return every_eval_ever.FOLDER
+
+
+def _write_eval_results(tasks: Sequence[TaskReader], target: Target, record: RunRecord) -> str:
+    files = {file_name(task.task_id): published_scores.eval_results(task, record) for task in tasks}
+    for name, data in files.items():
+        target.write(f"{published_scores.RESULTS}/{name}.yaml", data)
+    return published_scores.RESULTS
+
+
+def _write_events(tasks: Sequence[TaskReader], target: Target, record: RunRecord) -> str:
+    with _placed(target, published_scores.EVENTS) as file, file.open("wb") as lines:
+        lines.writelines(published_scores.event_lines(tasks, record))
+    return published_scores.EVENTS
+
+
+def _by_model(tasks: Sequence[TaskReader]) -> dict[str, list[TaskReader]]:
+    models: dict[str, list[TaskReader]] = {}
+    for task in tasks:
+        models.setdefault(task.summary.model or "model", []).append(task)
+    return models
+
+
 PLAIN = {
     "jsonl": _write_jsonl,
     "csv": _write_csv,
@@ -199,7 +226,15 @@ PLAIN = {
 }
 """The writer of each kind of export that needs nothing of the run but its tasks."""
 
-KINDS = (*PLAIN, "lm-eval", "inspect")
+_OF_RUN: dict[str, Callable[[Sequence[TaskReader], Target, RunRecord], str]] = {
+    "lm-eval": _write_lm_eval,
+    "inspect": _write_inspect,
+    "every-eval-ever": _write_every_eval_ever,
+    "eval-results": _write_eval_results,
+    "otel": _write_events,
+}
+
+KINDS = (*PLAIN, *_OF_RUN)
 """The kinds of exports."""
 
 

@@ -1,0 +1,86 @@
+"""Predictions and reviews of evalscope: two files of one name, in ``predictions/MODEL`` and ``reviews/MODEL``."""
+
+from pathlib import Path
+from typing import Any
+
+from gage_eval.base.errors import InputError
+from gage_eval.imports.contract import (
+    ImportedAnswer,
+    ImportedLog,
+    asked_of,
+    content_of,
+    mapping,
+    messages_of,
+    one_model,
+    rows_of,
+    scores_of,
+    sequence,
+    text,
+    texts,
+)
+
+_FOLDERS = ("predictions", "reviews")
+_PREDICTION = {"index", "model", "model_output", "messages", "metadata"}
+_REVIEW = {"index", "target", "messages", "sample_score", "input"}
+
+
+def read_evalscope(path: Path) -> ImportedLog:
+    """Read predictions or reviews, with the other file where it is in the folder next to it.
+
+    Raises:
+        InputError: a file cannot be read, or a row is not one of evalscope.
+    """
+    log = ImportedLog("evalscope", None, path.name.split(".")[0])
+    files = dict.fromkeys(_FOLDERS, path)
+    model = path.absolute().parent
+    if model.parent.name in _FOLDERS:
+        log.model = model.name
+        files = {name: model.parent.parent / name / model.name / path.name for name in _FOLDERS}
+    predictions = _by_index(files["predictions"], "model_output", log, _PREDICTION)
+    reviews = _by_index(files["reviews"], "sample_score", log, _REVIEW)
+    models = {text(row.get("model")) or "" for row in predictions.values()} - {""}
+    log.model = one_model(models, path.name) or log.model
+    for index in dict.fromkeys([*predictions, *reviews]):
+        log.answers.append(_answer(index, predictions.get(index, {}), reviews.get(index, {}), log))
+    return log
+
+
+def _by_index(path: Path, needed: str, log: ImportedLog, known: set[str]) -> dict[str, dict[str, Any]]:
+    """The rows of a file by their index; none where the file is absent or is the other one of the two."""
+    rows: dict[str, dict[str, Any]] = {}
+    for where, row in rows_of(path) if path.is_file() else ():
+        index = text(row.get("index"))
+        if index is None or not {"model_output", "sample_score"} & row.keys():
+            raise InputError(f"{where} has no 'index' with 'model_output' or 'sample_score', as evalscope writes them.")
+        if needed not in row:
+            continue
+        if index in rows:
+            raise InputError(f"{where} has the index {index} of an earlier row; each index is for one answer.")
+        rows[index] = row
+        for name in row.keys() - known:
+            if row[name] not in (None, [], {}, ""):
+                log.leave(name)
+    return rows
+
+
+def _answer(index: str, prediction: dict[str, Any], review: dict[str, Any], log: ImportedLog) -> ImportedAnswer:
+    own = mapping(review.get("sample_score"))
+    score, output = mapping(own.get("score")), mapping(prediction.get("model_output"))
+    choices = sequence(output.get("choices"))
+    message = mapping(mapping(choices[0]).get("message")) if choices else {}
+    reply = content_of(message.get("content"), log) if choices else text(score.get("prediction"))
+    error = text(output.get("error")) or ("the log holds no answer" if reply is None else None)
+    place = own.get("generation_index")
+    group = text(own.get("group_id"))
+    replicate = place if isinstance(place, int) and place >= 0 and group is not None else None
+    messages = sequence(prediction.get("messages")) or sequence(review.get("messages"))
+    return ImportedAnswer(
+        index if replicate is None else str(group),
+        int(replicate or 0),
+        messages_of(asked_of(messages, log) or review.get("input"), log),
+        None if error else reply,
+        scores_of(score.get("value"), log, "score"),
+        texts(review.get("target")),
+        error=error,
+        metadata=mapping(prediction.get("metadata")) or mapping(own.get("sample_metadata")),
+    )
