@@ -97,6 +97,7 @@ TEXTS: Mapping[str, Mapping[str, str]] = {
         "embeds": "A judge that compares answer and references by their embeddings; it needs no prompt.",
         "verdict_retries": "Of a judge: how often it is asked again where its answer holds no verdict.",
         "tools": "Tools that the model may call: functions and classes of Python, `bash` and `python`.",
+        "mcp_servers": "MCP servers with more tools that the model may call.",
         "box": "The boxes of the tools `bash` and `python`.",
         "tool_rounds": "The most rounds of tool calls that are answered, by `tools` or the sample's recorded outputs.",
         "resource_requirement": "Requests and GPUs that it may use, and where it is served.",
@@ -208,6 +209,14 @@ TEXTS: Mapping[str, Mapping[str, str]] = {
         "slots": "Boxes at once. An episode keeps its box until it ends.",
         "allow_unsafe": "Run commands as plain processes, which nothing contains.",
         "roots": "Unpacked root folders by the image of a sample, for bubblewrap.",
+    },
+    "McpServerConfig": {
+        "command": "The command that starts it, in the config's folder; each episode starts one.",
+        "url": "Its endpoint, if it runs already.",
+        "names": "The tools that the model may call.",
+        "effects": "What a call changes: nothing (`none`), the `state` of its episode, or something `outside`.",
+        "repeatable": "A call that was running when the run was killed may be made again.",
+        "timeout_s": "Seconds that a call may take.",
     },
     "ExecutionLimitsConfig": {
         "cpu_s": "Seconds of processor time of all its processes.",

@@ -29,6 +29,7 @@ from gage_eval.config.execution import BOX_TOOLS
 from gage_eval.config.execution import BoxConfig as BoxConfig
 from gage_eval.config.execution import ExecutionConfig as ExecutionConfig
 from gage_eval.config.execution import ExecutionLimitsConfig as ExecutionLimitsConfig
+from gage_eval.config.execution import McpServerConfig as McpServerConfig
 from gage_eval.config.labels import LabelsConfig as LabelsConfig
 from gage_eval.config.observability import ObservabilityConfig as ObservabilityConfig
 from gage_eval.config.observability import SinkConfig as SinkConfig
@@ -236,6 +237,7 @@ class RoleAdapterConfig(ConfigModel):
     verdict_retries: int = semantic("judge", 0, ge=0, le=16)
     # Names of tools, or `file.py:function`; a class is several tools.
     tools: list[str] = semantic("infer", [])
+    mcp_servers: list[McpServerConfig] = nested([])
     box: BoxConfig | None = nested(None)
     tool_rounds: int = semantic("infer", 0, ge=0, le=500)
     resource_requirement: ResourceRequirement = nested(ResourceRequirement())
@@ -257,7 +259,7 @@ class RoleAdapterConfig(ConfigModel):
 
     @model_validator(mode="after")
     def _runs_tools_in_rounds(self) -> Self:
-        if self.tools and not self.tool_rounds:
+        if (self.tools or self.mcp_servers) and not self.tool_rounds:
             raise ValueError("'tools' need 'tool_rounds', the most rounds of tool calls that are answered")
         if self.box is not None and not BOX_TOOLS & {*self.tools}:
             raise ValueError(

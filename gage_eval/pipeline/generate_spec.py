@@ -1,19 +1,19 @@
 """Specs of support, infer and judge: which model is asked, with which prompt and parameters."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 from gage_eval.base.canonical import JsonValue, canonical_text, digest
 from gage_eval.base.files import local_path
-from gage_eval.engine.tools.box import BoxTool
-from gage_eval.engine.tools.python import PythonTool
+from gage_eval.engine.tools.mcp import McpServer
 from gage_eval.extend import registry
 from gage_eval.extend.loading import without_folders
 from gage_eval.models.backends.base import Backend, BackendContext
 from gage_eval.models.backends.build import build_backend
 from gage_eval.models.backends.role_hooks import RoleHooks
+from gage_eval.models.client.tools import DefinedTool
 from gage_eval.pipeline.boxes import Boxes
 from gage_eval.pipeline.keys import RENDER_VERSION
 from gage_eval.pipeline.outputs import responses_of
@@ -57,7 +57,8 @@ class GenerateSpec:
     params: Mapping[str, Any] = field(default_factory=dict)
     max_error_share: float = 0.01
     hooks: RoleHooks | None = None
-    tools: Mapping[str, PythonTool | BoxTool] = field(default_factory=dict)
+    tools: Mapping[str, DefinedTool] = field(default_factory=dict)
+    servers: Sequence[McpServer] = ()
     boxes: Boxes | None = None
     tool_rounds: int = 0
     embeds: bool = False

@@ -8,7 +8,7 @@ from typing import Any
 from gage_eval.base.files import local_path
 from gage_eval.box.executors import ExecutorSettings
 from gage_eval.box.types import Limits
-from gage_eval.config.execution import BOX_TOOLS, BoxConfig
+from gage_eval.config.execution import BOX_TOOLS, BoxConfig, McpServerConfig
 from gage_eval.config.load import LoadedConfig
 from gage_eval.config.metrics import metric_names
 from gage_eval.config.models import DatasetConfig, PipelineConfig, PromptConfig, TaskConfig
@@ -16,6 +16,7 @@ from gage_eval.config.resolve import ResolvedRole, ResolvedTask
 from gage_eval.config.resources import placement_on, starts_engine
 from gage_eval.data.datasets.fetch import DataCache
 from gage_eval.data.prepare.media import MediaRules
+from gage_eval.engine.tools.mcp import McpServer
 from gage_eval.engine.tools.sets import tools_of
 from gage_eval.extend import registry
 from gage_eval.models.backends.base import BackendContext
@@ -132,6 +133,18 @@ def _agent_boxes(config: BoxConfig, base_dir: Path) -> AgentBoxes:
     return AgentBoxes(Boxes(settings), limits, config.image)
 
 
+def _mcp_server(config: McpServerConfig, base_dir: Path) -> McpServer:
+    return McpServer(
+        tuple(config.command),
+        config.url,
+        base_dir,
+        tuple(config.names),
+        config.effects,
+        config.repeatable,
+        config.timeout_s,
+    )
+
+
 def _pool(specs: TaskPlan, examples: DataSource) -> TaskPlan:
     """The plan of the task's few-shot pool: it loads and standardizes the examples, without the task's own limits."""
     # Ids in a config cannot contain a colon.
@@ -189,6 +202,7 @@ def loader_params(dataset: DatasetConfig) -> dict[str, Any]:
 def _generate(task: ResolvedTask, role: ResolvedRole, role_type: str, context: BackendContext) -> GenerateSpec:
     adapter = role.adapter
     box = _agent_boxes(adapter.box or BoxConfig(), context.base_dir) if BOX_TOOLS & {*adapter.tools} else None
+    servers = [_mcp_server(server, context.base_dir) for server in adapter.mcp_servers]
     return GenerateSpec(
         task_id=task.task.task_id,
         role=role_type,
@@ -200,7 +214,8 @@ def _generate(task: ResolvedTask, role: ResolvedRole, role_type: str, context: B
         params={**adapter.params, **adapter.sampling_params},
         max_error_share=task.task.max_error_share,
         hooks=RoleHooks(adapter.class_path) if adapter.class_path else None,
-        tools=tools_of(adapter.tools, box),
+        tools=tools_of(adapter.tools, box, servers),
+        servers=servers,
         boxes=None if box is None else box.boxes,
         tool_rounds=adapter.tool_rounds,
         embeds=adapter.embeds,

@@ -78,6 +78,22 @@ class Tool(Protocol):
         """A content without what differs from run to run, such as times and process ids."""
 
 
+class DefinedTool(Tool, Protocol):
+    """A tool that defines itself."""
+
+    @property
+    def name(self) -> str:
+        """As the model calls it."""
+
+    @property
+    def definition(self) -> dict[str, Any]:
+        """The definition in OpenAI form.
+
+        Raises:
+            InputError: it cannot be described to a model.
+        """
+
+
 class Tools(Protocol):
     """The tools that an episode may run."""
 
