@@ -92,6 +92,15 @@ class ExecutionConfig(ConfigModel):
         return self
 
 
+class EpisodeLimitsConfig(ConfigModel):
+    """Limits of one episode, beside its rounds. The turn that reaches one is its last."""
+
+    tokens: int | None = semantic("infer", None, ge=1)
+    cost: float | None = semantic("infer", None, gt=0.0)
+    model_s: float | None = semantic("infer", None, gt=0.0)
+    same_calls: int | None = semantic("infer", None, ge=2)
+
+
 class McpServerConfig(ConfigModel):
     """A server of the Model Context Protocol, whose tools the model may call."""
 

@@ -1,7 +1,7 @@
 """Specs of support, infer and judge: which model is asked, with which prompt and parameters."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -13,6 +13,7 @@ from gage_eval.extend.loading import without_folders
 from gage_eval.models.backends.base import Backend, BackendContext
 from gage_eval.models.backends.build import build_backend
 from gage_eval.models.backends.role_hooks import RoleHooks
+from gage_eval.models.client.budget import EpisodeLimits
 from gage_eval.models.client.tools import DefinedTool
 from gage_eval.pipeline.boxes import Boxes
 from gage_eval.pipeline.keys import RENDER_VERSION
@@ -61,6 +62,7 @@ class GenerateSpec:
     servers: Sequence[McpServer] = ()
     boxes: Boxes | None = None
     tool_rounds: int = 0
+    limits: EpisodeLimits | None = None
     embeds: bool = False
     pool_size: int | None = None
 
@@ -179,6 +181,8 @@ class Binding:
             material["embeds"] = True
         if spec.tool_rounds:
             material["tool_rounds"] = spec.tool_rounds
+        if spec.limits is not None:
+            material["limits"] = asdict(spec.limits)
         if spec.tools:
             material["tools"] = [tool.identity for tool in spec.tools.values()]
         return material

@@ -5,13 +5,21 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
+from gage_eval.base.errors import InputError
 from gage_eval.base.files import local_path
 from gage_eval.box.executors import ExecutorSettings
 from gage_eval.box.types import Limits
 from gage_eval.config.execution import BOX_TOOLS, BoxConfig, McpServerConfig
 from gage_eval.config.load import LoadedConfig
 from gage_eval.config.metrics import metric_names
-from gage_eval.config.models import DatasetConfig, PipelineConfig, PromptConfig, TaskConfig
+from gage_eval.config.models import (
+    BackendEntry,
+    DatasetConfig,
+    PipelineConfig,
+    PromptConfig,
+    RoleAdapterConfig,
+    TaskConfig,
+)
 from gage_eval.config.resolve import ResolvedRole, ResolvedTask
 from gage_eval.config.resources import placement_on, starts_engine
 from gage_eval.data.datasets.fetch import DataCache
@@ -20,7 +28,9 @@ from gage_eval.engine.tools.mcp import McpServer
 from gage_eval.engine.tools.sets import tools_of
 from gage_eval.extend import registry
 from gage_eval.models.backends.base import BackendContext
+from gage_eval.models.backends.build import parse_config
 from gage_eval.models.backends.role_hooks import RoleHooks
+from gage_eval.models.client.budget import EpisodeLimits, Price
 from gage_eval.pipeline.boxes import AgentBoxes, Boxes
 from gage_eval.pipeline.data_spec import DataSource, data_source, preprocess_spec, standardize_spec
 from gage_eval.pipeline.execution_spec import ExecutionSpec
@@ -133,6 +143,23 @@ def _agent_boxes(config: BoxConfig, base_dir: Path) -> AgentBoxes:
     return AgentBoxes(Boxes(settings), limits, config.image)
 
 
+def _episode_limits(adapter: RoleAdapterConfig, backend: BackendEntry) -> EpisodeLimits | None:
+    """The limits of an adapter's episodes; with the prices only where a cost depends on them.
+
+    Raises:
+        InputError: its backend has no prices for a limit on costs.
+    """
+    if (config := adapter.limits) is None:
+        return None
+    prices = parse_config(backend.type, backend.config)
+    price = Price(prices.input_price, prices.output_price) if config.cost is not None else Price()
+    if config.cost is not None and price == Price():
+        raise InputError(
+            f"role adapter '{adapter.adapter_id}': limits.cost needs input_price and output_price of its backend."
+        )
+    return EpisodeLimits(**config.model_dump(), price=price)
+
+
 def _mcp_server(config: McpServerConfig, base_dir: Path) -> McpServer:
     return McpServer(
         tuple(config.command),
@@ -218,6 +245,7 @@ def _generate(task: ResolvedTask, role: ResolvedRole, role_type: str, context: B
         servers=servers,
         boxes=None if box is None else box.boxes,
         tool_rounds=adapter.tool_rounds,
+        limits=_episode_limits(adapter, role.backend),
         embeds=adapter.embeds,
         pool_size=adapter.resource_requirement.pool_size,
     )

@@ -295,14 +295,14 @@ def _text(result: "CallToolResult") -> str:
     return "\n".join(pieces)
 
 
-def _in_a_thread(made: Callable[[], Coroutine[Any, Any, T]]) -> T:
+def _in_a_thread(ask: Callable[[], Coroutine[Any, Any, T]]) -> T:
     """The result of a coroutine, also where a loop runs already."""
     result: list[T] = []
     failed: list[BaseException] = []
 
     def work() -> None:
         try:
-            result.append(asyncio.run(made()))
+            result.append(asyncio.run(ask()))
         except BaseException as error:  # noqa: BLE001 - raised where it is waited for
             failed.append(error)
 

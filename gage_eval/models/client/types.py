@@ -3,13 +3,16 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
 from gage_eval.base.errors import EndpointFailed
 from gage_eval.box.types import BoxSpec, Limits, Program
 from gage_eval.models.client.tools import Tools
+
+if TYPE_CHECKING:
+    from gage_eval.models.client.budget import EpisodeLimits
 
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
@@ -64,6 +67,7 @@ class Request:
         draw: which draw of the model's answers this asks for, from 0; equal requests of one draw get one answer.
         tool_set: what answers the model's tool calls, for the kind ``tools``.
         tool_rounds: how many rounds of tool calls are answered.
+        limits: what else ends the rounds.
         lookup: value of the sample field by which a replay finds its answer; None where the backend needs none.
         choices: continuations of the prompt whose likelihood is asked for, delimiter included.
         unconditioned: the text whose likelihood is compared with the one after the prompt; None where it is not used.
@@ -85,6 +89,7 @@ class Request:
     lookup: str | None = None
     tool_set: Tools | None = None
     tool_rounds: int = 0
+    limits: "EpisodeLimits | None" = None
     choices: list[str] | None = None
     unconditioned: str | None = None
     embed: bool = False
@@ -136,7 +141,7 @@ class Response:
             ``{"choices": [{"ll", "is_greedy", "tokens", "truncated"}, …], "unconditioned": [like choices]}``.
         prompt_tokens: tokens of the prompt, as counted by the endpoint.
         completion_tokens: tokens of the answer, as counted by the endpoint.
-        error_kind: why the status is error or skipped, one word (``http_400``, ``timeout``, …).
+        error_kind: why the status is error, skipped or limit, one word (``http_400``, ``timeout``, ``looped``, …).
         latency_ms: wall time of the attempt that gave the answer.
         ttft_ms: time to the first token, where the backend streams.
         attempts: requests sent; 0 when none was needed.
