@@ -7,6 +7,7 @@ from typing import Any
 
 from gage_eval.base.canonical import JsonValue, canonical_text, digest
 from gage_eval.base.files import local_path
+from gage_eval.data.prepare.media import MediaRules
 from gage_eval.engine.tools.mcp import McpServer
 from gage_eval.extend import registry
 from gage_eval.extend.loading import without_folders
@@ -15,10 +16,11 @@ from gage_eval.models.backends.build import build_backend
 from gage_eval.models.backends.role_hooks import RoleHooks
 from gage_eval.models.client.budget import EpisodeLimits
 from gage_eval.models.client.tools import DefinedTool
-from gage_eval.pipeline.boxes import Boxes
+from gage_eval.pipeline.boxes import Boxes, sandbox_files, sandboxes
 from gage_eval.pipeline.keys import RENDER_VERSION
 from gage_eval.pipeline.outputs import responses_of
 from gage_eval.report.model_run import ModelRun, model_name
+from gage_eval.store import Store
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,7 @@ class GenerateSpec:
     tools: Mapping[str, DefinedTool] = field(default_factory=dict)
     servers: Sequence[McpServer] = ()
     boxes: Boxes | None = None
+    media: MediaRules = field(default_factory=MediaRules)
     tool_rounds: int = 0
     limits: EpisodeLimits | None = None
     embeds: bool = False
@@ -141,6 +144,13 @@ class GenerateSpec:
 
     def material(self) -> JsonValue:
         return {**self.binding.material(), "model": self.model_material}
+
+    def input_material(self, store: Store, inputs: Mapping[str, str]) -> dict[str, JsonValue]:
+        """The content of the files that samples put into the boxes of tools."""
+        if self.boxes is None or "samples" not in inputs:
+            return {}
+        files = sandbox_files(sandboxes(store.artifact(inputs["samples"])), self.media)
+        return {} if files is None else {"files": files}
 
 
 @dataclass(frozen=True)

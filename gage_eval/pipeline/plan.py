@@ -97,9 +97,9 @@ def _task(
     task_id = task.task.task_id
     source = data_source(task.dataset, loaded.base_dir, data)
     examples = None if task.examples is None else data_source(task.examples, loaded.base_dir, data)
-    infer = _generate(task, task.dut, "dut_model", loaded.context)
     quoted = None if loaded.suite is None else loaded.suite.metric
     preprocess = preprocess_spec(task, source, examples, sample_ids, subset)
+    infer = _generate(task, task.dut, "dut_model", loaded.context, preprocess.media)
     execution = _execution(task.task, loaded.base_dir, preprocess.media)
     scoring = score_spec(task, loaded.metrics[task_id], metric_names(loaded.config), execution)
     load = _load(task, source, subset)
@@ -135,12 +135,12 @@ def _execution(task: TaskConfig, base_dir: Path, media: MediaRules) -> Execution
     return ExecutionSpec(config.model_copy(update={"roots": roots}), media)
 
 
-def _agent_boxes(config: BoxConfig, base_dir: Path) -> AgentBoxes:
+def _agent_boxes(config: BoxConfig, base_dir: Path, media: MediaRules) -> AgentBoxes:
     """The boxes of an adapter's tools."""
     roots = {image: local_path(root, base_dir) for image, root in config.roots.items()}
     settings = ExecutorSettings(config.executor, config.slots, config.allow_unsafe, roots)
     limits = Limits(**config.model_dump(include={field.name for field in fields(Limits)}))
-    return AgentBoxes(Boxes(settings), limits, config.image)
+    return AgentBoxes(Boxes(settings), limits, config.image, media)
 
 
 def _episode_limits(adapter: RoleAdapterConfig, backend: BackendEntry) -> EpisodeLimits | None:
@@ -226,9 +226,11 @@ def loader_params(dataset: DatasetConfig) -> dict[str, Any]:
     return params
 
 
-def _generate(task: ResolvedTask, role: ResolvedRole, role_type: str, context: BackendContext) -> GenerateSpec:
-    adapter = role.adapter
-    box = _agent_boxes(adapter.box or BoxConfig(), context.base_dir) if BOX_TOOLS & {*adapter.tools} else None
+def _generate(
+    task: ResolvedTask, role: ResolvedRole, role_type: str, context: BackendContext, media: MediaRules | None = None
+) -> GenerateSpec:
+    adapter, media = role.adapter, media or MediaRules()
+    box = _agent_boxes(adapter.box or BoxConfig(), context.base_dir, media) if BOX_TOOLS & {*adapter.tools} else None
     servers = [_mcp_server(server, context.base_dir) for server in adapter.mcp_servers]
     return GenerateSpec(
         task_id=task.task.task_id,
@@ -244,6 +246,7 @@ def _generate(task: ResolvedTask, role: ResolvedRole, role_type: str, context: B
         tools=tools_of(adapter.tools, box, servers),
         servers=servers,
         boxes=None if box is None else box.boxes,
+        media=media,
         tool_rounds=adapter.tool_rounds,
         limits=_episode_limits(adapter, role.backend),
         embeds=adapter.embeds,

@@ -35,10 +35,13 @@ class EpisodeTools:
     def identity(self) -> JsonValue:
         """The tools; and the sample, if it is in the state of one of them."""
         has_state = any(tool.effects != "none" for tool in self.own.values())
+        boxes = [tool.box for tool in self.own.values() if isinstance(tool, BoxTool) and tool.box is not None]
+        files = boxes[0].files_identity(self.sample) if boxes else None
         return {
             "own": [tool.identity for tool in self.own.values()],
             "recorded": [tool.identity for tool in self.recorded.values()],
             "sample": digest(self.sample) if has_state else None,
+            **({"files": files} if files is not None else {}),
         }
 
     @property
