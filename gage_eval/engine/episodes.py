@@ -18,7 +18,7 @@ from gage_eval.base.canonical import JsonValue, decode, digest, encode
 from gage_eval.base.statuses import UNANSWERED
 from gage_eval.extend.loading import PluginError
 from gage_eval.models.client.budget import EpisodeLimits
-from gage_eval.models.client.tools import ToolFailed
+from gage_eval.models.client.tools import Observation, ToolFailed
 from gage_eval.models.client.types import RenderFailure, Request, Response
 
 N = TypeVar("N", int, float)
@@ -30,7 +30,7 @@ class Calls(Protocol):
     async def generate(self, request: Request) -> Response:
         """The answer from the log, else from the model. A new answer is logged before it is returned."""
 
-    async def run_tool(self, name: str, arguments: str) -> str:
+    async def run_tool(self, name: str, arguments: str) -> Observation:
         """The output of a tool, from the journal or of running it. A new output is logged before it is returned.
 
         Args:
@@ -121,17 +121,18 @@ async def tool_calls(calls: Calls, request: Request) -> Outcome:
             turns[-1] = replace(response, status="limit", error_kind=kind, errors=[*response.errors, sentence])
             break
         history.append({"role": "assistant", "content": response.answer or "", "tool_calls": called})
-        outputs: list[str] = []
-        turns[-1] = replace(response, tool_outputs=outputs)
+        observed: list[Observation] = []
         for call in called:
             name, arguments = call["function"]["name"], call["function"]["arguments"]
             try:
-                content = await calls.run_tool(name, arguments)
+                observation = await calls.run_tool(name, arguments)
             except ToolFailed as error:
+                turns[-1] = _observing(response, observed)
                 return _failed(turns, error.kind, str(error))
-            outputs.append(content)
-            seen[name, arguments, content] += 1
-            history.append({"role": "tool", "tool_call_id": call["id"], "content": content})
+            observed.append(observation)
+            seen[name, arguments, observation.content] += 1
+            history.append({"role": "tool", "tool_call_id": call["id"], "content": observation.content})
+        turns[-1] = _observing(response, observed)
         # A model that is forced to call a tool would never answer.
         choice = None if choice is None else "auto"
     return _outcome(turns)
@@ -173,6 +174,10 @@ def _outcome(turns: list[Response]) -> Outcome:
     whole = replace(
         turns[-1],
         tool_outputs=None,
+        tool_statuses=None,
+        tool_ms=None,
+        tool_sources=None,
+        call_key=None,
         prompt_tokens=_sum([turn.prompt_tokens for turn in turns]),
         completion_tokens=_sum([turn.completion_tokens for turn in turns]),
         latency_ms=_sum([turn.latency_ms for turn in turns]),
@@ -181,6 +186,17 @@ def _outcome(turns: list[Response]) -> Outcome:
         errors=[error for turn in turns for error in turn.errors],
     )
     return Outcome(whole, turns)
+
+
+def _observing(response: Response, observed: Sequence[Observation]) -> Response:
+    """A turn with what the tools answered that it called."""
+    return replace(
+        response,
+        tool_outputs=[observation.content for observation in observed],
+        tool_statuses=["error" if observation.is_error else "ok" for observation in observed],
+        tool_ms=[observation.ms for observation in observed],
+        tool_sources=[observation.source for observation in observed],
+    )
 
 
 def _failed(turns: list[Response], kind: str, sentence: str) -> Outcome:

@@ -18,6 +18,10 @@ class Price:
     input: float = 0.0
     output: float = 0.0
 
+    def of(self, prompt_tokens: int, completion_tokens: int) -> float:
+        """What tokens cost."""
+        return (prompt_tokens * self.input + completion_tokens * self.output) / 1_000_000
+
 
 @dataclass(frozen=True)
 class EpisodeLimits:
@@ -41,7 +45,7 @@ class EpisodeLimits:
         """The kind of limit that these turns have reached, and a sentence; None while they may go on."""
         prompt = sum(turn.prompt_tokens or 0 for turn in turns)
         answer = sum(turn.completion_tokens or 0 for turn in turns)
-        cost = (prompt * self.price.input + answer * self.price.output) / 1_000_000
+        cost = self.price.of(prompt, answer)
         seconds = sum(turn.latency_ms or 0.0 for turn in turns) / 1000
         if self.tokens is not None and prompt + answer >= self.tokens:
             return "tokens", f"{prompt + answer:,} tokens were used, and limits.tokens is {self.tokens:,}"
@@ -89,7 +93,7 @@ class Budget:
         self.prompt_tokens += prompt
         self.completion_tokens += answer
         if price.input or price.output:
-            self.cost += (prompt * price.input + answer * price.output) / 1_000_000
+            self.cost += price.of(prompt, answer)
 
     @property
     def tokens(self) -> int:

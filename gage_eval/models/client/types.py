@@ -148,6 +148,11 @@ class Response:
         errors: one line for each failed attempt.
         model_fingerprint: the model as the endpoint names it.
         tool_outputs: of a turn of an episode: what the tools answered that it called, in the order of the calls.
+        tool_statuses: of each of these, ``ok`` or ``error``.
+        tool_ms: how long each took.
+        call_key: of a turn of an episode: its response key.
+        source: of a turn of an episode: see `gage_eval.engine.episodes.Outcome`. Not in the log.
+        tool_sources: of each tool output, ``run`` or ``journal``. Not in the log.
     """
 
     status: str
@@ -165,6 +170,11 @@ class Response:
     errors: list[str] = field(default_factory=list)
     model_fingerprint: str | None = None
     tool_outputs: list[str] | None = None
+    tool_statuses: list[str] | None = None
+    tool_ms: list[float] | None = None
+    call_key: str | None = None
+    source: str | None = None
+    tool_sources: list[str] | None = None
 
     def to_bytes(self) -> bytes:
         """The payload of a log record: the fields' values in order, as a JSON array."""
@@ -173,6 +183,7 @@ class Response:
                 self.status, self.answer, self.reasoning, self.tool_calls, self.finish_reason, self.logprobs,
                 self.prompt_tokens, self.completion_tokens, self.error_kind, self.latency_ms, self.ttft_ms,
                 self.attempts, self.errors, self.model_fingerprint, self.tool_outputs,
+                self.tool_statuses, self.tool_ms, self.call_key,
             ]
         )  # fmt: skip
 
