@@ -9,8 +9,8 @@ import os
 import sys
 import tempfile
 import threading
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypeVar
@@ -260,17 +260,15 @@ async def _session(server: McpServer, state: EpisodeState) -> "Client":
     return client
 
 
-class _failures:  # noqa: N801 - reads as a statement
+@contextmanager
+def _failures(server: McpServer, what: str) -> Iterator[None]:
     """Turns whatever a client raises into one sentence."""
-
-    def __init__(self, server: McpServer, what: str) -> None:
-        self._server, self._what = server, what
-
-    def __enter__(self) -> None: ...
-
-    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
-        if isinstance(error, Exception) and not isinstance(error, ToolError | ToolFailed):
-            raise ToolFailed(f"{self._server} {self._what}: {_cause(error)}") from error
+    try:
+        yield
+    except (ToolError, ToolFailed):
+        raise
+    except Exception as error:
+        raise ToolFailed(f"{server} {what}: {_cause(error)}") from error
 
 
 def _cause(error: BaseException) -> str:
