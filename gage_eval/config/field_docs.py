@@ -100,8 +100,10 @@ TEXTS: Mapping[str, Mapping[str, str]] = {
         "verdict_reasoning": "Of a judge with `verdict: labels`: it reasons first, and is then asked for its verdict.",
         "verdict_retries": "Of a judge: how often it is asked again where its answer holds no verdict.",
         "tools": "Tools that the model may call: functions and classes of Python, `bash` and `python`.",
+        "mcp_servers": "MCP servers with more tools that the model may call.",
         "box": "The boxes of the tools `bash` and `python`.",
         "tool_rounds": "The most rounds of tool calls that are answered, by `tools` or the sample's recorded outputs.",
+        "limits": "Limits of one episode. An answer at a limit has the status `limit` and is scored.",
         "resource_requirement": "Requests and GPUs that it may use, and where it is served.",
     },
     "PromptMessage": {
@@ -213,6 +215,20 @@ TEXTS: Mapping[str, Mapping[str, str]] = {
         "slots": "Boxes at once. An episode keeps its box until it ends.",
         "allow_unsafe": "Run commands as plain processes, which nothing contains.",
         "roots": "Unpacked root folders by the image of a sample, for bubblewrap.",
+    },
+    "EpisodeLimitsConfig": {
+        "tokens": "Tokens of all prompts and answers of an episode.",
+        "cost": "What the answers of an episode cost, by the prices of the backend.",
+        "model_s": "Seconds for which the model answers, in sum.",
+        "same_calls": "How often one call may have the same output; then the episode is a loop.",
+    },
+    "McpServerConfig": {
+        "command": "The command that starts it, in the config's folder; each episode starts one.",
+        "url": "Its endpoint, if it runs already.",
+        "names": "The tools that the model may call.",
+        "effects": "What a call changes: nothing (`none`), the `state` of its episode, or something `outside`.",
+        "repeatable": "A call that was running when the run was killed may be made again.",
+        "timeout_s": "Seconds that a call may take.",
     },
     "ExecutionLimitsConfig": {
         "cpu_s": "Seconds of processor time of all its processes.",

@@ -27,8 +27,10 @@ from gage_eval.base.marks import identity, nested, scheduling, semantic
 from gage_eval.config.base_model import ConfigModel as ConfigModel
 from gage_eval.config.execution import BOX_TOOLS
 from gage_eval.config.execution import BoxConfig as BoxConfig
+from gage_eval.config.execution import EpisodeLimitsConfig as EpisodeLimitsConfig
 from gage_eval.config.execution import ExecutionConfig as ExecutionConfig
 from gage_eval.config.execution import ExecutionLimitsConfig as ExecutionLimitsConfig
+from gage_eval.config.execution import McpServerConfig as McpServerConfig
 from gage_eval.config.labels import LabelsConfig as LabelsConfig
 from gage_eval.config.observability import ObservabilityConfig as ObservabilityConfig
 from gage_eval.config.observability import SinkConfig as SinkConfig
@@ -253,8 +255,10 @@ class RoleAdapterConfig(ConfigModel):
     verdict_retries: int = semantic("judge", 0, ge=0, le=16)
     # Names of tools, or `file.py:function`; a class is several tools.
     tools: list[str] = semantic("infer", [])
+    mcp_servers: list[McpServerConfig] = nested([])
     box: BoxConfig | None = nested(None)
     tool_rounds: int = semantic("infer", 0, ge=0, le=500)
+    limits: EpisodeLimitsConfig | None = nested(None)
     resource_requirement: ResourceRequirement = nested(ResourceRequirement())
 
     @model_validator(mode="before")
@@ -293,8 +297,10 @@ class RoleAdapterConfig(ConfigModel):
 
     @model_validator(mode="after")
     def _runs_tools_in_rounds(self) -> Self:
-        if self.tools and not self.tool_rounds:
+        if (self.tools or self.mcp_servers) and not self.tool_rounds:
             raise ValueError("'tools' need 'tool_rounds', the most rounds of tool calls that are answered")
+        if self.limits is not None and not self.tool_rounds:
+            raise ValueError("'limits' are those of rounds of tool calls: set 'tool_rounds', or remove them")
         if self.box is not None and not BOX_TOOLS & {*self.tools}:
             raise ValueError(
                 f"'box' is for the tools {' and '.join(sorted(BOX_TOOLS))}: name one of them, or remove it"

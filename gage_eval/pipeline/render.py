@@ -104,6 +104,7 @@ class RequestRenderer:
             request.follow_up = self._spec.follow_up
             if tool_set is not None:
                 request.tool_set, request.tool_rounds = tool_set, self._spec.tool_rounds
+                request.limits = self._spec.limits
             if is_likelihood:
                 request.choices, request.unconditioned = row.choices, row.unconditioned_input
             try:

@@ -2,21 +2,13 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from gage_eval.base.errors import BudgetSpent
+from gage_eval.models.client.episode_limits import Price
 from gage_eval.models.client.types import Response
 
 # Sums of costs are this exact.
 _ROUNDING = 1e-9
-
-
-@dataclass(frozen=True)
-class Price:
-    """Prices of a backend's tokens, each per million tokens."""
-
-    input: float = 0.0
-    output: float = 0.0
 
 
 class Budget:
@@ -56,7 +48,7 @@ class Budget:
         self.prompt_tokens += prompt
         self.completion_tokens += answer
         if price.input or price.output:
-            self.cost += (prompt * price.input + answer * price.output) / 1_000_000
+            self.cost += price.of(prompt, answer)
 
     @property
     def tokens(self) -> int:
