@@ -205,10 +205,10 @@ async def received_socket(channel: socket.socket) -> socket.socket:
             _, descriptors, _, _ = socket.recv_fds(channel, 1, 1)
             break
         except BlockingIOError:
-            readable = loop.create_future()
-            loop.add_reader(channel, lambda: readable.done() or readable.set_result(None))
+            readable = asyncio.Event()
+            loop.add_reader(channel, readable.set)
             try:
-                await readable
+                await readable.wait()
             finally:
                 loop.remove_reader(channel)
     if not descriptors:

@@ -182,6 +182,11 @@ class _Lister:
         for at, adapter in enumerate(config.role_adapters):
             if adapter.backend is not None:
                 self.backend(("role_adapters", at, "backend"), adapter.backend)
+            if adapter.agent is not None:
+                here = ("role_adapters", at, "agent")
+                self.boxed(f"the program {' '.join(adapter.agent.command)}", here, adapter.box or BoxConfig())
+                for path, file in adapter.agent.files.items():
+                    self.file(file, (*here, "files", path))
             if BOX_TOOLS & {*adapter.tools}:
                 self.boxed(
                     "the commands that the model writes", ("role_adapters", at, "box"), adapter.box or BoxConfig()

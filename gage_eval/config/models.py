@@ -24,6 +24,7 @@ from pydantic import (
 from gage_eval.base.canonical import JsonValue
 from gage_eval.base.field_paths import compile_path
 from gage_eval.base.marks import identity, nested, scheduling, semantic
+from gage_eval.config.agent import AgentConfig as AgentConfig
 from gage_eval.config.base_model import ConfigModel as ConfigModel
 from gage_eval.config.execution import BOX_TOOLS
 from gage_eval.config.execution import BoxConfig as BoxConfig
@@ -238,6 +239,7 @@ class RoleAdapterConfig(ConfigModel):
     tools: list[str] = semantic("infer", [])
     box: BoxConfig | None = nested(None)
     tool_rounds: int = semantic("infer", 0, ge=0, le=500)
+    agent: AgentConfig | None = nested(None)
     resource_requirement: ResourceRequirement = nested(ResourceRequirement())
 
     @model_validator(mode="before")
@@ -259,9 +261,13 @@ class RoleAdapterConfig(ConfigModel):
     def _runs_tools_in_rounds(self) -> Self:
         if self.tools and not self.tool_rounds:
             raise ValueError("'tools' need 'tool_rounds', the most rounds of tool calls that are answered")
-        if self.box is not None and not BOX_TOOLS & {*self.tools}:
+        if self.agent is not None and (self.tools or self.tool_rounds):
+            raise ValueError("an 'agent' has tools of its own: remove 'tools' and 'tool_rounds', or 'agent'")
+        if self.agent is not None and self.role_type != "dut_model":
+            raise ValueError("only a dut_model has an 'agent': remove it")
+        if self.box is not None and self.agent is None and not BOX_TOOLS & {*self.tools}:
             raise ValueError(
-                f"'box' is for the tools {' and '.join(sorted(BOX_TOOLS))}: name one of them, or remove it"
+                f"'box' is for an agent and the tools {' and '.join(sorted(BOX_TOOLS))}: name one of them, or remove it"
             )
         return self
 

@@ -41,8 +41,10 @@ class EpisodeCalls:
         key: the episode's key and attempt.
         tools: of the episode.
         state: of this attempt.
+        is_program: the agent is a program.
 
     Attributes:
+        state: of this attempt.
         has_acted: whether a tool with effects was called.
     """
 
@@ -53,15 +55,18 @@ class EpisodeCalls:
         key: JsonValue,
         tools: Tools | None,
         state: EpisodeState,
+        *,
+        is_program: bool = False,
     ) -> None:
         self._generate = generate
         self._journal = journal
         self._tools = tools
-        self._state = state
+        self.state = state
         # Stands for the state: the episode, and all that its tools have done.
         self._past = digest(key)
         self._calls = 0
-        self.has_acted = False
+        # A program acts from its start.
+        self.has_acted = is_program
 
     async def generate(self, request: Request) -> Response:
         """See `Calls`."""
@@ -94,7 +99,7 @@ class EpisodeCalls:
                 )
             journal.write(begun, b"{}")
         try:
-            content = await tool.run(arguments, self._state)
+            content = await tool.run(arguments, self.state)
         except ToolError as error:
             content = told(str(error))
         if record is None:

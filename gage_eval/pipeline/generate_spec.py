@@ -14,6 +14,7 @@ from gage_eval.extend.loading import without_folders
 from gage_eval.models.backends.base import Backend, BackendContext
 from gage_eval.models.backends.build import build_backend
 from gage_eval.models.backends.role_hooks import RoleHooks
+from gage_eval.pipeline.agents import AgentProgram
 from gage_eval.pipeline.boxes import Boxes
 from gage_eval.pipeline.keys import RENDER_VERSION
 from gage_eval.pipeline.outputs import responses_of
@@ -60,6 +61,7 @@ class GenerateSpec:
     tools: Mapping[str, PythonTool | BoxTool] = field(default_factory=dict)
     boxes: Boxes | None = None
     tool_rounds: int = 0
+    agent: AgentProgram | None = None
     embeds: bool = False
     pool_size: int | None = None
 
@@ -105,7 +107,7 @@ class GenerateSpec:
     def reads_samples(self) -> bool:
         """Whether rendering needs more of a sample than its prepared row."""
         hooked = self.hooks is not None and self.hooks.prepares
-        prompted = self.prompt is not None or self.tool_rounds > 0 or self.embeds
+        prompted = self.prompt is not None or self.tool_rounds > 0 or self.agent is not None or self.embeds
         return prompted or hooked or self.model.lookup_field is not None
 
     @property
@@ -178,6 +180,8 @@ class Binding:
             material["embeds"] = True
         if spec.tool_rounds:
             material["tool_rounds"] = spec.tool_rounds
+        if spec.agent is not None:
+            material["agent"] = spec.agent.identity
         if spec.tools:
             material["tools"] = [tool.identity for tool in spec.tools.values()]
         return material

@@ -8,6 +8,7 @@ from typing import Any
 from gage_eval.base.files import local_path
 from gage_eval.box.executors import ExecutorSettings
 from gage_eval.box.types import Limits
+from gage_eval.config.agent import AgentConfig
 from gage_eval.config.execution import BOX_TOOLS, BoxConfig
 from gage_eval.config.load import LoadedConfig
 from gage_eval.config.metrics import metric_names
@@ -20,6 +21,7 @@ from gage_eval.engine.tools.sets import tools_of
 from gage_eval.extend import registry
 from gage_eval.models.backends.base import BackendContext
 from gage_eval.models.backends.role_hooks import RoleHooks
+from gage_eval.pipeline.agents import AgentProgram
 from gage_eval.pipeline.boxes import AgentBoxes, Boxes
 from gage_eval.pipeline.data_spec import DataSource, data_source, preprocess_spec, standardize_spec
 from gage_eval.pipeline.execution_spec import ExecutionSpec
@@ -132,6 +134,13 @@ def _agent_boxes(config: BoxConfig, base_dir: Path) -> AgentBoxes:
     return AgentBoxes(Boxes(settings), limits, config.image)
 
 
+def _program(config: AgentConfig, boxes: AgentBoxes, base_dir: Path) -> AgentProgram:
+    """The program of an adapter. One command runs all the time, so that its wall time is the agent's."""
+    values = config.model_dump(exclude={"wall_s", "files"})
+    files = {path: local_path(file, base_dir) for path, file in config.files.items()}
+    return AgentProgram(**values, files=files, boxes=replace(boxes, limits=replace(boxes.limits, wall_s=config.wall_s)))
+
+
 def _pool(specs: TaskPlan, examples: DataSource) -> TaskPlan:
     """The plan of the task's few-shot pool: it loads and standardizes the examples, without the task's own limits."""
     # Ids in a config cannot contain a colon.
@@ -188,7 +197,8 @@ def loader_params(dataset: DatasetConfig) -> dict[str, Any]:
 
 def _generate(task: ResolvedTask, role: ResolvedRole, role_type: str, context: BackendContext) -> GenerateSpec:
     adapter = role.adapter
-    box = _agent_boxes(adapter.box or BoxConfig(), context.base_dir) if BOX_TOOLS & {*adapter.tools} else None
+    is_boxed = adapter.agent is not None or bool(BOX_TOOLS & {*adapter.tools})
+    box = _agent_boxes(adapter.box or BoxConfig(), context.base_dir) if is_boxed else None
     return GenerateSpec(
         task_id=task.task.task_id,
         role=role_type,
@@ -203,6 +213,7 @@ def _generate(task: ResolvedTask, role: ResolvedRole, role_type: str, context: B
         tools=tools_of(adapter.tools, box),
         boxes=None if box is None else box.boxes,
         tool_rounds=adapter.tool_rounds,
+        agent=None if adapter.agent is None or box is None else _program(adapter.agent, box, context.base_dir),
         embeds=adapter.embeds,
         pool_size=adapter.resource_requirement.pool_size,
     )

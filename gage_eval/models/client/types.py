@@ -9,6 +9,7 @@ import orjson
 
 from gage_eval.base.errors import EndpointFailed
 from gage_eval.box.types import BoxSpec, Limits, Program
+from gage_eval.models.client.agents import Agent
 from gage_eval.models.client.tools import Tools
 
 _SURROGATES = re.compile("[\ud800-\udfff]")
@@ -70,6 +71,7 @@ class Request:
         embed: send media as data, also to a backend that could read files.
         unasked: why it cannot be sent; its row is then an error.
         program: what a box runs.
+        agent: the program that asks, for the kind ``agent``.
     """
 
     kind: str
@@ -90,6 +92,7 @@ class Request:
     embed: bool = False
     unasked: RenderFailure | None = None
     program: BoxedProgram | None = None
+    agent: Agent | None = None
 
 
 @dataclass(frozen=True, slots=True)
