@@ -157,6 +157,11 @@ def _string(value: Any, what: str) -> str:
     return str(without_surrogates(value))
 
 
+def _kind(entry: Body, otherwise: str = "") -> str:
+    """The type of a part, an item or a tool."""
+    return str(entry.get("type") or otherwise)[:40]
+
+
 def _objects(value: Any, what: str) -> list[dict[str, Any]]:
     if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
         raise Refusal(400, f"{what} must be a list of objects")
@@ -169,13 +174,11 @@ def _text(content: Any, what: str) -> str:
         return str(without_surrogates(content or ""))
     texts = []
     for part in _objects(content, what):
-        text = part.get("text", part.get("refusal"))
-        if part.get("type") in _THOUGHTS:
+        text, kind = part.get("text", part.get("refusal")), _kind(part)
+        if kind in _THOUGHTS:
             continue
-        if part.get("type") not in _TEXTS or not isinstance(text, str):
-            raise Refusal(
-                400, f"{what} holds a part of type {str(part.get('type'))[:40]!r}; this relay takes texts only"
-            )
+        if kind not in _TEXTS or not isinstance(text, str):
+            raise Refusal(400, f"{what} holds a part of type {kind!r}; this relay takes texts only")
         texts.append(text)
     return str(without_surrogates("\n".join(texts)))
 
@@ -200,16 +203,20 @@ def _choice(choice: Any, name: Callable[[Body], Any]) -> Any:
     if isinstance(choice, str) and choice in _CHOICES:
         return _CHOICES[choice]
     if isinstance(choice, dict):
-        kind = choice.get("type")
+        kind = _kind(choice)
         if kind in ("function", "tool"):
             return {"type": "function", "function": {"name": _string(name(choice), "the name in 'tool_choice'")}}
-        if isinstance(kind, str) and kind in _CHOICES:
+        if kind in _CHOICES:
             return _CHOICES[kind]
     raise Refusal(400, "'tool_choice' is none of auto, none, required, or a tool")
 
 
+def _named(function: Any) -> Any:
+    return function.get("name") if isinstance(function, dict) else None
+
+
 def _function(entry: Body) -> Any:
-    return entry.get("function") if entry.get("type") == "function" else None
+    return entry.get("function") or {} if _kind(entry) == "function" else None
 
 
 def _flat(entry: Body) -> Any:
@@ -247,7 +254,7 @@ def _read_chat(body: Body) -> Ask:
         else:
             raise Refusal(400, f"a message has the role {str(role)[:40]!r}")
     ask.tools = _tools(body.get("tools"), _function)
-    ask.tool_choice = _choice(body.get("tool_choice"), lambda choice: (choice.get("function") or {}).get("name"))
+    ask.tool_choice = _choice(body.get("tool_choice"), lambda choice: _named(choice.get("function")))
     options = body.get("stream_options")
     ask.counts = isinstance(options, dict) and options.get("include_usage") is True
     return ask
@@ -261,7 +268,7 @@ def _read_responses(body: Body) -> Ask:
         ask.say("system", _text(body["instructions"], "'instructions'"))
     given = body.get("input")
     for item in [{"role": "user", "content": given}] if isinstance(given, str) else _objects(given, "'input'"):
-        kind = item.get("type", "message")
+        kind = _kind(item, "message")
         if kind == "message":
             role = item.get("role")
             if role not in ("system", "developer", "user", "assistant"):
@@ -272,7 +279,7 @@ def _read_responses(body: Body) -> Ask:
         elif kind == "function_call_output":
             ask.put_out(item.get("call_id"), _text(item.get("output"), "an output"))
         elif kind not in _THOUGHTS:
-            raise Refusal(400, f"'input' holds an item of type {str(kind)[:40]!r}, which this relay does not take")
+            raise Refusal(400, f"'input' holds an item of type {kind!r}, which this relay does not take")
     ask.tools = _tools(body.get("tools"), _flat)
     ask.tool_choice = _choice(body.get("tool_choice"), lambda choice: choice.get("name"))
     form = (body.get("text") or {}).get("format") if isinstance(body.get("text"), dict | None) else None

@@ -23,6 +23,7 @@ class HTTPRequest:
     target: str = ""
     headers: dict[str, str] = field(default_factory=dict)
     body: bytes = b""
+    keeps_open: bool = True
 
 
 @dataclass(frozen=True)
@@ -71,8 +72,8 @@ class HTTPServer:
         self._connections.add(task)
         try:
             await self._converse(reader, writer)
-        except ConnectionError:
-            # The program has gone, or dropped its request.
+        except (ConnectionError, asyncio.CancelledError):
+            # The program has gone, or dropped its request; or its time is over.
             return
         finally:
             self._connections.discard(task)
@@ -110,14 +111,14 @@ class HTTPServer:
                 if reader.at_eof():
                     reply.lost()
                     return
-                writer.write(_written(reply, keeps=parser.should_keep_alive(), has_body=request.method != "HEAD"))
+                writer.write(_written(reply, keeps=request.keeps_open, has_body=request.method != "HEAD"))
                 try:
                     await writer.drain()
                 except ConnectionError:
                     reply.lost()
                     return
-            if messages.is_over and not parser.should_keep_alive():
-                return
+                if not request.keeps_open:
+                    return
 
 
 class _Messages:
@@ -126,14 +127,12 @@ class _Messages:
     def __init__(self) -> None:
         self.complete: list[HTTPRequest] = []
         self.read = 0
-        self.is_over = False
         self._request = HTTPRequest()
         self._target, self._body = b"", bytearray()
         self.parser = httptools.HttpRequestParser(self)
 
     def on_message_begin(self) -> None:
         self._request, self._target, self._body = HTTPRequest(), b"", bytearray()
-        self.is_over = False
 
     def on_url(self, url: bytes) -> None:
         self._target += url
@@ -149,7 +148,8 @@ class _Messages:
         self._request.target, self._request.body = self._target.decode("latin-1"), bytes(self._body)
         self.complete.append(self._request)
         self.read = 0
-        self.is_over = True
+        # Later the parser has forgotten it.
+        self._request.keeps_open = self.parser.should_keep_alive()
 
 
 def _written(reply: Reply, *, keeps: bool, has_body: bool) -> bytes:

@@ -76,7 +76,7 @@ class Listening:
         lines += [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
         lines += [f"Content-Length: {len(data)}", "Connection: close"]
         writer.write("\r\n".join([*lines, "", ""]).encode() + data)
-        reply = await reader.read()
+        reply = await asyncio.wait_for(reader.read(), 60)
         writer.close()
         head, _, content = reply.partition(b"\r\n\r\n")
         return int(head.split()[1]), json.loads(content)
