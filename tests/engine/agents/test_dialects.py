@@ -17,6 +17,11 @@ openai = pytest.importorskip("openai")
 QUESTION, SYSTEM = "What is in a.txt?", "You are terse."
 
 
+def plain(value: Any) -> str:
+    """JSON as the Messages, which know no text of arguments, are passed on."""
+    return json.dumps(value, separators=(",", ":"))
+
+
 class Heard(NamedTuple):
     """What a client got: text, calls as (id, name, arguments), why it ended, tokens."""
 
@@ -36,7 +41,7 @@ async def chat(relay: Listening, streams: bool, history: list[tuple[Heard, str]]
     messages: list[Any] = [{"role": "developer", "content": SYSTEM}, {"role": "user", "content": QUESTION}]
     for heard, output in history:
         calls = [
-            {"id": call, "type": "function", "function": {"name": name, "arguments": json.dumps(arguments)}}
+            {"id": call, "type": "function", "function": {"name": name, "arguments": plain(arguments)}}
             for call, name, arguments in heard.calls
         ]
         messages.append({"role": "assistant", "content": heard.text, "tool_calls": calls})
@@ -68,7 +73,7 @@ async def responses(relay: Listening, streams: bool, history: list[tuple[Heard, 
     for heard, output in history:
         items.append({"role": "assistant", "content": [{"type": "output_text", "text": heard.text}]})
         items += [
-            {"type": "function_call", "call_id": call, "name": name, "arguments": json.dumps(arguments)}
+            {"type": "function_call", "call_id": call, "name": name, "arguments": plain(arguments)}
             for call, name, arguments in heard.calls
         ]
         items += [{"type": "function_call_output", "call_id": call, "output": output} for call, _, _ in heard.calls]
