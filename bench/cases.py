@@ -9,6 +9,7 @@ from pathlib import Path
 import orjson
 import yaml
 
+from bench.agents import agents, agents_10k
 from bench.data import dataset
 from bench.figures import Figure
 from bench.process import HERE, BenchFailed, Mock, ProcessUsage, mock, run
@@ -297,6 +298,8 @@ CASES = (
     Case("score_1m", "auto_eval of 100,000 and 1,000,000 stored answers of ten words", score_1m, 1, "full"),
     Case("two_processes", "Work that keeps a core busy, in one process and in two", two_processes, 1, "full"),
     Case("viewer_matrix", "gage view: 5 runs of 100,000 answers side by side", viewer_matrix, 5),
+    Case("agents", "1,280 episodes of ten steps, 64 at a time, 50 ms per answer", agents, 3, "full"),
+    Case("agents_10k", "10,000 episodes of ten steps, 64 at a time, 2 ms per answer", agents_10k, 1, "full"),
     Case("programs", "The box: programs that a model wrote, with their tests", programs, 5, "full"),
     Case("canonical_programs", "The own solutions of the code suites, with their tests", canonical_programs, 1, "full"),
     Case("programs_10k", "The box: 10,000 executions", programs_10k, 1, "full"),

@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias, get_args
 
 ResponseStatus: TypeAlias = Literal["ok", "truncated", "limit", "refused", "error", "skipped"]
 """``error`` and ``skipped`` have no answer. The others have one, which is scored like any other. ``limit``: the model
-still called tools when their rounds were over."""
+still called tools at a limit of its episode, which the error kind names: rounds, tokens, cost, time or looped."""
 
 JudgmentStatus: TypeAlias = Literal["ok", "unparsed", "error", "skipped"]
 """``unparsed``: the judge answered without a verdict. ``error`` and ``skipped`` are those of its response."""

@@ -128,7 +128,8 @@ PREPARED = TableSchema(
     ),
 )
 
-# tool_outputs: what the called tools answered, in the order of the calls.
+# tool_outputs: what the called tools answered, in the order of the calls. tool_statuses: of each, ok or error (told to
+# the model). call_key: the response key of the turn itself.
 TURN = pa.struct(
     [
         ("answer", pa.string()),
@@ -136,13 +137,17 @@ TURN = pa.struct(
         ("finish_reason", pa.string()),
         ("tool_calls", pa.string()),
         ("tool_outputs", pa.list_(pa.string())),
+        ("tool_statuses", pa.list_(pa.string())),
+        ("prompt_tokens", pa.int64()),
+        ("completion_tokens", pa.int64()),
+        ("call_key", pa.string()),
     ]
 )
 
 # status: `statuses.ResponseStatus`. `turns` only where an episode made several calls.
 RESPONSES = TableSchema(
     "responses",
-    1,
+    2,
     pa.schema(
         [
             ("row_index", pa.int64()),
@@ -163,10 +168,22 @@ RESPONSES = TableSchema(
     ),
 )
 
+# cost: by the backend's prices, null without any. source: as that of a response. tool_ms and tool_sources (run, or
+# journal) in the order of the calls.
+TURN_TELEMETRY = pa.struct(
+    [
+        ("latency_ms", pa.float64()),
+        ("cost", pa.float64()),
+        ("source", pa.string()),
+        ("tool_ms", pa.list_(pa.float64())),
+        ("tool_sources", pa.list_(pa.string())),
+    ]
+)
+
 # Telemetry varies between runs, so no other content hash depends on it.
 RESPONSE_TELEMETRY = TableSchema(
     "response_telemetry",
-    1,
+    2,
     pa.schema(
         [
             ("row_index", pa.int64()),
@@ -178,6 +195,7 @@ RESPONSE_TELEMETRY = TableSchema(
             ("errors", pa.list_(pa.string())),
             ("model_fingerprint", pa.string()),
             ("source", pa.string()),  # sent, log, reused, or repeated
+            ("turn_telemetry", pa.list_(TURN_TELEMETRY)),  # of each of the turns
         ]
     ),
 )

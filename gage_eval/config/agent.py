@@ -18,8 +18,6 @@ class AgentConfig(ConfigModel):
     env: dict[str, str] = semantic("infer", {})
     answer_file: str | None = semantic("infer", None, min_length=1)
     max_turns: int = semantic("infer", 100, ge=1)
-    max_tokens: int | None = semantic("infer", None, ge=1)
-    max_model_s: float | None = semantic("infer", None, gt=0)
     # It only ends a program; processor time and turns decide.
     wall_s: float = semantic("infer", 3600.0, gt=0, le=86_400)
 

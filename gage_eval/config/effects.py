@@ -1,6 +1,7 @@
 """What an untrusted config would run, read, start and send. Nothing that it names is imported."""
 
 import os
+import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -13,7 +14,7 @@ from gage_eval.base.files import folder_of, is_folder, local_path
 from gage_eval.config import secrets
 from gage_eval.config.data_origins import load_origin
 from gage_eval.config.document import Document, Origin
-from gage_eval.config.execution import BOX_TOOLS, BoxConfig, ExecutionConfig
+from gage_eval.config.execution import BOX_TOOLS, BoxConfig, ExecutionConfig, McpServerConfig
 from gage_eval.config.files import read_beside
 from gage_eval.config.load import Changes, origins_of, read_document, resolve_document
 from gage_eval.config.models import DatasetConfig, DatasetParams, InlineBackend, PipelineConfig
@@ -187,6 +188,8 @@ class _Lister:
                 self.boxed(f"the program {' '.join(adapter.agent.command)}", here, adapter.box or BoxConfig())
                 for path, file in adapter.agent.files.items():
                     self.file(file, (*here, "files", path))
+            for number, server in enumerate(adapter.mcp_servers):
+                self.mcp_server(("role_adapters", at, "mcp_servers", number), server)
             if BOX_TOOLS & {*adapter.tools}:
                 self.boxed(
                     "the commands that the model writes", ("role_adapters", at, "box"), adapter.box or BoxConfig()
@@ -203,6 +206,13 @@ class _Lister:
         values = config.model_dump(mode="json")
         self.references(values, ())
         self.texts(values)
+
+    def mcp_server(self, loc: Loc, server: McpServerConfig) -> None:
+        """A command runs with the rights of this user; an endpoint gets what the model writes."""
+        if server.url is None:
+            self.add("run", shlex.join(server.command), (*loc, "command"), "an MCP server, outside of any box")
+        else:
+            self.add("send", server.url, (*loc, "url"), "the model's calls of its tools")
 
     def boxed(self, what: str, loc: Loc, config: BoxConfig | ExecutionConfig) -> None:
         """What runs in boxes."""

@@ -1,8 +1,8 @@
 """The section `execution` of a task: which programs are run with which tests, and within which limits."""
 
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
-from pydantic import field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from gage_eval.base.canonical import JsonValue
 from gage_eval.base.errors import InputError
@@ -89,6 +89,33 @@ class ExecutionConfig(ConfigModel):
                 f"'limits.wall_s' is {wall:g}, less than {_WALL_PER_CPU} times 'limits.cpu_s': a busy machine would "
                 f"decide. Set at least {_WALL_PER_CPU * cpu:g}, or compat: official"
             )
+        return self
+
+
+class EpisodeLimitsConfig(ConfigModel):
+    """Limits of one episode, beside its rounds. The turn that reaches one is its last."""
+
+    tokens: int | None = semantic("infer", None, ge=1)
+    cost: float | None = semantic("infer", None, gt=0.0)
+    model_s: float | None = semantic("infer", None, gt=0.0)
+    same_calls: int | None = semantic("infer", None, ge=2)
+
+
+class McpServerConfig(ConfigModel):
+    """A server of the Model Context Protocol, whose tools the model may call."""
+
+    command: list[str] = semantic("infer", [])
+    url: str | None = semantic("infer", None, pattern=r"^https?://")
+    names: list[Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")]] = semantic("infer", min_length=1)
+    effects: Literal["none", "state", "outside"] = semantic("infer", "outside")
+    # What a call that was interrupted does, and how long one may take, is in no answer.
+    repeatable: bool = scheduling(default=False)
+    timeout_s: float = scheduling(60.0, gt=0, le=3600)
+
+    @model_validator(mode="after")
+    def _is_one_server(self) -> Self:
+        if bool(self.command) == (self.url is not None):
+            raise ValueError("a server has either a 'command' that starts it or a 'url'")
         return self
 
 

@@ -98,8 +98,10 @@ TEXTS: Mapping[str, Mapping[str, str]] = {
         "verdict_retries": "Of a judge: how often it is asked again where its answer holds no verdict.",
         "tools": "Tools that the model may call: functions and classes of Python, `bash` and `python`.",
         "agent": "A program that runs in the box and asks the model as often as it likes.",
+        "mcp_servers": "MCP servers with more tools that the model may call.",
         "box": "The boxes of the tools `bash` and `python`, and of the agent.",
         "tool_rounds": "The most rounds of tool calls that are answered, by `tools` or the sample's recorded outputs.",
+        "limits": "Limits of one episode. An answer at a limit has the status `limit` and is scored.",
         "resource_requirement": "Requests and GPUs that it may use, and where it is served.",
     },
     "PromptMessage": {
@@ -203,8 +205,6 @@ TEXTS: Mapping[str, Mapping[str, str]] = {
         "env": "Variables of the program. No secrets: the program reads them.",
         "answer_file": "The file that holds the answer at the end; by default the answer is what the program prints.",
         "max_turns": "The most answers of the model in one episode.",
-        "max_tokens": "Tokens of prompts and answers in one episode, after which no further answer is given.",
-        "max_model_s": "Seconds for which the model may answer in one episode, in sum.",
         "wall_s": "Seconds after which a program is ended, its waiting for the model included.",
     },
     "BoxConfig": {
@@ -219,6 +219,20 @@ TEXTS: Mapping[str, Mapping[str, str]] = {
         "slots": "Boxes at once. An episode keeps its box until it ends.",
         "allow_unsafe": "Run commands as plain processes, which nothing contains.",
         "roots": "Unpacked root folders by the image of a sample, for bubblewrap.",
+    },
+    "EpisodeLimitsConfig": {
+        "tokens": "Tokens of all prompts and answers of an episode.",
+        "cost": "What the answers of an episode cost, by the prices of the backend.",
+        "model_s": "Seconds for which the model answers, in sum.",
+        "same_calls": "How often one call may have the same output; then the episode is a loop.",
+    },
+    "McpServerConfig": {
+        "command": "The command that starts it, in the config's folder; each episode starts one.",
+        "url": "Its endpoint, if it runs already.",
+        "names": "The tools that the model may call.",
+        "effects": "What a call changes: nothing (`none`), the `state` of its episode, or something `outside`.",
+        "repeatable": "A call that was running when the run was killed may be made again.",
+        "timeout_s": "Seconds that a call may take.",
     },
     "ExecutionLimitsConfig": {
         "cpu_s": "Seconds of processor time of all its processes.",

@@ -28,8 +28,10 @@ from gage_eval.config.agent import AgentConfig as AgentConfig
 from gage_eval.config.base_model import ConfigModel as ConfigModel
 from gage_eval.config.execution import BOX_TOOLS
 from gage_eval.config.execution import BoxConfig as BoxConfig
+from gage_eval.config.execution import EpisodeLimitsConfig as EpisodeLimitsConfig
 from gage_eval.config.execution import ExecutionConfig as ExecutionConfig
 from gage_eval.config.execution import ExecutionLimitsConfig as ExecutionLimitsConfig
+from gage_eval.config.execution import McpServerConfig as McpServerConfig
 from gage_eval.config.labels import LabelsConfig as LabelsConfig
 from gage_eval.config.observability import ObservabilityConfig as ObservabilityConfig
 from gage_eval.config.observability import SinkConfig as SinkConfig
@@ -237,9 +239,11 @@ class RoleAdapterConfig(ConfigModel):
     verdict_retries: int = semantic("judge", 0, ge=0, le=16)
     # Names of tools, or `file.py:function`; a class is several tools.
     tools: list[str] = semantic("infer", [])
+    mcp_servers: list[McpServerConfig] = nested([])
     box: BoxConfig | None = nested(None)
     tool_rounds: int = semantic("infer", 0, ge=0, le=500)
     agent: AgentConfig | None = nested(None)
+    limits: EpisodeLimitsConfig | None = nested(None)
     resource_requirement: ResourceRequirement = nested(ResourceRequirement())
 
     @model_validator(mode="before")
@@ -259,12 +263,18 @@ class RoleAdapterConfig(ConfigModel):
 
     @model_validator(mode="after")
     def _runs_tools_in_rounds(self) -> Self:
-        if self.tools and not self.tool_rounds:
+        if (self.tools or self.mcp_servers) and not self.tool_rounds:
             raise ValueError("'tools' need 'tool_rounds', the most rounds of tool calls that are answered")
-        if self.agent is not None and (self.tools or self.tool_rounds):
+        if self.agent is not None and (self.tools or self.tool_rounds or self.mcp_servers):
             raise ValueError("an 'agent' has tools of its own: remove 'tools' and 'tool_rounds', or 'agent'")
         if self.agent is not None and self.role_type != "dut_model":
             raise ValueError("only a dut_model has an 'agent': remove it")
+        if self.limits is not None and not self.tool_rounds and self.agent is None:
+            raise ValueError(
+                "'limits' are for an agent or rounds of tool calls: set 'tool_rounds', or remove them"
+            )
+        if self.limits is not None and self.agent is not None and self.limits.same_calls is not None:
+            raise ValueError("'limits.same_calls' counts calls of tools that we run: remove it, or 'agent'")
         if self.box is not None and self.agent is None and not BOX_TOOLS & {*self.tools}:
             raise ValueError(
                 f"'box' is for an agent and the tools {' and '.join(sorted(BOX_TOOLS))}: name one of them, or remove it"

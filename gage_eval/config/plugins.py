@@ -15,11 +15,13 @@ from gage_eval.config.models import (
     DatasetConfig,
     InlineBackend,
     PipelineConfig,
+    RoleAdapterConfig,
     origin_patterns,
 )
 from gage_eval.config.problems import ConfigProblem, Loc, path_text
 from gage_eval.config.validation_messages import describe, plain_words, spellings_of
 from gage_eval.data.datasets.origins import origin_paths
+from gage_eval.engine.tools.mcp import McpServer
 from gage_eval.engine.tools.sets import tools_of
 from gage_eval.extend import registry
 from gage_eval.extend.loading import without_folders
@@ -45,7 +47,7 @@ def check_plugins(config: PipelineConfig, context: BackendContext) -> tuple[list
         if adapter.backend is not None:
             checker.backend(("role_adapters", index, "backend"), adapter.backend)
         checker.verdict_parser(("role_adapters", index, "verdict_parser"), adapter.verdict_parser)
-        checker.tools(("role_adapters", index, "tools"), adapter.tools)
+        checker.tools(("role_adapters", index, "tools"), adapter)
         checker.sampling(("role_adapters", index, "sampling_params"), adapter.sampling_params)
     for index, task in enumerate(config.tasks):
         checker.sampling(("tasks", index, "sampling_params"), task.sampling_params)
@@ -116,9 +118,10 @@ class _Checker:
         except InputError as error:
             self.problems.append(ConfigProblem(loc, str(error), error))
 
-    def tools(self, loc: Loc, names: Sequence[str]) -> None:
+    def tools(self, loc: Loc, adapter: RoleAdapterConfig) -> None:
+        servers = [McpServer(names=server.names) for server in adapter.mcp_servers]
         try:
-            tools_of(names)
+            tools_of(adapter.tools, servers=servers)
         except InputError as error:
             self.problems.append(ConfigProblem(loc, str(error), error))
 

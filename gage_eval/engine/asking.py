@@ -93,8 +93,9 @@ class Asker:
         response = self._known.logged(key)
         if response is not None:
             self._tally.replayed += 1
-            return response
-        return (await self._shared(request, body, key)).response
+            return replace(response, call_key=key, source="log")
+        outcome = await self._shared(request, body, key)
+        return replace(outcome.response, call_key=key, source=outcome.source)
 
     def earlier_record(self, key: str) -> bytes | None:
         """See `Journal`."""

@@ -76,7 +76,7 @@ class Assembly:
         job = self._job
         outcomes = [outcome for outcome in chunk.outcomes if outcome is not None]
         assert len(outcomes) == len(chunk.requests), "a finished chunk lacks answers"
-        tables = chunk_tables(chunk.requests, chunk.keys, outcomes)
+        tables = chunk_tables(chunk.requests, chunk.keys, outcomes, job.price)
         if any(outcome.response.status == "error" for outcome in outcomes):
             self._held[chunk.part, chunk.start] = (chunk.stop, tables)
         else:

@@ -8,8 +8,9 @@ calls it had made.
 import hashlib
 import json
 import math
+from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from operator import mul
 from typing import Any, Protocol, TypeAlias, TypeVar
 
@@ -17,7 +18,8 @@ from gage_eval.base.canonical import JsonValue, decode, digest, encode
 from gage_eval.base.statuses import UNANSWERED
 from gage_eval.engine.agents.program import run_program
 from gage_eval.extend.loading import PluginError
-from gage_eval.models.client.tools import EpisodeState, ToolFailed
+from gage_eval.models.client.budget import EpisodeLimits
+from gage_eval.models.client.tools import EpisodeState, Observation, ToolFailed
 from gage_eval.models.client.types import RenderFailure, Request, Response
 
 N = TypeVar("N", int, float)
@@ -32,7 +34,7 @@ class Calls(Protocol):
     def generate(self, request: Request) -> Coroutine[Any, Any, Response]:
         """The answer from the log, else from the model. A new answer is logged before it is returned."""
 
-    async def run_tool(self, name: str, arguments: str) -> str:
+    async def run_tool(self, name: str, arguments: str) -> Observation:
         """The output of a tool, from the journal or of running it. A new output is logged before it is returned.
 
         Args:
@@ -98,32 +100,43 @@ async def multi_turn(calls: Calls, request: Request) -> Outcome:
 async def tool_calls(calls: Calls, request: Request) -> Outcome:
     """Answer the model's tool calls with the tools of the request, until the model gives an answer.
 
-    The tools run one after another. A model that still calls tools after ``tool_rounds`` rounds has reached its limit:
-    the status is ``limit``, and the answer is what it said last.
+    The tools run one after another. A model that still calls tools after ``tool_rounds`` rounds, or at another limit of
+    the request, gets the status ``limit``, and the answer is what it said last.
     """
+    limits = request.limits or EpisodeLimits()
+    seen: Counter[tuple[str, str, str]] = Counter()
     history = list(request.messages or [])
     choice = request.tool_choice
     turns: list[Response] = []
-    for round_number in range(request.tool_rounds + 1):
+    while True:
         turn = replace(request, kind="chat", messages=list(history), tool_choice=choice)
         response = await calls.generate(turn)
         turns.append(response)
         called = _calls_of(response)
         if not called or response.status in UNANSWERED:
             break
-        if round_number == request.tool_rounds:
-            turns[-1] = replace(response, status="limit")
+        reached = limits.reached(turns)
+        if len(turns) > request.tool_rounds:
+            reached = "rounds", f"the model called tools in more than {request.tool_rounds:,} rounds"
+        elif max(seen.values(), default=0) >= (limits.same_calls or math.inf):
+            reached = "looped", f"one call had the same output {limits.same_calls:,} times"
+        if reached is not None:
+            kind, sentence = reached
+            turns[-1] = replace(response, status="limit", error_kind=kind, errors=[*response.errors, sentence])
             break
         history.append({"role": "assistant", "content": response.answer or "", "tool_calls": called})
-        outputs: list[str] = []
-        turns[-1] = replace(response, tool_outputs=outputs)
+        observed: list[Observation] = []
         for call in called:
+            name, arguments = call["function"]["name"], call["function"]["arguments"]
             try:
-                content = await calls.run_tool(call["function"]["name"], call["function"]["arguments"])
+                observation = await calls.run_tool(name, arguments)
             except ToolFailed as error:
+                turns[-1] = _observing(response, observed)
                 return _failed(turns, error.kind, str(error))
-            outputs.append(content)
-            history.append({"role": "tool", "tool_call_id": call["id"], "content": content})
+            observed.append(observation)
+            seen[name, arguments, observation.content] += 1
+            history.append({"role": "tool", "tool_call_id": call["id"], "content": observation.content})
+        turns[-1] = _observing(response, observed)
         # A model that is forced to call a tool would never answer.
         choice = None if choice is None else "auto"
     return _outcome(turns)
@@ -137,7 +150,7 @@ async def program(calls: Calls, request: Request) -> Outcome:
         ended.status,
         ended.answer,
         error_kind=ended.error_kind,
-        errors=[*outcome.response.errors, *filter(None, [ended.sentence])],
+        errors=[*outcome.response.errors, *filter(None, (ended.sentence,))],
     )
     costs = ("prompt_tokens", "completion_tokens", "latency_ms", "ttft_ms", "attempts", "model_fingerprint")
     return Outcome(replace(whole, **{name: getattr(outcome.response, name) for name in costs}), ended.turns)
@@ -179,6 +192,10 @@ def _outcome(turns: list[Response]) -> Outcome:
     whole = replace(
         turns[-1],
         tool_outputs=None,
+        tool_statuses=None,
+        tool_ms=None,
+        tool_sources=None,
+        call_key=None,
         prompt_tokens=_sum([turn.prompt_tokens for turn in turns]),
         completion_tokens=_sum([turn.completion_tokens for turn in turns]),
         latency_ms=_sum([turn.latency_ms for turn in turns]),
@@ -187,6 +204,17 @@ def _outcome(turns: list[Response]) -> Outcome:
         errors=[error for turn in turns for error in turn.errors],
     )
     return Outcome(whole, turns)
+
+
+def _observing(response: Response, observed: Sequence[Observation]) -> Response:
+    """A turn with what the tools answered that it called."""
+    return replace(
+        response,
+        tool_outputs=[observation.content for observation in observed],
+        tool_statuses=["error" if observation.is_error else "ok" for observation in observed],
+        tool_ms=[observation.ms for observation in observed],
+        tool_sources=[observation.source for observation in observed],
+    )
 
 
 def _failed(turns: list[Response], kind: str, sentence: str) -> Outcome:
@@ -257,9 +285,10 @@ def episode_name(request: Request) -> str:
     if request.unasked is not None:
         return f"unasked {request.sample_id}"
     if request.kind == "tools":
-        return f"tools {request.tool_rounds} {digest(request.tool_set and request.tool_set.identity)}"
+        limits = "" if request.limits is None else f" {digest(asdict(request.limits))}"
+        return f"tools {request.tool_rounds} {digest(request.tool_set and request.tool_set.identity)}{limits}"
     if request.agent is not None:
-        return f"agent {digest(request.agent.identity)}"
+        return f"agent {digest([request.agent.identity, request.limits and asdict(request.limits)])}"
     return request.kind if request.kind in EPISODES else ""
 
 

@@ -7,11 +7,12 @@ that its next request is found in the log. If it differs, the attempt has diverg
 call with effects outside is never made twice, unless its tool allows that.
 """
 
+import time
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Protocol
 
 from gage_eval.base.canonical import JsonValue, canonical_text, decode, digest, encode
-from gage_eval.models.client.tools import EpisodeState, Tool, ToolError, ToolFailed, Tools
+from gage_eval.models.client.tools import EpisodeState, Observation, Tool, ToolError, ToolFailed, Tools
 from gage_eval.models.client.types import Request, Response
 
 
@@ -72,24 +73,24 @@ class EpisodeCalls:
         """See `Calls`."""
         return await self._generate(request)
 
-    async def run_tool(self, name: str, arguments: str) -> str:
+    async def run_tool(self, name: str, arguments: str) -> Observation:
         """See `Calls`."""
         tool = None if self._tools is None else self._tools.get(name)
         self._calls += 1
         if tool is None:
-            return told(f"there is no tool {name!r}")
+            return Observation(told(f"there is no tool {name!r}"), is_error=True)
         key = tool_key(tool, name, arguments, None if tool.effects == "none" else self._past)
-        content = await self._content(tool, name, arguments, key)
+        observed = await self._observed(tool, name, arguments, key)
         if tool.effects != "none":
             self.has_acted = True
-            self._past = digest([key, tool.normalised(content)])
-        return content
+            self._past = digest([key, tool.normalised(observed.content)])
+        return observed
 
-    async def _content(self, tool: Tool, name: str, arguments: str, key: str) -> str:
+    async def _observed(self, tool: Tool, name: str, arguments: str, key: str) -> Observation:
         journal = self._journal
         record = journal.earlier_record(key) if tool.effects == "state" else journal.record(key)
         if record is not None and tool.effects != "state":
-            return content_of(record)
+            return _journaled(record)
         if tool.effects == "outside":
             begun = digest([key, "begun"])
             if journal.record(begun) is not None and not tool.is_repeatable:
@@ -98,15 +99,17 @@ class EpisodeCalls:
                     "declare it repeatable=True if it may be called again"
                 )
             journal.write(begun, b"{}")
+        began = time.perf_counter()
         try:
-            content = await tool.run(arguments, self.state)
+            is_error, content = False, await tool.run(arguments, self.state)
         except ToolError as error:
-            content = told(str(error))
+            is_error, content = True, told(str(error))
         if record is None:
-            journal.write(key, encode({"content": content}))
-            return content
-        journaled = content_of(record)
-        if tool.normalised(content) != tool.normalised(journaled):
+            ms = round((time.perf_counter() - began) * 1000, 3)
+            journal.write(key, encode({"content": content, "is_error": is_error, "ms": ms}))
+            return Observation(content, is_error, ms)
+        journaled = _journaled(record)
+        if tool.normalised(content) != tool.normalised(journaled.content):
             raise Diverged(f"call {self._calls}, of tool '{name}', gave something else than before the run was killed")
         return journaled
 
@@ -128,6 +131,11 @@ def tool_key(tool: Tool, name: str, arguments: str, past: str | None) -> str:
     except ValueError:
         read = {"text": arguments}
     return digest(["tool", tool.identity, name, read, past])
+
+
+def _journaled(record: bytes) -> Observation:
+    stored: Mapping[str, Any] = decode(record)
+    return Observation(str(stored["content"]), bool(stored.get("is_error")), float(stored.get("ms", 0)), "journal")
 
 
 def content_of(record: bytes) -> str:

@@ -13,16 +13,20 @@ from gage_eval.base.errors import StoreError
 from gage_eval.base.statuses import UNANSWERED
 from gage_eval.base.tables import RESPONSE_TELEMETRY, RESPONSES, TURN, TableSchema
 from gage_eval.engine.episodes import Outcome
+from gage_eval.models.client.budget import Price
 from gage_eval.models.client.types import Request, Response
 from gage_eval.store import Artifact, Store
 from gage_eval.store.responses import KEY, pack_keys
 
 _log = logging.getLogger(__name__)
 
+_TURN_TIMES = ("latency_ms", "tool_ms", "tool_sources")
 _TURN_FIELDS = [field.name for field in TURN]
 
 
-def chunk_tables(requests: Sequence[Request], keys: Sequence[str], outcomes: Sequence[Outcome]) -> dict[str, pa.Table]:
+def chunk_tables(
+    requests: Sequence[Request], keys: Sequence[str], outcomes: Sequence[Outcome], price: Price
+) -> dict[str, pa.Table]:
     """`responses` and `response_telemetry` rows of some outcomes, in order. The telemetry holds the errors."""
     answers = [outcome.response for outcome in outcomes]
     shared = {
@@ -55,10 +59,25 @@ def chunk_tables(requests: Sequence[Request], keys: Sequence[str], outcomes: Seq
         "errors": [r.errors or None for r in answers],
         "model_fingerprint": [r.model_fingerprint for r in answers],
         "source": [outcome.source for outcome in outcomes],
+        "turn_telemetry": [
+            [_turn_telemetry(outcome, turn, price) for turn in outcome.turns] or None for outcome in outcomes
+        ],
     }
     return {
         "responses": _table(responses, RESPONSES),
         "response_telemetry": _table(telemetry, RESPONSE_TELEMETRY),
+    }
+
+
+def _turn_telemetry(outcome: Outcome, turn: Response, price: Price) -> dict[str, Any]:
+    cost = price.of(turn.prompt_tokens or 0, turn.completion_tokens or 0)
+    return {
+        "latency_ms": turn.latency_ms,
+        "cost": cost if price != Price() else None,
+        # Answers of other runs and rows came whole.
+        "source": turn.source or "log" if outcome.source == "sent" else outcome.source,
+        "tool_ms": turn.tool_ms,
+        "tool_sources": turn.tool_sources,
     }
 
 
@@ -107,6 +126,8 @@ def outcomes_in(tables: dict[str, pa.Table]) -> dict[str, Outcome]:
         response.latency_ms, response.ttft_ms = row_telemetry["latency_ms"], row_telemetry["ttft_ms"]
         response.attempts, response.errors = row_telemetry["attempts"], row_telemetry["errors"] or []
         response.model_fingerprint = row_telemetry["model_fingerprint"]
+        for turn, timed in zip(outcome.turns, row_telemetry.get("turn_telemetry") or [], strict=False):
+            turn.latency_ms, turn.tool_ms, turn.tool_sources = (timed[name] for name in _TURN_TIMES)
         outcomes[row["response_key"]] = outcome
     return outcomes
 

@@ -28,8 +28,6 @@ class AgentProgram:
     env: Mapping[str, str]
     answer_file: str | None
     max_turns: int
-    max_tokens: int | None
-    max_model_s: float | None
     boxes: AgentBoxes
 
     @cached_property
@@ -49,7 +47,7 @@ class AgentProgram:
             "files": {path: sha256_hex(content) for path, content in self.contents.items()},
             "env": dict(self.env),
             "answer_file": self.answer_file,
-            "limits": [self.max_turns, self.max_tokens, self.max_model_s],
+            "max_turns": self.max_turns,
             "box": self.boxes.identity,
         }
 
@@ -65,16 +63,15 @@ class AgentProgram:
             own = self.boxes.spec(sample)
             return replace(own, files={**own.files, **self.contents}, env={**own.env, **self.env})
 
+        files = self.boxes.files_identity(sample)
         return Agent(
             self.command,
             self.answer_file,
             self.max_turns,
-            self.max_tokens,
-            self.max_model_s,
             self.boxes.limits,
             spec,
             takes_tools,
-            {**self.identity, "sandbox": _sandbox(sample)},
+            {**self.identity, "sandbox": _sandbox(sample), "sandbox_files": files},
         )
 
 

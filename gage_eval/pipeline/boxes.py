@@ -1,17 +1,20 @@
 """Boxes: which executor makes them, and the surroundings that a sample sets."""
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any
 
 from gage_eval.base.canonical import JsonValue, digest
 from gage_eval.box.executors import ExecutorSettings, open_executor
 from gage_eval.box.types import BoxError, BoxSpec, Limits
-from gage_eval.data.prepare.media import MediaReader
+from gage_eval.data.prepare.media import MediaRules, file_content, files_identity
 from gage_eval.data.sample.record import RecordRejected
 from gage_eval.data.sample.rules import inside
+from gage_eval.data.sample.table import rows_of
 from gage_eval.models.backends.boxed import BoxBackend
+from gage_eval.store import Artifact
 
 _REFERENCES = ("env:", "block:")
 # Of executors that this process has found, by `Boxes.key`.
@@ -62,11 +65,13 @@ class AgentBoxes:
         boxes: of which executor.
         limits: of a command.
         image: for samples that name none.
+        media: where the files of samples are.
     """
 
     boxes: Boxes
     limits: Limits
     image: str | None = None
+    media: MediaRules = field(default_factory=MediaRules)
 
     @cached_property
     def identity(self) -> JsonValue:
@@ -80,9 +85,29 @@ class AgentBoxes:
             BoxError: they cannot be made.
         """
         try:
-            return surroundings(sample, None, self.image)
+            return surroundings(sample, lambda address: file_content(address, self.media), self.image)
         except CannotRun as error:
             raise BoxError(str(error)) from None
+
+    def files_identity(self, sample: Mapping[str, Any]) -> JsonValue:
+        """The content of the files that a sample brings; None where it brings none."""
+        return sandbox_files([sample], self.media)
+
+
+def sandbox_files(samples: Iterable[Mapping[str, Any]], media: MediaRules) -> JsonValue:
+    """The content of the files that samples put into their boxes; None where they put in none."""
+    addresses = set()
+    for sample in samples:
+        # A sample whose surroundings have another form costs its row.
+        with suppress(CannotRun):
+            addresses |= {str(address) for address in (sandbox_of(sample).get("files") or {}).values()}
+    return files_identity([("file", address) for address in sorted(addresses)], media)
+
+
+def sandboxes(samples: Artifact) -> Iterator[Mapping[str, Any]]:
+    """What the samples of an artifact say of their surroundings."""
+    for table in samples.tables(columns=["sandbox", "metadata"]):
+        yield from rows_of(table)
 
 
 def sandbox_of(sample: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -103,12 +128,12 @@ def sandbox_of(sample: Mapping[str, Any]) -> Mapping[str, Any]:
     return own
 
 
-def surroundings(sample: Mapping[str, Any], reader: MediaReader | None, image: str | None) -> BoxSpec:
+def surroundings(sample: Mapping[str, Any], read: Callable[[str], bytes], image: str | None) -> BoxSpec:
     """The surroundings of a sample's programs.
 
     Args:
         sample: the sample.
-        reader: reads its files; None where none can be given.
+        read: gives the content behind the address of a file, or raises RecordRejected.
         image: for a sample that names none.
 
     Raises:
@@ -123,10 +148,8 @@ def surroundings(sample: Mapping[str, Any], reader: MediaReader | None, image: s
     for path, address in (sandbox.get("files") or {}).items():
         if not inside(path):
             raise CannotRun(f"sandbox.files.{path} leads out of the working folder.")
-        if reader is None:
-            raise CannotRun("sandbox.files: the tools bash and python get no files yet; write them by sandbox.setup.")
         try:
-            files[path] = reader.content(str(address))
+            files[path] = read(str(address))
         except RecordRejected as error:
             raise CannotRun(f"sandbox.files.{path}: {error.reason}") from None
     return BoxSpec(sandbox.get("image") or image, files, sandbox.get("setup") or None, env)

@@ -13,10 +13,9 @@ from gage_eval.base.marks import semantic_values
 from gage_eval.box.executors import ExecutorSettings
 from gage_eval.box.types import Limits, Program
 from gage_eval.config.execution import ExecutionConfig, ExecutionLimitsConfig
-from gage_eval.data.prepare.media import MediaReader, MediaRules, files_identity
-from gage_eval.data.sample.table import rows_of
+from gage_eval.data.prepare.media import MediaReader, MediaRules
 from gage_eval.models.client.types import BoxedProgram
-from gage_eval.pipeline.boxes import Boxes, CannotRun, sandbox_of, surroundings
+from gage_eval.pipeline.boxes import Boxes, CannotRun, sandbox_files, sandboxes, surroundings
 from gage_eval.scoring.metrics.pipelines import FilterPipeline, read_steps
 from gage_eval.store import Artifact
 
@@ -71,13 +70,7 @@ class ExecutionSpec:
             "filters": self.filters.identity(),
             "box": self.boxes.identity,
         }
-        addresses = {
-            str(address)
-            for table in samples.tables(columns=["sandbox", "metadata"])
-            for sample in rows_of(table)
-            for address in (sandbox_of(sample).get("files") or {}).values()
-        }
-        files = files_identity([("file", address) for address in sorted(addresses)], self.media)
+        files = sandbox_files(sandboxes(samples), self.media)
         return material if files is None else {**material, "files": files}
 
     def boxed(self, sample: Mapping[str, Any], answer: Mapping[str, Any], reader: MediaReader) -> BoxedProgram:
@@ -93,7 +86,7 @@ class ExecutionSpec:
             name: self._needed(name, sample, answer) for name in ("entry", "tests", "inputs") if name in self.paths
         }
         prelude = self._value("prelude", sample, answer)
-        spec = surroundings(sample, reader, self.config.image)
+        spec = surroundings(sample, reader.content, self.config.image)
         program = None
         if code is not None:
             program = Program(

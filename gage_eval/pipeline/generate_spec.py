@@ -1,24 +1,27 @@
 """Specs of support, infer and judge: which model is asked, with which prompt and parameters."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any
 
 from gage_eval.base.canonical import JsonValue, canonical_text, digest
 from gage_eval.base.files import local_path
-from gage_eval.engine.tools.box import BoxTool
-from gage_eval.engine.tools.python import PythonTool
+from gage_eval.data.prepare.media import MediaRules
+from gage_eval.engine.tools.mcp import McpServer
 from gage_eval.extend import registry
 from gage_eval.extend.loading import without_folders
 from gage_eval.models.backends.base import Backend, BackendContext
 from gage_eval.models.backends.build import build_backend
 from gage_eval.models.backends.role_hooks import RoleHooks
+from gage_eval.models.client.budget import EpisodeLimits
+from gage_eval.models.client.tools import DefinedTool
 from gage_eval.pipeline.agents import AgentProgram
-from gage_eval.pipeline.boxes import Boxes
+from gage_eval.pipeline.boxes import Boxes, sandbox_files, sandboxes
 from gage_eval.pipeline.keys import RENDER_VERSION
 from gage_eval.pipeline.outputs import responses_of
 from gage_eval.report.model_run import ModelRun, model_name
+from gage_eval.store import Store
 
 
 @dataclass(frozen=True)
@@ -58,10 +61,13 @@ class GenerateSpec:
     params: Mapping[str, Any] = field(default_factory=dict)
     max_error_share: float = 0.01
     hooks: RoleHooks | None = None
-    tools: Mapping[str, PythonTool | BoxTool] = field(default_factory=dict)
+    tools: Mapping[str, DefinedTool] = field(default_factory=dict)
+    servers: Sequence[McpServer] = ()
     boxes: Boxes | None = None
+    media: MediaRules = field(default_factory=MediaRules)
     tool_rounds: int = 0
     agent: AgentProgram | None = None
+    limits: EpisodeLimits | None = None
     embeds: bool = False
     pool_size: int | None = None
 
@@ -141,6 +147,13 @@ class GenerateSpec:
     def material(self) -> JsonValue:
         return {**self.binding.material(), "model": self.model_material}
 
+    def input_material(self, store: Store, inputs: Mapping[str, str]) -> dict[str, JsonValue]:
+        """The content of the files that samples put into the boxes of tools."""
+        if self.boxes is None or "samples" not in inputs:
+            return {}
+        files = sandbox_files(sandboxes(store.artifact(inputs["samples"])), self.media)
+        return {} if files is None else {"files": files}
+
 
 @dataclass(frozen=True)
 class Binding:
@@ -182,6 +195,8 @@ class Binding:
             material["tool_rounds"] = spec.tool_rounds
         if spec.agent is not None:
             material["agent"] = spec.agent.identity
+        if spec.limits is not None:
+            material["limits"] = asdict(spec.limits)
         if spec.tools:
             material["tools"] = [tool.identity for tool in spec.tools.values()]
         return material

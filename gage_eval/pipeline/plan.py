@@ -5,22 +5,33 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
+from gage_eval.base.errors import InputError
 from gage_eval.base.files import local_path
 from gage_eval.box.executors import ExecutorSettings
 from gage_eval.box.types import Limits
 from gage_eval.config.agent import AgentConfig
-from gage_eval.config.execution import BOX_TOOLS, BoxConfig
+from gage_eval.config.execution import BOX_TOOLS, BoxConfig, McpServerConfig
 from gage_eval.config.load import LoadedConfig
 from gage_eval.config.metrics import metric_names
-from gage_eval.config.models import DatasetConfig, PipelineConfig, PromptConfig, TaskConfig
+from gage_eval.config.models import (
+    BackendEntry,
+    DatasetConfig,
+    PipelineConfig,
+    PromptConfig,
+    RoleAdapterConfig,
+    TaskConfig,
+)
 from gage_eval.config.resolve import ResolvedRole, ResolvedTask
 from gage_eval.config.resources import placement_on, starts_engine
 from gage_eval.data.datasets.fetch import DataCache
 from gage_eval.data.prepare.media import MediaRules
+from gage_eval.engine.tools.mcp import McpServer
 from gage_eval.engine.tools.sets import tools_of
 from gage_eval.extend import registry
 from gage_eval.models.backends.base import BackendContext
+from gage_eval.models.backends.build import parse_config
 from gage_eval.models.backends.role_hooks import RoleHooks
+from gage_eval.models.client.budget import EpisodeLimits, Price
 from gage_eval.pipeline.agents import AgentProgram
 from gage_eval.pipeline.boxes import AgentBoxes, Boxes
 from gage_eval.pipeline.data_spec import DataSource, data_source, preprocess_spec, standardize_spec
@@ -88,9 +99,9 @@ def _task(
     task_id = task.task.task_id
     source = data_source(task.dataset, loaded.base_dir, data)
     examples = None if task.examples is None else data_source(task.examples, loaded.base_dir, data)
-    infer = _generate(task, task.dut, "dut_model", loaded.context)
     quoted = None if loaded.suite is None else loaded.suite.metric
     preprocess = preprocess_spec(task, source, examples, sample_ids, subset)
+    infer = _generate(task, task.dut, "dut_model", loaded.context, preprocess.media)
     execution = _execution(task.task, loaded.base_dir, preprocess.media)
     scoring = score_spec(task, loaded.metrics[task_id], metric_names(loaded.config), execution)
     load = _load(task, source, subset)
@@ -126,12 +137,41 @@ def _execution(task: TaskConfig, base_dir: Path, media: MediaRules) -> Execution
     return ExecutionSpec(config.model_copy(update={"roots": roots}), media)
 
 
-def _agent_boxes(config: BoxConfig, base_dir: Path) -> AgentBoxes:
+def _agent_boxes(config: BoxConfig, base_dir: Path, media: MediaRules) -> AgentBoxes:
     """The boxes of an adapter's tools."""
     roots = {image: local_path(root, base_dir) for image, root in config.roots.items()}
     settings = ExecutorSettings(config.executor, config.slots, config.allow_unsafe, roots)
     limits = Limits(**config.model_dump(include={field.name for field in fields(Limits)}))
-    return AgentBoxes(Boxes(settings), limits, config.image)
+    return AgentBoxes(Boxes(settings), limits, config.image, media)
+
+
+def _episode_limits(adapter: RoleAdapterConfig, backend: BackendEntry) -> EpisodeLimits | None:
+    """The limits of an adapter's episodes; with the prices only where a cost depends on them.
+
+    Raises:
+        InputError: its backend has no prices for a limit on costs.
+    """
+    if (config := adapter.limits) is None:
+        return None
+    prices = parse_config(backend.type, backend.config)
+    price = Price(prices.input_price, prices.output_price) if config.cost is not None else Price()
+    if config.cost is not None and price == Price():
+        raise InputError(
+            f"role adapter '{adapter.adapter_id}': limits.cost needs input_price and output_price of its backend."
+        )
+    return EpisodeLimits(**config.model_dump(), price=price)
+
+
+def _mcp_server(config: McpServerConfig, base_dir: Path) -> McpServer:
+    return McpServer(
+        tuple(config.command),
+        config.url,
+        base_dir,
+        tuple(config.names),
+        config.effects,
+        config.repeatable,
+        config.timeout_s,
+    )
 
 
 def _program(config: AgentConfig, boxes: AgentBoxes, base_dir: Path) -> AgentProgram:
@@ -195,10 +235,13 @@ def loader_params(dataset: DatasetConfig) -> dict[str, Any]:
     return params
 
 
-def _generate(task: ResolvedTask, role: ResolvedRole, role_type: str, context: BackendContext) -> GenerateSpec:
-    adapter = role.adapter
+def _generate(
+    task: ResolvedTask, role: ResolvedRole, role_type: str, context: BackendContext, media: MediaRules | None = None
+) -> GenerateSpec:
+    adapter, media = role.adapter, media or MediaRules()
     is_boxed = adapter.agent is not None or bool(BOX_TOOLS & {*adapter.tools})
-    box = _agent_boxes(adapter.box or BoxConfig(), context.base_dir) if is_boxed else None
+    box = _agent_boxes(adapter.box or BoxConfig(), context.base_dir, media) if is_boxed else None
+    servers = [_mcp_server(server, context.base_dir) for server in adapter.mcp_servers]
     return GenerateSpec(
         task_id=task.task.task_id,
         role=role_type,
@@ -210,10 +253,13 @@ def _generate(task: ResolvedTask, role: ResolvedRole, role_type: str, context: B
         params={**adapter.params, **adapter.sampling_params},
         max_error_share=task.task.max_error_share,
         hooks=RoleHooks(adapter.class_path) if adapter.class_path else None,
-        tools=tools_of(adapter.tools, box),
+        tools=tools_of(adapter.tools, box, servers),
+        servers=servers,
         boxes=None if box is None else box.boxes,
+        media=media,
         tool_rounds=adapter.tool_rounds,
         agent=None if adapter.agent is None or box is None else _program(adapter.agent, box, context.base_dir),
+        limits=_episode_limits(adapter, role.backend),
         embeds=adapter.embeds,
         pool_size=adapter.resource_requirement.pool_size,
     )

@@ -106,7 +106,7 @@ class RequestRenderer:
             request.lookup, request.embed = lookup, embed
             if tool_set is not None:
                 request.tool_set, request.tool_rounds = tool_set, self._spec.tool_rounds
-            request.agent = agent
+            request.agent, request.limits = agent, self._spec.limits
             if is_likelihood:
                 request.choices, request.unconditioned = row.choices, row.unconditioned_input
             try:

@@ -12,7 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from gage_eval.base.canonical import JsonValue
+from gage_eval.base.canonical import JsonValue, digest
 from gage_eval.base.errors import InputError
 from gage_eval.base.inputs import INPUTS, Input
 from gage_eval.base.stages import ASKING, Stage
@@ -357,6 +357,15 @@ class Plan:
             for spec in [*own, *(judge for judge in task.judge.judges[1:] if judge.adapter_id in task.judge.panel)]:
                 tasks.setdefault(spec.described(identified=identified), {})[task.task_id] = None
         return [model.model_copy(update={"tasks": tuple(names)}) for model, names in tasks.items()]
+
+    def tool_lists(self) -> dict[str, str]:
+        """Digests of what MCP servers list, by server; each is asked.
+
+        Raises:
+            InputError: one cannot be asked.
+        """
+        servers = {server.key: server for task in self.tasks for _, spec in task.models for server in spec.servers}
+        return {str(server): digest(server.ask()) for server in servers.values()}
 
     @property
     def every_task(self) -> list[TaskPlan]:

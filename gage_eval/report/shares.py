@@ -83,8 +83,8 @@ def _task_remarks(task: TaskSummary, limits: Limits) -> Iterator[str]:
         )
     if limit := task.responses.get("limit", 0):
         yield (
-            f"{task.task_id}: {_of(limit, responses)} answers ended while the model still called tools, and are scored "
-            "like any other answer. Raise tool_rounds."
+            f"{task.task_id}: {_of(limit, responses)} answers ended at a limit while the model still called tools, and "
+            "are scored like any other answer. Raise tool_rounds, or the limits of the adapter."
         )
     if _above(refused, responses, limits.refused):
         yield f"{task.task_id}: {_of(refused, responses)} answers are refusals and are scored like any other answer."

@@ -124,6 +124,7 @@ class RunRecord(_Model):
     rescored: RescoredRecord | None = None
     suite: SuiteRun | None = Field(None, description="The suite; None for a run of another config.")
     models: list[ModelRun] = Field([], description="The models that it asks.")
+    tool_lists: dict[str, str] = Field({}, description="Digests of what MCP servers listed, by server.")
     commit: str | None = Field(None, description="Git commit of the config's folder; None outside of a repository.")
     pinned: bool = Field(default=True, description="Whether all its data are fixed: files, or commits of the hub.")
     refreshed: list[str] = Field([], description="Stages that --refresh has computed again, as task/stage.")

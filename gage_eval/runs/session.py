@@ -329,6 +329,7 @@ class RunSession:
             prefect=flow_run,
             suite=self.suite,
             models=self.plan.models(),
+            tool_lists=self.plan.tool_lists(),
             commit=commit_of(self.loaded.base_dir.absolute()),
             pinned=not self.loaded.unpinned,
         )
@@ -343,11 +344,17 @@ class RunSession:
         folder = RunFolder.open(locations, options.run_id)
         # A resumed run records these again: its config may have been edited.
         anew = ("gage_eval", "name", "status", "tasks", "config", "process", "packages", "suite", "models", "pinned")
-        again = {name: getattr(record, name) for name in anew}
+        again = {name: getattr(record, name) for name in (*anew, "tool_lists")}
         if flow_run is not None:
             again["prefect"] = flow_run
 
         def resumed(before: RunRecord) -> RunRecord:
+            for server, listed in before.tool_lists.items():
+                if record.tool_lists.get(server, listed) != listed:
+                    raise InputError(
+                        f"{server} describes its tools in another way than when run {options.run_id} began: start a "
+                        "new run, or the server as it was."
+                    )
             kept = before.options
             if bundle_of(str(kept.get("config"))) is not None:
                 # A night that was deployed again reads its config from another bundle.

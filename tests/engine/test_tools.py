@@ -15,6 +15,7 @@ from gage_eval.engine.episodes import episode_name
 from gage_eval.engine.journal import tool_key
 from gage_eval.engine.runtime import Runtime
 from gage_eval.engine.tools.sets import episode_tools
+from gage_eval.models.client.budget import EpisodeLimits, Price
 from gage_eval.models.client.tools import Effects, EpisodeState, Tool, ToolError, ToolFailed, Tools
 from gage_eval.models.client.types import Request, Response
 from gage_eval.store import Store
@@ -68,9 +69,10 @@ class WithTools(Prompts):
     def __init__(self, tools: Tools | None, *prompts: str) -> None:
         super().__init__(prompts, kind="tools")
         self.tools = tools
+        self.limits: EpisodeLimits | None = None
 
     def request(self, part: int, ask: int) -> Request:
-        return replace(super().request(part, ask), tool_set=self.tools, tool_rounds=ROUNDS)
+        return replace(super().request(part, ask), tool_set=self.tools, tool_rounds=ROUNDS, limits=self.limits)
 
 
 def calling(gone_after: int | None = None, names: tuple[str, str] = ("look_up", "look_up")) -> Scripted:
@@ -248,3 +250,36 @@ def test_other_tools_are_another_episode_and_another_state_is_another_call() -> 
     keys = {tool_key(*call) for call in [*calls, (state, "f", "", "y")]}
     assert len(keys) == 5
     assert tool_key(f, "f", '{"a": 1}', None) in keys, "spaces are no difference"
+
+
+@pytest.mark.parametrize(
+    ("limits", "kind", "turns"),
+    [
+        (EpisodeLimits(tokens=20), "tokens", 2),
+        (EpisodeLimits(cost=0.02, price=Price(input=1000)), "cost", 2),
+        (EpisodeLimits(model_s=2.0), "time", 2),
+        (EpisodeLimits(same_calls=2), "looped", 3),
+        (None, "rounds", ROUNDS + 1),
+    ],
+)
+def test_the_turn_that_reaches_a_limit_is_the_last(
+    store: Store, limits: EpisodeLimits | None, kind: str, turns: int
+) -> None:
+    async def answer(request: Request) -> Response:
+        calls = [{"function": {"name": "look_up", "arguments": f"{number}"}} for number in range(2)]
+        return Response(
+            "ok",
+            answer=str(len(backend.asked)),
+            tool_calls=json.dumps(calls),
+            prompt_tokens=10,
+            completion_tokens=0,
+            latency_ms=1000.0,
+        )
+
+    backend = Scripted(answer, width=1)
+    source = WithTools(Counted(), "a")
+    source.limits = limits
+    done = generate(store, source, backend)
+    (row,) = done.responses.table().to_pylist()
+    assert (row["status"], row["error_kind"], row["answer"]) == ("limit", kind, str(turns))
+    assert len(backend.asked) == turns

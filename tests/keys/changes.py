@@ -51,6 +51,14 @@ def _run(field: str, value: Any, **said: Any) -> Change:
     return _task(f"execution.{field}", value, "programs", **said)
 
 
+def _mcp(field: str, value: Any, **said: Any) -> Change:
+    return _at(f"role_adapters.0.mcp_servers.0.{field}", value, "served", **said)
+
+
+def _limit(field: str, value: Any, **said: Any) -> Change:
+    return _at("role_adapters.0.limits", {field: value}, "boxed", **said)
+
+
 def _few_shot(*, same: bool = False, **fields: Any) -> Change:
     return Change({f"tasks.0.few_shot.{name}": value for name, value in fields.items()}, "few_shot", same=same)
 
@@ -326,6 +334,20 @@ CONFIG: dict[str, dict[str, list[Change]]] = {
             "output_kb": 8, "executor": "bubblewrap", "slots": 3, "allow_unsafe": bool(1),
             "roots": {"debian": "roots/debian"},
         }.items()
+    },
+    "EpisodeLimitsConfig": {
+        "tokens": [_limit("tokens", 100), _at("role_adapters.0.limits", {"tokens": 9}, refused="set 'tool_rounds'")],
+        "cost": [_limit("cost", 0.5, refused="needs input_price")],
+        "model_s": [_limit("model_s", 3.0)],
+        "same_calls": [_limit("same_calls", 3), _limit("same_calls", 1, refused="at least 2")],
+    },
+    "McpServerConfig": {
+        "command": [_mcp("command", ["python3", "./tools.py"])],
+        "url": [_mcp("url", "http://127.0.0.1:1/mcp", refused="either a 'command'")],
+        "names": [_mcp("names", ["half"]), _mcp("names", ["third"], refused="has no tool 'third'")],
+        "effects": [_mcp("effects", "none")],
+        "repeatable": [_mcp("repeatable", bool(1))],
+        "timeout_s": [_mcp("timeout_s", 5.0)],
     },
     "ExecutionLimitsConfig": {
         **{

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from PIL import Image
+from support import mcp_tools
 
 from gage_eval.base.stages import STAGES, StageResult
 from gage_eval.observability import http_recorder
@@ -32,6 +33,7 @@ _ANSWERS = [{"id": row["id"], "text": row["answer"], "wrong": "7"} for row in _R
 def write_data(folder: Path) -> None:
     """The data files the configs name; copy.jsonl holds the bytes of rows.jsonl."""
     folder.mkdir(parents=True, exist_ok=True)
+    shutil.copy(mcp_tools.__file__, folder / "tools.py")
     files = {
         "rows": _ROWS,
         "copy": _ROWS,
@@ -197,6 +199,18 @@ _CONFIGS: dict[str, dict[str, Any]] = {
         **_MAIN,
         "role_adapters": [
             {**_MAIN["role_adapters"][0], "tools": ["bash"], "tool_rounds": 2, "box": {}},
+            *_MAIN["role_adapters"][1:],
+        ],
+    },
+    # A model that may call tools of an MCP server.
+    "served": {
+        **_MAIN,
+        "role_adapters": [
+            {
+                **_MAIN["role_adapters"][0],
+                "mcp_servers": [{"command": ["python3", "tools.py"], "names": ["twice"]}],
+                "tool_rounds": 2,
+            },
             *_MAIN["role_adapters"][1:],
         ],
     },

@@ -13,6 +13,7 @@ import pytest
 import gage_eval
 from gage_eval.base.errors import InputError
 from gage_eval.engine.episodes import similarity
+from gage_eval.models.client.tools import Observation
 from gage_eval.models.client.types import Request, Response
 
 ANSWERS = {"same?": "abba", "turned?": "ab", "other?": "ccc", "near?": "abc", "silent?": " "}
@@ -96,7 +97,7 @@ async def test_embeddings_that_cannot_be_compared_are_an_error_of_their_row(vect
         async def generate(self, request: Request) -> Response:
             return Response("ok", answer=vectors.pop(0))
 
-        async def run_tool(self, name: str, arguments: str) -> str:
+        async def run_tool(self, name: str, arguments: str) -> Observation:
             raise AssertionError(name)
 
     messages = [{"role": "user", "content": text} for text in ("a", "b")]

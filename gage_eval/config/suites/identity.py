@@ -16,18 +16,8 @@ _LOGIC = frozenset({"datasets", "prompts", "metrics", "tasks", "groups", "builti
 # How many rows are asked shows as n; which adapter does a step is about the model.
 _NOT_LOGIC = frozenset({"max_samples", "limit", "adapter_id", "judge_adapter_id", "support_adapter_id"})
 _OF_ADAPTERS = frozenset(
-    {
-        "prompt_id",
-        "prompt_params",
-        "params",
-        "sampling_params",
-        "class_path",
-        "verdict_parser",
-        "tools",
-        "tool_rounds",
-        "agent",
-    }
-    | {"embeds", "verdict_retries"}
+    {"prompt_id", "prompt_params", "params", "sampling_params", "class_path", "verdict_parser", "tools", "tool_rounds"}
+    | {"embeds", "verdict_retries", "mcp_servers", "limits", "agent"}
 )
 
 

@@ -167,14 +167,21 @@ class MediaReader:
         Raises:
             RecordRejected: it cannot be read, or may not be.
         """
-        if url.startswith(_DATA):
-            return data_of(url)
-        if url.startswith(MEDIA_SCHEME):
-            return self._store.get(url)
-        try:
-            return local_file(url, self._rules).read_bytes()
-        except OSError as error:
-            raise RecordRejected(f"it cannot be read ({error.strerror}).") from None
+        return self._store.get(url) if url.startswith(MEDIA_SCHEME) else file_content(url, self._rules)
+
+
+def file_content(url: str, rules: MediaRules) -> bytes:
+    """The bytes behind an address in the data: of a ``data:`` URL, or a file.
+
+    Raises:
+        RecordRejected: it cannot be read, or may not be.
+    """
+    if url.startswith(_DATA):
+        return data_of(url)
+    try:
+        return local_file(url, rules).read_bytes()
+    except OSError as error:
+        raise RecordRejected(f"it cannot be read ({error.strerror}).") from None
 
 
 def local_file(url: str, rules: MediaRules) -> Path:

@@ -30,14 +30,14 @@ class Ended:
 
     Attributes:
         turns: the model's answers.
-        sentence: on a status other than ``ok``.
+        sentence: what was amiss, if something was.
     """
 
     turns: Sequence[Response]
     status: ResponseStatus
     answer: str | None = None
     error_kind: str | None = None
-    sentence: str | None = None
+    sentence: str = ""
 
 
 async def run_program(
@@ -110,20 +110,23 @@ async def _ended(ran: Ran, box: Box, agent: Agent, relay: Relay) -> Ended:
     how = f"exit {ran.exit}" + (f": {stderr}" if stderr else "")
     reached = relay.limit
     if ran.reason:
-        reached = f"the program was ended: {_ENDED.get(ran.reason, ran.reason).format(limits=agent.limits)}"
+        why = _ENDED.get(ran.reason, ran.reason).format(limits=agent.limits)
+        reached = "time" if ran.reason == "idle" else ran.reason, f"the program was ended: {why}"
     elif not turns:
         said = "take the model's address from OPENAI_BASE_URL or ANTHROPIC_BASE_URL"
         return _failed(turns, "agent_error", f"the program never asked the model ({how}); {said}")
     elif ran.exit != 0 and reached is None:
         return _failed(turns, "agent_error", f"the program failed ({how})")
-    missing, answer = None, ran.stdout
+    missing, answer = "", ran.stdout
     if agent.answer_file is not None:
         try:
             answer = await box.take(agent.answer_file)
         except BoxError as error:
             missing, answer = f"the program left no answer: {error}", b""
     text = relay.without_secret(answer).decode("utf-8", "replace").rstrip("\n")
-    return Ended(turns, "ok" if reached is None else "limit", text, sentence=reached or missing)
+    if reached is not None:
+        return Ended(turns, "limit", text, *reached)
+    return Ended(turns, "ok", text, sentence=missing)
 
 
 def _failed(turns: Sequence[Response], kind: str | None, sentence: str) -> Ended:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gage_eval.base.canonical import JsonValue, canonical_json, decode, digest
-from gage_eval.base.errors import InputError
+from gage_eval.base.errors import GageError, InputError
 from gage_eval.base.statuses import UNANSWERED
 from gage_eval.engine.agents.dialects import DIALECTS, Ask, Said
 from gage_eval.engine.agents.http import HTTPRequest, Refusal, Reply
@@ -55,7 +55,7 @@ class Relay:
 
     Attributes:
         failed: done where the program's requests cannot be answered any more: the response, or what ends the run.
-        limit: the limit that was reached, as a sentence.
+        limit: the limit that was reached: its kind and a sentence.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class Relay:
         self._equal: dict[str, list[Turn]] = {}
         self._called: dict[str, tuple[Turn, int]] = {}
         self.failed: asyncio.Future[Response] = asyncio.get_running_loop().create_future()
-        self.limit: str | None = None
+        self.limit: tuple[str, str] | None = None
 
     def environment(self, port: int) -> dict[str, str]:
         """The variables that lead programs here."""
@@ -141,7 +141,11 @@ class Relay:
         key = digest([ask.messages, ask.tools, ask.tool_choice, ask.params])
         turn = self._turn(ask, key, request.headers)
         # Several requests may wait for the answer, and each may be dropped.
-        response = await asyncio.shield(turn.answer)
+        try:
+            response = await asyncio.shield(turn.answer)
+        except GageError as error:
+            # It ends the episode, and perhaps the run.
+            raise Refusal(403, str(error)) from None
         if response.status in UNANSWERED:
             sentence = next(reversed(response.errors), "the model gave no answer")
             raise Refusal(400 if response.error_kind in _OF_THE_PROGRAM else 403, sentence)
@@ -178,6 +182,7 @@ class Relay:
             params={**self._request.params, **ask.params},
             draw=self._request.draw + len(equal) * _DRAWS,
             agent=None,
+            limits=None,
         )
         turn = Turn(asyncio.create_task(self._generated(request)), idempotency={idempotency})
         turn.answer.add_done_callback(self._answered)
@@ -194,19 +199,14 @@ class Relay:
 
     def _admit(self) -> None:
         """Check the limits before another turn."""
-        agent = self._agent
         done = [turn.answer.result() for turn in self._turns if _is_answered(turn)]
-        tokens = sum((turn.prompt_tokens or 0) + (turn.completion_tokens or 0) for turn in done)
-        seconds = sum(turn.latency_ms or 0 for turn in done) / 1000
-        if len(self._turns) >= agent.max_turns:
-            self.limit = f"the program asked for more than {agent.max_turns:,} turns (agent.max_turns)"
-        elif agent.max_tokens is not None and tokens >= agent.max_tokens:
-            self.limit = f"{tokens:,} tokens were used, and agent.max_tokens is {agent.max_tokens:,}"
-        elif agent.max_model_s is not None and seconds >= agent.max_model_s:
-            self.limit = f"the model answered for {seconds:,.0f} s, and agent.max_model_s is {agent.max_model_s:,g}"
-        if self.limit is not None:
+        reached = None if self._request.limits is None else self._request.limits.reached(done)
+        if len(self._turns) >= self._agent.max_turns:
+            reached = "turns", f"the program asked for more than {self._agent.max_turns:,} turns"
+        if reached is not None:
+            self.limit = reached
             # Clients send a request again after other statuses.
-            raise Refusal(403, f"a limit is reached: {self.limit}")
+            raise Refusal(403, f"a limit is reached: {reached[1]}")
 
     def _answered(self, answer: asyncio.Task[Response]) -> None:
         """Tell the episode of what ends it."""

@@ -42,6 +42,9 @@ class AgentBox(Protocol):
     def identity(self) -> JsonValue:
         """What determines what commands do, besides the sample."""
 
+    def files_identity(self, sample: Mapping[str, Any]) -> JsonValue:
+        """The content of the files that a sample brings; None where it brings none."""
+
     def spec(self, sample: Mapping[str, Any]) -> BoxSpec:
         """The surroundings that a sample sets.
 
@@ -154,7 +157,8 @@ async def _opened(boxes: AgentBox, state: EpisodeState) -> Box:
     if box is None:
         assert state.executor is not None
         executor = await asyncio.to_thread(state.executor)
-        box = await executor.open(boxes.spec(state.sample), boxes.limits)
+        spec = await asyncio.to_thread(boxes.spec, state.sample)
+        box = await executor.open(spec, boxes.limits)
         state.objects[AgentBox] = box
         state.exits.push_async_callback(box.close)
     return box

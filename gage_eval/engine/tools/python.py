@@ -149,9 +149,14 @@ class PythonTool:
             raise ToolFailed(
                 f"tool '{self.name}' returned a {type(made).__name__}, which is neither text nor JSON"
             ) from None
-        shown = str(without_surrogates(text))
-        over = len(shown) - LONGEST_OUTPUT
-        return shown if over <= 0 else f"{shown[:LONGEST_OUTPUT]}\n[{over:,} more characters]"
+        return shown(text)
+
+
+def shown(text: str) -> str:
+    """The output of a tool as the model sees it: cut where it is too long."""
+    clean = str(without_surrogates(text))
+    over = len(clean) - LONGEST_OUTPUT
+    return clean if over <= 0 else f"{clean[:LONGEST_OUTPUT]}\n[{over:,} more characters]"
 
 
 async def _called(function: Callable[..., Any], values: Mapping[str, Any]) -> Any:

@@ -8,11 +8,13 @@ from typing import Any
 
 from gage_eval.base.canonical import JsonValue, digest
 from gage_eval.engine.tools.box import AgentBox, BoxTool
-from gage_eval.engine.tools.python import PythonTool, of_plugin
+from gage_eval.engine.tools.mcp import McpServer
+from gage_eval.engine.tools.python import of_plugin
 from gage_eval.engine.tools.recorded import RecordedTool, recorded_tools
 from gage_eval.extend import registry
 from gage_eval.extend.loading import PluginError
-from gage_eval.models.client.tools import EpisodeState, Tool
+from gage_eval.extend.registry import Plugin
+from gage_eval.models.client.tools import DefinedTool, EpisodeState, Tool
 
 
 @dataclass(frozen=True)
@@ -25,7 +27,7 @@ class EpisodeTools:
         sample: the sample, which a class of tools is made from.
     """
 
-    own: Mapping[str, PythonTool | BoxTool]
+    own: Mapping[str, DefinedTool]
     recorded: Mapping[str, RecordedTool]
     sample: Mapping[str, Any]
 
@@ -33,10 +35,13 @@ class EpisodeTools:
     def identity(self) -> JsonValue:
         """The tools; and the sample, if it is in the state of one of them."""
         has_state = any(tool.effects != "none" for tool in self.own.values())
+        boxes = [tool.box for tool in self.own.values() if isinstance(tool, BoxTool) and tool.box is not None]
+        files = boxes[0].files_identity(self.sample) if boxes else None
         return {
             "own": [tool.identity for tool in self.own.values()],
             "recorded": [tool.identity for tool in self.recorded.values()],
             "sample": digest(self.sample) if has_state else None,
+            **({"files": files} if files is not None else {}),
         }
 
     @property
@@ -53,29 +58,37 @@ class EpisodeTools:
         return EpisodeState(self.sample)
 
 
-def tools_of(names: Sequence[str], box: AgentBox | None = None) -> dict[str, PythonTool | BoxTool]:
+def tools_of(
+    names: Sequence[str], box: AgentBox | None = None, servers: Sequence[McpServer] = ()
+) -> dict[str, DefinedTool]:
     """The tools that a config names, by the names that models call.
 
     Args:
         names: of plug-ins.
         box: of the tools that need one; without it they can be described, and not run.
+        servers: that have more tools; none is started here.
 
     Raises:
         InputError: a name has no tool, it cannot be described to a model, or two tools have one name.
     """
-    tools: dict[str, PythonTool | BoxTool] = {}
-    for name in names:
-        plugin = registry.tools.get(name)
-        is_boxed = inspect.isclass(plugin.obj) and issubclass(plugin.obj, BoxTool)
-        for tool in [plugin.obj(box)] if is_boxed else of_plugin(plugin):
-            name_called = tool.definition["function"]["name"]
-            if name_called in tools:
-                raise PluginError(f"two tools are named '{name_called}'; rename one of them.")
-            tools[name_called] = tool
+    own = [tool for name in names for tool in _of_plugin(registry.tools.get(name), box)]
+    for tool in own:
+        # What a server describes is checked when it is asked.
+        assert tool.definition
+    tools: dict[str, DefinedTool] = {}
+    for tool in (*own, *(tool for server in servers for tool in server.tools())):
+        if tool.name in tools:
+            raise PluginError(f"two tools are named '{tool.name}'; rename one of them.")
+        tools[tool.name] = tool
     return tools
 
 
-def episode_tools(own: Mapping[str, PythonTool | BoxTool], sample: Mapping[str, Any]) -> EpisodeTools:
+def _of_plugin(plugin: Plugin[Any], box: AgentBox | None) -> Sequence[DefinedTool]:
+    is_boxed = inspect.isclass(plugin.obj) and issubclass(plugin.obj, BoxTool)
+    return [plugin.obj(box)] if is_boxed else of_plugin(plugin)
+
+
+def episode_tools(own: Mapping[str, DefinedTool], sample: Mapping[str, Any]) -> EpisodeTools:
     """The tools of a sample's episodes."""
     return EpisodeTools(own, recorded_tools(sample), sample)
 

@@ -14,8 +14,7 @@ class Agent:
     Attributes:
         command: with the placeholder ``{prompt_file}``.
         answer_file: holds the answer at the end; None: it is what the program prints.
-        max_turns, max_tokens: of the model, in one episode.
-        max_model_s: seconds for which the model may answer, in sum.
+        max_turns: of the model, in one episode.
         limits: of the program.
         spec: gives the box of the sample; raises `BoxError` where it cannot be made.
         takes_tools: whether the model can call tools.
@@ -25,8 +24,6 @@ class Agent:
     command: Sequence[str]
     answer_file: str | None
     max_turns: int
-    max_tokens: int | None
-    max_model_s: float | None
     limits: Limits
     spec: Callable[[], BoxSpec]
     takes_tools: bool

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
 from gage_eval.base.canonical import JsonValue
 from gage_eval.base.errors import GageError
@@ -28,6 +28,22 @@ class ToolFailed(Exception):
     def __init__(self, message: str, kind: str = "tool_error") -> None:
         super().__init__(message)
         self.kind = kind
+
+
+class Observation(NamedTuple):
+    """What came of a call of a tool.
+
+    Attributes:
+        content: of the message that the model gets.
+        is_error: whether it tells the model what was wrong.
+        ms: how long the tool ran.
+        source: ``run``, or ``journal`` for that of an earlier call.
+    """
+
+    content: str
+    is_error: bool = False
+    ms: float = 0.0
+    source: str = "run"
 
 
 @dataclass
@@ -76,6 +92,22 @@ class Tool(Protocol):
 
     def normalised(self, content: str) -> str:
         """A content without what differs from run to run, such as times and process ids."""
+
+
+class DefinedTool(Tool, Protocol):
+    """A tool that defines itself."""
+
+    @property
+    def name(self) -> str:
+        """As the model calls it."""
+
+    @property
+    def definition(self) -> dict[str, Any]:
+        """The definition in OpenAI form.
+
+        Raises:
+            InputError: it cannot be described to a model.
+        """
 
 
 class Tools(Protocol):

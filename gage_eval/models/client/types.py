@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
@@ -11,6 +11,9 @@ from gage_eval.base.errors import EndpointFailed
 from gage_eval.box.types import BoxSpec, Limits, Program
 from gage_eval.models.client.agents import Agent
 from gage_eval.models.client.tools import Tools
+
+if TYPE_CHECKING:
+    from gage_eval.models.client.budget import EpisodeLimits
 
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
@@ -65,6 +68,7 @@ class Request:
         draw: which draw of the model's answers this asks for, from 0; equal requests of one draw get one answer.
         tool_set: what answers the model's tool calls, for the kind ``tools``.
         tool_rounds: how many rounds of tool calls are answered.
+        limits: what else ends the rounds.
         lookup: value of the sample field by which a replay finds its answer; None where the backend needs none.
         choices: continuations of the prompt whose likelihood is asked for, delimiter included.
         unconditioned: the text whose likelihood is compared with the one after the prompt; None where it is not used.
@@ -87,6 +91,7 @@ class Request:
     lookup: str | None = None
     tool_set: Tools | None = None
     tool_rounds: int = 0
+    limits: "EpisodeLimits | None" = None
     choices: list[str] | None = None
     unconditioned: str | None = None
     embed: bool = False
@@ -139,13 +144,18 @@ class Response:
             ``{"choices": [{"ll", "is_greedy", "tokens", "truncated"}, …], "unconditioned": [like choices]}``.
         prompt_tokens: tokens of the prompt, as counted by the endpoint.
         completion_tokens: tokens of the answer, as counted by the endpoint.
-        error_kind: why the status is error or skipped, one word (``http_400``, ``timeout``, …).
+        error_kind: why the status is error, skipped or limit, one word (``http_400``, ``timeout``, ``looped``, …).
         latency_ms: wall time of the attempt that gave the answer.
         ttft_ms: time to the first token, where the backend streams.
         attempts: requests sent; 0 when none was needed.
         errors: one line for each failed attempt.
         model_fingerprint: the model as the endpoint names it.
         tool_outputs: of a turn of an episode: what the tools answered that it called, in the order of the calls.
+        tool_statuses: of each of these, ``ok`` or ``error``.
+        tool_ms: how long each took.
+        call_key: of a turn of an episode: its response key.
+        source: of a turn of an episode: see `gage_eval.engine.episodes.Outcome`. Not in the log.
+        tool_sources: of each tool output, ``run`` or ``journal``. Not in the log.
     """
 
     status: str
@@ -163,6 +173,11 @@ class Response:
     errors: list[str] = field(default_factory=list)
     model_fingerprint: str | None = None
     tool_outputs: list[str] | None = None
+    tool_statuses: list[str] | None = None
+    tool_ms: list[float] | None = None
+    call_key: str | None = None
+    source: str | None = None
+    tool_sources: list[str] | None = None
 
     def to_bytes(self) -> bytes:
         """The payload of a log record: the fields' values in order, as a JSON array."""
@@ -171,6 +186,7 @@ class Response:
                 self.status, self.answer, self.reasoning, self.tool_calls, self.finish_reason, self.logprobs,
                 self.prompt_tokens, self.completion_tokens, self.error_kind, self.latency_ms, self.ttft_ms,
                 self.attempts, self.errors, self.model_fingerprint, self.tool_outputs,
+                self.tool_statuses, self.tool_ms, self.call_key,
             ]
         )  # fmt: skip
 

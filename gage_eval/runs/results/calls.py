@@ -15,6 +15,7 @@ from gage_eval.base.tables import RESPONSE_TELEMETRY, RESPONSES
 from gage_eval.engine.episodes import Outcome
 from gage_eval.engine.rows import chunk_tables
 from gage_eval.engine.wal import LogIndex, index_logs
+from gage_eval.models.client.budget import Price
 from gage_eval.models.client.types import Response
 from gage_eval.pipeline.asks import Asks
 from gage_eval.pipeline.forecast import action_key, asks_a_model, asks_of, inputs_of, rendered, stored_outputs
@@ -250,7 +251,7 @@ class PendingResponses:
             known = [request for request in window if request.key in self._log]
             outcomes = [Outcome(Response.from_bytes(self._log[request.key]), source="log") for request in known]
             keys = [request.key for request in known]
-            yield chunk_tables([request.request for request in known], keys, outcomes)[name]
+            yield chunk_tables([request.request for request in known], keys, outcomes, Price())[name]
 
     @cached_property
     def _log(self) -> LogIndex:

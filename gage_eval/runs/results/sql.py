@@ -74,36 +74,55 @@ VIEWS = (
     View("scores", SCORES, "scores", "a metric's score of an answer; value is its first number"),
     View("metrics", METRICS, "metrics", "a number of a task, over all rows or a slice"),
 )
-# A step of an episode: a turn of the model, then each call of a tool with what it answered.
+# A step of an episode: a turn of the model, then each call of a tool with what it answered. Steps count from 1; the
+# parent of a call is its turn, and that of a turn the step before it.
 _STEPS = pa.schema(
     [
         *((name, pa.string()) for name in ("run_id", "task_id")),
         ("row_index", pa.int64()),
         ("sample_id", pa.string()),
         ("replicate", pa.int32()),
-        ("turn", pa.int64()),
-        ("call", pa.int64()),
-        *((name, pa.string()) for name in ("actor", "tool", "arguments", "content")),
+        *((name, pa.int64()) for name in ("step", "parent", "turn", "call")),
+        *((name, pa.string()) for name in ("actor", "role", "content", "tool", "arguments", "status", "call_key")),
+        *((name, pa.int64()) for name in ("prompt_tokens", "completion_tokens")),
+        *((name, pa.float64()) for name in ("seconds", "cost")),
+        ("source", pa.string()),
     ]
 )
 _STEPS_SQL = """
 CREATE VIEW steps AS
-WITH turns AS (
-    SELECT run_id, task_id, row_index, sample_id, replicate,
-           generate_subscripts(turns, 1) AS turn, unnest(turns) AS said
-    FROM responses
-), calls AS (
-    SELECT turns.* EXCLUDE (said), said.tool_calls AS called,
-           generate_subscripts(said.tool_outputs, 1) AS call, unnest(said.tool_outputs) AS content
+WITH episodes AS (
+    SELECT r.run_id, r.task_id, r.row_index, r.sample_id, r.replicate, r.status, r.turns, t.turn_telemetry
+    FROM responses r LEFT JOIN telemetry t USING (run_id, task_id, row_index, replicate)
+    WHERE r.turns IS NOT NULL
+), turns AS (
+    SELECT * EXCLUDE (turns, turn_telemetry, status), generate_subscripts(turns, 1) AS turn, unnest(turns) AS said,
+           unnest(turn_telemetry) AS took, CASE WHEN turn = len(turns) THEN status ELSE 'ok' END AS status
+    FROM episodes
+), numbered AS (
+    SELECT *, coalesce(len(said.tool_outputs), 0) AS answered,
+           (sum(1 + answered) OVER episode)::BIGINT - answered AS step
     FROM turns
+    WINDOW episode AS (PARTITION BY run_id, task_id, row_index, replicate ORDER BY turn)
+), calls AS (
+    SELECT *, generate_subscripts(said.tool_outputs, 1) AS call, unnest(said.tool_outputs) AS content,
+           unnest(said.tool_statuses) AS called_status, unnest(took.tool_ms) AS ms,
+           unnest(took.tool_sources) AS called_source
+    FROM numbered
+), named AS (
+    SELECT *, json_extract_string(said.tool_calls, '$[' || (call - 1) || '].function.name') AS tool FROM calls
 )
-SELECT turns.* EXCLUDE (said), 0 AS call, 'model' AS actor, NULL AS tool, NULL AS arguments, said.answer AS content
-FROM turns
+SELECT run_id, task_id, row_index, sample_id, replicate, step, nullif(step - 1, 0) AS parent, turn, 0 AS call,
+       'model' AS actor, 'assistant' AS role, said.answer AS content, NULL AS tool, NULL AS arguments, status,
+       said.call_key AS call_key, said.prompt_tokens AS prompt_tokens, said.completion_tokens AS completion_tokens,
+       took.latency_ms / 1000 AS seconds, took.cost AS cost, took.source AS source
+FROM numbered
 UNION ALL
-SELECT calls.* EXCLUDE (called, call, content), call, 'tool' AS actor,
-       json_extract_string(called, '$[' || (call - 1) || '].function.name') AS tool,
-       json_extract_string(called, '$[' || (call - 1) || '].function.arguments') AS arguments, content
-FROM calls
+SELECT run_id, task_id, row_index, sample_id, replicate, step + call, step, turn, call,
+       CASE WHEN tool IN ('bash', 'python') THEN 'box' ELSE 'tool' END, 'tool', content, tool,
+       json_extract_string(said.tool_calls, '$[' || (call - 1) || '].function.arguments'), called_status,
+       NULL, NULL, NULL, ms / 1000, NULL, called_source
+FROM named
 """
 _RUNS = pa.schema(
     [
@@ -213,10 +232,15 @@ class Database:
         for view in VIEWS:
             files = sorted({part["file"] for part in parts if part["view"] == view.name})
             if root is not None and files:
-                source = f"read_parquet({_list(files)}, filename = true, union_by_name = true)"
+                # Artifacts of older versions lack columns.
+                database.register(f"{view.name}_now", view.table.empty())
+                source = (
+                    f"(FROM read_parquet({_list(files)}, filename = true, union_by_name = true) "
+                    f"UNION ALL BY NAME FROM {view.name}_now)"
+                )
             else:
                 # Of a store that DuckDB cannot reach itself, only what the query names is fetched.
-                names = "responses|steps" if view.name == "responses" else view.name
+                names = f"{view.name}|steps" if view.name in ("responses", "telemetry") else view.name
                 named = re.search(rf"\b({names})\b", sql, re.IGNORECASE) is not None
                 own = [artifact for name, *_, artifact in artifacts if name == view.name] if named else []
                 database.register(f"{view.name}_", _fetched(view, own, self._files))

@@ -12,6 +12,7 @@ from gage_eval.engine.agents.http import HTTPServer
 from gage_eval.engine.agents.relay import Relay
 from gage_eval.engine.episodes import _calls_of
 from gage_eval.models.client.agents import Agent
+from gage_eval.models.client.budget import EpisodeLimits
 from gage_eval.models.client.types import Request, Response
 
 Answer = Callable[[Request], Awaitable[Response]]
@@ -24,8 +25,6 @@ def agent(**changes: Any) -> Agent:
         "command": ["true"],
         "answer_file": None,
         "max_turns": 100,
-        "max_tokens": None,
-        "max_model_s": None,
         "limits": Limits(),
         "spec": BoxSpec,
         "takes_tools": True,
@@ -41,12 +40,11 @@ class Listening:
         asked: what the model was asked.
     """
 
-    def __init__(self, answer: Answer, **changes: Any) -> None:
+    def __init__(self, answer: Answer, episode: EpisodeLimits | None = None, **changes: Any) -> None:
         self.asked: list[Request] = []
         self._answer = answer
-        self.relay = Relay(
-            self._generate, Request("agent", draw=1, params={"seed": 7}, agent=agent(**changes)), _calls_of
-        )
+        request = Request("agent", draw=1, params={"seed": 7}, agent=agent(**changes), limits=episode)
+        self.relay = Relay(self._generate, request, _calls_of)
         self._socket = socket.create_server(("127.0.0.1", 0))
         self.port = self._socket.getsockname()[1]
         self.environment = self.relay.environment(self.port)

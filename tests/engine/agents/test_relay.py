@@ -8,6 +8,7 @@ import pytest
 from engine.agents.relayed import Listening, says
 
 from gage_eval.base.errors import EndpointFailed
+from gage_eval.models.client.budget import EpisodeLimits, Price
 from gage_eval.models.client.types import Request, Response
 
 CHAT = "/v1/chat/completions"
@@ -84,21 +85,27 @@ def test_the_secret_of_the_address_is_in_no_request() -> None:
 
 
 @pytest.mark.parametrize(
-    ("limit", "word"),
-    [({"max_turns": 2}, "max_turns"), ({"max_tokens": 14}, "max_tokens"), ({"max_model_s": 2}, "max_model_s")],
+    ("limit", "kind"),
+    [
+        ({"max_turns": 2}, "turns"),
+        ({"episode": EpisodeLimits(tokens=14)}, "tokens"),
+        ({"episode": EpisodeLimits(model_s=2.0)}, "time"),
+        ({"episode": EpisodeLimits(cost=14.0, price=Price(1e6, 1e6))}, "cost"),
+    ],
 )
-def test_a_limit_is_refused_between_turns(limit: dict[str, Any], word: str) -> None:
+def test_a_limit_is_refused_between_turns(limit: dict[str, Any], kind: str) -> None:
     async def model(request: Request) -> Response:
         return Response("ok", "a", prompt_tokens=3, completion_tokens=4, latency_ms=1000.0)
 
-    async def run() -> tuple[list[tuple[int, Any]], str | None]:
+    async def run() -> tuple[list[tuple[int, Any]], tuple[str, str] | None]:
         async with Listening(model, **limit).serving() as relay:
             return [await relay.send(CHAT, asked(str(n))) for n in range(4)], relay.relay.limit
 
     replies, reached = asyncio.run(run())
     assert [status for status, _ in replies] == [200, 200, 403, 403]
-    assert word in replies[-1][1]["error"]["message"]
-    assert word in str(reached)
+    assert reached is not None
+    assert reached[0] == kind
+    assert reached[1] in replies[-1][1]["error"]["message"]
 
 
 def test_a_request_that_the_endpoint_refuses_is_told_to_the_program_and_a_dead_endpoint_ends_it() -> None:

@@ -3,14 +3,16 @@
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from gage_eval.box.executors import ExecutorSettings, open_executor, probe
 from gage_eval.box.types import Executor, Limits
+from gage_eval.data.prepare.media import MediaRules
 from gage_eval.engine.tools.box import BoxTool
-from gage_eval.engine.tools.sets import tools_of
+from gage_eval.engine.tools.sets import episode_tools, tools_of
 from gage_eval.models.client.tools import EpisodeState, ToolError, ToolFailed
 from gage_eval.pipeline.boxes import AgentBoxes, Boxes
 
@@ -21,9 +23,11 @@ SETTINGS = ExecutorSettings("bubblewrap", slots=2)
 Act = Callable[..., Awaitable[str]]
 
 
-def episode(script: Callable[[Act], Awaitable[Any]], sample: Mapping[str, Any] | None = None) -> Any:
+def episode(
+    script: Callable[[Act], Awaitable[Any]], sample: Mapping[str, Any] | None = None, root: Path | None = None
+) -> Any:
     """What a script gets that acts in the box of one episode, after another episode has left a file behind."""
-    tools = tools_of(["bash", "python"], AgentBoxes(Boxes(SETTINGS), LIMITS))
+    tools = tools_of(["bash", "python"], AgentBoxes(Boxes(SETTINGS), LIMITS, media=MediaRules(root)))
 
     async def run(executor: Executor, act_out: Callable[[Act], Awaitable[Any]], of: Mapping[str, Any]) -> Any:
         state = EpisodeState(of, executor=lambda: executor)
@@ -86,6 +90,18 @@ def test_how_a_command_ends_is_shown_to_the_model() -> None:
 def test_a_sample_sets_the_surroundings() -> None:
     sandbox = {"setup": "echo made > there.txt", "env": {"COLOUR": "red"}}
     assert episode(lambda act: act("cat there.txt; echo $COLOUR"), {"sandbox": sandbox}) == "made\nred"
+
+
+def test_files_of_the_sample_are_in_the_box_and_count_by_their_content(tmp_path: Path) -> None:
+    (tmp_path / "table.csv").write_text("a,b")
+    sample = {"sandbox": {"files": {"data/in.csv": "table.csv"}}}
+    assert episode(lambda act: act("cat data/in.csv"), sample, tmp_path) == "a,b"
+    boxes = AgentBoxes(Boxes(SETTINGS), LIMITS, media=MediaRules(tmp_path))
+    before = episode_tools(tools_of(["bash"], boxes), sample).identity
+    (tmp_path / "table.csv").write_text("c,d")
+    assert episode_tools(tools_of(["bash"], boxes), sample).identity != before
+    with pytest.raises(ToolFailed, match="leads out"):
+        episode(lambda act: act("true"), {"sandbox": {"files": {"../a": "table.csv"}}}, tmp_path)
 
 
 @pytest.mark.parametrize(

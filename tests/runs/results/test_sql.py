@@ -97,9 +97,11 @@ class Agent(BaseBackend):
     async def close(self): ...
     async def call(self, request, body):
         if len(request.messages) > 1:
-            return Response("ok", answer="done")
-        calls = [{"function": {"name": "double", "arguments": json.dumps({"number": n})}} for n in (1, 2)]
-        return Response("ok", answer="let me see", tool_calls=json.dumps(calls))
+            return Response("ok", answer="done", prompt_tokens=10, completion_tokens=0, latency_ms=2.0)
+        calls = [{"function": {"name": "double", "arguments": json.dumps({"number": n})}} for n in (1, "x")]
+        return Response(
+            "ok", "let me see", tool_calls=json.dumps(calls), prompt_tokens=10, completion_tokens=0, latency_ms=2.0
+        )
 def double(number: int) -> int:
     return 2 * number
 """
@@ -111,20 +113,26 @@ def test_each_step_of_an_episode_is_a_row(tmp_path: Path) -> None:
     adapter = {"adapter_id": "agent", "role_type": "dut_model", "backend_id": "model"}
     write_config(
         tmp_path,
-        backends=[{"backend_id": "model", "type": "agent.py:Agent"}],
+        backends=[{"backend_id": "model", "type": "agent.py:Agent", "config": {"input_price": 10.0}}],
         role_adapters=[{**adapter, "tools": ["agent.py:double"], "tool_rounds": 2}],
     )
     url = str(tmp_path / "store")
     gage_eval.run(tmp_path / "mine.yaml", run_id="agent", store=url)
     steps = query(
-        url, "SELECT turn, call, actor, tool, arguments, content FROM steps WHERE row_index = 0 ORDER BY 1, 2"
+        url,
+        "SELECT step, parent, turn, call, actor, role, tool, arguments, content, status, prompt_tokens, cost, source "
+        "FROM steps WHERE row_index = 0 ORDER BY step",
     )
+    refused = steps[2].pop("content")
+    assert "number" in refused
     assert [tuple(step.values()) for step in steps] == [
-        (1, 0, "model", None, None, "let me see"),
-        (1, 1, "tool", "double", '{"number": 1}', "2"),
-        (1, 2, "tool", "double", '{"number": 2}', "4"),
-        (2, 0, "model", None, None, "done"),
+        (1, None, 1, 0, "model", "assistant", None, None, "let me see", "ok", 10, 0.0001, "sent"),
+        (2, 1, 1, 1, "tool", "tool", "double", '{"number": 1}', "2", "ok", None, None, "run"),
+        (3, 1, 1, 2, "tool", "tool", "double", '{"number": "x"}', "error", None, None, "run"),
+        (4, 3, 2, 0, "model", "assistant", None, None, "done", "ok", 10, 0.0001, "sent"),
     ]
+    timed = query(url, "SELECT count(seconds) AS n, count(DISTINCT call_key) AS keys FROM steps WHERE row_index = 0")
+    assert timed == [{"n": 4, "keys": 2}]
 
 
 def test_only_the_named_runs_are_there(store: str) -> None:

@@ -1,0 +1,76 @@
+"""Episodes of agents: how much longer than its model's answers a run takes, and whether its memory stays flat."""
+
+import json
+import shutil
+from pathlib import Path
+
+import yaml
+
+from bench.figures import Figure
+from bench.process import ProcessUsage, run
+
+_EPISODES, _STEPS, _IN_FLIGHT, _ANSWER_S = 1_280, 10, 64, 0.05
+_MANY, _FEW, _FAST_S = 10_000, 1_000, 0.002
+_AGENT = f"""
+import asyncio, json, os
+from gage_eval.plugins import BaseBackend, Response
+
+class Agent(BaseBackend):
+    type = "agent"
+    capabilities = frozenset({{"chat", "tools"}})
+    max_concurrency = {_IN_FLIGHT}
+    def body(self, request):
+        return {{"messages": request.messages}}
+    async def open(self, log_folder): ...
+    async def close(self): ...
+    async def call(self, request, body):
+        await asyncio.sleep(float(os.environ["BENCH_ANSWER_S"]))
+        outputs = [message["content"] for message in request.messages if message["role"] == "tool"]
+        if len(outputs) == {_STEPS} - 1:
+            return Response("ok", answer=outputs[-1], prompt_tokens=10, completion_tokens=5)
+        calls = [{{"function": {{"name": "add", "arguments": json.dumps({{"number": 2}})}}}}]
+        return Response("ok", answer="", tool_calls=json.dumps(calls), prompt_tokens=10, completion_tokens=5)
+
+class Sum:
+    def __init__(self, sample):
+        self.total = 0
+    async def add(self, number: int) -> int:
+        self.total += number
+        return self.total
+"""
+
+
+def agents(folder: Path, repeats: int) -> list[Figure]:
+    """The wall time of a whole run, against that of its answers alone."""
+    ideal = _EPISODES * _STEPS / _IN_FLIGHT * _ANSWER_S
+    walls = [_run(folder, _EPISODES, _ANSWER_S).wall_s / ideal for _ in range(repeats)]
+    return [Figure(f"wall, against the ideal {ideal:g} s", "×", walls, 1.3)]
+
+
+def agents_10k(folder: Path, repeats: int) -> list[Figure]:
+    """The peak memory of a run of many episodes, against that of a run of few."""
+    many, few = (_run(folder, rows, _FAST_S).peak_mib for rows in (_MANY, _FEW))
+    return [
+        Figure(f"peak memory of {_MANY:,} episodes", "MiB", [many]),
+        Figure(f"peak memory of {_MANY:,} episodes, against {_FEW:,}", "×", [many / few], 1.2),
+    ]
+
+
+def _run(folder: Path, rows: int, answer_s: float) -> ProcessUsage:
+    """A run in which each episode asks the model ten times and calls a tool nine times."""
+    place = folder / f"agents-{rows}"
+    shutil.rmtree(place, ignore_errors=True)
+    place.mkdir()
+    (place / "agent.py").write_text(_AGENT)
+    with (place / "tasks.jsonl").open("w") as tasks:
+        tasks.writelines(json.dumps({"question": f"Task {row}", "answer": "18"}) + "\n" for row in range(rows))
+    adapter = {"adapter_id": "agent", "role_type": "dut_model", "backend_id": "agent"}
+    config = {
+        "datasets": [{"dataset_id": "tasks", "params": {"path": "tasks.jsonl"}}],
+        "backends": [{"backend_id": "agent", "type": "agent.py:Agent"}],
+        "role_adapters": [{**adapter, "tools": ["agent.py:Sum"], "tool_rounds": _STEPS}],
+        "metrics": ["contains"],
+    }
+    (place / "agents.yaml").write_text(yaml.safe_dump(config))
+    arguments = ["-m", "gage_eval", "run", str(place / "agents.yaml"), "--inline", "--store", str(place / "store")]
+    return run(arguments, place, {"BENCH_ANSWER_S": str(answer_s)})
