@@ -201,7 +201,7 @@ TEXTS: Mapping[str, Mapping[str, str]] = {
     },
     "AgentConfig": {
         "command": "The program with its arguments; `{prompt_file}` stands for the file that holds the prompt.",
-        "files": "Files for the box: path in its working folder: file beside the config.",
+        "files": "Files for the box: path in its working folder: file next to the config.",
         "env": "Variables of the program. No secrets: the program reads them.",
         "answer_file": "The file that holds the answer at the end; by default the answer is what the program prints.",
         "max_turns": "The most answers of the model in one episode.",

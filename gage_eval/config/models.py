@@ -270,9 +270,7 @@ class RoleAdapterConfig(ConfigModel):
         if self.agent is not None and self.role_type != "dut_model":
             raise ValueError("only a dut_model has an 'agent': remove it")
         if self.limits is not None and not self.tool_rounds and self.agent is None:
-            raise ValueError(
-                "'limits' are for an agent or rounds of tool calls: set 'tool_rounds', or remove them"
-            )
+            raise ValueError("'limits' are for an agent or rounds of tool calls: set 'tool_rounds', or remove them")
         if self.limits is not None and self.agent is not None and self.limits.same_calls is not None:
             raise ValueError("'limits.same_calls' counts calls of tools that we run: remove it, or 'agent'")
         if self.box is not None and self.agent is None and not BOX_TOOLS & {*self.tools}:

@@ -24,7 +24,7 @@ from gage_eval.box.inside.run import Run, WallOver
 from gage_eval.box.inside.values import dump, load
 from gage_eval.box.inside.wire import ANY, STATUS_OF_END, Channel, NoMessage, packed, receive, send
 
-# Where programs find what `BoxSpec.listens` opens. A network of its own has all ports free, and a fixed one keeps
+# Where programs find what `BoxSpec.listens` opens. All ports of a new network are free, and a fixed one keeps
 # requests equal that hold the address.
 PORT = 4281
 HANDED_IN = "/run/outside"

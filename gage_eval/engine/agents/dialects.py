@@ -1,4 +1,4 @@
-"""What programs ask and are told in the dialects of OpenAI (chat completions, Responses) and Anthropic (Messages)."""
+"""Requests of programs and their answers in the dialects of OpenAI (chat completions, Responses) and Anthropic (Messages)."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -69,7 +69,7 @@ class Ask:
         self.messages.append({"role": "tool", "tool_call_id": self._id(call_id), "content": text})
 
     def _id(self, call_id: Any) -> str:
-        """Ids are counted, so that equal conversations are equal requests, whoever chose the ids."""
+        """Ids are counted, so that equal conversations are equal requests with any ids."""
         return self._ids.setdefault(_string(call_id, "the id of a call"), f"call_{len(self._ids)}")
 
 
@@ -187,12 +187,14 @@ def _tools(entries: Any, function: Callable[[Body], Any]) -> list[dict[str, Any]
     """Tools in the form of chat completions. Those of a provider's own servers are left out."""
     functions = [function(entry) for entry in _objects(entries or [], "'tools'")]
     tools = []
-    for found in functions:
-        if found is None:
+    for described in functions:
+        if described is None:
             continue
-        if not isinstance(found, dict) or not isinstance(found.get("name"), str):
+        if not isinstance(described, dict) or not isinstance(described.get("name"), str):
             raise Refusal(400, "each of 'tools' must have a name")
-        tools.append({"type": "function", "function": {key: found[key] for key in found if found[key] is not None}})
+        tools.append(
+            {"type": "function", "function": {key: described[key] for key in described if described[key] is not None}}
+        )
     return without_surrogates(tools) or None
 
 
@@ -266,8 +268,8 @@ def _read_responses(body: Body) -> Ask:
         raise Refusal(400, "this relay keeps no responses: send the whole conversation as 'input'")
     if body.get("instructions"):
         ask.say("system", _text(body["instructions"], "'instructions'"))
-    given = body.get("input")
-    for item in [{"role": "user", "content": given}] if isinstance(given, str) else _objects(given, "'input'"):
+    items = body.get("input")
+    for item in [{"role": "user", "content": items}] if isinstance(items, str) else _objects(items, "'input'"):
         kind = _kind(item, "message")
         if kind == "message":
             role = item.get("role")

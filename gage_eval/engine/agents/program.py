@@ -130,7 +130,7 @@ async def _ended(ran: Ran, box: Box, agent: Agent, relay: Relay) -> Ended:
 
 
 def _failed(turns: Sequence[Response], kind: str | None, sentence: str) -> Ended:
-    """An end that is no answer."""
+    """An end without an answer."""
     return Ended(turns, "error", error_kind=kind, sentence=sentence)
 
 
