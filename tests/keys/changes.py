@@ -6,7 +6,7 @@ A new field fails the test until it has its line here.
 import typing
 from typing import Any
 
-from five_rows import ASKING, TASK, Change
+from five_rows import TASK, Change
 from pydantic import BaseModel
 
 from gage_eval.config.models import PipelineConfig
@@ -352,7 +352,7 @@ CONFIG: dict[str, dict[str, list[Change]]] = {
     "AgentConfig": {
         name: [_at(f"role_adapters.0.agent.{name}", value, "program")]
         for name, value in {
-            "command": [*ASKING, "{prompt_file}"], "files": {"a.txt": "rows.jsonl"}, "env": {"A": "b"},
+            "command": ["true", "{prompt_file}"], "files": {"a.txt": "rows.jsonl"}, "env": {"A": "b"},
             "answer_file": "out.txt", "max_turns": 7, "wall_s": 60.0,
         }.items()
     },

@@ -29,16 +29,6 @@ _SEEN = {
 }
 _ANSWERS = [{"id": row["id"], "text": row["answer"], "wrong": "7"} for row in _ROWS]
 
-# A program that asks the model once, and prints what it says.
-ASKING = [
-    "python3",
-    "-c",
-    """import json, os, urllib.request as http
-body = json.dumps({"model": "any", "messages": [{"role": "user", "content": open("prompt.txt").read()}]}).encode()
-with http.urlopen(os.environ["OPENAI_BASE_URL"] + "/chat/completions", body) as reply:
-    print(json.load(reply)["choices"][0]["message"]["content"])""",
-]
-
 
 def write_data(folder: Path) -> None:
     """The data files the configs name; copy.jsonl holds the bytes of rows.jsonl."""
@@ -228,7 +218,7 @@ _CONFIGS: dict[str, dict[str, Any]] = {
     "program": {
         **_MAIN,
         "role_adapters": [
-            {**_MAIN["role_adapters"][0], "agent": {"command": list(ASKING)}},
+            {**_MAIN["role_adapters"][0], "agent": {"command": ["true"]}},
             *_MAIN["role_adapters"][1:],
         ],
     },

@@ -1,4 +1,4 @@
-"""Requests of programs and their answers in the dialects of OpenAI (chat completions, Responses) and Anthropic (Messages)."""
+"""Requests and answers in the dialects of OpenAI (chat completions, Responses) and Anthropic (Messages)."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
