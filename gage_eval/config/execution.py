@@ -93,7 +93,7 @@ class ExecutionConfig(ConfigModel):
 
 
 class EpisodeLimitsConfig(ConfigModel):
-    """Limits of one episode, beside its rounds. The turn that reaches one is its last."""
+    """Limits of one episode, in addition to its rounds. The turn that reaches one is its last."""
 
     tokens: int | None = semantic("infer", None, ge=1)
     cost: float | None = semantic("infer", None, gt=0.0)

@@ -1,11 +1,14 @@
 """Tool calls of responses and golden trajectories in one form for comparison."""
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from gage_eval.base import canonical
 from gage_eval.base.canonical import JsonValue
+
+_SIGNS = re.compile(r"[ ,./\-_*^]")
 
 
 class Call(NamedTuple):
@@ -56,6 +59,60 @@ def is_subsequence(wanted: Sequence[Call], calls: Sequence[Call]) -> bool:
     """Whether the wanted calls occur in order, with other calls allowed between them."""
     rest = iter(calls)
     return all(call in rest for call in wanted)
+
+
+def as_accepted(steps: Sequence[Sequence[Call]], gold: Sequence[Call]) -> list[list[Call]]:
+    """The calls, each as the golden call that accepts it, an unused one first; the others as they are.
+
+    The arguments of a golden call are the accepted values of each parameter, as in BFCL's possible answers: an empty
+    text among them means that it may be left out. Texts compare without case, spaces and the signs ``,./-_*^``, as in
+    BFCL's AST checker (Patil et al. 2025).
+    """
+    unused = list(gold)
+
+    def accepted(call: Call) -> Call:
+        chosen = next((golden for golden in (*unused, *gold) if _accepts(golden, call)), call)
+        if chosen in unused:
+            unused.remove(chosen)
+        return chosen
+
+    return [[accepted(call) for call in step] for step in steps]
+
+
+def _accepts(golden: Call, call: Call) -> bool:
+    if golden.name != call.name:
+        return False
+    return _is_accepted_object(_decoded(golden.arguments), _decoded(call.arguments))
+
+
+def _is_accepted_object(accepted: JsonValue, made: JsonValue) -> bool:
+    """Whether each parameter has an accepted value, and none is there that is not named."""
+    if not isinstance(accepted, dict) or not isinstance(made, dict) or made.keys() - accepted.keys():
+        return False
+    return all(
+        any(_is_accepted(option, made[name]) for option in _options(options))
+        if name in made
+        else "" in _options(options)
+        for name, options in accepted.items()
+    )
+
+
+def _options(options: JsonValue) -> Sequence[JsonValue]:
+    return options if isinstance(options, list) else [options]
+
+
+def _is_accepted(option: JsonValue, made: JsonValue) -> bool:
+    if isinstance(option, dict):
+        return _is_accepted_object(option, made)
+    if isinstance(option, list):
+        return isinstance(made, list) and len(made) == len(option) and all(map(_is_accepted, option, made))
+    if isinstance(option, str) and isinstance(made, str):
+        return _standard(option) == _standard(made)
+    return option == made and isinstance(option, bool) == isinstance(made, bool)
+
+
+def _standard(text: str) -> str:
+    return _SIGNS.sub("", text).lower().replace("'", '"')
 
 
 def _call(item: JsonValue) -> Call:

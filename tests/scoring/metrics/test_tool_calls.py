@@ -125,3 +125,44 @@ def test_how_tools_were_used_is_counted() -> None:
     assert values == {"calls": 4, "rounds": 3, "repeated": 1, "forbidden": 1}
     assert set(score_one("tool_use", {}, {"answer": "2"})["values"].values()) == {0}
     assert score_one("tool_use", {}, {"tool_calls": '["a"]'})["status"] == "unparsed"
+
+
+ACCEPTED = {
+    "city": ["Rome", "Rome, Italy"],
+    "days": [2, 3],
+    "unit": ["", "C"],
+    "at": [{"hour": [9], "zone": ["", "Z"]}],
+}
+
+
+@pytest.mark.parametrize(
+    ("made", "is_accepted"),
+    [
+        ({"city": "rome italy", "days": 2.0, "at": {"hour": 9}}, True),
+        ({"city": "Rome", "days": 3, "unit": "c", "at": {"hour": 9, "zone": "Z"}}, True),
+        ({"city": "Paris", "days": 2, "at": {"hour": 9}}, False),
+        ({"city": "Rome", "days": "2", "at": {"hour": 9}}, False),
+        ({"city": "Rome", "at": {"hour": 9}}, False),
+        ({"city": "Rome", "days": 2, "at": {"hour": 9}, "more": 1}, False),
+        ({"city": "Rome", "days": 2, "at": {"hour": 10}}, False),
+        ({"city": "Rome", "days": 2, "at": 9}, False),
+        ("Rome", False),
+    ],
+)
+def test_accepted_arguments_are_those_that_bfcl_accepts(made: Any, is_accepted: bool) -> None:
+    sample = {"golden_trajectories": [_trajectory([_call("weather", ACCEPTED)])]}
+    score = score_one("trajectory_match", sample, _response([_call("weather", made)]), {"arguments": "accepted"})
+    assert score["values"]["exact"] == float(is_accepted)
+
+
+def test_each_accepting_call_counts_once_and_repeated_ones_are_others() -> None:
+    wide, narrow = _call("f", {"x": [1, 2]}), _call("f", {"x": [1]})
+    sample = {"golden_trajectories": [_trajectory([wide], [narrow])]}
+
+    def numbers(*made: int) -> dict[str, float]:
+        response = _response(*[[_call("f", {"x": x})] for x in made])
+        return dict(score_one("trajectory_match", sample, response, {"arguments": "accepted"})["values"])
+
+    assert numbers(2, 1) == ALL
+    assert numbers(2, 1, 2)["precision"] == 2 / 3
+    assert numbers(2, 2)["recall"] == 0.5

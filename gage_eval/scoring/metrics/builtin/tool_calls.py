@@ -1,13 +1,14 @@
 """Metrics on tool calls and on the trajectories they make."""
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
 from typing import Literal, TypeAlias
 
 from gage_eval.base.canonical import JsonValue
 from gage_eval.scoring.metrics.base import Score, metric
-from gage_eval.scoring.metrics.trajectories import Call, calls_text, is_subsequence, read_steps, shared
+from gage_eval.scoring.metrics.trajectories import Call, as_accepted, calls_text, is_subsequence, read_steps, shared
 
-Arguments: TypeAlias = Literal["exact", "ignore"]
+Arguments: TypeAlias = Literal["exact", "accepted", "ignore"]
 _Steps: TypeAlias = list[list[Call]]
 _Compare: TypeAlias = Callable[[_Steps, _Steps], Mapping[str, float]]
 
@@ -31,7 +32,8 @@ def tool_call_match(
 
     The first calls are those of the first message, or turn, that calls tools. Several of them may come in
     any order (``order: any``) or must be in the ``same`` order. Arguments compare as JSON values; ``arguments: ignore``
-    compares only names. Calls in an unknown form are unparsed. Of several golden trajectories the best counts.
+    compares only names; with ``arguments: accepted`` a golden call lists the accepted values of each parameter, as
+    BFCL's possible answers do. Calls in an unknown form are unparsed. Of several golden trajectories the best counts.
     """
 
     def compare(steps: _Steps, gold: _Steps) -> dict[str, float]:
@@ -57,10 +59,10 @@ def trajectory_match(
     """Compare the calls of all turns with those of a golden trajectory.
 
     ``exact``: the same calls in the same order. ``in_order``: the golden calls occur in order, with other calls
-    allowed between them. ``any_order``: all golden calls occur. ``subset``: no other call occurs. ``precision``: share
-    of the calls that are golden; without calls it is 1 where none are golden, else 0. ``recall``: share of the golden
-    calls that were made. Repeated calls count repeatedly. Arguments as in ``tool_call_match``. Of several golden
-    trajectories the best counts, for each number.
+    allowed between them. ``any_order``: all golden calls occur (a superset). ``subset``: no other call occurs.
+    ``precision``: share of the calls that are golden; without calls it is 1 where none are golden, else 0. ``recall``:
+    share of the golden calls that were made. Repeated calls count repeatedly. Arguments as in ``tool_call_match``. Of
+    several golden trajectories the best counts, for each number.
     """
     return _best(golden, tool_calls, turns, arguments, _compared)
 
@@ -121,10 +123,13 @@ def _best(golden: JsonValue, tool_calls: JsonValue, turns: JsonValue, arguments:
         steps = _prepared(read_steps(turns or [{"tool_calls": tool_calls}]), arguments)
     except ValueError as error:
         return Score.unparsed(str(error), value=dict.fromkeys(compare([], []), 0.0))
-    numbers = [compare(steps, trajectory) for trajectory in trajectories]
+    numbers = [
+        compare(as_accepted(steps, list(chain(*trajectory))) if arguments == "accepted" else steps, trajectory)
+        for trajectory in trajectories
+    ]
     called = ", ".join(call.name for step in steps for call in step)
     return Score({key: max(number[key] for number in numbers) for key in numbers[0]}, extracted=called)
 
 
 def _prepared(steps: _Steps, arguments: Arguments) -> _Steps:
-    return steps if arguments == "exact" else [[call.bare() for call in step] for step in steps]
+    return steps if arguments != "ignore" else [[call.bare() for call in step] for step in steps]
