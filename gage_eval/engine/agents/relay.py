@@ -131,14 +131,17 @@ class Relay:
             raise Refusal(400, f"the body is not JSON: {error}") from None
         if not isinstance(body, dict):
             raise Refusal(400, "the body is not a JSON object")
-        ask = dialect.read(body)
+        try:
+            ask = dialect.read(body)
+            key = digest([ask.messages, ask.tools, ask.tool_choice, ask.params])
+        except (ValueError, RecursionError) as error:
+            raise Refusal(400, f"the request has no plain form: {error}") from None
         if ask.tools and not self._agent.takes_tools:
             raise Refusal(400, "the model cannot call tools")
         for call, text in ask.outputs.items():
             if call in self._called:
                 turn, place = self._called[call]
                 turn.outputs.setdefault(place, text)
-        key = digest([ask.messages, ask.tools, ask.tool_choice, ask.params])
         turn = self._turn(ask, key, request.headers)
         # Several requests may wait for the answer, and each may be dropped.
         try:

@@ -130,6 +130,10 @@ def test_a_request_that_the_endpoint_refuses_is_told_to_the_program_and_a_dead_e
 
 
 TOO_DEEP = b'{"model": "a", "messages": ' + b"[" * 5000 + b"]" * 5000 + b"}"
+DEEP = (
+    b'{"model": "a", "messages": [], "tools": [{"type": "function", "function": {"name": "f", "parameters": %s}}]}'
+    % (b'{"a": ' * 950 + b"1" + b"}" * 950)
+)
 PARTS = [{"type": "image_url", "image_url": {"url": "http://elsewhere/a.png"}}]
 BAD: list[tuple[str, Any]] = [
     (CHAT, b""),
@@ -137,6 +141,9 @@ BAD: list[tuple[str, Any]] = [
     (CHAT, b"\xff\xfe"),
     (CHAT, []),
     (CHAT, TOO_DEEP),
+    (CHAT, DEEP),
+    (CHAT, b'{"model": "a", "messages": [], "stop": "\\ud800"}'),
+    (CHAT, b'{"model": "a", "messages": [], "temperature": NaN}'),
     (CHAT, {}),
     (CHAT, {"model": "a"}),
     (CHAT, {"model": 1, "messages": []}),
