@@ -27,6 +27,8 @@ def called(fault: str, name: str, arguments: dict[str, Any], calls: int) -> dict
     """The result of a call."""
     if fault == "dies":
         sys.exit("out of order")
+    if fault == "odd":
+        print("no message")  # noqa: T201
     if fault == "hangs":
         time.sleep(100)
     if fault == "lies":
@@ -44,7 +46,7 @@ def called(fault: str, name: str, arguments: dict[str, Any], calls: int) -> dict
 def main(fault: str = "") -> None:
     """Answer one message per line."""
     if fault == "never":
-        sys.exit("no such module")
+        sys.exit("\x1b[31mno such module")
     calls = 0
     for line in sys.stdin:
         message = json.loads(line)

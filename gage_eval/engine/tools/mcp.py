@@ -4,12 +4,13 @@ Each episode has its own session from its first call to its end. A command is th
 """
 
 import asyncio
+import logging
 import os
 import sys
 import tempfile
 import threading
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypeVar
@@ -102,12 +103,15 @@ class McpServer:
         by_name: dict[str, Any] = {}
         cursor = None
         with _failures(self, "cannot list its tools"):
-            async with asyncio.timeout(_START_S):
-                for _ in range(_MOST_PAGES):
-                    page = await client.list_tools(cursor=cursor)
-                    by_name |= {tool.name: tool for tool in page.tools if tool.name in self.names}
-                    if (cursor := page.next_cursor) is None:
-                        break
+            try:
+                async with asyncio.timeout(_START_S):
+                    for _ in range(_MOST_PAGES):
+                        page = await client.list_tools(cursor=cursor)
+                        by_name |= {tool.name: tool for tool in page.tools if tool.name in self.names}
+                        if (cursor := page.next_cursor) is None:
+                            break
+            except TimeoutError:
+                raise ToolFailed(f"{self} did not list its tools in {_START_S:g} s") from None
         definitions = {}
         for name in self.names:
             if name not in by_name:
@@ -172,7 +176,7 @@ class McpTool:
             except MCPError as error:
                 if error.code != _INVALID_PARAMS:
                     raise
-                raise ToolError(error.message) from None
+                raise ToolError(shown(error.message)) from None
         text = shown(_text(result))
         if result.is_error:
             raise ToolError(text)
@@ -230,6 +234,8 @@ async def _connected(server: McpServer, errors: IO[str]) -> "AsyncIterator[Clien
         from mcp.client.stdio import StdioServerParameters, stdio_client
     except ImportError:
         raise missing("a tool of an MCP server", "mcp", "mcp") from None
+    # What it logs with a traceback ends a call, which says so in one sentence.
+    logging.getLogger("mcp.client").setLevel(logging.CRITICAL)
     if server.url is not None:
         async with Client(server.url, cache=None) as client:
             yield client
@@ -254,17 +260,15 @@ async def _session(server: McpServer, state: EpisodeState) -> "Client":
     return client
 
 
-class _failures:  # noqa: N801 - reads as a statement
+@contextmanager
+def _failures(server: McpServer, what: str) -> Iterator[None]:
     """Turns whatever a client raises into one sentence."""
-
-    def __init__(self, server: McpServer, what: str) -> None:
-        self._server, self._what = server, what
-
-    def __enter__(self) -> None: ...
-
-    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
-        if isinstance(error, Exception) and not isinstance(error, ToolError | ToolFailed):
-            raise ToolFailed(f"{self._server} {self._what}: {_cause(error)}") from error
+    try:
+        yield
+    except (ToolError, ToolFailed):
+        raise
+    except Exception as error:
+        raise ToolFailed(f"{server} {what}: {_cause(error)}") from error
 
 
 def _cause(error: BaseException) -> str:
@@ -272,7 +276,7 @@ def _cause(error: BaseException) -> str:
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     lines = str(error).strip().splitlines() or [type(error).__name__]
-    return lines[0][:_LONGEST_LINE].rstrip(".")
+    return _clean(lines[0])
 
 
 def _last_line(file: IO[str]) -> str:
@@ -280,7 +284,12 @@ def _last_line(file: IO[str]) -> str:
     with suppress(OSError):
         file.seek(max(0, file.seek(0, os.SEEK_END) - 4096))
     lines = file.read().strip().splitlines() or [""]
-    return lines[-1][:_LONGEST_LINE].rstrip(".")
+    return _clean(lines[-1])
+
+
+def _clean(line: str) -> str:
+    """A line of a server without signs that would steer a terminal, or that no log can hold."""
+    return "".join(filter(str.isprintable, line))[:_LONGEST_LINE].rstrip(".")
 
 
 def _text(result: "CallToolResult") -> str:

@@ -79,6 +79,7 @@ def test_an_episode_has_a_session_of_its_own(tmp_path: Path) -> None:
         ("lies", "gave no result of tool 'twice'"),
         ("megabytes", "more characters]"),
         ("image", "[image/png, which is not text]"),
+        ("odd", "2"),
     ],
 )
 def test_what_a_server_does_wrong_is_one_sentence(tmp_path: Path, fault: str, said: str) -> None:
@@ -93,7 +94,7 @@ def test_what_a_server_does_wrong_is_one_sentence(tmp_path: Path, fault: str, sa
 @pytest.mark.parametrize(
     ("fault", "names", "said"),
     [
-        ("never", ["twice"], "no such module"),
+        ("never", ["twice"], r"cannot be used: \[31mno such module\.$"),
         ("schema", ["twice"], "cannot list its tools"),
         ("", ["thrice"], "no tool 'thrice'"),
     ],
