@@ -3,20 +3,12 @@
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from gage_eval.base.errors import BudgetSpent
+from gage_eval.models.client.types import Response
 
 # Sums of costs are this exact.
 _ROUNDING = 1e-9
-
-
-class Usage(Protocol):
-    """What an answer used; None where the endpoint does not say."""
-
-    prompt_tokens: int | None
-    completion_tokens: int | None
-    latency_ms: float | None
 
 
 @dataclass(frozen=True)
@@ -49,7 +41,7 @@ class EpisodeLimits:
     same_calls: int | None = None
     price: Price = Price()
 
-    def reached(self, turns: Sequence[Usage]) -> tuple[str, str] | None:
+    def reached(self, turns: Sequence[Response]) -> tuple[str, str] | None:
         """The kind of limit that these turns have reached, and a sentence; None while they may go on."""
         prompt = sum(turn.prompt_tokens or 0 for turn in turns)
         answer = sum(turn.completion_tokens or 0 for turn in turns)
@@ -95,7 +87,7 @@ class Budget:
         self.completion_tokens = 0
         self.cost = 0.0
 
-    def spend(self, response: Usage, price: Price) -> None:
+    def spend(self, response: Response, price: Price) -> None:
         """Count the answer to a request that was sent."""
         prompt, answer = response.prompt_tokens or 0, response.completion_tokens or 0
         self.prompt_tokens += prompt
