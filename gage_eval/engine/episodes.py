@@ -18,7 +18,7 @@ from gage_eval.base.canonical import JsonValue, decode, digest, encode
 from gage_eval.base.statuses import UNANSWERED
 from gage_eval.engine.agents.program import run_program
 from gage_eval.extend.loading import PluginError
-from gage_eval.models.client.budget import EpisodeLimits
+from gage_eval.models.client.episode_limits import EpisodeLimits
 from gage_eval.models.client.tools import EpisodeState, Observation, ToolFailed
 from gage_eval.models.client.types import RenderFailure, Request, Response
 
@@ -115,7 +115,11 @@ async def tool_calls(calls: Calls, request: Request) -> Outcome:
         called = _calls_of(response)
         if not called or response.status in UNANSWERED:
             break
-        reached = limits.reached(turns)
+        reached = limits.reached(
+            sum(turn.prompt_tokens or 0 for turn in turns),
+            sum(turn.completion_tokens or 0 for turn in turns),
+            sum(turn.latency_ms or 0.0 for turn in turns) / 1000,
+        )
         if len(turns) > request.tool_rounds:
             reached = "rounds", f"the model called tools in more than {request.tool_rounds:,} rounds"
         elif max(seen.values(), default=0) >= (limits.same_calls or math.inf):

@@ -12,7 +12,8 @@ from gage_eval.box.types import Executor
 from gage_eval.engine.answers import StepAnswers
 from gage_eval.engine.episodes import Outcome
 from gage_eval.models.backends.base import Backend
-from gage_eval.models.client.budget import Budget, Price
+from gage_eval.models.client.budget import Budget
+from gage_eval.models.client.episode_limits import Price
 from gage_eval.models.client.limiter import Limiter
 from gage_eval.models.client.types import Request
 from gage_eval.models.client.watch import Retry

@@ -13,7 +13,7 @@ from gage_eval.base.errors import StoreError
 from gage_eval.base.statuses import UNANSWERED
 from gage_eval.base.tables import RESPONSE_TELEMETRY, RESPONSES, TURN, TableSchema
 from gage_eval.engine.episodes import Outcome
-from gage_eval.models.client.budget import Price
+from gage_eval.models.client.episode_limits import Price
 from gage_eval.models.client.types import Request, Response
 from gage_eval.store import Artifact, Store
 from gage_eval.store.responses import KEY, pack_keys

@@ -14,7 +14,7 @@ from gage_eval.extend.loading import without_folders
 from gage_eval.models.backends.base import Backend, BackendContext
 from gage_eval.models.backends.build import build_backend
 from gage_eval.models.backends.role_hooks import RoleHooks
-from gage_eval.models.client.budget import EpisodeLimits
+from gage_eval.models.client.episode_limits import EpisodeLimits
 from gage_eval.models.client.tools import DefinedTool
 from gage_eval.pipeline.agents import AgentProgram
 from gage_eval.pipeline.boxes import Boxes, sandbox_files, sandboxes

@@ -16,7 +16,7 @@ from gage_eval.engine.job import Job, Progress, Tally
 from gage_eval.engine.rows import index_answers
 from gage_eval.extend.loading import PluginError, without_folders
 from gage_eval.models.backends.build import parse_config
-from gage_eval.models.client.budget import Price
+from gage_eval.models.client.episode_limits import Price
 from gage_eval.observability.events import RunWarning
 from gage_eval.pipeline.action import StageContext, StageRun
 from gage_eval.pipeline.asks import Asks

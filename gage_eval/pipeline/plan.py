@@ -31,7 +31,7 @@ from gage_eval.extend import registry
 from gage_eval.models.backends.base import BackendContext
 from gage_eval.models.backends.build import parse_config
 from gage_eval.models.backends.role_hooks import RoleHooks
-from gage_eval.models.client.budget import EpisodeLimits, Price
+from gage_eval.models.client.episode_limits import EpisodeLimits, Price
 from gage_eval.pipeline.agents import AgentProgram
 from gage_eval.pipeline.boxes import AgentBoxes, Boxes
 from gage_eval.pipeline.data_spec import DataSource, data_source, preprocess_spec, standardize_spec

@@ -15,7 +15,7 @@ from gage_eval.engine.episodes import episode_name
 from gage_eval.engine.journal import tool_key
 from gage_eval.engine.runtime import Runtime
 from gage_eval.engine.tools.sets import episode_tools
-from gage_eval.models.client.budget import EpisodeLimits, Price
+from gage_eval.models.client.episode_limits import EpisodeLimits, Price
 from gage_eval.models.client.tools import Effects, EpisodeState, Tool, ToolError, ToolFailed, Tools
 from gage_eval.models.client.types import Request, Response
 from gage_eval.store import Store

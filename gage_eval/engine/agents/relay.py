@@ -17,6 +17,7 @@ from gage_eval.base.statuses import UNANSWERED
 from gage_eval.engine.agents.dialects import DIALECTS, Ask, Said
 from gage_eval.engine.agents.http import HTTPRequest, Refusal, Reply
 from gage_eval.models.client.agents import Agent
+from gage_eval.models.client.episode_limits import EpisodeLimits
 from gage_eval.models.client.types import Request, Response
 
 # Further draws of an episode start here: above the repetitions of a sample.
@@ -203,7 +204,11 @@ class Relay:
     def _admit(self) -> None:
         """Check the limits before another turn."""
         done = [turn.answer.result() for turn in self._turns if _is_answered(turn)]
-        reached = None if self._request.limits is None else self._request.limits.reached(done)
+        reached = (self._request.limits or EpisodeLimits()).reached(
+            sum(turn.prompt_tokens or 0 for turn in done),
+            sum(turn.completion_tokens or 0 for turn in done),
+            sum(turn.latency_ms or 0.0 for turn in done) / 1000,
+        )
         if len(self._turns) >= self._agent.max_turns:
             reached = "turns", f"the program asked for more than {self._agent.max_turns:,} turns"
         if reached is not None:

@@ -1,59 +1,14 @@
 """The limits of a run: tokens, money, time."""
 
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 
 from gage_eval.base.errors import BudgetSpent
+from gage_eval.models.client.episode_limits import Price
 from gage_eval.models.client.types import Response
 
 # Sums of costs are this exact.
 _ROUNDING = 1e-9
-
-
-@dataclass(frozen=True)
-class Price:
-    """Prices of a backend's tokens, each per million tokens."""
-
-    input: float = 0.0
-    output: float = 0.0
-
-    def of(self, prompt_tokens: int, completion_tokens: int) -> float:
-        """What tokens cost."""
-        return (prompt_tokens * self.input + completion_tokens * self.output) / 1_000_000
-
-
-@dataclass(frozen=True)
-class EpisodeLimits:
-    """What an episode may use. The turn that reaches a limit is the last, and the tools that it calls are not run.
-
-    Attributes:
-        tokens: of prompts and answers, as the endpoint counts them.
-        cost: in the currency of the price.
-        model_s: seconds for which the model answered, in sum. A resumed episode has those that the log has.
-        same_calls: how often one call may have the same output.
-        price: of the model's tokens.
-    """
-
-    tokens: int | None = None
-    cost: float | None = None
-    model_s: float | None = None
-    same_calls: int | None = None
-    price: Price = Price()
-
-    def reached(self, turns: Sequence[Response]) -> tuple[str, str] | None:
-        """The kind of limit that these turns have reached, and a sentence; None while they may go on."""
-        prompt = sum(turn.prompt_tokens or 0 for turn in turns)
-        answer = sum(turn.completion_tokens or 0 for turn in turns)
-        cost = self.price.of(prompt, answer)
-        seconds = sum(turn.latency_ms or 0.0 for turn in turns) / 1000
-        if self.tokens is not None and prompt + answer >= self.tokens:
-            return "tokens", f"{prompt + answer:,} tokens were used, and limits.tokens is {self.tokens:,}"
-        if self.cost is not None and cost >= self.cost * (1 - _ROUNDING):
-            return "cost", f"the answers cost {cost:.4g}, and limits.cost is {self.cost:g}"
-        if self.model_s is not None and seconds >= self.model_s:
-            return "time", f"the model answered for {seconds:,.1f} s, and limits.model_s is {self.model_s:g}"
-        return None
 
 
 class Budget:

@@ -3,17 +3,15 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 
 from gage_eval.base.errors import EndpointFailed
 from gage_eval.box.types import BoxSpec, Limits, Program
 from gage_eval.models.client.agents import Agent
+from gage_eval.models.client.episode_limits import EpisodeLimits
 from gage_eval.models.client.tools import Tools
-
-if TYPE_CHECKING:
-    from gage_eval.models.client.budget import EpisodeLimits
 
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
@@ -91,7 +89,7 @@ class Request:
     lookup: str | None = None
     tool_set: Tools | None = None
     tool_rounds: int = 0
-    limits: "EpisodeLimits | None" = None
+    limits: EpisodeLimits | None = None
     choices: list[str] | None = None
     unconditioned: str | None = None
     embed: bool = False

@@ -15,7 +15,7 @@ from gage_eval.base.tables import RESPONSE_TELEMETRY, RESPONSES
 from gage_eval.engine.episodes import Outcome
 from gage_eval.engine.rows import chunk_tables
 from gage_eval.engine.wal import LogIndex, index_logs
-from gage_eval.models.client.budget import Price
+from gage_eval.models.client.episode_limits import Price
 from gage_eval.models.client.types import Response
 from gage_eval.pipeline.asks import Asks
 from gage_eval.pipeline.forecast import action_key, asks_a_model, asks_of, inputs_of, rendered, stored_outputs

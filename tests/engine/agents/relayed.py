@@ -12,7 +12,7 @@ from gage_eval.engine.agents.http import HTTPServer
 from gage_eval.engine.agents.relay import Relay
 from gage_eval.engine.episodes import _calls_of
 from gage_eval.models.client.agents import Agent
-from gage_eval.models.client.budget import EpisodeLimits
+from gage_eval.models.client.episode_limits import EpisodeLimits
 from gage_eval.models.client.types import Request, Response
 
 Answer = Callable[[Request], Awaitable[Response]]

@@ -8,7 +8,7 @@ import pytest
 from engine.agents.relayed import Listening, says
 
 from gage_eval.base.errors import EndpointFailed
-from gage_eval.models.client.budget import EpisodeLimits, Price
+from gage_eval.models.client.episode_limits import EpisodeLimits, Price
 from gage_eval.models.client.types import Request, Response
 
 CHAT = "/v1/chat/completions"

@@ -8,7 +8,8 @@ from support.command import Command, command
 from support.endpoint import mock_endpoint
 from support.runs import write_config
 
-from gage_eval.models.client.budget import Budget, Price
+from gage_eval.models.client.budget import Budget
+from gage_eval.models.client.episode_limits import Price
 from gage_eval.models.client.types import Response
 
 ROWS = 400
