@@ -171,7 +171,8 @@ def test_requests_to_models_have_one_client() -> None:
         f"{place}: {name}"
         for module, name, place, _ in imports(*PACKAGES)
         for client, home in clients.items()
-        if within(name, client) and module != home
+        # A server that programs ask parses requests with it.
+        if within(name, client) and module not in (home, "gage_eval.engine.agents.http")
     ]
     assert wrong == []
 

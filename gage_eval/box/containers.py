@@ -9,16 +9,19 @@ import base64
 import contextlib
 import itertools
 import math
+import os
 import socket
+import tempfile
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from gage_eval.box.engine_api import NOT_FOUND, Engine, EngineError, Stream
+from gage_eval.box.inside.harness import HANDED_IN
 from gage_eval.box.inside.wire import ANY, packed, parsed
-from gage_eval.box.slot import Harness, Slot, user_of
+from gage_eval.box.slot import Harness, Slot, received_socket, user_of
 from gage_eval.box.types import BoxError
 
 _WORK, _TEMPORARY = "/tmp/box", "/tmp"  # noqa: S108
@@ -69,6 +72,8 @@ class ContainerSlot(Slot):
         self._engine, self._user, self._image = engine, user_of(number), image
         self._names = itertools.count()
         self._tasks: dict[int, asyncio.Task[None]] = {}
+        # Where harnesses hand over what they opened, by their name.
+        self._doors: dict[int, socket.socket] = {}
         self._has_python = True
 
     def harness(self) -> Harness:
@@ -77,7 +82,7 @@ class ContainerSlot(Slot):
         ours, its = socket.socketpair()
         ours.setblocking(False)  # noqa: FBT003
         harness = Harness(name, ours, asyncio.get_running_loop().create_future())
-        task = self._tasks[name] = asyncio.ensure_future(self._serve(its))
+        task = self._tasks[name] = asyncio.ensure_future(self._serve(name, its))
         began = time.monotonic()
 
         def done(task: asyncio.Task[None]) -> None:
@@ -92,6 +97,14 @@ class ContainerSlot(Slot):
         task.add_done_callback(done)
         return harness
 
+    async def listener(self, harness: Harness) -> socket.socket:
+        """See `Slot`."""
+        with self._doors[harness.name] as door:
+            connection, _ = await asyncio.get_running_loop().sock_accept(door)
+        with connection:
+            connection.setblocking(False)  # noqa: FBT003
+            return await received_socket(connection)
+
     def kill(self, harness: Harness) -> None:
         """End a harness with its container."""
         if harness.name in self._tasks:
@@ -104,27 +117,54 @@ class ContainerSlot(Slot):
             _cancel(task)
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _serve(self, its: socket.socket) -> None:
+    async def _serve(self, name: int, its: socket.socket) -> None:
         reader, writer = await asyncio.open_connection(sock=its)
         try:
             first = await _message(reader)
+            request = parsed(first[4:])
             if self._has_python:
-                try:
-                    await self._with_python(first, reader, writer)
-                except _NoPython:
-                    self._has_python = False
+                with self._door(name) if request["listens"] else contextlib.nullcontext() as door:
+                    try:
+                        await self._with_python(first, request["limits"], door, reader, writer)
+                    except _NoPython:
+                        self._has_python = False
             if not self._has_python:
-                await self._without_python(parsed(first[4:]), reader, writer)
+                if request["listens"]:
+                    raise BoxError(f"image {self._image!r} has no python3, which the box of an agent needs")
+                await self._without_python(request, reader, writer)
         except asyncio.IncompleteReadError:
             # The evaluator has closed its end.
             return
         finally:
             writer.close()
 
-    async def _with_python(self, first: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        limits = parsed(first[4:])["limits"]
+    @contextlib.contextmanager
+    def _door(self, name: int) -> Iterator[str]:
+        """A unix socket for the harness in a container. Returns its path."""
+        with tempfile.TemporaryDirectory(prefix="gage-box-") as folder, socket.socket(socket.AF_UNIX) as door:
+            path = f"{folder}/outside"
+            door.bind(path)
+            # The user of the container has another number.
+            os.chmod(folder, 0o711)  # noqa: S103
+            os.chmod(path, 0o666)  # noqa: S103
+            door.listen(1)
+            door.setblocking(False)  # noqa: FBT003
+            self._doors[name] = door
+            try:
+                yield path
+            finally:
+                del self._doors[name]
+
+    async def _with_python(
+        self,
+        first: bytes,
+        limits: Mapping[str, Any],
+        door: str | None,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+    ) -> None:
         command = ["python3", "-s", "-c", _PROGRAM, "gage_eval.box.inside.container"]
-        async with self._started(command, limits, limits["memory_mb"] * 2 + _HARNESS_MB) as (_, stream):
+        async with self._started(command, limits, limits["memory_mb"] * 2 + _HARNESS_MB, door=door) as (_, stream):
             stream.stdin.write(packed(_sources()) + first)
             feeding = asyncio.ensure_future(_feed(reader, stream.stdin))
             errors, has_replied = b"", False
@@ -144,10 +184,17 @@ class ContainerSlot(Slot):
 
     @contextlib.asynccontextmanager
     async def _started(
-        self, command: Sequence[str], limits: Mapping[str, Any], memory_mb: int, *ulimits: tuple[str, int]
+        self,
+        command: Sequence[str],
+        limits: Mapping[str, Any],
+        memory_mb: int,
+        *ulimits: tuple[str, int],
+        door: str | None = None,
     ) -> AsyncIterator[tuple[str, Stream]]:
-        """A running container with its streams."""
+        """A running container with its streams, and the unix socket that is handed in."""
         config = self._config(command, limits, memory_mb, dict(ulimits))
+        if door is not None:
+            config["HostConfig"]["Binds"] = [f"{door}:{HANDED_IN}"]
         async with contextlib.AsyncExitStack() as stack:
             try:
                 identifier = await stack.enter_async_context(self._engine.container(config))

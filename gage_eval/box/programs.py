@@ -5,6 +5,7 @@ import base64
 import hashlib
 import platform
 import re
+import socket
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import asdict, fields, replace
@@ -75,7 +76,15 @@ class SlotExecutor:
             if reply.get("status") != "open":
                 failed = (await slot.finish(harness)).get("failed", "its harness ended")
                 raise BoxError(f"The box cannot be made: {reply.get('text', failed)}")
-            return SlotBox(slot, harness, limits, stack.pop_all())
+            box = SlotBox(slot, harness, limits)
+            if spec.listens:
+                try:
+                    box.listener = await asyncio.wait_for(slot.listener(harness), _FILE_S)
+                except OSError as error:
+                    raise BoxError(f"The box cannot be made: {error}") from None
+                stack.callback(box.listener.close)
+            box.stack = stack.pop_all()
+            return box
         raise AssertionError
 
     async def close(self) -> None:
@@ -164,8 +173,11 @@ class SlotExecutor:
 class SlotBox:
     """An open box in a slot."""
 
-    def __init__(self, slot: Slot, harness: Harness, limits: Limits, stack: AsyncExitStack) -> None:
-        self._slot, self._harness, self._limits, self._stack = slot, harness, limits, stack
+    def __init__(self, slot: Slot, harness: Harness, limits: Limits) -> None:
+        self._slot, self._harness, self._limits = slot, harness, limits
+        self.listener: socket.socket | None = None
+        # What ends with the box.
+        self.stack = AsyncExitStack()
         self._turn = asyncio.Lock()
 
     async def run(self, argv: Sequence[str], *, stdin: bytes = b"", limits: Limits | None = None) -> Ran:
@@ -187,7 +199,7 @@ class SlotBox:
 
     async def close(self) -> None:
         """End all its processes and remove its files."""
-        await self._stack.aclose()
+        await self.stack.aclose()
 
     async def _ask(self, message: Mapping[str, Any], wall_s: float = _FILE_S) -> dict[str, Any]:
         async with self._turn:
@@ -237,7 +249,13 @@ def surroundings_of(spec: BoxSpec, limits: Limits) -> dict[str, Any]:
         if value.startswith(_SECRET):
             raise BoxError(f"env.{name}: a foreign program would read the secret; give a literal value")
     files = {path: base64.b64encode(content).decode() for path, content in spec.files.items()}
-    return {"limits": _bounds(limits), "files": files, "setup": spec.setup, "env": dict(spec.env)}
+    return {
+        "limits": _bounds(limits),
+        "files": files,
+        "setup": spec.setup,
+        "env": dict(spec.env),
+        "listens": spec.listens,
+    }
 
 
 def _bounds(limits: Limits) -> dict[str, Any]:

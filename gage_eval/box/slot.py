@@ -67,6 +67,14 @@ class Slot(ABC):
         finally:
             timer.cancel()
 
+    async def listener(self, harness: Harness) -> socket.socket:
+        """The socket that a harness has opened in its box, and hands over after its first reply.
+
+        Raises:
+            OSError: it hands over nothing.
+        """
+        return await received_socket(harness.channel)
+
     async def finish(self, harness: Harness) -> Mapping[str, Any]:
         """End a harness and all its processes. Returns its exit status and CPU time."""
         harness.channel.close()
@@ -183,6 +191,31 @@ class ServerSlot(Slot):
                 ended.set_exception(SlotDied("the box's server ended"))
                 ended.exception()
         self._ended.clear()
+
+
+async def received_socket(channel: socket.socket) -> socket.socket:
+    """A socket that comes through another one.
+
+    Raises:
+        OSError: something else came, or the end.
+    """
+    loop = asyncio.get_running_loop()
+    while True:
+        try:
+            _, descriptors, _, _ = socket.recv_fds(channel, 1, 1)
+            break
+        except BlockingIOError:
+            readable = asyncio.Event()
+            loop.add_reader(channel, readable.set)
+            try:
+                await readable.wait()
+            finally:
+                loop.remove_reader(channel)
+    if not descriptors:
+        raise OSError("no socket came from the box")
+    received = socket.socket(fileno=descriptors[0])
+    received.setblocking(False)  # noqa: FBT003
+    return received
 
 
 async def _reply(channel: socket.socket) -> dict[str, Any]:

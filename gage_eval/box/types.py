@@ -1,5 +1,6 @@
 """What is run in a box, within which limits, and what came of it."""
 
+import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeAlias
@@ -62,6 +63,8 @@ class BoxSpec:
     setup: str | None = None
     """A shell command that runs in the box once, before the first program."""
     env: Mapping[str, str] = field(default_factory=dict)
+    listens: bool = False
+    """Open a socket at 127.0.0.1 of the box, and hand it to the evaluator: `Box.listener`. The one way out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +126,9 @@ class Ran:
 
 class Box(Protocol):
     """An open box: its files stay from one command to the next, until it is closed."""
+
+    listener: socket.socket | None
+    """Accepts what programs in the box connect to, where `BoxSpec.listens`."""
 
     async def run(self, argv: Sequence[str], *, stdin: bytes = b"", limits: Limits | None = None) -> Ran:
         """Run a command in the work folder."""

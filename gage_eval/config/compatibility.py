@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from gage_eval.base.canonical import canonical_text
 from gage_eval.base.errors import InputError, closest
-from gage_eval.base.files import is_folder
+from gage_eval.base.files import is_folder, local_path
 from gage_eval.config.models import BackendEntry, ExecutionConfig, PipelineConfig, RoleAdapterConfig
 from gage_eval.config.problems import ConfigProblem, Loc
 from gage_eval.config.resolve import Resolution, ResolvedTask
@@ -58,6 +58,9 @@ def check_fit(
         if role is not None:
             yield from _capabilities((*loc, "capabilities"), adapter, role.backend, context)
             yield from _verdict((*loc, "verdict"), adapter, role.backend, context)
+        for path, file in {} if adapter.agent is None else adapter.agent.files.items():
+            if not local_path(file, base_dir).is_file():
+                yield ConfigProblem((*loc, "agent", "files", path), f"there is no file '{file}'.")
         if adapter.class_path is not None:
             yield from _class_path((*loc, "class_path"), adapter.class_path)
     # A judge that refers to something unknown is one problem, not another one for each metric that reads its verdicts.

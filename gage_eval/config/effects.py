@@ -183,6 +183,11 @@ class _Lister:
         for at, adapter in enumerate(config.role_adapters):
             if adapter.backend is not None:
                 self.backend(("role_adapters", at, "backend"), adapter.backend)
+            if adapter.agent is not None:
+                here = ("role_adapters", at, "agent")
+                self.boxed(f"the program {' '.join(adapter.agent.command)}", here, adapter.box or BoxConfig())
+                for path, file in adapter.agent.files.items():
+                    self.file(file, (*here, "files", path))
             for number, server in enumerate(adapter.mcp_servers):
                 self.mcp_server(("role_adapters", at, "mcp_servers", number), server)
             if BOX_TOOLS & {*adapter.tools}:

@@ -24,6 +24,7 @@ from pydantic import (
 from gage_eval.base.canonical import JsonValue
 from gage_eval.base.field_paths import compile_path
 from gage_eval.base.marks import identity, nested, scheduling, semantic
+from gage_eval.config.agent import AgentConfig as AgentConfig
 from gage_eval.config.base_model import ConfigModel as ConfigModel
 from gage_eval.config.execution import BOX_TOOLS
 from gage_eval.config.execution import BoxConfig as BoxConfig
@@ -258,6 +259,7 @@ class RoleAdapterConfig(ConfigModel):
     mcp_servers: list[McpServerConfig] = nested([])
     box: BoxConfig | None = nested(None)
     tool_rounds: int = semantic("infer", 0, ge=0, le=500)
+    agent: AgentConfig | None = nested(None)
     limits: EpisodeLimitsConfig | None = nested(None)
     resource_requirement: ResourceRequirement = nested(ResourceRequirement())
 
@@ -299,11 +301,17 @@ class RoleAdapterConfig(ConfigModel):
     def _runs_tools_in_rounds(self) -> Self:
         if (self.tools or self.mcp_servers) and not self.tool_rounds:
             raise ValueError("'tools' need 'tool_rounds', the most rounds of tool calls that are answered")
-        if self.limits is not None and not self.tool_rounds:
-            raise ValueError("'limits' are those of rounds of tool calls: set 'tool_rounds', or remove them")
-        if self.box is not None and not BOX_TOOLS & {*self.tools}:
+        if self.agent is not None and (self.tools or self.tool_rounds or self.mcp_servers):
+            raise ValueError("an 'agent' has tools of its own: remove 'tools' and 'tool_rounds', or 'agent'")
+        if self.agent is not None and self.role_type != "dut_model":
+            raise ValueError("only a dut_model has an 'agent': remove it")
+        if self.limits is not None and not self.tool_rounds and self.agent is None:
+            raise ValueError("'limits' are for an agent or rounds of tool calls: set 'tool_rounds', or remove them")
+        if self.limits is not None and self.agent is not None and self.limits.same_calls is not None:
+            raise ValueError("'limits.same_calls' counts calls of tools that we run: remove it, or 'agent'")
+        if self.box is not None and self.agent is None and not BOX_TOOLS & {*self.tools}:
             raise ValueError(
-                f"'box' is for the tools {' and '.join(sorted(BOX_TOOLS))}: name one of them, or remove it"
+                f"'box' is for an agent and the tools {' and '.join(sorted(BOX_TOOLS))}: name one of them, or remove it"
             )
         return self
 

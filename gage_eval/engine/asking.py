@@ -67,7 +67,9 @@ class Asker:
             state = EpisodeState() if tools is None else tools.begin()
             state.executor = self._job.executor
             generate = partial(self.generate, attempt=attempt)
-            calls = EpisodeCalls(self, generate, [item.key, attempt], tools, state)
+            calls = EpisodeCalls(
+                self, generate, [item.key, attempt], tools, state, is_program=request.agent is not None
+            )
             try:
                 async with state.exits:
                     outcome = await episode(calls, request)

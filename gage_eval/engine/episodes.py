@@ -9,16 +9,17 @@ import hashlib
 import json
 import math
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import asdict, dataclass, replace
 from operator import mul
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 from gage_eval.base.canonical import JsonValue, decode, digest, encode
 from gage_eval.base.statuses import UNANSWERED
+from gage_eval.engine.agents.program import run_program
 from gage_eval.extend.loading import PluginError
 from gage_eval.models.client.episode_limits import EpisodeLimits
-from gage_eval.models.client.tools import Observation, ToolFailed
+from gage_eval.models.client.tools import EpisodeState, Observation, ToolFailed
 from gage_eval.models.client.types import RenderFailure, Request, Response
 
 N = TypeVar("N", int, float)
@@ -27,7 +28,10 @@ N = TypeVar("N", int, float)
 class Calls(Protocol):
     """How an episode calls its model and its tools."""
 
-    async def generate(self, request: Request) -> Response:
+    state: EpisodeState
+    """What the attempt keeps until it ends."""
+
+    def generate(self, request: Request) -> Coroutine[Any, Any, Response]:
         """The answer from the log, else from the model. A new answer is logged before it is returned."""
 
     async def run_tool(self, name: str, arguments: str) -> Observation:
@@ -159,6 +163,20 @@ async def reasoned(calls: Calls, request: Request) -> Outcome:
     return _outcome([first, second])
 
 
+async def program(calls: Calls, request: Request) -> Outcome:
+    """Run the program of the request's agent, which asks the model as often as it likes, and take its answer."""
+    ended = await run_program(calls.generate, request, calls.state, _calls_of)
+    outcome = _outcome([*ended.turns] or [Response("ok")])
+    whole = Response(
+        ended.status,
+        ended.answer,
+        error_kind=ended.error_kind,
+        errors=[*outcome.response.errors, *filter(None, (ended.sentence,))],
+    )
+    costs = ("prompt_tokens", "completion_tokens", "latency_ms", "ttft_ms", "attempts", "model_fingerprint")
+    return Outcome(replace(whole, **{name: getattr(outcome.response, name) for name in costs}), ended.turns)
+
+
 async def similarity(calls: Calls, request: Request) -> Outcome:
     """How near the first message is in meaning to the nearest of the others: the cosine of their embeddings, -1 to 1.
 
@@ -257,6 +275,7 @@ EPISODES: dict[str, Episode] = {
     "tools": tool_calls,
     "reasoned": reasoned,
     "similarity": similarity,
+    "agent": program,
 }
 
 
@@ -297,6 +316,8 @@ def episode_name(request: Request) -> str:
         return f"tools {request.tool_rounds} {digest(request.tool_set and request.tool_set.identity)}{limits}"
     if request.follow_up is not None:
         return f"reasoned {digest(request.follow_up.identity)}"
+    if request.agent is not None:
+        return f"agent {digest([request.agent.identity, request.limits and asdict(request.limits)])}"
     return request.kind if request.kind in EPISODES else ""
 
 

@@ -42,8 +42,10 @@ class EpisodeCalls:
         key: the episode's key and attempt.
         tools: of the episode.
         state: of this attempt.
+        is_program: the agent is a program.
 
     Attributes:
+        state: of this attempt.
         has_acted: whether a tool with effects was called.
     """
 
@@ -54,15 +56,18 @@ class EpisodeCalls:
         key: JsonValue,
         tools: Tools | None,
         state: EpisodeState,
+        *,
+        is_program: bool = False,
     ) -> None:
         self._generate = generate
         self._journal = journal
         self._tools = tools
-        self._state = state
+        self.state = state
         # Stands for the state: the episode, and all that its tools have done.
         self._past = digest(key)
         self._calls = 0
-        self.has_acted = False
+        # A program acts from its start.
+        self.has_acted = is_program
 
     async def generate(self, request: Request) -> Response:
         """See `Calls`."""
@@ -96,7 +101,7 @@ class EpisodeCalls:
             journal.write(begun, b"{}")
         began = time.perf_counter()
         try:
-            is_error, content = False, await tool.run(arguments, self._state)
+            is_error, content = False, await tool.run(arguments, self.state)
         except ToolError as error:
             is_error, content = True, told(str(error))
         if record is None:

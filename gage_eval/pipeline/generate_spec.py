@@ -17,6 +17,7 @@ from gage_eval.models.backends.role_hooks import RoleHooks
 from gage_eval.models.client.episode_limits import EpisodeLimits
 from gage_eval.models.client.tools import DefinedTool
 from gage_eval.models.client.types import FollowUp
+from gage_eval.pipeline.agents import AgentProgram
 from gage_eval.pipeline.boxes import Boxes, sandbox_files, sandboxes
 from gage_eval.pipeline.keys import RENDER_VERSION
 from gage_eval.pipeline.outputs import responses_of
@@ -66,6 +67,7 @@ class GenerateSpec:
     boxes: Boxes | None = None
     media: MediaRules = field(default_factory=MediaRules)
     tool_rounds: int = 0
+    agent: AgentProgram | None = None
     limits: EpisodeLimits | None = None
     embeds: bool = False
     follow_up: FollowUp | None = None
@@ -113,7 +115,7 @@ class GenerateSpec:
     def reads_samples(self) -> bool:
         """Whether rendering needs more of a sample than its prepared row."""
         hooked = self.hooks is not None and self.hooks.prepares
-        prompted = self.prompt is not None or self.tool_rounds > 0 or self.embeds
+        prompted = self.prompt is not None or self.tool_rounds > 0 or self.agent is not None or self.embeds
         return prompted or hooked or self.model.lookup_field is not None
 
     @property
@@ -195,6 +197,8 @@ class Binding:
             material["follow_up"] = spec.follow_up.identity
         if spec.tool_rounds:
             material["tool_rounds"] = spec.tool_rounds
+        if spec.agent is not None:
+            material["agent"] = spec.agent.identity
         if spec.limits is not None:
             material["limits"] = asdict(spec.limits)
         if spec.tools:

@@ -9,6 +9,7 @@ from gage_eval.base.errors import InputError
 from gage_eval.base.files import local_path
 from gage_eval.box.executors import ExecutorSettings
 from gage_eval.box.types import Limits
+from gage_eval.config.agent import AgentConfig
 from gage_eval.config.execution import BOX_TOOLS, BoxConfig, McpServerConfig
 from gage_eval.config.load import LoadedConfig
 from gage_eval.config.metrics import metric_names
@@ -34,6 +35,7 @@ from gage_eval.models.backends.build import parse_config
 from gage_eval.models.backends.role_hooks import RoleHooks
 from gage_eval.models.client.episode_limits import EpisodeLimits, Price
 from gage_eval.models.client.types import FollowUp
+from gage_eval.pipeline.agents import AgentProgram
 from gage_eval.pipeline.boxes import AgentBoxes, Boxes
 from gage_eval.pipeline.data_spec import DataSource, data_source, preprocess_spec, standardize_spec
 from gage_eval.pipeline.execution_spec import ExecutionSpec
@@ -182,6 +184,13 @@ def _mcp_server(config: McpServerConfig, base_dir: Path) -> McpServer:
     )
 
 
+def _program(config: AgentConfig, boxes: AgentBoxes, base_dir: Path) -> AgentProgram:
+    """The program of an adapter. One command runs all the time, so that its wall time is the agent's."""
+    values = config.model_dump(exclude={"wall_s", "files"})
+    files = {path: local_path(file, base_dir) for path, file in config.files.items()}
+    return AgentProgram(**values, files=files, boxes=replace(boxes, limits=replace(boxes.limits, wall_s=config.wall_s)))
+
+
 def _pool(specs: TaskPlan, examples: DataSource) -> TaskPlan:
     """The plan of the task's few-shot pool: it loads and standardizes the examples, without the task's own limits."""
     # Ids in a config cannot contain a colon.
@@ -240,7 +249,8 @@ def _generate(
     task: ResolvedTask, role: ResolvedRole, role_type: str, context: BackendContext, media: MediaRules | None = None
 ) -> GenerateSpec:
     adapter, media = role.adapter, media or MediaRules()
-    box = _agent_boxes(adapter.box or BoxConfig(), context.base_dir, media) if BOX_TOOLS & {*adapter.tools} else None
+    is_boxed = adapter.agent is not None or bool(BOX_TOOLS & {*adapter.tools})
+    box = _agent_boxes(adapter.box or BoxConfig(), context.base_dir, media) if is_boxed else None
     servers = [_mcp_server(server, context.base_dir) for server in adapter.mcp_servers]
     return GenerateSpec(
         task_id=task.task.task_id,
@@ -258,6 +268,7 @@ def _generate(
         boxes=None if box is None else box.boxes,
         media=media,
         tool_rounds=adapter.tool_rounds,
+        agent=None if adapter.agent is None or box is None else _program(adapter.agent, box, context.base_dir),
         limits=_episode_limits(adapter, role.backend),
         embeds=adapter.embeds,
         pool_size=adapter.resource_requirement.pool_size,

@@ -72,6 +72,7 @@ class RequestRenderer:
         self._lookup = self._spec.model.lookup_field
         self._tested = self._spec.role == "dut_model"
         self._sees = "images" in self._spec.model.capabilities
+        self._takes_tools = "tools" in self._spec.model.capabilities
         # Most rows of a task have the same parameters and kind of request.
         self._params: dict[str, dict[str, Any]] = {}
         self._answerable: set[tuple[str, bool]] = set()
@@ -90,6 +91,8 @@ class RequestRenderer:
         tool_set = episode_tools(self._spec.tools, context.sample) if kind == "tools" else None
         if tool_set is not None:
             tools = merged(tools, tool_set)
+        program = self._spec.agent if kind == "agent" else None
+        agent = program.agent(context.sample, takes_tools=self._takes_tools) if program is not None else None
         is_likelihood = kind in _LIKELIHOODS
         embed = row.media_meta is not None and decode(row.media_meta)["embed"]
         requests = []
@@ -104,7 +107,7 @@ class RequestRenderer:
             request.follow_up = self._spec.follow_up
             if tool_set is not None:
                 request.tool_set, request.tool_rounds = tool_set, self._spec.tool_rounds
-                request.limits = self._spec.limits
+            request.agent, request.limits = agent, self._spec.limits
             if is_likelihood:
                 request.choices, request.unconditioned = row.choices, row.unconditioned_input
             try:
@@ -150,6 +153,8 @@ class RequestRenderer:
         if self._spec.follow_up is not None:
             return "reasoned"
         kind = prepared if self._template is None or self._tested else "chat"
+        if kind == "chat" and self._spec.agent is not None:
+            return "agent"
         return "tools" if kind == "chat" and self._spec.tool_rounds else kind
 
     def _messages(self, row: PreparedRow, context: RowContext, replicate: int) -> list[dict[str, Any]]:

@@ -83,7 +83,7 @@ def _task_remarks(task: TaskSummary, limits: Limits) -> Iterator[str]:
         )
     if limit := task.responses.get("limit", 0):
         yield (
-            f"{task.task_id}: {_of(limit, responses)} answers ended at a limit while the model still called tools, and "
+            f"{task.task_id}: {_of(limit, responses)} answers ended at a limit, and "
             "are scored like any other answer. Raise tool_rounds, or the limits of the adapter."
         )
     if _above(refused, responses, limits.refused):

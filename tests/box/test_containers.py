@@ -12,6 +12,7 @@ import pytest
 from gage_eval.box.executors import ExecutorSettings, open_executor
 from gage_eval.box.types import BoxError, BoxSpec, BoxUnavailable, Execution, Executor, Limits, Program
 from tests.box.attacks import ATTACKS, GUARD, LIMITS, Attack, aimed
+from tests.support.listening import talked
 from tests.support.podman import import_image, missing, service
 from tests.support.waiting import wait_for
 
@@ -122,6 +123,14 @@ def test_a_box_keeps_files_between_commands_and_has_the_surroundings_of_its_spec
     assert printed == b"one\xff twohello\n"
     assert taken == b"three"
     assert b"sleep" not in running
+
+
+@pytest.mark.usefixtures("podman")
+def test_one_socket_leads_out_of_a_container() -> None:
+    ran = work(lambda executor: talked(executor, BoxSpec("with-python", listens=True), LIMITS))
+    assert ran.stdout == b"you said hello\n\nConnectionRefusedError\n"
+    with pytest.raises(BoxError, match="no python3"):
+        work(lambda executor: talked(executor, BoxSpec("debian:12", listens=True), LIMITS))
 
 
 @pytest.mark.usefixtures("podman")

@@ -5,6 +5,7 @@ import random
 import signal
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -13,7 +14,7 @@ from support.waiting import PATIENCE_S, wait_for
 
 from gage_eval.box.executors import probe
 
-ROWS, STEPS, KILLS, IN_FLIGHT = 12, 6, 12, 3
+ROWS, STEPS, KILLS, IN_FLIGHT = 12, 6, 6, 3
 AGENT = f"""
 import asyncio, hashlib, json
 from gage_eval.plugins import BaseBackend, Response
@@ -50,14 +51,41 @@ class Sum:
         return self.total
 """
 
+# Does in its box what the tools do.
+PROGRAM = """
+import json, os, subprocess, sys, urllib.request
 
-def project(folder: Path) -> Gage:
+def ask(messages):
+    names = [{"type": "function", "function": {"name": name}} for name in ("double", "add", "bash")]
+    body = json.dumps({"model": "any", "messages": messages, "tools": names}).encode()
+    url = os.environ["OPENAI_BASE_URL"] + "/chat/completions"
+    with urllib.request.urlopen(urllib.request.Request(url, body)) as reply:
+        return json.load(reply)["choices"][0]["message"]
+
+messages, total = [{"role": "user", "content": open(sys.argv[1]).read()}], 0
+while (message := ask(messages)).get("tool_calls"):
+    messages.append(message)
+    for call in message["tool_calls"]:
+        name, arguments = call["function"]["name"], json.loads(call["function"]["arguments"])
+        if name == "bash":
+            output = subprocess.run(arguments["command"], shell=True, capture_output=True, text=True).stdout
+        else:
+            total += arguments["number"]
+            output = str(2 * arguments["number"] if name == "double" else total)
+        messages.append({"role": "tool", "tool_call_id": call["id"], "content": output})
+print(message["content"])
+"""
+TOOLS = {"tools": ["agent.py:double", "agent.py:Sum", "bash"], "tool_rounds": 9}
+RELAYED = {"agent": {"command": ["python3", "program.py", "{prompt_file}"], "files": {"program.py": "program.py"}}}
+
+
+def project(folder: Path, agent: dict[str, Any]) -> Gage:
     folder.mkdir()
+    (folder / "program.py").write_text(PROGRAM)
     (folder / "agent.py").write_text(AGENT)
     rows = [{"question": f"Task {number}", "answer": str(number)} for number in range(ROWS)]
     (folder / "tasks.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    tools = ["agent.py:double", "agent.py:Sum", "bash"]
-    adapter = {"adapter_id": "agent", "role_type": "dut_model", "backend_id": "agent", "tools": tools, "tool_rounds": 9}
+    adapter = {"adapter_id": "agent", "role_type": "dut_model", "backend_id": "agent", **agent}
     config = {
         "datasets": [{"dataset_id": "tasks", "params": {"path": "tasks.jsonl"}}],
         "backends": [{"backend_id": "agent", "type": "agent.py:Agent"}],
@@ -75,9 +103,10 @@ def asked(gage: Gage) -> Counter[str]:
 
 
 @pytest.mark.skipif(probe()[0].problem is not None, reason="no bubblewrap here")
-def test_agents_go_on_at_the_step_where_they_were_killed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("agent", [TOOLS, RELAYED], ids=["tools", "a program"])
+def test_agents_go_on_at_the_step_where_they_were_killed(agent: dict[str, Any], tmp_path: Path) -> None:
     chance = random.Random(32)
-    gage = project(tmp_path / "killed")
+    gage = project(tmp_path / "killed", agent)
     calls = ROWS * (STEPS + 1)
     for number in range(KILLS):
         mark = min(asked(gage).total() + chance.randrange(1, 2 * calls // KILLS), calls - IN_FLIGHT)
@@ -88,7 +117,7 @@ def test_agents_go_on_at_the_step_where_they_were_killed(tmp_path: Path) -> None
         process.wait(PATIENCE_S)
         wait_for(lambda boxes=boxes: not any(lives(*box) for box in boxes), "the end of all boxes", within_s=15)
     gage.finish("resume", "killed")
-    whole = project(tmp_path / "whole")
+    whole = project(tmp_path / "whole", agent)
     whole.finish("run", "work.yaml")
     assert outputs(gage.folder) == outputs(whole.folder)
     assert asked(gage).keys() == asked(whole).keys()

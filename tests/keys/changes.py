@@ -360,6 +360,13 @@ CONFIG: dict[str, dict[str, list[Change]]] = {
         "repeatable": [_mcp("repeatable", bool(1))],
         "timeout_s": [_mcp("timeout_s", 5.0)],
     },
+    "AgentConfig": {
+        name: [_at(f"role_adapters.0.agent.{name}", value, "program")]
+        for name, value in {
+            "command": ["true", "{prompt_file}"], "files": {"a.txt": "rows.jsonl"}, "env": {"A": "b"},
+            "answer_file": "out.txt", "max_turns": 7, "wall_s": 60.0,
+        }.items()
+    },
     "ExecutionLimitsConfig": {
         **{
             name: [_run(f"limits.{name}", value)]

@@ -214,6 +214,14 @@ _CONFIGS: dict[str, dict[str, Any]] = {
             *_MAIN["role_adapters"][1:],
         ],
     },
+    # A program that asks the model.
+    "program": {
+        **_MAIN,
+        "role_adapters": [
+            {**_MAIN["role_adapters"][0], "agent": {"command": ["true"]}},
+            *_MAIN["role_adapters"][1:],
+        ],
+    },
     # A backend written inside its adapter.
     "inline": {
         "datasets": [_dataset("main", "rows.jsonl")],

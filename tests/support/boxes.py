@@ -1,8 +1,12 @@
 """An executor that runs nothing: a function says how each program ends."""
 
+import asyncio
+import json
+import socket
+import urllib.request
 from collections.abc import Callable, Mapping, Sequence
 
-from gage_eval.box.types import Box, BoxSpec, Containment, Execution, Limits, Program
+from gage_eval.box.types import Box, BoxSpec, Containment, Execution, Limits, Program, Ran
 
 _BARE = BoxSpec()
 Ends = Callable[[Program, BoxSpec], Execution]
@@ -22,6 +26,33 @@ def by_its_word(program: Program, spec: BoxSpec) -> Execution:
         cpu_s=0.25,
         outputs=[f"{program.code} {line}" for line in program.stdin],
     )
+
+
+class AskingBox:
+    """Stands for a program that asks its model once, and prints what it says."""
+
+    def __init__(self) -> None:
+        self.listener: socket.socket | None = socket.create_server(("127.0.0.1", 0))
+        self._files: dict[str, bytes] = {}
+
+    async def put(self, path: str, content: bytes) -> None:
+        self._files[path] = content
+
+    async def take(self, path: str) -> bytes:
+        return b"a file"
+
+    async def run(self, argv: Sequence[str], *, stdin: bytes = b"", limits: Limits | None = None) -> Ran:
+        variables = dict(part.split("=", 1) for part in argv if part.startswith("OPENAI_"))
+        question = {"role": "user", "content": self._files["prompt.txt"].decode()}
+        body = json.dumps({"model": "any", "messages": [question]}).encode()
+        url = f"{variables['OPENAI_BASE_URL']}/chat/completions"
+        reply = await asyncio.to_thread(lambda: urllib.request.urlopen(url, body).read())
+        text = json.loads(reply)["choices"][0]["message"]["content"]
+        return Ran(0, text.encode(), b"", cpu_s=0.1, wall_s=0.1, peak_mb=1.0)
+
+    async def close(self) -> None:
+        assert self.listener is not None
+        self.listener.close()
 
 
 class FakeExecutor:
@@ -53,7 +84,7 @@ class FakeExecutor:
         return self._ends(program, spec)
 
     async def open(self, spec: BoxSpec, limits: Limits) -> Box:
-        raise NotImplementedError
+        return AskingBox()
 
     async def close(self) -> None:
         self.closed += 1

@@ -24,6 +24,10 @@ from gage_eval.box.inside.run import Run, WallOver
 from gage_eval.box.inside.values import dump, load
 from gage_eval.box.inside.wire import ANY, STATUS_OF_END, Channel, NoMessage, packed, receive, send
 
+# Where programs find what `BoxSpec.listens` opens. All ports of a new network are free, and a fixed one keeps
+# requests equal that hold the address.
+PORT = 4281
+HANDED_IN = "/run/outside"
 _LARGEST_NAMES = 1 << 20
 # Seconds that an answer whose channel broke has to end, so that its exit code is known.
 _PATIENCE_S = 0.2
@@ -146,6 +150,8 @@ def command(argv: list[str], stdin: bytes, request: Mapping[str, Any], here: Pla
 def _serve_commands(channel: Channel, request: Mapping[str, Any], here: Place) -> None:
     """Run commands, write and read files, until the evaluator closes the box."""
     send(channel, {"status": "open"})
+    if request["listens"]:
+        _hand_over_listener(channel, here)
     while True:
         try:
             message = receive(channel, ANY)
@@ -155,6 +161,17 @@ def _serve_commands(channel: Channel, request: Mapping[str, Any], here: Place) -
             send(channel, _commanded(message, request, here))
         except (OSError, ValueError) as error:
             send(channel, {"error": str(error)})
+
+
+def _hand_over_listener(channel: Channel, here: Place) -> None:
+    """Listen at 127.0.0.1 of this box, and let the evaluator accept: nothing else leads out of it."""
+    with socket.create_server(("127.0.0.1", PORT if here.is_contained else 0)) as listener:
+        if isinstance(channel, socket.socket):
+            socket.send_fds(channel, [b"l"], [listener.fileno()])
+            return
+        with socket.socket(socket.AF_UNIX) as outside:
+            outside.connect(HANDED_IN)
+            socket.send_fds(outside, [b"l"], [listener.fileno()])
 
 
 def _commanded(message: Mapping[str, Any], request: Mapping[str, Any], here: Place) -> dict[str, Any]:

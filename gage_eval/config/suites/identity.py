@@ -17,7 +17,7 @@ _LOGIC = frozenset({"datasets", "prompts", "metrics", "tasks", "groups", "builti
 _NOT_LOGIC = frozenset({"max_samples", "limit", "adapter_id", "judge_adapter_id", "support_adapter_id"})
 _OF_ADAPTERS = frozenset(
     {"prompt_id", "prompt_params", "params", "sampling_params", "class_path", "verdict_parser", "tools", "tool_rounds"}
-    | {"embeds", "verdict", "verdict_labels", "verdict_reasoning", "verdict_retries", "mcp_servers", "limits"}
+    | {"embeds", "verdict", "verdict_labels", "verdict_reasoning", "verdict_retries", "mcp_servers", "limits", "agent"}
 )
 
 

@@ -9,6 +9,7 @@ import orjson
 
 from gage_eval.base.errors import EndpointFailed
 from gage_eval.box.types import BoxSpec, Limits, Program
+from gage_eval.models.client.agents import Agent
 from gage_eval.models.client.episode_limits import EpisodeLimits
 from gage_eval.models.client.tools import Tools
 
@@ -91,6 +92,7 @@ class Request:
         unasked: why it cannot be sent; its row is then an error.
         program: what a box runs.
         follow_up: what is asked after the answer, for the kind ``reasoned``.
+        agent: the program that asks, for the kind ``agent``.
     """
 
     kind: str
@@ -113,6 +115,7 @@ class Request:
     unasked: RenderFailure | None = None
     program: BoxedProgram | None = None
     follow_up: FollowUp | None = None
+    agent: Agent | None = None
 
 
 @dataclass(frozen=True, slots=True)
