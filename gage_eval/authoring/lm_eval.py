@@ -74,7 +74,7 @@ def harness_suite(text: str, cache: Path) -> HarnessSuite:
     finally:
         process.close()
     config = place / "config.yaml"
-    head = f"# Written by gage suite {PREFIX}{text}. The harness's own number of examples and prompts are in the documents.\n"
+    head = f"# Written by: gage suite {PREFIX}{text}\n"
     write_text(config, yaml_text(node_of(_config(name, built, files), str(config)), head=head))
     left_out = built["left_out"]
     notes = [f"not computed here, because they need all rows at once: {', '.join(left_out)}."] if left_out else []
@@ -102,19 +102,19 @@ def _read(text: str) -> tuple[str, _Choices]:
     for key in values:
         if key not in _Choices.model_fields:
             known = ", ".join(_Choices.model_fields)
-            raise InputError(f"'{PREFIX}{text}': there is no '{key}'; known: {known}.{closest(key, _Choices.model_fields)}")
+            raise InputError(
+                f"'{PREFIX}{text}': there is no '{key}'; known: {known}.{closest(key, _Choices.model_fields)}"
+            )
     try:
         return name, _Choices.model_validate(values)
     except ValidationError as error:
         wrong = "; ".join(f"{item.loc[-1]}: {item.message}" for item in plain_words(error, values, _Choices, ()))
-        raise InputError(f"'{PREFIX}{text}': {wrong}.") from error
+        raise InputError(f"'{PREFIX}{text}': {wrong}") from error
 
 
 def _config(name: str, built: dict[str, Any], files: dict[str, str] | None) -> dict[str, Any]:
     tasks = built["tasks"]
-    groups = [
-        {"group_id": _id(group), "tasks": list(map(_id, members))} for group, members in built["groups"].items()
-    ]
+    groups = [{"group_id": _id(group), "tasks": list(map(_id, members))} for group, members in built["groups"].items()]
     return {
         "api_version": "gage/v1alpha1",
         "kind": "PipelineConfig",

@@ -103,7 +103,7 @@ class RequestRenderer:
             request.lookup, request.embed = lookup, embed
             if tool_set is not None:
                 request.tool_set, request.tool_rounds = tool_set, self._spec.tool_rounds
-            if is_likelihood:
+            if row.choices is not None:
                 request.choices, request.unconditioned = row.choices, row.unconditioned_input
             try:
                 request.messages = messages = self._messages(row, context, replicate)

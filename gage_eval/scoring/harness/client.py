@@ -129,7 +129,7 @@ def score(
     Raises:
         HarnessError: the code of the task failed, or its files changed.
     """
-    if files is not None and _sources_at_first(name) != files:
+    if _loaded(name, is_file=files is not None) != files:
         raise HarnessError(f"the files of '{name}' changed after the documents were written; start the suite again.")
     values: dict[str, dict[str, Any]] = shared_process().call(
         "score", _SECONDS_PER_DOCUMENT, name=name, task=task, document=document, responses=responses
@@ -138,6 +138,8 @@ def score(
 
 
 @cache
-def _sources_at_first(name: str) -> dict[str, str]:
-    """As the process of the harness, which reads them once, has them."""
-    return sources(name)
+def _loaded(name: str, *, is_file: bool) -> dict[str, str] | None:
+    """Have the process read a task, for as long as that takes, and say from which `sources` it did."""
+    files = sources(name) if is_file else None
+    shared_process().call("load", name=name)
+    return files

@@ -12,11 +12,23 @@ import os
 import random
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from functools import cache
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from gage_eval.base.canonical import digest
+from gage_eval.base.errors import InputError, visible
+from gage_eval.base.files import write_text
+
 # How the rows' values become one number, by the name of the harness's aggregation. Others need all rows at once.
-_AGGREGATIONS = {"mean": "score", "perplexity": "perplexity", "weighted_perplexity": "perplexity", "bits_per_byte": "bits"}
+_AGGREGATIONS = {
+    "mean": "score",
+    "perplexity": "perplexity",
+    "weighted_perplexity": "perplexity",
+    "bits_per_byte": "bits",
+}
 _BINARY = frozenset({"acc", "acc_norm", "acc_bytes", "acc_mutual_info", "exact_match"})
 _DEFAULT_TOKENS = 256
 
@@ -33,11 +45,13 @@ class Harness:
 
     def names(self) -> dict[str, str]:
         """What may be asked for: ``task``, ``group`` or ``tag`` by name."""
-        from lm_eval.tasks import TaskManager
+        kinds = {"GROUP": "group", "TAG": "tag"}
+        return {name: kinds.get(entry.kind.name, "task") for name, entry in _index().items()}
 
-        manager = TaskManager()
-        kinds = {"group": manager.all_groups, "tag": manager.all_tags, "task": manager.all_subtasks}
-        return {name: kind for kind, names in kinds.items() for name in names}
+    def load(self, name: str) -> None:
+        """Load what `score` is asked about."""
+        if name not in self._tasks:
+            self._tasks[name] = _load(name)["tasks"]
 
     def build(
         self, name: str, folder: str, *, num_fewshot: int | None, seed: int, chat: bool, limit: int | None
@@ -83,11 +97,9 @@ class Harness:
             metrics, omitted = _metrics(task)
             left_out += [f"{metric} of {task_name}" for metric in omitted]
             if not metrics:
-                raise CannotRun(f"task '{task_name}' has only numbers that need all rows at once: {', '.join(omitted)}.")
+                raise CannotRun(f"the numbers of task '{task_name}' need all rows at once: {', '.join(omitted)}.")
             facts.append({"name": task_name, "file": file, "metrics": metrics, **_asked(task, chat=chat)})
-        groups = {
-            group.name: [task.task_name for task in group.get_all_tasks()] for group in loaded["groups"].values()
-        }
+        groups = {group.name: [task.task_name for task in group.get_all_tasks()] for group in loaded["groups"].values()}
         return {"tasks": facts, "groups": groups, "left_out": left_out}
 
     def score(self, name: str, task: str, document: Any, responses: list[Any]) -> dict[str, dict[str, Any]]:
@@ -101,13 +113,10 @@ class Harness:
         """
         from lm_eval.api.instance import Instance
 
-        if name not in self._tasks:
-            self._tasks[name] = _load(name)["tasks"]
+        self.load(name)
         loaded = self._tasks[name][task]
         kind = "loglikelihood" if loaded.OUTPUT_TYPE == "multiple_choice" else loaded.OUTPUT_TYPE
-        instances = [
-            Instance(kind, document, (), place, (task, 0, 1)) for place, _ in enumerate(responses)
-        ]
+        instances = [Instance(kind, document, (), place, (task, 0, 1)) for place, _ in enumerate(responses)]
         for instance, response in zip(instances, responses, strict=True):
             if loaded.OUTPUT_TYPE == "loglikelihood_rolling":
                 instance.resps = [response[0]]
@@ -124,14 +133,47 @@ class Harness:
 
 
 def _load(name: str) -> Any:
+    """The tasks and groups of a name of the harness, or of a file."""
     from lm_eval.tasks import TaskManager
 
     file = Path(name)
-    is_file = file.suffix in (".yaml", ".yml")
-    manager = TaskManager(include_defaults=not is_file, include_path=str(file.parent) if is_file else None)
-    if not is_file and name not in manager.all_tasks:
-        raise CannotRun(f"the harness has no task, group or tag '{name}'.")
-    return manager.load(name)
+    if file.suffix not in (".yaml", ".yml"):
+        manager = TaskManager(include_defaults=False)
+        manager.task_index.update(_index())
+        if name not in manager.task_index:
+            raise CannotRun(f"the harness has no task, group or tag '{name}'.")
+        return manager.load(name)
+    manager = TaskManager(include_defaults=False, include_path=str(file.parent))
+    # By its path the harness loads a file that is a task, but not one that is a group.
+    own = next((entry.name for entry in manager.task_index.values() if entry.yaml_path == file), None)
+    if own is None:
+        raise CannotRun(f"'{file.name}' is neither a task nor a group of the harness.")
+    manager.task_index.update({**_index(), **manager.task_index})
+    return manager.load(own)
+
+
+@cache
+def _index() -> dict[str, Any]:
+    """All tasks, groups and tags of the harness by name. Reading its 14,000 files takes 10 s, so it is kept."""
+    from lm_eval.tasks import TaskManager
+    from lm_eval.tasks._index import Entry, Kind
+
+    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "gage-eval")
+    place = Path(sys.modules["lm_eval"].__file__ or "").parent
+    kept = folder / f"lm-eval-{version('lm-eval')}-{digest(str(place))[:12]}.json"
+    try:
+        entries = json.loads(kept.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        entries = {
+            name: [entry.kind.name, entry.yaml_path and str(entry.yaml_path), sorted(entry.tags)]
+            for name, entry in TaskManager().task_index.items()
+        }
+        with suppress(OSError, InputError):
+            write_text(kept, json.dumps(entries))
+    return {
+        name: Entry(name, Kind[kind], path and Path(path), None, set(tags))
+        for name, (kind, path, tags) in entries.items()
+    }
 
 
 def _set_fewshot(task: Any, num_fewshot: int | None, seed: int) -> None:
@@ -164,7 +206,7 @@ def _rows(task: Any, *, chat: bool) -> Iterator[dict[str, Any]]:
         by_document.setdefault(instance.doc_id, []).append(instance)
     for number, instances in by_document.items():
         row: dict[str, Any] = {"id": str(number), "metadata": {"document": instances[0].doc}}
-        context, *rest = instances[0].arguments
+        context = instances[0].arguments[0]
         if task.OUTPUT_TYPE == "generate_until":
             row["messages"] = json.loads(context) if chat else [{"role": "user", "content": context}]
         elif task.OUTPUT_TYPE == "loglikelihood_rolling":
@@ -180,7 +222,11 @@ def _choices(instances: list[Any]) -> dict[str, Any]:
     unconditioned = [ending for context, ending in pairs if context == "" and context != pairs[0][0]]
     asked = pairs[: len(pairs) - len(unconditioned)]
     if len({context for context, _ in asked}) > 1:
-        raise CannotRun("its choices follow different texts.")
+        # Winogrande and its kin: the choices are in the texts, and one continuation follows each of them.
+        return {
+            "messages": [{"role": "user", "content": asked[0][1]}],
+            "options": [{"id": str(place), "content": context} for place, (context, _) in enumerate(asked)],
+        }
     row: dict[str, Any] = {
         "messages": [{"role": "user", "content": asked[0][0]}],
         "options": [{"id": str(place), "content": ending} for place, (_, ending) in enumerate(asked)],
@@ -191,7 +237,7 @@ def _choices(instances: list[Any]) -> dict[str, Any]:
 def _asked(task: Any, *, chat: bool) -> dict[str, Any]:
     """The mode of a task's requests, and their sampling parameters."""
     if task.OUTPUT_TYPE != "generate_until":
-        return {"mode": "likelihood", "params": {}}
+        return {"mode": "partial_likelihood" if getattr(task, "multiple_input", 0) else "likelihood", "params": {}}
     own = dict(task.config.generation_kwargs or {})
     until = own.pop("until", None) or []
     params = {
@@ -229,8 +275,6 @@ def _plain(value: Any) -> Any:
 
 
 def _answer(harness: Harness, request: Mapping[str, Any]) -> dict[str, Any]:
-    from gage_eval.base.errors import visible
-
     try:
         return {"result": getattr(harness, request["call"])(**request["arguments"])}
     except CannotRun as error:
