@@ -6,6 +6,7 @@ the documents are a file whose hash is in the key, and so are the version of the
 
 import re
 import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -114,7 +115,7 @@ def _read(text: str) -> tuple[str, _Choices]:
 
 def _config(name: str, built: dict[str, Any], files: dict[str, str] | None) -> dict[str, Any]:
     tasks = built["tasks"]
-    groups = [{"group_id": _id(group), "tasks": list(map(_id, members))} for group, members in built["groups"].items()]
+    groups = list(_groups(built))
     return {
         "api_version": "gage/v1alpha1",
         "kind": "PipelineConfig",
@@ -137,10 +138,27 @@ def _config(name: str, built: dict[str, Any], files: dict[str, str] | None) -> d
     }
 
 
+def _groups(built: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """The groups, whose numbers are of the tasks that have them; several where these are not the same tasks."""
+    numbers = {task["name"]: list(map(_metric_id, task["metrics"])) for task in built["tasks"]}
+    for group, members in built["groups"].items():
+        by_members: dict[tuple[str, ...], list[str]] = {}
+        for metric in dict.fromkeys(metric for member in members for metric in numbers[member]):
+            having = tuple(_id(member) for member in members if metric in numbers[member])
+            by_members.setdefault(having, []).append(metric)
+        shared = {having: metrics for having, metrics in by_members.items() if len(having) > 1}
+        for having, metrics in shared.items():
+            name = group if len(shared) == 1 else f"{group}_{metrics[0]}"
+            yield {"group_id": _id(name), "tasks": list(having), "metrics": metrics}
+
+
+def _metric_id(metric: dict[str, Any]) -> str:
+    return _id(metric["value"] if metric["filter"] == "none" else f"{metric['value']}_{metric['filter']}")
+
+
 def _metric(name: str, task: str, files: dict[str, str] | None, metric: dict[str, Any]) -> dict[str, Any]:
-    pipeline = metric["filter"]
     return {
-        "metric_id": _id(metric["value"] if pipeline == "none" else f"{metric['value']}_{pipeline}"),
+        "metric_id": _metric_id(metric),
         "implementation": "lm_eval",
         "value_key": "score",
         "params": {
@@ -148,7 +166,7 @@ def _metric(name: str, task: str, files: dict[str, str] | None, metric: dict[str
             "task": task,
             "value": metric["value"],
             "kind": metric["kind"],
-            "pipeline": pipeline,
+            "pipeline": metric["filter"],
             **({} if files is None else {"sources": files}),
         },
     }

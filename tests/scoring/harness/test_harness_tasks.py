@@ -12,6 +12,7 @@ import pytest
 
 import gage_eval
 from gage_eval.authoring.lm_eval import harness_suite
+from gage_eval.base.errors import InputError
 
 pytest.importorskip("lm_eval")
 
@@ -129,5 +130,46 @@ def test_the_numbers_are_those_of_the_harness(group: Path, tmp_path: Path) -> No
     suite = harness_suite(str(group), tmp_path / "cache")
     assert suite.notes
     run = gage_eval.run(suite.config, store=str(tmp_path / "store"), engine=f"{MODEL}:Hashed")
-    print(run.summary.tasks, run.summary.groups, harness)
-    raise AssertionError
+    ours = {
+        f"{task.task_id} {metric.metric_id}": metric.raw_values["score"]
+        for task in run.summary.tasks
+        for metric in task.metrics
+    }
+    theirs = {
+        f"{task} {name.replace(',none', '').replace(',', '_')}": value
+        for task, values in harness["results"].items()
+        for name, value in values.items()
+        if task in ROWS and "," in name and "stderr" not in name
+    }
+    left_out = {"own_mutual f1"}
+    assert {note for note in suite.notes if "f1 of own_mutual" in note} == {*suite.notes}
+    assert ours == pytest.approx({name: value for name, value in theirs.items() if name not in left_out}, rel=1e-14)
+    assert len(ours) > len(ROWS)
+    group_of_acc = next(item for item in run.summary.groups if item.group_id == "local_acc")
+    micro = next(metric for metric in group_of_acc.metrics if metric.metric_id == "acc").micro
+    assert micro.value == pytest.approx(harness["groups"]["local"]["acc,none"], rel=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("no_such_task", "no task, group or tag"),
+        ("gsm8k,shots=3", "num_fewshot"),
+        ("gsm8k,num_fewshot=many", "whole number"),
+        ("no_such_file.yaml", "no file"),
+        ("TEXT.yaml", "neither a task nor a group"),
+        ("RAISES.yaml", "ZeroDivisionError"),
+    ],
+)
+def test_what_cannot_run_is_one_sentence(text: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "TEXT.yaml").write_text("hello: there\n")
+    (tmp_path / "rows.jsonl").write_text('{"q": "a"}\n')
+    (tmp_path / "raises.py").write_text("def text(doc):\n    return 1 / 0\n")
+    (tmp_path / "RAISES.yaml").write_text(
+        f"task: raises\ndataset_path: json\ndataset_kwargs: {{data_files: {{test: {tmp_path / 'rows.jsonl'}}}}}\n"
+        "output_type: generate_until\ntest_split: test\ndoc_to_text: !function raises.text\ndoc_to_target: q\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match=said) as refused:
+        harness_suite(text, tmp_path / "cache")
+    assert "\n" not in str(refused.value)
