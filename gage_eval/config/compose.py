@@ -59,6 +59,9 @@ def _refuse_other_tools(text: str, source: str) -> None:
     keys = {*re.findall(r"^(\w+):", text, re.MULTILINE)}
     for name, groups in _OTHER_TOOLS.items():
         if any(keys.issuperset(group) for group in groups):
+            if name == "a task of lm-eval":
+                message = f"this is {name}. Run it: gage suite lm-eval:{source}."
+                raise ConfigError(source, [Problem("", message)])
             message = (
                 f"this is {name}. Write a config for its data with: gage new --data FILE. Stored answers can be scored "
                 "with a 'replay' backend (docs/older-configs.md)."
