@@ -153,7 +153,7 @@ def list_(
     lm_eval: Annotated[
         str | None,
         typer.Option(
-            "--lm-eval", metavar="TEXT", help="With suites: tasks of the lm-eval harness with TEXT in the name."
+            "--lm-eval", metavar="TEXT", help="With suites: those of the lm-eval harness whose names hold it."
         ),
     ] = None,
     store: Store = None,

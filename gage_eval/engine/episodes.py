@@ -153,8 +153,8 @@ async def partial_likelihood(calls: Calls, request: Request) -> Outcome:
     """The log-likelihood of the prompt after each choice (partial evaluation: Trinh and Le 2018, arXiv:1806.02847)."""
     replies: list[Response] = []
     for context in request.choices or []:
-        asked = replace(request, kind="likelihood", messages=None, prompt=context, choices=[request.prompt or ""])
-        replies.append(await calls.generate(asked))
+        call = replace(request, kind="likelihood", messages=None, prompt=context, choices=[request.prompt or ""])
+        replies.append(await calls.generate(call))
         if replies[-1].status in UNANSWERED:
             return Outcome(replies[-1])
     entries = [decode(reply.logprobs or "{}").get("choices") for reply in replies]

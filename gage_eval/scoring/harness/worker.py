@@ -220,16 +220,16 @@ def _choices(instances: list[Any]) -> dict[str, Any]:
     """The contexts and continuations of a document whose log-likelihoods are compared."""
     pairs = [instance.arguments[:2] for instance in instances]
     unconditioned = [ending for context, ending in pairs if context == "" and context != pairs[0][0]]
-    asked = pairs[: len(pairs) - len(unconditioned)]
-    if len({context for context, _ in asked}) > 1:
+    choices = pairs[: len(pairs) - len(unconditioned)]
+    if len({context for context, _ in choices}) > 1:
         # Winogrande and its kin: the choices are in the texts, and one continuation follows each of them.
         return {
-            "messages": [{"role": "user", "content": asked[0][1]}],
-            "options": [{"id": str(place), "content": context} for place, (context, _) in enumerate(asked)],
+            "messages": [{"role": "user", "content": choices[0][1]}],
+            "options": [{"id": str(place), "content": context} for place, (context, _) in enumerate(choices)],
         }
     row: dict[str, Any] = {
-        "messages": [{"role": "user", "content": asked[0][0]}],
-        "options": [{"id": str(place), "content": ending} for place, (_, ending) in enumerate(asked)],
+        "messages": [{"role": "user", "content": choices[0][0]}],
+        "options": [{"id": str(place), "content": ending} for place, (_, ending) in enumerate(choices)],
     }
     return {**row, "unconditioned_input": ""} if unconditioned else row
 
