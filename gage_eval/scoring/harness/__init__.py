@@ -1,1 +1,1 @@
-"""Tasks of the lm-eval harness: its own code runs in a process of its own (`worker`), which `client` asks."""
+"""Tasks of the lm-eval harness: its own code runs in a separate process (`worker`), which `client` asks."""

@@ -47,8 +47,8 @@ def lm_eval(
     ``gage suite lm-eval:NAME`` writes its parameters: what was asked for (``name``), the ``task``, the number
     (``value``) and the filter (``pipeline``) that it is of, and the hashes of the task's files. ``kind`` says how rows
     become one number: the mean of values that are 0 or 1 (``right``), of others (``score``, or ``loss`` where less is
-    better), exp(−Σll/Σsize) (``perplexity``) or −Σll/(Σbytes · ln 2) (``bits``). The harness runs in a process of its
-    own.
+    better), exp(−Σll/Σsize) (``perplexity``) or −Σll/(Σbytes · ln 2) (``bits``). The harness runs in a separate
+    process.
     """
     responses = _responses(answer, logprobs)
     if not responses:
