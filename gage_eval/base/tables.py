@@ -111,7 +111,7 @@ PREPARED = TableSchema(
         [
             ("row_index", pa.int64()),
             ("sample_id", pa.string()),
-            ("kind", pa.string()),  # chat, completion, likelihood, chat_likelihood
+            ("kind", pa.string()),  # the task's mode
             ("replicates", pa.int32()),
             ("messages", MESSAGES),
             ("prompt", pa.string()),

@@ -150,6 +150,12 @@ def list_(
             "verdict_parsers, suites or runs; all by default.",
         ),
     ] = None,
+    lm_eval: Annotated[
+        str | None,
+        typer.Option(
+            "--lm-eval", metavar="TEXT", help="With suites: those of the lm-eval harness whose names hold it."
+        ),
+    ] = None,
     store: Store = None,
     output_dir: OutputDir = None,
     json: AsJson = False,
@@ -164,6 +170,17 @@ def list_(
     kinds = [*config_kinds(), "runs"]
     if kind is not None and kind not in kinds:
         raise InputError(f"no kind '{kind}' to list. Kinds: {', '.join(kinds)}.{closest(kind, kinds)}")
+    if lm_eval is not None:
+        from gage_eval.authoring.lm_eval import PREFIX, harness_names
+
+        if kind != "suites":
+            raise InputError("--lm-eval goes with suites: gage list suites --lm-eval TEXT.")
+        named = [{"name": f"{PREFIX}{name}", "kind": sort} for name, sort in harness_names(lm_eval)]
+        if json:
+            print_json(named)
+        else:
+            print_table(("suite", "kind"), [(entry["name"], entry["kind"]) for entry in named])
+        return
     if kind == "runs":
         from gage_eval.cli.show import list_runs
         from gage_eval.runs.options import Locations

@@ -397,6 +397,13 @@ class Error(TypedDict):
     problems: NotRequired[list[Json]]
 
 
+class HarnessTask(TypedDict):
+    """A task, group or tag of the lm-eval harness."""
+
+    name: str
+    kind: Literal["task", "group", "tag"]
+
+
 class ErrorLine(TypedDict):
     """The line on standard error."""
 
@@ -411,6 +418,7 @@ OUTPUTS: dict[str, Any] = {
     "show RUN --rejects": list[Reject],
     "list": dict[str, list[Entry] | str],
     "list KIND": list[Entry],
+    "list suites --lm-eval TEXT": list[HarnessTask],
     "list runs": list[RunRow],
     **dict.fromkeys(("run", "suite", "resume", "score", "judge"), Summary),
     "suite --self-test": list[SelfTested],

@@ -1,5 +1,6 @@
 """gage run, suite, resume."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -53,7 +54,7 @@ def run(
 @takes(*_FIRST, *_LAST)
 def suite(
     name: Annotated[
-        str, typer.Argument(metavar="SUITE", help="Name of a built-in suite; gage list suites shows them.")
+        str, typer.Argument(metavar="SUITE", help="Name of a built-in suite (gage list suites), or lm-eval:NAME.")
     ],
     version: Annotated[
         str | None, typer.Option("--version", metavar="vN", help="Version of the suite; the newest by default.")
@@ -78,7 +79,8 @@ def suite(
     from gage_eval.runs import RunOptions
     from gage_eval.runs.options import SUITE_PREFIX
 
-    options = RunOptions.of({**fields, "config": f"{SUITE_PREFIX}{name}" + (f"@{version}" if version else "")})
+    config = _of_harness(name) or f"{SUITE_PREFIX}{name}" + (f"@{version}" if version else "")
+    options = RunOptions.of({**fields, "config": config})
     if self_test:
         _self_test(options, json=json)
         return
@@ -103,6 +105,20 @@ def resume(
 
     options = resumed(run_id, store=store, output_dir=output_dir, only_errors=only_errors, verify=verify)
     carry_out(options, inline=inline, prefect=prefect, submit=submit, quiet=quiet, json=json)
+
+
+def _of_harness(name: str) -> str | None:
+    """The config of a task of the lm-eval harness; None for other suites."""
+    from gage_eval.authoring.lm_eval import PREFIX, harness_suite
+    from gage_eval.config.settings import load_settings
+    from gage_eval.report.console import clean
+
+    if not name.startswith(PREFIX):
+        return None
+    made = harness_suite(name.removeprefix(PREFIX), Path(load_settings().data_cache).expanduser() / "lm-eval")
+    for note in made.notes:
+        print(clean(f"note: {note}"))
+    return str(made.config)
 
 
 def _self_test(options: "RunOptions", *, json: bool) -> None:

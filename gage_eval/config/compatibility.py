@@ -8,6 +8,7 @@ from gage_eval.base.files import is_folder, local_path
 from gage_eval.config.models import BackendEntry, ExecutionConfig, PipelineConfig, RoleAdapterConfig
 from gage_eval.config.problems import ConfigProblem, Loc
 from gage_eval.config.resolve import Resolution, ResolvedTask
+from gage_eval.engine.episodes import kind_of_calls
 from gage_eval.extend import registry
 from gage_eval.extend.loading import without_folders
 from gage_eval.models.backends.base import BackendContext
@@ -137,7 +138,7 @@ def _mode(loc: Loc, task: ResolvedTask, context: BackendContext) -> Iterator[Con
     """A mode that the model's backend cannot answer."""
     backend, mode = task.dut.backend, task.task.mode
     has = _can(backend, context)
-    if has is not None and mode not in has:
+    if has is not None and kind_of_calls(mode) not in has:
         can = ", ".join(sorted(has))
         yield ConfigProblem(
             loc,
@@ -190,7 +191,7 @@ def _metrics(loc: Loc, task: ResolvedTask, metrics: Sequence[BoundMetric], *, ju
             yield ConfigProblem(loc, f"{name} reads how programs ended, and the task runs none. Add 'execution'.")
         if not _answers_as_ours(task):
             continue
-        asks_likelihoods = mode in ("likelihood", "chat_likelihood")
+        asks_likelihoods = kind_of_calls(mode) in ("likelihood", "chat_likelihood")
         if metric.definition.plugin.info.get("of_likelihoods") and not asks_likelihoods:
             read = next((path.text for path in required if path.text == "model_output.logprobs"), None)
             if read is not None:

@@ -169,7 +169,8 @@ TEXTS: Mapping[str, Mapping[str, str]] = {
         "sampling_params": "Temperature, most tokens, stop strings and so on.",
         "replicates": "How often each sample is asked.",
         "few_shot": "Examples before each question.",
-        "mode": "How the model is asked: messages, one text, or log-likelihoods of the choices.",
+        "mode": "How the model is asked: messages, one text, or log-likelihoods of the choices; `partial_likelihood`: "
+        "of the messages after each choice.",
         "choices": "What likelihood compares: the texts of the options or their letters.",
         "target_delimiter": "What stands between a question and its answer where both are text.",
         "metric_overrides": "Metrics of this task; also written `metrics`.",

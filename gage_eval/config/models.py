@@ -468,7 +468,9 @@ class TaskConfig(ConfigModel):
     sampling_params: dict[str, JsonValue] = semantic("preprocess", {})
     replicates: int = semantic("preprocess", 1, ge=1, le=10_000)
     few_shot: FewShotConfig | None = nested(None)
-    mode: Literal["chat", "completion", "likelihood", "chat_likelihood"] = semantic("preprocess", "chat")
+    mode: Literal["chat", "completion", "likelihood", "chat_likelihood", "partial_likelihood"] = semantic(
+        "preprocess", "chat"
+    )
     # What likelihood compares, and the text between a question and its answer.
     choices: Literal["content", "id"] = semantic("preprocess", "content")
     target_delimiter: str = semantic("preprocess", " ")

@@ -201,6 +201,22 @@ async def similarity(calls: Calls, request: Request) -> Outcome:
     return Outcome(replace(whole, answer=f"SCORE: {max(_cosine(first, other) for other in others):.6f}"))
 
 
+async def partial_likelihood(calls: Calls, request: Request) -> Outcome:
+    """The log-likelihood of the prompt after each choice (partial evaluation: Trinh and Le 2018, arXiv:1806.02847)."""
+    replies: list[Response] = []
+    for context in request.choices or []:
+        call = replace(request, kind="likelihood", messages=None, prompt=context, choices=[request.prompt or ""])
+        replies.append(await calls.generate(call))
+        if replies[-1].status in UNANSWERED:
+            return Outcome(replies[-1])
+    entries = [decode(reply.logprobs or "{}").get("choices") for reply in replies]
+    if any(not isinstance(entry, list) or len(entry) != 1 for entry in entries):
+        failed = Response("error", error_kind="malformed", errors=["an answer has no log-likelihood"])
+        return Outcome(replace(failed, attempts=len(replies)))
+    whole = _outcome(replies).response
+    return Outcome(replace(whole, logprobs=encode({"choices": [entry for (entry,) in entries]}).decode()))
+
+
 def _cosine(a: Sequence[float], b: Sequence[float]) -> float:
     """The cosine of the angle between two vectors that are not zero."""
     # Scaled first, so that squares neither overflow nor vanish.
@@ -275,17 +291,21 @@ EPISODES: dict[str, Episode] = {
     "tools": tool_calls,
     "reasoned": reasoned,
     "similarity": similarity,
+    "partial_likelihood": partial_likelihood,
     "agent": program,
 }
+_CALLS_OF = {"similarity": "embed", "partial_likelihood": "likelihood"}
 
 
 def kind_of_calls(kind: str) -> str:
     """The kind of the calls that requests of a kind are made of."""
-    return "embed" if kind == "similarity" else "chat" if kind in EPISODES else kind
+    return _CALLS_OF.get(kind, "chat") if kind in EPISODES else kind
 
 
 def as_call(request: Request) -> Request:
     """The request whose body is the key of an episode: its whole conversation as one call."""
+    if request.kind == "partial_likelihood":
+        return replace(request, kind="likelihood")
     return replace(request, kind="chat") if request.kind in EPISODES else request
 
 

@@ -73,6 +73,7 @@ NAMES: Mapping[str, Mapping[str, Names]] = {
             "panel_score",
         ),
         "latency": ("latency",),
+        "lm_eval": ("lm_eval",),
         "loglikelihood": ("acc", "acc_bytes", "acc_mutual_info", "acc_norm", "brier_score", "ece", "greedy_match"),
         "match": ("match", "pattern"),
         "math_equivalence": ("math_equivalence",),

@@ -108,7 +108,7 @@ class RequestRenderer:
             if tool_set is not None:
                 request.tool_set, request.tool_rounds = tool_set, self._spec.tool_rounds
             request.agent, request.limits = agent, self._spec.limits
-            if is_likelihood:
+            if row.choices is not None:
                 request.choices, request.unconditioned = row.choices, row.unconditioned_input
             try:
                 request.messages = messages = self._messages(row, context, replicate)

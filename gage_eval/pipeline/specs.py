@@ -146,7 +146,7 @@ class PreprocessSpec:
         sample_ids: prepare only these samples.
         subset: prepare only the samples of these subjects.
         dataset_id, max_reject_share, on_reject: for messages, and how many samples may be rejected.
-        kind: chat, completion, likelihood or chat_likelihood.
+        kind: the task's mode.
         choices: what likelihood compares: the options' ``content`` or ``id``.
         target_delimiter: between a question and its answer, where both are text.
         few_shot: examples before each sample; None for those that samples bring along.

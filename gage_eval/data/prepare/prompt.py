@@ -41,9 +41,10 @@ def prompt_of(
         messages, media: as in `Prompt`.
         options: of the sample; likelihood compares them.
         unconditioned: the sample's ``unconditioned_input``, as JSON.
-        kind: chat, completion, likelihood or chat_likelihood.
+        kind: the task's mode.
         choices: which text of an option is compared: ``content`` or ``id``.
-        target_delimiter: between the question and a choice.
+        target_delimiter: between the question and a choice; for ``partial_likelihood`` between a choice and the
+            messages, which follow it.
 
     Raises:
         RecordRejected: a request that is text holds media, or a likelihood request has no options.
@@ -55,6 +56,8 @@ def prompt_of(
         return Prompt(messages, media, text)
     if not options:
         raise RecordRejected("options: likelihood requests compare options, and there are none.")
+    if kind == "partial_likelihood":
+        return Prompt(messages, media, target_delimiter + text, [option[choices] for option in options])
     templated = kind == "chat_likelihood"
     # A chat's template ends where an answer begins.
     delimiter = "" if templated and not _is_begun(messages) else target_delimiter

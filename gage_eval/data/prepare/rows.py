@@ -21,6 +21,7 @@ _RENDERED_BY: Mapping[str, tuple[str, str, str]] = {
     "chat": ("backend", "backend", "model"),
     "completion": ("none", "preprocess", "manual"),
     "likelihood": ("none", "preprocess", "manual"),
+    "partial_likelihood": ("none", "preprocess", "manual"),
     "chat_likelihood": ("backend", "backend", "model"),
 }
 
@@ -33,7 +34,7 @@ def prepared_table(
     Args:
         samples: `SAMPLE_COLUMNS` of each.
         prompts: one for each sample; None for chats that are sent exactly as the samples give them.
-        kind: chat, completion, likelihood or chat_likelihood.
+        kind: the task's mode.
         params: the task's sampling parameters.
         replicates: number of requests for each sample.
     """

@@ -6,7 +6,7 @@ from typing import Any
 
 from gage_eval.base.canonical import encode
 from gage_eval.models.backends.worker.chat import template_variables
-from gage_eval.models.backends.worker.likelihood import ForwardPass, by_context, entry, locate, split
+from gage_eval.models.backends.worker.likelihood import ForwardPass, by_candidate, by_context, entry, locate, split
 from gage_eval.models.client.http import HTTPEndpoint
 from gage_eval.models.client.payload import Malformed, model_fingerprint
 from gage_eval.models.client.types import Response, token_count
@@ -59,17 +59,16 @@ class Likelihoods:
                 scored = await self._tokens(request["prompt"], choices, special=self._special)
             if "unconditioned" in request:
                 scored += await self._tokens(request["unconditioned"], choices, special=self._special)
-            passes = [pair for pair in scored if pair is not None]
-            if len(passes) < len(scored):
+            if not all(scored):
                 return Response(
                     "error",
                     error_kind="empty_context",
                     errors=["a choice or its context has no tokens, and the model no token to begin with"],
                 )
-            entries, response = await self._logprobs(passes)
+            entries, response = await self._logprobs([pair for each in scored for pair in each])
         except _GivenUp as given_up:
             return given_up.response
-        response.logprobs = encode(by_context(entries, len(choices))).decode()
+        response.logprobs = encode(by_context(by_candidate(entries, scored), len(choices))).decode()
         return response
 
     async def _rendered(self, request: Mapping[str, Any]) -> str:
@@ -85,7 +84,7 @@ class Likelihoods:
         value = await self._ask("detokenize", {"tokens": tokens})
         return str(value["prompt"])
 
-    async def _tokens(self, context: str, continuations: Sequence[str], *, special: bool) -> list[ForwardPass | None]:
+    async def _tokens(self, context: str, continuations: Sequence[str], *, special: bool) -> list[list[ForwardPass]]:
         pairs = [split(context, rest) for rest in continuations]
         texts = {text for bare, rest in pairs for text in (bare, bare + rest) if text}
         token_lists = await asyncio.gather(*(self._tokenise({"prompt": text}, special=special) for text in texts))

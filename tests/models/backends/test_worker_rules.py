@@ -45,35 +45,53 @@ def test_splitting_loses_nothing(context: str, continuation: str) -> None:
 
 
 def test_the_continuation_is_what_follows_the_tokens_of_the_context() -> None:
-    scored = encode_pair(by_character, "ab ", "cd", PREFIX, 100)
-    assert scored is not None
+    (scored,) = encode_pair(by_character, "ab ", "cd", PREFIX, 100)
     assert (scored.tokens, scored.start, scored.truncated) == (by_character("ab cd"), 2, False)
 
 
 def test_an_empty_context_is_the_prefix_token_unless_the_continuation_begins_with_it() -> None:
-    first = locate([], [1, 2], PREFIX, 100)
-    second = locate([], [PREFIX, 2], PREFIX, 100)
-    assert first is not None
-    assert second is not None
+    (first,) = locate([], [1, 2], PREFIX, 100)
+    (second,) = locate([], [PREFIX, 2], PREFIX, 100)
     assert (first.tokens, first.start) == ([PREFIX, 1, 2], 1)
     assert (second.tokens, second.start) == ([PREFIX, 2], 1)
 
 
 @pytest.mark.parametrize(("whole", "prefix"), [([1, 2], None), ([], PREFIX), ([PREFIX], PREFIX)])
 def test_what_has_nothing_to_score_or_to_be_scored_after_is_said(whole: list[int], prefix: int | None) -> None:
-    assert locate([], whole, prefix, 100) is None
+    assert locate([], whole, prefix, 100) == []
 
 
-@given(st.integers(0, 40), st.integers(1, 40), st.integers(3, 60))
+@given(st.integers(1, 40), st.integers(1, 40), st.integers(3, 60))
 def test_too_long_a_text_keeps_its_last_tokens_and_says_so(context: int, continuation: int, longest: int) -> None:
     whole = list(range(context + continuation))
-    scored = locate(whole[:context], whole, PREFIX, longest)
-    assert scored is not None
+    (scored,) = locate(whole[:context], whole, PREFIX, longest)
     assert len(scored.tokens) <= longest - 1
-    assert scored.tokens == [*([PREFIX] if not context else []), *whole][-len(scored.tokens) :]
-    assert scored.truncated == (len(whole) + (not context) > longest - 1)
+    assert scored.tokens == whole[-len(scored.tokens) :]
+    assert scored.truncated == (len(whole) > longest - 1)
     assert 1 <= scored.start < len(scored.tokens)
     assert len(scored.tokens) - scored.start == min(continuation, longest - 2)
+
+
+@given(st.integers(1, 200), st.integers(3, 60))
+def test_each_token_of_a_text_without_a_context_is_scored_in_the_windows_of_the_harness(
+    length: int, longest: int
+) -> None:
+    utils = pytest.importorskip("lm_eval.utils")
+    text = list(range(length))
+    windows = map(utils.make_disjoint_window, utils.get_rolling_token_windows(text, PREFIX, longest - 2, 1))
+    passes = locate([], text, PREFIX, longest)
+    # A pass has its last token too, which the harness's models do not read.
+    assert [(each.tokens[: each.start], each.tokens[each.start :]) for each in passes] == list(windows)
+    assert [token for each in passes for token in each.tokens[each.start :]] == text
+    assert all(len(each.tokens) < longest and not each.truncated for each in passes)
+
+
+async def test_a_text_that_takes_several_passes_is_one_candidate() -> None:
+    passes, response = await scored({"prompt": "", "choices": ["x" * 150]})
+    assert len(passes) == 2
+    assert json.loads(response["logprobs"])["choices"] == [{
+        "ll": 3.0, "is_greedy": True, "tokens": 150, "truncated": False
+    }]  # fmt: skip
 
 
 def test_an_impossible_continuation_is_written_as_json_can() -> None:
@@ -101,7 +119,7 @@ async def scored(request: dict[str, Any], **options: Any) -> tuple[list[ForwardP
 
     async def score(forward_pass: ForwardPass) -> dict[str, Any]:
         passes.append(forward_pass)
-        return {"ll": len(passes)}
+        return {"ll": len(passes), "is_greedy": True, "tokens": len(forward_pass.tokens) - forward_pass.start}
 
     tokenizer = Tokenizer()
     tokenizer.bos_token_id = options.pop("bos", None)
@@ -115,10 +133,9 @@ async def test_each_choice_is_scored_after_its_context_and_then_without_it(uncon
     passes, response = await scored({"prompt": "abc", "choices": ["x", "yz"], "unconditioned": unconditioned})
     texts = ["abcx", "abcyz"] + ["dx", "dyz"] * (unconditioned is not None)
     assert ["".join(map(chr, forward_pass.tokens)) for forward_pass in passes] == texts
-    told: dict[str, Any] = {"choices": [{"ll": 1}, {"ll": 2}]}
-    if unconditioned is not None:
-        told["unconditioned"] = [{"ll": 3}, {"ll": 4}]
-    assert json.loads(response.pop("logprobs")) == told
+    told = json.loads(response.pop("logprobs"))
+    assert [entry["ll"] for entries in told.values() for entry in entries] == list(range(1, len(texts) + 1))
+    assert [*told] == ["choices", "unconditioned"][: 1 + (unconditioned is not None)]
     assert response == {"status": "ok", "attempts": 1, "prompt_tokens": sum(map(len, texts))}
 
 

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from gage_eval.models.backends.worker.chat import context_of
-from gage_eval.models.backends.worker.likelihood import ForwardPass, by_context, encode_pair
+from gage_eval.models.backends.worker.likelihood import ForwardPass, by_candidate, by_context, encode_pair
 from gage_eval.models.backends.worker.serve import GivenUp, WorkerRequest, WorkerResponse, failed
 
 
@@ -37,7 +37,7 @@ class Scoring:
 
         Args:
             request: ``choices``, their context as `context_of` reads it, and ``unconditioned`` where it is wanted.
-            score: makes the candidate's entry (`gage_eval.models.backends.worker.likelihood.entry`) of a forward pass;
+            score: makes the entry (`gage_eval.models.backends.worker.likelihood.entry`) of a forward pass;
                 all passes run together.
 
         Raises:
@@ -49,17 +49,18 @@ class Scoring:
         passes = self._passes(context_of(self._owner, request), request, special=special)
         if request.get("unconditioned") is not None:
             passes += self._passes(request["unconditioned"], request, special=self._special)
-        entries = await asyncio.gather(*map(score, passes))
+        together = [scored for each in passes for scored in each]
+        entries = by_candidate(await asyncio.gather(*map(score, together)), passes)
         logprobs = by_context(entries, len(request["choices"]))
-        tokens = sum(len(scored.tokens) for scored in passes)
+        tokens = sum(len(scored.tokens) for scored in together)
         return {"status": "ok", "attempts": 1, "prompt_tokens": tokens, "logprobs": json.dumps(logprobs)}
 
-    def _passes(self, context: str, request: WorkerRequest, *, special: bool) -> list[ForwardPass]:
+    def _passes(self, context: str, request: WorkerRequest, *, special: bool) -> list[list[ForwardPass]]:
         encode = partial(self._tokenizer.encode, add_special_tokens=special)
         passes = []
         for choice in request["choices"]:
             scored = encode_pair(encode, context, choice, self._prefix, self._longest)
-            if scored is None:
+            if not scored:
                 raise GivenUp(failed("empty_context", "a choice or its context has no tokens"))
             passes.append(scored)
         return passes

@@ -1,0 +1,145 @@
+"""The harness's process as its users see it."""
+
+import atexit
+import json
+import select
+import subprocess
+import sys
+import threading
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from gage_eval.base.errors import InputError
+from gage_eval.base.hashing import file_digest
+from gage_eval.extend.allowed_code import check_file
+from gage_eval.extend.extras import missing
+
+# A task's code that takes longer for one document hangs.
+_SECONDS_PER_DOCUMENT = 60.0
+
+
+class HarnessError(InputError):
+    """The harness cannot do what it was asked, or the code of a task failed. The message is one sentence."""
+
+
+class HarnessProcess:
+    """A process of the harness. It starts with the first call, and answers one at a time.
+
+    A process that died or hung is started again by the next call.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[str] | None = None
+
+    def call(self, function: str, seconds: float | None = None, **arguments: Any) -> Any:
+        """The result of a method of `worker.Harness`.
+
+        Args:
+            function: its name.
+            seconds: how long it may take; as long as it needs unless given.
+            arguments: as JSON.
+
+        Raises:
+            HarnessError: it failed, took too long, or the process died.
+        """
+        with self._lock:
+            process = self._started()
+            assert process.stdin is not None
+            assert process.stdout is not None
+            try:
+                process.stdin.write(json.dumps({"call": function, "arguments": arguments}) + "\n")
+                process.stdin.flush()
+                if seconds is not None and not select.select([process.stdout], [], [], seconds)[0]:
+                    self._stop()
+                    raise HarnessError(f"the code of the harness's task took longer than {seconds:.0f} s.")
+                line = process.stdout.readline()
+            except OSError:
+                line = ""
+            if not line:
+                self._stop()
+                raise HarnessError("the process of the lm-eval harness died.")
+        answer = json.loads(line)
+        if "error" in answer:
+            raise HarnessError(answer["error"])
+        return answer["result"]
+
+    def close(self) -> None:
+        """End the process."""
+        with self._lock:
+            self._stop()
+
+    def _started(self) -> "subprocess.Popen[str]":
+        if self._process is None:
+            if find_spec("lm_eval") is None:
+                raise missing("a task of the lm-eval harness", "lm-eval", "lm-eval")
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "gage_eval.scoring.harness.worker"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                text=True,
+                encoding="utf-8",
+            )
+        return self._process
+
+    def _stop(self) -> None:
+        process, self._process = self._process, None
+        if process is not None:
+            process.kill()
+            process.communicate()
+
+
+@cache
+def shared_process() -> HarnessProcess:
+    """The process that scores for all metrics of this one."""
+    process = HarnessProcess()
+    atexit.register(process.close)
+    return process
+
+
+def sources(task: str) -> dict[str, str]:
+    """The files of a task that is a file, with their hashes: itself, its neighbours in YAML and Python.
+
+    Raises:
+        InputError: there is no such file, or the operator of the server did not allow its code.
+    """
+    file = Path(task)
+    if not file.is_file():
+        raise InputError(f"there is no file '{task}'.")
+    files = sorted(path for path in file.parent.iterdir() if path.suffix in (".yaml", ".yml", ".py"))
+    check_file(file.name, files)
+    return {path.name: file_digest(path) for path in files}
+
+
+def score(
+    name: str, task: str, document: Any, responses: list[Any], files: dict[str, str] | None
+) -> dict[str, dict[str, Any]]:
+    """The harness's values of one document, by filter and metric.
+
+    Args:
+        name: the task, group or file that was built.
+        task: which of its tasks.
+        document: of the task.
+        responses: as `worker.Harness.score` takes them.
+        files: the `sources` with which the documents were written; None for a task of the harness itself.
+
+    Raises:
+        HarnessError: the code of the task failed, or its files changed.
+    """
+    if _loaded(name, is_file=files is not None) != files:
+        raise HarnessError(f"the files of '{name}' changed after the documents were written; start the suite again.")
+    values: dict[str, dict[str, Any]] = shared_process().call(
+        "score", _SECONDS_PER_DOCUMENT, name=name, task=task, document=document, responses=responses
+    )
+    return values
+
+
+@cache
+def _loaded(name: str, *, is_file: bool) -> dict[str, str] | None:
+    """Have the process read a task, for as long as that takes, and say from which `sources` it did."""
+    files = sources(name) if is_file else None
+    shared_process().call("load", name=name)
+    return files

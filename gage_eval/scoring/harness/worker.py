@@ -1,0 +1,298 @@
+"""The process in which the lm-eval harness runs. It needs the distribution ``lm-eval`` and no torch.
+
+It reads one JSON object per line and answers each with one, ``{"result": …}`` or ``{"error": sentence}``. Whatever else
+the harness or a task prints goes to standard error.
+
+Documents, few-shot examples, prompts, filters and the scores of a document are the harness's own code, called as
+``lm_eval.evaluator`` of version 0.4.13 calls it.
+"""
+
+import json
+import os
+import random
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from gage_eval.base.canonical import digest
+from gage_eval.base.errors import InputError, visible
+from gage_eval.base.files import write_text
+
+# How the rows' values become one number, by the name of the harness's aggregation. Others need all rows at once.
+_AGGREGATIONS = {
+    "mean": "score",
+    "perplexity": "perplexity",
+    "weighted_perplexity": "perplexity",
+    "bits_per_byte": "bits",
+}
+_BINARY = frozenset({"acc", "acc_norm", "acc_bytes", "acc_mutual_info", "exact_match"})
+_DEFAULT_TOKENS = 256
+
+
+class CannotRun(Exception):
+    """A task that does not run here, and why: one sentence."""
+
+
+class Harness:
+    """The tasks that were loaded so far."""
+
+    def __init__(self) -> None:
+        self._tasks: dict[str, Any] = {}
+
+    def names(self) -> dict[str, str]:
+        """What may be asked for: ``task``, ``group`` or ``tag`` by name."""
+        kinds = {"GROUP": "group", "TAG": "tag"}
+        return {name: kinds.get(entry.kind.name, "task") for name, entry in _index().items()}
+
+    def load(self, name: str) -> None:
+        """Load what `score` is asked about."""
+        if name not in self._tasks:
+            self._tasks[name] = _load(name)["tasks"]
+
+    def build(
+        self, name: str, folder: str, *, num_fewshot: int | None, seed: int, chat: bool, limit: int | None
+    ) -> dict[str, Any]:
+        """Write the documents of a task, a group or a tag, one file for each task.
+
+        Args:
+            name: of the harness, or the file of a task or group.
+            folder: where the files are written.
+            num_fewshot: examples before a question; the task's own number unless given.
+            seed: of the choice of examples.
+            chat: messages in place of one text.
+            limit: the first documents only.
+
+        Returns:
+            ``tasks``, each with ``file`` and what its config needs, ``groups`` with the names of their tasks, and
+            ``left_out`` with the numbers of the harness that are not computed here.
+
+        Raises:
+            CannotRun: a task asks for what is not there.
+        """
+        import numpy as np
+
+        # As `simple_evaluate` begins.
+        random.seed(0)
+        np.random.seed(1234)
+        loaded = _load(name)
+        facts = []
+        left_out: list[str] = []
+        for number, (task_name, task) in enumerate(loaded["tasks"].items()):
+            _set_fewshot(task, num_fewshot, seed)
+            _check(task_name, task, chat=chat)
+            # The template hands the messages through, as that of the harness's chat endpoints does.
+            task.build_all_requests(
+                limit=limit,
+                apply_chat_template=chat,
+                fewshot_as_multiturn=chat,
+                chat_template=(lambda messages, **_: json.dumps(messages)) if chat else None,
+            )
+            file = f"{number}.jsonl"
+            with open(Path(folder, file), "w", encoding="utf-8") as out:
+                out.writelines(json.dumps(row, default=_plain) + "\n" for row in _rows(task, chat=chat))
+            metrics, omitted = _metrics(task)
+            left_out += [f"{metric} of {task_name}" for metric in omitted]
+            if not metrics:
+                raise CannotRun(f"the numbers of task '{task_name}' need all rows at once: {', '.join(omitted)}.")
+            facts.append({"name": task_name, "file": file, "metrics": metrics, **_asked(task, chat=chat)})
+        groups = {group.name: [task.task_name for task in group.get_all_tasks()] for group in loaded["groups"].values()}
+        return {"tasks": facts, "groups": groups, "left_out": left_out}
+
+    def score(self, name: str, task: str, document: Any, responses: list[Any]) -> dict[str, dict[str, Any]]:
+        """The harness's values of one document, by filter and metric.
+
+        Args:
+            name: what was built.
+            task: which of its tasks.
+            document: as it was written.
+            responses: one text, or ``[log-likelihood, is greedy]`` for each request.
+        """
+        from lm_eval.api.instance import Instance
+
+        self.load(name)
+        loaded = self._tasks[name][task]
+        kind = "loglikelihood" if loaded.OUTPUT_TYPE == "multiple_choice" else loaded.OUTPUT_TYPE
+        instances = [Instance(kind, document, (), place, (task, 0, 1)) for place, _ in enumerate(responses)]
+        for instance, response in zip(instances, responses, strict=True):
+            if loaded.OUTPUT_TYPE == "loglikelihood_rolling":
+                instance.resps = [response[0]]
+            else:
+                instance.resps = [tuple(response) if isinstance(response, list) else response]
+        for ensemble in loaded._filters:
+            ensemble.apply(instances)
+        return {
+            ensemble.name: dict(
+                loaded.process_results(document, [instance.filtered_resps[ensemble.name] for instance in instances])
+            )
+            for ensemble in loaded._filters
+        }
+
+
+def _load(name: str) -> Any:
+    """The tasks and groups of a name of the harness, or of a file."""
+    from lm_eval.tasks import TaskManager
+
+    file = Path(name)
+    if file.suffix not in (".yaml", ".yml"):
+        manager = TaskManager(include_defaults=False)
+        manager.task_index.update(_index())
+        if name not in manager.task_index:
+            raise CannotRun(f"the harness has no task, group or tag '{name}'.")
+        return manager.load(name)
+    manager = TaskManager(include_defaults=False, include_path=str(file.parent))
+    # By its path the harness loads a file that is a task, but not one that is a group.
+    own = next((entry.name for entry in manager.task_index.values() if entry.yaml_path == file), None)
+    if own is None:
+        raise CannotRun(f"'{file.name}' is neither a task nor a group of the harness.")
+    manager.task_index.update({**_index(), **manager.task_index})
+    return manager.load(own)
+
+
+@cache
+def _index() -> dict[str, Any]:
+    """All tasks, groups and tags of the harness by name. Reading its 14,000 files takes 10 s, so it is kept."""
+    from lm_eval.tasks import TaskManager
+    from lm_eval.tasks._index import Entry, Kind
+
+    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "gage-eval")
+    place = Path(sys.modules["lm_eval"].__file__ or "").parent
+    kept = folder / f"lm-eval-{version('lm-eval')}-{digest(str(place))[:12]}.json"
+    try:
+        entries = json.loads(kept.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        entries = {
+            name: [entry.kind.name, entry.yaml_path and str(entry.yaml_path), sorted(entry.tags)]
+            for name, entry in TaskManager().task_index.items()
+        }
+        with suppress(OSError, InputError):
+            write_text(kept, json.dumps(entries))
+    return {
+        name: Entry(name, Kind[kind], path and Path(path), None, set(tags))
+        for name, (kind, path, tags) in entries.items()
+    }
+
+
+def _set_fewshot(task: Any, num_fewshot: int | None, seed: int) -> None:
+    """As `lm_eval.evaluator.simple_evaluate` does it: a task that says 0 keeps it."""
+    own = task.get_config("num_fewshot")
+    if num_fewshot is not None and own != 0:
+        task.set_config(key="num_fewshot", value=num_fewshot)
+    elif own is None:
+        task.set_config(key="num_fewshot", value=0)
+    task.set_fewshot_seed(seed=seed)
+
+
+def _check(name: str, task: Any, *, chat: bool) -> None:
+    if not hasattr(task, "_filters"):
+        raise CannotRun(f"task '{name}' is made by code without a config of the harness.")
+    if getattr(task, "MULTIMODAL", False):
+        raise CannotRun(f"task '{name}' sends images or sounds.")
+    if getattr(task, "UNSAFE_CODE", False):
+        raise CannotRun(f"task '{name}' runs the code of answers; the suites humaneval and mbpp do it in a box.")
+    if (task.get_config("repeats") or 1) > 1:
+        raise CannotRun(f"task '{name}' asks each question {task.get_config('repeats')} times and filters the answers.")
+    if chat and task.OUTPUT_TYPE != "generate_until":
+        raise CannotRun(f"task '{name}' compares log-likelihoods, which chats do not have here.")
+
+
+def _rows(task: Any, *, chat: bool) -> Iterator[dict[str, Any]]:
+    """One sample for each document, in order, with what the harness asks about it."""
+    by_document: dict[int, list[Any]] = {}
+    for instance in task.instances:
+        by_document.setdefault(instance.doc_id, []).append(instance)
+    for number, instances in by_document.items():
+        row: dict[str, Any] = {"id": str(number), "metadata": {"document": instances[0].doc}}
+        context = instances[0].arguments[0]
+        if task.OUTPUT_TYPE == "generate_until":
+            row["messages"] = json.loads(context) if chat else [{"role": "user", "content": context}]
+        elif task.OUTPUT_TYPE == "loglikelihood_rolling":
+            row["messages"], row["options"] = [{"role": "user", "content": ""}], [{"id": "0", "content": context}]
+        else:
+            row |= _choices(instances)
+        yield row
+
+
+def _choices(instances: list[Any]) -> dict[str, Any]:
+    """The contexts and continuations of a document whose log-likelihoods are compared."""
+    pairs = [instance.arguments[:2] for instance in instances]
+    unconditioned = [ending for context, ending in pairs if context == "" and context != pairs[0][0]]
+    choices = pairs[: len(pairs) - len(unconditioned)]
+    if len({context for context, _ in choices}) > 1:
+        # Winogrande and its kin: the choices are in the texts, and one continuation follows each of them.
+        return {
+            "messages": [{"role": "user", "content": choices[0][1]}],
+            "options": [{"id": str(place), "content": context} for place, (context, _) in enumerate(choices)],
+        }
+    row: dict[str, Any] = {
+        "messages": [{"role": "user", "content": choices[0][0]}],
+        "options": [{"id": str(place), "content": ending} for place, (_, ending) in enumerate(choices)],
+    }
+    return {**row, "unconditioned_input": ""} if unconditioned else row
+
+
+def _asked(task: Any, *, chat: bool) -> dict[str, Any]:
+    """The mode of a task's requests, and their sampling parameters."""
+    if task.OUTPUT_TYPE != "generate_until":
+        return {"mode": "partial_likelihood" if getattr(task, "multiple_input", 0) else "likelihood", "params": {}}
+    own = dict(task.config.generation_kwargs or {})
+    until = own.pop("until", None) or []
+    params = {
+        "temperature": own.pop("temperature", 0),
+        "max_new_tokens": own.pop("max_gen_toks", _DEFAULT_TOKENS),
+        **({"stop": [until] if isinstance(until, str) else list(until)} if until else {}),
+        **{key: value for key, value in own.items() if key != "do_sample"},
+    }
+    return {"mode": "chat" if chat else "completion", "params": params}
+
+
+def _metrics(task: Any) -> tuple[list[dict[str, Any]], list[str]]:
+    """The numbers of a task that are computed here, and the names of those that are not."""
+    from lm_eval.api.registry import AGGREGATION_REGISTRY
+
+    names: dict[Callable[..., Any], str] = {function: name for name, function in AGGREGATION_REGISTRY.items()}
+    metrics, left_out = [], []
+    for name, function in task.aggregation().items():
+        kind = _AGGREGATIONS.get(names.get(function, ""))
+        if kind is None:
+            left_out.append(name)
+            continue
+        if kind == "score" and not task.higher_is_better().get(name, True):
+            kind = "loss"
+        elif kind == "score" and name in _BINARY and task.get_config("process_results") is None:
+            kind = "right"
+        metrics += [{"value": name, "kind": kind, "filter": ensemble.name} for ensemble in task._filters]
+    return metrics, left_out
+
+
+def _plain(value: Any) -> Any:
+    """Numbers of numpy, dates and the like as JSON."""
+    item = getattr(value, "tolist", None)
+    return item() if item is not None else str(value)
+
+
+def _answer(harness: Harness, request: Mapping[str, Any]) -> dict[str, Any]:
+    try:
+        return {"result": getattr(harness, request["call"])(**request["arguments"])}
+    except CannotRun as error:
+        return {"error": str(error)}
+    except Exception as error:  # noqa: BLE001 - the code of a task may raise anything
+        text = " ".join(str(error).split())[:300]
+        return {"error": visible(f"the harness raised {type(error).__name__}: {text}".rstrip(".")) + "."}
+
+
+def main() -> None:
+    """Answer requests until standard input ends."""
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    harness = Harness()
+    for line in sys.stdin:
+        answers.write(json.dumps(_answer(harness, json.loads(line)), default=_plain) + "\n")
+        answers.flush()
+
+
+if __name__ == "__main__":
+    main()

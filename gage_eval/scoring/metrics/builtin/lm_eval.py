@@ -1,0 +1,94 @@
+"""What the lm-eval harness itself says about an answer."""
+
+import json
+import math
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any, Literal
+
+from gage_eval.base.canonical import JsonValue
+from gage_eval.base.errors import InputError
+from gage_eval.scoring.harness import client
+from gage_eval.scoring.metrics.base import Score, metric
+from gage_eval.scoring.metrics.likelihoods import read_likelihoods
+
+
+@metric(
+    "lm_eval",
+    value=("right", "score", "loss", "perplexity", "bits"),
+    chosen_by="kind",
+    aggregate={"perplexity": "perplexity", "bits": "ratio"},
+    binary=("right",),
+    higher_is_better={"loss": False, "perplexity": False, "bits": False},
+    bounds={"score": (None, None), "loss": (None, None), "perplexity": (1, None), "bits": (0, None)},
+    version=1,
+    libraries=("lm-eval",),
+    fields={
+        "document": "sample.metadata.document",
+        "answer": "model_output.answer",
+        "logprobs": "model_output.logprobs",
+    },
+    alternatives=False,
+)
+def lm_eval(
+    document: Any,
+    answer: Any = None,
+    logprobs: Any = None,
+    *,
+    name: str,
+    task: str,
+    value: str,
+    kind: Literal["right", "score", "loss", "perplexity", "bits"],
+    pipeline: str = "none",
+    sources: Mapping[str, str] | None = None,
+) -> Score:
+    """A number of a task of the lm-eval harness, by the task's own filters and ``process_results``.
+
+    ``gage suite lm-eval:NAME`` writes its parameters: what was asked for (``name``), the ``task``, the number
+    (``value``) and the filter (``pipeline``) that it is of, and the hashes of the task's files. ``kind`` says how rows
+    become one number: the mean of values that are 0 or 1 (``right``), of others (``score``, or ``loss`` where less is
+    better), exp(−Σll/Σsize) (``perplexity``) or −Σll/(Σbytes · ln 2) (``bits``). The harness runs in a separate
+    process.
+    """
+    responses = _responses(answer, logprobs)
+    if not responses:
+        return Score.unscored("the response has neither an answer nor log-likelihoods")
+    files = None if sources is None else tuple(sorted(sources.items()))
+    try:
+        values = _values(name, task, json.dumps(document), json.dumps(responses), files)
+    except InputError as error:
+        return Score.unscored(str(error))
+    number = values.get(pipeline, {}).get(value)
+    if kind in ("perplexity", "bits"):
+        return _of_corpus(kind, number)
+    if isinstance(number, bool) or not isinstance(number, int | float) or not math.isfinite(number):
+        return Score.unscored(f"the harness gave {str(number)[:80]} for {value}, not a number")
+    return Score({kind: float(number)})
+
+
+@lru_cache(maxsize=256)
+def _values(
+    name: str, task: str, document: str, responses: str, files: tuple[tuple[str, str], ...] | None
+) -> dict[str, dict[str, Any]]:
+    """All numbers of a document, which several metrics ask for one after the other."""
+    sources = None if files is None else dict(files)
+    return client.score(name, task, json.loads(document), json.loads(responses), sources)
+
+
+def _responses(answer: Any, logprobs: JsonValue) -> list[Any]:
+    """What the model said to each request about the document, in the order of the harness."""
+    choices = [*read_likelihoods(logprobs), *read_likelihoods(logprobs, "unconditioned")]
+    if choices:
+        return [[choice.ll, bool(choice.is_greedy)] for choice in choices]
+    return [answer] if isinstance(answer, str) else []
+
+
+def _of_corpus(kind: str, number: JsonValue) -> Score:
+    """A log-likelihood, with the words or bytes that it is of."""
+    ll, size = number if isinstance(number, list) and len(number) == 2 else (number, 1)
+    if not all(isinstance(part, int | float) and math.isfinite(part) for part in (ll, size)) or not size > 0:
+        return Score.unscored(f"the harness gave {str(number)[:80]}, not a log-likelihood")
+    if kind == "bits":
+        bits = -ll / math.log(2)
+        return Score({kind: bits / size}, components={kind: [bits, size]})
+    return Score({kind: math.exp(min(-ll / size, 700.0))}, components={kind: [ll, size]})
