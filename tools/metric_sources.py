@@ -74,6 +74,7 @@ SOURCES: dict[str, Source] = {
         "GAGE, first version", "a missing loss is unscored, not 0; an unknown `metric_type` is refused"
     ),
     "list": Source(OURS),
+    "lm_eval": Source("the code of the lm-eval harness itself, 0.4.13"),
     "match": Source(f"{INSPECT}, `match`"),
     "math_equivalence": Source(
         "hendrycks/math and openai/prm800k",

@@ -19,7 +19,7 @@ def _some_steps(filters: Any) -> FilterPipeline:
 Filters: TypeAlias = Annotated[Any, PlainValidator(_some_steps)]
 
 
-@verdict_parser("filters", version=2, one_of=("answer", "score"))
+@verdict_parser("filters", version=3, one_of=("answer", "score"))
 def filters(text: str, *, answer: Filters = None, score: Filters = None) -> Verdict | None:
     """Apply filters to the judge's text: those of ``answer`` give the answer, those of ``score`` the score.
 

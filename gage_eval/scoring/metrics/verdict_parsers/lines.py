@@ -28,7 +28,7 @@ def default(text: str) -> Verdict | None:
     return Verdict(answers[-1] if answers else pairwise_verdict(text), number if math.isfinite(number) else None)
 
 
-@verdict_parser("two_ratings", version=1)
+@verdict_parser("two_ratings", version=2)
 def two_ratings(text: str) -> Verdict | None:
     """Two ratings alone on the first line, ``8 9`` or ``8, 9``: the answer is ``A``, ``B`` or ``tie`` (equal ratings).
 
