@@ -52,7 +52,7 @@ def lm_eval(
     """
     responses = _responses(answer, logprobs)
     if not responses:
-        return Score.unscored("the response has neither an answer nor log-likelihoods")
+        return Score.unscored("the response has neither an answer nor log-likelihoods", reason="missing_field")
     files = None if sources is None else tuple(sorted(sources.items()))
     try:
         values = _values(name, task, json.dumps(document), json.dumps(responses), files)

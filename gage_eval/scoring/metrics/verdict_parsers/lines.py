@@ -13,7 +13,7 @@ _SCORE = re.compile(r"(?:SCORE|RATING)\s*:\s*(-?\d{1,9}(?:\.\d{1,9})?)", re.IGNO
 _TWO_RATINGS = re.compile(r"([0-9]{1,9}(?:\.[0-9]{0,9})?)(?:\s*,\s*|\s+)([0-9]{1,9}(?:\.[0-9]{0,9})?)")
 
 
-@verdict_parser("default", version=1)
+@verdict_parser("default", version=2)
 def default(text: str) -> Verdict | None:
     """The last line ``CORRECT:``, ``ANSWER:`` or ``VERDICT:``, and the last line ``SCORE:`` or ``RATING:``.
 
