@@ -22,7 +22,7 @@ def migrate(
         Path | None, typer.Option("--to", metavar="DIR", help="The folder for config, data and report.")
     ] = None,
 ) -> None:
-    """Write our config for one of another tool, with a report of each key."""
+    """Turn another tool's config into ours, with a report of each key."""
     from gage_eval.authoring.migrate import migrate as migrated
     from gage_eval.authoring.migration import CONFIG, REPORT, write_migration
     from gage_eval.cli.output import print_table

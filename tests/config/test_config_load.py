@@ -137,7 +137,7 @@ def test_sampling_parameters_that_no_engine_takes_are_named_with_their_place(sma
 def test_the_config_of_another_tool_is_recognised_in_one_sentence(text: str, tool: str, refusal: Refusal) -> None:
     (line,) = refusal(text)
     assert tool in line
-    assert ("gage new" if tool == "lm-eval" else "gage migrate") in line
+    assert ("gage suite lm-eval:" if tool == "lm-eval" else "gage migrate") in line
 
 
 def load_config_text(text: str) -> LoadedConfig:
