@@ -257,7 +257,7 @@ def test_a_config_of_another_tool_is_recognised_in_one_sentence(tmp_path: Path, 
             read()
         (problem,) = refused.value.problems
         assert problem.message.startswith(f"this is {whose}.")
-        assert ("gage suite lm-eval:" if "lm-eval" in whose else "gage migrate") in problem.message
+        assert ("gage suite lm-eval:" if whose == "a task of lm-eval" else "gage migrate") in problem.message
 
 
 def test_a_home_folder_that_does_not_exist_is_named(tmp_path: Path) -> None:
