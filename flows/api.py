@@ -16,7 +16,7 @@ from gage_eval.config.secrets import scrub
 # An API that is silent is asked for its health this often, and for so long in all. A server stalls where its database
 # is on a slow or busy disk.
 _HEALTH_S = 5.0
-_PATIENCE_S = 60.0
+_PATIENCE_S = 120.0
 # Retries of a patient client's request while the server is busy or its database is locked: in all about a minute.
 _PATIENT_RETRIES = 5
 # Timeout and retries of a request that no work depends on, in seconds.
@@ -48,14 +48,14 @@ def api_client(
 
 @contextmanager
 def patient_client(url: str, tell: Callable[[str], None]) -> Iterator[SyncPrefectClient]:
-    """A client for what a command needs before it can go on. It waits for an API that is silent.
+    """A client for what a command or a run needs before it can go on. It waits for an API that is silent.
 
     Args:
         url: the API.
         tell: receives a sentence if the API does not answer at once.
 
     Raises:
-        Exception: the API refuses connections, or stays silent for a minute (`is_unanswered`).
+        Exception: the API refuses connections, or stays silent for two minutes (`is_unanswered`).
     """
     _wait_for_answer(url, tell)
     # A second request for the same would do it twice: this one may take as long as the API needs.

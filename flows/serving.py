@@ -13,7 +13,7 @@ from prefect.settings import PREFECT_API_URL
 from prefect.states import Cancelled
 from prefect.workers.process import ProcessWorker
 
-from flows.api import api_client, is_unanswered
+from flows.api import api_client, is_unanswered, patient_client
 from gage_eval.base.errors import InputError
 from gage_eval.config.secrets import scrub
 from gage_eval.store import local_folder
@@ -22,7 +22,6 @@ from gage_eval.store.serving import BOX, ServingSpec
 _FLOW = "serve"
 _NEEDS = "the engine needs {gpus} GPUs (replicas × tensor_parallel_size × data_parallel_size)"
 _REQUEST_S = 10.0
-_RETRIES = 3
 # How often the API is asked about the flow run; and about the workers, while it has not started.
 _LOOK_EVERY_S = 3.0
 _WORKERS_EVERY_S = 10.0
@@ -45,12 +44,12 @@ class ServeLauncher:
             server: the server's name.
 
         Raises:
-            InputError: the pool has no deployment of the flow or too few GPUs, or the API does not answer.
+            InputError: the pool has no deployment of the flow or too few GPUs, or the API is gone or stays silent.
         """
         folder = local_folder(store)
         parameters = {"store": store if folder is None else folder.as_uri(), "key": spec.key, "server": server}
         try:
-            with api_client(self._api_url, timeout_s=_REQUEST_S, retries=_RETRIES) as client:
+            with patient_client(self._api_url, _log.warning) as client:
                 deployment = _deployment(client, spec)
                 run = client.create_flow_run_from_deployment(
                     deployment,

@@ -52,7 +52,7 @@ def test_a_command_waits_for_an_api_that_stalls_and_says_so_once() -> None:
     with server_that_stalls(3) as url, patient_client(url, told.append) as client:
         assert client.api_healthcheck() is None
 
-    assert told == [f"the Prefect API at {url} is silent; waiting up to 60 s for its answer."]
+    assert told == [f"the Prefect API at {url} is silent; waiting up to 120 s for its answer."]
 
 
 @pytest.mark.usefixtures("soon")
