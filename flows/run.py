@@ -10,6 +10,7 @@ from prefect._internal.result_records import ResultRecord
 from prefect.client.schemas import State
 from prefect.futures import PrefectFuture
 from prefect.utilities.annotations import opaque, quote
+from prefect.utilities.urls import url_for
 
 from blocks import PrefectBlocks, open_store
 from flows.flow_run import FlowRunPage
@@ -113,7 +114,7 @@ def _flow_run(options: RunOptions) -> FlowRunRecord:
     return FlowRunRecord(
         flow_run_id=str(runtime.flow_run.id),
         flow_run_name=str(runtime.flow_run.name),
-        url=runtime.flow_run.ui_url,
+        url=url_for("flow-run", obj_id=runtime.flow_run.id),
         bundle=bundle_of(options.config),
         queued_s=None if scheduled is None else max((datetime.now(UTC) - scheduled).total_seconds(), 0.0),
     )

@@ -97,6 +97,7 @@ def report(
     rejects: StageResult,
     prepare_rejects: StageResult,
     responses: StageResult,
+    judgments: StageResult | None = None,
     executions: StageResult | None = None,
 ) -> State[StageResult]:
     """Summarize what was scored, with intervals and the shares of rows that were not."""
@@ -107,6 +108,7 @@ def report(
         rejects=rejects,
         prepare_rejects=prepare_rejects,
         responses=responses,
+        judgments=judgments,
         executions=executions,
     )
 

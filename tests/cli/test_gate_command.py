@@ -295,7 +295,7 @@ def test_the_gate_adds_verdict_and_trend_to_the_report(runs: Path, gage: Gage) -
 def test_the_comparison_is_written_as_a_page(runs: Path, gage: Gage) -> None:
     assert gage("compare", "good", "bad", "--html", "page.html").code == 0
     page = (runs / "page.html").read_text(encoding="utf-8")
-    for shown in ("Against good", "run bad", "60 samples got worse, 0 better", "−0.150", "s180"):
+    for shown in ("Against good", "<dt>run</dt><dd>bad</dd>", "<b>60</b> worse", "<b>0</b> better", "−0.150", "s180"):
         assert shown in page
     assert "Against" not in (runs / ".gage/runs/bad/report.html").read_text(encoding="utf-8")
     assert gage("compare", "good", "bad", "--html", "new/folder/page.html").code == 0

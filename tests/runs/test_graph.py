@@ -24,7 +24,7 @@ def task(name: str, *, pool: bool = False) -> Any:
         pool=task(f"{name}:few_shot") if pool else None,
         support=None,
         infer=SimpleNamespace(reads_samples=False),
-        judge=SimpleNamespace(reads_support=False),
+        judge=SimpleNamespace(reads_support=False, generate=None),
         auto_eval=SimpleNamespace(inputs=(SimpleNamespace(name="responses", stage="infer"),), execution=None),
     )
 
