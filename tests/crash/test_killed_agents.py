@@ -31,7 +31,8 @@ class Agent(BaseBackend):
     async def call(self, request, body):
         with open("asked.txt", "a") as file:
             file.write(hashlib.sha256(body).hexdigest() + "\\n")
-        while (mark := Path("mark.txt")).exists() and Path("asked.txt").read_text().count("\\n") >= int(mark.read_text()):
+        mark, asked = Path("mark.txt"), Path("asked.txt")
+        while mark.exists() and len(asked.read_text().split()) >= int(mark.read_text()):
             await asyncio.sleep(0.01)
         await asyncio.sleep(0.03)
         outputs = [message["content"] for message in request.messages if message["role"] == "tool"]
