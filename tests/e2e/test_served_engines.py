@@ -19,7 +19,7 @@ from support.runs import gage
 from support.waiting import PATIENCE_S, Stopwatch, wait_for
 from support.workspace import write_rows
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.e2e
 ROWS = 60
 # Exit code of a command that was cancelled.
 INTERRUPTED = 130

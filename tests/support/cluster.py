@@ -20,7 +20,7 @@ from support.runs import gage
 from support.waiting import PATIENCE_S, wait_for
 
 POOLS = ("local", "h100")
-_START_S = 240.0
+_START_S = 600.0
 _STOP_S = 60.0
 _VERSIONED = Path("/usr/lib/postgresql")
 # Login of the server, as its team would choose it.
