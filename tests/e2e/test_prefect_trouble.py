@@ -34,8 +34,8 @@ AWAY_S = 30.0
 
 @pytest.fixture
 def endpoint() -> Iterator[MockEndpoint]:
-    """About a hundred answers a second."""
-    with mock_endpoint(latency_ms=150, accuracy=0.7) as running:
+    """About forty answers a second: a run is still under way when a busy machine comes to its trouble."""
+    with mock_endpoint(latency_ms=400, accuracy=0.7) as running:
         yield running
 
 

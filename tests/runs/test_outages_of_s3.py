@@ -43,7 +43,7 @@ def proxy(s3_server: str, s3_url: str, monkeypatch: pytest.MonkeyPatch) -> Itera
 
 @pytest.fixture
 def endpoint() -> Iterator[MockEndpoint]:
-    with mock_endpoint(latency_ms=20, accuracy=0.7) as running:
+    with mock_endpoint(latency_ms=60, accuracy=0.7) as running:
         yield running
 
 
