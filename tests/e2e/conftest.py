@@ -1,6 +1,7 @@
 """A real Prefect server and a real worker, each a process of its own, shared by the end-to-end tests."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from support.cluster import Cluster, postgres_programs
@@ -10,6 +11,16 @@ from support.runs import gage
 
 from gage_eval.base.ports import free_port
 from gage_eval.local import server
+
+# The first test of a session starts the server as well, which takes minutes on a busy machine.
+LIMIT_S = 900
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give the tests of this folder more time than others."""
+    for item in items:
+        if item.path.is_relative_to(Path(__file__).parent) and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(LIMIT_S))
 
 
 @pytest.fixture(scope="session")

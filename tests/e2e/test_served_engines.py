@@ -19,8 +19,10 @@ from support.runs import gage
 from support.waiting import PATIENCE_S, Stopwatch, wait_for
 from support.workspace import write_rows
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.e2e
 ROWS = 60
+# Servers and engines end so soon after their last run.
+ENDS_WITHIN_S = 60.0
 # Exit code of a command that was cancelled.
 INTERRUPTED = 130
 Config = Callable[..., Path]
@@ -64,6 +66,14 @@ def servers(cluster: Cluster) -> list[dict[str, Any]]:
     return runs
 
 
+def new_process(cluster: Cluster, before: int) -> int:
+    """The process of the one server that has come to those that were there before."""
+    wait_for(lambda: len(servers(cluster)) > before, "a server")
+    (server,) = servers(cluster)[: len(servers(cluster)) - before]
+    pid = wait_for(lambda: cluster.api("GET", f"/flow_runs/{server['id']}")["infrastructure_pid"], "its process")
+    return int(str(pid).rpartition(":")[2])
+
+
 def test_a_flow_run_serves_all_tasks_and_ends_with_its_last_run(
     cluster: Cluster, deployed: str, config: Config, tmp_path: Path
 ) -> None:
@@ -75,7 +85,9 @@ def test_a_flow_run_serves_all_tasks_and_ends_with_its_last_run(
     assert server["work_pool_name"] == "h100"
     assert len(starts(tmp_path)) == 1
     assert len(asked(tmp_path)) == 3 * ROWS
-    ended = cluster.finished(server["id"], 60.0)
+    with Stopwatch() as watch:
+        ended = cluster.finished(server["id"])
+    assert watch.seconds <= ENDS_WITHIN_S
     assert (ended["state_type"], ended["state"]["message"]) == ("COMPLETED", "no run needs it any more")
 
 
@@ -104,13 +116,17 @@ def test_a_cancel_of_the_run_lets_its_engine_go(
         assert process.wait(PATIENCE_S) == INTERRUPTED
     finally:
         process.kill()
-    assert ends(engine, 60.0)
+    with Stopwatch() as watch:
+        assert ends(engine)
+    assert watch.seconds <= ENDS_WITHIN_S
 
 
 def test_a_killed_server_is_replaced(cluster: Cluster, deployed: str, config: Config, tmp_path: Path) -> None:
-    run_id = cluster.submit(deployed, {"config": str(config("killed", env={"FAKE_SECONDS": "0.2"}))})
-    wait_for(lambda: len(asked(tmp_path)) > ROWS, "some answers")
-    os.kill(int(str(servers(cluster)[0]["infrastructure_pid"]).rpartition(":")[2]), signal.SIGKILL)
+    before = len(servers(cluster))
+    run_id = cluster.submit(deployed, {"config": str(config("killed", env={"FAKE_SECONDS": "0.4"}))})
+    pid = new_process(cluster, before)
+    wait_for(lambda: len(asked(tmp_path)) > ROWS // 2, "some answers")
+    os.kill(pid, signal.SIGKILL)
     run = cluster.finished(run_id)
     assert run["state_type"] == "COMPLETED", run["state"]["message"]
     assert len(starts(tmp_path)) == 2
@@ -174,7 +190,7 @@ def test_a_flow_run_of_the_pool_runs_the_programs_of_a_run_and_a_killed_one_is_r
     cluster: Cluster, deployed: str, tmp_path: Path
 ) -> None:
     before = len(servers(cluster))
-    code = "import time; time.sleep(0.3)\ndef f(a): return a + 0 * {row}"
+    code = "import time; time.sleep(0.5)\ndef f(a): return a + 0 * {row}"
     rows = [{"id": f"s{row}", "question": "Write f.", "metadata": {"tests": ["assert f(1) == 1"]}} for row in range(40)]
     said = [{"id": f"s{row}", "output": code.format(row=row)} for row in range(40)]
     for name, records in (("data", rows), ("answers", said)):
@@ -195,9 +211,7 @@ def test_a_flow_run_of_the_pool_runs_the_programs_of_a_run_and_a_killed_one_is_r
     }
     (tmp_path / "code.yaml").write_text(yaml.safe_dump(config))
     run_id = cluster.submit(deployed, {"config": str(tmp_path / "code.yaml")})
-    wait_for(lambda: len(servers(cluster)) > before, "a server")
-    (server,) = servers(cluster)[: len(servers(cluster)) - before]
-    pid = wait_for(lambda: cluster.api("GET", f"/flow_runs/{server['id']}")["infrastructure_pid"], "its process")
+    pid = new_process(cluster, before)
 
     def has_run_a_program() -> bool:
         with suppress(FileNotFoundError):  # the log of a stage that has ended
@@ -205,7 +219,7 @@ def test_a_flow_run_of_the_pool_runs_the_programs_of_a_run_and_a_killed_one_is_r
         return False
 
     wait_for(has_run_a_program, "a program has run")
-    os.kill(int(str(pid).rpartition(":")[2]), signal.SIGKILL)
+    os.kill(pid, signal.SIGKILL)
     run = cluster.finished(run_id)
     assert run["state_type"] == "COMPLETED", run["state"]["message"]
     assert len(servers(cluster)) == before + 2
