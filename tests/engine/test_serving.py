@@ -86,7 +86,7 @@ def test_two_replicas_share_the_requests(config: Config, pool: LocalPool, tmp_pa
     by_process = [pid for pid, _ in asked(tmp_path)]
     counts = {pid: by_process.count(pid) for pid in set(by_process)}
     assert len(counts) == 2
-    assert min(counts.values()) > ROWS / 4
+    assert min(counts.values()) >= CONCURRENCY // 2, "a slow one has half of what is in flight"
     assert pool.specs[0].gpus == 2
 
 
