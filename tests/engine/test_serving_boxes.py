@@ -221,7 +221,8 @@ async def test_the_service_runs_what_has_its_form_and_its_token_and_nothing_else
         (good.replace(b'"mode"', b'"__class__"'), {}, 400),
         (json.dumps({**json.loads(good), "spec": {"files": {"a": "%"}}}).encode(), {}, 400),
     ):
-        assert (await asked(body, executor=executor, **more))[0] == status
+        told = {"token": TOKEN, "path": "/v1/executions", **more}
+        assert (await asked(body, executor=executor, token=told["token"], path=told["path"]))[0] == status
     assert executor.ran == []
     status, answer = await asked(good, executor=executor)
     assert (status, json.loads(answer)["status"], len(executor.ran)) == (200, "passed", 1)

@@ -474,9 +474,16 @@ async def test_a_connection_that_rests_too_long_is_closed(monkeypatch: pytest.Mo
 
 @on_both_loops
 async def test_closing_ends_what_is_in_flight() -> None:
-    async with served(replies()) as seen, client_of(seen.url) as client:
+    received = asyncio.Event()
+
+    async def silent(exchange: Exchange) -> None:
+        await exchange.request()
+        received.set()
+        await exchange.request()
+
+    async with served(silent) as seen, client_of(seen.url) as client:
         request = asyncio.create_task(client.post("x", b"{}"))
-        await asyncio.sleep(0.05)
+        await received.wait()
         await client.close()
         with pytest.raises(Broken):
             await request
