@@ -272,10 +272,11 @@ async def test_a_proxy_that_hangs_or_goes_away_costs_no_more_than_the_time_to_co
     async def gone(exchange: Exchange) -> None:
         await exchange.request()
 
-    for script, reason in ((silent, "no connection within 0.2 s"), (gone, "closed the connection without an answer")):
+    closed = "closed the connection without an answer"
+    for script, limit_s, reason in ((silent, 0.2, "no connection within 0.2 s"), (gone, 60.0, closed)):
         async with served(script) as proxy:
             env = {"HTTPS_PROXY": f"http://127.0.0.1:{proxy.port}"}
-            async with client_of("https://model.test/v1", env=env, connect_timeout_s=0.2) as client:
+            async with client_of("https://model.test/v1", env=env, connect_timeout_s=limit_s) as client:
                 with pytest.raises(Unreachable, match=reason):
                     await client.post("x", b"{}")
 
