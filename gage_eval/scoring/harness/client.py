@@ -129,12 +129,33 @@ def score(
     Raises:
         HarnessError: the code of the task failed, or its files changed.
     """
-    if _loaded(name, is_file=files is not None) != files:
-        raise HarnessError(f"the files of '{name}' changed after the documents were written; start the suite again.")
+    _check_files(name, files)
     values: dict[str, dict[str, Any]] = shared_process().call(
         "score", _SECONDS_PER_DOCUMENT, name=name, task=task, document=document, responses=responses
     )
     return values
+
+
+def aggregate(name: str, task: str, value: str, items: list[Any], files: dict[str, str] | None) -> Any:
+    """A number of all documents by the harness's own aggregation.
+
+    Args:
+        name: the task, group or file that was built.
+        task: which of its tasks.
+        value: the number's name.
+        items: the documents' values of `score`, in order.
+        files: as for `score`.
+
+    Raises:
+        HarnessError: the code of the task failed, or its files changed.
+    """
+    _check_files(name, files)
+    return shared_process().call("aggregate", name=name, task=task, value=value, items=items)
+
+
+def _check_files(name: str, files: dict[str, str] | None) -> None:
+    if _loaded(name, is_file=files is not None) != files:
+        raise HarnessError(f"the files of '{name}' changed after the documents were written; start the suite again.")
 
 
 @cache
