@@ -43,8 +43,7 @@ def main() -> None:
         for task, samples in done["samples"].items()
     }
     versions = {name: version(name) for name in ("lm-eval", "transformers", "torch")}
-    lines = [f"  {json.dumps(task)}: {json.dumps(rows)}" for task, rows in tasks.items()]
-    text = f'{{"versions": {json.dumps(versions)}, "tasks": {{\n{",\n".join(lines)}\n}}}}\n'
+    text = json.dumps({"versions": versions, "tasks": tasks}).replace("]], ", "]],\n") + "\n"
     Path(sys.argv[2]).write_text(text, encoding="utf-8")
 
 
