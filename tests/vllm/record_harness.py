@@ -1,7 +1,7 @@
 """Record what the lm-eval harness's own `hf` model says about rows of its tasks: ``make record-likelihoods``.
 
-Run by the interpreter that has lm-eval and torch: ``python -m tests.vllm.record_harness MODEL FILE``. It imports nothing
-of the package, because the two are compared.
+Run by the interpreter that has lm-eval and torch: ``python -m tests.vllm.record_harness MODEL FILE``. It imports
+nothing of the package, because the two are compared.
 """
 
 import json
