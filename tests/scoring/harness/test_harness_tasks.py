@@ -10,7 +10,9 @@ import pytest
 import gage_eval
 from gage_eval.authoring.lm_eval import harness_suite
 from gage_eval.base.errors import InputError
+from tests.outsider.pages import write_files
 from tests.scoring.harness.local_tasks import ROWS, write_group
+from tests.support.command import command
 
 pytest.importorskip("lm_eval")
 
@@ -97,3 +99,20 @@ def test_what_cannot_run_is_one_sentence(text: str, said: str, tmp_path: Path, m
     with pytest.raises(InputError, match=said) as refused:
         harness_suite(text, tmp_path / "cache")
     assert "\n" not in str(refused.value)
+
+
+def test_the_own_task_of_the_page_runs_as_pasted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GAGE_EVAL_DATA_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("HF_HOME", str(tmp_path / "hf"))
+    monkeypatch.setenv("PREFECT_HOME", str(tmp_path / "no-prefect"))
+    gage = command(tmp_path, capsys, monkeypatch)
+    docs = Path(__file__).parents[3] / "docs"
+    write_files("lm-eval.md", tmp_path, docs)
+    text = (docs / "lm-eval.md").read_text(encoding="utf-8")
+    for line in ("gage suite lm-eval:capitals.yaml --engine dummy --run-id first", "gage show first --wrong"):
+        assert f"\n{line}\n" in text
+        shown = gage(*line.split()[1:])
+        assert shown.code == 0, shown.err
+    assert "2 of 2 answers wrong by exact_match" in shown.out
