@@ -17,6 +17,6 @@ def lm_eval(rows: CountedRows) -> Aggregate:
     if not items:
         return Aggregate(None, samples=0)
     name, task, value, sources = (rows.params.get(key) for key in ("name", "task", "value", "sources"))
-    number = client.aggregate(str(name), str(task), str(value), items, sources)  # type: ignore[arg-type]
+    number = client.aggregate(str(name), str(task), str(value), items, sources)
     known = isinstance(number, int | float) and math.isfinite(number)
     return Aggregate(float(number) if known else None, samples=len(items))
