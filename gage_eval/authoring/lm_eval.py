@@ -20,7 +20,7 @@ from gage_eval.base.hashing import file_digest
 from gage_eval.config.validation_messages import plain_words
 from gage_eval.config.yaml.nodes import node_of
 from gage_eval.config.yaml.text import yaml_text
-from gage_eval.scoring.harness.client import HarnessProcess, sources
+from gage_eval.scoring.harness.client import HarnessProcess, shared_process, sources
 
 PREFIX = "lm-eval:"
 _FILES = (".yaml", ".yml")
@@ -56,18 +56,15 @@ def harness_suite(text: str, cache: Path) -> Path:
     if is_file:
         name = str(Path(name).resolve())
     files = sources(name) if is_file else None
-    process = HarnessProcess()
     cache.mkdir(parents=True, exist_ok=True)
-    try:
-        with tempfile.TemporaryDirectory(dir=cache) as folder:
-            built = process.call("build", name=name, folder=folder, **choices.model_dump())
-            hashes = {task["file"]: file_digest(Path(folder, task["file"])) for task in built["tasks"]}
-            place = cache / digest([name, files, hashes, built])[:16]
-            if not place.exists():
-                Path(folder).rename(place)
-                Path(folder).mkdir()
-    finally:
-        process.close()
+    with tempfile.TemporaryDirectory(dir=cache) as folder:
+        # A run in this process scores with the tasks that are loaded here.
+        built = shared_process().call("build", name=name, folder=folder, **choices.model_dump())
+        hashes = {task["file"]: file_digest(Path(folder, task["file"])) for task in built["tasks"]}
+        place = cache / digest([name, files, hashes, built])[:16]
+        if not place.exists():
+            Path(folder).rename(place)
+            Path(folder).mkdir()
     config = place / "config.yaml"
     head = f"# Written by: gage suite {PREFIX}{text}\n"
     write_text(config, yaml_text(node_of(_config(name, built, files), str(config)), head=head))

@@ -13,7 +13,7 @@ import random
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from functools import cache
+from functools import cache, lru_cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -94,6 +94,9 @@ class Harness:
             with open(Path(folder, file), "w", encoding="utf-8") as out:
                 out.writelines(json.dumps(row, default=_plain) + "\n" for row in _rows(task, chat=chat))
             facts.append({"name": task_name, "file": file, "metrics": _metrics(task), **_asked(task, chat=chat)})
+            # The requests are written; the task stays, because it scores the answers.
+            task._instances = None
+        self._tasks[name] = loaded["tasks"]
         groups = {group.name: [task.task_name for task in group.get_all_tasks()] for group in loaded["groups"].values()}
         return {"tasks": facts, "groups": groups}
 
@@ -143,6 +146,7 @@ def _load(name: str) -> Any:
     """The tasks and groups of a name of the harness, or of a file."""
     from lm_eval.tasks import TaskManager
 
+    _keep_templates()
     file = Path(name)
     if file.suffix not in (".yaml", ".yml"):
         manager = TaskManager(include_defaults=False)
@@ -157,6 +161,14 @@ def _load(name: str) -> Any:
         raise CannotRun(f"'{file.name}' is neither a task nor a group of the harness.")
     manager.task_index.update({**_index(), **manager.task_index})
     return manager.load(own)
+
+
+@cache
+def _keep_templates() -> None:
+    """Compile each template once. The harness does it for every document and example, which is most of its time."""
+    from lm_eval.utils import env
+
+    env.from_string = lru_cache(maxsize=1024)(env.from_string)
 
 
 @cache

@@ -77,11 +77,11 @@ def lm_eval(
     return Score({kind: float(number)})
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=4096)
 def _values(
     name: str, task: str, document: str, responses: str, files: tuple[tuple[str, str], ...] | None
 ) -> dict[str, dict[str, Any]]:
-    """All numbers of a document, which several metrics ask for one after the other."""
+    """All numbers of a document. Several metrics ask for them, each for all rows of a part."""
     sources = None if files is None else dict(files)
     return client.score(name, task, json.loads(document), json.loads(responses), sources)
 
