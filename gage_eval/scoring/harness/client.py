@@ -2,6 +2,7 @@
 
 import atexit
 import json
+import os
 import select
 import subprocess
 import sys
@@ -50,7 +51,8 @@ class HarnessProcess:
             assert process.stdin is not None
             assert process.stdout is not None
             try:
-                process.stdin.write(json.dumps({"call": function, "arguments": arguments}) + "\n")
+                request = {"call": function, "arguments": arguments, "folder": os.getcwd()}
+                process.stdin.write(json.dumps(request) + "\n")
                 process.stdin.flush()
                 if seconds is not None and not select.select([process.stdout], [], [], seconds)[0]:
                     self._stop()

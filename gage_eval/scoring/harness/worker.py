@@ -311,6 +311,8 @@ def _plain(value: Any) -> Any:
 
 def _answer(harness: Harness, request: Mapping[str, Any]) -> dict[str, Any]:
     try:
+        # Paths in a task's file may start from the folder of the caller.
+        os.chdir(request["folder"])
         return {"result": getattr(harness, request["call"])(**request["arguments"])}
     except CannotRun as error:
         return {"error": str(error)}
