@@ -152,7 +152,10 @@ def aggregate(name: str, task: str, value: str, items: list[Any], files: dict[st
         HarnessError: the code of the task failed, or its files changed.
     """
     _check_files(name, files)
-    return shared_process().call("aggregate", name=name, task=task, value=value, items=items)
+    try:
+        return shared_process().call("aggregate", name=name, task=task, value=value, items=items)
+    except HarnessError as error:
+        raise HarnessError(f"{value} of task '{task}' over all rows: {error}") from error
 
 
 def _check_files(name: str, files: dict[str, str] | None) -> None:

@@ -10,6 +10,7 @@ import pytest
 import gage_eval
 from gage_eval.authoring.lm_eval import harness_suite
 from gage_eval.base.errors import InputError
+from gage_eval.scoring.harness import client
 from tests.outsider.pages import write_files
 from tests.scoring.harness.local_tasks import ROWS, write_group
 from tests.support.command import command
@@ -64,6 +65,8 @@ def test_the_numbers_are_those_of_the_harness(group: Path, tmp_path: Path) -> No
     group_of_acc = next(item for item in run.summary.groups if item.group_id == "local_acc")
     micro = next(metric for metric in group_of_acc.metrics if metric.metric_id == "acc").micro
     assert micro.value == pytest.approx(harness["groups"]["local"]["acc,none"], rel=1e-14)
+    with pytest.raises(InputError, match="f1 of task 'own_mutual' over all rows"):
+        client.aggregate(str(group), "own_mutual", "f1", ["no pair"], client.sources(str(group)))
 
 
 @pytest.mark.parametrize(
