@@ -128,6 +128,7 @@ NAMES: Mapping[str, Mapping[str, Names]] = {
             "weighted_f1",
         ),
         "corpus": ("corpus_ece", "perplexity", "ratio"),
+        "lm_eval": ("lm_eval",),
         "replicates": ("at_least@{k}", "best", "cruxeval_pass@{k}", "majority", "mode", "pass@{k}", "pass^{k}"),
         "text_corpus": ("corpus_bleu", "corpus_chrf", "corpus_ter"),
     },

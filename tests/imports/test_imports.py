@@ -39,6 +39,7 @@ SOURCES = {
     "atif": LOGS / "atif" / "lines-7__a" / "agent" / "trajectory.json",
     "batch": LOGS / "batch.jsonl",
     "records": LOGS / "records.csv",
+    "records-lines": LOGS / "records.jsonl",
 }
 KEY = "sk-" + "a1b2c3d4e5f6g7h8i9j0"
 

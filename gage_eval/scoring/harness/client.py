@@ -2,6 +2,7 @@
 
 import atexit
 import json
+import os
 import select
 import subprocess
 import sys
@@ -50,7 +51,8 @@ class HarnessProcess:
             assert process.stdin is not None
             assert process.stdout is not None
             try:
-                process.stdin.write(json.dumps({"call": function, "arguments": arguments}) + "\n")
+                request = {"call": function, "arguments": arguments, "folder": os.getcwd()}
+                process.stdin.write(json.dumps(request) + "\n")
                 process.stdin.flush()
                 if seconds is not None and not select.select([process.stdout], [], [], seconds)[0]:
                     self._stop()
@@ -129,12 +131,36 @@ def score(
     Raises:
         HarnessError: the code of the task failed, or its files changed.
     """
-    if _loaded(name, is_file=files is not None) != files:
-        raise HarnessError(f"the files of '{name}' changed after the documents were written; start the suite again.")
+    _check_files(name, files)
     values: dict[str, dict[str, Any]] = shared_process().call(
         "score", _SECONDS_PER_DOCUMENT, name=name, task=task, document=document, responses=responses
     )
     return values
+
+
+def aggregate(name: str, task: str, value: str, items: list[Any], files: dict[str, str] | None) -> Any:
+    """A number of all documents by the harness's own aggregation.
+
+    Args:
+        name: the task, group or file that was built.
+        task: which of its tasks.
+        value: the number's name.
+        items: the documents' values of `score`, in order.
+        files: as for `score`.
+
+    Raises:
+        HarnessError: the code of the task failed, or its files changed.
+    """
+    _check_files(name, files)
+    try:
+        return shared_process().call("aggregate", name=name, task=task, value=value, items=items)
+    except HarnessError as error:
+        raise HarnessError(f"{value} of task '{task}' over all rows: {error}") from error
+
+
+def _check_files(name: str, files: dict[str, str] | None) -> None:
+    if _loaded(name, is_file=files is not None) != files:
+        raise HarnessError(f"the files of '{name}' changed after the documents were written; start the suite again.")
 
 
 @cache
