@@ -4,6 +4,7 @@ templates' work."""
 import json
 import math
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -78,6 +79,12 @@ class Message:
         text = "\n".join(f"[{part.kind}]" if part.kind in media else part.text for part in self.parts)
         return text or "\n".join(f"{call.name}({call.arguments})" for call in self.calls)
 
+    @property
+    def called(self) -> str:
+        """The tools that it calls, each with how often."""
+        counts = Counter(call.name or "a tool" for call in self.calls)
+        return ", ".join(name if count == 1 else f"{name} ×{count:,}" for name, count in counts.items())
+
 
 @dataclass(frozen=True)
 class Token:
@@ -149,7 +156,7 @@ def conversation(
     following = [*(message.role for message in messages[1:]), ""]
     questions = [
         place
-        for place, (message, role) in enumerate(zip(messages, following, strict=True))
+        for place, (message, role) in enumerate(zip(messages, following, strict=False))
         if message.role == "user" and role != "assistant"
     ]
     if len(questions) < len(turns):

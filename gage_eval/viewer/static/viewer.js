@@ -112,7 +112,10 @@ async function toStep(step, otherwise) {
   const target = document.getElementById(`step-${step}`);
   if (!target) return;
   target.classList.add("on");
-  target.scrollIntoView({ block: "start" });
+  // scrollIntoView would also move the boxes around the pane.
+  const box = target.closest(".right") || document.scrollingElement;
+  const top = box === document.scrollingElement ? 0 : box.getBoundingClientRect().top;
+  box.scrollTop += target.getBoundingClientRect().top - top - parseFloat(getComputedStyle(target).scrollMarginTop);
   target.focus({ preventScroll: true });
 }
 
