@@ -94,6 +94,9 @@ def test_each_of_ten_thousand_steps_is_reached_at_once(opened: Open, viewer: Vie
     page.locator("#step-6000 summary").click()
     assert output.is_visible()
     assert page.locator("#step-6000 .beside").inner_text().splitlines()[0] == "6,000"
+    if path != "/samples":
+        page.reload()
+        assert page.locator("#step-6000").is_visible(), "the address names the step"
     difference = page.locator(".differences")
     assert "repetition 1" in difference.inner_text()
     difference.locator("[data-step]").click()

@@ -112,6 +112,12 @@ async function toStep(step, otherwise) {
   const target = document.getElementById(`step-${step}`);
   if (!target) return;
   target.classList.add("on");
+  if (!pane()) {
+    // The address of the page names the step, also when the page of a running run is fetched again.
+    const here = new URL(location.href);
+    here.searchParams.set("step", step);
+    history.replaceState(history.state, "", here);
+  }
   // scrollIntoView would also move the boxes around the pane.
   const box = target.closest(".right") || document.scrollingElement;
   const top = box === document.scrollingElement ? 0 : box.getBoundingClientRect().top;
