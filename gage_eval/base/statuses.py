@@ -57,6 +57,9 @@ NOT_OK: tuple[str, ...] = RESPONSE_STATUSES[1:]
 SCORE_STATUSES: tuple[str, ...] = get_args(ScoreStatus)
 REASONS: tuple[str, ...] = get_args(Reason)
 
+DIVERGES_AT = "differs from the journal at call "
+"""How the sentence begins that says where an attempt of an episode diverged. It is kept with the errors of the row."""
+
 UNANSWERED: frozenset[str] = frozenset({"error", "skipped"})
 """Statuses of responses without an answer."""
 

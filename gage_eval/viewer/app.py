@@ -84,6 +84,7 @@ class Viewer:
             "/runs/{run}": self._run,
             "/runs/{run}/samples": self.lists.samples,
             "/runs/{run}/sample": self.lists.sample,
+            "/runs/{run}/steps": self.lists.steps,
             "/runs/{run}/report": self._report,
             "/runs/{run}/compare": self._compare,
             "/runs/{run}/side-by-side": self._side_by_side,

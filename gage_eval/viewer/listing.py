@@ -3,12 +3,13 @@
 import re
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 from urllib.parse import quote, urlencode
 
 from gage_eval.base.errors import InputError, closest
+from gage_eval.report.messages import Message
 from gage_eval.viewer.database import IndexDatabase, check_expression
 from gage_eval.viewer.index import BETWEEN, TEXT_COLUMNS, About, IndexedMeasure, order_query
 from gage_eval.viewer.query import NO_LABELS, Labelled, condition_of
@@ -26,6 +27,8 @@ SIZES = (25, 50, 100, 200)
 # Of a million answers, a filter takes 1 MB and an order 4 MB.
 _FILTERS = 16
 _ORDERS = 6
+# One of ten thousand steps may take 20 MB.
+_TRAJECTORIES = 2
 # The rows at some positions; their values are the positions and how many there are.
 _AT = "(SELECT unnest(?::INTEGER[]) AS pos, unnest(range(?)) AS place) wanted"
 _MENTIONS_TEXT = re.compile(r"\b(asked|answer)\b", re.IGNORECASE)
@@ -163,7 +166,12 @@ def sample_query(state: ListState, sample_id: str, replicate: int) -> str:
 
 def replicate_of(params: Mapping[str, str]) -> int:
     """Which repetition an address names; the first where it cannot be read there."""
-    number = params.get("rep", "0")
+    return number_in(params, "rep")
+
+
+def number_in(params: Mapping[str, str], name: str) -> int:
+    """A number of an address; 0 where it cannot be read there."""
+    number = params.get(name, "0")
     return int(number) if number.isdecimal() and len(number) < 9 else 0
 
 
@@ -207,6 +215,8 @@ class Listing:
         self._masks: LruCache[Mask | None] = LruCache(_FILTERS)
         self._orders: LruCache[tuple[Positions, int]] = LruCache(_ORDERS)
         self._results: dict[tuple[str, ...], Any] = {}
+        self.trajectories: LruCache[Sequence[Message]] = LruCache(_TRAJECTORIES)
+        """The steps of answers that were shown last, by sample and repetition."""
 
     def positions(self, state: ListState, labelled: Labelled = NO_LABELS) -> "Positions":
         """Positions of the answers that a state lists, in its order.

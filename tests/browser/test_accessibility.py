@@ -18,6 +18,7 @@ PAGES = {
     "list": "/runs/letters/samples?task=letters&against=letters-before",
     "sample": "/runs/pictures/sample?id=colour",
     "everything": "/runs/rich/sample?id=tone",
+    "steps": "/runs/agent/sample?id=long&step=5000",
     "compare": "/runs/letters/compare?with=letters-before",
     "side by side": "/runs/letters/side-by-side?with=letters-before&task=letters&id=letter-1",
     "matrix": "/matrix?runs=letters-before,letters&task=letters",

@@ -88,6 +88,55 @@ document.addEventListener("click", (event) => {
 });
 window.addEventListener("popstate", () => { if (pane()) restore(); });
 
+// --- steps of an answer, a page of them at a time
+
+let stepWanted = 0;
+
+async function toStep(step, otherwise) {
+  stepWanted = step;
+  const section = document.querySelector("[data-steps]");
+  if (!document.getElementById(`step-${step}`)) {
+    try {
+      const address = new URL(section.dataset.steps, location.href);
+      address.searchParams.set("step", step);
+      const { page } = await fetched(address);
+      const fresh = document.adoptNode(page.querySelector("[data-steps]"));
+      if (stepWanted !== step || !section.isConnected) return;
+      section.replaceWith(fresh);
+    } catch (error) {
+      otherwise();
+      return;
+    }
+  }
+  for (const marked of document.querySelectorAll(".step.on")) marked.classList.remove("on");
+  const target = document.getElementById(`step-${step}`);
+  if (!target) return;
+  target.classList.add("on");
+  if (!pane()) {
+    // The address of the page names the step, also when the page of a running run is fetched again.
+    const here = new URL(location.href);
+    here.searchParams.set("step", step);
+    history.replaceState(history.state, "", here);
+  }
+  // scrollIntoView would also move the boxes around the pane.
+  const box = target.closest(".right") || document.scrollingElement;
+  const top = box === document.scrollingElement ? 0 : box.getBoundingClientRect().top;
+  box.scrollTop += target.getBoundingClientRect().top - top - parseFloat(getComputedStyle(target).scrollMarginTop);
+  target.focus({ preventScroll: true });
+}
+
+document.addEventListener("click", (event) => {
+  const link = event.target.closest("a[data-step]");
+  if (!link || event.defaultPrevented || event.button !== 0 || event.metaKey || event.ctrlKey || event.shiftKey) return;
+  event.preventDefault();
+  toStep(Number(link.dataset.step), () => location.assign(link.href));
+});
+document.addEventListener("submit", (event) => {
+  if (!event.target.matches(".to-step")) return;
+  event.preventDefault();
+  toStep(Number(event.target.elements.step.value), () => event.target.submit());
+});
+
 // --- keys
 
 function move(step) {
