@@ -73,6 +73,10 @@ def plain_program(sample: Sample, right: bool) -> str:
     return f"```python\n{solution(sample) if right else wrong}\n```"
 
 
+def stopped_program(sample: Sample, right: bool) -> str:
+    return f"{solution(sample) if right else 'def add(x): return None'}\n[DONE]\nMore."
+
+
 RAG = ("faithfulness", "answer_relevance", "context_precision", "context_recall")
 SAYS: dict[str, Say] = {
     "demo.multiple_choice": letter,
@@ -101,7 +105,7 @@ SAYS: dict[str, Say] = {
     **{f"mbpp_plus.{name}": plain_program for name in ("mbpp_plus", "mbpp")},
     "cruxeval.output": lambda sample, right: f"{solution(sample)}{'' if right else ' + [0]'}\n[/ANSWER]",
     "cruxeval.input": lambda sample, right: f"[ANSWER]\n{solution(sample) if right else 'assert f() == 1'}\n[/ANSWER]",
-    "mbpp.mbpp": lambda sample, right: f"{solution(sample) if right else 'def add(x): return None'}\n[DONE]\nMore.",
+    **dict.fromkeys(("mbpp.mbpp", "mbpp_sanitized.mbpp_sanitized"), stopped_program),
     "ifeval.ifeval": lambda sample, right: "Nothing here." if right else "Here, there, everywhere.",
     "mmmu_pro.standard": lambda sample, right: f"It is clear.\nAnswer: {letter(sample, right)}",
     "mmmu_pro.vision": lambda sample, right: f"It is clear.\nAnswer: {letter(sample, right)}",
@@ -231,7 +235,7 @@ def test_right_answers_score_one_and_wrong_ones_zero(name: str, folder: Path, im
     suite = local_suite(name, SHARED, folder, image)
     if name == "ifeval":
         # What a rule checks cannot be written for real prompts without a model.
-        rows = made_rows.write_jsonl(folder / "ifeval.jsonl", made_rows.ifeval())
+        rows = made_rows.write_rows(folder / "ifeval.jsonl", made_rows.ifeval())
         suite.definition["datasets"][0]["params"]["path"] = str(rows)
     place = folder / f"{name}-runs"
     place.mkdir()

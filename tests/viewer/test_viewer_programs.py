@@ -69,6 +69,7 @@ def test_unit_tests_of_ones_own_data_are_run_and_counted_beside_the_score(folder
         "passed": 1, "failed": 2, "timed_out": 1, "refused": 1,
     }  # fmt: skip
     assert (task["executions"]["mode"], task["executions"]["containment"]) == ("calls", "namespaces")
+    assert task["executions"]["near_limit"] >= 1, "the endless program used more than half of its CPU time"
     assert [metric["raw_values"] for metric in task["metrics"]] == [{"score": 0.2}, {"score": 0.2}]
     assert [metric["unparsed"] for metric in task["metrics"]] == [1, 1]
 
