@@ -20,7 +20,7 @@ VERSIONS: Mapping[Stage, int] = {
     "preprocess": 6,
     "support": 3,
     "infer": 2,
-    "judge": 3,
+    "judge": 4,
     "auto_eval": 8,
     "report": 9,
 }

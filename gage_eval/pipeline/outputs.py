@@ -4,6 +4,8 @@ from collections.abc import Iterator, Mapping
 
 _RESPONSES = {"support": "support_responses", "dut_model": "responses", "judge_model": "judge_responses"}
 _RECEIVED = "received_"
+SECOND_ASKS = "second_asks"
+"""What a second judge is asked."""
 
 
 def responses_of(role: str) -> str:
@@ -14,6 +16,11 @@ def responses_of(role: str) -> str:
 def of_other_judge(adapter_id: str) -> str:
     """The output that holds the responses of a judge that only samples name."""
     return f"judge_{adapter_id}_responses"
+
+
+def of_second(adapter_id: str) -> str:
+    """The output that holds the responses of a second judge."""
+    return f"second_judge_{adapter_id}_responses"
 
 
 def of_retry(responses: str, draw: int) -> str:
@@ -41,7 +48,7 @@ def with_telemetry(outputs: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 
 def table_of(output: str) -> str:
     """The table schema of an output. Outputs with responses and telemetry are named after their role."""
-    for table in ("response_telemetry", "responses", "rejects"):
+    for table in ("response_telemetry", "responses", "rejects", "asks"):
         if output.endswith(table):
             return table
     return output

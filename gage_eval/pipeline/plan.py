@@ -16,6 +16,7 @@ from gage_eval.config.metrics import metric_names
 from gage_eval.config.models import (
     BackendEntry,
     DatasetConfig,
+    JudgeRuleConfig,
     PipelineConfig,
     PromptConfig,
     RoleAdapterConfig,
@@ -40,10 +41,12 @@ from gage_eval.pipeline.boxes import AgentBoxes, Boxes
 from gage_eval.pipeline.data_spec import DataSource, data_source, preprocess_spec, standardize_spec
 from gage_eval.pipeline.execution_spec import ExecutionSpec
 from gage_eval.pipeline.generate_spec import GenerateSpec, PromptBinding
+from gage_eval.pipeline.judge_rule import JudgeRule
 from gage_eval.pipeline.judge_spec import JudgeSpec
 from gage_eval.pipeline.labels_spec import labels_spec
 from gage_eval.pipeline.score_spec import score_spec, task_card
-from gage_eval.pipeline.specs import LoadSpec, Plan, ReportSpec, TaskPlan
+from gage_eval.pipeline.second_judge import SecondJudge
+from gage_eval.pipeline.specs import LoadSpec, Plan, ReportSpec, ScoreSpec, TaskPlan
 from gage_eval.pipeline.subsets import Subset, chosen_tasks
 from gage_eval.scoring.metrics.label_verdicts import LabelVerdicts
 from gage_eval.scoring.metrics.verdicts import VerdictReader, read_parser
@@ -116,7 +119,7 @@ def _task(
         preprocess=preprocess,
         support=_generate(task, task.support, "support", loaded.context) if task.support else None,
         infer=infer,
-        judge=_judge(task, loaded.config, loaded.context),
+        judge=_judge(task, loaded.config, loaded.context, scoring),
         auto_eval=scoring,
         report=ReportSpec(
             task_id,
@@ -275,7 +278,7 @@ def _generate(
     )
 
 
-def _judge(task: ResolvedTask, config: PipelineConfig, context: BackendContext) -> JudgeSpec:
+def _judge(task: ResolvedTask, config: PipelineConfig, context: BackendContext, scoring: ScoreSpec) -> JudgeSpec:
     """The task's judge, and the judges that samples may name instead."""
     if task.judge is None:
         return JudgeSpec(task.task.task_id)
@@ -292,9 +295,29 @@ def _judge(task: ResolvedTask, config: PipelineConfig, context: BackendContext) 
     own, *others = judges
     retries = {role.adapter.adapter_id: role.adapter.verdict_retries for role in roles}
     panel = tuple(task.task.judges)
+    second = task.task.second_judge
     return JudgeSpec(
-        task.task.task_id, own, tuple(others), prompts, parsers, retries, panel, both_orders=task.task.both_orders
+        task.task.task_id,
+        own,
+        tuple(others),
+        prompts,
+        parsers,
+        retries,
+        panel,
+        both_orders=task.task.both_orders,
+        draws=task.task.judge_draws,
+        rule=_rule(task.task.judge_rule, scoring),
+        second=None if second is None else SecondJudge(second.adapter_id, second.below, second.spread),
     )
+
+
+def _rule(config: JudgeRuleConfig | None, scoring: ScoreSpec) -> JudgeRule | None:
+    """The rule that decides before judges; None without one."""
+    if config is None:
+        return None
+    metric = next(metric for metric in scoring.metrics if metric.metric_id == config.metric)
+    scale = None if config.scale is None else (config.scale[0], config.scale[1])
+    return JudgeRule(metric, tuple(config.values), scale, scoring.nameable)
 
 
 def _judging(spec: GenerateSpec, adapter: RoleAdapterConfig) -> tuple[GenerateSpec, VerdictReader, Mapping[str, Any]]:

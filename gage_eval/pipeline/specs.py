@@ -357,7 +357,7 @@ class Plan:
         for task in self.tasks:
             # Judges that only samples name are left out: they may never be asked.
             own = [*filter(None, map(task.generate_spec, ASKING))]
-            for spec in [*own, *(judge for judge in task.judge.judges[1:] if judge.adapter_id in task.judge.panel)]:
+            for spec in [*own, *task.judge.further]:
                 tasks.setdefault(spec.described(identified=identified), {})[task.task_id] = None
         return [model.model_copy(update={"tasks": tuple(names)}) for model, names in tasks.items()]
 
