@@ -98,9 +98,9 @@ class JudgeSpec:
         return [Asks(judge, self._output(judge), table=explicit) for judge in self.judges if judge.adapter_id in named]
 
     @property
-    def further(self) -> list[GenerateSpec]:
-        """The judges besides the first that the config asks: of a panel, and the second judge."""
-        panel = [judge for judge in self.judges[1:] if judge.adapter_id in self.panel]
+    def asked(self) -> list[GenerateSpec]:
+        """The judges that the config asks; samples may name others."""
+        panel = [judge for judge in self.judges if judge.adapter_id in self.panel] or [*self.judges[:1]]
         return panel if self.second_spec is None else [*panel, self.second_spec]
 
     @property
@@ -148,6 +148,21 @@ class JudgeSpec:
         every, decisions = self._asks_of_all(store, inputs), self.decisions(store, inputs)
         return every if every is None or decisions is None else UndecidedAsks(every, decisions)
 
+    def asks_at_most(self, store: Store, inputs: Mapping[str, str]) -> list[Asks]:
+        """The asks of each model if every answer is asked about, by the second judge too, and nothing a second time.
+
+        Args:
+            store: where the inputs are.
+            inputs: artifact ids of ``samples`` and ``prepared``; those that a rule decides are left out where
+                ``responses`` are there.
+        """
+        decisions = self.decisions(store, inputs) if "responses" in inputs else None
+        first = self._asks_of_all(store, inputs)
+        second = None if self.second is None else self.second_asks(store, inputs)
+        if decisions is not None:
+            first, second = [table and UndecidedAsks(table, decisions) for table in (first, second)]
+        return [*self.asks(first), *([] if second is None else [self.asks_second(second)])]
+
     def _asks_of_all(self, store: Store, inputs: Mapping[str, str]) -> AskTable | None:
         """The explicit asks as if a rule decided nothing."""
         if self.generate is None:
@@ -177,6 +192,10 @@ class JudgeSpec:
 
     def _output(self, judge: GenerateSpec) -> str:
         return judge.output if judge is self.generate else of_other_judge(judge.adapter_id)
+
+    def outputs_of(self, judge: GenerateSpec) -> list[str]:
+        """The outputs that may hold a judge's responses, besides those to what it was asked again."""
+        return [self._output(judge), *([of_second(judge.adapter_id)] if judge is self.second_spec else [])]
 
     def _bound(self, text: str | None) -> "Sequence[Seat] | str":
         """Who judges samples with this ``eval_config``, or the reason why its settings cannot be used."""

@@ -28,6 +28,13 @@ def of_retry(responses: str, draw: int) -> str:
     return f"{responses.removesuffix('_responses')}_retry_{draw}_responses"
 
 
+def is_of(name: str, responses: str) -> bool:
+    """Whether an output holds a judge's responses, or those to what it was asked again."""
+    return name == responses or (
+        name.startswith(f"{responses.removesuffix('_responses')}_retry_") and name.endswith("_responses")
+    )
+
+
 def received(responses: str) -> str:
     """The output with the raw responses, before an adapter parses them."""
     return f"{_RECEIVED}{responses}"

@@ -48,6 +48,7 @@ from gage_eval.pipeline.score_spec import score_spec, task_card
 from gage_eval.pipeline.second_judge import SecondJudge
 from gage_eval.pipeline.specs import LoadSpec, Plan, ReportSpec, ScoreSpec, TaskPlan
 from gage_eval.pipeline.subsets import Subset, chosen_tasks
+from gage_eval.report.model_run import kinship
 from gage_eval.scoring.metrics.label_verdicts import LabelVerdicts
 from gage_eval.scoring.metrics.verdicts import VerdictReader, read_parser
 
@@ -112,6 +113,7 @@ def _task(
     execution = _execution(task.task, loaded.base_dir, preprocess.media)
     scoring = score_spec(task, loaded.metrics[task_id], metric_names(loaded.config), execution)
     load = _load(task, source, subset)
+    judge = _judge(task, loaded.config, loaded.context, scoring)
     specs = TaskPlan(
         task_id=task_id,
         load=load,
@@ -119,7 +121,7 @@ def _task(
         preprocess=preprocess,
         support=_generate(task, task.support, "support", loaded.context) if task.support else None,
         infer=infer,
-        judge=_judge(task, loaded.config, loaded.context, scoring),
+        judge=judge,
         auto_eval=scoring,
         report=ReportSpec(
             task_id,
@@ -131,6 +133,7 @@ def _task(
             labels=labels_spec(task.task.labels, task_id, scoring.metrics, loaded.base_dir),
             subset=None if subset is None else subset.names,
             attacks=_attacks(loaded.suite, execution),
+            kin=_kin(infer, judge),
         ),
     )
     return specs if examples is None else replace(specs, pool=_pool(specs, examples))
@@ -143,6 +146,16 @@ def _execution(task: TaskConfig, base_dir: Path, media: MediaRules) -> Execution
         return None
     roots = {image: str(local_path(root, base_dir)) for image, root in config.roots.items()}
     return ExecutionSpec(config.model_copy(update={"roots": roots}), media)
+
+
+def _kin(model: GenerateSpec, judge: JudgeSpec) -> tuple[str, ...]:
+    """What is said of judges that are the model under test, or of its family."""
+    judges = {spec.adapter_id: spec.declared_model for spec in judge.asked}
+    return tuple(
+        f"judge '{name}' is {said}, and may prefer its answers"
+        for name, declared in judges.items()
+        if (said := kinship(declared, model.declared_model)) is not None
+    )
 
 
 def _attacks(suite: SuiteIdentity | None, execution: ExecutionSpec | None) -> tuple[int, int] | None:
