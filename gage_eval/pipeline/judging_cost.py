@@ -3,7 +3,6 @@
 import math
 from collections.abc import Mapping
 
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from gage_eval.models.client.episode_limits import Price
@@ -14,7 +13,7 @@ from gage_eval.store import Artifact, Store
 
 
 def judging_cost(store: Store, spec: JudgeSpec, outputs: Mapping[str, str]) -> float | None:
-    """The cost of all verdicts, whenever they were asked for; None where no judge has a price.
+    """The cost of all verdicts, whenever they were asked for; None without prices or tokens.
 
     Args:
         store: where the responses are.
@@ -29,13 +28,12 @@ def judging_cost(store: Store, spec: JudgeSpec, outputs: Mapping[str, str]) -> f
         for name, id_ in outputs.items()
         if is_of(name, output)
     ]
-    return math.fsum(costs) if costs else None
+    return math.fsum(costs) or None
 
 
 def _cost(responses: Artifact, price: Price) -> float:
     """The cost of responses, each question once."""
     columns = ["response_key", "prompt_tokens", "completion_tokens"]
-    table = pa.concat_tables(responses.tables(columns=columns))
-    once = table.group_by("response_key").aggregate([(name, "max") for name in columns[1:]])
+    once = responses.table(columns=columns).group_by("response_key").aggregate([(name, "max") for name in columns[1:]])
     prompt, completion = (pc.sum(once[f"{name}_max"]).as_py() or 0 for name in columns[1:])
     return price.of(prompt, completion)

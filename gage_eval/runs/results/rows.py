@@ -86,7 +86,7 @@ def score_entry(row: Mapping[str, Any], compared: Mapping[str, Any] | None = Non
 
 
 def verdict_name(judgment: Mapping[str, Any]) -> str:
-    """Which of several verdicts a judgment is, such as ``expert, slot 1``; empty for an answer's only one, ``rule`` for the rule's."""
+    """Which of several verdicts a judgment is: ``expert, slot 1``, or ``rule``; empty for the only one of a judge."""
     numbered = [f"{name} {judgment[name]}" for name in ("slot", "draw") if judgment.get(name)]
     by_rule = RULE if judgment.get("decided_by") == RULE else None
     return ", ".join([*filter(None, [judgment.get("judge") or by_rule]), *numbered])
