@@ -127,7 +127,7 @@ class JudgeSpec:
     def input_material(self, store: Store, inputs: Mapping[str, str]) -> dict[str, JsonValue]:
         """The content of explicit asks, those about answers that a rule will decide among them."""
         explicit = self._asks_of_all(store, inputs)
-        material = {} if explicit is None else {"asks": identity_of(explicit)}
+        material: dict[str, JsonValue] = {} if explicit is None else {"asks": identity_of(explicit)}
         if self.second is not None:
             material["second_asks"] = identity_of(self.second_asks(store, inputs))
         if self.rule is not None and (names := self.rule.overrides(store.artifact(inputs["samples"]))):

@@ -5,16 +5,23 @@ from typing import Any
 
 import orjson
 import pytest
+import yaml
+from crash.processes import Gage, until
 from support.command import Command, command
+from support.waiting import PATIENCE_S
 
 from tests.support.workspace import JUDGED, write_config, write_rows
 
 JUDGES = """
 import math
+import time
 from pathlib import Path
 
 
 class Judge:
+    def __init__(self, model=None):
+        pass
+
     def generate(self, request):
         sample = request["messages"][-1]["content"]
         with Path("asked.txt").open("a") as file:
@@ -44,6 +51,8 @@ class Strict(Judge):
 
 class Large(Judge):
     def say(self, number, request):
+        while number == 3 and Path("hold.txt").exists():
+            time.sleep(0.05)
         if Path("down.txt").exists() and number == int(Path("down.txt").read_text()):
             raise RuntimeError("out of order")
         return "SCORE: 0"
@@ -107,7 +116,7 @@ def _task(folder: Path, run: str) -> Any:
 def _run(gage: Command, name: str) -> str:
     ended = gage("run", "mine.yaml", "--run-id", name)
     assert ended.code == 0, ended.err
-    return ended.out
+    return str(ended.out)
 
 
 def _planned(gage: Command) -> tuple[int | None, int | None]:
@@ -177,6 +186,38 @@ def test_a_second_judge_that_failed_is_asked_again_alone(tmp_path: Path, gage: C
     (tmp_path / "down.txt").unlink()
     assert gage("judge", "first", "--only-failed", "--inline").code == 0
     assert _asked(tmp_path) == ["large:s3"]
+
+
+def test_a_run_that_is_killed_while_the_second_judge_answers_asks_for_the_rest_alone(tmp_path: Path) -> None:
+    write_rows(tmp_path)
+    (tmp_path / "judges.py").write_text(JUDGES)
+    (tmp_path / "hold.txt").touch()
+    _write(tmp_path, judge_adapter_id="unsure", second_judge=SURE)
+    process = Gage(tmp_path).start("run", "mine.yaml", "--run-id", "first")
+    asked = tmp_path / "asked.txt"
+    assert until(lambda: asked.exists() and "large:s3" in asked.read_text(), process)
+    process.kill()
+    process.wait(PATIENCE_S)
+    (tmp_path / "hold.txt").unlink()
+    assert "large:s1" in _asked(tmp_path)
+    Gage(tmp_path).finish("resume", "first")
+    assert _asked(tmp_path) == ["large:s3", "large:s5"]
+    assert _task(tmp_path, "first")["judging"]["decided_by"] == {"unsure": 3, "large": 3}
+
+
+def test_equal_questions_are_asked_once_and_a_judge_that_is_the_model_is_said(tmp_path: Path, gage: Command) -> None:
+    _write(tmp_path, judge_adapter_id="kind", metrics=["judge_score"])
+    config = yaml.safe_load((tmp_path / "mine.yaml").read_text())
+    config["prompts"][0]["template"] = "s{{ model_answer }}"
+    config["backends"][0]["config"]["model"] = "other/Small-7B"
+    config["backends"][2]["config"]["model"] = "org/small-1b"
+    (tmp_path / "mine.yaml").write_text(yaml.safe_dump(config))
+    said = _run(gage, "first")
+    # All six answers are 2, and the prompt shows the answer only.
+    assert _asked(tmp_path) == ["kind:s2"]
+    task = _task(tmp_path, "first")
+    assert task["judging"]["cost"] == pytest.approx(2 + 10 / 1_000_000)
+    assert "of the model's family (small)" in " ".join(said.split())
 
 
 def test_a_panel_or_draws_that_disagree_ask_the_second_judge(tmp_path: Path, gage: Command) -> None:
