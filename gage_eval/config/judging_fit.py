@@ -56,7 +56,7 @@ def _rule(loc: Loc, task: ResolvedTask, metrics: Sequence[BoundMetric]) -> Itera
                 yield ConfigProblem(loc, f"{said}Use a metric of the judge's score.")
     rule = next((metric for metric in metrics if metric.metric_id == config.metric), None)
     if rule is None:
-        # A metric that cannot be bound is a problem of its own.
+        # A metric that cannot be bound has been reported.
         if config.metric not in [metric.metric_id for metric in task.metrics]:
             known = [metric.metric_id for metric in metrics]
             yield ConfigProblem((*loc, "metric"), unknown("metric of the task", config.metric, known))
@@ -112,7 +112,7 @@ def _scale(role: ResolvedRole) -> tuple[float, float] | None:
 
 
 def _form(role: ResolvedRole, context: BackendContext) -> str:
-    """The form of a judge's verdicts; ``text`` where its backend cannot be built, which is a problem of its own."""
+    """The form of a judge's verdicts; ``text`` where its backend cannot be built, which another check reports."""
     adapter = role.adapter
     if adapter.verdict_labels is None:
         return "text"

@@ -94,9 +94,9 @@ class UndecidedAsks:
     def read(self, part: int) -> pa.Table:
         table, decided = self._table.read(part), self._decisions.of(part)
         answers = zip(table["row_index"].to_pylist(), table["replicate"].to_pylist(), strict=True)
-        asked = pa.array([answer not in decided for answer in answers], pa.bool_())
+        left = pa.array([answer not in decided for answer in answers], pa.bool_())
         for name in ("judge", "binding"):
             at = table.schema.get_field_index(name)
-            values = pc.if_else(asked, table[name], pa.scalar(None, pa.string()))
+            values = pc.if_else(left, table[name], pa.scalar(None, pa.string()))
             table = table.set_column(at, table.schema.field(at), values)
         return table

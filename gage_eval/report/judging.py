@@ -105,10 +105,10 @@ def judging(
         rows = list(own)
         decided.update({row.decided_by for row in rows if row.decided_by is not None})
         # A second judge's verdict stands in each seat that it replaces.
-        asked = {(row.question or place): row for place, row in enumerate(rows) if row.decided_by != RULE}.values()
-        read += sum(row.decided_by is not None for row in asked)
-        missing += sum(row.decided_by is None for row in asked)
-        scores = [row.score for row in asked if row.decided_by is not None and row.score is not None]
+        judged = {(row.question or place): row for place, row in enumerate(rows) if row.decided_by != RULE}.values()
+        read += sum(row.decided_by is not None for row in judged)
+        missing += sum(row.decided_by is None for row in judged)
+        scores = [row.score for row in judged if row.decided_by is not None and row.score is not None]
         if scores:
             by_answer[answer] = scores
     several = [scores for scores in by_answer.values() if len(scores) > 1]
