@@ -82,6 +82,9 @@ EXECUTION_STATUSES: tuple[str, ...] = (
 )
 """Statuses of programs that were run (`gage_eval.box.types.Status`), in the order in which they are counted."""
 
+RULE = "rule"
+"""What decided an answer about which no judge was asked (`tables.JUDGMENTS`); else it is the judge's adapter."""
+
 NO_VERDICT: frozenset[Reason] = frozenset({"no_verdict", "judge_refused"})
 """Reasons of judgments that another answer of the judge may not have."""
 

@@ -221,10 +221,11 @@ ASKS = TableSchema(
 
 # One row per verdict. As in `ASKS`, (row_index, replicate, judge, slot, draw) tells verdicts apart. `judge` is null
 # where the task's judge gives each answer one verdict. status: `statuses.JudgmentStatus`. `reason` says why there is
-# no verdict, `explanation` is the same as a sentence. `binding` is null where no judge was asked.
+# no verdict, `explanation` is the same as a sentence. `binding` is null where no judge was asked. `decided_by` is
+# `statuses.RULE` or the adapter of the judge that gave the verdict.
 JUDGMENTS = TableSchema(
     "judgments",
-    3,
+    4,
     pa.schema(
         [
             ("row_index", pa.int64()),
@@ -242,6 +243,7 @@ JUDGMENTS = TableSchema(
             ("explanation", pa.string()),
             ("binding", pa.string()),
             ("response_key", pa.string()),
+            ("decided_by", pa.string()),
         ]
     ),
 )

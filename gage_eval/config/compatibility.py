@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from gage_eval.base.canonical import canonical_text
 from gage_eval.base.errors import InputError, closest
 from gage_eval.base.files import is_folder, local_path
+from gage_eval.config.judging_fit import check_judging
 from gage_eval.config.models import BackendEntry, ExecutionConfig, PipelineConfig, RoleAdapterConfig
 from gage_eval.config.problems import ConfigProblem, Loc
 from gage_eval.config.resolve import Resolution, ResolvedTask
@@ -79,6 +80,7 @@ def check_fit(
         )
         yield from _positions(("tasks", at), ("datasets", number, "params"), task, context)
         yield from _orders(("tasks", at), task)
+        yield from check_judging(("tasks", at), task, metrics.get(task.task.task_id, ()), context)
         if task.task.execution is not None:
             yield from _execution(("tasks", at, "execution"), task.task.execution)
         if task.task.few_shot is not None:
@@ -149,7 +151,8 @@ def _mode(loc: Loc, task: ResolvedTask, context: BackendContext) -> Iterator[Con
 
 def _orders(loc: Loc, task: ResolvedTask) -> Iterator[ConfigProblem]:
     """Judges that are asked in both orders with a prompt that has only one."""
-    named = task.task.judges or [task.judge.adapter.adapter_id if task.judge is not None else ""]
+    named = [*task.task.judges] or [task.judge.adapter.adapter_id if task.judge is not None else ""]
+    named += [] if task.task.second_judge is None else [task.task.second_judge.adapter_id]
     for role in filter(None, (task.judge, *task.other_judges)):
         shown = "" if role.prompt is None else role.prompt.model_dump_json()
         if task.task.both_orders and role.adapter.adapter_id in named and "swapped" not in shown:
@@ -182,10 +185,10 @@ def _metrics(loc: Loc, task: ResolvedTask, metrics: Sequence[BoundMetric], *, ju
         reads_one = any(path.input.name == "judgments" and not path.is_listed for path in required)
         if task.task.both_orders and reads_one:
             yield ConfigProblem(loc, f"{name} reads one verdict, and the task asks in both orders. Use pairwise_win.")
-        elif task.task.judges and reads_one:
-            judges = len(task.task.judges)
+        elif (task.task.judges or task.task.judge_draws > 1) and reads_one:
+            several = f"{len(task.task.judges)} judges" if task.task.judges else f"{task.task.judge_draws} judge_draws"
             yield ConfigProblem(
-                loc, f"{name} reads one verdict, and the task has {judges} judges. Use panel_score or panel_pass."
+                loc, f"{name} reads one verdict, and the task has {several}. Use panel_score or panel_pass."
             )
         if task.task.execution is None and any(path.input.stage == "auto_eval" for path in required):
             yield ConfigProblem(loc, f"{name} reads how programs ended, and the task runs none. Add 'execution'.")

@@ -162,6 +162,9 @@ TEXTS: Mapping[str, Mapping[str, str]] = {
         "judge_adapter_id": "The judge.",
         "both_orders": "Ask each judge twice about a pair of answers: `prompt_params.swapped` is false, then true.",
         "judges": "A panel: several judges, each of which gives every answer a verdict.",
+        "judge_draws": "How many verdicts each judge gives on an answer.",
+        "judge_rule": "A metric that decides answers, so that no judge is asked about them.",
+        "second_judge": "A judge that is asked where the first ones are not sure.",
         "support_adapter_id": "The support model.",
         "max_samples": "At most this many samples.",
         "shuffle": "Take the samples in a random order.",
@@ -254,6 +257,16 @@ TEXTS: Mapping[str, Mapping[str, str]] = {
         "field": "Or the field of the samples that holds the label, such as `metadata.human`.",
         "metric": "The metric that is compared with them; the first that reads a judge's verdicts by default.",
         "scale": "The lowest and the highest label, where the metric has no fixed scale: `[1, 10]`.",
+    },
+    "JudgeRuleConfig": {
+        "metric": "The id of one of the task's metrics. It reads the sample and the answer.",
+        "values": "The values with which an answer is decided; a judge is asked about all others.",
+        "scale": "The scores that the values 0 and 1 are as verdicts, on the judge's scale: `[1, 10]`.",
+    },
+    "SecondJudgeConfig": {
+        "adapter_id": "The judge. Its verdict replaces the first ones.",
+        "below": "It is asked where the probability of a first verdict is below this.",
+        "spread": "It is asked where first verdicts on one answer differ by more than this.",
     },
     "GroupConfig": {
         "group_id": "Its name.",

@@ -32,6 +32,8 @@ from gage_eval.config.execution import EpisodeLimitsConfig as EpisodeLimitsConfi
 from gage_eval.config.execution import ExecutionConfig as ExecutionConfig
 from gage_eval.config.execution import ExecutionLimitsConfig as ExecutionLimitsConfig
 from gage_eval.config.execution import McpServerConfig as McpServerConfig
+from gage_eval.config.judging import JudgeRuleConfig as JudgeRuleConfig
+from gage_eval.config.judging import SecondJudgeConfig as SecondJudgeConfig
 from gage_eval.config.labels import LabelsConfig as LabelsConfig
 from gage_eval.config.observability import ObservabilityConfig as ObservabilityConfig
 from gage_eval.config.observability import SinkConfig as SinkConfig
@@ -461,6 +463,10 @@ class TaskConfig(ConfigModel):
     judges: list[str] = semantic("judge", [])
     # Each judge is asked twice, with prompt_params.swapped false and true.
     both_orders: bool = semantic("judge", default=False)
+    # Each judge gives so many verdicts.
+    judge_draws: int = semantic("judge", 1, ge=1, le=16)
+    judge_rule: JudgeRuleConfig | None = nested(None)
+    second_judge: SecondJudgeConfig | None = nested(None)
     support_adapter_id: str | None = identity("support", None)
     max_samples: int | None = semantic("load", None, ge=1)
     shuffle: bool | None = semantic("load", None)
@@ -494,7 +500,21 @@ class TaskConfig(ConfigModel):
             raise ValueError("a panel needs two judges; name a single one with 'judge_adapter_id'")
         if len(set(self.judges)) < len(self.judges):
             raise ValueError("'judges' names a judge twice")
+        if self.judge_rule is not None and self.both_orders:
+            raise ValueError("'judge_rule' decides one answer, and 'both_orders' compares two: remove one of them")
+        self._check_second_judge()
         return self
+
+    def _check_second_judge(self) -> None:
+        if (second := self.second_judge) is None:
+            return
+        if second.adapter_id in (self.judge_adapter_id, *self.judges):
+            raise ValueError(f"the second judge '{second.adapter_id}' is one of the first; name another one")
+        if second.below is None and not (self.judges or self.both_orders or self.judge_draws > 1):
+            raise ValueError(
+                "a single verdict cannot disagree: give 'second_judge' a probability 'below' which it is asked, or "
+                "the task several 'judges' or 'judge_draws'"
+            )
 
 
 class GroupConfig(ConfigModel):

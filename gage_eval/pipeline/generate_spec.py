@@ -96,6 +96,12 @@ class GenerateSpec:
                 return f"{name} + {model_name(adapter, is_place=True)}" if isinstance(adapter, str) else name
         return without_folders(self.backend_type)
 
+    @property
+    def declared_model(self) -> str | None:
+        """The model's name as the config declares it; None for a backend without one."""
+        names = (self.backend_config.get(key) for key in ("model", "model_path", "model_name_or_path"))
+        return next((name for name in names if isinstance(name, str) and name), None)
+
     def described(self, *, identified: bool = False) -> ModelRun:
         """The model as run.json and summary.json keep it.
 

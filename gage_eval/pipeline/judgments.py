@@ -13,8 +13,12 @@ OF_ASK = ("judge", "slot", "draw", "binding")
 """The columns of asks that judgments have too."""
 
 
-def judgment(response: Mapping[str, Any], parser: VerdictReader, ask: Mapping[str, Any]) -> dict[str, Any]:
+def judgment(
+    response: Mapping[str, Any], parser: VerdictReader, ask: Mapping[str, Any], *, by: str | None = None
+) -> dict[str, Any]:
     """A row of `tables.JUDGMENTS` from a judge's response row, its verdict parser, and the ask (`tables.ASKS`).
+
+    ``by`` is the judge, which decides the answer if there is a verdict.
 
     Status ``unparsed``: the judge answered, but the parser found no verdict or raised an error.
     """
@@ -42,6 +46,7 @@ def judgment(response: Mapping[str, Any], parser: VerdictReader, ask: Mapping[st
         "reason": reason,
         "explanation": explanation,
         "response_key": response["response_key"],
+        "decided_by": by if status == "ok" else None,
     }
 
 

@@ -20,9 +20,9 @@ VERSIONS: Mapping[Stage, int] = {
     "preprocess": 6,
     "support": 3,
     "infer": 2,
-    "judge": 3,
+    "judge": 4,
     "auto_eval": 8,
-    "report": 9,
+    "report": 10,
 }
 # Versions of steps within stages: a metric's scores, the rendering of a role's requests.
 SCORES_VERSION = 6

@@ -16,6 +16,7 @@ from gage_eval.config.metrics import metric_names
 from gage_eval.config.models import (
     BackendEntry,
     DatasetConfig,
+    JudgeRuleConfig,
     PipelineConfig,
     PromptConfig,
     RoleAdapterConfig,
@@ -40,11 +41,14 @@ from gage_eval.pipeline.boxes import AgentBoxes, Boxes
 from gage_eval.pipeline.data_spec import DataSource, data_source, preprocess_spec, standardize_spec
 from gage_eval.pipeline.execution_spec import ExecutionSpec
 from gage_eval.pipeline.generate_spec import GenerateSpec, PromptBinding
+from gage_eval.pipeline.judge_rule import JudgeRule
 from gage_eval.pipeline.judge_spec import JudgeSpec
 from gage_eval.pipeline.labels_spec import labels_spec
 from gage_eval.pipeline.score_spec import score_spec, task_card
-from gage_eval.pipeline.specs import LoadSpec, Plan, ReportSpec, TaskPlan
+from gage_eval.pipeline.second_judge import SecondJudge
+from gage_eval.pipeline.specs import LoadSpec, Plan, ReportSpec, ScoreSpec, TaskPlan
 from gage_eval.pipeline.subsets import Subset, chosen_tasks
+from gage_eval.report.model_run import kinship
 from gage_eval.scoring.metrics.label_verdicts import LabelVerdicts
 from gage_eval.scoring.metrics.verdicts import VerdictReader, read_parser
 
@@ -109,6 +113,7 @@ def _task(
     execution = _execution(task.task, loaded.base_dir, preprocess.media)
     scoring = score_spec(task, loaded.metrics[task_id], metric_names(loaded.config), execution)
     load = _load(task, source, subset)
+    judge = _judge(task, loaded.config, loaded.context, scoring)
     specs = TaskPlan(
         task_id=task_id,
         load=load,
@@ -116,7 +121,7 @@ def _task(
         preprocess=preprocess,
         support=_generate(task, task.support, "support", loaded.context) if task.support else None,
         infer=infer,
-        judge=_judge(task, loaded.config, loaded.context),
+        judge=judge,
         auto_eval=scoring,
         report=ReportSpec(
             task_id,
@@ -128,6 +133,7 @@ def _task(
             labels=labels_spec(task.task.labels, task_id, scoring.metrics, loaded.base_dir),
             subset=None if subset is None else subset.names,
             attacks=_attacks(loaded.suite, execution),
+            kin=_kin(infer, judge),
         ),
     )
     return specs if examples is None else replace(specs, pool=_pool(specs, examples))
@@ -140,6 +146,16 @@ def _execution(task: TaskConfig, base_dir: Path, media: MediaRules) -> Execution
         return None
     roots = {image: str(local_path(root, base_dir)) for image, root in config.roots.items()}
     return ExecutionSpec(config.model_copy(update={"roots": roots}), media)
+
+
+def _kin(model: GenerateSpec, judge: JudgeSpec) -> tuple[str, ...]:
+    """What is said of judges that are the model under test, or of its family."""
+    judges = {spec.adapter_id: spec.declared_model for spec in judge.asked}
+    return tuple(
+        f"judge '{name}' is {said}, and may prefer its answers"
+        for name, declared in judges.items()
+        if (said := kinship(declared, model.declared_model)) is not None
+    )
 
 
 def _attacks(suite: SuiteIdentity | None, execution: ExecutionSpec | None) -> tuple[int, int] | None:
@@ -275,7 +291,7 @@ def _generate(
     )
 
 
-def _judge(task: ResolvedTask, config: PipelineConfig, context: BackendContext) -> JudgeSpec:
+def _judge(task: ResolvedTask, config: PipelineConfig, context: BackendContext, scoring: ScoreSpec) -> JudgeSpec:
     """The task's judge, and the judges that samples may name instead."""
     if task.judge is None:
         return JudgeSpec(task.task.task_id)
@@ -292,9 +308,29 @@ def _judge(task: ResolvedTask, config: PipelineConfig, context: BackendContext) 
     own, *others = judges
     retries = {role.adapter.adapter_id: role.adapter.verdict_retries for role in roles}
     panel = tuple(task.task.judges)
+    second = task.task.second_judge
     return JudgeSpec(
-        task.task.task_id, own, tuple(others), prompts, parsers, retries, panel, both_orders=task.task.both_orders
+        task.task.task_id,
+        own,
+        tuple(others),
+        prompts,
+        parsers,
+        retries,
+        panel,
+        both_orders=task.task.both_orders,
+        draws=task.task.judge_draws,
+        rule=_rule(task.task.judge_rule, scoring),
+        second=None if second is None else SecondJudge(second.adapter_id, second.below, second.spread),
     )
+
+
+def _rule(config: JudgeRuleConfig | None, scoring: ScoreSpec) -> JudgeRule | None:
+    """The rule that decides before judges; None without one."""
+    if config is None:
+        return None
+    metric = next(metric for metric in scoring.metrics if metric.metric_id == config.metric)
+    scale = None if config.scale is None else (config.scale[0], config.scale[1])
+    return JudgeRule(metric, tuple(config.values), scale, scoring.nameable)
 
 
 def _judging(spec: GenerateSpec, adapter: RoleAdapterConfig) -> tuple[GenerateSpec, VerdictReader, Mapping[str, Any]]:

@@ -15,7 +15,7 @@ from typing import Any
 from gage_eval.base.canonical import JsonValue, digest
 from gage_eval.base.errors import InputError
 from gage_eval.base.inputs import INPUTS, Input
-from gage_eval.base.stages import ASKING, Stage
+from gage_eval.base.stages import Stage
 from gage_eval.data.datasets.base import file_name_of
 from gage_eval.data.datasets.build import build_loader
 from gage_eval.data.datasets.origins import OriginPath
@@ -286,6 +286,8 @@ class ReportSpec:
     labels: LabelsSpec | None = None
     subset: tuple[str, ...] | None = None
     attacks: tuple[int, int] | None = None
+    # What is said of judges that are like the model under test.
+    kin: tuple[str, ...] = ()
 
     def material(self) -> JsonValue:
         material: dict[str, JsonValue] = {
@@ -304,6 +306,8 @@ class ReportSpec:
             material["subset"] = list(self.subset)
         if self.attacks is not None:
             material["attacks"] = list(self.attacks)
+        if self.kin:
+            material["kin"] = list(self.kin)
         return material
 
 
@@ -356,8 +360,8 @@ class Plan:
         tasks: dict[ModelRun, dict[str, None]] = {}
         for task in self.tasks:
             # Judges that only samples name are left out: they may never be asked.
-            own = [*filter(None, map(task.generate_spec, ASKING))]
-            for spec in [*own, *(judge for judge in task.judge.judges[1:] if judge.adapter_id in task.judge.panel)]:
+            own = [task.infer] if task.support is None else [task.support, task.infer]
+            for spec in [*own, *task.judge.asked]:
                 tasks.setdefault(spec.described(identified=identified), {})[task.task_id] = None
         return [model.model_copy(update={"tasks": tuple(names)}) for model, names in tasks.items()]
 

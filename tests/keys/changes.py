@@ -287,6 +287,7 @@ CONFIG: dict[str, dict[str, list[Change]]] = {
         "judges": [
             _task("judges", ["grader_twin", "grader_other"], refused="are both given"),
         ],
+        "judge_draws": [_task("judge_draws", 2, refused="reads one verdict")],
         "support_adapter_id": [
             _task("support_adapter_id", "helper_twin", "support", same=True),
             _task("support_adapter_id", "helper_other", "support"),
@@ -308,6 +309,19 @@ CONFIG: dict[str, dict[str, list[Change]]] = {
         ],
         "max_unscored_share": [_task("max_unscored_share", 0.5)],
         "max_error_share": [_task("max_error_share", 0.5)],
+    },
+    "JudgeRuleConfig": {
+        "metric": [
+            _task("judge_rule", {"metric": "rigt"}, refused="Did you mean 'right'"),
+            _task("judge_rule", {"metric": "graded"}, refused="a rule reads the sample"),
+        ],
+        "values": [_task("judge_rule", {"metric": "right", "values": [2]}, refused="never has the value 2")],
+        "scale": [_task("judge_rule", {"metric": "right", "scale": [2, 1]}, refused="a scale is")],
+    },
+    "SecondJudgeConfig": {
+        "adapter_id": [_task("second_judge", {"adapter_id": "grader"}, refused="is one of the first")],
+        "below": [_task("second_judge", {"adapter_id": "grader_other", "below": 0.5}, refused="no probabilities")],
+        "spread": [_task("second_judge", {"adapter_id": "grader_other", "spread": 1}, refused="cannot disagree")],
     },
     "LabelsConfig": {
         "path": [_task("labels", {"path": "nowhere.jsonl"}, refused="is not a file")],
