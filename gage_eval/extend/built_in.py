@@ -100,7 +100,7 @@ NAMES: Mapping[str, Mapping[str, Names]] = {
     },
     "verdict_parsers": {
         "by_filters": ("filters",),
-        "lines": ("default", "two_ratings"),
+        "lines": ("default", "rubric", "two_ratings"),
     },
     "aggregations": {
         "basic": (

@@ -309,6 +309,12 @@ CONFIG: dict[str, dict[str, list[Change]]] = {
         "max_unscored_share": [_task("max_unscored_share", 0.5)],
         "max_error_share": [_task("max_error_share", 0.5)],
     },
+    "AgainstConfig": {
+        "run": [_task("against", {"run": "nowhere"}, refused="shows no pair")],
+        "task": [_task("against", {"field": "label", "task": "x"}, refused="give 'run', too")],
+        "adapter": [_task("against", {"adapter": "nobody"}, refused="nobody")],
+        "field": [_task("against", {"field": "label"}, refused="shows no pair")],
+    },
     "LabelsConfig": {
         "path": [_task("labels", {"path": "nowhere.jsonl"}, refused="is not a file")],
         "field": [

@@ -116,7 +116,9 @@ def panel_pass(scores: JsonValue, *, threshold: float = 0.5, min_valid: int = 1)
     version=1,
     fields={"answers": "verdicts.answer", "slots": "verdicts.slot"},
 )
-def pairwise_win(answers: JsonValue, slots: JsonValue, *, disagreement: Literal["mean", "tie"] = "mean") -> Score:
+def pairwise_win(
+    answers: JsonValue, slots: JsonValue, *, disagreement: Literal["mean", "tie", "loss"] = "mean"
+) -> Score:
     """The win rate of the model's answers in pairs that a judge sees in both orders (``both_orders``).
 
     In the first order the model's answer is A, in the second it is B. ``win`` is the mean of both orders, with half a
@@ -126,7 +128,8 @@ def pairwise_win(answers: JsonValue, slots: JsonValue, *, disagreement: Literal[
     Args:
         answers: ``A``, ``B`` or ``tie`` of every verdict.
         slots: of the same verdicts: even in the first order, then odd.
-        disagreement: what counts where the orders differ: the ``mean`` of both, or a ``tie``.
+        disagreement: what counts where the orders differ: the ``mean`` of both, or a ``tie``. With ``loss``, as
+            JudgeBench counts, a pair is won whose mean is more than a half, and lost else, with two ties, too.
     """
     by_slot = {slot: _OUTCOMES.get(str(answer).strip().casefold()) for slot, answer in zip(slots, answers, strict=True)}
     pairs = [
@@ -136,7 +139,9 @@ def pairwise_win(answers: JsonValue, slots: JsonValue, *, disagreement: Literal[
     ]
     if not pairs:
         return Score.unscored("no judge gave a verdict in both orders", reason="no_verdict")
-    wins = [(a + b) / 2 if a == b or disagreement == "mean" else 0.5 for a, b in pairs]
+    wins = [(a + b) / 2 if a == b or disagreement != "tie" else 0.5 for a, b in pairs]
+    if disagreement == "loss":
+        wins = [float(win > 0.5) for win in wins]
     return Score(
         {
             "win": math.fsum(wins) / len(pairs),
