@@ -321,8 +321,8 @@ def _judge(task: ResolvedTask, config: PipelineConfig, context: BackendContext, 
     parsers: dict[str, VerdictReader] = {}
     for role in roles:
         adapter = role.adapter
-        asked = replace(_generate(task, role, "judge_model", context), pairs=pairs)
-        spec, reader, prompt_params = _judging(asked, adapter)
+        whole = replace(_generate(task, role, "judge_model", context), pairs=pairs)
+        spec, reader, prompt_params = _judging(whole, adapter)
         judges.append(spec)
         prompts[adapter.adapter_id] = {prompt.prompt_id: _prompt(prompt, prompt_params) for prompt in config.prompts}
         parsers[adapter.adapter_id] = reader

@@ -312,7 +312,7 @@ CONFIG: dict[str, dict[str, list[Change]]] = {
     "AgainstConfig": {
         "run": [_task("against", {"run": "nowhere"}, refused="shows no pair")],
         "task": [_task("against", {"field": "label", "task": "x"}, refused="give 'run', too")],
-        "adapter": [_task("against", {"adapter": "nobody"}, refused="nobody")],
+        "adapter": [_task("against", {"adapter": "nobody"}, refused="have no 'support'")],
         "field": [_task("against", {"field": "label"}, refused="shows no pair")],
     },
     "LabelsConfig": {

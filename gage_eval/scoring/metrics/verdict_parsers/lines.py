@@ -49,7 +49,7 @@ def two_ratings(text: str) -> Verdict | None:
 
 @verdict_parser("rubric", version=1)
 def rubric(text: str, *, criteria: Annotated[list[str], Field(min_length=1)]) -> Verdict | None:
-    """A score for each of several criteria, each on a line of its own such as ``clarity: 4`` or ``**Clarity:** 4/5``.
+    """A score for each of several criteria, each on its own line such as ``clarity: 4`` or ``**Clarity:** 4/5``.
 
     The scores are ``judge_output.NAME``, and ``judge_output.score`` is their mean. Of several lines the last counts. A
     text that lacks a criterion has no verdict.
