@@ -10,7 +10,10 @@ from gage_eval.base.canonical import JsonValue
 from gage_eval.scoring.metrics.base import Score, metric
 from gage_eval.scoring.metrics.filters.extract import rating
 
-_OUTCOMES = {"a": 1.0, "b": 0.0, "tie": 0.5, "c": 0.5}
+_OUTCOMES = {
+    **{"a": 1.0, "a>b": 1.0, "a>>b": 1.0, "b": 0.0, "b>a": 0.0, "b>>a": 0.0},
+    **{"tie": 0.5, "c": 0.5, "a=b": 0.5},
+}
 PanelRule: TypeAlias = Literal["mean", "median", "majority"]
 
 
@@ -113,7 +116,7 @@ def panel_pass(scores: JsonValue, *, threshold: float = 0.5, min_valid: int = 1)
     aggregate="mean",
     bounds=(0, 1),
     higher_is_better={"consistent": None, "first_place": None},
-    version=1,
+    version=2,
     fields={"answers": "verdicts.answer", "slots": "verdicts.slot"},
 )
 def pairwise_win(
@@ -126,7 +129,7 @@ def pairwise_win(
     was shown first, 0.5 without position bias. The row is unscored where no judge gave a verdict in both orders.
 
     Args:
-        answers: ``A``, ``B`` or ``tie`` of every verdict.
+        answers: ``A``, ``B`` or ``tie`` of every verdict, or the form of Arena-Hard, ``A>>B``, ``A>B``, ``A=B``, …
         slots: of the same verdicts: even in the first order, then odd.
         disagreement: what counts where the orders differ: the ``mean`` of both, or a ``tie``. With ``loss``, as
             JudgeBench counts, a pair is won whose mean is more than a half, and lost else, with two ties, too.
