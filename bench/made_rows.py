@@ -16,6 +16,39 @@ def write_jsonl(file: Path, rows: Rows) -> Path:
     return file
 
 
+def write(file: Path, rows: Rows) -> Path:
+    """Rows in the form that the file's name says."""
+    if file.suffix != ".json":
+        return write_jsonl(file, rows)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps(rows), encoding="utf-8")
+    return file
+
+
+def of_origin(origin: str, path: str) -> Rows:
+    """The rows of a file of an origin that is never here."""
+    return {"agieval": agieval, "alpaca_eval": alpaca_eval, "arena_hard": arena_hard}[origin](path)
+
+
+def alpaca_eval(_: str) -> Rows:
+    """Three instructions with the answers that others are compared with."""
+    return [
+        {"dataset": "made", "instruction": f"Say {n}.", "output": f"It is {n}.", "generator": "other"} for n in range(3)
+    ]
+
+
+def arena_hard(path: str) -> Rows:
+    """Three hard prompts and one of creative writing; or the answers that others are compared with."""
+    if "model_answer" not in path:
+        kinds = ["hard_prompt", "hard_prompt", "creative_writing", "hard_prompt"]
+        return [
+            {"uid": f"u{n}", "category": kind, "subcategory": "math", "prompt": f"Prove {n}."}
+            for n, kind in enumerate(kinds)
+        ]
+    messages = [[{"role": "user", "content": f"Prove {n}."}, {"content": {"answer": f"So {n}."}}] for n in range(4)]
+    return [{"uid": f"u{n}", "model": "other", "messages": said} for n, said in enumerate(messages)]
+
+
 def agieval(path: str) -> Rows:
     """Three questions of an exam of AGIEval; some with several right options, some without options."""
     name = Path(path).stem

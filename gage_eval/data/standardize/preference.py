@@ -17,8 +17,8 @@ _PREFERRED = {"A": False, "A>B": False, "B": True, "B>A": True}
 class Preference(BuiltInPreprocessor):
     """A question, and two answers of which one is known to be better.
 
-    The answers are ``metadata.chosen`` and ``metadata.rejected``, texts. Each may be a conversation in the record, whose
-    last message is the answer; without a question, the messages before the last one of the chosen answer are asked.
+    The answers are ``metadata.chosen`` and ``metadata.rejected``, texts. Each may be a conversation in the record,
+    whose last message is the answer; without a question, the messages before the chosen answer are asked.
     """
 
     question_field: Annotated[
@@ -55,6 +55,7 @@ class Preference(BuiltInPreprocessor):
         used = (question_field, self.chosen_field, self.rejected_field, self.preferred_field or "", self.id_field)
         sample = carry_over(record, (*used, "messages", "references", "label"))
         sample["messages"] = messages
+        sample["references"] = []
         sample["metadata"] = {**object_of(sample, "metadata"), "chosen": chosen, "rejected": rejected}
         sample["task_type"] = self.task_type
         self.field_map.apply(record, sample)

@@ -11,8 +11,15 @@ from gage_eval.scoring.metrics.base import Score, metric
 from gage_eval.scoring.metrics.filters.extract import rating
 
 _OUTCOMES = {
-    **{"a": 1.0, "a>b": 1.0, "a>>b": 1.0, "b": 0.0, "b>a": 0.0, "b>>a": 0.0},
-    **{"tie": 0.5, "c": 0.5, "a=b": 0.5},
+    "a": 1.0,
+    "a>b": 1.0,
+    "a>>b": 1.0,
+    "b": 0.0,
+    "b>a": 0.0,
+    "b>>a": 0.0,
+    "tie": 0.5,
+    "c": 0.5,
+    "a=b": 0.5,
 }
 PanelRule: TypeAlias = Literal["mean", "median", "majority"]
 
