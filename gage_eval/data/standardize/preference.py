@@ -22,7 +22,7 @@ class Preference(BuiltInPreprocessor):
     """
 
     question_field: Annotated[
-        str | None, Field(description="The question; by default prompt, question or instruction.")
+        str | None, Field(description="The question, or messages; by default prompt, question or instruction.")
     ] = None
     chosen_field: Annotated[str, Field(description="The better answer.")] = "chosen"
     rejected_field: Annotated[str, Field(description="The worse answer.")] = "rejected"
@@ -43,10 +43,12 @@ class Preference(BuiltInPreprocessor):
         rejected, _ = self._answer(record, self.rejected_field, "rejected_field")
         if self.preferred_field is not None:
             said = read(record, self.preferred_field)
-            if said not in _PREFERRED:
+            if type(said) is not str or said not in _PREFERRED:
                 raise RecordRejected(f"{self.preferred_field}: it must be A>B or B>A.")
             chosen, rejected = (rejected, chosen) if _PREFERRED[said] else (chosen, rejected)
-        if question is not None:
+        if type(question) is list:
+            messages = question
+        elif question is not None:
             messages = build_messages(text_of(question, question_field), self.system_prompt)
         elif before:
             messages = before
