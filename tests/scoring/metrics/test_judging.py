@@ -139,8 +139,8 @@ def test_a_pair_is_won_by_both_orders_together_and_read_in_the_form_of_arena_har
     from gage_eval.scoring.metrics.builtin.judging import pairwise_win
 
     games = (("A>>B", "B>A"), ("A>B", "A=B"), ("A>B", "A>B"), ("A=B", "A=B"))
-    wins = [
-        [pairwise_win(list(pair), [0, 1], disagreement=rule).value["win"] for pair in games]
-        for rule in ("mean", "tie", "loss")
-    ]
+    wins = []
+    for rule in ("mean", "tie", "loss"):
+        values: Any = [pairwise_win(list(pair), [0, 1], disagreement=rule).value for pair in games]
+        wins.append([value["win"] for value in values])
     assert wins == [[1, 0.75, 0.5, 0.5], [1, 0.5, 0.5, 0.5], [1, 1, 0, 0]]
