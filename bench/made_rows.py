@@ -211,5 +211,30 @@ HUB: dict[str, Callable[[dict[str, str], str], Rows]] = {
 }
 """By dataset of the hub: its rows, from the ``hub_params`` and the path of an image."""
 
-ORIGINS: dict[str, Callable[[str], Rows]] = {"agieval": agieval, "mbpp_sanitized": lambda path: mbpp_sanitized()}
+
+def alpaca_eval(_: str) -> Rows:
+    """Three instructions with the answers that others are compared with."""
+    return [
+        {"dataset": "made", "instruction": f"Say {n}.", "output": f"It is {n}.", "generator": "other"} for n in range(3)
+    ]
+
+
+def arena_hard(path: str) -> Rows:
+    """Three hard prompts and one of creative writing; or the answers that others are compared with."""
+    if "model_answer" not in path:
+        kinds = ["hard_prompt", "hard_prompt", "creative_writing", "hard_prompt"]
+        return [
+            {"uid": f"u{n}", "category": kind, "subcategory": "math", "prompt": f"Prove {n}."}
+            for n, kind in enumerate(kinds)
+        ]
+    messages = [[{"role": "user", "content": f"Prove {n}."}, {"content": {"answer": f"So {n}."}}] for n in range(4)]
+    return [{"uid": f"u{n}", "model": "other", "messages": said} for n, said in enumerate(messages)]
+
+
+ORIGINS: dict[str, Callable[[str], Rows]] = {
+    "agieval": agieval,
+    "alpaca_eval": alpaca_eval,
+    "arena_hard": arena_hard,
+    "mbpp_sanitized": lambda path: mbpp_sanitized(),
+}
 """By origin without files next to a checkout: the rows of the file at a path."""

@@ -182,6 +182,7 @@ TEXTS: Mapping[str, Mapping[str, str]] = {
         "scoring_profile": "The scoring profile, a name or a file.",
         "parse_schema": "Fields that are read out of answers.",
         "labels": "People's labels of some answers, which the judge is compared with.",
+        "against": "The other answers of the pairs that a judge compares; prompts show them as `pair`.",
         "execution": "Run the programs of the answers with tests, in a box.",
         "max_error_share": "The share of rows that may end in an error before the run fails.",
         "max_unscored_share": "The share of answered rows that a metric may leave unscored.",
@@ -251,6 +252,12 @@ TEXTS: Mapping[str, Mapping[str, str]] = {
         "files": "Files that it may make.",
         "files_mb": "What it may write into files, in MB.",
         "output_kb": "Output that is kept, in KB; the rest is cut.",
+    },
+    "AgainstConfig": {
+        "run": "A stored run whose answers they are, found by sample id.",
+        "task": "The task of that run; by default the one of the same name.",
+        "adapter": "Or the adapter of another model, of the role `support`, which answers the same questions.",
+        "field": "Or the field of the samples that holds them, such as `metadata.baseline`; a list holds turns.",
     },
     "LabelsConfig": {
         "path": "A file of labels, one JSON object per line, as `gage labels suggest` writes it.",

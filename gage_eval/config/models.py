@@ -24,6 +24,7 @@ from pydantic import (
 from gage_eval.base.canonical import JsonValue
 from gage_eval.base.field_paths import compile_path
 from gage_eval.base.marks import identity, nested, scheduling, semantic
+from gage_eval.config.against import AgainstConfig as AgainstConfig
 from gage_eval.config.agent import AgentConfig as AgentConfig
 from gage_eval.config.base_model import ConfigModel as ConfigModel
 from gage_eval.config.execution import BOX_TOOLS
@@ -488,6 +489,7 @@ class TaskConfig(ConfigModel):
     parse_schema: list[ParseFieldConfig] = nested([])
     execution: ExecutionConfig | None = nested(None)
     labels: LabelsConfig | None = nested(None)
+    against: AgainstConfig | None = nested(None)
     max_error_share: float = scheduling(0.01, ge=0.0, le=1.0)
     # The largest allowed share of answered rows that a metric leaves unscored.
     max_unscored_share: float = scheduling(0.05, ge=0.0, le=1.0)

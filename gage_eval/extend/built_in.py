@@ -39,6 +39,7 @@ NAMES: Mapping[str, Mapping[str, Names]] = {
         "multi_choice": ("multi_choice", "multi_choice_struct_only"),
         "pictures": ("docvqa",),
         "programs": ("humaneval", "humaneval_plus", "mbpp", "mbpp_plus"),
+        "preference": ("preference",),
         "simple": ("agent", "mt_bench", "simple", "strip_assistant"),
         "solutions": ("bbh", "gsm8k", "ifeval", "math"),
         "subjects": ("cmmlu", "hellaswag", "mmlu", "piqa", "truthfulqa_generation", "truthfulqa_mc"),
@@ -100,7 +101,7 @@ NAMES: Mapping[str, Mapping[str, Names]] = {
     },
     "verdict_parsers": {
         "by_filters": ("filters",),
-        "lines": ("default", "two_ratings"),
+        "lines": ("default", "rubric", "two_ratings"),
     },
     "aggregations": {
         "basic": (

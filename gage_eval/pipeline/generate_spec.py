@@ -21,6 +21,7 @@ from gage_eval.pipeline.agents import AgentProgram
 from gage_eval.pipeline.boxes import Boxes, sandbox_files, sandboxes
 from gage_eval.pipeline.keys import RENDER_VERSION
 from gage_eval.pipeline.outputs import responses_of
+from gage_eval.pipeline.pairs import Pairs
 from gage_eval.report.model_run import ModelRun, model_name
 from gage_eval.store import Store
 
@@ -71,6 +72,7 @@ class GenerateSpec:
     limits: EpisodeLimits | None = None
     embeds: bool = False
     follow_up: FollowUp | None = None
+    pairs: Pairs | None = None
     pool_size: int | None = None
 
     @cached_property
@@ -128,7 +130,8 @@ class GenerateSpec:
     def reads_support(self) -> bool:
         """Whether the requests may show the support model's answer."""
         hooked = self.hooks is not None and self.hooks.prepares
-        return hooked or (self.prompt is not None and self.prompt.reads_support)
+        paired = self.pairs is not None and self.pairs.reads_support
+        return hooked or paired or (self.prompt is not None and self.prompt.reads_support)
 
     @property
     def output(self) -> str:
@@ -201,6 +204,8 @@ class Binding:
             material["embeds"] = True
         if spec.follow_up is not None:
             material["follow_up"] = spec.follow_up.identity
+        if spec.pairs is not None:
+            material["pairs"] = spec.pairs.material()
         if spec.tool_rounds:
             material["tool_rounds"] = spec.tool_rounds
         if spec.agent is not None:

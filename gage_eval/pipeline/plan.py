@@ -1,11 +1,12 @@
 """From a resolved config to the specs of every stage of every task."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from gage_eval.base.errors import InputError
+from gage_eval.base.field_paths import compile_path
 from gage_eval.base.files import local_path
 from gage_eval.box.executors import ExecutorSettings
 from gage_eval.box.types import Limits
@@ -44,6 +45,7 @@ from gage_eval.pipeline.generate_spec import GenerateSpec, PromptBinding
 from gage_eval.pipeline.judge_rule import JudgeRule
 from gage_eval.pipeline.judge_spec import JudgeSpec
 from gage_eval.pipeline.labels_spec import labels_spec
+from gage_eval.pipeline.pairs import Pairs
 from gage_eval.pipeline.score_spec import score_spec, task_card
 from gage_eval.pipeline.second_judge import SecondJudge
 from gage_eval.pipeline.specs import LoadSpec, Plan, ReportSpec, ScoreSpec, TaskPlan
@@ -51,6 +53,9 @@ from gage_eval.pipeline.subsets import Subset, chosen_tasks
 from gage_eval.report.model_run import kinship
 from gage_eval.scoring.metrics.label_verdicts import LabelVerdicts
 from gage_eval.scoring.metrics.verdicts import VerdictReader, read_parser
+
+AnswersOf: TypeAlias = Callable[[str, str], str]
+"""Name of a stored run, and of a task → id of the artifact with its answers. Raises InputError without them."""
 
 
 def make_plan(
@@ -60,6 +65,7 @@ def make_plan(
     work_pool: str | None = None,
     *,
     task_ids: Sequence[str] = (),
+    answers_of: AnswersOf | None = None,
 ) -> Plan:
     """The specs of the tasks. They use the bound metrics and built backends of the checked config.
 
@@ -69,12 +75,21 @@ def make_plan(
         data: where the files of pinned origins lie; the default cache unless given.
         work_pool: where engines are served, in place of what the config says.
         task_ids: plan only these tasks, or subjects of them (`chosen_tasks`); all of them unless given.
+        answers_of: finds the answers of stored runs that pairs are made with.
 
     Raises:
-        InputError: settings contradict each other, such as the bounds of image sizes; or a choice names nothing.
+        InputError: settings contradict each other, such as the bounds of image sizes; or a choice names nothing; or a
+            stored run has no answers.
     """
     tasks = tuple(
-        _task(task if work_pool is None else placed(task, work_pool), loaded, data or DataCache(), sample_ids, subset)
+        _task(
+            task if work_pool is None else placed(task, work_pool),
+            loaded,
+            data or DataCache(),
+            sample_ids,
+            subset,
+            answers_of,
+        )
         for task, subset in chosen_tasks(loaded, task_ids)
     )
     return Plan(loaded.config.metadata.name or Path(loaded.source).stem, tasks)
@@ -102,7 +117,12 @@ def placed(task: ResolvedTask, work_pool: str) -> ResolvedTask:
 
 
 def _task(
-    task: ResolvedTask, loaded: LoadedConfig, data: DataCache, sample_ids: tuple[str, ...], subset: Subset | None
+    task: ResolvedTask,
+    loaded: LoadedConfig,
+    data: DataCache,
+    sample_ids: tuple[str, ...],
+    subset: Subset | None,
+    answers_of: AnswersOf | None,
 ) -> TaskPlan:
     task_id = task.task.task_id
     source = data_source(task.dataset, loaded.base_dir, data)
@@ -113,7 +133,7 @@ def _task(
     execution = _execution(task.task, loaded.base_dir, preprocess.media)
     scoring = score_spec(task, loaded.metrics[task_id], metric_names(loaded.config), execution)
     load = _load(task, source, subset)
-    judge = _judge(task, loaded.config, loaded.context, scoring)
+    judge = _judge(task, loaded.config, loaded.context, scoring, _pairs(task.task, answers_of))
     specs = TaskPlan(
         task_id=task_id,
         load=load,
@@ -291,7 +311,25 @@ def _generate(
     )
 
 
-def _judge(task: ResolvedTask, config: PipelineConfig, context: BackendContext, scoring: ScoreSpec) -> JudgeSpec:
+def _pairs(task: TaskConfig, answers_of: AnswersOf | None) -> Pairs | None:
+    """Where the other answers of a task's pairs are.
+
+    Raises:
+        InputError: another run has no answers, or there are no runs to look at.
+    """
+    against = task.against
+    if against is None:
+        return None
+    if against.run is None:
+        return Pairs(None if against.field is None else compile_path(against.field))
+    if answers_of is None:
+        raise InputError(f"task '{task.task_id}', against: answers of a run are read where there is a store.")
+    return Pairs(run=against.run, responses=answers_of(against.run, against.task or task.task_id))
+
+
+def _judge(
+    task: ResolvedTask, config: PipelineConfig, context: BackendContext, scoring: ScoreSpec, pairs: Pairs | None
+) -> JudgeSpec:
     """The task's judge, and the judges that samples may name instead."""
     if task.judge is None:
         return JudgeSpec(task.task.task_id)
@@ -301,7 +339,8 @@ def _judge(task: ResolvedTask, config: PipelineConfig, context: BackendContext, 
     parsers: dict[str, VerdictReader] = {}
     for role in roles:
         adapter = role.adapter
-        spec, reader, prompt_params = _judging(_generate(task, role, "judge_model", context), adapter)
+        whole = replace(_generate(task, role, "judge_model", context), pairs=pairs)
+        spec, reader, prompt_params = _judging(whole, adapter)
         judges.append(spec)
         prompts[adapter.adapter_id] = {prompt.prompt_id: _prompt(prompt, prompt_params) for prompt in config.prompts}
         parsers[adapter.adapter_id] = reader

@@ -323,6 +323,12 @@ CONFIG: dict[str, dict[str, list[Change]]] = {
         "below": [_task("second_judge", {"adapter_id": "grader_other", "below": 0.5}, refused="no probabilities")],
         "spread": [_task("second_judge", {"adapter_id": "grader_other", "spread": 1}, refused="cannot disagree")],
     },
+    "AgainstConfig": {
+        "run": [_task("against", {"run": "nowhere"}, refused="shows no pair")],
+        "task": [_task("against", {"field": "label", "task": "x"}, refused="give 'run', too")],
+        "adapter": [_task("against", {"adapter": "nobody"}, refused="have no 'support'")],
+        "field": [_task("against", {"field": "label"}, refused="shows no pair")],
+    },
     "LabelsConfig": {
         "path": [_task("labels", {"path": "nowhere.jsonl"}, refused="is not a file")],
         "field": [

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import orjson
 
@@ -21,12 +21,14 @@ class RenderFailure:
     """Why a request cannot be made: its prompt or a plug-in failed on its sample.
 
     Attributes:
-        kind: the error kind of its row: ``prompt_failed``, ``hook_failed`` or ``plugin``.
+        kind: the error kind of its row: ``prompt_failed``, ``hook_failed``, ``plugin`` or ``no_partner``.
         message: what failed, one sentence.
+        status: of its row; ``skipped`` where nothing failed, and there is nothing to ask.
     """
 
     kind: str
     message: str
+    status: Literal["error", "skipped"] = "error"
 
 
 @dataclass(frozen=True, slots=True)
