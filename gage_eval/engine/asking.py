@@ -37,7 +37,7 @@ class Asker:
         self._run = job.answers.run
         self._user: Asker | None = None
         if (user := job.user) is not None:
-            asked = replace(
+            user_job = replace(
                 job,
                 backend=user.backend,
                 model_identity=user.model_identity,
@@ -45,7 +45,7 @@ class Asker:
                 price=user.price,
                 user=None,
             )
-            self._user = Asker(asked, log, known, Refusals(answered=known.any_answer), tally)
+            self._user = Asker(user_job, log, known, Refusals(answered=known.any_answer), tally)
 
     def answer(self, item: Item) -> Awaitable[Outcome]:
         """The outcome of one item.

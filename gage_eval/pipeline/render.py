@@ -113,8 +113,8 @@ class RequestRenderer:
                 request.tool_set, request.tool_rounds = tool_set, self._spec.tool_rounds
             request.agent, request.limits = agent, self._spec.limits
             if (user := self._spec.user) is not None:
-                asked = None if self._user is None else self._user.render(row, context, [(replicate, draw)])[0]
-                join_user(request, user, asked, context.sample)
+                rendered = None if self._user is None else self._user.render(row, context, [(replicate, draw)])[0]
+                join_user(request, user, rendered, context.sample)
             if row.choices is not None:
                 request.choices, request.unconditioned = row.choices, row.unconditioned_input
             try:

@@ -10,24 +10,24 @@ from gage_eval.models.client.types import RenderFailure, Request, SimulatedUser
 from gage_eval.pipeline.generate_spec import GenerateSpec
 
 
-def join_user(request: Request, spec: GenerateSpec, asked: Request | None, sample: Mapping[str, Any]) -> None:
+def join_user(request: Request, spec: GenerateSpec, rendered: Request | None, sample: Mapping[str, Any]) -> None:
     """Give a request its simulated user, or say in `unasked` why there is none.
 
     Args:
         request: what the model is asked.
         spec: of the user's adapter.
-        asked: its prompt as messages; None for a scripted user.
+        rendered: its prompt as messages; None for a scripted user.
         sample: whose episode it is.
     """
     config = spec.simulator
     assert config is not None
     script = None
-    if asked is not None:
-        request.unasked = request.unasked or asked.unasked
-        instructions = "\n\n".join(message["content"] for message in asked.messages or [])
-        asked.messages = [{"role": "system", "content": instructions}]
+    if rendered is not None:
+        request.unasked = request.unasked or rendered.unasked
+        instructions = "\n\n".join(message["content"] for message in rendered.messages or [])
+        rendered.messages = [{"role": "system", "content": instructions}]
     else:
-        asked = Request("chat", messages=[])
+        rendered = Request("chat", messages=[])
         script = _turns(resolve(str(config.script), sample=sample))
         if script is None:
             request.unasked = RenderFailure(
@@ -35,15 +35,15 @@ def join_user(request: Request, spec: GenerateSpec, asked: Request | None, sampl
                 f"'{config.script}' of the sample holds no turns of a user: a list of texts, or of objects with "
                 "content and tool_calls",
             )
-    asked.tool_set, asked.tool_rounds = episode_tools(spec.tools, sample), spec.tool_rounds
-    asked.tools = merged(None, asked.tool_set)
+    rendered.tool_set, rendered.tool_rounds = episode_tools(spec.tools, sample), spec.tool_rounds
+    rendered.tools = merged(None, rendered.tool_set)
     identity: JsonValue = {
         "spec": spec.material(),
-        "asked": None if script is not None else encode([asked.messages, asked.params]).decode(),
+        "messages": None if script is not None else encode([rendered.messages, rendered.params]).decode(),
         "script": script,
-        "tools": asked.tool_set.identity,
+        "tools": rendered.tool_set.identity,
     }
-    request.user = SimulatedUser(asked, config.stop, config.max_turns, script, identity)
+    request.user = SimulatedUser(rendered, config.stop, config.max_turns, script, identity)
 
 
 def _turns(script: Any) -> list[dict[str, Any]] | None:

@@ -126,7 +126,10 @@ def conversation(messages: Sequence[Message], turns: Sequence[Mapping[str, Any]]
         messages: as they were prepared: of several user messages in a row, each was asked by itself.
         turns: the responses of the episode, in order.
     """
-    answers = [_answered(number, turn) for number, turn in enumerate(turns[:-1], 1)]
+    # The last answer of the model is shown by itself; turns of a simulated user may follow it.
+    last = max((number for number, turn in enumerate(turns, 1) if turn.get("actor") != "user"), default=0)
+    shown_turns = [None if number == last else _answered(number, turn) for number, turn in enumerate(turns, 1)]
+    answers = shown_turns[:-1]
     following = [*(message.role for message in messages[1:]), ""]
     questions = [
         place
@@ -135,8 +138,7 @@ def conversation(messages: Sequence[Message], turns: Sequence[Mapping[str, Any]]
     ]
     if len(questions) < len(turns):
         # The model called tools.
-        after_all = [*answers, None]
-        steps = zip(after_all, turns, strict=True)
+        steps = zip(shown_turns, turns, strict=True)
         return [*messages, *(shown for answer, turn in steps for shown in (answer, *_outputs(turn)) if shown)]
     after = dict(zip(questions, answers, strict=False))
     return [shown for place, message in enumerate(messages) for shown in (message, after.get(place)) if shown]
@@ -144,7 +146,8 @@ def conversation(messages: Sequence[Message], turns: Sequence[Mapping[str, Any]]
 
 def _answered(number: int, turn: Mapping[str, Any]) -> Message:
     parts = [Part(kind, str(turn[name])) for kind, name in _SAID if turn.get(name)]
-    return Message(ANSWER, tuple(parts), tuple(tool_calls(turn.get("tool_calls"))), name=str(number))
+    role = "user" if turn.get("actor") == "user" else ANSWER
+    return Message(role, tuple(parts), tuple(tool_calls(turn.get("tool_calls"))), name=str(number))
 
 
 def _outputs(turn: Mapping[str, Any]) -> list[Message]:
