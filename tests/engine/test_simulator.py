@@ -1,13 +1,12 @@
 """Simulated users: calls of their own that are logged like the model's, and faults that are not the model's."""
 
 import json
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from engine.asking import MODEL, Prompts, Scripted, echo, generate, step_of
+from engine.asking import Prompts, Scripted, echo, generate, step_of
 from engine.test_tools import Counted, Killed, calling
 
 from gage_eval.base.canonical import digest
@@ -45,7 +44,8 @@ def says(*texts: str | Response) -> Scripted:
     """A simulator that says one text after another, by what it has said before."""
 
     async def answer(request: Request) -> Response:
-        said = sum(message["role"] == "assistant" for message in request.messages or [])
+        # What the sample's user said comes first.
+        said = sum(message["role"] == "assistant" for message in (request.messages or [])[2:])
         text = texts[min(said, len(texts) - 1)]
         return replace(text) if isinstance(text, Response) else Response("ok", answer=text)
 
@@ -136,8 +136,8 @@ def test_a_user_that_never_stops_ends_at_its_limit(store: Store) -> None:
 def test_a_script_is_said_turn_by_turn_without_a_model(store: Store) -> None:
     tools = Counted("state")
     call = {"name": "look_up", "arguments": {"what": "tea"}}
-    script = [{"content": "tea?", "tool_calls": [call]}, "soap?"]
-    talk = Talking("hi", user=user(script, tool_set=tools))
+    script = [{"content": "tea?", "tool_calls": [call]}, {"content": "soap?"}]
+    talk = Talking("hi", user=user(script, tool_set=tools), tool_set=tools)
     done = generate(store, talk, Scripted(echo))
     (turns,) = done.column("turns")
     assert [(turn["actor"], turn["answer"], turn["tool_outputs"]) for turn in turns] == [
@@ -163,27 +163,25 @@ def stopping_at(backend: Scripted, calls: list[int], killed_at: int) -> Scripted
     return Scripted(counted, width=1)
 
 
-@pytest.mark.parametrize("killed_at", range(11))
-def test_a_killed_conversation_asks_neither_side_again(store: Store, killed_at: int) -> None:
-    def sides() -> tuple[Callable[[], Scripted], Scripted]:
-        use = json.dumps([{"function": {"name": "look_up", "arguments": "[1]"}}])
-        return calling, says("tell me", Response("ok", "", tool_calls=use), "now?", f"thanks {STOP}")
+@pytest.mark.parametrize("killed_at", range(10))
+def test_a_killed_conversation_asks_neither_side_again(tmp_path: Path, store: Store, killed_at: int) -> None:
+    use = json.dumps([{"function": {"name": "look_up", "arguments": "[1]"}}])
 
-    tools = Counted("state")
+    def talker() -> Scripted:
+        return says("tell me", Response("ok", "", tool_calls=use), "now?", f"thanks {STOP}")
 
     def talk() -> Talking:
-        return Talking("a", "b", user=user(tool_set=tools, tool_rounds=2), tool_set=tools, tool_rounds=9)
+        tools = Counted("state")
+        return Talking("a", user=user(tool_set=tools, tool_rounds=2), tool_set=tools, tool_rounds=9)
 
-    make, talker = sides()
     calls: list[int] = []
-    tested, told = stopping_at(make(), calls, killed_at), stopping_at(talker, calls, killed_at)
+    killed = [stopping_at(backend, calls, killed_at) for backend in (calling(), talker())]
     with Runtime() as runtime, pytest.raises(Killed):
-        runtime.call(step_of(store, talk(), tested, user=model(told)).engine.run())
-    make, talker = sides()
-    tested = make()
-    resumed = generate(store, talk(), tested, user=model(talker))
-    answered = killed_at
-    whole = generate(Store.open(f"{store.url}-whole"), talk(), make(), user=model(sides()[1]))
+        runtime.call(step_of(store, talk(), killed[0], user=model(killed[1])).engine.run())
+    tested, told = calling(), talker()
+    resumed = generate(store, talk(), tested, user=model(told))
+    whole = generate(Store.open(str(tmp_path / "whole")), talk(), calling(), user=model(talker()))
+    assert resumed.column("status") == ["ok"]
     assert resumed.column("turns") == whole.column("turns")
-    assert len(tested.asked) + len(talker.asked) + answered == sum(map(len, whole.column("turns")))
-    assert digest("a user") != MODEL
+    (turns,) = whole.column("turns")
+    assert killed_at + len(tested.asked) + len(told.asked) == len(turns) == 10
