@@ -142,7 +142,7 @@ def test_a_script_is_said_turn_by_turn_without_a_model(store: Store) -> None:
     (turns,) = done.column("turns")
     assert [(turn["actor"], turn["answer"], turn["tool_outputs"]) for turn in turns] == [
         (None, "re: hi", None),
-        ("user", "", ['found {"what":"tea"} as 1']),
+        ("user", "", ['found {"what": "tea"} as 1']),
         ("user", "tea?", None),
         (None, "re: tea?", None),
         ("user", "soap?", None),
