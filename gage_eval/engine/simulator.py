@@ -17,7 +17,7 @@ from gage_eval.models.client.tools import Observation, ToolFailed, Tools
 from gage_eval.models.client.types import Request, Response, SimulatedUser
 
 GREETING = "Hello! How can I help you?"
-"""What the simulator's model is told where nothing was said before its first turn."""
+"""What the simulator's model hears where nothing was said before its first turn."""
 
 # A user may thank twice; the same text a third time is a loop.
 _MOST_EQUAL_TURNS = 3
@@ -58,7 +58,7 @@ class Spoken:
 
     Attributes:
         turns: its calls of tools, and its text at the end.
-        text: what the model is told; None where the conversation is over.
+        text: what the model hears; None where the conversation is over.
         at_limit: it is over because the user has spoken as often as it may.
     """
 
@@ -155,7 +155,7 @@ class Simulator:
     async def _observed(
         self, said: Response, called: Sequence[Mapping[str, Any]], before: Sequence[Response]
     ) -> Response:
-        """A turn with what the tools answered that it called; the simulator is told it, too."""
+        """A turn with what the tools answered that it called; the simulator sees it, too."""
         self._heard.append({"role": "assistant", "content": said.answer or "", "tool_calls": called})
         observed: list[Observation] = []
         for call in called:

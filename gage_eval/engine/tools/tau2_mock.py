@@ -54,7 +54,7 @@ class Tau2MockUser:
 
 
 def _told(function: Callable[..., T], *arguments: Any) -> T:
-    """What a function returns; the model is told where it names something that is not there."""
+    """What a function returns; an error for the model where it names something unknown."""
     try:
         return function(*arguments)
     except domain.NoSuchEntry as error:

@@ -25,7 +25,7 @@ def tau2_reward(task: JsonValue, turns: JsonValue = None, status: str = "ok") ->
     with it in its basis has no score.
     """
     if not isinstance(task, dict):
-        return Score.unscored("the sample is no task of the loader tau2")
+        return Score.unscored("the sample does not come from the loader tau2")
     criteria: Mapping[str, Any] = task.get("evaluation_criteria") or {}
     basis = criteria.get("reward_basis") or _USUAL_BASIS
     made = list(_calls(turns))
