@@ -49,8 +49,8 @@ class Tau2Loader(JsonLoader):
         policy, db, user_db = _read(self._named["policy_path"]), self._json("db_path"), self._json("user_db_path")
         if not isinstance(db, dict) or db.keys() != {"tasks", "users"} or not isinstance(user_db, dict):
             raise InputError(
-                "loader tau2: db_path does not hold the database of the domain mock. The tools of other domains are code "
-                "of tau2-bench, which is not run here."
+                "loader tau2: db_path does not hold the database of the domain mock. The tools of other domains are "
+                "code of tau2-bench, which is not run here."
             )
         for position, text in super().records():
             task = canonical.decode(text)
