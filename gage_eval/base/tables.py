@@ -129,7 +129,7 @@ PREPARED = TableSchema(
 )
 
 # tool_outputs: what the called tools answered, in the order of the calls. tool_statuses: of each, ok or error (told to
-# the model). call_key: the response key of the turn itself.
+# the model). call_key: the response key of the turn itself. actor: user for a turn of the simulated user, else null.
 TURN = pa.struct(
     [
         ("answer", pa.string()),
@@ -141,6 +141,7 @@ TURN = pa.struct(
         ("prompt_tokens", pa.int64()),
         ("completion_tokens", pa.int64()),
         ("call_key", pa.string()),
+        ("actor", pa.string()),
     ]
 )
 

@@ -255,7 +255,7 @@ def _positions(at: Loc, dataset: Loc, task: ResolvedTask, context: BackendContex
     if not moved:
         return
     (*_, change) = loc = moved[0]
-    for role in (task.dut, task.judge, task.support, *task.other_judges):
+    for role in (task.dut, task.judge, task.support, task.user, *task.other_judges):
         if role is not None and getattr(_built(role.backend, context), "matches_positions", False):
             yield ConfigProblem(
                 loc,

@@ -113,6 +113,22 @@ class EpisodeLimitsConfig(ConfigModel):
     same_calls: int | None = semantic("infer", None, ge=2)
 
 
+class SimulatorConfig(ConfigModel):
+    """How a simulated user talks, and how it ends a conversation."""
+
+    stop: str = semantic("infer", "###STOP###", min_length=1)
+    max_turns: int = semantic("infer", 20, ge=1, le=1000)
+    # Where samples have the user's turns; without it, the adapter's model writes them.
+    script: str | None = semantic("infer", None, min_length=1)
+
+    @field_validator("script")
+    @classmethod
+    def _is_a_field_of_samples(cls, value: str | None) -> str | None:
+        if value is not None and compile_path(value).root != "sample":
+            raise ValueError("a script is a field of the sample, as metadata.user_turns")
+        return value
+
+
 class McpServerConfig(ConfigModel):
     """A server of the Model Context Protocol, whose tools the model may call."""
 

@@ -104,6 +104,7 @@ TEXTS: Mapping[str, Mapping[str, str]] = {
         "mcp_servers": "MCP servers with more tools that the model may call.",
         "box": "The boxes of the tools `bash` and `python`, and of the agent.",
         "tool_rounds": "The most rounds of tool calls that are answered, by `tools` or the sample's recorded outputs.",
+        "simulator": "How a simulated user (`role_type: user`) talks.",
         "limits": "Limits of one episode. An answer at a limit has the status `limit` and is scored.",
         "resource_requirement": "Requests and GPUs that it may use, and where it is served.",
     },
@@ -166,6 +167,7 @@ TEXTS: Mapping[str, Mapping[str, str]] = {
         "judge_rule": "A metric that decides answers, so that no judge is asked about them.",
         "second_judge": "A judge that is asked where the first ones are not sure.",
         "support_adapter_id": "The support model.",
+        "user": "The role adapter of the simulated user that talks with the model.",
         "max_samples": "At most this many samples.",
         "shuffle": "Take the samples in a random order.",
         "shuffle_seed": "Seed of the order.",
@@ -235,6 +237,11 @@ TEXTS: Mapping[str, Mapping[str, str]] = {
         "cost": "What the answers of an episode cost, by the prices of the backend.",
         "model_s": "Seconds for which the model answers, in sum.",
         "same_calls": "How often one call may have the same output; then the episode is a loop.",
+    },
+    "SimulatorConfig": {
+        "stop": "The word with which the user ends the conversation.",
+        "max_turns": "How often the user may speak; then the episode ends with the status `limit`.",
+        "script": "Where a sample has the turns of its user, as `metadata.user_turns`; a scripted user needs no model.",
     },
     "McpServerConfig": {
         "command": "The command that starts it, in the config's folder; each episode starts one.",

@@ -33,6 +33,7 @@ from gage_eval.config.execution import EpisodeLimitsConfig as EpisodeLimitsConfi
 from gage_eval.config.execution import ExecutionConfig as ExecutionConfig
 from gage_eval.config.execution import ExecutionLimitsConfig as ExecutionLimitsConfig
 from gage_eval.config.execution import McpServerConfig as McpServerConfig
+from gage_eval.config.execution import SimulatorConfig as SimulatorConfig
 from gage_eval.config.judging import JudgeRuleConfig as JudgeRuleConfig
 from gage_eval.config.judging import SecondJudgeConfig as SecondJudgeConfig
 from gage_eval.config.labels import LabelsConfig as LabelsConfig
@@ -53,7 +54,7 @@ Id: TypeAlias = Annotated[str, StringConstraints(pattern=ID, max_length=LONGEST_
 FIELD = r"^[^\W\d]\w*$"
 PARAMETER = r"^runtime(\.[^\s.${}][^\s${}.]*)+$"
 
-RoleType: TypeAlias = Literal["dut_model", "judge_model", "support"]
+RoleType: TypeAlias = Literal["dut_model", "judge_model", "support", "user"]
 StepName: TypeAlias = Literal["support", "inference", "judge", "auto_eval", "report"]
 Export: TypeAlias = Literal[
     "jsonl",
@@ -264,6 +265,7 @@ class RoleAdapterConfig(ConfigModel):
     tool_rounds: int = semantic("infer", 0, ge=0, le=500)
     agent: AgentConfig | None = nested(None)
     limits: EpisodeLimitsConfig | None = nested(None)
+    simulator: SimulatorConfig | None = nested(None)
     resource_requirement: ResourceRequirement = nested(ResourceRequirement())
 
     @model_validator(mode="before")
@@ -316,6 +318,22 @@ class RoleAdapterConfig(ConfigModel):
             raise ValueError(
                 f"'box' is for an agent and the tools {' and '.join(sorted(BOX_TOOLS))}: name one of them, or remove it"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _simulates_users(self) -> Self:
+        if self.role_type != "user":
+            if self.simulator is not None:
+                raise ValueError("'simulator' is for role_type: user: remove it")
+            return self
+        named = {"mcp_servers": self.mcp_servers, "class_path": self.class_path, "limits": self.limits}
+        if wrong := [name for name, value in named.items() if value]:
+            raise ValueError(f"a simulated user takes no '{wrong[0]}': remove it")
+        if boxed := sorted(BOX_TOOLS & {*self.tools}):
+            raise ValueError(f"the tool '{boxed[0]}' is for the model under test: remove it")
+        is_scripted = self.simulator is not None and self.simulator.script is not None
+        if is_scripted == (self.prompt_id is not None):
+            raise ValueError("a simulated user needs either 'prompt_id', with its instructions, or 'simulator.script'")
         return self
 
 
@@ -469,6 +487,7 @@ class TaskConfig(ConfigModel):
     judge_rule: JudgeRuleConfig | None = nested(None)
     second_judge: SecondJudgeConfig | None = nested(None)
     support_adapter_id: str | None = identity("support", None)
+    user: str | None = identity("infer", None)
     max_samples: int | None = semantic("load", None, ge=1)
     shuffle: bool | None = semantic("load", None)
     shuffle_seed: int | None = semantic("load", None)

@@ -46,6 +46,7 @@ class EpisodeCalls:
         key: the episode's key and attempt.
         tools: of the episode.
         state: of this attempt.
+        ask_user: asks the model of the simulated user, in this attempt.
         is_program: the agent is a program.
 
     Attributes:
@@ -60,10 +61,12 @@ class EpisodeCalls:
         key: JsonValue,
         tools: Tools | None,
         state: EpisodeState,
+        ask_user: Callable[[Request], Coroutine[Any, Any, Response]] | None = None,
         *,
         is_program: bool = False,
     ) -> None:
         self._generate = generate
+        self._ask_user = ask_user
         self._journal = journal
         self._tools = tools
         self.state = state
@@ -77,9 +80,15 @@ class EpisodeCalls:
         """See `Calls`."""
         return await self._generate(request)
 
-    async def run_tool(self, name: str, arguments: str) -> Observation:
+    async def ask_user(self, request: Request) -> Response:
         """See `Calls`."""
-        tool = None if self._tools is None else self._tools.get(name)
+        assert self._ask_user is not None
+        return await self._ask_user(request)
+
+    async def run_tool(self, name: str, arguments: str, tools: Tools | None = None) -> Observation:
+        """See `Calls`."""
+        tools = tools or self._tools
+        tool = None if tools is None else tools.get(name)
         self._calls += 1
         if tool is None:
             return Observation(told(f"there is no tool {name!r}"), is_error=True)

@@ -25,9 +25,20 @@ _TURN_FIELDS = [field.name for field in TURN]
 
 
 def chunk_tables(
-    requests: Sequence[Request], keys: Sequence[str], outcomes: Sequence[Outcome], price: Price
+    requests: Sequence[Request],
+    keys: Sequence[str],
+    outcomes: Sequence[Outcome],
+    price: Price,
+    user_price: Price | None = None,
 ) -> dict[str, pa.Table]:
-    """`responses` and `response_telemetry` rows of some outcomes, in order. The telemetry holds the errors."""
+    """`responses` and `response_telemetry` rows of some outcomes, in order. The telemetry holds the errors.
+
+    Args:
+        requests, keys, outcomes: of the rows.
+        price: of the model's tokens.
+        user_price: of those of a simulated user.
+    """
+    prices = {None: price, "user": user_price or Price()}
     answers = [outcome.response for outcome in outcomes]
     shared = {
         "row_index": [request.row_index for request in requests],
@@ -60,7 +71,8 @@ def chunk_tables(
         "model_fingerprint": [r.model_fingerprint for r in answers],
         "source": [outcome.source for outcome in outcomes],
         "turn_telemetry": [
-            [_turn_telemetry(outcome, turn, price) for turn in outcome.turns] or None for outcome in outcomes
+            [_turn_telemetry(outcome, turn, prices[turn.actor]) for turn in outcome.turns] or None
+            for outcome in outcomes
         ],
     }
     return {

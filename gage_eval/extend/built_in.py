@@ -28,6 +28,7 @@ NAMES: Mapping[str, Mapping[str, Names]] = {
         "json_file": ("json",),
         "jsonl": ("jsonl",),
         "parquet_file": ("parquet",),
+        "tau2": ("tau2",),
         "xlsx_file": ("xlsx",),
     },
     "preprocessors": {
@@ -86,6 +87,7 @@ NAMES: Mapping[str, Mapping[str, Names]] = {
         "rouge": ("rouge",),
         "squad": ("squad", "token_f1"),
         "structured": ("json_schema", "json_valid"),
+        "tau2": ("tau2_reward",),
         "text": ("contains", "exact_match", "regex_match", "text_length"),
         "tool_calls": ("tool_call_match", "tool_use", "trajectory_match"),
         "translation": ("bleu", "chrf", "ter"),
@@ -135,6 +137,7 @@ NAMES: Mapping[str, Mapping[str, Names]] = {
     },
     "tools": {
         "box": ("bash", "python"),
+        "tau2_mock": ("tau2_mock", "tau2_mock_user"),
     },
 }
 

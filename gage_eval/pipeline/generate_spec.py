@@ -7,6 +7,7 @@ from typing import Any
 
 from gage_eval.base.canonical import JsonValue, canonical_text, digest
 from gage_eval.base.files import local_path
+from gage_eval.config.execution import SimulatorConfig
 from gage_eval.data.prepare.media import MediaRules
 from gage_eval.engine.tools.mcp import McpServer
 from gage_eval.extend import registry
@@ -70,6 +71,8 @@ class GenerateSpec:
     tool_rounds: int = 0
     agent: AgentProgram | None = None
     limits: EpisodeLimits | None = None
+    simulator: SimulatorConfig | None = None
+    user: "GenerateSpec | None" = None
     embeds: bool = False
     follow_up: FollowUp | None = None
     pairs: Pairs | None = None
@@ -124,7 +127,7 @@ class GenerateSpec:
         """Whether rendering needs more of a sample than its prepared row."""
         hooked = self.hooks is not None and self.hooks.prepares
         prompted = self.prompt is not None or self.tool_rounds > 0 or self.agent is not None or self.embeds
-        return prompted or hooked or self.model.lookup_field is not None
+        return prompted or hooked or self.user is not None or self.model.lookup_field is not None
 
     @property
     def reads_support(self) -> bool:
@@ -212,6 +215,10 @@ class Binding:
             material["agent"] = spec.agent.identity
         if spec.limits is not None:
             material["limits"] = asdict(spec.limits)
+        if spec.simulator is not None:
+            material["simulator"] = spec.simulator.model_dump()
+        if spec.user is not None:
+            material["user"] = spec.user.material()
         if spec.tools:
             material["tools"] = [tool.identity for tool in spec.tools.values()]
         return material

@@ -11,7 +11,7 @@ from gage_eval.base.files import local_path
 from gage_eval.box.executors import ExecutorSettings
 from gage_eval.box.types import Limits
 from gage_eval.config.agent import AgentConfig
-from gage_eval.config.execution import BOX_TOOLS, BoxConfig, McpServerConfig
+from gage_eval.config.execution import BOX_TOOLS, BoxConfig, McpServerConfig, SimulatorConfig
 from gage_eval.config.load import LoadedConfig
 from gage_eval.config.metrics import metric_names
 from gage_eval.config.models import (
@@ -112,6 +112,7 @@ def placed(task: ResolvedTask, work_pool: str) -> ResolvedTask:
         dut=moved(task.dut),
         judge=None if task.judge is None else moved(task.judge),
         support=None if task.support is None else moved(task.support),
+        user=None if task.user is None else moved(task.user),
         other_judges=tuple(map(moved, task.other_judges)),
     )
 
@@ -129,7 +130,8 @@ def _task(
     examples = None if task.examples is None else data_source(task.examples, loaded.base_dir, data)
     quoted = None if loaded.suite is None else loaded.suite.metric
     preprocess = preprocess_spec(task, source, examples, sample_ids, subset)
-    infer = _generate(task, task.dut, "dut_model", loaded.context, preprocess.media)
+    user = None if task.user is None else _generate(task, task.user, "user", loaded.context)
+    infer = replace(_generate(task, task.dut, "dut_model", loaded.context, preprocess.media), user=user)
     execution = _execution(task.task, loaded.base_dir, preprocess.media)
     scoring = score_spec(task, loaded.metrics[task_id], metric_names(loaded.config), execution)
     load = _load(task, source, subset)
@@ -306,6 +308,7 @@ def _generate(
         tool_rounds=adapter.tool_rounds,
         agent=None if adapter.agent is None or box is None else _program(adapter.agent, box, context.base_dir),
         limits=_episode_limits(adapter, role.backend),
+        simulator=adapter.simulator or (SimulatorConfig() if role_type == "user" else None),
         embeds=adapter.embeds,
         pool_size=adapter.resource_requirement.pool_size,
     )

@@ -18,6 +18,7 @@ from gage_eval.extend.loading import without_folders
 from gage_eval.models.client.types import RenderFailure, Request
 from gage_eval.pipeline.generate_spec import Binding, PromptBinding
 from gage_eval.pipeline.pairs import NO_PARTNER, Replicates
+from gage_eval.pipeline.users import join_user
 
 _NOT_IN_PROMPTS = frozenset({"raw_assets"})
 # Likelihood requests, after a text and after a chat.
@@ -82,6 +83,9 @@ class RequestRenderer:
         self._takes_tools = "tools" in self._spec.model.capabilities
         # Most rows of a task have the same parameters and kind of request.
         self._params: dict[str, dict[str, Any]] = {}
+        # The turns of a scripted user are in the sample.
+        user = self._spec.user
+        self._user = None if user is None or user.prompt is None else RequestRenderer(user.binding)
         self._answerable: set[tuple[str, bool]] = set()
 
     def render(self, row: PreparedRow, context: RowContext, asks: Sequence[tuple[int, int]]) -> list[Request]:
@@ -115,6 +119,9 @@ class RequestRenderer:
             if tool_set is not None:
                 request.tool_set, request.tool_rounds = tool_set, self._spec.tool_rounds
             request.agent, request.limits = agent, self._spec.limits
+            if (user := self._spec.user) is not None:
+                rendered = None if self._user is None else self._user.render(row, context, [(replicate, draw)])[0]
+                join_user(request, user, rendered, context.sample)
             if row.choices is not None:
                 request.choices, request.unconditioned = row.choices, row.unconditioned_input
             try:
@@ -162,6 +169,8 @@ class RequestRenderer:
         kind = prepared if self._template is None or self._tested else "chat"
         if kind == "chat" and self._spec.agent is not None:
             return "agent"
+        if self._spec.user is not None:
+            return "tools"
         return "tools" if kind == "chat" and self._spec.tool_rounds else kind
 
     def _messages(self, row: PreparedRow, context: RowContext, replicate: int) -> list[dict[str, Any]]:

@@ -335,6 +335,7 @@ class TaskPlan:
     def models(self) -> list[tuple[Stage, GenerateSpec]]:
         """The models that are asked, by stage."""
         specs: list[tuple[Stage, GenerateSpec | None]] = [("support", self.support), ("infer", self.infer)]
+        specs.append(("infer", self.infer.user))
         specs += [("judge", judge) for judge in self.judge.judges]
         return [(stage, spec) for stage, spec in specs if spec is not None]
 

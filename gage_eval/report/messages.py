@@ -146,13 +146,15 @@ def conversation(
         turns: the responses of the episode, in order.
         timed: the telemetry of the turns.
     """
+    # The last answer of the model is shown by itself; turns of a simulated user may follow it.
+    last = max((number for number, turn in enumerate(turns, 1) if turn.get("actor") != "user"), default=0)
     steps: list[list[Message]] = []
     step = 1
     for number, turn in enumerate(turns, 1):
         took = timed[number - 1] if number <= len(timed) else {}
         own = [_answered(number, turn, took, step), *_outputs(turn, took, step + 1)]
         step += len(own)
-        steps.append(own if number < len(turns) else own[1:])
+        steps.append(own[1:] if number == last else own)
     following = [*(message.role for message in messages[1:]), ""]
     questions = [
         place
@@ -207,7 +209,8 @@ def _answered(number: int, turn: Mapping[str, Any], took: Mapping[str, Any], ste
         *([str(took["source"])] if took.get("source") not in (None, "sent") else []),
     ]
     calls = tuple(tool_calls(turn.get("tool_calls")))
-    return Message(ANSWER, parts, calls, name=str(number), step=step, facts=tuple(facts))
+    role = "user" if turn.get("actor") == "user" else ANSWER
+    return Message(role, parts, calls, name=str(number), step=step, facts=tuple(facts))
 
 
 def _outputs(turn: Mapping[str, Any], took: Mapping[str, Any], step: int) -> list[Message]:

@@ -59,6 +59,10 @@ def _limit(field: str, value: Any, **said: Any) -> Change:
     return _at("role_adapters.0.limits", {field: value}, "boxed", **said)
 
 
+def _simulator(field: str, value: Any, **said: Any) -> Change:
+    return _at(f"role_adapters.9.simulator.{field}", value, "talked", **said)
+
+
 def _few_shot(*, same: bool = False, **fields: Any) -> Change:
     return Change({f"tasks.0.few_shot.{name}": value for name, value in fields.items()}, "few_shot", same=same)
 
@@ -292,6 +296,10 @@ CONFIG: dict[str, dict[str, list[Change]]] = {
             _task("support_adapter_id", "helper_twin", "support", same=True),
             _task("support_adapter_id", "helper_other", "support"),
         ],
+        "user": [
+            _task("user", "caller", "talked", same=True),
+            _task("user", "dut", "talked", refused="no simulated user 'dut'"),
+        ],
         "max_samples": [_task("max_samples", 2)],
         "shuffle": [_task("shuffle", False)],  # noqa: FBT003
         "shuffle_seed": [_task("shuffle_seed", 2)],
@@ -371,6 +379,11 @@ CONFIG: dict[str, dict[str, list[Change]]] = {
         "cost": [_limit("cost", 0.5, refused="needs input_price")],
         "model_s": [_limit("model_s", 3.0)],
         "same_calls": [_limit("same_calls", 3), _limit("same_calls", 1, refused="at least 2")],
+    },
+    "SimulatorConfig": {
+        "stop": [_simulator("stop", "yes")],
+        "max_turns": [_simulator("max_turns", 2)],
+        "script": [_simulator("script", "metadata.user_turns", refused="either 'prompt_id'")],
     },
     "McpServerConfig": {
         "command": [_mcp("command", ["python3", "./tools.py"])],

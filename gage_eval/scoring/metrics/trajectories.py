@@ -25,15 +25,17 @@ class Call(NamedTuple):
 def read_steps(messages: JsonValue) -> list[list[Call]]:
     """The calls of each message or turn that calls tools, in order.
 
-    ``tool_calls`` are in OpenAI's form (``{"function": {"name", "arguments"}}``) or plain (``{"name", "arguments"}``),
-    or the JSON text of such a list. Arguments are an object or its JSON text; text that is not JSON equals only itself.
+    Turns of a simulated user are left out. ``tool_calls`` are in OpenAI's form
+    (``{"function": {"name", "arguments"}}``) or plain (``{"name", "arguments"}``), or the JSON text of such a list.
+    Arguments are an object or its JSON text; text that is not JSON equals only itself.
 
     Raises:
         ValueError: an item is not a tool call.
     """
     steps: list[list[Call]] = []
     for message in messages if isinstance(messages, list) else []:
-        value = message.get("tool_calls") if isinstance(message, Mapping) else None
+        is_read = isinstance(message, Mapping) and message.get("actor") != "user"
+        value = message.get("tool_calls") if is_read else None
         calls = _decoded(value) if isinstance(value, str) else value
         if isinstance(calls, list) and calls:
             steps.append([_call(item) for item in calls])
