@@ -25,9 +25,9 @@ from gage_eval.store.media import media_url
 from gage_eval.store.media_types import media_type
 from gage_eval.store.objects import is_digest
 from gage_eval.viewer.compare_page import compare_page, side_by_side_page
-from gage_eval.viewer.label_page import LabelPages
 from gage_eval.viewer.list_page import ListPage
 from gage_eval.viewer.matrix_page import matrix_page
+from gage_eval.viewer.note_page import NotePages
 from gage_eval.viewer.open_runs import MOST_COLUMNS, OpenRuns, StillIndexing
 from gage_eval.viewer.pages import STATIC, rendered
 from gage_eval.viewer.plots_page import plots_page
@@ -72,8 +72,8 @@ class Viewer:
         self.open_runs = open_runs
         self.session = session
         self.runs = RunsList(open_runs.locations)
-        self.labels = LabelPages(open_runs.locations.store, session)
-        self.lists = ListPage(open_runs, self.labels, session)
+        self.notes = NotePages(open_runs.locations.store, session)
+        self.lists = ListPage(open_runs, self.notes, session)
 
     def routes(self) -> "list[Route]":
         """Every address."""
@@ -93,7 +93,7 @@ class Viewer:
         return [
             Route("/token", self._token, methods=["GET", "POST"]),
             Route("/static/{name}", self._static),
-            Route("/labels", self._labels, methods=["GET", "POST"]),
+            Route("/notes", self._notes, methods=["GET", "POST"]),
             Route("/ok", lambda request: PlainTextResponse("ok")),
             *(Route(path, partial(self._page, page)) for path, page in pages.items()),
         ]
@@ -165,11 +165,11 @@ class Viewer:
             side_by_side_page(self.open_runs, self.lists, request.path_params["run"], request.query_params)
         )
 
-    async def _labels(self, request: Request) -> Response:
+    async def _notes(self, request: Request) -> Response:
         if request.method == "GET" or not request.scope["gage_open"]:
-            return await self._page(lambda _: self.labels.page(), request)
+            return await self._page(lambda _: self.notes.page(), request)
         form = await posted(request)
-        return await self._page(lambda _: self.labels.add(form), request)
+        return await self._page(lambda _: self.notes.add(form), request)
 
     def _report(self, request: Request) -> Response:
         data = self.open_runs.run(request.path_params["run"]).stored.folder.read(REPORT_FILE)

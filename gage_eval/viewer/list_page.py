@@ -21,13 +21,13 @@ from gage_eval.viewer.comparison import compared
 from gage_eval.viewer.database import IndexDatabase
 from gage_eval.viewer.exporting import exported
 from gage_eval.viewer.index import IndexedMeasure
-from gage_eval.viewer.label_page import LabelPages
 from gage_eval.viewer.listing import COLUMNS, RIGHT, SIZES, Listing, ListState, measure_of, replicate_of, sample_query
+from gage_eval.viewer.note_page import NotePages
 from gage_eval.viewer.open_runs import OpenRuns, StillIndexing
 from gage_eval.viewer.open_task import OpenTask
 from gage_eval.viewer.overview import flips, kind_counts, mean_of, reasons, usual_rival, worst
 from gage_eval.viewer.pages import rendered
-from gage_eval.viewer.query import NO_LABELS, Labelled, terms, without_term
+from gage_eval.viewer.query import NO_NOTES, Noted, terms, without_term
 from gage_eval.viewer.security import Session
 from gage_eval.viewer.word_diff import Piece, word_diff
 
@@ -45,13 +45,13 @@ class ListPage:
 
     Args:
         open_runs: the runs.
-        labels: what people said.
+        notes: what people said.
         session: of this server.
     """
 
-    def __init__(self, open_runs: OpenRuns, labels: LabelPages, session: Session) -> None:
+    def __init__(self, open_runs: OpenRuns, notes: NotePages, session: Session) -> None:
         self._open_runs = open_runs
-        self._labels = labels
+        self._notes = notes
         self._session = session
         self._listings: weakref.WeakKeyDictionary[IndexDatabase, Listing] = weakref.WeakKeyDictionary()
         self._rivals: dict[str, str | None] = {}
@@ -66,9 +66,9 @@ class ListPage:
         state = _with_task(state, shown)
         problem, positions, rows = "", np.empty(0, dtype=np.int32), []
         try:
-            labelled = self.labelled(state)
-            positions = shown.listing.positions(state, labelled)
-            rows = shown.listing.page(state, labelled)
+            noted = self.noted(state)
+            positions = shown.listing.positions(state, noted)
+            rows = shown.listing.page(state, noted)
             if not shown.listing.about.has_texts:
                 fill_texts(shown.task, rows)
         except InputError as error:
@@ -116,7 +116,7 @@ class ListPage:
             "sample_id": sample_id,
             "replicate": replicate,
             "replicates": shown.listing.replicates(sample_id),
-            "labels": self._labels.of(view.response_key),
+            "notes": self._notes.of(view.response_key),
             "here": f"/runs/{shown.run.run_id}/sample?{sample_query(state, sample_id, replicate)}",
             "pieces": self._changed(shown, state, sample_id, replicate, view.answer),
             **self._neighbours(shown, state, line["pos"]),
@@ -127,13 +127,13 @@ class ListPage:
         """The listed answers as a file."""
         state = ListState.of(request.query_params)
         shown = self.open(request.path_params["run"], state)
-        return exported(shown, state, request.path_params["kind"], self.labelled(state))
+        return exported(shown, state, request.path_params["kind"], self.noted(state))
 
     # --- parts of pages
 
-    def labelled(self, state: ListState) -> Labelled:
-        """The labels that the search line asks for."""
-        return self._labels.labelled() if any(term.name == "label" for term in terms(state.q)) else NO_LABELS
+    def noted(self, state: ListState) -> Noted:
+        """The notes that the search line asks for."""
+        return self._notes.noted() if any(term.name == "note" for term in terms(state.q)) else NO_NOTES
 
     def _changed(
         self, shown: OpenTask, state: ListState, sample_id: str, replicate: int, answer: str | None
@@ -222,7 +222,7 @@ class ListPage:
     def _neighbours(self, shown: OpenTask, state: ListState, position: int) -> dict[str, Any]:
         """Where the answer stands in the list, and the answers before and after it."""
         try:
-            positions = shown.listing.positions(state, self.labelled(state))
+            positions = shown.listing.positions(state, self.noted(state))
         except InputError:
             positions = np.empty(0, dtype=np.int32)
         places = np.flatnonzero(positions == position)

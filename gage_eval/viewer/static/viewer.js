@@ -117,7 +117,7 @@ document.addEventListener("keydown", (event) => {
     j: () => move(1), k: () => move(-1),
     Enter: () => { const link = rowLinks()[chosen]; if (link && event.target === document.body) location.assign(link.href); },
     "/": () => { const box = document.querySelector("[data-key='/']"); if (box) { box.focus(); box.select(); event.preventDefault(); } },
-    l: () => { const box = document.querySelector("[data-key='l']"); if (box) { box.focus(); event.preventDefault(); } },
+    n: () => { const box = document.querySelector("[data-key='n']"); if (box) { box.focus(); event.preventDefault(); } },
     u: () => { const link = document.querySelector("[data-list]"); if (link && !pane()) location.assign(link.href); },
   };
   if (keys[event.key]) keys[event.key]();
