@@ -3,8 +3,8 @@
     {"task_id": "sums", "sample_id": "s1", "replicate": 0, "label": 1, "probability": 0.1}
 
 ``label`` is a number on the metric's scale, true or false; null while the answer has no label.
-``probability`` is that of having been drawn (`gage labels suggest`); labels without it were chosen freely. What else such
-a file holds is for the people who label: question, answer, reference, and the ends of the scale.
+``probability`` is that of having been drawn (`gage labels suggest`); labels without it were chosen freely.
+What else such a file holds is for the people who label: question, answer, reference, and the ends of the scale.
 """
 
 import math

@@ -121,9 +121,7 @@ class LabelFile:
             except ValueError as error:
                 raise InputError(f"{self.file.name}, line {number + 1}: not JSON ({error}).") from error
             if not isinstance(fields, Mapping) or not isinstance(fields.get("sample_id"), str):
-                raise InputError(
-                    f"{self.file.name}, line {number + 1}: not an answer to label, which has a 'sample_id'."
-                )
+                raise InputError(f"{self.file.name}, line {number + 1}: no answer to label: it has no 'sample_id'.")
             rows.append(LabelRow(number, fields))
         if not rows:
             raise InputError(f"'{self.file}' has no answer to label. gage labels suggest RUN writes a file with some.")
