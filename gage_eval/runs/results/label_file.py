@@ -70,7 +70,7 @@ class LabelFile:
         """The answers, in the order in which people label them.
 
         Raises:
-            InputError: it cannot be read, or is no file of labels.
+            InputError: it cannot be read, or its lines are not answers to label.
         """
         return self._rows(self._lines())
 
