@@ -56,7 +56,7 @@ class LabelRow:
 
 
 class LabelFile:
-    """A file of labels. It is read anew for each page, because others may edit it too.
+    """A file of labels. It is read again for each page, because others may edit it too.
 
     Args:
         file: JSON lines.
@@ -95,7 +95,7 @@ class LabelFile:
         lines = self._lines()
         row = next((row for row in self._rows(lines) if row.line == line), None)
         if row is None or (row.fields["sample_id"], row.fields.get("replicate") or 0) != (sample_id, replicate):
-            raise InputError(f"{self.file.name} was changed meanwhile: open the labels again.")
+            raise InputError(f"{self.file.name} was changed in the meantime: open the labels again.")
         lines[line] = canonical_text({**row.fields, "label": _value(text, row.scale) if text else None})
         # Readers see the file before or after, and a kill leaves one of both.
         new = self.file.with_name(f".{self.file.name}.new")
