@@ -57,6 +57,7 @@ def suggest(
     rows = drawn_answers(of_task, reader.plan.task(of_task.task_id).auto_eval.metrics, n, seed=seed)
     _write(to, rows)
     print(clean(f"{to}: {counted(len(rows), 'answer')} to label, in random order; label them from the first one on."))
+    print(clean(f"In the browser, with keys: gage view --labels {to}"))
     name = clean(of_task.task_id)
     print(f"Then put labels: {{path: {to}}} into task '{name}' and run the config again: no model is asked.")
 
@@ -77,6 +78,7 @@ def _suggest_pairs(reader: "RunReader", other: "RunReader", task_id: str | None,
         _write(file, rows)
     print(clean(f"{files[0]}: {counted(len(both[0]), 'answer')} of {reader.run_id}, in random order."))
     print(clean(f"{files[1]}: {other.run_id}'s answers to the same samples. Label both from the first one on."))
+    print(clean(f"In the browser, with keys: gage view --labels {files[0]} --labels {files[1]}"))
     print(f"Then put labels: {{path: FILE}} into task '{clean(name)}' and run both configs again: no model is asked.")
     if compared.corrected is None:
         then = f"gage compare {reader.run_id} {other.run_id} --metric {judged}"

@@ -16,7 +16,7 @@ NUMBERS = {
 TEXTS = {"asked": "asked", "answer": "answer", "read": "read", "expected": "expected", "id": "sample_id"}
 """Columns with texts, by their name in the search line."""
 
-FIELDS = ("status", "reason", "error", "finish", "flip", "label", *NUMBERS, *TEXTS)
+FIELDS = ("status", "reason", "error", "finish", "flip", "note", *NUMBERS, *TEXTS)
 """All names."""
 
 

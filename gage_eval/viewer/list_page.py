@@ -22,7 +22,6 @@ from gage_eval.viewer.comparison import compared
 from gage_eval.viewer.database import IndexDatabase
 from gage_eval.viewer.exporting import exported
 from gage_eval.viewer.index import IndexedMeasure
-from gage_eval.viewer.label_page import LabelPages
 from gage_eval.viewer.listing import (
     COLUMNS,
     RIGHT,
@@ -34,11 +33,12 @@ from gage_eval.viewer.listing import (
     replicate_of,
     sample_query,
 )
+from gage_eval.viewer.note_page import NotePages
 from gage_eval.viewer.open_runs import OpenRuns, StillIndexing
 from gage_eval.viewer.open_task import OpenAnswer, OpenTask
 from gage_eval.viewer.overview import flips, kind_counts, mean_of, reasons, usual_rival, worst
 from gage_eval.viewer.pages import rendered
-from gage_eval.viewer.query import NO_LABELS, Labelled, terms, without_term
+from gage_eval.viewer.query import NO_NOTES, Noted, terms, without_term
 from gage_eval.viewer.security import Session
 from gage_eval.viewer.trajectory import differences, steps_page
 from gage_eval.viewer.word_diff import word_diff
@@ -57,13 +57,13 @@ class ListPage:
 
     Args:
         open_runs: the runs.
-        labels: what people said.
+        notes: what people said.
         session: of this server.
     """
 
-    def __init__(self, open_runs: OpenRuns, labels: LabelPages, session: Session) -> None:
+    def __init__(self, open_runs: OpenRuns, notes: NotePages, session: Session) -> None:
         self._open_runs = open_runs
-        self._labels = labels
+        self._notes = notes
         self._session = session
         self._listings: weakref.WeakKeyDictionary[IndexDatabase, Listing] = weakref.WeakKeyDictionary()
         self._rivals: dict[str, str | None] = {}
@@ -78,9 +78,9 @@ class ListPage:
         state = _with_task(state, shown)
         problem, positions, rows = "", np.empty(0, dtype=np.int32), []
         try:
-            labelled = self.labelled(state)
-            positions = shown.listing.positions(state, labelled)
-            rows = shown.listing.page(state, labelled)
+            noted = self.noted(state)
+            positions = shown.listing.positions(state, noted)
+            rows = shown.listing.page(state, noted)
             if not shown.listing.about.has_texts:
                 fill_texts(shown.task, rows)
         except InputError as error:
@@ -124,7 +124,7 @@ class ListPage:
             "sample_id": sample_id,
             "replicate": replicate,
             "replicates": shown.listing.replicates(sample_id),
-            "labels": self._labels.of(view.response_key),
+            "notes": self._notes.of(view.response_key),
             "here": f"/runs/{shown.run.run_id}/sample?{sample_query(state, sample_id, replicate)}",
             "pieces": [] if other is None else word_diff(_text_of(other, replicate), view.answer or ""),
             "steps": steps_page(rows, number_in(params, "step")),
@@ -150,13 +150,13 @@ class ListPage:
         """The listed answers as a file."""
         state = ListState.of(request.query_params)
         shown = self.open(request.path_params["run"], state)
-        return exported(shown, state, request.path_params["kind"], self.labelled(state))
+        return exported(shown, state, request.path_params["kind"], self.noted(state))
 
     # --- parts of pages
 
-    def labelled(self, state: ListState) -> Labelled:
-        """The labels that the search line asks for."""
-        return self._labels.labelled() if any(term.name == "label" for term in terms(state.q)) else NO_LABELS
+    def noted(self, state: ListState) -> Noted:
+        """The notes that the search line asks for."""
+        return self._notes.noted() if any(term.name == "note" for term in terms(state.q)) else NO_NOTES
 
     def _other_row(self, state: ListState, sample_id: str, replicate: int) -> SampleRow | None:
         """The sample in the run that the answer's is compared with."""
@@ -235,7 +235,7 @@ class ListPage:
     def _neighbours(self, shown: OpenTask, state: ListState, position: int) -> dict[str, Any]:
         """Where the answer stands in the list, and the answers before and after it."""
         try:
-            positions = shown.listing.positions(state, self.labelled(state))
+            positions = shown.listing.positions(state, self.noted(state))
         except InputError:
             positions = np.empty(0, dtype=np.int32)
         places = np.flatnonzero(positions == position)

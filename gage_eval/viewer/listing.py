@@ -12,7 +12,7 @@ from gage_eval.base.errors import InputError, closest
 from gage_eval.report.messages import Message
 from gage_eval.viewer.database import IndexDatabase, check_expression
 from gage_eval.viewer.index import BETWEEN, TEXT_COLUMNS, About, IndexedMeasure, order_query
-from gage_eval.viewer.query import NO_LABELS, Labelled, condition_of
+from gage_eval.viewer.query import NO_NOTES, Noted, condition_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -218,12 +218,12 @@ class Listing:
         self.trajectories: LruCache[Sequence[Message]] = LruCache(_TRAJECTORIES)
         """The steps of answers that were shown last, by sample and repetition."""
 
-    def positions(self, state: ListState, labelled: Labelled = NO_LABELS) -> "Positions":
+    def positions(self, state: ListState, noted: Noted = NO_NOTES) -> "Positions":
         """Positions of the answers that a state lists, in its order.
 
         Args:
             state: the state.
-            labelled: response numbers by what people said, where the search line asks for them.
+            noted: response numbers by what people said, where the search line asks for them.
 
         Raises:
             InputError: the search line, the SQL or the order cannot be used.
@@ -231,8 +231,8 @@ class Listing:
         import numpy as np
 
         measure = measure_of(self.about, state.metric)
-        said = tuple((verdict, frozenset(numbers)) for verdict, numbers in sorted(labelled.items()))
-        mask = self._masks.get((state.q, state.where, state.metric, said), lambda: self._mask(state, measure, labelled))
+        said = tuple((verdict, frozenset(numbers)) for verdict, numbers in sorted(noted.items()))
+        mask = self._masks.get((state.q, state.where, state.metric, said), lambda: self._mask(state, measure, noted))
         if state.sort == "row":
             chosen = np.arange(self.about.answers) if mask is None else np.flatnonzero(mask)
             return (chosen[::-1] if state.desc else chosen).astype(np.int32)
@@ -242,12 +242,12 @@ class Listing:
             order = np.concatenate([order[:known][::-1], order[known:]])
         return order if mask is None else order[mask[order]]
 
-    def _mask(self, state: ListState, measure: IndexedMeasure | None, labelled: Labelled) -> "Mask | None":
+    def _mask(self, state: ListState, measure: IndexedMeasure | None, noted: Noted) -> "Mask | None":
         """Which answers the filters keep; None for all of them."""
         import numpy as np
 
         paired = self.database.has_pairs
-        condition = condition_of(state.q, self.about, measure, paired=paired, labelled=labelled)
+        condition = condition_of(state.q, self.about, measure, paired=paired, noted=noted)
         where = [condition.sql]
         if state.where:
             check_expression(state.where)
@@ -270,9 +270,9 @@ class Listing:
         (counted,) = self.database.rows(f"SELECT count({name}) AS known FROM {source}")  # noqa: S608
         return self.database.positions(query), counted["known"]
 
-    def page(self, state: ListState, labelled: Labelled = NO_LABELS) -> list[dict[str, Any]]:
+    def page(self, state: ListState, noted: Noted = NO_NOTES) -> list[dict[str, Any]]:
         """The rows of a page, each with the names of `COLUMNS`, ``pos`` and the columns of measures and slices."""
-        positions = self.positions(state, labelled)[(state.page - 1) * state.size : state.page * state.size]
+        positions = self.positions(state, noted)[(state.page - 1) * state.size : state.page * state.size]
         return self.at(positions.tolist(), state)
 
     def at(self, positions: list[int], state: ListState) -> list[dict[str, Any]]:

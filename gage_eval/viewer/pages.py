@@ -42,6 +42,7 @@ def environment() -> "Environment":
         models=models_line,
         seconds=seconds_text,
         middle=_without_middle,
+        plain="{:g}".format,
         term=format_term,
         with_term=with_term,
     )

@@ -214,6 +214,6 @@ def _letters(folder: Path) -> None:
         _write(folder, name, rows, params=params, **config)
 
 
-def label_files(folder: Path) -> list[dict[str, Any]]:
-    """The labels of the store."""
-    return [json.loads(file.read_text()) for file in sorted((folder / "store" / "labels").rglob("*.json"))]
+def note_files(folder: Path) -> list[dict[str, Any]]:
+    """The notes of the store."""
+    return [json.loads(file.read_text()) for file in sorted((folder / "store" / "notes").rglob("*.json"))]

@@ -24,7 +24,7 @@ PAGES = {
     "matrix": "/matrix?runs=letters-before,letters&task=letters",
     "plots": "/matrix/plots?runs=letters-before,letters&task=letters",
     "plots of ratings": "/matrix/plots?runs=rich",
-    "labels": "/labels",
+    "notes": "/notes",
     "token": "/token",
     "error": "/runs/nothing-of-that-name",
 }

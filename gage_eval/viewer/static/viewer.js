@@ -166,11 +166,22 @@ document.addEventListener("keydown", (event) => {
     j: () => move(1), k: () => move(-1),
     Enter: () => { const link = rowLinks()[chosen]; if (link && event.target === document.body) location.assign(link.href); },
     "/": () => { const box = document.querySelector("[data-key='/']"); if (box) { box.focus(); box.select(); event.preventDefault(); } },
-    l: () => { const box = document.querySelector("[data-key='l']"); if (box) { box.focus(); event.preventDefault(); } },
+    n: () => { const box = document.querySelector("[data-key='n']"); if (box) { box.focus(); event.preventDefault(); } },
     u: () => { const link = document.querySelector("[data-list]"); if (link && !pane()) location.assign(link.href); },
   };
+  if (document.querySelector("[data-press]") && !event.repeat) press(event.key);
   if (keys[event.key]) keys[event.key]();
 });
+
+// A label is given once: the next page takes the next key.
+let pressed = false;
+
+function press(key) {
+  const button = Array.from(document.querySelectorAll("[data-press]")).find((one) => one.dataset.press === key);
+  if (!button || pressed) return;
+  pressed = true;
+  button.click();
+}
 
 // --- runs under way: the page is fetched again and its content replaced
 
