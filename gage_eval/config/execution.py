@@ -10,6 +10,7 @@ from gage_eval.base.field_paths import compile_path
 from gage_eval.base.inputs import RESPONSES_INPUT, SAMPLES_INPUT
 from gage_eval.base.marks import nested, scheduling, semantic
 from gage_eval.config.base_model import ConfigModel
+from gage_eval.data.sample.rules import inside
 from gage_eval.models.backends.placement import HERE
 
 BOX_TOOLS = frozenset({"bash", "python"})
@@ -141,8 +142,17 @@ class BoxConfig(ConfigModel):
     files: int = semantic("infer", 16_384, ge=1)
     files_mb: int = semantic("infer", 256, ge=1)
     output_kb: int = semantic("infer", 16, ge=1)
+    artifacts: list[str] = semantic("infer", [], max_length=100)
     executor: Literal["auto", "bubblewrap", "docker", "podman"] = scheduling("auto")
     # A box waits while its model thinks, so there are more of them than processors.
     slots: int = scheduling(16, ge=1, le=1024)
     allow_unsafe: bool = scheduling(default=False)
     roots: dict[str, str] = scheduling({})
+
+    @field_validator("artifacts")
+    @classmethod
+    def _stay_in_the_box(cls, value: list[str]) -> list[str]:
+        for path in value:
+            if not inside(path) or "\0" in path:
+                raise ValueError(f"'{path}' is no path below the working folder of the box")
+        return value

@@ -221,6 +221,7 @@ TEXTS: Mapping[str, Mapping[str, str]] = {
         "files": "Files that an episode may make.",
         "files_mb": "What an episode may write, in MB.",
         "output_kb": "What the model is shown of stdout and of stderr, in KB each.",
+        "artifacts": "Files and folders of the box that are kept at the end of an episode, for `final_state`.",
         "executor": "What contains the commands; by default the first one that this machine has.",
         "slots": "Boxes at once. An episode keeps its box until it ends.",
         "allow_unsafe": "Run commands as plain processes, which nothing contains.",

@@ -16,6 +16,7 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 
 from gage_eval.base.canonical import JsonValue, decode, digest, encode
 from gage_eval.base.statuses import UNANSWERED
+from gage_eval.box.types import BoxError
 from gage_eval.engine.agents.program import run_program
 from gage_eval.extend.loading import PluginError
 from gage_eval.models.client.episode_limits import EpisodeLimits
@@ -143,7 +144,14 @@ async def tool_calls(calls: Calls, request: Request) -> Outcome:
         turns[-1] = _observing(response, observed)
         # A model that is forced to call a tool would never answer.
         choice = None if choice is None else "auto"
-    return _outcome(turns)
+    if request.tool_set is None or turns[-1].status in UNANSWERED:
+        return _outcome(turns)
+    try:
+        artifacts = await request.tool_set.final_state(calls.state)
+    except BoxError as error:
+        return _failed(turns, "box_error", str(error))
+    outcome = _outcome(turns)
+    return replace(outcome, response=replace(outcome.response, artifacts=artifacts))
 
 
 async def reasoned(calls: Calls, request: Request) -> Outcome:
@@ -171,6 +179,7 @@ async def program(calls: Calls, request: Request) -> Outcome:
         ended.status,
         ended.answer,
         error_kind=ended.error_kind,
+        artifacts=ended.artifacts,
         errors=[*outcome.response.errors, *filter(None, (ended.sentence,))],
     )
     costs = ("prompt_tokens", "completion_tokens", "latency_ms", "ttft_ms", "attempts", "model_fingerprint")

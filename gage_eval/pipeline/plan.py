@@ -152,7 +152,7 @@ def _agent_boxes(config: BoxConfig, base_dir: Path, media: MediaRules) -> AgentB
     roots = {image: local_path(root, base_dir) for image, root in config.roots.items()}
     settings = ExecutorSettings(config.executor, config.slots, config.allow_unsafe, roots)
     limits = Limits(**config.model_dump(include={field.name for field in fields(Limits)}))
-    return AgentBoxes(Boxes(settings), limits, config.image, media)
+    return AgentBoxes(Boxes(settings), limits, config.image, media, config.artifacts)
 
 
 def _episode_limits(adapter: RoleAdapterConfig, backend: BackendEntry) -> EpisodeLimits | None:

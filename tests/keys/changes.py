@@ -343,7 +343,7 @@ CONFIG: dict[str, dict[str, list[Change]]] = {
         for name, value in {
             "image": "debian", "cpu_s": 2.0, "memory_mb": 512, "processes": 8, "files": 64, "files_mb": 8,
             "output_kb": 8, "executor": "bubblewrap", "slots": 3, "allow_unsafe": bool(1),
-            "roots": {"debian": "roots/debian"},
+            "roots": {"debian": "roots/debian"}, "artifacts": ["out"],
         }.items()
     },
     "EpisodeLimitsConfig": {
