@@ -139,7 +139,8 @@ def _execution(task: TaskConfig, base_dir: Path, media: MediaRules) -> Execution
     if config is None:
         return None
     roots = {image: str(local_path(root, base_dir)) for image, root in config.roots.items()}
-    return ExecutionSpec(config.model_copy(update={"roots": roots}), media)
+    check = None if config.check is None else local_path(config.check, base_dir)
+    return ExecutionSpec(config.model_copy(update={"roots": roots}), media, check)
 
 
 def _attacks(suite: SuiteIdentity | None, execution: ExecutionSpec | None) -> tuple[int, int] | None:

@@ -328,6 +328,10 @@ CONFIG: dict[str, dict[str, list[Change]]] = {
         "inputs": [_task("execution.inputs", "sample.label", "stdio")],
         "outputs": [_task("execution.outputs", "topic", "stdio")],
         "compat": [_run("compat", "official")],
+        "check": [
+            _task("execution.check", "rows.jsonl", "checked"),
+            _run("check", "rows.jsonl", refused="reads no 'check'"),
+        ],
         "command": [_task("execution.command", ["sh", "program"], "stdio")],
         "file": [_task("execution.file", "main.sh", "stdio")],
         "image": [_run("image", "debian")],
