@@ -145,10 +145,11 @@ TURN = pa.struct(
     ]
 )
 
-# status: `statuses.ResponseStatus`. `turns` only where an episode made several calls.
+# status: `statuses.ResponseStatus`. `turns` only where an episode made several calls. artifacts: the final state of an
+# episode that declares some, {files: {path: {url, bytes}}, problem, text}.
 RESPONSES = TableSchema(
     "responses",
-    2,
+    3,
     pa.schema(
         [
             ("row_index", pa.int64()),
@@ -165,6 +166,7 @@ RESPONSES = TableSchema(
             ("completion_tokens", pa.int64()),
             ("error_kind", pa.string()),
             ("response_key", pa.string()),
+            ("artifacts", pa.string()),
         ]
     ),
 )

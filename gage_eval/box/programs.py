@@ -15,7 +15,7 @@ from typing import Any
 
 from gage_eval.box.inside.wire import STATUS_OF_END
 from gage_eval.box.slot import Harness, Slot, SlotDied
-from gage_eval.box.types import Box, BoxError, BoxSpec, Containment, Execution, Limits, Program, Ran
+from gage_eval.box.types import Box, BoxError, BoxRefused, BoxSpec, Containment, Execution, Limits, Program, Ran
 
 _NOTHING = BoxSpec()
 # A slot that dies says nothing about the program.
@@ -207,7 +207,7 @@ class SlotBox:
         if not reply:
             raise BoxError("The box ended while a command ran")
         if "error" in reply:
-            raise BoxError(f"The box refused: {reply['error']}")
+            raise BoxRefused(f"The box refused: {reply['error']}")
         return reply
 
 

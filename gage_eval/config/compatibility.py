@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path, PurePosixPath
 
 from gage_eval.base.canonical import canonical_text
 from gage_eval.base.errors import InputError, closest
@@ -83,13 +84,24 @@ def check_fit(
         yield from _orders(("tasks", at), task)
         yield from check_judging(("tasks", at), task, metrics.get(task.task.task_id, ()), context)
         if task.task.execution is not None:
-            yield from _execution(("tasks", at, "execution"), task.task.execution)
+            yield from _execution(("tasks", at, "execution"), task, task.task.execution, base_dir)
         if task.task.few_shot is not None:
             yield from _examples(("tasks", at, "few_shot"), task)
 
 
-def _execution(loc: Loc, execution: ExecutionConfig) -> Iterator[ConfigProblem]:
-    """Filters that do not exist, or do not fit."""
+def _execution(loc: Loc, task: ResolvedTask, execution: ExecutionConfig, base_dir: Path) -> Iterator[ConfigProblem]:
+    """Filters that do not exist, or do not fit; a check without what it checks."""
+    if execution.check is not None and not local_path(execution.check, base_dir).is_file():
+        yield ConfigProblem((*loc, "check"), f"there is no file '{execution.check}'.")
+    if execution.mode == "final_state":
+        adapter = task.dut.adapter
+        artifacts = [] if adapter.box is None else adapter.box.artifacts
+        if not artifacts:
+            said = f"a final state is what role adapter '{adapter.adapter_id}' declares: set its box.artifacts."
+            yield ConfigProblem((*loc, "mode"), said)
+        if any(PurePosixPath(path).parts[:1] == (execution.file,) for path in artifacts):
+            said = f"'{execution.file}' is also a path of box.artifacts: give the check another name."
+            yield ConfigProblem((*loc, "file"), said)
     try:
         read_steps(execution.filters)
     except InputError as error:

@@ -191,7 +191,8 @@ TEXTS: Mapping[str, Mapping[str, str]] = {
     },
     "ExecutionConfig": {
         "mode": "`calls`: the tests call the program's function from another process; `stdio`: the program reads "
-        "inputs and prints outputs; `script`: the tests run in its own process, which can forge their result.",
+        "inputs and prints outputs; `script`: the tests run in its own process, which can forge their result; "
+        "`final_state`: a check of the files that an agent left, in a box that has nothing else.",
         "program": "The field that holds the program.",
         "filters": "What is read out of it before it is run.",
         "entry": "The field with the name of the function that the tests call.",
@@ -201,7 +202,8 @@ TEXTS: Mapping[str, Mapping[str, str]] = {
         "outputs": "The field with the expected outputs, a list of texts; they never enter the box.",
         "limits": "What one program may use.",
         "compat": "`official`: wall time decides as well, `limits.wall_s` or else as much as CPU time.",
-        "command": "What runs the program where it is not Python, a list of words; `stdio` only.",
+        "check": "The file with the check of a final state; the tests of a sample, if `tests` names them, follow it.",
+        "command": "What runs the program or the check where that is not Python, a list of words.",
         "file": "The file in the work folder that holds the program for `command`, as main.go.",
         "image": "The container image of samples that name none.",
         "executor": "What contains the programs; by default the first one that this machine has.",
@@ -227,6 +229,7 @@ TEXTS: Mapping[str, Mapping[str, str]] = {
         "files": "Files that an episode may make.",
         "files_mb": "What an episode may write, in MB.",
         "output_kb": "What the model is shown of stdout and of stderr, in KB each.",
+        "artifacts": "Files and folders of the box that are kept at the end of an episode, for `final_state`.",
         "executor": "What contains the commands; by default the first one that this machine has.",
         "slots": "Boxes at once. An episode keeps its box until it ends.",
         "allow_unsafe": "Run commands as plain processes, which nothing contains.",

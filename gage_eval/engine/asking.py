@@ -76,7 +76,7 @@ class Asker:
                 return Outcome(Response("error", error_kind="diverged", errors=sentences))
             tried += 1
             state = EpisodeState() if tools is None else tools.begin()
-            state.executor = self._job.executor
+            state.executor, state.keep = self._job.executor, self._job.store.media.put
             generate = partial(self.generate, attempt=attempt)
             ask_user = None if self._user is None else partial(self._user.generate, attempt=attempt)
             calls = EpisodeCalls(

@@ -16,6 +16,7 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 
 from gage_eval.base.canonical import JsonValue, decode, digest, encode
 from gage_eval.base.statuses import UNANSWERED
+from gage_eval.box.types import BoxError
 from gage_eval.engine.agents.program import run_program
 from gage_eval.engine.simulator import Simulator, SimulatorFailed
 from gage_eval.extend.loading import PluginError
@@ -170,7 +171,14 @@ async def tool_calls(calls: Calls, request: Request) -> Outcome:
         choice = None if choice is None else "auto"
     if not _of_model(turns):
         return _failed(turns, "simulator_error", "the simulated user ended before the model was asked")
-    return _outcome(turns)
+    outcome = _outcome(turns)
+    if request.tool_set is None or turns[-1].status in UNANSWERED:
+        return outcome
+    try:
+        artifacts = await request.tool_set.final_state(calls.state)
+    except BoxError as error:
+        return _failed(turns, "box_error", str(error))
+    return replace(outcome, response=replace(outcome.response, artifacts=artifacts))
 
 
 async def reasoned(calls: Calls, request: Request) -> Outcome:
@@ -198,6 +206,7 @@ async def program(calls: Calls, request: Request) -> Outcome:
         ended.status,
         ended.answer,
         error_kind=ended.error_kind,
+        artifacts=ended.artifacts,
         errors=[*outcome.response.errors, *filter(None, (ended.sentence,))],
     )
     costs = ("prompt_tokens", "completion_tokens", "latency_ms", "ttft_ms", "attempts", "model_fingerprint")

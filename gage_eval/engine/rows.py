@@ -61,6 +61,7 @@ def chunk_tables(
         "completion_tokens": [r.completion_tokens for r in answers],
         "error_kind": [r.error_kind for r in answers],
         "response_key": keys,
+        "artifacts": [r.artifacts for r in answers],
     }
     telemetry = {
         **shared,
@@ -155,6 +156,7 @@ def _outcome(row: dict[str, Any], source: str) -> Outcome:
         prompt_tokens=row["prompt_tokens"],
         completion_tokens=row["completion_tokens"],
         error_kind=row["error_kind"],
+        artifacts=row["artifacts"],
     )
     turns = [Response(row["status"], **turn) for turn in row["turns"] or []]
     return Outcome(response, turns, source)

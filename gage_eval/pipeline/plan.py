@@ -167,7 +167,8 @@ def _execution(task: TaskConfig, base_dir: Path, media: MediaRules) -> Execution
     if config is None:
         return None
     roots = {image: str(local_path(root, base_dir)) for image, root in config.roots.items()}
-    return ExecutionSpec(config.model_copy(update={"roots": roots}), media)
+    check = None if config.check is None else local_path(config.check, base_dir)
+    return ExecutionSpec(config.model_copy(update={"roots": roots}), media, check)
 
 
 def _kin(model: GenerateSpec, judge: JudgeSpec) -> tuple[str, ...]:
@@ -190,7 +191,7 @@ def _agent_boxes(config: BoxConfig, base_dir: Path, media: MediaRules) -> AgentB
     roots = {image: local_path(root, base_dir) for image, root in config.roots.items()}
     settings = ExecutorSettings(config.executor, config.slots, config.allow_unsafe, roots)
     limits = Limits(**config.model_dump(include={field.name for field in fields(Limits)}))
-    return AgentBoxes(Boxes(settings), limits, config.image, media)
+    return AgentBoxes(Boxes(settings), limits, config.image, media, config.artifacts)
 
 
 def _episode_limits(adapter: RoleAdapterConfig, backend: BackendEntry) -> EpisodeLimits | None:

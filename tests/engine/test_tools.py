@@ -50,6 +50,9 @@ class Counted:
     def begin(self) -> EpisodeState:
         return EpisodeState(objects={"calls": 0})
 
+    async def final_state(self, state: EpisodeState) -> None:
+        return None
+
     async def run(self, arguments: str, state: EpisodeState) -> str:
         self.runs[arguments] += 1
         state.objects["calls"] += 1

@@ -356,6 +356,10 @@ CONFIG: dict[str, dict[str, list[Change]]] = {
         "inputs": [_task("execution.inputs", "sample.label", "stdio")],
         "outputs": [_task("execution.outputs", "topic", "stdio")],
         "compat": [_run("compat", "official")],
+        "check": [
+            _task("execution.check", "rows.jsonl", "checked"),
+            _run("check", "rows.jsonl", refused="reads no 'check'"),
+        ],
         "command": [_task("execution.command", ["sh", "program"], "stdio")],
         "file": [_task("execution.file", "main.sh", "stdio")],
         "image": [_run("image", "debian")],
@@ -371,7 +375,7 @@ CONFIG: dict[str, dict[str, list[Change]]] = {
         for name, value in {
             "image": "debian", "cpu_s": 2.0, "memory_mb": 512, "processes": 8, "files": 64, "files_mb": 8,
             "output_kb": 8, "executor": "bubblewrap", "slots": 3, "allow_unsafe": bool(1),
-            "roots": {"debian": "roots/debian"},
+            "roots": {"debian": "roots/debian"}, "artifacts": ["out"],
         }.items()
     },
     "EpisodeLimitsConfig": {

@@ -202,6 +202,14 @@ _CONFIGS: dict[str, dict[str, Any]] = {
             *_MAIN["role_adapters"][1:],
         ],
     },
+    # The same, whose files are checked at the end.
+    "checked": {
+        **_programs(mode="final_state", tests="topic"),
+        "role_adapters": [
+            {**_MAIN["role_adapters"][0], "tools": ["bash"], "tool_rounds": 2, "box": {"artifacts": ["out"]}},
+            *_MAIN["role_adapters"][1:],
+        ],
+    },
     # A model that may call tools of an MCP server.
     "served": {
         **_MAIN,

@@ -195,6 +195,7 @@ class Response:
         tool_statuses: of each of these, ``ok`` or ``error``.
         tool_ms: how long each took.
         call_key: of a turn of an episode: its response key.
+        artifacts: of an episode: its final state, as `gage_eval.engine.final_state.final_state` writes it.
         source: of a turn of an episode: see `gage_eval.engine.episodes.Outcome`. Not in the log.
         tool_sources: of each tool output, ``run`` or ``journal``. Not in the log.
         actor: of a turn of an episode: ``user`` for one of its simulated user.
@@ -218,6 +219,7 @@ class Response:
     tool_statuses: list[str] | None = None
     tool_ms: list[float] | None = None
     call_key: str | None = None
+    artifacts: str | None = None
     source: str | None = None
     tool_sources: list[str] | None = None
     actor: str | None = None
@@ -229,7 +231,7 @@ class Response:
                 self.status, self.answer, self.reasoning, self.tool_calls, self.finish_reason, self.logprobs,
                 self.prompt_tokens, self.completion_tokens, self.error_kind, self.latency_ms, self.ttft_ms,
                 self.attempts, self.errors, self.model_fingerprint, self.tool_outputs,
-                self.tool_statuses, self.tool_ms, self.call_key,
+                self.tool_statuses, self.tool_ms, self.call_key, self.artifacts,
                 *((None, None, self.actor) if self.actor else ()),
             ]
         )  # fmt: skip

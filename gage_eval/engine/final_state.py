@@ -1,0 +1,103 @@
+"""The final state of an episode: the files that its task declares, taken from the box before it is closed.
+
+What a box holds is up to a model. A state that cannot be taken is the model's, with a sentence; only a box that fails
+is an error.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import PurePosixPath
+
+from gage_eval.base.canonical import JsonValue, canonical_text
+from gage_eval.box.types import Box, BoxError, BoxRefused, Limits
+
+MOST_FILES = 1000
+LARGEST_FILE_MB = 16
+LARGEST_STATE_MB = 64
+
+_LIMITS = Limits(cpu_s=10.0, wall_s=120.0, memory_mb=256, output_kb=1024)
+_LINKS = r"""for path; do [ ! -L "$path" ] || printf 'l%s\0' "$path"; done"""
+_FILES = rf"""find "$@" -type l -exec printf 'l%s\0' {{}} +
+find "$@" -type f -size +{LARGEST_FILE_MB << 10}k -exec printf 'b%s\0' {{}} +
+find "$@" -type f -exec printf 'f%s\0' {{}} +
+exit 0"""
+
+
+class _Unfit(Exception):
+    """The state cannot be taken: one word, and a sentence."""
+
+
+async def final_state(box: Box, artifacts: Sequence[str], keep: Callable[[bytes], str]) -> str:
+    """The declared files as JSON text: ``{"files": {path: {url, bytes}}, "problem", "text"}``.
+
+    Folders stand for all regular files in them. What is missing is left out. Where a link is among the files or on the
+    way to them, or where they are too many or too large, there are no files, and ``problem`` is ``link``, ``too_many``,
+    ``too_large`` or ``unreadable``.
+
+    Args:
+        box: of the episode, after its last command.
+        artifacts: paths in its work folder.
+        keep: stores bytes, and returns their address.
+
+    Raises:
+        BoxError: the box failed.
+    """
+    files: dict[str, JsonValue] = {}
+    try:
+        left = LARGEST_STATE_MB << 20
+        for path in await _paths(box, artifacts):
+            try:
+                content = await box.take(path)
+            except BoxRefused as refusal:
+                raise _Unfit("unreadable", str(refusal)) from None
+            left -= len(content)
+            if left < 0:
+                raise _Unfit("too_large", f"the artifacts have more than {LARGEST_STATE_MB} MiB")
+            files[path] = {"url": await asyncio.to_thread(keep, content), "bytes": len(content)}
+    except _Unfit as unfit:
+        problem, text = unfit.args
+        return canonical_text({"files": {}, "problem": problem, "text": text})
+    return canonical_text({"files": files, "problem": None, "text": ""})
+
+
+async def _paths(box: Box, artifacts: Sequence[str]) -> list[str]:
+    """The paths of all declared files that are there, sorted."""
+    steps = {step for path in artifacts for step in _steps(path)}
+    for kind, path in await _listed(box, _LINKS, sorted(steps)):
+        raise _Unfit(*_SAID[kind](path))
+    paths = []
+    for kind, path in await _listed(box, _FILES, [f"./{path}" for path in artifacts]):
+        if kind != "f":
+            raise _Unfit(*_SAID[kind](path))
+        paths.append(str(PurePosixPath(path)))
+    if len(paths) > MOST_FILES:
+        raise _Unfit("too_many", f"there are {len(paths):,} artifacts; at most {MOST_FILES:,} are taken")
+    return sorted(set(paths))
+
+
+_SAID: dict[str, Callable[[str], tuple[str, str]]] = {
+    "l": lambda path: ("link", f"{path!r} is a link"),
+    "b": lambda path: ("too_large", f"{path!r} has more than {LARGEST_FILE_MB} MiB"),
+}
+
+
+def _steps(path: str) -> Iterator[str]:
+    """A path and all folders on the way to it."""
+    pure = PurePosixPath(path)
+    return (f"./{step}" for step in (pure, *pure.parents))
+
+
+async def _listed(box: Box, script: str, arguments: Sequence[str]) -> list[tuple[str, str]]:
+    """(kind, path) of what a script lists."""
+    ran = await box.run(["sh", "-c", script, "sh", *arguments], limits=_LIMITS)
+    if ran.reason == "output" or len(ran.stdout) >= _LIMITS.output_kb << 10:
+        raise _Unfit("too_many", f"the artifacts are too many; at most {MOST_FILES:,} are taken")
+    if ran.reason in ("cpu", "memory"):
+        raise _Unfit("too_many", "the artifacts cannot be listed within 10 s of processor time and 256 MB")
+    if ran.reason or ran.exit != 0:
+        raise BoxError(f"the artifacts cannot be listed: {ran.reason or ran.stderr.decode('utf-8', 'replace')[:200]}")
+    try:
+        entries = ran.stdout.decode().split("\0")
+    except UnicodeDecodeError:
+        raise _Unfit("unreadable", "the name of an artifact is not UTF-8") from None
+    return [(entry[0], entry[1:]) for entry in entries if entry]
