@@ -18,7 +18,7 @@ VERSIONS: Mapping[Stage, int] = {
     "load": 1,
     "standardize": 7,
     "preprocess": 6,
-    "support": 3,
+    "support": 4,
     "infer": 2,
     "judge": 4,
     "auto_eval": 8,
