@@ -203,7 +203,7 @@ class TestShortConfigs:
     def test_every_task_type_loads(self) -> None:
         from gage_eval.config.task_types import TASK_TYPES
 
-        assert len(TASK_TYPES) == 13
+        assert len(TASK_TYPES) == 14
         for name in TASK_TYPES:
             loaded(f"datasets: [{{task_type: {name}, params: {{path: m.jsonl}}}}]\nbackends: [{{type: dummy}}]\n")
 
