@@ -50,10 +50,12 @@ def _calls(turns: JsonValue) -> Iterator[_Call]:
         made = decode(text) if isinstance(text, str) else []
         for item, answered in zip(made if isinstance(made, list) else [], statuses or [], strict=False):
             function = item.get("function") if isinstance(item, dict) else None
-            arguments = function.get("arguments") if isinstance(function, dict) else None
-            read = decode(arguments or "{}") if isinstance(arguments, str) else arguments
-            if answered == "ok" and isinstance(read, dict) and isinstance(function, dict):
-                yield "user" if turn.get("actor") == "user" else "assistant", str(function.get("name")), read
+            # What a model calls a tool with may be anything; a tool answers only to an object.
+            if answered == "ok" and isinstance(function, dict):
+                arguments = function.get("arguments")
+                read = decode(arguments or "{}") if isinstance(arguments, str) else arguments
+                if isinstance(read, dict):
+                    yield "user" if turn.get("actor") == "user" else "assistant", str(function.get("name")), read
 
 
 def _after(task: Mapping[str, Any], calls: list[_Call]) -> dict[Actor, Database]:
