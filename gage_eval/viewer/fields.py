@@ -19,6 +19,9 @@ TEXTS = {"asked": "asked", "answer": "answer", "read": "read", "expected": "expe
 FIELDS = ("status", "reason", "error", "finish", "flip", "note", *NUMBERS, *TEXTS)
 """All names."""
 
+# Labels are also what people say about answers: a field of the sample is told from them.
+_AMBIGUOUS = (*FIELDS, "label")
+
 
 def slice_names(paths: Sequence[str]) -> list[str]:
     """A name for each slice field: the last part of its path, or the whole path where that part says something else.
@@ -28,6 +31,6 @@ def slice_names(paths: Sequence[str]) -> list[str]:
     """
     short = [path.rpartition(".")[2] for path in paths]
     return [
-        name if name not in FIELDS and short.count(name) == 1 else path if path != name else f"sample.{path}"
+        name if name not in _AMBIGUOUS and short.count(name) == 1 else path if path != name else f"sample.{path}"
         for path, name in zip(paths, short, strict=True)
     ]

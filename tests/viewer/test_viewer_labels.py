@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 import pytest
 from starlette.testclient import TestClient
-from viewer.viewer_client import HOSTILE, TOKEN, answers, run, write_questions
+from viewer_client import HOSTILE, TOKEN, answers, run, write_questions
 
 from gage_eval.runs.options import Locations
 from gage_eval.viewer.app import viewer_app
