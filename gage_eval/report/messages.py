@@ -77,7 +77,10 @@ class Message:
         """The message as one text, with a marker such as ``[image]`` for each medium."""
         media = ("image", "audio", "video")
         text = "\n".join(f"[{part.kind}]" if part.kind in media else part.text for part in self.parts)
-        return text or "\n".join(f"{call.name}({call.arguments})" for call in self.calls)
+        # The call of a tool's message is the one that it answers.
+        if text or self.role == "tool":
+            return text
+        return "\n".join(f"{call.name}({call.arguments})" for call in self.calls)
 
     @property
     def called(self) -> str:
@@ -147,7 +150,7 @@ def conversation(
         timed: the telemetry of the turns.
     """
     # The last answer of the model is shown by itself; turns of a simulated user may follow it.
-    last = max((number for number, turn in enumerate(turns, 1) if turn.get("actor") != "user"), default=0)
+    last = _last_of_model(turns)
     steps: list[list[Message]] = []
     step = 1
     for number, turn in enumerate(turns, 1):
@@ -161,16 +164,21 @@ def conversation(
         for place, (message, role) in enumerate(zip(messages, following, strict=False))
         if message.role == "user" and role != "assistant"
     ]
-    if len(questions) < len(turns):
-        # The model called tools.
+    if len(questions) < len(turns) or any(turn.get("tool_outputs") or turn.get("actor") for turn in turns):
+        # The model called tools, or talked with a simulated user.
         return [*messages, *(message for own in steps for message in own)]
     after = dict(zip(questions, steps, strict=False))
     return [shown for place, message in enumerate(messages) for shown in (message, *after.get(place, ()))]
 
 
-def step_count(turns: Sequence[Mapping[str, Any]]) -> int:
-    """How many steps an episode has: its turns, and the tool calls that were answered."""
-    return sum(1 + len(turn.get("tool_outputs") or ()) for turn in turns)
+def answer_step(turns: Sequence[Mapping[str, Any]]) -> int:
+    """The step of the model's last answer, which tools and a simulated user may follow; 0 without turns."""
+    last = _last_of_model(turns)
+    return 1 + sum(1 + len(turn.get("tool_outputs") or ()) for turn in turns[: last - 1]) if last else 0
+
+
+def _last_of_model(turns: Sequence[Mapping[str, Any]]) -> int:
+    return max((number for number, turn in enumerate(turns, 1) if turn.get("actor") != "user"), default=0)
 
 
 def first_difference(turns: Sequence[Mapping[str, Any]], others: Sequence[Mapping[str, Any]]) -> int | None:

@@ -60,7 +60,7 @@ def kinship(declared: str | None, other: str | None) -> str | None:
     """What a judge is to the model under test, by their declared names; None for nothing, and where one has no name.
 
     >>> kinship("Qwen/Qwen3-32B", "qwen2.5-7b-instruct"), kinship("gpt-4.1", "gpt-4.1"), kinship("gpt-4.1", "o3-mini")
-    ("of the model's family (qwen)", 'the model under test', None)
+    ("perhaps of the model's family (both names begin with 'qwen')", 'the model under test', None)
     """
     if declared is None or other is None:
         return None
@@ -69,7 +69,9 @@ def kinship(declared: str | None, other: str | None) -> str | None:
         return "the model under test"
     families = [re.match("[a-z]+", name) for name in names]
     first, second = [family and family[0] for family in families]
-    return f"of the model's family ({first})" if first is not None and first == second else None
+    if first is None or first != second:
+        return None
+    return f"perhaps of the model's family (both names begin with '{first}')"
 
 
 def under_test(models: Iterable[ModelRun], task_id: str | None = None) -> list[ModelRun]:

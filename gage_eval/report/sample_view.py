@@ -122,7 +122,7 @@ class SampleView:
         completion_tokens: length of the answer, if known.
         logprobs: of the answer, as the endpoint returned them.
         facts: length, latency and the like.
-        steps: how many steps the episode had; 0 where it was one call.
+        answer_step: which step of the episode the answer is; 0 where it was one call.
         divergences: where earlier attempts differed from the journal, in sentences.
     """
 
@@ -150,7 +150,7 @@ class SampleView:
     candidates: Sequence[Candidate] = ()
     facts: Sequence[tuple[str, str]] = ()
     attempts: Sequence[str] = ()
-    steps: int = 0
+    answer_step: int = 0
     divergences: Sequence[str] = ()
     options: Sequence[tuple[str, str]] = ()
     references: Sequence[str] = ()

@@ -101,7 +101,7 @@ def side_by_side_page(open_runs: OpenRuns, lists: ListPage, run_id: str, params:
         raise InputError(f"no run has an answer to sample '{sample_id}': {columns[0].problem}")
     run = open_runs.run(run_id)
     # An answer of one call has no steps.
-    episodes = [column.turns for column in columns if column.view is not None and column.view.steps]
+    episodes = [column.turns for column in columns if column.view is not None and column.view.answer_step]
     differing = [first_difference(episodes[0], turns) for turns in episodes[1:]]
     return rendered(
         "side_by_side.html",

@@ -7,12 +7,12 @@ import pytest
 from gage_eval.base.canonical import decode
 from gage_eval.report.messages import (
     Message,
+    answer_step,
     candidates,
     conversation,
     first_difference,
     pretty,
     shown_messages,
-    step_count,
     tokens,
     tool_calls,
 )
@@ -105,7 +105,8 @@ def test_steps_are_numbered_and_say_what_they_took_and_where_they_came_from() ->
     assert answer.facts == ("1,200 + 7 tokens", "1.50 s", "cost 0.25", "log")
     assert [message.facts for message in outputs] == [("3.0 ms", "journal"), ()]
     assert [message.failed for message in outputs] == [False, True]
-    assert step_count([turn, LAST]) == 4
+    assert answer_step([turn, LAST]) == 4
+    assert answer_step([turn, {**LAST, "tool_outputs": ["2"]}, {"answer": "thanks", "actor": "user"}]) == 4
 
 
 @pytest.mark.parametrize(

@@ -7,12 +7,12 @@ from gage_eval.base.canonical import decode
 from gage_eval.base.field_paths import reference_texts
 from gage_eval.base.statuses import DIVERGES_AT
 from gage_eval.report.messages import (
+    answer_step,
     candidates,
     conversation,
     pretty,
     request_messages,
     shown_messages,
-    step_count,
     tool_calls,
 )
 from gage_eval.report.sample_view import OF_SAMPLE, SampleView, ShownExecution, ShownJudgment, ShownScore
@@ -89,7 +89,7 @@ def sample_view(
         candidates=candidates(logprobs, [str(choice) for choice in (request or {}).get("choices") or ()]),
         facts=_facts(response, telemetry),
         attempts=[error for error in errors if not error.startswith(DIVERGES_AT)],
-        steps=step_count(response.get("turns") or ()),
+        answer_step=answer_step(response.get("turns") or ()),
         divergences=[error for error in errors if error.startswith(DIVERGES_AT)],
         options=[(str(option["id"]), str(option["content"])) for option in sample.get("options") or ()],
         references=reference_texts(sample),

@@ -96,13 +96,15 @@ WITH episodes AS (
     FROM responses r LEFT JOIN telemetry t USING (run_id, task_id, row_index, replicate)
     WHERE r.turns IS NOT NULL
 ), turns AS (
-    SELECT * EXCLUDE (turns, turn_telemetry, status), generate_subscripts(turns, 1) AS turn, unnest(turns) AS said,
-           unnest(turn_telemetry) AS took, CASE WHEN turn = len(turns) THEN status ELSE 'ok' END AS status
+    SELECT * EXCLUDE (turns, turn_telemetry), generate_subscripts(turns, 1) AS turn, unnest(turns) AS said,
+           unnest(turn_telemetry) AS took
     FROM episodes
 ), numbered AS (
     SELECT *, coalesce(len(said.tool_outputs), 0) AS answered,
            (sum(1 + answered) OVER episode)::BIGINT - answered AS step,
-           coalesce(said.actor, 'model') AS actor
+           coalesce(said.actor, 'model') AS actor,
+           turn = max(turn) FILTER (WHERE said.actor IS NULL)
+                  OVER (PARTITION BY run_id, task_id, row_index, replicate) AS ends
     FROM turns
     WINDOW episode AS (PARTITION BY run_id, task_id, row_index, replicate ORDER BY turn)
 ), calls AS (
@@ -115,7 +117,8 @@ WITH episodes AS (
 )
 SELECT run_id, task_id, row_index, sample_id, replicate, step, nullif(step - 1, 0) AS parent, turn, 0 AS call,
        actor, CASE actor WHEN 'user' THEN 'user' ELSE 'assistant' END AS role,
-       said.answer AS content, NULL AS tool, NULL AS arguments, status,
+       said.answer AS content, NULL AS tool, NULL AS arguments,
+       CASE WHEN ends THEN status ELSE 'ok' END AS status,
        said.call_key AS call_key, said.prompt_tokens AS prompt_tokens, said.completion_tokens AS completion_tokens,
        took.latency_ms / 1000 AS seconds, took.cost AS cost, took.source AS source
 FROM numbered
