@@ -7,6 +7,7 @@ from urllib.parse import urlencode
 from starlette.datastructures import QueryParams
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
+from gage_eval.base.canonical import canonical_text
 from gage_eval.base.errors import InputError
 from gage_eval.runs.results.label_file import LabelFile
 from gage_eval.viewer.pages import rendered
@@ -37,7 +38,7 @@ class LabelPages:
         rows = self._files[number].rows()
         open_rows = [at for at, row in enumerate(rows) if row.label is None]
         wanted = params.get("row", "")
-        at = int(wanted) - 1 if wanted.isdecimal() and 0 < int(wanted[:9]) <= len(rows) else None
+        at = int(wanted) - 1 if _is_number(wanted) and 0 < int(wanted) <= len(rows) else None
         shown = next(iter(open_rows), None) if at is None else at
         before = rows if shown is None else rows[:shown]
         return HTMLResponse(
@@ -46,7 +47,7 @@ class LabelPages:
                 title="Labels",
                 files=[(file.file.name, _address(at)) for at, file in enumerate(self._files)],
                 number=number,
-                path=str(self._files[number].file),
+                path=canonical_text(str(self._files[number].file)),
                 task=rows[0].fields.get("task_id"),
                 row=None if shown is None else rows[shown],
                 at=shown,
@@ -70,7 +71,7 @@ class LabelPages:
             raise InputError("this form is too old: load the page again.")
         number = self._number(form.get("file", ""))
         line, replicate, label = (form.get(name, "").strip() for name in ("line", "replicate", "label"))
-        if not (line.isdecimal() and replicate.isdecimal()):
+        if not (_is_number(line) and _is_number(replicate)):
             raise InputError("this form names no answer: load the page again.")
         file = self._files[number]
         file.set(int(line), form.get("id", ""), int(replicate), label)
@@ -83,6 +84,11 @@ class LabelPages:
         if number >= len(self._files):
             raise InputError("this file of labels is not open: gage view --labels FILE opens it.")
         return number
+
+
+def _is_number(text: str) -> bool:
+    # Python refuses to read integers of thousands of digits.
+    return text.isdecimal() and len(text) < 10
 
 
 def _address(number: int, row: int | None = None) -> str:

@@ -74,7 +74,7 @@ class NotePages:
                 run_id=form.get("run", ""),
                 task_id=form.get("task", ""),
                 sample_id=form.get("id", ""),
-                replicate=int(replicate) if replicate.isdecimal() else 0,
+                replicate=int(replicate) if replicate.isdecimal() and len(replicate) < 10 else 0,
                 metric=form.get("metric") or None,
                 text=form.get("text", ""),
                 withdraws=form.get("withdraws") or None,

@@ -2,7 +2,7 @@
 
 import math
 import os
-import threading
+import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +10,7 @@ from typing import Any
 
 from gage_eval.base.canonical import canonical_text, decode
 from gage_eval.base.errors import InputError
+from gage_eval.base.files import locked
 from gage_eval.scoring.labels import MOST_BYTES
 
 # More labels have no key each.
@@ -32,7 +33,7 @@ class LabelRow:
     def label(self) -> float | None:
         """What people said."""
         value = self.fields.get("label")
-        return float(value) if isinstance(value, bool | int | float) else None
+        return _finite(value)
 
     @property
     def scale(self) -> tuple[float, float] | None:
@@ -40,8 +41,8 @@ class LabelRow:
         ends = self.fields.get("scale")
         if not isinstance(ends, Sequence) or len(ends) != 2:
             return None
-        known = [float(end) for end in ends if isinstance(end, int | float) and math.isfinite(end)]
-        return (known[0], known[1]) if len(known) == 2 and known[0] < known[1] else None
+        low, high = map(_finite, ends)
+        return (low, high) if low is not None and high is not None and low < high else None
 
     @property
     def choices(self) -> list[tuple[str, int]]:
@@ -64,7 +65,6 @@ class LabelFile:
 
     def __init__(self, file: Path) -> None:
         self.file = file.resolve()
-        self._lock = threading.Lock()
 
     def rows(self) -> list[LabelRow]:
         """The answers, in the order in which people label them.
@@ -86,7 +86,8 @@ class LabelFile:
             InputError: the file has another answer there, the label is not on the scale, or it cannot be written.
         """
         try:
-            with self._lock:
+            # Several viewers may have it open.
+            with locked(self.file.with_name(f".{self.file.name}.lock")):
                 self._set(line, sample_id, replicate, text)
         except OSError as error:
             raise InputError(f"{self.file} cannot be written: {error.strerror}.") from error
@@ -98,10 +99,13 @@ class LabelFile:
             raise InputError(f"{self.file.name} was changed in the meantime: open the labels again.")
         lines[line] = canonical_text({**row.fields, "label": _value(text, row.scale) if text else None})
         # Readers see the file before or after, and a kill leaves one of both.
-        new = self.file.with_name(f".{self.file.name}.new")
-        new.write_text("\n".join(lines), encoding="utf-8")
-        new.chmod(self.file.stat().st_mode)
-        os.replace(new, self.file)
+        new = self.file.with_name(f".{self.file.name}.{uuid.uuid4().hex}")
+        try:
+            new.write_text("\n".join(lines), encoding="utf-8")
+            new.chmod(self.file.stat().st_mode)
+            os.replace(new, self.file)
+        finally:
+            new.unlink(missing_ok=True)
 
     def _lines(self) -> list[str]:
         try:
@@ -126,6 +130,15 @@ class LabelFile:
         if not rows:
             raise InputError(f"'{self.file}' has no answer to label. gage labels suggest RUN writes a file with some.")
         return rows
+
+
+def _finite(value: Any) -> float | None:
+    """A number of the file; None for what is none, and for one that no float can be."""
+    try:
+        number = float(value) if isinstance(value, int | float) else math.nan
+    except OverflowError:
+        return None
+    return number if math.isfinite(number) else None
 
 
 def _value(text: str, scale: tuple[float, float] | None) -> float | int:

@@ -134,7 +134,8 @@ document.addEventListener("click", (event) => {
 document.addEventListener("submit", (event) => {
   if (!event.target.matches(".to-step")) return;
   event.preventDefault();
-  toStep(Number(event.target.elements.step.value), () => event.target.submit());
+  const step = Number(event.target.elements.step.value);
+  if (step) toStep(step, () => event.target.submit());
 });
 
 // --- keys
@@ -175,6 +176,8 @@ document.addEventListener("keydown", (event) => {
 
 // A label is given once: the next page takes the next key.
 let pressed = false;
+// A page that the browser kept is shown again as it was.
+window.addEventListener("pageshow", () => { pressed = false; });
 
 function press(key) {
   const button = Array.from(document.querySelectorAll("[data-press]")).find((one) => one.dataset.press === key);
