@@ -66,12 +66,17 @@ def drawn_pairs(
         seed: equal seeds draw equal samples.
 
     Raises:
-        InputError: no metric reads a judge's verdicts, or no sample has one in both runs.
+        InputError: no metric reads a judge's verdicts, no sample has one in both runs, or samples have several answers.
     """
     (metric, verdicts), (_, others) = (_judged(task, bound) for task in tasks)
     shared = sorted(answer for answer in verdicts if answer in others)
     if not shared:
         raise InputError(f"task '{tasks[0].task_id}': no sample has a verdict in both runs.")
+    if any(replicate for _, replicate in shared):
+        raise InputError(
+            f"task '{tasks[0].task_id}': samples have several answers each, and two runs are compared by one: "
+            "draw answers of each run by itself."
+        )
     path = metric.grouping.cluster
     of_sample = {} if path is None else values_of(tasks[0].samples, path)
     groups: dict[Hashable, list[Answer]] = {}
