@@ -1,11 +1,11 @@
 """Promises of the labelling page: blind, in order, with undo; labels go into the file, and only from our own forms."""
 
+import json
 import re
 from html import unescape
 from pathlib import Path
 from typing import Any
 
-import orjson
 import pytest
 from starlette.testclient import TestClient
 from viewer_client import HOSTILE, TOKEN, answers, run, write_questions
@@ -34,7 +34,7 @@ def _client(folder: Path, *rows: dict[str, Any]) -> tuple[TestClient, Path]:
     write_questions(folder)
     run(folder, "first", backends=answers("2"))
     file = folder / "labels.jsonl"
-    file.write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in rows))
+    file.write_bytes(b"".join(json.dumps(row).encode() + b"\n" for row in rows))
     open_runs = OpenRuns(Locations.at(str(folder / "store"), None), folder / "cache")
     client = TestClient(viewer_app(open_runs, TOKEN, None, [file]), base_url=ORIGIN["origin"], follow_redirects=True)
     client.get("/", params={"token": TOKEN})
@@ -51,7 +51,7 @@ def _forms(text: str) -> list[dict[str, str]]:
 
 
 def _labels(file: Path) -> list[Any]:
-    return [orjson.loads(line)["label"] for line in file.read_bytes().splitlines()]
+    return [json.loads(line)["label"] for line in file.read_bytes().splitlines()]
 
 
 def test_answers_are_labelled_in_order_and_undone(tmp_path: Path) -> None:
@@ -86,3 +86,19 @@ def test_each_label_of_a_small_scale_has_a_key(tmp_path: Path, scale: list[int],
     assert "".join(key for key in re.findall(r'data-press="(.)"', text) if key != "u") == keys
     client.post("/labels", data={**_forms(text)[0], "label": str(scale[1])}, headers=ORIGIN)
     assert _labels(file) == [scale[1]]
+
+
+def test_rows_of_other_programs_are_shown_and_labelled(tmp_path: Path) -> None:
+    """Only the sample's id is needed, and numbers may be larger than any float."""
+    rows = [{"sample_id": "a", "scale": [0, 10**400]}, {"sample_id": "b", "label": 10**400}]
+    client, file = _client(tmp_path, *rows)
+    text = client.get("/labels", params={"row": "9" * 5000}).text
+    form = {**_forms(text)[0], "label": "1"}
+    assert client.post("/labels", data={**form, "line": "9" * 5000}, headers=ORIGIN).status_code == 400
+    for name in ("a", "b"):
+        (form, *_) = _forms(text)
+        assert form["id"] == name
+        text = client.post("/labels", data={**form, "label": "1"}, headers=ORIGIN).text
+    assert _labels(file) == [1, 1]
+    assert "All 2 answers have a label" in text
+    assert f'labels: {{path: "{file}"}}' in unescape(text)
