@@ -19,7 +19,7 @@ TEXTS = {"asked": "asked", "answer": "answer", "read": "read", "expected": "expe
 FIELDS = ("status", "reason", "error", "finish", "flip", "note", *NUMBERS, *TEXTS)
 """All names."""
 
-# Labels are also what people say about answers: a field of the sample is told from them.
+# Labels are also what people say about answers: a field of that name is shown with where it is from.
 _AMBIGUOUS = (*FIELDS, "label")
 
 
