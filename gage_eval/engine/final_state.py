@@ -18,7 +18,7 @@ LARGEST_STATE_MB = 64
 
 _CPU_S, _WALL_S, _OUTPUT_KB = 10.0, 120.0, 1024
 # Above those of the box, whose files may already take all of them.
-_MORE_FILES, _MORE_MEMORY_MB = 64, 256
+_MORE_FILES, _MORE_MEMORY_MB, _MORE_PROCESSES = 64, 256, 8
 _LINKS = r"""for path; do [ ! -L "$path" ] || printf 'l%s\0' "$path"; done"""
 _FILES = rf"""find "$@" -type l -exec printf 'l%s\0' {{}} +
 find "$@" -type f -size +{LARGEST_FILE_MB << 10}k -exec printf 'b%s\0' {{}} +
@@ -40,7 +40,7 @@ async def final_state(box: Box, artifacts: Sequence[str], limits: Limits, keep: 
     Args:
         box: of the episode, after its last command.
         artifacts: paths in its work folder.
-        limits: of the box.
+        limits: of a command in the box.
         keep: stores bytes, and returns their address.
 
     Raises:
@@ -69,6 +69,7 @@ def _for_lists(limits: Limits) -> Limits:
         output_kb=_OUTPUT_KB,
         files=limits.files + _MORE_FILES,
         memory_mb=limits.memory_mb + _MORE_MEMORY_MB,
+        processes=limits.processes + _MORE_PROCESSES,
     )
 
 
