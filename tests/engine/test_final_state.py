@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import socket
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,7 +17,7 @@ LIMITS = Limits(files=5000, memory_mb=4096)
 class Listing:
     """A box whose commands print what they are told."""
 
-    listener = None
+    listener: socket.socket | None = None
 
     def __init__(self, stdout: bytes = b"", code: int | None = 0, reason: str = "", refuses: bool = False) -> None:
         self._said = (code, stdout, reason)
