@@ -233,6 +233,10 @@ class ResourceRequirement(ConfigModel):
     work_pool: str | None = scheduling(None, min_length=1)
 
 
+# Outputs with what a judge was asked again are named so.
+_LIKE_A_RETRY = re.compile(r"(^|_)retry_\d+$")
+
+
 class RoleAdapterConfig(ConfigModel):
     """A model in a role: the model under test, a judge, or a support model before inference."""
 
@@ -279,6 +283,10 @@ class RoleAdapterConfig(ConfigModel):
             raise ValueError("only a judge_model has verdicts to parse: remove 'verdict_parser'")
         if self.verdict_retries and self.role_type != "judge_model":
             raise ValueError("only a judge_model has verdicts to ask for again: remove 'verdict_retries'")
+        if self.role_type == "judge_model" and _LIKE_A_RETRY.search(self.adapter_id):
+            raise ValueError(
+                "a judge's 'adapter_id' does not end in retry_ and a number, as stored retries do: rename it"
+            )
         self._check_verdict_form()
         if self.embeds and (self.role_type != "judge_model" or self.prompt_id is not None):
             raise ValueError("'embeds' is for a judge_model without a prompt: it compares answers with references")

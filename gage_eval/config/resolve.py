@@ -176,6 +176,8 @@ class _Resolver:
             if prompt is None:
                 self._add((*loc, "prompt_id"), unknown("prompt", adapter.prompt_id, self.prompts))
                 return None
+            if adapter.role_type == "user" and not (prompt.template or prompt.system_prompt):
+                self._add((*loc, "prompt_id"), f"prompt '{prompt.prompt_id}' is empty: write the user's instructions.")
         return None if backend is None else self._with_resources(loc, adapter, backend, prompt)
 
     def _with_resources(

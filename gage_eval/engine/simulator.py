@@ -25,7 +25,9 @@ _MOST_EQUAL_TURNS = 3
 _LEAKED_WORDS = 40
 _ECHOED_WORDS = 8
 _WORD = re.compile(r"\w+")
-_AS_ASSISTANT = re.compile(r"^\W*(assistant|agent)\s*:|<\|im_start\|>\s*assistant", re.IGNORECASE | re.MULTILINE)
+_AS_ASSISTANT = re.compile(
+    r"^[^\w\n]*(assistant|agent)[^\S\n]*:|<\|im_start\|>\s*assistant", re.IGNORECASE | re.MULTILINE
+)
 
 
 class UserCalls(Protocol):

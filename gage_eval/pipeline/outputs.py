@@ -1,5 +1,6 @@
 """The names of the stages' outputs, and which of them belong together."""
 
+import re
 from collections.abc import Iterator, Mapping
 
 _RESPONSES = {"support": "support_responses", "dut_model": "responses", "judge_model": "judge_responses"}
@@ -30,9 +31,8 @@ def of_retry(responses: str, draw: int) -> str:
 
 def is_of(name: str, responses: str) -> bool:
     """Whether an output holds a judge's responses, or those to what it was asked again."""
-    return name == responses or (
-        name.startswith(f"{responses.removesuffix('_responses')}_retry_") and name.endswith("_responses")
-    )
+    retry = rf"{re.escape(responses.removesuffix('_responses'))}_retry_\d+_responses"
+    return name == responses or re.fullmatch(retry, name) is not None
 
 
 def received(responses: str) -> str:

@@ -58,11 +58,11 @@ class Pairs:
             replicate: of the model's answer. Where the others were not repeated, their only answer counts.
         """
         if self.field is None:
-            other = answers.get(replicate) or answers.get(0)
+            other = answers.get(replicate if len(answers) > 1 else 0)
             return None if other is None or other["answer"] is None else other
         value = self.field.get(sample)
         turns = value if isinstance(value, list) else [value]
-        if not turns or not all(isinstance(text, str) for text in turns):
+        if not turns or not all(isinstance(text, str) and text.strip() for text in turns):
             return None
         return {"answer": turns[-1], "turns": [{"answer": text} for text in turns]}
 

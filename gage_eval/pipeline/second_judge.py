@@ -10,8 +10,10 @@ from gage_eval.base.canonical import JsonValue, decode
 from gage_eval.base.statuses import NO_VERDICT
 from gage_eval.pipeline.asks import AnswerKey, AskTable
 from gage_eval.pipeline.generate_spec import Binding
+from gage_eval.scoring.metrics.verdicts import PAIR_OUTCOMES
 
-_SWAPPED = {"a": "b", "b": "a"}
+# What another verdict, or a repaired parser, may mend.
+_NO_VERDICT = NO_VERDICT | {"parser_failed"}
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,7 @@ class SecondJudge:
             verdicts: rows of `tables.JUDGMENTS`.
             both_orders: verdicts in odd slots are about swapped answers.
         """
-        if any(row["status"] != "ok" and row["reason"] not in NO_VERDICT for row in verdicts):
+        if any(row["status"] != "ok" and row["reason"] not in _NO_VERDICT for row in verdicts):
             return False  # A request failed, and is asked again; or the sample's settings are wrong.
         if any(row["status"] != "ok" for row in verdicts):
             return True
@@ -52,14 +54,20 @@ class SecondJudge:
 
 def _probability(row: Mapping[str, Any]) -> float:
     """That of the verdict; 1 where the judge gives none."""
-    shares = decode(row["parsed"] or "{}").get("probabilities") or {}
-    return float(shares.get(row["answer"], 1.0))
+    fields = decode(row["parsed"] or "{}")
+    # A parser of one's own may put anything there.
+    shares = fields.get("probabilities") if isinstance(fields, dict) else None
+    share = shares.get(row["answer"]) if isinstance(shares, dict) else None
+    return float(share) if isinstance(share, int | float) else 1.0
 
 
-def _said(row: Mapping[str, Any], *, swapped: bool) -> str:
-    """A verdict that can be compared with those on the other order."""
+def _said(row: Mapping[str, Any], *, swapped: bool) -> float | str:
+    """A verdict that can be compared with those on the other order: the first answer's share of a win, if it is one."""
     answer = str(row["answer"]).strip().casefold()
-    return _SWAPPED.get(answer, answer) if swapped else answer
+    share = PAIR_OUTCOMES.get(answer)
+    if share is None:
+        return answer
+    return 1 - share if swapped else share
 
 
 class ChosenAsks:

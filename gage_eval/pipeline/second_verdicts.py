@@ -69,9 +69,10 @@ def ask_second(run: StageRun, spec: JudgeSpec, first: Callable[[int], list[dict[
     }
     table = ChosenAsks(spec.second_asks(run.env.store, run.inputs), chosen)
     write_asks(table, run.writer(ASKS))
-    asks = spec.asks_second(StoredAsks(run.commit(ASKS, name=SECOND_ASKS), table))
-    if not any(chosen.values()):
+    stored = run.commit(ASKS, name=SECOND_ASKS)
+    if not stored.rows:
         return None
+    asks = spec.asks_second(StoredAsks(stored, table))
     responses = generate(run, asks)
     return SecondVerdicts(spec, asks, responses, ask_again(run, spec, asks, responses))
 

@@ -55,10 +55,10 @@ def _turns(script: Any) -> list[dict[str, Any]] | None:
 
 
 def _is_turn(turn: Any) -> bool:
-    if not isinstance(turn, Mapping) or not isinstance(turn.get("content") or "", str):
+    if not isinstance(turn, Mapping) or not isinstance(turn.get("content"), str):
         return False
     calls = turn.get("tool_calls") or []
     is_called = isinstance(calls, list) and all(
         isinstance(call, Mapping) and isinstance(call.get("name"), str) for call in calls
     )
-    return is_called and bool(turn.get("content") or calls)
+    return is_called and bool(turn["content"].strip())

@@ -53,9 +53,9 @@ class Judging(SummaryModel):
     def text(self) -> str:
         """All of it in one sentence."""
         said = [f"{self.verdicts:,} verdicts"]
+        said += [f"{self.missing:,} missing"] if self.missing else []
         if len(self.decided_by) > 1:
             said += [f"decided by {', by '.join(f'{name}: {count:,}' for name, count in self.decided_by.items())}"]
-        said += [f"{self.missing:,} missing"] if self.missing else []
         said += [f"{self.asked_again:,} after asking again"] if self.asked_again else []
         tokens = [count for count in (self.prompt_tokens, self.completion_tokens) if count is not None]
         said += [f"{sum(tokens):,} tokens of the judge"] if tokens else []

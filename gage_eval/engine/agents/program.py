@@ -74,9 +74,11 @@ async def run_program(
         ended = await _ended(ran, box, agent, relay)
         if agent.artifacts and ended.status != "error":
             assert state.keep is not None
-            ended = replace(ended, artifacts=await final_state(box, agent.artifacts, state.keep))
+            ended = replace(ended, artifacts=await final_state(box, agent.artifacts, agent.limits, state.keep))
         return ended
     except BoxError as error:
+        # Nobody waits for the answers that are still to come.
+        relay.close()
         return _failed(await relay.turns(), "box_error", str(error))
     finally:
         relay.close()
@@ -145,7 +147,7 @@ def _prompt(messages: Sequence[Mapping[str, Any]]) -> str:
     """The messages as one text."""
     texts = []
     for message in messages:
-        content = message["content"]
+        content = message.get("content") or []
         parts = [{"type": "text", "text": content}] if isinstance(content, str) else content
         if any(part.get("type") != "text" for part in parts):
             raise BoxError("the prompt holds media, which no program gets yet")

@@ -62,7 +62,7 @@ class EpisodeTools:
         if self._box is None or not self._box.artifacts:
             return None
         assert state.keep is not None
-        return await final_state(await opened(self._box, state), self._box.artifacts, state.keep)
+        return await final_state(await opened(self._box, state), self._box.artifacts, self._box.limits, state.keep)
 
     @cached_property
     def _box(self) -> AgentBox | None:

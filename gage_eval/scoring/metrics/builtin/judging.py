@@ -9,18 +9,8 @@ from typing import Literal, TypeAlias
 from gage_eval.base.canonical import JsonValue
 from gage_eval.scoring.metrics.base import Score, metric
 from gage_eval.scoring.metrics.filters.extract import rating
+from gage_eval.scoring.metrics.verdicts import PAIR_OUTCOMES
 
-_OUTCOMES = {
-    "a": 1.0,
-    "a>b": 1.0,
-    "a>>b": 1.0,
-    "b": 0.0,
-    "b>a": 0.0,
-    "b>>a": 0.0,
-    "tie": 0.5,
-    "c": 0.5,
-    "a=b": 0.5,
-}
 PanelRule: TypeAlias = Literal["mean", "median", "majority"]
 
 
@@ -141,7 +131,9 @@ def pairwise_win(
         disagreement: what counts where the orders differ: the ``mean`` of both, or a ``tie``. With ``loss``, as
             JudgeBench counts, a pair is won whose mean is more than a half, and lost else, with two ties, too.
     """
-    by_slot = {slot: _OUTCOMES.get(str(answer).strip().casefold()) for slot, answer in zip(slots, answers, strict=True)}
+    by_slot = {
+        slot: PAIR_OUTCOMES.get(str(answer).strip().casefold()) for slot, answer in zip(slots, answers, strict=True)
+    }
     pairs = [
         (first, 1 - second)
         for slot, first in by_slot.items()
