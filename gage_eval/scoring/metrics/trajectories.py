@@ -64,7 +64,7 @@ def is_subsequence(wanted: Sequence[Call], calls: Sequence[Call]) -> bool:
 
 
 def as_accepted(steps: Sequence[Sequence[Call]], gold: Sequence[Call]) -> list[list[Call]]:
-    """The calls, each as the golden call that accepts it, an unused one first; the others as they are.
+    """The calls, each as the golden call that accepts it, an unused one first; the others equal none.
 
     The arguments of a golden call are the accepted values of each parameter, as in BFCL's possible answers: an empty
     text among them means that it may be left out. Texts compare without case, spaces and the signs ``,./-_*^``, as in
@@ -73,7 +73,9 @@ def as_accepted(steps: Sequence[Sequence[Call]], gold: Sequence[Call]) -> list[l
     unused = list(gold)
 
     def accepted(call: Call) -> Call:
-        chosen = next((golden for golden in (*unused, *gold) if _accepts(golden, call)), call)
+        # The lists of accepted values are no arguments: a call that makes them is not the golden one.
+        other = Call(call.name, f"not accepted: {call.arguments}")
+        chosen = next((golden for golden in (*unused, *gold) if _accepts(golden, call)), other)
         if chosen in unused:
             unused.remove(chosen)
         return chosen

@@ -144,3 +144,5 @@ def test_a_pair_is_won_by_both_orders_together_and_read_in_the_form_of_arena_har
         values: Any = [pairwise_win(list(pair), [0, 1], disagreement=rule).value for pair in games]
         wins.append([value["win"] for value in values])
     assert wins == [[1, 0.75, 0.5, 0.5], [1, 0.5, 0.5, 0.5], [1, 1, 0, 0]]
+    turned: Any = pairwise_win(["B<<A", "A<B"], [0, 1]).value
+    assert turned["win"] == 1

@@ -62,6 +62,7 @@ def test_a_rubric_gives_a_score_for_each_criterion_or_says_which_one_lacks() -> 
     parser = read_parser({"rubric": {"criteria": ["clarity", "depth"]}})
     verdict = parser.read("Clarity: 2\n**Clarity:** 4/5\n- depth : 3.\nOther: 9")
     assert verdict == Verdict(score=3.5, fields={"clarity": 4.0, "depth": 3.0})
+    assert parser.read("1. Clarity: 4\n2) **Depth**: 3") == verdict
     lacking = parser.read("clarity: 4\ndepth: good")
     assert lacking is not None
     assert (lacking.score, lacking.unread) == (None, "the judge gave no score for depth")

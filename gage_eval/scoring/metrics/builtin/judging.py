@@ -113,7 +113,7 @@ def panel_pass(scores: JsonValue, *, threshold: float = 0.5, min_valid: int = 1)
     aggregate="mean",
     bounds=(0, 1),
     higher_is_better={"consistent": None, "first_place": None},
-    version=2,
+    version=3,
     fields={"answers": "verdicts.answer", "slots": "verdicts.slot"},
 )
 def pairwise_win(
