@@ -23,7 +23,6 @@ from gage_eval.config.yaml.text import yaml_text
 from gage_eval.scoring.harness.client import HarnessProcess, shared_process, sources
 
 PREFIX = "lm-eval:"
-_FILES = (".yaml", ".yml")
 
 
 class _Choices(BaseModel):
@@ -52,7 +51,9 @@ def harness_suite(text: str, cache: Path) -> Path:
         InputError: there is no such task, it does not run here, or a choice is wrong.
     """
     name, choices = _read(text)
-    is_file = name.endswith(_FILES)
+    if name.endswith(".yml"):
+        raise InputError(f"'{name}': the harness reads files whose names end with .yaml; rename it.")
+    is_file = name.endswith(".yaml")
     if is_file:
         name = str(Path(name).resolve())
     files = sources(name) if is_file else None
@@ -63,8 +64,15 @@ def harness_suite(text: str, cache: Path) -> Path:
         hashes = {task["file"]: file_digest(Path(folder, task["file"])) for task in built["tasks"]}
         place = cache / digest([name, files, hashes, built])[:16]
         if not place.exists():
-            Path(folder).rename(place)
-            Path(folder).mkdir()
+            # Temporary folders are for their owner alone.
+            Path(folder).chmod(0o755)
+            try:
+                Path(folder).rename(place)
+                Path(folder).mkdir()
+            except OSError:
+                # Another command wrote the same meanwhile.
+                if not place.exists():
+                    raise
     config = place / "config.yaml"
     head = f"# Written by: gage suite {PREFIX}{text}\n"
     write_text(config, yaml_text(node_of(_config(name, built, files), str(config)), head=head))

@@ -92,7 +92,7 @@ class Harness:
             _check_requests(task_name, task)
             file = f"{number}.jsonl"
             with open(Path(folder, file), "w", encoding="utf-8") as out:
-                out.writelines(json.dumps(row, default=_plain) + "\n" for row in _rows(task, chat=chat))
+                out.writelines(_line(task_name, row) + "\n" for row in _rows(task, chat=chat))
             facts.append({"name": task_name, "file": file, "metrics": _metrics(task), **_asked(task, chat=chat)})
             # The requests are written; the task stays, because it scores the answers.
             task._instances = None
@@ -148,7 +148,7 @@ def _load(name: str) -> Any:
 
     _keep_templates()
     file = Path(name)
-    if file.suffix not in (".yaml", ".yml"):
+    if file.suffix != ".yaml":
         manager = TaskManager(include_defaults=False)
         manager.task_index.update(_index())
         if name not in manager.task_index:
@@ -246,26 +246,35 @@ def _rows(task: Any, *, chat: bool) -> Iterator[dict[str, Any]]:
         elif task.OUTPUT_TYPE == "loglikelihood_rolling":
             row["messages"], row["options"] = [{"role": "user", "content": ""}], [{"id": "0", "content": context}]
         else:
-            row |= _choices(instances)
+            row |= _choices(task, [instance.arguments[:2] for instance in instances])
         yield row
 
 
-def _choices(instances: list[Any]) -> dict[str, Any]:
+def _line(name: str, row: dict[str, Any]) -> str:
+    try:
+        return json.dumps(row, default=_plain, allow_nan=False)
+    except ValueError:
+        raise CannotRun(f"document {row['id']} of task '{name}' holds a number that JSON lacks, such as NaN.") from None
+
+
+def _choices(task: Any, pairs: list[tuple[str, str]]) -> dict[str, Any]:
     """The contexts and continuations of a document whose log-likelihoods are compared."""
-    pairs = [instance.arguments[:2] for instance in instances]
-    unconditioned = [ending for context, ending in pairs if context == "" and context != pairs[0][0]]
-    choices = pairs[: len(pairs) - len(unconditioned)]
-    if len({context for context, _ in choices}) > 1:
-        # Winogrande and its kin: the choices are in the texts, and one continuation follows each of them.
-        return {
-            "messages": [{"role": "user", "content": choices[0][1]}],
-            "options": [{"id": str(place), "content": context} for place, (context, _) in enumerate(choices)],
-        }
+    is_unconditioned = "acc_mutual_info" in getattr(task, "_metric_fn_list", ())
+    choices = pairs[: len(pairs) // 2] if is_unconditioned else pairs
+    contexts, endings = [context for context, _ in choices], [ending for _, ending in choices]
+    has_inputs = bool(getattr(task, "multiple_input", 0))
+    others = [("", ending) for ending in endings] if is_unconditioned else []
+    if [*choices, *others] != pairs or (has_inputs and is_unconditioned):
+        raise CannotRun(f"task '{task.task_name}' asks for log-likelihoods without a context in a way not known here.")
+    if len(set(endings if has_inputs else contexts)) != 1:
+        raise CannotRun(f"task '{task.task_name}' compares several contexts in a way that is not known here.")
+    # Winogrande and its kin: the choices are in the texts, and one continuation follows each of them.
+    asked, options = (endings[0], contexts) if has_inputs else (contexts[0], endings)
     row: dict[str, Any] = {
-        "messages": [{"role": "user", "content": choices[0][0]}],
-        "options": [{"id": str(place), "content": ending} for place, (_, ending) in enumerate(choices)],
+        "messages": [{"role": "user", "content": asked}],
+        "options": [{"id": str(place), "content": option} for place, option in enumerate(options)],
     }
-    return {**row, "unconditioned_input": ""} if unconditioned else row
+    return {**row, "unconditioned_input": ""} if is_unconditioned else row
 
 
 def _asked(task: Any, *, chat: bool) -> dict[str, Any]:
@@ -309,16 +318,17 @@ def _plain(value: Any) -> Any:
     return item() if item is not None else str(value)
 
 
-def _answer(harness: Harness, request: Mapping[str, Any]) -> dict[str, Any]:
+def _answer(harness: Harness, request: Mapping[str, Any]) -> str:
     try:
         # Paths in a task's file may start from the folder of the caller.
         os.chdir(request["folder"])
-        return {"result": getattr(harness, request["call"])(**request["arguments"])}
+        result = getattr(harness, request["call"])(**request["arguments"])
+        return json.dumps({"result": result}, default=_plain)
     except CannotRun as error:
-        return {"error": str(error)}
+        return json.dumps({"error": str(error)})
     except Exception as error:  # noqa: BLE001 - the code of a task may raise anything
         text = " ".join(str(error).split())[:300]
-        return {"error": visible(f"the harness raised {type(error).__name__}: {text}".rstrip(".")) + "."}
+        return json.dumps({"error": visible(f"the harness raised {type(error).__name__}: {text}".rstrip(".")) + "."})
 
 
 def main() -> None:
@@ -327,7 +337,7 @@ def main() -> None:
     os.dup2(2, 1)
     harness = Harness()
     for line in sys.stdin:
-        answers.write(json.dumps(_answer(harness, json.loads(line)), default=_plain) + "\n")
+        answers.write(_answer(harness, json.loads(line)) + "\n")
         answers.flush()
 
 

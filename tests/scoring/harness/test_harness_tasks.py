@@ -1,16 +1,20 @@
 """Tasks of the lm-eval harness give the harness's own numbers here, for the same answers."""
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 import gage_eval
 from gage_eval.authoring.lm_eval import harness_suite
 from gage_eval.base.errors import InputError
-from gage_eval.scoring.harness import client
+from gage_eval.scoring.harness import client, worker
+from gage_eval.scoring.metrics.builtin.lm_eval import lm_eval
 from tests.outsider.pages import write_files
 from tests.scoring.harness.local_tasks import ROWS, write_group
 from tests.support.command import command
@@ -76,6 +80,7 @@ def test_the_numbers_are_those_of_the_harness(group: Path, tmp_path: Path) -> No
         ("gsm8k,shots=3", "num_fewshot"),
         ("gsm8k,num_fewshot=many", "whole number"),
         ("no_such_file.yaml", "no file"),
+        ("TEXT.yml", "rename it"),
         ("TEXT.yaml", "neither a task nor a group"),
         ("RAISES.yaml", "ZeroDivisionError"),
         ("REPEATS.yaml", "each question 5 times"),
@@ -102,6 +107,46 @@ def test_what_cannot_run_is_one_sentence(text: str, said: str, tmp_path: Path, m
     with pytest.raises(InputError, match=said) as refused:
         harness_suite(text, tmp_path / "cache")
     assert "\n" not in str(refused.value)
+
+
+def test_a_new_process_reads_a_task_anew_and_a_run_with_other_files_ends(group: Path, tmp_path: Path) -> None:
+    file = Path(shutil.copytree(group.parent, tmp_path / "own"), group.name)
+    before = client.sources(str(file))
+    process = client.shared_process()
+    assert process.load(str(file), is_file=True) == before
+    (file.parent / "more.py").write_text("")
+    assert process.load(str(file), is_file=True) == before, "what is loaded counts"
+    assert process._process is not None
+    process._process.kill()
+    process._process.wait()
+    row = {"document": {}, "answer": "A", "name": str(file), "task": "own_letters", "value": "right", "kind": "right"}
+    with pytest.raises(client.HarnessLost, match="changed after"):
+        lm_eval(**row, sources=before)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("own", "pairs", "made"),
+    [
+        ({}, [("q", " a"), ("q", " b")], ("q", [" a", " b"], False)),
+        ({"multiple_input": 2}, [("a", " end"), ("b", " end")], (" end", ["a", "b"], False)),
+        ({"multiple_input": 2}, [("a", " end"), ("a", " end")], (" end", ["a", "a"], False)),
+        ({"_metric_fn_list": ["acc_mutual_info"]}, [("", " a"), ("", " b")] * 2, ("", [" a", " b"], True)),
+        ({}, [("a", " x"), ("b", " y")], None),
+        ({"multiple_input": 2}, [("a", " x"), ("b", " y")], None),
+        ({"_metric_fn_list": ["acc_mutual_info"]}, [("q", " a"), ("q", " b")], None),
+    ],
+)
+def test_pairs_of_texts_become_choices_by_what_the_task_says(
+    own: dict[str, Any], pairs: list[tuple[str, str]], made: tuple[str, list[str], bool] | None
+) -> None:
+    task = SimpleNamespace(task_name="t", **own)
+    if made is None:
+        with pytest.raises(worker.CannotRun, match="task 't'"):
+            worker._choices(task, pairs)
+        return
+    row = worker._choices(task, pairs)
+    options = [option["content"] for option in row["options"]]
+    assert (row["messages"][0]["content"], options, "unconditioned_input" in row) == made
 
 
 def test_the_own_task_of_the_page_runs_as_pasted(

@@ -7,7 +7,6 @@ from functools import lru_cache
 from typing import Any, Literal, TypeAlias, get_args
 
 from gage_eval.base.canonical import JsonValue
-from gage_eval.base.errors import InputError
 from gage_eval.scoring.harness import client
 from gage_eval.scoring.metrics.base import Score, metric
 from gage_eval.scoring.metrics.likelihoods import read_likelihoods
@@ -24,7 +23,7 @@ Kind: TypeAlias = Literal["right", "score", "loss", "perplexity", "bits", "corpu
     higher_is_better={"loss": False, "perplexity": False, "bits": False, "corpus_loss": False},
     bounds={"perplexity": (1, None), "bits": (0, None)}
     | dict.fromkeys(("score", "loss", "corpus", "corpus_loss"), (None, None)),
-    version=2,
+    version=3,
     libraries=("lm-eval",),
     fields={
         "document": "sample.metadata.document",
@@ -61,7 +60,7 @@ def lm_eval(
     files = None if sources is None else tuple(sorted(sources.items()))
     try:
         values = _values(name, task, json.dumps(document), json.dumps(responses), files)
-    except InputError as error:
+    except client.HarnessError as error:
         return Score.unscored(str(error))
     of_document = values.get(pipeline, {})
     if value not in of_document:
