@@ -149,3 +149,20 @@ def test_other_domains_are_refused_by_a_sentence(tmp_path: Path) -> None:
         Tau2Loader(params, tmp_path)
     with pytest.raises(InputError, match="tools of other domains"):
         list(Tau2Loader({**params, "user_db_path": "db.json"}, tmp_path).records())
+
+
+@pytest.mark.parametrize(
+    ("policy", "task", "words"),
+    [
+        (b"\xff", {}, "'policy.md' is not UTF-8"),
+        (b"", {"initial_state": "then"}, "task 1"),
+        (b"", {"initial_state": {"message_history": [{"content": "hi"}]}}, "task 1"),
+    ],
+)
+def test_odd_files_are_refused_by_a_sentence(policy: bytes, task: dict[str, Any], words: str, tmp_path: Path) -> None:
+    (tmp_path / "tasks.json").write_text(json.dumps([task]))
+    (tmp_path / "db.json").write_text('{"tasks": {}, "users": {}}')
+    (tmp_path / "policy.md").write_bytes(policy)
+    params = {"path": "tasks.json", "db_path": "db.json", "policy_path": "policy.md", "user_db_path": "db.json"}
+    with pytest.raises(InputError, match=words):
+        list(Tau2Loader(params, tmp_path).records())

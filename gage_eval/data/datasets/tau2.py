@@ -52,9 +52,16 @@ class Tau2Loader(JsonLoader):
                 "loader tau2: db_path does not hold the database of the domain mock. The tools of other domains are "
                 "code of tau2-bench, which is not run here."
             )
+        try:
+            rules = policy.decode()
+        except UnicodeDecodeError:
+            raise InputError(f"'{Path(self._named['policy_path']).name}' is not UTF-8.") from None
         for position, text in super().records():
             task = canonical.decode(text)
-            yield position, record_text(_sample(task, policy.decode(), db, user_db)) if isinstance(task, dict) else text
+            try:
+                yield position, record_text(_sample(task, rules, db, user_db)) if isinstance(task, dict) else text
+            except (AttributeError, KeyError, TypeError, ValueError):
+                raise InputError(f"loader tau2: task {position} is not of the form of tau2-bench.") from None
 
     def _json(self, name: str) -> JsonValue:
         try:
