@@ -70,7 +70,7 @@ def harness_suite(text: str, cache: Path) -> Path:
                 Path(folder).rename(place)
                 Path(folder).mkdir()
             except OSError:
-                # Another command wrote the same meanwhile.
+                # Another command wrote the same in the meantime.
                 if not place.exists():
                     raise
     config = place / "config.yaml"

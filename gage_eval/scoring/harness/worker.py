@@ -269,9 +269,9 @@ def _choices(task: Any, pairs: list[tuple[str, str]]) -> dict[str, Any]:
     if len(set(endings if has_inputs else contexts)) != 1:
         raise CannotRun(f"task '{task.task_name}' compares several contexts in a way that is not known here.")
     # Winogrande and its kin: the choices are in the texts, and one continuation follows each of them.
-    asked, options = (endings[0], contexts) if has_inputs else (contexts[0], endings)
+    fixed, options = (endings[0], contexts) if has_inputs else (contexts[0], endings)
     row: dict[str, Any] = {
-        "messages": [{"role": "user", "content": asked}],
+        "messages": [{"role": "user", "content": fixed}],
         "options": [{"id": str(place), "content": option} for place, option in enumerate(options)],
     }
     return {**row, "unconditioned_input": ""} if is_unconditioned else row

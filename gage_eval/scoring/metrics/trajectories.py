@@ -73,7 +73,7 @@ def as_accepted(steps: Sequence[Sequence[Call]], gold: Sequence[Call]) -> list[l
     unused = list(gold)
 
     def accepted(call: Call) -> Call:
-        # The lists of accepted values are no arguments: a call that makes them is not the golden one.
+        # The lists of accepted values are not arguments themselves: a call that makes them is not the golden one.
         other = Call(call.name, f"not accepted: {call.arguments}")
         chosen = next((golden for golden in (*unused, *gold) if _accepts(golden, call)), other)
         if chosen in unused:
