@@ -39,7 +39,7 @@ LOCK = ROOT / "tests" / "lock" / "results.json"
 # Sentences for people, and ids of artifacts that hold some.
 _NO_RESULTS = frozenset({"explanation", "scores", "first_rejects"})
 # The code of a library, whose version is in the key; it needs the files of a task.
-_OF_LIBRARIES = frozenset({"aggregations:lm_eval"})
+_OF_LIBRARIES = frozenset({"aggregations:lm_eval", "metrics:lm_eval"})
 
 Case: TypeAlias = tuple[str, Any, Any]
 """The name of a plug-in, the vector, and the result."""
