@@ -75,6 +75,7 @@ def test_an_interrupted_run_says_so_keeps_its_log_and_goes_on(tmp_path: Path, ho
         gage = Gage(tmp_path)
         process = gage.start("run", "sums.yaml", "--run-id", "stopped")
         assert until(lambda: gage.logged_bytes() >= 100 * RECORD, process), gage.said()
+        logged = len(gage.kept_keys())
         process.send_signal(how)
         code = process.wait(PATIENCE_S)
         assert code == 128 + how
@@ -83,7 +84,7 @@ def test_an_interrupted_run_says_so_keeps_its_log_and_goes_on(tmp_path: Path, ho
         assert "Interrupted. What was computed is kept." in said
         assert status(tmp_path, "stopped") == "interrupted"
         kept = len(gage.kept_keys())
-        assert kept >= 90
+        assert kept >= logged > 0
         endpoint.phase("resumed")
         gage.finish("resume", "stopped")
         phase = endpoint.stats()["phases"]["resumed"]

@@ -27,9 +27,9 @@ import time
 
 
 def hang(prediction: str) -> float:
-    pathlib.Path("hangs").touch()
     while True:
         try:
+            pathlib.Path("hangs").touch()
             time.sleep(600)
         except BaseException:
             pathlib.Path("swallowed").touch()

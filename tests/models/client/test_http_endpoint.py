@@ -178,7 +178,7 @@ def test_an_endpoint_nobody_listens_at_ends_the_run_with_its_url() -> None:
 
 
 def test_a_url_that_is_none_is_refused_before_anything_is_sent() -> None:
-    with Runtime() as runtime, pytest.raises(InputError, match="base_url is not a URL"):
+    with Runtime() as runtime, pytest.raises(InputError, match="base_url is not a URL: Port out of range 0-65535"):
         connect(runtime, "http://host:99999/v1")
 
 
