@@ -99,10 +99,10 @@ class ContainerSlot(Slot):
 
     async def listener(self, harness: Harness) -> socket.socket:
         """See `Slot`."""
-        found = self._doors.get(harness.name)
-        if found is None:
+        door = self._doors.get(harness.name)
+        if door is None:
             raise OSError("the container has ended")
-        with found as door:
+        with door:
             connection, _ = await asyncio.get_running_loop().sock_accept(door)
         with connection:
             connection.setblocking(False)  # noqa: FBT003

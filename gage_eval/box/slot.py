@@ -222,7 +222,7 @@ async def received_socket(channel: socket.socket) -> socket.socket:
         socket.SOL_SOCKET, socket.SO_ACCEPTCONN
     ):
         received.close()
-        raise OSError("what came from the box is no socket that listens on a port")
+        raise OSError("what came from the box is not a socket that listens on a port")
     received.setblocking(False)  # noqa: FBT003
     return received
 

@@ -12,7 +12,7 @@ from gage_eval.pipeline.asks import AnswerKey, AskTable
 from gage_eval.pipeline.generate_spec import Binding
 from gage_eval.scoring.metrics.verdicts import PAIR_OUTCOMES
 
-# What another verdict, or a repaired parser, may mend.
+# What another verdict, or a repaired parser, may turn into a result.
 _NO_VERDICT = NO_VERDICT | {"parser_failed"}
 
 

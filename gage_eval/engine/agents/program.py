@@ -77,7 +77,7 @@ async def run_program(
             ended = replace(ended, artifacts=await final_state(box, agent.artifacts, agent.limits, state.keep))
         return ended
     except BoxError as error:
-        # Nobody waits for the answers that are still to come.
+        # Answers that are still to come are of no use.
         relay.close()
         return _failed(await relay.turns(), "box_error", str(error))
     finally:
