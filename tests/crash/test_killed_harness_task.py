@@ -16,11 +16,12 @@ ROWS, IN_FLIGHT = 200, 8
 RECORD = 120
 
 
+@pytest.mark.timeout(900)
 def test_a_killed_harness_task_asks_for_what_is_missing_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GAGE_EVAL_DATA_CACHE", str(tmp_path / "cache"))
     group = write_group(tmp_path, ["gsm8k"], ROWS)
     gage = Gage(tmp_path)
-    with mock_endpoint(latency_ms=100) as endpoint:
+    with mock_endpoint(latency_ms=300) as endpoint:
         model = ("--model", "mock", "--endpoint", endpoint.url, "--concurrency", str(IN_FLIGHT))
         process = gage.start("suite", f"lm-eval:{group},chat=true", *model, "--run-id", "killed")
         assert until(lambda: gage.logged_bytes() >= 60 * RECORD, process), gage.said()
