@@ -1,6 +1,7 @@
 """Promises of an answer's page in a browser: sound plays, thinking is folded, tokens, tools and verdicts are shown, and
 each of ten thousand steps is reached at once."""
 
+import math
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -81,10 +82,10 @@ def test_the_judges_words_are_shown_with_what_the_judge_was_asked(page: "Page") 
 def test_each_of_ten_thousand_steps_is_reached_at_once(opened: Open, viewer: Viewer, path: str) -> None:
     page = opened(viewer, f"/runs/agent{path}")
     page.get_by_label("Go to step").wait_for()
-    fastest = {}
-    for step in (STEPS - 1, 5_000, 101):
-        # Other work of the machine may slow some of them.
-        fastest[step] = min(_seconds_to(page, step) for _ in range(4))
+    fastest = dict.fromkeys((STEPS - 1, 5_000, 101), math.inf)
+    # In turns: other work of the machine slows some tries, not every try of one step.
+    for step in 4 * list(fastest):
+        fastest[step] = min(fastest[step], _seconds_to(page, step))
         assert page.locator(".step").count() <= 500
         shown = page.locator(f"#step-{step}")
         assert shown.evaluate("step => document.activeElement === step")
