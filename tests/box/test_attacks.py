@@ -129,7 +129,7 @@ def forged() -> dict[tuple[str, str], Execution]:
 
     async def run() -> dict[tuple[str, str], Execution]:
         executor = await contained()
-        limits = Limits(cpu_s=1.0, wall_s=10.0)
+        limits = Limits(cpu_s=2.0, wall_s=60.0)
         results = {}
         for mode in ("calls", "script"):
             for name, code in {"right": "def inc(x): return x + 1", **FORGED, **TAMPERING}.items():

@@ -9,12 +9,13 @@ from typing import Any, TypeVar
 
 import pytest
 
+from gage_eval.box import engine_api, slot
 from gage_eval.box.executors import ExecutorSettings, open_executor
 from gage_eval.box.types import BoxError, BoxSpec, BoxUnavailable, Execution, Executor, Limits, Program
 from tests.box.attacks import ATTACKS, GUARD, LIMITS, Attack, aimed
 from tests.support.listening import talked
 from tests.support.podman import import_image, missing, service
-from tests.support.waiting import wait_for
+from tests.support.waiting import PATIENCE_S, wait_for
 
 pytestmark = pytest.mark.skipif(missing() is not None, reason=missing() or "")
 
@@ -39,6 +40,9 @@ def podman() -> Iterator[Path]:
     with service() as (folder, engine), pytest.MonkeyPatch.context() as patch:
         import_image(folder, "with-python", ["sh", "cat", "sleep"], python=True)
         import_image(folder, "debian:12", ["sh", "cat", "sleep", "mkdir"])
+        # On a busy machine an engine needs long for an answer, and for a container, which the wall time covers, too.
+        patch.setattr(engine_api, "_PROBE_S", PATIENCE_S)
+        patch.setattr(slot, "_GRACE_S", PATIENCE_S)
         patch.setenv("CONTAINER_HOST", f"unix://{engine.address}")
         patch.setenv("DOCKER_HOST", f"unix://{folder}/no.sock")
         yield folder

@@ -34,7 +34,7 @@ def test_ten_kills_cost_only_what_was_in_flight_and_change_no_artifact(tmp_path:
     folder = tmp_path / "killed"
     # One while it starts, one when the answers are complete, eight while it asks.
     marks = sorted(rng.sample(range(10, ROWS - 20), 8))
-    with mock_endpoint(latency_ms=20, keep_bodies=True) as endpoint:
+    with mock_endpoint(latency_ms=100, keep_bodies=True) as endpoint:
         config = project(folder, endpoint)
         gage = Gage(folder)
         moments = [

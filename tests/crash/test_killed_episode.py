@@ -25,7 +25,7 @@ def test_a_killed_conversation_replays_its_logged_turns_and_asks_only_the_rest(
     kind: str, first: str, tmp_path: Path
 ) -> None:
     folder = tmp_path / "store"
-    with mock_endpoint(latency_ms=150, keep_bodies=True) as endpoint:
+    with mock_endpoint(latency_ms=600, keep_bodies=True) as endpoint:
         command = [sys.executable, str(SCRIPT), str(folder), endpoint.url, str(ROWS), kind]
         process = subprocess.Popen(command, stdout=subprocess.PIPE)
         # Four at a time: with 5 answers at least one conversation has its first turn and not its second.

@@ -58,7 +58,7 @@ def test_kills_run_nothing_twice_that_was_logged_and_leave_no_process(tmp_path: 
         assert until(runs_programs, process), gage.said()
         process.send_signal(signal.SIGKILL)
         process.wait(PATIENCE_S)
-        wait_for(lambda boxes=boxes: not any(lives(*box) for box in boxes), "the end of all boxes", within_s=15)
+        wait_for(lambda boxes=boxes: not any(lives(*box) for box in boxes), "the end of all boxes")
         # The answers of the replay are on disk, too.
         before, kept = kept, len(gage.kept_keys()) - PROGRAMS
         assert before < kept < PROGRAMS

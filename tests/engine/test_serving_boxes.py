@@ -24,6 +24,7 @@ from gage_eval.models.backends.pooled_boxes import PoolExecutor
 from gage_eval.pipeline import boxes
 from gage_eval.runs import RunOptions, run_inline
 from tests.support.boxes import FakeExecutor
+from tests.support.engines import children
 from tests.support.serving import LocalPool, run_on_pool
 from tests.support.waiting import wait_for
 
@@ -37,7 +38,7 @@ metrics: [execution_passed]
 tasks:
   - task_id: code
     dataset_id: mine
-    execution: {mode: calls, entry: metadata.entry, tests: metadata.tests, limits: {cpu_s: 1.0}, EXTRA}
+    execution: {mode: calls, entry: metadata.entry, tests: metadata.tests, limits: {cpu_s: 10.0}, EXTRA}
 """
 TOKEN = "right"
 Config = Callable[..., RunOptions]
@@ -83,10 +84,6 @@ def boxes_of(server: int) -> list[int]:
     return found
 
 
-def children_of(process: int) -> list[str]:
-    return "".join(file.read_text() for file in Path(f"/proc/{process}/task").glob("*/children")).split()
-
-
 def executions_of(run: Any) -> str:
     return str(run.task("code").artifact("executions").id)
 
@@ -106,14 +103,14 @@ def test_a_run_on_a_pool_has_the_results_of_a_run_here_and_a_hit_starts_no_box(
 @in_a_box
 def test_lost_boxes_are_replaced_and_what_they_ran_is_run_again(config: Config, pool: LocalPool) -> None:
     pool.env = {"A_SECRET": "hidden"}
-    code = "import time; time.sleep(0.4)"
+    code = "import time; time.sleep(0.8)"
     environments = []
 
     def kill(number: int, *, whole: bool) -> None:
         server = wait_for(lambda: pool.servers[number : number + 1], "a server")[0].pid
         (box,) = wait_for(lambda: boxes_of(server), "a box")
         environments.append(Path(f"/proc/{box}/environ").read_bytes())
-        wait_for(lambda: len(children_of(box)) > 1, "programs that run at once")
+        wait_for(lambda: len(children(box)) > 1, "programs that run at once")
         os.kill(server if whole else box, signal.SIGKILL)
 
     killers = [threading.Thread(target=kill, args=(number,), kwargs={"whole": bool(number)}) for number in range(2)]
@@ -125,7 +122,7 @@ def test_lost_boxes_are_replaced_and_what_they_ran_is_run_again(config: Config, 
     assert len(pool.servers) in (3, 4), "a box that is lost near the end may not be needed any more"
     assert any("in flight are sent again" in text for text in told)
     assert not any(b"hidden" in environment for environment in environments)
-    here = run_inline(config("slots: 2", rows=48, code=code, store="here"))
+    here = run_inline(config("slots: 8", rows=48, code=code, store="here"))
     assert executions_of(run) == here.results["code", "auto_eval"].outputs["executions"]
 
 
@@ -173,9 +170,14 @@ def test_a_request_arrives_as_it_was_sent() -> None:
 
 
 async def asked(
-    body: bytes, *, token: str = TOKEN, path: str = "/v1/executions", executor: FakeExecutor | None = None
+    body: bytes,
+    *,
+    token: str = TOKEN,
+    path: str = "/v1/executions",
+    executor: FakeExecutor | None = None,
+    goes: asyncio.Event | None = None,
 ) -> tuple[int, bytes]:
-    """The status and the body of the service's answer. The caller goes once its request is there."""
+    """The status and the body of the service's answer. The caller stays for it, or goes at an event."""
     messages = [
         {"type": "http.request", "body": body[:10], "more_body": True},
         {"type": "http.request", "body": body[10:]},
@@ -184,7 +186,7 @@ async def asked(
 
     async def receive() -> Any:
         if not messages:
-            await asyncio.sleep(0.05)
+            await (goes or asyncio.Event()).wait()
             return {"type": "http.disconnect"}
         return messages.pop(0)
 
@@ -223,17 +225,18 @@ async def test_the_service_runs_what_has_its_form_and_its_token_and_nothing_else
 
 
 async def test_a_program_ends_with_its_caller() -> None:
-    ended = asyncio.Event()
+    began, ended = asyncio.Event(), asyncio.Event()
 
     class Endless(FakeExecutor):
         async def execute(self, *_: object) -> Execution:
+            began.set()
             try:
                 await asyncio.sleep(3600)
             finally:
                 ended.set()
             raise AssertionError
 
-    await asked(request_body(PROGRAM, LIMITS, BoxSpec()), executor=Endless())
+    await asked(request_body(PROGRAM, LIMITS, BoxSpec()), executor=Endless(), goes=began)
     assert ended.is_set()
 
 

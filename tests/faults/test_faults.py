@@ -19,8 +19,8 @@ ALWAYS = {"context": 0.08}
 def test_every_row_is_answered_once_and_the_score_is_exact_whatever_the_endpoint_does(
     tmp_path: Path, gage: Command
 ) -> None:
-    with mock_endpoint(fault=FAULTS, accuracy=0.75, retry_after=1, hang_s=1.05) as endpoint:
-        write_config(tmp_path, endpoint.url, rows=ROWS, backend={"timeout": 1.0, "max_concurrency": 64})
+    with mock_endpoint(fault=FAULTS, accuracy=0.75, retry_after=1, hang_s=5.5) as endpoint:
+        write_config(tmp_path, endpoint.url, rows=ROWS, backend={"timeout": 5.0, "max_concurrency": 64})
         assert gage("run", "sums.yaml", "--run-id", "faulty").code == 0
         stats = endpoint.stats()
     rows = answers(tmp_path, "faulty")

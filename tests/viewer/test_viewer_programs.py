@@ -23,7 +23,7 @@ tasks:
     dataset_id: mine
     execution:
       {mode: MODE, entry: metadata.entry, tests: metadata.tests, filters: [{regex: {pattern: '```\n([\s\S]*?)```'}}],
-       limits: {cpu_s: 1.0, wall_s: 10.0}}
+       limits: {cpu_s: 1.0, wall_s: 60.0}}
 """
 ANSWERS = {
     "right": "def f(a):\n    return a + 1\n",

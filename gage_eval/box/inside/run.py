@@ -1,5 +1,6 @@
 """One child of the harness with all that it starts: its output, what it uses, and how it ends."""
 
+import contextlib
 import math
 import os
 import resource
@@ -87,6 +88,10 @@ class Run:
         signal.signal(signal.SIGALRM, signal.SIG_IGN)
         signal.setitimer(signal.ITIMER_REAL, 0)
         self.wall_s = time.monotonic() - self._start
+        if self.code is None:
+            # It may have no session of its own yet, and what ends a session would miss it.
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGKILL)
         kill_rest(self.pid)
         self._reap(block=True)
         for end in list(self._open):

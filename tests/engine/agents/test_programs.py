@@ -21,7 +21,7 @@ from gage_eval.models.client.types import Request, Response
 
 contained = pytest.mark.skipif(probe()[0].problem is not None, reason=f"no box: {probe()[0].problem}")
 BOXED = ExecutorSettings("bubblewrap", slots=4)
-LIMITS = Limits(cpu_s=2.0, wall_s=60.0, memory_mb=256, output_kb=4)
+LIMITS = Limits(cpu_s=2.0, wall_s=240.0, memory_mb=256, output_kb=4)
 ASK = """
 import json, os, sys, urllib.request
 def ask(text, path="/chat/completions"):

@@ -18,7 +18,7 @@ from gage_eval.pipeline.boxes import AgentBoxes, Boxes
 
 pytestmark = pytest.mark.skipif(probe()[0].problem is not None, reason=f"no box: {probe()[0].problem}")
 
-LIMITS = Limits(cpu_s=1.0, memory_mb=128, output_kb=1)
+LIMITS = Limits(cpu_s=1.0, wall_s=60.0, memory_mb=128, output_kb=1)
 SETTINGS = ExecutorSettings("bubblewrap", slots=2)
 Act = Callable[..., Awaitable[str]]
 

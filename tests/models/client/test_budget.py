@@ -93,7 +93,7 @@ def test_a_run_at_its_limit_waits_for_no_row_that_is_to_be_sent_again(why: str, 
     slow = {"requests_per_minute": 1} if why == "paced" else {}
     fault = {"429": 0.5} if why == "refused" else {}
     with mock_endpoint(fault=fault, retry_after=3600) as endpoint:
-        limits = {"tokens": 350, "wall_s": 1.0}
+        limits = {"tokens": 350, "wall_s": 5.0}
         backend = {"max_concurrency": 16, "max_elapsed_s": 7200, **slow}
         write_config(tmp_path, endpoint.url, rows=ROWS, limits=limits, backend=backend)
         stopped = gage("run", "sums.yaml", "--run-id", "thrifty")
