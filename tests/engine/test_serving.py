@@ -8,7 +8,6 @@ import subprocess
 import sys
 import textwrap
 import threading
-import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -33,7 +32,7 @@ from tests.support.engines import (
     write_fake_vllm,
 )
 from tests.support.serving import LocalPool, run_on_pool
-from tests.support.waiting import PATIENCE_S, wait_for
+from tests.support.waiting import PATIENCE_S, Stopwatch, wait_for
 from tests.support.workspace import write_rows
 
 ROWS = 60
@@ -87,7 +86,7 @@ def test_two_replicas_share_the_requests(config: Config, pool: LocalPool, tmp_pa
     by_process = [pid for pid, _ in asked(tmp_path)]
     counts = {pid: by_process.count(pid) for pid in set(by_process)}
     assert len(counts) == 2
-    assert min(counts.values()) > ROWS / 4
+    assert min(counts.values()) >= CONCURRENCY // 2, "a slow one has half of what is in flight"
     assert pool.specs[0].gpus == 2
 
 
@@ -109,13 +108,12 @@ def test_a_later_run_takes_a_server_that_still_waits(config: Config, pool: Local
     assert len(pool.servers) == 1
 
 
-def test_a_server_without_a_run_ends(
-    config: Config, pool: LocalPool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_server_without_a_run_ends(config: Config, pool: LocalPool, tmp_path: Path) -> None:
+    pool.lease_s = signs.LEASE_S
     run_on_pool(config("a"), pool)
     store = Store.open(str(tmp_path / "store"))
     (engine,) = {pid for pid, _ in asked(tmp_path)}
-    assert pool.servers[0].wait(signs.LEASE_S + 10) == 0
+    assert pool.servers[0].wait(PATIENCE_S) == 0
     assert "no run needs it any more" in pool.log(0)
     assert ends(engine)
     assert list(store.objects.list("serving")) == []
@@ -183,17 +181,25 @@ def test_without_a_prefect_api_a_work_pool_is_refused_before_any_work(config: Co
     assert not (tmp_path / "store" / "runs").exists()
 
 
+def go_on_without(engine: int, folder: Path) -> None:
+    """Answers are held (``FAKE_HOLDS``) until the engine has ended."""
+    assert ends(engine)
+    (folder / "go").touch()
+
+
 @pytest.mark.parametrize("what", ["engine", "server"])
 def test_a_lost_server_is_replaced_and_only_what_was_in_flight_is_sent_again(
     config: Config, pool: LocalPool, tmp_path: Path, what: str
 ) -> None:
     def kill() -> None:
         wait_for(lambda: len(asked(tmp_path)) > ROWS // 2, "some answers", every_s=0.01)
-        os.kill(pool.servers[0].pid if what == "server" else asked(tmp_path)[0][0], signal.SIGKILL)
+        engine = asked(tmp_path)[0][0]
+        os.kill(pool.servers[0].pid if what == "server" else engine, signal.SIGKILL)
+        go_on_without(engine, tmp_path)
 
     killer = threading.Thread(target=kill)
     killer.start()
-    run, warnings = run_on_pool(config("a", env={"FAKE_SECONDS": "0.1"}), pool)
+    run, warnings = run_on_pool(config("a", env={"FAKE_HOLDS": str(ROWS // 2)}), pool)
     killer.join()
     assert run.task("sums").artifact("responses").rows == ROWS
     assert len(asked(tmp_path)) <= ROWS + CONCURRENCY
@@ -205,11 +211,13 @@ def test_a_lost_server_is_replaced_and_only_what_was_in_flight_is_sent_again(
 def test_a_lost_replica_leaves_its_requests_to_the_other(config: Config, pool: LocalPool, tmp_path: Path) -> None:
     def kill() -> None:
         wait_for(lambda: len(asked(tmp_path)) > ROWS // 3, "some answers", every_s=0.01)
-        os.kill(asked(tmp_path)[0][0], signal.SIGKILL)
+        engine = asked(tmp_path)[0][0]
+        os.kill(engine, signal.SIGKILL)
+        go_on_without(engine, tmp_path)
 
     killer = threading.Thread(target=kill)
     killer.start()
-    run_on_pool(config("a", replicas=2, env={"FAKE_SECONDS": "0.1"}), pool)
+    run_on_pool(config("a", replicas=2, env={"FAKE_HOLDS": str(ROWS // 3)}), pool)
     killer.join()
     assert len(pool.servers) == 1
     assert len(asked(tmp_path)) <= ROWS + 2 * CONCURRENCY
@@ -241,7 +249,7 @@ def test_rows_that_always_fail_end_every_run_on_a_pool_the_same_way(
 
 
 def test_a_cancelled_run_lets_its_engine_go(config: Config, pool: LocalPool, tmp_path: Path) -> None:
-    options = config("a", env={"FAKE_SECONDS": "0.5"})
+    options = config("a", env={"FAKE_HOLDS": "0"})
 
     def cancel(session: RunSession) -> None:
         wait_for(lambda: asked(tmp_path), "a request", every_s=0.01)
@@ -263,10 +271,8 @@ def test_engines_take_turns_on_the_gpu_of_a_pool(config: Config, tmp_path: Path)
     pool = LocalPool(tmp_path, env={"CUDA_VISIBLE_DEVICES": "0", "TMPDIR": str(tmp_path)})
     try:
         run_on_pool(config("a"), pool)
-        began = time.monotonic()
         run_on_pool(config("b", max_model_len=32), pool)
-        assert time.monotonic() - began < signs.LEASE_S
-        assert pool.servers[0].wait(10) == 0
+        assert pool.servers[0].wait(PATIENCE_S) == 0
         assert "another engine waits for its GPUs" in pool.log(0)
         assert [start.gpus for start in starts(tmp_path)] == ["0", "0"]
     finally:
@@ -297,7 +303,7 @@ def test_a_model_and_its_judge_share_one_gpu_in_turn(config: Config, tmp_path: P
 
 def test_the_server_of_a_killed_run_ends_within_a_minute(config: Config, tmp_path: Path) -> None:
     """The run is killed while its requests are in flight; nothing but its sign tells the server."""
-    options = config("a", env={"FAKE_SECONDS": "0.5"})
+    options = config("a", env={"FAKE_HOLDS": "0"})
     script = tmp_path / "run.py"
     script.write_text(
         textwrap.dedent(
@@ -307,7 +313,7 @@ def test_the_server_of_a_killed_run_ends_within_a_minute(config: Config, tmp_pat
             from tests.support.serving import LocalPool, run_on_pool
 
             options = RunOptions.model_validate_json({options.model_dump_json()!r})
-            run_on_pool(options, LocalPool(Path({str(tmp_path)!r})))
+            run_on_pool(options, LocalPool(Path({str(tmp_path)!r}), lease_s={signs.LEASE_S}))
             """
         )
     )
@@ -318,6 +324,8 @@ def test_the_server_of_a_killed_run_ends_within_a_minute(config: Config, tmp_pat
     process.kill()
     process.wait()
     assert is_alive(engine)
-    assert ends(engine, 60.0)
+    with Stopwatch() as watch:
+        assert ends(engine)
+    assert watch.seconds < 60
     store = Store.open(str(options.store))
     wait_for(lambda: not list(store.objects.list("serving")), "the server leaves nothing")

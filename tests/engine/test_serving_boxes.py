@@ -107,10 +107,10 @@ def test_lost_boxes_are_replaced_and_what_they_ran_is_run_again(config: Config, 
     environments = []
 
     def kill(number: int, *, whole: bool) -> None:
-        server = wait_for(lambda: pool.servers[number : number + 1], "a server")[0].pid
-        (box,) = wait_for(lambda: boxes_of(server), "a box")
+        server = wait_for(lambda: pool.servers[number : number + 1], "a server", every_s=0.05)[0].pid
+        (box,) = wait_for(lambda: boxes_of(server), "a box", every_s=0.05)
         environments.append(Path(f"/proc/{box}/environ").read_bytes())
-        wait_for(lambda: len(children(box)) > 1, "programs that run at once")
+        wait_for(lambda: len(children(box)) > 1, "programs that run at once", every_s=0.05)
         os.kill(server if whole else box, signal.SIGKILL)
 
     killers = [threading.Thread(target=kill, args=(number,), kwargs={"whole": bool(number)}) for number in range(2)]
@@ -175,9 +175,10 @@ async def asked(
     token: str = TOKEN,
     path: str = "/v1/executions",
     executor: FakeExecutor | None = None,
-    goes: asyncio.Event | None = None,
+    leaves: asyncio.Event | None = None,
+    shown: asyncio.Event | None = None,
 ) -> tuple[int, bytes]:
-    """The status and the body of the service's answer. The caller stays for it, or goes at an event."""
+    """The status and the body of the service's answer; ``shown`` is set after two signs, ``leaves`` by who goes."""
     messages = [
         {"type": "http.request", "body": body[:10], "more_body": True},
         {"type": "http.request", "body": body[10:]},
@@ -186,12 +187,14 @@ async def asked(
 
     async def receive() -> Any:
         if not messages:
-            await (goes or asyncio.Event()).wait()
+            await (leaves or asyncio.Event()).wait()
             return {"type": "http.disconnect"}
         return messages.pop(0)
 
     async def send(message: Any) -> None:
         sent.append(message)
+        if shown is not None and len(sent) >= 3:
+            shown.set()
 
     scope = {
         "type": "http",
@@ -218,39 +221,42 @@ async def test_the_service_runs_what_has_its_form_and_its_token_and_nothing_else
         (good.replace(b'"mode"', b'"__class__"'), {}, 400),
         (json.dumps({**json.loads(good), "spec": {"files": {"a": "%"}}}).encode(), {}, 400),
     ):
-        assert (await asked(body, executor=executor, **more))[0] == status
+        told = {"token": TOKEN, "path": "/v1/executions", **more}
+        assert (await asked(body, executor=executor, token=told["token"], path=told["path"]))[0] == status
     assert executor.ran == []
     status, answer = await asked(good, executor=executor)
     assert (status, json.loads(answer)["status"], len(executor.ran)) == (200, "passed", 1)
 
 
 async def test_a_program_ends_with_its_caller() -> None:
-    began, ended = asyncio.Event(), asyncio.Event()
+    begun, ended = asyncio.Event(), asyncio.Event()
 
     class Endless(FakeExecutor):
         async def execute(self, *_: object) -> Execution:
-            began.set()
+            begun.set()
             try:
                 await asyncio.sleep(3600)
             finally:
                 ended.set()
             raise AssertionError
 
-    await asked(request_body(PROGRAM, LIMITS, BoxSpec()), executor=Endless(), goes=began)
+    await asked(request_body(PROGRAM, LIMITS, BoxSpec()), executor=Endless(), leaves=begun)
     assert ended.is_set()
 
 
 async def test_a_program_that_takes_long_shows_signs_and_one_that_prints_too_much_has_failed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    shown = asyncio.Event()
+
     class Slow(FakeExecutor):
         async def execute(self, program: Program, limits: Limits, spec: BoxSpec = BARE) -> Execution:
-            await asyncio.sleep(0.02)
+            await shown.wait()
             return Execution("passed", outputs=["x" * 5_000, "\udc80"], cpu_s=0.5)
 
     monkeypatch.setattr(box_service, "_SIGN_EVERY_S", 0.001)
     body = request_body(PROGRAM, LIMITS, BARE)
-    _, answer = await asked(body, executor=Slow())
+    _, answer = await asked(body, executor=Slow(), shown=shown)
     assert answer.startswith(b"  ")
     execution = pooled_boxes._EXECUTION.validate_json(answer, strict=True)
     assert (execution.status, execution.cpu_s, execution.outputs[1]) == ("passed", 0.5, "\ufffd")

@@ -74,13 +74,13 @@ def test_a_share_below_the_limit_keeps_sending(tmp_path: Path) -> None:
 
 def test_closing_waits_for_a_server_that_hangs_only_as_long_as_for_one_request(tmp_path: Path) -> None:
     with bad_recorder("hangs") as url:
-        sink = HTTPRecorder(HTTPRecorderConfig(url, 5, timeout_s=0.3), LocalFile(tmp_path / "unsent"))
+        sink = HTTPRecorder(HTTPRecorderConfig(url, 5, timeout_s=1.0), LocalFile(tmp_path / "unsent"))
         with Stopwatch() as writing:
             sink.write(events(*range(100)))
         with Stopwatch() as closing:
             sink.close()
-        assert writing.seconds < 0.2
-        assert closing.seconds < 1.8
+        assert writing.seconds < 1.0
+        assert closing.seconds < 6.0
     assert sorted(kept(tmp_path / "unsent")) == list(range(100))
 
 

@@ -16,6 +16,7 @@ from gage_eval.engine.job import SupersededByOtherRun
 from gage_eval.observability import events
 from gage_eval.pipeline import keys
 from gage_eval.pipeline.action import StageContext, StageInfo, StageRun, run_stage
+from tests.support.waiting import PATIENCE_S
 
 
 @dataclass(frozen=True)
@@ -124,7 +125,7 @@ class Slow(Computing):
 
     def __call__(self, run: StageRun, spec: Words) -> None:
         self.computes.set()
-        assert self.over.wait(60)
+        assert self.over.wait(2 * PATIENCE_S)
         super().__call__(run, spec)
 
 
@@ -153,7 +154,7 @@ def test_a_stage_that_waits_for_another_run_says_so(bench: Bench) -> None:
     listener = Listener(slow.over)
     with ThreadPoolExecutor(1) as pool:
         first = pool.submit(run_stage, info(slow), bench.env, Words("a"), {})
-        assert slow.computes.wait(60)
+        assert slow.computes.wait(PATIENCE_S)
         second = run_stage(info(Computing()), replace(bench.env, observer=listener), Words("a"), {})
         assert first.result().outputs == second.outputs
     assert second.cached
@@ -168,12 +169,12 @@ def test_a_cancelled_run_does_not_wait_for_another_run(bench: Bench) -> None:
     with ThreadPoolExecutor(2) as pool:
         first = pool.submit(run_stage, info(slow), bench.env, Words("a"), {})
         try:
-            assert slow.computes.wait(60)
+            assert slow.computes.wait(PATIENCE_S)
             second = pool.submit(run_stage, info(Computing()), waiting, Words("a"), {})
-            assert listener.told.wait(60)
+            assert listener.told.wait(PATIENCE_S)
             waiting.cancelled.set()
             with pytest.raises(RunCancelled):
-                second.result(timeout=20)
+                second.result(timeout=PATIENCE_S)
             assert not first.done()
         finally:
             slow.over.set()

@@ -26,6 +26,7 @@ from gage_eval.runs.record import FlowRunRecord
 from gage_eval.runs.results.reading import RunReader
 from gage_eval.store import Store
 from tests.support.nights import FIRST, SECOND, answer, night_of, set_baselines, two_models
+from tests.support.waiting import PATIENCE_S
 
 
 @pytest.fixture
@@ -110,7 +111,7 @@ def test_a_night_of_some_samples_runs_only_these(nightly: Nightly, tmp_path: Pat
 
 
 def test_the_cells_of_a_night_go_side_by_side(nightly: Nightly, tmp_path: Path) -> None:
-    together = threading.Barrier(2, timeout=30)
+    together = threading.Barrier(2, timeout=PATIENCE_S)
 
     def run(options: RunOptions, host: SharedEngines) -> RunReader:
         together.wait()

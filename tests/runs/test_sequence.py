@@ -17,6 +17,7 @@ from gage_eval.runs.inline import carry_out
 from gage_eval.runs.results.reading import RunReader
 from gage_eval.runs.sequence import engine_keys, run_all
 from tests.support.engines import engines_of, is_alive, options_on_engine, run_on, starts, write_fake_vllm
+from tests.support.waiting import PATIENCE_S
 from tests.support.workspace import write_rows
 
 Config = Callable[..., RunOptions]
@@ -128,7 +129,7 @@ def test_ctrl_c_stops_the_engines(config: Config) -> None:
 
 
 def test_runs_of_one_engine_go_side_by_side_and_share_it(config: Config, tmp_path: Path) -> None:
-    together = threading.Barrier(2, timeout=30)
+    together = threading.Barrier(2, timeout=PATIENCE_S)
 
     def run(options: RunOptions, host: SharedEngines) -> RunReader:
         together.wait()

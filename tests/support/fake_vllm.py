@@ -2,6 +2,7 @@
 
 ``FAKE_FITS``: the largest share of memory there is enough of. ``FAKE_DIES``: the text after which it ends at once.
 ``FAKE_SECONDS``: how long an answer takes. ``FAKE_PLAIN``: answers do not say which process gave them.
+``FAKE_HOLDS``: after so many requests, answers wait until a file ``go`` is beside the log.
 A text that begins with ``sick`` always gets a 500.
 Tokens are characters; the log probability of a token is minus its number / 1000, and even ones are the most likely.
 """
@@ -98,11 +99,18 @@ class Handler(BaseHTTPRequestHandler):
         with Path(os.environ["FAKE_LOG"]).with_name("asked").open("a") as log:
             log.write(json.dumps([os.getpid(), text]) + "\n")
         time.sleep(float(os.environ.get("FAKE_SECONDS", "0")))
+        self.hold()
         if text.startswith("sick"):
             return None
         said = text if os.environ.get("FAKE_PLAIN") else f"{os.getpid()} {text}"
         message = {"role": "assistant", "content": said}
         return {"model": "model", "choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}
+
+    def hold(self) -> None:
+        log = Path(os.environ["FAKE_LOG"])
+        if (held := os.environ.get("FAKE_HOLDS")) and len(log.with_name("asked").read_bytes().splitlines()) > int(held):
+            while not log.with_name("go").exists():
+                time.sleep(0.01)
 
     def reply(self, value: Any) -> None:
         known = self.headers.get("Authorization") == f"Bearer {os.environ['VLLM_API_KEY']}"

@@ -150,8 +150,8 @@ async def client_of(
     *,
     env: dict[str, str] | None = None,
     certificate: str | None = None,
-    timeout_s: float = 10.0,
-    connect_timeout_s: float = 5.0,
+    timeout_s: float = 120.0,
+    connect_timeout_s: float = 60.0,
     idle_timeout_s: float | None = None,
 ) -> AsyncIterator[HTTPClient]:
     """A client of a URL, closed at the end."""

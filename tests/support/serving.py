@@ -18,14 +18,15 @@ from gage_eval.store.serving import ServingSpec
 _SERVER = """
 import sys
 from gage_eval.config.settings import load_settings
-from gage_eval.engine.serving import serve
+from gage_eval.engine import serving
 from gage_eval.base.errors import GageError
 from gage_eval.store import Store
 
-url, key, server = sys.argv[1:]
+url, key, server, lease_s = sys.argv[1:]
+serving.LEASE_S = float(lease_s)
 try:
     tls = load_settings().serve_tls
-    print(serve(Store.open(url), key, server, host="127.0.0.1", tls=tls), flush=True)
+    print(serving.serve(Store.open(url), key, server, host="127.0.0.1", tls=tls), flush=True)
 except GageError as error:
     sys.exit(str(error))
 """
@@ -38,12 +39,14 @@ class LocalPool:
     Attributes:
         folder: has their logs.
         env: what their environment has in addition.
+        lease_s: how long a server without a run stays. The next run of a test may begin late.
         specs: the engine of each server, in the order of starting.
         servers: their processes.
     """
 
     folder: Path
     env: Mapping[str, str] = field(default_factory=dict)
+    lease_s: float = 600.0
     specs: list[ServingSpec] = field(default_factory=list)
     servers: "list[subprocess.Popen[bytes]]" = field(default_factory=list)
 
@@ -51,7 +54,7 @@ class LocalPool:
         log = self.folder / f"server-{len(self.servers)}.log"
         with log.open("wb") as output:
             process = subprocess.Popen(
-                [sys.executable, "-P", "-c", _SERVER, store, spec.key, server],
+                [sys.executable, "-P", "-c", _SERVER, store, spec.key, server, str(self.lease_s)],
                 env={**os.environ, **self.env},
                 stdout=output,
                 stderr=output,

@@ -17,6 +17,7 @@ from gage_eval.runs.results.notes import Notes
 from gage_eval.store import Store
 from gage_eval.viewer import open_runs
 from gage_eval.viewer.word_diff import word_diff
+from tests.support.waiting import PATIENCE_S
 
 HUGE = 10**400
 
@@ -121,11 +122,11 @@ def test_an_index_is_given_up_when_the_viewer_ends_and_drafts_of_killed_viewers_
     build = open_runs.build_index
     monkeypatch.setattr(open_runs, "build_index", endless)
     with viewer(folder) as client:
-        assert client.get("/runs/first/samples").status_code == 202
-        assert begun.is_set()
+        assert client.request("GET", "/runs/first/samples").status_code == 202
+        assert begun.wait(PATIENCE_S)
     for thread in threading.enumerate():
         if thread.name.startswith("index"):
-            thread.join(20)
+            thread.join(PATIENCE_S)
             assert not thread.is_alive()
     monkeypatch.setattr(open_runs, "build_index", build)
     old, young = (folder / "cache" / f".index-{name}.duckdb.1" for name in ("old", "young"))

@@ -15,6 +15,7 @@ import gage_eval
 from gage_eval.runs.options import Locations
 from gage_eval.viewer.app import viewer_app
 from gage_eval.viewer.open_runs import OpenRuns
+from tests.support.waiting import wait_for
 from tests.support.workspace import write_config
 
 TOKEN = "a-token-of-the-tests"
@@ -53,6 +54,17 @@ def run(folder: Path, run_id: str, **changes: Any) -> None:
     gage_eval.run(config, run_id=run_id, store=str(folder / "store"), inline=True)
 
 
+class Browser(TestClient):
+    """Loads a page again while it says that what it shows is still being made."""
+
+    def get(self, url: Any, **rest: Any) -> Any:
+        return wait_for(
+            lambda: (answer := super(Browser, self).get(url, **rest)).status_code != 202 and answer,
+            "a page",
+            every_s=0.05,
+        )
+
+
 @contextmanager
 def viewer(
     folder: Path, *, token: bool = True, store: str | None = None, public_url: str | None = None
@@ -60,7 +72,7 @@ def viewer(
     """A browser that has shown the token, or has not; at the address of a team's proxy, if there is one."""
     open_runs = OpenRuns(Locations.at(store or str(folder / "store"), None), folder / "cache")
     app, url = viewer_app(open_runs, TOKEN, public_url), public_url or "http://127.0.0.1:4280"
-    client = TestClient(app, base_url=url, follow_redirects=True)
+    client = Browser(app, base_url=url, follow_redirects=True)
     if token:
         assert client.get("/", params={"token": TOKEN}).status_code == 200
     try:
@@ -71,12 +83,11 @@ def viewer(
 
 def page(client: TestClient, address: str) -> str:
     """The text of a page, after its index is made."""
-    for _ in range(60):
-        response = client.get(address)
-        if response.status_code != 202 and "Making the index of its answers" not in response.text:
-            break
+    response = wait_for(
+        lambda: "Making the index of its answers" not in (shown := client.get(address)).text and shown, "its index"
+    )
     assert response.status_code == 200, response.text
-    return response.text
+    return str(response.text)
 
 
 def ids(text: str) -> list[str]:

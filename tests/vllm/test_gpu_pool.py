@@ -78,7 +78,7 @@ def test_one_vllm_on_the_gpu_pool_serves_all_tasks_and_a_hit_starts_none(prefect
 
     (served,) = servers(prefect)
     assert served["work_pool_name"] == POOL
-    ended = prefect.finished(served["id"], 60.0)
+    ended = prefect.finished(served["id"])
     assert (ended["state_type"], ended["state"]["message"]) == ("COMPLETED", "no run needs it any more")
     store = Store.open(str(tmp_path / ".gage"))
     outputs = stage_outputs(tmp_path, "first")

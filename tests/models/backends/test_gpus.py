@@ -17,6 +17,7 @@ from gage_eval.models.backends.build import build_backend
 from gage_eval.models.backends.engines import Engines
 from gage_eval.models.backends.gpus import GPUs, NeededGPUs, devices
 from tests.support.engines import starts, write_fake_vllm
+from tests.support.waiting import PATIENCE_S
 
 NAMES = ["0", "1", "GPU-5a/b", "3"]
 HOLDER = """
@@ -130,7 +131,7 @@ async def test_an_engine_that_does_not_start_gives_its_gpu_back(machine: Path) -
         await vllm(machine, Engines(), "4").open(None)
     write_fake_vllm(machine)
     backend = vllm(machine, Engines(), "4")
-    await asyncio.wait_for(backend.open(None), 30)
+    await asyncio.wait_for(backend.open(None), PATIENCE_S)
     await backend.close()
 
 

@@ -1,5 +1,6 @@
 """What a run may take is counted, and it ends cleanly: what was under way is kept, and a resumed run goes on."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -88,7 +89,9 @@ def test_a_run_stops_at_its_limit_keeps_all_it_paid_for_and_goes_on_when_told(
 
 
 @pytest.mark.parametrize("why", ["refused", "paced"])
-def test_a_run_at_its_limit_waits_for_no_row_that_is_to_be_sent_again(why: str, tmp_path: Path, gage: Command) -> None:
+def test_a_run_at_its_limit_waits_for_no_row_that_is_to_be_sent_again(
+    why: str, tmp_path: Path, gage: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Waiting rows would be tried for an hour: only a prompt end comes before the test's timeout."""
     slow = {"requests_per_minute": 1} if why == "paced" else {}
     fault = {"429": 0.5} if why == "refused" else {}
@@ -96,7 +99,11 @@ def test_a_run_at_its_limit_waits_for_no_row_that_is_to_be_sent_again(why: str, 
         limits = {"tokens": 350, "wall_s": 5.0}
         backend = {"max_concurrency": 16, "max_elapsed_s": 7200, **slow}
         write_config(tmp_path, endpoint.url, rows=ROWS, limits=limits, backend=backend)
-        stopped = gage("run", "sums.yaml", "--run-id", "thrifty")
+        # The time is over as soon as there is an answer.
+        clock = partial(Budget, now=lambda: 60.0 if endpoint.stats()["answered"] else 0.0)
+        with monkeypatch.context() as patch:
+            patch.setattr("gage_eval.runs.session.Budget", clock)
+            stopped = gage("run", "sums.yaml", "--run-id", "thrifty")
         answered = endpoint.stats()["answered"]
     assert stopped.code == 1
     assert stopped.sentence.startswith("infer stopped: limits.")

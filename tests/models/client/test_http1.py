@@ -79,7 +79,7 @@ async def test_a_connection_that_the_server_closed_while_it_rested_is_not_used(l
     async with served(once) as seen, client_of(seen.url) as client:
         for _ in range(3):
             assert (await client.post("x", b"{}")).status == 200
-            await asyncio.sleep(0.03)
+            await asyncio.sleep(0.1)
     assert (len(seen.requests), seen.connections) == (3, 3)
 
 
@@ -349,7 +349,7 @@ async def test_an_answer_before_the_request_was_sent_is_taken_and_ends_the_conne
     async def refuses(exchange: Exchange) -> None:
         await exchange.reader.readuntil(b"\r\n\r\n")
         await exchange.send(b"HTTP/1.1 413 Too Large\r\ncontent-length: 2\r\n\r\nno")
-        await asyncio.sleep(10)
+        await asyncio.sleep(60)
 
     async with served(refuses) as seen, client_of(seen.url) as client:
         for _ in range(2):
@@ -432,16 +432,26 @@ async def test_an_answer_that_stalls_is_given_up(drops: tuple[bytes, ...]) -> No
 
 @on_both_loops
 async def test_an_answer_that_is_slow_but_steady_is_not() -> None:
-    pieces = [b"HTTP/1.1 200 OK\r\ncontent-length: 8\r\n\r\n", *[b"a"] * 8]
+    now, got, heard = 0.0, list[bytes](), asyncio.Event()
 
     async def steady(exchange: Exchange) -> None:
+        nonlocal now
         await exchange.request()
-        for piece in pieces:
-            exchange.writer.write(piece)
-            await asyncio.sleep(0.1)
+        exchange.writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 8\r\n\r\n")
+        for _ in range(8):
+            now += 0.3
+            exchange.writer.write(b"a")
+            await heard.wait()
+            heard.clear()
+
+    def take(piece: bytes) -> None:
+        got.append(piece)
+        heard.set()
 
     async with served(steady) as seen, client_of(seen.url, idle_timeout_s=0.5) as client:
-        assert (await client.post("x", b"{}")).body == b"a" * 8
+        client.now = lambda: now
+        await client.post("x", b"{}", lambda answer: take)
+    assert b"".join(got) == b"a" * 8
 
 
 @on_both_loops
@@ -464,9 +474,16 @@ async def test_a_connection_that_rests_too_long_is_closed(monkeypatch: pytest.Mo
 
 @on_both_loops
 async def test_closing_ends_what_is_in_flight() -> None:
-    async with served(replies()) as seen, client_of(seen.url) as client:
+    received = asyncio.Event()
+
+    async def silent(exchange: Exchange) -> None:
+        await exchange.request()
+        received.set()
+        await exchange.request()
+
+    async with served(silent) as seen, client_of(seen.url) as client:
         request = asyncio.create_task(client.post("x", b"{}"))
-        await asyncio.sleep(0.05)
+        await received.wait()
         await client.close()
         with pytest.raises(Broken):
             await request
