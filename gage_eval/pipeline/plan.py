@@ -155,6 +155,7 @@ def _task(
             labels=labels_spec(task.task.labels, task_id, scoring.metrics, loaded.base_dir),
             subset=None if subset is None else subset.names,
             attacks=_attacks(loaded.suite, execution),
+            official=execution is not None and execution.config.compat == "official",
             kin=_kin(infer, judge),
         ),
     )

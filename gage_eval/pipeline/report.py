@@ -45,7 +45,7 @@ def report(run: StageRun, spec: ReportSpec) -> None:
         card=spec.card,
         headline=spec.headline,
         subset=spec.subset or (),
-        executions=_executions(run, spec.attacks),
+        executions=_executions(run, spec),
         calibration=_calibration(run, spec),
         judging=_judging(run, spec.kin),
     )
@@ -89,7 +89,7 @@ def _judging(run: StageRun, kin: Sequence[str]) -> Judging | None:
     return judging(verdicts, lengths, judgments.counts, kin)
 
 
-def _executions(run: StageRun, attacks: tuple[int, int] | None) -> Executions | None:
+def _executions(run: StageRun, spec: ReportSpec) -> Executions | None:
     """How the programs of the answers ended; None where none were run."""
     if not run.has_input("executions"):
         return None
@@ -104,5 +104,6 @@ def _executions(run: StageRun, attacks: tuple[int, int] | None) -> Executions | 
         containment=", ".join(kinds["containment"]),
         statuses={status: counts.get(status, 0) for status in EXECUTION_STATUSES},
         near_limit=counts.get("near_limit", 0),
-        attacks=None if attacks is None else "{} of {}".format(*attacks),
+        attacks=None if spec.attacks is None else "{} of {}".format(*spec.attacks),
+        official=spec.official,
     )

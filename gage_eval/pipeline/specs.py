@@ -286,6 +286,8 @@ class ReportSpec:
     labels: LabelsSpec | None = None
     subset: tuple[str, ...] | None = None
     attacks: tuple[int, int] | None = None
+    # The official rule of time was used for programs.
+    official: bool = False
     # What is said of judges that are like the model under test.
     kin: tuple[str, ...] = ()
 
@@ -306,6 +308,8 @@ class ReportSpec:
             material["subset"] = list(self.subset)
         if self.attacks is not None:
             material["attacks"] = list(self.attacks)
+        if self.official:
+            material["official"] = True
         if self.kin:
             material["kin"] = list(self.kin)
         return material
