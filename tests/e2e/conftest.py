@@ -1,6 +1,7 @@
 """A real Prefect server and a real worker, each a process of its own, shared by the end-to-end tests."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from support.cluster import Cluster, postgres_programs
@@ -10,6 +11,13 @@ from support.runs import gage
 
 from gage_eval.base.ports import free_port
 from gage_eval.local import server
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    # The first test of a session pays for the start of its servers.
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.timeout(1200))
 
 
 @pytest.fixture(scope="session")

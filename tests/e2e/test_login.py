@@ -4,6 +4,7 @@ import json
 import stat
 from http import HTTPStatus
 from pathlib import Path
+from typing import Any
 from urllib.error import HTTPError
 from urllib.request import ProxyHandler, Request, build_opener
 
@@ -20,6 +21,8 @@ from gage_eval.local import server
 pytestmark = pytest.mark.server
 
 ELSEWHERE = "http://evil.example"
+# A page of another origin, with patience.
+SOCKET: dict[str, Any] = {"origin": Origin(ELSEWHERE), "proxy": None, "open_timeout": 60, "ping_interval": None}
 START = "/deployments/name/evaluate/evaluate"
 
 
@@ -75,13 +78,13 @@ def test_a_page_of_another_origin_gets_no_socket_without_the_login(
 ) -> None:
     """Browsers let every page open sockets to any address."""
     url = prefect.api_url.replace("http:", "ws:") + path
-    with connect(url, origin=Origin(ELSEWHERE), subprotocols=[Subprotocol("prefect")], proxy=None) as socket:
+    with connect(url, subprotocols=[Subprotocol("prefect")], **SOCKET) as socket:
         socket.send(json.dumps(first))
         with pytest.raises(ConnectionClosedError) as closed:
             socket.recv(timeout=60)
     assert closed.value.rcvd is not None
     assert closed.value.rcvd.code == CloseCode.POLICY_VIOLATION
-    with pytest.raises(InvalidHandshake), connect(url, origin=Origin(ELSEWHERE), proxy=None):
+    with pytest.raises(InvalidHandshake), connect(url, **SOCKET):
         pass
 
 

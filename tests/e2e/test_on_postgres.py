@@ -19,7 +19,7 @@ from gage_eval.local.deployments import all_deployments
 from gage_eval.store import Store
 from tools.chromium import chromium, program
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.e2e
 
 SEVEN = ("load", "standardize", "preprocess", "infer", "judge", "auto_eval", "report")
 COMPUTED, CACHED = ("COMPLETED", "Completed"), ("COMPLETED", "Cached")

@@ -15,7 +15,7 @@ from gage_eval.base.liveness import LEAST_LOST_AFTER_S
 from gage_eval.base.processes import alive, born
 from gage_eval.local.deployments import INNER_FLOW
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.e2e
 
 ROWS = 600
 IN_FLIGHT = 16
@@ -92,9 +92,9 @@ def test_runs_of_a_killed_worker_and_of_a_lost_node_are_resumed(quick_to_notice:
     cluster = quick_to_notice
     on_h100 = cluster.deploy_on("h100", "evaluate/evaluate")
     with (
-        mock_endpoint(latency_ms=400) as first,
-        mock_endpoint(latency_ms=400) as second,
-        mock_endpoint(latency_ms=400) as third,
+        mock_endpoint(latency_ms=800) as first,
+        mock_endpoint(latency_ms=800) as second,
+        mock_endpoint(latency_ms=800) as third,
     ):
         night = start_night(cluster, tmp_path, third)
         lost = Victim(cluster, tmp_path, on_h100, "of-a-lost-node", first)

@@ -9,7 +9,7 @@ from support.cluster import Cluster
 from support.endpoint import mock_endpoint
 from support.runs import gage, write_config
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.e2e
 
 COMPUTED, CACHED = ("COMPLETED", "Completed"), ("COMPLETED", "Cached")
 ROWS = 12

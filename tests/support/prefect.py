@@ -69,7 +69,7 @@ class Prefect:
             env=self.env,
             capture_output=True,
             text=True,
-            timeout=240,
+            timeout=600,
             check=False,
         )
         assert done.returncode == 0, done.stderr[-4000:]

@@ -50,7 +50,7 @@ def gage(
         env={**os.environ, **(env or {})},
         capture_output=True,
         text=True,
-        timeout=280,
+        timeout=600,
         check=False,
     )
     if check:
