@@ -160,7 +160,7 @@ def test_a_wrong_value_is_refused_before_anything_starts(prefect: Prefect, card:
 def test_the_page_of_a_run_from_the_form_tells_its_story(
     prefect: Prefect, tmp_path: Path, endpoint: MockEndpoint
 ) -> None:
-    config = write_config(tmp_path, endpoint.url, rows=160)
+    config = write_config(tmp_path, endpoint.url, rows=400)
     own_store = {"store": str(prefect.folder / ".gage")}
     form = _form(config, run={"concurrency": 8}, storage=own_store)
     flow_run_id = prefect.submit("evaluate/evaluate", form, "from-form")
@@ -169,19 +169,19 @@ def test_the_page_of_a_run_from_the_form_tells_its_story(
     while (run := prefect.flow_run(flow_run_id))["state"]["name"] not in ("Completed", "Failed"):
         shown = [artifact for artifact in prefect.artifacts(flow_run_id) if artifact["type"] == "progress"]
         moved |= {artifact["data"] for artifact in shown}
-        assert all(" of 160" in artifact["description"] for artifact in shown)
+        assert all(" of 400" in artifact["description"] for artifact in shown)
         time.sleep(0.5)
 
     assert run["name"] == "from-form"
     assert run["state"]["message"].startswith("numeric_match 0.")
-    assert run["state"]["message"].endswith(" · 160 samples")
+    assert run["state"]["message"].endswith(" · 400 samples")
     assert set(run["tags"]) == {"gage-eval", "mock", "sums"}
     assert len(moved) > 2, "the progress moved while infer ran"
     artifacts = {artifact["key"]: artifact["data"] for artifact in prefect.artifacts(flow_run_id)}
     assert artifacts.keys() == {"sums-infer", "sums-scores", "sums-viewer", "sums-report"}
     assert artifacts["sums-infer"] == 100
     (score,) = json.loads(artifacts["sums-scores"])
-    assert (score["task"], score["metric"], score["n"]) == ("sums", "numeric_match", "160")
+    assert (score["task"], score["metric"], score["n"]) == ("sums", "numeric_match", "400")
     report = artifacts["sums-report"]
     assert "| sums | numeric\\_match | 0." in report
     assert "file://" not in report
@@ -192,7 +192,7 @@ def test_the_page_of_a_run_from_the_form_tells_its_story(
         build_opener(ProxyHandler({})).open(page)
     assert (refused.value.code, 'name="token"' in refused.value.read().decode()) == (401, True)
     # Prefect sends log lines together, now and then, also after the flow run has ended.
-    infer = "sums infer: 160 rows · "
+    infer = "sums infer: 400 rows · "
     wait_for(lambda: any(line.startswith(infer) for line in prefect.log(flow_run_id)), "the log has arrived")
     lines = prefect.log(flow_run_id)
     assert lines[0] == "sums · 1 task · run from-form"
