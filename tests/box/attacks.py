@@ -55,7 +55,7 @@ class Attack:
         lines = [line for line in execution.stdout.splitlines() if line.startswith(("ESCAPED", "NOT IN THE BOX"))]
         if execution.reason not in self.reasons:
             lines.append(
-                f"ended by {execution.status} {execution.reason!r}: {execution.text} {execution.stderr[-300:]}"
+                f"ended by {execution.status} {execution.reason!r}: {execution.text or execution.stderr[-300:]}"
             )
         if execution.peak_mb > self.memory_mb:
             lines.append(f"used {execution.peak_mb} MB")
