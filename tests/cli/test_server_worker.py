@@ -35,7 +35,7 @@ def _worker_is(monkeypatch: pytest.MonkeyPatch, script: str) -> list[tuple[str, 
 
 
 def test_a_worker_is_started_once_and_stops_with_the_server(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    commands = _worker_is(monkeypatch, "echo \"Worker 'gage' started!\"; sleep 60")
+    commands = _worker_is(monkeypatch, "echo \"Worker 'gage' started!\"; sleep 300")
     assert server.start_worker(RUNNING, "local", home)
     worker = server.WORKER.find(home)
     assert worker is not None
@@ -48,7 +48,7 @@ def test_a_worker_is_started_once_and_stops_with_the_server(home: Path, monkeypa
 
 
 def test_a_worker_whose_keeper_was_killed_is_still_the_one_worker(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    _worker_is(monkeypatch, "echo \"Worker 'gage' started!\"; exec sleep 60")
+    _worker_is(monkeypatch, "echo \"Worker 'gage' started!\"; exec sleep 300")
     server.start_worker(RUNNING, "local", home)
     worker = wait_for(lambda: _named(home), "the record names the worker")
     os.kill(worker.group, signal.SIGKILL)
@@ -62,7 +62,7 @@ def test_a_worker_whose_keeper_was_killed_is_still_the_one_worker(home: Path, mo
 def test_a_worker_of_a_server_that_came_back_on_another_port_is_replaced(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    _worker_is(monkeypatch, "echo \"Worker 'gage' started!\"; exec sleep 60")
+    _worker_is(monkeypatch, "echo \"Worker 'gage' started!\"; exec sleep 300")
     server.start_worker(RUNNING, "local", home)
     old = server.WORKER.find(home)
     assert old is not None
@@ -74,7 +74,7 @@ def test_a_worker_of_a_server_that_came_back_on_another_port_is_replaced(
 
 
 def test_ten_starts_at_once_leave_one_server_and_one_worker(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    commands = _worker_is(monkeypatch, "echo \"Worker 'gage' started!\"; exec sleep 60")
+    commands = _worker_is(monkeypatch, "echo \"Worker 'gage' started!\"; exec sleep 300")
     monkeypatch.setattr(server, "answers", lambda health: True)
 
     def start(_: int) -> int:

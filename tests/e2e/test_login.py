@@ -2,15 +2,16 @@
 
 import json
 import stat
+from functools import partial
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any
 from urllib.error import HTTPError
 from urllib.request import ProxyHandler, Request, build_opener
 
 import pytest
 from support.prefect import Prefect
 from support.runs import gage
+from support.waiting import PATIENCE_S
 from websockets import Origin, Subprotocol
 from websockets.exceptions import ConnectionClosedError, InvalidHandshake
 from websockets.frames import CloseCode
@@ -21,8 +22,6 @@ from gage_eval.local import server
 pytestmark = pytest.mark.server
 
 ELSEWHERE = "http://evil.example"
-# A page of another origin, with patience.
-SOCKET: dict[str, Any] = {"origin": Origin(ELSEWHERE), "proxy": None, "open_timeout": 60, "ping_interval": None}
 START = "/deployments/name/evaluate/evaluate"
 
 
@@ -31,7 +30,7 @@ def status(prefect: Prefect, path: str, method: str = "POST", **headers: str) ->
     body = b"{}" if method == "POST" else None
     request = Request(prefect.api_url + path, body, {"Content-Type": "application/json", **headers}, method=method)
     try:
-        with build_opener(ProxyHandler({})).open(request, timeout=60) as reply:
+        with build_opener(ProxyHandler({})).open(request, timeout=PATIENCE_S) as reply:
             return reply.status, dict(reply.headers)
     except HTTPError as error:
         return error.code, dict(error.headers)
@@ -78,13 +77,14 @@ def test_a_page_of_another_origin_gets_no_socket_without_the_login(
 ) -> None:
     """Browsers let every page open sockets to any address."""
     url = prefect.api_url.replace("http:", "ws:") + path
-    with connect(url, subprotocols=[Subprotocol("prefect")], **SOCKET) as socket:
+    patient = partial(connect, url, origin=Origin(ELSEWHERE), proxy=None, open_timeout=PATIENCE_S, ping_interval=None)
+    with patient(subprotocols=[Subprotocol("prefect")]) as socket:
         socket.send(json.dumps(first))
         with pytest.raises(ConnectionClosedError) as closed:
-            socket.recv(timeout=60)
+            socket.recv(timeout=PATIENCE_S)
     assert closed.value.rcvd is not None
     assert closed.value.rcvd.code == CloseCode.POLICY_VIOLATION
-    with pytest.raises(InvalidHandshake), connect(url, **SOCKET):
+    with pytest.raises(InvalidHandshake), patient():
         pass
 
 

@@ -46,7 +46,7 @@ with get_client(sync_client=True) as client:
         client.set_flow_run_state(runs[name], State(type=StateType.CRASHED, name=end))
     def states(name):
         return [state.name for state in client.read_flow_run_states(runs[name])]
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 300
     while time.monotonic() < deadline and not all("AwaitingRetry" in states(name) for name in RESUMED):
         time.sleep(0.2)
     time.sleep(6)

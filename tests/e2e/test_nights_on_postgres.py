@@ -130,7 +130,7 @@ def test_a_planted_regression_is_gated_told_and_looked_into(
     set_baselines(cluster, tmp_path, "planted")
     deploy("planted")
 
-    scheduled = wait_for(lambda: newest(cluster, "nightly/planted"), "a night starts by its schedule and ends", 240)
+    scheduled = wait_for(lambda: newest(cluster, "nightly/planted"), "a night starts by its schedule and ends", 600)
     pause(cluster, "nightly/planted")
     assert "auto-scheduled" in scheduled[0]["tags"]
     assert (scheduled[0]["state_type"], scheduled[0]["state"]["message"]) == ("COMPLETED", "2 passed")
@@ -165,7 +165,7 @@ def test_a_planted_regression_is_gated_told_and_looked_into(
     events = wait_for(lambda: cluster.api("POST", "/events/filter", emitted)["events"], "the event is stored")
     assert [event["event"] for event in events] == ["gage.regression.detected"]
 
-    triaged = wait_for(lambda: newest(cluster, "triage/triage"), "the triage ends")
+    triaged = wait_for(lambda: newest(cluster, "triage/triage"), "the triage ends", 300)
     assert triaged[0]["state_type"] == "COMPLETED", triaged[0]["state"]["message"]
     assert triaged[0]["state"]["message"].endswith("regressed; sums confirmed")
     page = artifact(cluster, "planted-sums-triage")

@@ -149,7 +149,7 @@ def newest_of(cluster: Cluster, deployment: str, name: str) -> dict[str, Any] | 
 def test_a_cancelled_run_ends_soon_and_a_retry_asks_only_for_the_rest(
     cluster: Cluster, tmp_path: Path, slow_endpoint: MockEndpoint
 ) -> None:
-    config = write_config(tmp_path, slow_endpoint.url, rows=300, backend={"max_concurrency": IN_FLIGHT})
+    config = write_config(tmp_path, slow_endpoint.url, rows=600, backend={"max_concurrency": IN_FLIGHT})
     run_id = cluster.submit("evaluate/evaluate", evaluate_form(config), "cancelled")
     wait_for(lambda: slow_endpoint.stats()["requests"] > 60, "some rows are asked")
 
@@ -159,18 +159,18 @@ def test_a_cancelled_run_ends_soon_and_a_retry_asks_only_for_the_rest(
     assert run["state_type"] == "CANCELLED"
     assert watch.seconds < ENDS_WITHIN_S
     requests = slow_endpoint.stats()["requests"]
-    assert requests < 300
+    assert requests < 600
 
     again = cluster.retry(run_id)
     assert again["state_type"] == "COMPLETED", again["state"]["message"]
-    assert slow_endpoint.stats()["distinct_answered"] == 300
-    assert slow_endpoint.stats()["requests"] - 300 <= IN_FLIGHT
+    assert slow_endpoint.stats()["distinct_answered"] == 600
+    assert slow_endpoint.stats()["requests"] - 600 <= IN_FLIGHT
 
 
 def test_a_killed_run_is_resumed_once_and_its_retry_loses_nothing(
     cluster: Cluster, tmp_path: Path, slow_endpoint: MockEndpoint
 ) -> None:
-    config = write_config(tmp_path, slow_endpoint.url, rows=300, backend={"max_concurrency": IN_FLIGHT})
+    config = write_config(tmp_path, slow_endpoint.url, rows=600, backend={"max_concurrency": IN_FLIGHT})
     run_id = cluster.submit("evaluate/evaluate", evaluate_form(config), "killed")
     for times in (1, 2):
         wait_for(lambda times=times: slow_endpoint.stats()["requests"] > times * 60, "some rows are asked")
@@ -186,14 +186,14 @@ def test_a_killed_run_is_resumed_once_and_its_retry_loses_nothing(
     again = cluster.retry(run_id)
     assert again["run_count"] == 3, "it was resumed only once"
     assert again["state_type"] == "COMPLETED", again["state"]["message"]
-    assert slow_endpoint.stats()["distinct_answered"] == 300
-    assert slow_endpoint.stats()["requests"] - 300 <= 2 * IN_FLIGHT
+    assert slow_endpoint.stats()["distinct_answered"] == 600
+    assert slow_endpoint.stats()["requests"] - 600 <= 2 * IN_FLIGHT
 
 
 def test_a_run_of_a_lost_node_is_resumed_by_the_worker_of_another_pool(
     cluster: Cluster, tmp_path: Path, slow_endpoint: MockEndpoint
 ) -> None:
-    config = write_config(tmp_path, slow_endpoint.url, rows=300, backend={"max_concurrency": IN_FLIGHT})
+    config = write_config(tmp_path, slow_endpoint.url, rows=600, backend={"max_concurrency": IN_FLIGHT})
     on_h100 = cluster.deploy_on("h100", "evaluate/evaluate")
     lost = cluster.submit(on_h100, evaluate_form(config), "lost")
     wait_for(lambda: slow_endpoint.stats()["requests"] > 60, "some rows are asked")
@@ -207,8 +207,8 @@ def test_a_run_of_a_lost_node_is_resumed_by_the_worker_of_another_pool(
     assert slow_endpoint.stats()["requests"] == requests, "nothing of the node is left that asks"
     done = completed(cluster, cluster.submit("evaluate/evaluate", again))
     assert done["work_pool_name"] == "local"
-    assert slow_endpoint.stats()["distinct_answered"] == 300
-    assert slow_endpoint.stats()["requests"] - 300 <= IN_FLIGHT
+    assert slow_endpoint.stats()["distinct_answered"] == 600
+    assert slow_endpoint.stats()["requests"] - 600 <= IN_FLIGHT
     wait_for(lambda: cluster.online_workers("h100"), "the worker is back")
 
 

@@ -121,7 +121,7 @@ def test_a_refreshed_inference_never_meets_stale_scores(prefect: Prefect, workpl
 def test_killed_runs_resume_with_nothing_lost_and_little_sent_again(prefect: Prefect, workplace: Path) -> None:
     rows, in_flight = 400, 16
     chance = random.Random(20)
-    with mock_endpoint(latency_ms=150, accuracy=0.7) as endpoint:
+    with mock_endpoint(latency_ms=400, accuracy=0.7) as endpoint:
         config = write_config(workplace, endpoint.url, rows=rows)
         command = [sys.executable, "-m", "gage_eval"]
         arguments = ["run", config.name, "--run-id", "e2e-killed", "--prefect"]

@@ -34,8 +34,8 @@ AWAY_S = 30.0
 
 @pytest.fixture
 def endpoint() -> Iterator[MockEndpoint]:
-    """About a hundred answers a second."""
-    with mock_endpoint(latency_ms=150, accuracy=0.7) as running:
+    """About forty answers a second: a run is still under way when a busy machine comes to its trouble."""
+    with mock_endpoint(latency_ms=400, accuracy=0.7) as running:
         yield running
 
 
@@ -103,7 +103,7 @@ def record(folder: Path, run_id: str) -> dict[str, Any]:
 def ended(process: "subprocess.Popen[str]", within_s: float) -> str:
     """What a process said, which must end so soon."""
     with Stopwatch() as watch:
-        said, _ = process.communicate(timeout=PATIENCE_S)
+        said, _ = process.communicate(timeout=2 * PATIENCE_S)
     assert watch.seconds < within_s
     return said
 
@@ -111,7 +111,7 @@ def ended(process: "subprocess.Popen[str]", within_s: float) -> str:
 def test_ten_starts_side_by_side_leave_one_server(mortal_folder: Path) -> None:
     command = ("-m", "gage_eval", "server", "start", "--no-worker", "--no-viewer", "--port", str(free_port()))
     starts = [start(mortal_folder, command, os.environ) for _ in range(10)]
-    said = [process.communicate(timeout=280)[0] for process in starts]
+    said = [process.communicate(timeout=600)[0] for process in starts]
     assert [process.returncode for process in starts] == [0] * 10, said
     assert sorted("Prefect server started" in text for text in said) == [False] * 9 + [True]
     assert sum("Prefect server already running" in text for text in said) == 9

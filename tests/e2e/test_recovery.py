@@ -94,7 +94,8 @@ def test_runs_of_a_killed_worker_and_of_a_lost_node_are_resumed(quick_to_notice:
     with (
         mock_endpoint(latency_ms=800) as first,
         mock_endpoint(latency_ms=800) as second,
-        mock_endpoint(latency_ms=800) as third,
+        # The night is still under way when the other run has begun.
+        mock_endpoint(latency_ms=1600) as third,
     ):
         night = start_night(cluster, tmp_path, third)
         lost = Victim(cluster, tmp_path, on_h100, "of-a-lost-node", first)

@@ -75,11 +75,15 @@ def test_a_run_whose_process_is_gone_is_resumed_once(gone: str) -> None:
     assert resumed(run("RUNNING", pid=gone), enabled=False) == []
 
 
+def begins(process: "subprocess.Popen[bytes]") -> None:
+    """Wait for its command line, which is empty until the kernel has finished starting its program."""
+    wait_for(lambda: Path(f"/proc/{process.pid}/cmdline").read_bytes(), "the process has begun", every_s=0.01)
+
+
 def test_a_number_that_another_process_has_now_is_no_sign_of_life() -> None:
-    other = subprocess.Popen(["/bin/sleep", "60"])
-    # A process has an empty command line until the kernel has finished starting its program.
-    wait_for(lambda: Path(f"/proc/{other.pid}/cmdline").read_bytes(), "the process has begun", every_s=0.01)
+    other = subprocess.Popen(["/bin/sleep", "300"])
     try:
+        begins(other)
         assert resumed(run("RUNNING", pid=str(other.pid))) == ["AwaitingRetry"]
     finally:
         other.kill()
@@ -87,8 +91,9 @@ def test_a_number_that_another_process_has_now_is_no_sign_of_life() -> None:
 
 
 def test_a_run_that_may_be_alive_is_left_alone(gone: str) -> None:
-    named = subprocess.Popen(["/bin/sh", "-c", "sleep 60; : prefect.engine"], start_new_session=True)
+    named = subprocess.Popen(["/bin/sh", "-c", "sleep 300; : prefect.engine"], start_new_session=True)
     try:
+        begins(named)
         for pid in (None, str(named.pid), "a-container"):
             assert resumed(run("RUNNING", pid=pid)) == []
         assert resumed(run("RUNNING", pid=gone), is_local=False) == [], "it may be on another machine"

@@ -13,6 +13,7 @@ from gage_eval.base.errors import GageError, RunCancelled
 from gage_eval.base.stages import Stage, StageResult
 from gage_eval.observability.events import Event, TaskFailed, TaskFinished, TaskStarted
 from gage_eval.runs.graph import Node, Threads, graph, run_graph
+from tests.support.waiting import PATIENCE_S
 
 STAGES = ["load", "standardize", "preprocess", "infer", "judge", "auto_eval", "report"]
 
@@ -110,7 +111,7 @@ def test_no_more_nodes_run_at_once_than_allowed() -> None:
             running += 1
             most = max(most, running)
         if stage == "load" and of.task_id in "ab":
-            both.wait(timeout=60)
+            both.wait(timeout=PATIENCE_S)
         with lock:
             running -= 1
         return stage

@@ -43,7 +43,7 @@ def proxy(s3_server: str, s3_url: str, monkeypatch: pytest.MonkeyPatch) -> Itera
 
 @pytest.fixture
 def endpoint() -> Iterator[MockEndpoint]:
-    with mock_endpoint(latency_ms=20, accuracy=0.7) as running:
+    with mock_endpoint(latency_ms=60, accuracy=0.7) as running:
         yield running
 
 
@@ -101,7 +101,7 @@ def test_a_run_waits_for_a_store_that_is_gone_for_a_while(
     time.sleep(OUTAGE_S)
     proxy.start()
 
-    printed = process.communicate(timeout=240)[0]
+    printed = process.communicate(timeout=300)[0]
     assert process.returncode == 0, printed
     assert endpoint.stats()["requests"] == 2_000
     if OUTAGE_S > 30:
@@ -120,7 +120,7 @@ def test_a_run_that_waited_too_long_ends_and_is_resumed_from_another_folder(
     process = start(home, *arguments, GAGE_EVAL_STORE_PATIENCE="1")
     wait_until(lambda: endpoint.stats()["requests"] > 500, process)
     proxy.stop()
-    printed = process.communicate(timeout=240)[0]
+    printed = process.communicate(timeout=300)[0]
 
     assert process.returncode == 1, printed
     assert "Traceback" not in printed

@@ -166,11 +166,11 @@ def test_an_interruption_cancels_the_runs_that_go_on(config: Config) -> None:
 
     def run(options: RunOptions, host: SharedEngines) -> RunReader:
         if "/a.yaml" in options.config:
-            begun.wait(30)
+            begun.wait(PATIENCE_S)
             raise KeyboardInterrupt
         with RunSession(options, host=host) as session:
             begun.set()
-            ends.append(session.env.cancelled.wait(30))
+            ends.append(session.env.cancelled.wait(PATIENCE_S))
             carry_out(session)
         raise AssertionError("it was not cancelled")
 

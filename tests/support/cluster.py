@@ -20,7 +20,7 @@ from support.runs import gage
 from support.waiting import PATIENCE_S, wait_for
 
 POOLS = ("local", "h100")
-_START_S = 240.0
+_START_S = 600.0
 _STOP_S = 60.0
 _VERSIONED = Path("/usr/lib/postgresql")
 # Login of the server, as its team would choose it.
@@ -197,7 +197,11 @@ class Cluster(Prefect):
 
     def gage(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
         """``gage`` as a client of the server."""
-        return gage(self.folder, *arguments, env=self.env)
+        try:
+            return gage(self.folder, *arguments, env=self.env)
+        except (AssertionError, subprocess.TimeoutExpired):
+            self.check()
+            raise
 
     def check(self) -> None:
         """Fail with the end of its log if the database or the server has ended."""
@@ -262,7 +266,7 @@ def cluster(folder: Path) -> Iterator[Cluster]:
             worker.start()
         running.gage("deploy", "--pool", "local", "--gpu-pool", "h100", "--store", str(running.store))
         for pool, worker in running.workers.items():
-            wait_for(lambda pool=pool: running.online_workers(pool), f"the worker of {pool} registers")
+            wait_for(lambda pool=pool: running.online_workers(pool), f"the worker of {pool} registers", _START_S)
             worker.check()
         yield running
 

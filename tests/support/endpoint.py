@@ -55,8 +55,8 @@ def mock_endpoint(*, fault: dict[str, float] | None = None, **options: Any) -> I
         fault: rate by kind, as ``{"429": 0.05}``.
         options: the script's options by name, as ``latency_ms=5``; True stands for a flag.
     """
-    # It outlives every wait of a test.
-    command = [sys.executable, str(SCRIPT), "--idle-s", "1800"]
+    # It ends by itself only where nobody stops it: a test may ask nothing for minutes.
+    command = [sys.executable, str(SCRIPT), "--idle-s", "1200"]
     for kind, rate in (fault or {}).items():
         command += ["--fault", f"{kind}={rate}"]
     for name, value in options.items():

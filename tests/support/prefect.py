@@ -16,7 +16,7 @@ from urllib.request import ProxyHandler, Request, build_opener
 from uuid import UUID
 
 from gage_eval.local import server
-from support.waiting import PATIENCE_S, wait_for
+from support.waiting import PATIENCE_S, Stopwatch, wait_for
 
 ROOT = Path(__file__).parents[2]
 FINAL = frozenset({"COMPLETED", "FAILED", "CANCELLED", "CRASHED"})
@@ -95,6 +95,10 @@ class Prefect:
                     error.add_note(f"{method} {path}: {error.read().decode(errors='replace')[:2000]}")
                     raise
                 time.sleep(1)
+            except OSError as error:
+                self.check()
+                error.add_note(f"{method} {path}: the server does not answer")
+                raise
         raise AssertionError("the last attempt returns or raises")
 
     def submit(self, deployment: str, parameters: Mapping[str, Any], name: str | None = None) -> str:
@@ -127,7 +131,7 @@ class Prefect:
         self.api("POST", f"/flow_runs/{flow_run_id}/set_state", {"state": state, "force": True})
         return self.finished(flow_run_id, runs=before + 1)
 
-    def finished(self, flow_run_id: str, within_s: float = 300.0, *, runs: int = 0) -> dict[str, Any]:
+    def finished(self, flow_run_id: str, within_s: float = 600.0, *, runs: int = 0) -> dict[str, Any]:
         """A flow run after it has ended.
 
         Args:
@@ -176,15 +180,16 @@ class Prefect:
         comes: for a moment where all have ended, for longer where one is open.
         """
         states: dict[str, tuple[str, str]] = {}
-        since = time.monotonic()
-        while True:
-            now = {run["name"]: (run["state_type"], run["state_name"]) for run in self._task_runs(flow_run)}
-            if now != states or not now:
-                states, since = now, time.monotonic()
-            is_over = all(kind in FINAL for kind, _ in states.values())
-            if states and time.monotonic() - since >= (_LAG_S if is_over else _LONG_LAG_S):
-                return states
-            time.sleep(0.2)
+        since = 0.0
+        with Stopwatch() as watch:
+            while True:
+                now = {run["name"]: (run["state_type"], run["state_name"]) for run in self._task_runs(flow_run)}
+                if now != states or not now:
+                    states, since = now, watch.seconds
+                is_over = all(kind in FINAL for kind, _ in states.values())
+                if states and watch.seconds - since >= (_LAG_S if is_over else _LONG_LAG_S):
+                    return states
+                time.sleep(0.2)
 
     def running_stages(self, flow_run_id: str) -> list[str]:
         """Names of the task runs that the API shows as running."""
