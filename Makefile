@@ -1,5 +1,5 @@
 # make demo and make test each set up what they need in .venv, once; make test-vllm and make test-suites also in
-# .venv-vllm, make test-gpu in .venv-gpu, make bench-piqa and make bench-prompts in .venv-lm-eval.
+# .venv-vllm, make test-gpu in .venv-gpu, make bench-piqa, bench-prompts and record-likelihoods in .venv-lm-eval.
 # PYTHON=… picks the interpreter, JOBS=… the test processes, ARGS=… goes to the command.
 
 VENV := .venv
@@ -34,7 +34,7 @@ INSTALL := $(LOCKED) $(MAKE) --silent --no-print-directory
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-fast test-browser lint format lock pages docs bench test-e2e test-vllm test-gpu test-suites test-inspect \
-  bench-vllm bench-piqa bench-prompts clean install-demo install-dev install-vllm install-gpu install-lm-eval \
+  bench-vllm bench-piqa bench-prompts record-likelihoods clean install-demo install-dev install-vllm install-gpu install-lm-eval \
   install-inspect test-every-eval-ever install-every-eval-ever
 
 help: ## list these targets
@@ -96,6 +96,9 @@ bench-vllm: install-dev install-vllm ## measure vllm_native against vLLM's own t
 
 bench-piqa: install-dev install-vllm install-lm-eval ## compare PIQA's log-likelihoods with the lm-eval harness
 	$(BIN)/python -m bench.piqa $(ARGS)
+
+record-likelihoods: install-dev install-vllm install-lm-eval ## record the lm-eval harness's log-likelihoods for a test
+	$(LM_EVAL)/bin/python -m tests.vllm.record_harness $(VLLM_MODEL) tests/vllm/harness_likelihoods.json
 
 bench-prompts: install-dev install-lm-eval ## compare the suites' prompts with the lm-eval harness
 	$(BIN)/python -m bench.prompts $(ARGS)

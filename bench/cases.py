@@ -12,6 +12,7 @@ import yaml
 from bench.agents import agents, agents_10k
 from bench.data import dataset
 from bench.figures import Figure
+from bench.lm_eval_task import lm_eval_task
 from bench.process import HERE, BenchFailed, Mock, ProcessUsage, mock, run
 from bench.programs import canonical_programs, programs, programs_10k, programs_cruxeval
 from bench.viewer import viewer_1m, viewer_matrix
@@ -305,6 +306,7 @@ CASES = (
     Case("programs_10k", "The box: 10,000 executions", programs_10k, 1, "full"),
     Case("programs_cruxeval", "The box: the stored answers to CRUXEval", programs_cruxeval, 1, "full"),
     Case("viewer_1m", "gage view over 1,000,000 answers", viewer_1m, 1, "full"),
+    Case("lm_eval_task", "gsm8k of the lm-eval harness, 1,319 rows, 64 in flight, 50 ms", lm_eval_task, 3, "full"),
     Case("rows_1m", "1,000,000 rows, 64 in flight, no latency, a few answers of 32,000 words", rows_1m, 1, "full"),
 )
 

@@ -26,7 +26,7 @@ from gage_eval.pipeline.action import StageContext
 from gage_eval.pipeline.plan import make_plan
 from gage_eval.store import Store
 
-NEVER_LOCAL = frozenset({"agieval"})
+NEVER_LOCAL = frozenset(made_rows.ORIGINS)
 """Origins without files next to a checkout: their rows are always made."""
 
 
@@ -88,7 +88,7 @@ def local_suite(name: str, shared: Path, folder: Path, image: str) -> LocalSuite
         params = dataset["params"] = dict(dataset.get("params", {}))
         if "hub" in dataset:
             rows = made_rows.HUB[dataset.pop("hub")](dataset.pop("hub_params"), image)
-            file = made_rows.write_jsonl(folder / name / f"{dataset['dataset_id']}.jsonl", rows)
+            file = made_rows.write_rows(folder / name / f"{dataset['dataset_id']}.jsonl", rows)
             params |= {"path": str(file), "content_root": str(folder)}
             dataset["loader"] = "jsonl"
         elif "origin" in params:
@@ -102,7 +102,7 @@ def _put_files(params: dict[str, Any], shared: Path, folder: Path) -> None:
     for key, patterns in origin_patterns(DatasetParams.model_validate(params)).items():
         names = [file.path for file in origin_paths(origin, patterns)]
         if origin.name in NEVER_LOCAL:
-            files = [made_rows.write_jsonl(folder / path, made_rows.agieval(path)) for path in names]
+            files = [made_rows.write_rows(folder / path, made_rows.ORIGINS[origin.name](path)) for path in names]
         elif names[0].startswith("cot-prompts/"):
             tasks = [Path(path).stem for path in here]
             files = [_write(folder / f"{task}.txt", made_rows.bbh_prompts(task)) for task in sorted(tasks)]

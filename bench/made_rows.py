@@ -10,10 +10,17 @@ Rows: TypeAlias = list[dict[str, Any]]
 _EXAMPLES = 5
 
 
-def write_jsonl(file: Path, rows: Rows) -> Path:
+def write_rows(file: Path, rows: Rows) -> Path:
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
+    file.write_bytes(file_of(file.name, rows))
     return file
+
+
+def file_of(name: str, rows: Rows) -> bytes:
+    """The content of a file of that name: a JSON array, or lines of JSON."""
+    if name.endswith(".json"):
+        return json.dumps(rows).encode()
+    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode()
 
 
 def agieval(path: str) -> Rows:
@@ -119,6 +126,12 @@ def mbpp(split: str) -> Rows:
     ]
 
 
+def mbpp_sanitized() -> Rows:
+    names = {"text": "prompt", "test_setup_code": "test_imports"}
+    rows = [{names.get(name, name): value for name, value in row.items()} for row in mbpp("prompt")]
+    return [{**row, "source_file": "made", "test_imports": ["import math"]} for row in rows]
+
+
 def mmmu(subset: str, image: str) -> Rows:
     """Questions with options and open ones, in turn; ten of them for the first subject."""
     rows: Rows = []
@@ -197,3 +210,31 @@ HUB: dict[str, Callable[[dict[str, str], str], Rows]] = {
     "lmms-lab/DocVQA": lambda params, image: docvqa(image),
 }
 """By dataset of the hub: its rows, from the ``hub_params`` and the path of an image."""
+
+
+def alpaca_eval(_: str) -> Rows:
+    """Three instructions with the answers that others are compared with."""
+    return [
+        {"dataset": "made", "instruction": f"Say {n}.", "output": f"It is {n}.", "generator": "other"} for n in range(3)
+    ]
+
+
+def arena_hard(path: str) -> Rows:
+    """Three hard prompts and one of creative writing; or the answers that others are compared with."""
+    if "model_answer" not in path:
+        kinds = ["hard_prompt", "hard_prompt", "creative_writing", "hard_prompt"]
+        return [
+            {"uid": f"u{n}", "category": kind, "subcategory": "math", "prompt": f"Prove {n}."}
+            for n, kind in enumerate(kinds)
+        ]
+    messages = [[{"role": "user", "content": f"Prove {n}."}, {"content": {"answer": f"So {n}."}}] for n in range(4)]
+    return [{"uid": f"u{n}", "model": "other", "messages": said} for n, said in enumerate(messages)]
+
+
+ORIGINS: dict[str, Callable[[str], Rows]] = {
+    "agieval": agieval,
+    "alpaca_eval": alpaca_eval,
+    "arena_hard": arena_hard,
+    "mbpp_sanitized": lambda path: mbpp_sanitized(),
+}
+"""By origin without files next to a checkout: the rows of the file at a path."""

@@ -276,9 +276,14 @@ NOT_COMPARED: Mapping[str, str] = {
     "rag": "The suite is ours.",
     "humaneval_plus": "The suite asks as evalplus's own runner does, the harness as for the benchmark that it extends.",
     "mbpp_plus": "The suite asks as evalplus's own runner does, the harness as for the benchmark that it extends.",
+    "mbpp_sanitized": "The harness has no such task.",
     "mmmu_pro": "The harness has no such task.",
     "docvqa": "The harness has no such task.",
     "mt_bench": "The harness has no such task.",
+    "mt_bench_pairs": "The harness has no such task.",
+    "arena_hard": "The harness has no such task.",
+    "alpaca_eval": "The harness has no such task.",
+    "judge_bench": "Only a judge is asked, and the harness has no such task.",
     "cruxeval": "The harness has no such task.",
 }
 

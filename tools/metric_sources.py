@@ -102,6 +102,7 @@ SOURCES: dict[str, Source] = {
     "text_length": Source("GAGE, first version"),
     "token_f1": Source(f"{INSPECT}, `f1` and `exact`", "F1 is not rounded to two decimals"),
     "tool_call_match": Source(OURS),
+    "tau2_reward": Source(OURS),
     "tool_use": Source(OURS),
     "trajectory_match": Source(OURS),
     "truthfulqa_generation": Source("TruthfulQA's evaluation"),

@@ -25,6 +25,7 @@ _SECTIONS = {"datasets": ("dataset_id", "params"), "prompts": ("prompt_id", "tem
 _OF_ROLES: dict[RoleType, str] = {
     "dut_model": "The model under test.",
     "judge_model": "A model that judges answers; a verdict parser reads its text.",
+    "user": "A simulated user, which talks with the model under test.",
     "support": "A model that writes something into the prompt before the model under test is asked.",
 }
 
@@ -79,7 +80,8 @@ def _roles() -> Iterator[dict[str, Any]]:
     for role in get_args(RoleType):
         yield {
             "name": role,
-            "step": next(step for step, of_step in ROLE_OF_STEP.items() if of_step == role),
+            # A simulated user takes part in the inference.
+            "step": next((step for step, of_step in ROLE_OF_STEP.items() if of_step == role), "inference"),
             "spellings": [spelling for spelling, known in ROLE_SPELLINGS.items() if known == role],
             "summary": _OF_ROLES[role],
         }

@@ -7,7 +7,6 @@ the documents are a file whose hash is in the key, and so are the version of the
 import re
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,10 +20,9 @@ from gage_eval.base.hashing import file_digest
 from gage_eval.config.validation_messages import plain_words
 from gage_eval.config.yaml.nodes import node_of
 from gage_eval.config.yaml.text import yaml_text
-from gage_eval.scoring.harness.client import HarnessProcess, sources
+from gage_eval.scoring.harness.client import HarnessProcess, shared_process, sources
 
 PREFIX = "lm-eval:"
-_FILES = (".yaml", ".yml")
 
 
 class _Choices(BaseModel):
@@ -38,15 +36,7 @@ class _Choices(BaseModel):
     limit: int | None = None
 
 
-@dataclass(frozen=True)
-class HarnessSuite:
-    """A config that was written for the harness's tasks, and what its reader should know."""
-
-    config: Path
-    notes: tuple[str, ...]
-
-
-def harness_suite(text: str, cache: Path) -> HarnessSuite:
+def harness_suite(text: str, cache: Path) -> Path:
     """Write the config and the documents of a task, a group or a tag.
 
     Args:
@@ -54,32 +44,39 @@ def harness_suite(text: str, cache: Path) -> HarnessSuite:
             (messages in place of one text) and ``limit`` may follow it: ``hellaswag,num_fewshot=10``.
         cache: the folder for what is written; equal documents are written once.
 
+    Returns:
+        The config.
+
     Raises:
         InputError: there is no such task, it does not run here, or a choice is wrong.
     """
     name, choices = _read(text)
-    is_file = name.endswith(_FILES)
+    if name.endswith(".yml"):
+        raise InputError(f"'{name}': the harness reads files whose names end with .yaml; rename it.")
+    is_file = name.endswith(".yaml")
     if is_file:
         name = str(Path(name).resolve())
     files = sources(name) if is_file else None
-    process = HarnessProcess()
     cache.mkdir(parents=True, exist_ok=True)
-    try:
-        with tempfile.TemporaryDirectory(dir=cache) as folder:
-            built = process.call("build", name=name, folder=folder, **choices.model_dump())
-            hashes = {task["file"]: file_digest(Path(folder, task["file"])) for task in built["tasks"]}
-            place = cache / digest([name, files, hashes, built])[:16]
-            if not place.exists():
+    with tempfile.TemporaryDirectory(dir=cache) as folder:
+        # A run in this process scores with the tasks that are loaded here.
+        built = shared_process().call("build", name=name, folder=folder, **choices.model_dump())
+        hashes = {task["file"]: file_digest(Path(folder, task["file"])) for task in built["tasks"]}
+        place = cache / digest([name, files, hashes, built])[:16]
+        if not place.exists():
+            # Temporary folders are for their owner alone.
+            Path(folder).chmod(0o755)
+            try:
                 Path(folder).rename(place)
                 Path(folder).mkdir()
-    finally:
-        process.close()
+            except OSError:
+                # Another command wrote the same in the meantime.
+                if not place.exists():
+                    raise
     config = place / "config.yaml"
     head = f"# Written by: gage suite {PREFIX}{text}\n"
     write_text(config, yaml_text(node_of(_config(name, built, files), str(config)), head=head))
-    left_out = built["left_out"]
-    notes = [f"not computed here, because they need all rows at once: {', '.join(left_out)}."] if left_out else []
-    return HarnessSuite(config, tuple(notes))
+    return config
 
 
 def harness_names(pattern: str) -> list[tuple[str, str]]:

@@ -46,7 +46,7 @@ def migrate(file: Path, tool: str | None = None) -> Migration:
     try:
         if file.stat().st_size > most:
             raise InputError(f"'{file.name}' has more than {most >> 20} MiB.")
-        text = file.read_text(encoding="utf-8")
+        text = file.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         raise InputError(f"'{file.name}' cannot be read: {reason}.") from error
@@ -172,7 +172,7 @@ def _openai_evals(text: str, source: str) -> Migration:
     """Samples of OpenAI Evals: ``input`` and ``ideal``, scored as its class Match does."""
     made = Migration("openai-evals")
     rows = []
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(text.split("\n"), 1):
         if not line.strip():
             continue
         try:

@@ -39,6 +39,8 @@ _CHANGED = {
     "starts-with": "white space and punctuation at both ends do not count",
 }
 _MOST_TASKS = 200
+# What promptfoo replaces in values: templates, and the names of files with content or code.
+_REPLACED = re.compile(r"\{[{%#]|(?:\A|\")file://")
 
 
 def migrate_promptfoo(tree: Node) -> Migration:
@@ -190,6 +192,10 @@ def _tests(tree: Node, made: Migration) -> list[tuple[list[dict[str, Any]], list
         if listed is not None:
             made.left(test.line, f"vars.{listed}", "a variable with several values is several tests; write them out")
             continue
+        replaced = next((key for key, value in variables.items() if _REPLACED.search(_text(value))), None)
+        if replaced is not None:
+            made.left(test.line, f"vars.{replaced}", "a variable that is a template or a file; write its text")
+            continue
         metrics: list[dict[str, Any]] = []
         expected: dict[str, Any] = {}
         for part in (default, test):
@@ -199,11 +205,16 @@ def _tests(tree: Node, made: Migration) -> list[tuple[list[dict[str, Any]], list
         if not metrics:
             made.left(test.line, "tests", "a test without an assertion that has a metric here")
             continue
-        shown = "\n".join(f"{name}: {value}" for name, value in variables.items())
-        metadata = {"vars": {name: str(value) for name, value in variables.items()}, "expected": expected}
+        shown = "\n".join(f"{name}: {_text(value)}" for name, value in variables.items())
+        metadata = {"vars": {name: _text(value) for name, value in variables.items()}, "expected": expected}
         row = {"id": f"test-{number}", "messages": [{"role": "user", "content": shown}], "metadata": metadata}
         groups.setdefault(canonical_text(metrics), (metrics, []))[1].append(row)
     return list(groups.values())
+
+
+def _text(value: Any) -> str:
+    """A value as promptfoo writes it into a text."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def _other_keys(test: Node | None, made: Migration) -> None:
@@ -216,6 +227,9 @@ def _assertion(node: Node, metrics: list[dict[str, Any]], expected: dict[str, An
     """Add an assertion's metric, and its value as the reference."""
     kind, value = text_of(child(node, "type")) or "", child(node, "value")
     content = None if value is None else as_written(value)
+    if _REPLACED.search(_text(content)):
+        made.left(node.line, kind or "assert", "its value is a template or in a file; write it here")
+        return
     if kind.endswith(("-any", "-all")) and isinstance(content, str):
         content = [part.strip() for part in content.split(",")]
     metric_id = re.sub(r"[^a-z0-9]+", "_", (text_of(child(node, "metric")) or kind).lower()).strip("_") or "score"
@@ -225,14 +239,18 @@ def _assertion(node: Node, metrics: list[dict[str, Any]], expected: dict[str, An
         own: dict[str, Any] = {"implementation": "regex_match", "params": {"pattern": content}}
     elif kind == "is-json" and isinstance(content, dict):
         own = {"implementation": "json_schema", "params": {"schema": content, "extract": False}}
-    elif kind in _METRICS and (content is not None) == _METRICS[kind][2]:
+    elif (
+        kind in _METRICS
+        and (content is not None) == _METRICS[kind][2]
+        and (not isinstance(content, list | dict) or (isinstance(content, list) and kind.endswith(("-any", "-all"))))
+    ):
         implementation, params, reads = _METRICS[kind]
         place = {"label_field": f"sample.metadata.expected.{metric_id}"} if reads else {}
         own = {"implementation": implementation, "params": {**params, **place}}
         if kind.endswith("-all"):
             own["references"] = "all"
         if reads:
-            expected[metric_id] = [str(text) for text in content] if isinstance(content, list) else str(content)
+            expected[metric_id] = list(map(_text, content)) if isinstance(content, list) else _text(content)
     else:
         made.left(node.line, kind or "assert", "no metric here is this assertion; see gage list metrics")
         return

@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeAlias
 from gage_eval.base.errors import ConfigError, Problem
 from gage_eval.base.files import new_folder
 from gage_eval.config.interpolate import literal
+from gage_eval.config.secrets import scrub
 from gage_eval.config.yaml.lines import Mapping, Node, Scalar
 from gage_eval.config.yaml.nodes import node_of
 from gage_eval.config.yaml.text import yaml_text
@@ -60,15 +61,19 @@ class Migration:
 
     def mapped(self, line: int, key: str, text: str) -> None:
         """Note a key whose meaning is the same here."""
-        self.findings.append(Finding(line, key, "mapped", text))
+        self._note(line, key, "mapped", text)
 
     def changed(self, line: int, key: str, text: str) -> None:
         """Note a key whose meaning differs in some way."""
-        self.findings.append(Finding(line, key, "changed", text))
+        self._note(line, key, "changed", text)
 
     def left(self, line: int, key: str, text: str) -> None:
         """Note a key that the config has nothing for."""
-        self.findings.append(Finding(line, key, "left", text))
+        self._note(line, key, "left", text)
+
+    def _note(self, line: int, key: str, state: State, text: str) -> None:
+        # Names of providers and texts of errors may hold a password.
+        self.findings.append(Finding(line, scrub(key), state, scrub(text)))
 
 
 def keys_of(node: Node | None) -> Iterator[tuple[str, int, Node]]:

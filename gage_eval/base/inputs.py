@@ -86,7 +86,7 @@ class Input:
 
 SAMPLES_INPUT = Input("samples", "sample", SAMPLES, "standardize", "sample")
 RESPONSES_INPUT = Input(
-    "responses", "model_output", RESPONSES, "infer", json_columns=frozenset({"tool_calls", "logprobs"})
+    "responses", "model_output", RESPONSES, "infer", json_columns=frozenset({"tool_calls", "logprobs", "artifacts"})
 )
 
 INPUTS: dict[str, Input] = {

@@ -57,6 +57,9 @@ NOT_OK: tuple[str, ...] = RESPONSE_STATUSES[1:]
 SCORE_STATUSES: tuple[str, ...] = get_args(ScoreStatus)
 REASONS: tuple[str, ...] = get_args(Reason)
 
+DIVERGES_AT = "differs from the journal at call "
+"""How the sentence begins that says where an attempt of an episode diverged. It is kept with the errors of the row."""
+
 UNANSWERED: frozenset[str] = frozenset({"error", "skipped"})
 """Statuses of responses without an answer."""
 
@@ -78,6 +81,9 @@ EXECUTION_STATUSES: tuple[str, ...] = (
     *("passed", "failed", "timed_out", "out_of_memory", "crashed", "refused", "tampered", "box_error"),
 )
 """Statuses of programs that were run (`gage_eval.box.types.Status`), in the order in which they are counted."""
+
+RULE = "rule"
+"""What decided an answer about which no judge was asked (`tables.JUDGMENTS`); else it is the judge's adapter."""
 
 NO_VERDICT: frozenset[Reason] = frozenset({"no_verdict", "judge_refused"})
 """Reasons of judgments that another answer of the judge may not have."""

@@ -129,7 +129,7 @@ PREPARED = TableSchema(
 )
 
 # tool_outputs: what the called tools answered, in the order of the calls. tool_statuses: of each, ok or error (told to
-# the model). call_key: the response key of the turn itself.
+# the model). call_key: the response key of the turn itself. actor: user for a turn of the simulated user, else null.
 TURN = pa.struct(
     [
         ("answer", pa.string()),
@@ -141,13 +141,15 @@ TURN = pa.struct(
         ("prompt_tokens", pa.int64()),
         ("completion_tokens", pa.int64()),
         ("call_key", pa.string()),
+        ("actor", pa.string()),
     ]
 )
 
-# status: `statuses.ResponseStatus`. `turns` only where an episode made several calls.
+# status: `statuses.ResponseStatus`. `turns` only where an episode made several calls. artifacts: the final state of an
+# episode that declares some, {files: {path: {url, bytes}}, problem, text}.
 RESPONSES = TableSchema(
     "responses",
-    2,
+    3,
     pa.schema(
         [
             ("row_index", pa.int64()),
@@ -164,6 +166,7 @@ RESPONSES = TableSchema(
             ("completion_tokens", pa.int64()),
             ("error_kind", pa.string()),
             ("response_key", pa.string()),
+            ("artifacts", pa.string()),
         ]
     ),
 )
@@ -221,10 +224,11 @@ ASKS = TableSchema(
 
 # One row per verdict. As in `ASKS`, (row_index, replicate, judge, slot, draw) tells verdicts apart. `judge` is null
 # where the task's judge gives each answer one verdict. status: `statuses.JudgmentStatus`. `reason` says why there is
-# no verdict, `explanation` is the same as a sentence. `binding` is null where no judge was asked.
+# no verdict, `explanation` is the same as a sentence. `binding` is null where no judge was asked. `decided_by` is
+# `statuses.RULE` or the adapter of the judge that gave the verdict.
 JUDGMENTS = TableSchema(
     "judgments",
-    3,
+    4,
     pa.schema(
         [
             ("row_index", pa.int64()),
@@ -242,6 +246,7 @@ JUDGMENTS = TableSchema(
             ("explanation", pa.string()),
             ("binding", pa.string()),
             ("response_key", pa.string()),
+            ("decided_by", pa.string()),
         ]
     ),
 )

@@ -99,7 +99,10 @@ class ContainerSlot(Slot):
 
     async def listener(self, harness: Harness) -> socket.socket:
         """See `Slot`."""
-        with self._doors[harness.name] as door:
+        door = self._doors.get(harness.name)
+        if door is None:
+            raise OSError("the container has ended")
+        with door:
             connection, _ = await asyncio.get_running_loop().sock_accept(door)
         with connection:
             connection.setblocking(False)  # noqa: FBT003

@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import hashlib
+import os
 import platform
 import re
 import socket
@@ -15,7 +16,7 @@ from typing import Any
 
 from gage_eval.box.inside.wire import STATUS_OF_END
 from gage_eval.box.slot import Harness, Slot, SlotDied
-from gage_eval.box.types import Box, BoxError, BoxSpec, Containment, Execution, Limits, Program, Ran
+from gage_eval.box.types import Box, BoxError, BoxRefused, BoxSpec, Containment, Execution, Limits, Program, Ran
 
 _NOTHING = BoxSpec()
 # A slot that dies says nothing about the program.
@@ -74,12 +75,13 @@ class SlotExecutor:
             slot, harness = await stack.enter_async_context(self._harness(spec.image))
             reply = await slot.request(harness, surroundings, wall_s=limits.wall)
             if reply.get("status") != "open":
-                failed = (await slot.finish(harness)).get("failed", "its harness ended")
-                raise BoxError(f"The box cannot be made: {reply.get('text', failed)}")
+                raise BoxError(f"The box cannot be made: {reply.get('text') or _end(await slot.finish(harness))}")
             box = SlotBox(slot, harness, limits)
             if spec.listens:
                 try:
                     box.listener = await asyncio.wait_for(slot.listener(harness), _FILE_S)
+                except TimeoutError:
+                    raise BoxError(f"The box cannot be made: no socket came from it in {_FILE_S:g} s") from None
                 except OSError as error:
                     raise BoxError(f"The box cannot be made: {error}") from None
                 stack.callback(box.listener.close)
@@ -207,7 +209,7 @@ class SlotBox:
         if not reply:
             raise BoxError("The box ended while a command ran")
         if "error" in reply:
-            raise BoxError(f"The box refused: {reply['error']}")
+            raise BoxRefused(f"The box refused: {reply['error']}")
         return reply
 
 
@@ -221,6 +223,14 @@ def _execution(reply: Mapping[str, Any], ended: Mapping[str, Any], limits: Limit
     if cpu_s < limits.cpu_s:
         return Execution("box_error", "harness", "the harness ended without a result", cpu_s=cpu_s)
     return Execution("timed_out", "harness", "the tests took too long with what the answer returned", cpu_s=cpu_s)
+
+
+def _end(ended: Mapping[str, Any]) -> str:
+    """How a harness ended that has not replied."""
+    if "failed" in ended or "status" not in ended:
+        return str(ended.get("failed", "its harness ended"))
+    code = os.waitstatus_to_exitcode(ended["status"])
+    return f"its harness ended by signal {-code}" if code < 0 else f"its harness ended with exit code {code}"
 
 
 def _sum(total: Execution, run: Execution) -> Execution:

@@ -197,7 +197,7 @@ async def received_socket(channel: socket.socket) -> socket.socket:
     """A socket that comes through another one.
 
     Raises:
-        OSError: something else came, or the end.
+        OSError: something else came than a socket that listens on a port, or the end.
     """
     loop = asyncio.get_running_loop()
     while True:
@@ -213,7 +213,16 @@ async def received_socket(channel: socket.socket) -> socket.socket:
                 loop.remove_reader(channel)
     if not descriptors:
         raise OSError("no socket came from the box")
-    received = socket.socket(fileno=descriptors[0])
+    try:
+        received = socket.socket(fileno=descriptors[0])
+    except OSError:
+        os.close(descriptors[0])
+        raise
+    if (received.family, received.type) != (socket.AF_INET, socket.SOCK_STREAM) or not received.getsockopt(
+        socket.SOL_SOCKET, socket.SO_ACCEPTCONN
+    ):
+        received.close()
+        raise OSError("what came from the box is not a socket that listens on a port")
     received.setblocking(False)  # noqa: FBT003
     return received
 

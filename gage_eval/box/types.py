@@ -26,6 +26,10 @@ class BoxError(GageError):
     """A box could not be made, or failed. It says nothing about the program."""
 
 
+class BoxRefused(BoxError):
+    """An open box did not do what it was asked: a file is not there, or is a link. It goes on."""
+
+
 class BoxUnavailable(BoxError):
     """This machine cannot contain programs in the way that was asked for. The message says what to install or set."""
 

@@ -73,7 +73,7 @@ def compare(
 
     check_formats(to or ())
     if scores:
-        if len(runs) > 2 or id_ or score or cluster or allow or html or to:
+        if len(runs) > 2 or id_ or score or cluster or lower_is_better or allow or html or to:
             raise InputError("--scores takes one or two runs, and of the options --task, --metric, --limit and --json.")
         _print_scored_twice(
             [RunReader.open(Locations.at(store, output_dir), name) for name in runs], task, metric, limit, json=json

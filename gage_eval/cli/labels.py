@@ -43,6 +43,7 @@ def suggest(
     output_dir: OutputDir = None,
 ) -> None:
     """Draw answers at random into a file, where people fill in 'label'. It shows neither the model nor the verdict."""
+    from gage_eval.base.canonical import canonical_text
     from gage_eval.report.console import clean, counted
     from gage_eval.runs.options import Locations
     from gage_eval.runs.results.label_draw import drawn_answers
@@ -57,8 +58,9 @@ def suggest(
     rows = drawn_answers(of_task, reader.plan.task(of_task.task_id).auto_eval.metrics, n, seed=seed)
     _write(to, rows)
     print(clean(f"{to}: {counted(len(rows), 'answer')} to label, in random order; label them from the first one on."))
-    name = clean(of_task.task_id)
-    print(f"Then put labels: {{path: {to}}} into task '{name}' and run the config again: no model is asked.")
+    print(clean(f"In the browser, with keys: gage view --labels {to}"))
+    name, place = clean(of_task.task_id), clean(canonical_text(str(to)))
+    print(f"Then put labels: {{path: {place}}} into task '{name}' and run the config again: no model is asked.")
 
 
 def _suggest_pairs(reader: "RunReader", other: "RunReader", task_id: str | None, n: int, to: Path, seed: int) -> None:
@@ -73,10 +75,13 @@ def _suggest_pairs(reader: "RunReader", other: "RunReader", task_id: str | None,
     judged = next(metric.metric_id for metric in bound if "judgments" in metric.inputs)
     (compared,) = compare(reader, other, task_id=name, metric=judged)
     files = [to.parent / f"{to.stem}-{number}{to.suffix}" for number in (1, 2)]
+    for file in files:
+        _check_new(file)
     for file, rows in zip(files, both, strict=True):
         _write(file, rows)
     print(clean(f"{files[0]}: {counted(len(both[0]), 'answer')} of {reader.run_id}, in random order."))
     print(clean(f"{files[1]}: {other.run_id}'s answers to the same samples. Label both from the first one on."))
+    print(clean(f"In the browser, with keys: gage view --labels {files[0]} --labels {files[1]}"))
     print(f"Then put labels: {{path: FILE}} into task '{clean(name)}' and run both configs again: no model is asked.")
     if compared.corrected is None:
         then = f"gage compare {reader.run_id} {other.run_id} --metric {judged}"
@@ -85,14 +90,20 @@ def _suggest_pairs(reader: "RunReader", other: "RunReader", task_id: str | None,
         print(clean(compared.corrected.text))
 
 
+def _check_new(to: Path) -> None:
+    from gage_eval.base.errors import InputError
+
+    if to.exists():
+        raise InputError(f"{to} is there already, perhaps with labels: name another file with --to.")
+
+
 def _write(to: Path, rows: "Sequence[Mapping[str, Any]]") -> None:
     from gage_eval.base.canonical import canonical_text
     from gage_eval.base.errors import InputError
 
+    _check_new(to)
     try:
         with to.open("x", encoding="utf-8") as file:
             file.writelines(f"{canonical_text(row)}\n" for row in rows)
-    except FileExistsError as error:
-        raise InputError(f"{to} is there already, perhaps with labels: name another file with --to.") from error
     except OSError as error:
         raise InputError(f"{to} cannot be written: {error.strerror}.") from error

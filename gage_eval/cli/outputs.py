@@ -323,6 +323,7 @@ class PlannedStage(TypedDict):
     outputs: dict[str, str]
     responses: int | None
     to_send: int | None
+    at_most: int | None
     tokens: int | None
     seconds: float | None
     metrics: list[Json]

@@ -97,6 +97,7 @@ def _record(stage: "Forecast") -> dict[str, Any]:
         "outputs": dict(stage.outputs),
         "responses": stage.responses,
         "to_send": stage.to_send,
+        "at_most": stage.at_most,
         "tokens": stage.tokens,
         "seconds": stage.seconds,
         "metrics": list(stage.metrics),
@@ -134,4 +135,6 @@ def _why(stage: "Forecast") -> str:
             said[-1] += f", about {stage.tokens:,} tokens"
         if stage.seconds:
             said[-1] += f", {duration(stage.seconds)}"
+    if stage.at_most != stage.to_send:
+        said.append(f"at most {counted(stage.at_most or 0, 'request')}")
     return "; ".join(said)

@@ -111,14 +111,10 @@ def _of_harness(name: str) -> str | None:
     """The config of a task of the lm-eval harness; None for other suites."""
     from gage_eval.authoring.lm_eval import PREFIX, harness_suite
     from gage_eval.config.settings import load_settings
-    from gage_eval.report.console import clean
 
     if not name.startswith(PREFIX):
         return None
-    made = harness_suite(name.removeprefix(PREFIX), Path(load_settings().data_cache).expanduser() / "lm-eval")
-    for note in made.notes:
-        print(clean(f"note: {note}"))
-    return str(made.config)
+    return str(harness_suite(name.removeprefix(PREFIX), Path(load_settings().data_cache).expanduser() / "lm-eval"))
 
 
 def _self_test(options: "RunOptions", *, json: bool) -> None:

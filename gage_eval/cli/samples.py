@@ -105,7 +105,7 @@ def _print_answer(call: "ModelCall") -> None:
             print(f"  [{name}]")
             print(indented(str(response[name]), "    "))
     for turn in response.get("turns") or []:
-        print("  [turn]")
+        print("  [user]" if turn.get("actor") == "user" else "  [turn]")
         for name in ("answer", "tool_calls"):
             if turn.get(name):
                 print(indented(str(turn[name]), "    "))

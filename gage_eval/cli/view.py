@@ -1,5 +1,6 @@
 """gage view: stored runs in the browser."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -18,6 +19,10 @@ def view(
     against: Annotated[
         str | None, typer.Option("--against", metavar="RUN", help="Open the answers that got worse since this run.")
     ] = None,
+    labels: Annotated[
+        list[Path] | None,
+        typer.Option("--labels", metavar="FILE", help="Label the answers of this file; may be repeated."),
+    ] = None,
     port: Annotated[
         int | None,
         typer.Option(
@@ -32,7 +37,6 @@ def view(
     output_dir: OutputDir = None,
 ) -> None:
     """Look at runs in the browser: what is wrong, and why."""
-    from pathlib import Path
     from urllib.parse import quote, urlencode
 
     from gage_eval.base.errors import InputError
@@ -40,6 +44,7 @@ def view(
     from gage_eval.config.settings import load_settings
     from gage_eval.report.console import clean
     from gage_eval.runs.options import Locations
+    from gage_eval.runs.results.label_file import LabelFile
     from gage_eval.runs.results.reading import RunReader
     from gage_eval.viewer.server import ViewerServer
 
@@ -48,6 +53,8 @@ def view(
         for option, value in options.items():
             if value is not None:
                 raise InputError(f"{option} needs a run: gage view RUN {option} {value}")
+    for file in labels or ():
+        LabelFile(file).rows()
     locations = Locations.at(store, output_dir)
     settings = load_settings()
     for name in [*(runs or ()), *([against] if against is not None else [])]:
@@ -62,8 +69,9 @@ def view(
         port=port,
         texts=texts,
         announce=lambda text: print(clean(text), flush=True),
+        label_files=labels or (),
     )
-    path = "/"
+    path = "/labels" if labels and not runs else "/"
     if runs:
         path += f"runs/{quote(runs[-1])}"
         flips = None if against is None else "flip:worse"

@@ -1,11 +1,14 @@
 """Checks whether the parts of a config fit together: adapters and backends, prompts, examples, folders."""
 
+import contextlib
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path, PurePosixPath
 
 from gage_eval.base.canonical import canonical_text
 from gage_eval.base.errors import InputError, closest
 from gage_eval.base.files import is_folder, local_path
-from gage_eval.config.models import BackendEntry, ExecutionConfig, PipelineConfig, RoleAdapterConfig
+from gage_eval.config.judging_fit import check_judging
+from gage_eval.config.models import BackendEntry, ExecutionConfig, PipelineConfig, PromptConfig, RoleAdapterConfig
 from gage_eval.config.problems import ConfigProblem, Loc
 from gage_eval.config.resolve import Resolution, ResolvedTask
 from gage_eval.engine.episodes import kind_of_calls
@@ -79,14 +82,26 @@ def check_fit(
         )
         yield from _positions(("tasks", at), ("datasets", number, "params"), task, context)
         yield from _orders(("tasks", at), task)
+        yield from check_judging(("tasks", at), task, metrics.get(task.task.task_id, ()), context)
         if task.task.execution is not None:
-            yield from _execution(("tasks", at, "execution"), task.task.execution)
+            yield from _execution(("tasks", at, "execution"), task, task.task.execution, base_dir)
         if task.task.few_shot is not None:
             yield from _examples(("tasks", at, "few_shot"), task)
 
 
-def _execution(loc: Loc, execution: ExecutionConfig) -> Iterator[ConfigProblem]:
-    """Filters that do not exist, or do not fit."""
+def _execution(loc: Loc, task: ResolvedTask, execution: ExecutionConfig, base_dir: Path) -> Iterator[ConfigProblem]:
+    """Filters that do not exist, or do not fit; a check without what it checks."""
+    if execution.check is not None and not local_path(execution.check, base_dir).is_file():
+        yield ConfigProblem((*loc, "check"), f"there is no file '{execution.check}'.")
+    if execution.mode == "final_state":
+        adapter = task.dut.adapter
+        artifacts = [] if adapter.box is None else adapter.box.artifacts
+        if not artifacts:
+            said = f"a final state is what role adapter '{adapter.adapter_id}' declares: set its box.artifacts."
+            yield ConfigProblem((*loc, "mode"), said)
+        if any(PurePosixPath(path).parts[:1] == (execution.file,) for path in artifacts):
+            said = f"'{execution.file}' is also a path of box.artifacts: give the check another name."
+            yield ConfigProblem((*loc, "file"), said)
     try:
         read_steps(execution.filters)
     except InputError as error:
@@ -114,8 +129,7 @@ def _prompts(config: PipelineConfig) -> Iterator[ConfigProblem]:
         except InputError as error:
             yield ConfigProblem(("prompts", index), str(error))
             continue
-        texts = [messages] if isinstance(messages, str) else [message.content for message in messages or ()]
-        for text in (*texts, prompt.system_prompt or ""):
+        for text in _texts(prompt):
             for name, meant in misspelt_variables(text).items():
                 said = f"prompt '{prompt.prompt_id}': there is no variable '{name}'. Did you mean '{meant}'?"
                 yield ConfigProblem(("prompts", index), said)
@@ -148,16 +162,44 @@ def _mode(loc: Loc, task: ResolvedTask, context: BackendContext) -> Iterator[Con
 
 
 def _orders(loc: Loc, task: ResolvedTask) -> Iterator[ConfigProblem]:
-    """Judges that are asked in both orders with a prompt that has only one."""
-    named = task.task.judges or [task.judge.adapter.adapter_id if task.judge is not None else ""]
+    """Judges whose prompt shows no pair where there are pairs, or one order where there are both."""
+    against, both = task.task.against, task.task.both_orders
+    if against is not None and task.judge is None:
+        yield ConfigProblem((*loc, "against"), "a judge compares pairs, and the task has none: add one.")
+    named = [*task.task.judges] or [task.judge.adapter.adapter_id if task.judge is not None else ""]
+    named += [] if task.task.second_judge is None else [task.task.second_judge.adapter_id]
     for role in filter(None, (task.judge, *task.other_judges)):
-        shown = "" if role.prompt is None else role.prompt.model_dump_json()
-        if task.task.both_orders and role.adapter.adapter_id in named and "swapped" not in shown:
+        judge = role.adapter.adapter_id
+        if judge not in named or role.adapter.class_path is not None:
+            continue
+        shows_pair = role.prompt is not None and any("pair" in variables for variables in _variables(role.prompt))
+        if shows_pair != (against is not None):
+            remedy = "show pair.a.answer and pair.b.answer" if against is not None else "say against what, with against"
+            shown = "shows a pair" if shows_pair else "shows no pair"
+            yield ConfigProblem((*loc, "against"), f"the prompt of judge '{judge}' {shown}: {remedy}.")
+        elif both and not shows_pair and (role.prompt is None or "swapped" not in role.prompt.model_dump_json()):
             yield ConfigProblem(
                 (*loc, "both_orders"),
-                f"the prompt of judge '{role.adapter.adapter_id}' has one order: let it swap the answers where "
+                f"the prompt of judge '{judge}' has one order: let it swap the answers where "
                 "prompt_params.swapped is true.",
             )
+
+
+def _variables(prompt: PromptConfig) -> Iterator[frozenset[str]]:
+    """The variables of each of a prompt's texts; none of those whose syntax is wrong, which is reported elsewhere."""
+    from jinja2.exceptions import TemplateError
+
+    from gage_eval.data.prompts.sandbox import variables_of
+
+    for text in _texts(prompt):
+        with contextlib.suppress(TemplateError):
+            yield variables_of(text)
+
+
+def _texts(prompt: PromptConfig) -> tuple[str, ...]:
+    messages = prompt.template
+    texts = [messages] if isinstance(messages, str) else [message.content for message in messages or ()]
+    return (*texts, prompt.system_prompt or "")
 
 
 def _likelihood_hint(backend: BackendEntry, mode: str) -> str:
@@ -182,10 +224,10 @@ def _metrics(loc: Loc, task: ResolvedTask, metrics: Sequence[BoundMetric], *, ju
         reads_one = any(path.input.name == "judgments" and not path.is_listed for path in required)
         if task.task.both_orders and reads_one:
             yield ConfigProblem(loc, f"{name} reads one verdict, and the task asks in both orders. Use pairwise_win.")
-        elif task.task.judges and reads_one:
-            judges = len(task.task.judges)
+        elif (task.task.judges or task.task.judge_draws > 1) and reads_one:
+            several = f"{len(task.task.judges)} judges" if task.task.judges else f"{task.task.judge_draws} judge_draws"
             yield ConfigProblem(
-                loc, f"{name} reads one verdict, and the task has {judges} judges. Use panel_score or panel_pass."
+                loc, f"{name} reads one verdict, and the task has {several}. Use panel_score or panel_pass."
             )
         if task.task.execution is None and any(path.input.stage == "auto_eval" for path in required):
             yield ConfigProblem(loc, f"{name} reads how programs ended, and the task runs none. Add 'execution'.")
@@ -225,7 +267,7 @@ def _positions(at: Loc, dataset: Loc, task: ResolvedTask, context: BackendContex
     if not moved:
         return
     (*_, change) = loc = moved[0]
-    for role in (task.dut, task.judge, task.support, *task.other_judges):
+    for role in (task.dut, task.judge, task.support, task.user, *task.other_judges):
         if role is not None and getattr(_built(role.backend, context), "matches_positions", False):
             yield ConfigProblem(
                 loc,

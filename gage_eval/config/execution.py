@@ -8,8 +8,9 @@ from gage_eval.base.canonical import JsonValue
 from gage_eval.base.errors import InputError
 from gage_eval.base.field_paths import compile_path
 from gage_eval.base.inputs import RESPONSES_INPUT, SAMPLES_INPUT
-from gage_eval.base.marks import nested, scheduling, semantic
+from gage_eval.base.marks import identity, nested, scheduling, semantic
 from gage_eval.config.base_model import ConfigModel
+from gage_eval.data.sample.rules import inside
 from gage_eval.models.backends.placement import HERE
 
 BOX_TOOLS = frozenset({"bash", "python"})
@@ -34,7 +35,7 @@ class ExecutionLimitsConfig(ConfigModel):
 class ExecutionConfig(ConfigModel):
     """The programs of a task's answers, which are run with tests in a box."""
 
-    mode: Literal["calls", "stdio", "script"] = semantic("auto_eval")
+    mode: Literal["calls", "stdio", "script", "final_state"] = semantic("auto_eval")
     program: str = semantic("auto_eval", "model_output.answer", min_length=1)
     filters: list[JsonValue] = semantic("auto_eval", [])
     entry: str | None = semantic("auto_eval", None, min_length=1)
@@ -42,6 +43,8 @@ class ExecutionConfig(ConfigModel):
     tests: str | None = semantic("auto_eval", None, min_length=1)
     inputs: str | None = semantic("auto_eval", None, min_length=1)
     outputs: str | None = semantic("auto_eval", None, min_length=1)
+    # Its content is in the key.
+    check: str | None = identity("auto_eval", None, min_length=1)
     command: list[str] | None = semantic("auto_eval", None, min_length=1)
     file: str = semantic("auto_eval", "program", pattern=r"^\w[\w.-]*$")
     image: str | None = semantic("auto_eval", None, min_length=1)
@@ -70,15 +73,22 @@ class ExecutionConfig(ConfigModel):
 
     @model_validator(mode="after")
     def _has_what_its_mode_needs(self) -> Self:
-        needed = {"calls": ("entry", "tests"), "script": ("tests",), "stdio": ("inputs", "outputs")}[self.mode]
+        needed = {
+            "calls": ("entry", "tests"),
+            "script": ("tests",),
+            "stdio": ("inputs", "outputs"),
+            "final_state": () if self.check is not None else ("tests",),
+        }[self.mode]
         missing = [name for name in needed if getattr(self, name) is None]
         if missing:
             raise ValueError(f"mode {self.mode} needs {' and '.join(map(repr, missing))}, the path of a field")
         extra = [name for name in ("entry", "tests", "inputs", "outputs") if getattr(self, name) and name not in needed]
-        extra = [name for name in extra if (name, self.mode) != ("entry", "script")]
+        extra = [name for name in extra if (name, self.mode) not in (("entry", "script"), ("tests", "final_state"))]
+        if self.check is not None and self.mode != "final_state":
+            extra.append("check")
         if extra:
             raise ValueError(f"mode {self.mode} reads no '{extra[0]}': remove it, or set another mode")
-        if self.command is not None and self.mode != "stdio":
+        if self.command is not None and self.mode not in ("stdio", "final_state"):
             raise ValueError("'command' runs programs of other languages: set mode: stdio, or remove it")
         return self
 
@@ -113,6 +123,22 @@ class EpisodeLimitsConfig(ConfigModel):
     same_calls: int | None = semantic("infer", None, ge=2)
 
 
+class SimulatorConfig(ConfigModel):
+    """How a simulated user talks, and how it ends a conversation."""
+
+    stop: str = semantic("infer", "###STOP###", min_length=1)
+    max_turns: int = semantic("infer", 20, ge=1, le=1000)
+    # Where samples have the user's turns; without it, the adapter's model writes them.
+    script: str | None = semantic("infer", None, min_length=1)
+
+    @field_validator("script")
+    @classmethod
+    def _is_a_field_of_samples(cls, value: str | None) -> str | None:
+        if value is not None and compile_path(value).root != "sample":
+            raise ValueError("a script is a field of the sample, as metadata.user_turns")
+        return value
+
+
 class McpServerConfig(ConfigModel):
     """A server of the Model Context Protocol, whose tools the model may call."""
 
@@ -141,8 +167,17 @@ class BoxConfig(ConfigModel):
     files: int = semantic("infer", 16_384, ge=1)
     files_mb: int = semantic("infer", 256, ge=1)
     output_kb: int = semantic("infer", 16, ge=1)
+    artifacts: list[str] = semantic("infer", [], max_length=100)
     executor: Literal["auto", "bubblewrap", "docker", "podman"] = scheduling("auto")
     # A box waits while its model thinks, so there are more of them than processors.
     slots: int = scheduling(16, ge=1, le=1024)
     allow_unsafe: bool = scheduling(default=False)
     roots: dict[str, str] = scheduling({})
+
+    @field_validator("artifacts")
+    @classmethod
+    def _stay_in_the_box(cls, value: list[str]) -> list[str]:
+        for path in value:
+            if not inside(path) or "\0" in path:
+                raise ValueError(f"'{path}' is no path below the working folder of the box")
+        return value

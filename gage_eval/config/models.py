@@ -24,6 +24,7 @@ from pydantic import (
 from gage_eval.base.canonical import JsonValue
 from gage_eval.base.field_paths import compile_path
 from gage_eval.base.marks import identity, nested, scheduling, semantic
+from gage_eval.config.against import AgainstConfig as AgainstConfig
 from gage_eval.config.agent import AgentConfig as AgentConfig
 from gage_eval.config.base_model import ConfigModel as ConfigModel
 from gage_eval.config.execution import BOX_TOOLS
@@ -32,6 +33,9 @@ from gage_eval.config.execution import EpisodeLimitsConfig as EpisodeLimitsConfi
 from gage_eval.config.execution import ExecutionConfig as ExecutionConfig
 from gage_eval.config.execution import ExecutionLimitsConfig as ExecutionLimitsConfig
 from gage_eval.config.execution import McpServerConfig as McpServerConfig
+from gage_eval.config.execution import SimulatorConfig as SimulatorConfig
+from gage_eval.config.judging import JudgeRuleConfig as JudgeRuleConfig
+from gage_eval.config.judging import SecondJudgeConfig as SecondJudgeConfig
 from gage_eval.config.labels import LabelsConfig as LabelsConfig
 from gage_eval.config.observability import ObservabilityConfig as ObservabilityConfig
 from gage_eval.config.observability import SinkConfig as SinkConfig
@@ -50,7 +54,7 @@ Id: TypeAlias = Annotated[str, StringConstraints(pattern=ID, max_length=LONGEST_
 FIELD = r"^[^\W\d]\w*$"
 PARAMETER = r"^runtime(\.[^\s.${}][^\s${}.]*)+$"
 
-RoleType: TypeAlias = Literal["dut_model", "judge_model", "support"]
+RoleType: TypeAlias = Literal["dut_model", "judge_model", "support", "user"]
 StepName: TypeAlias = Literal["support", "inference", "judge", "auto_eval", "report"]
 Export: TypeAlias = Literal[
     "jsonl",
@@ -229,6 +233,10 @@ class ResourceRequirement(ConfigModel):
     work_pool: str | None = scheduling(None, min_length=1)
 
 
+# Outputs with what a judge was asked again are named so.
+_LIKE_A_RETRY = re.compile(r"(^|_)retry_\d+$")
+
+
 class RoleAdapterConfig(ConfigModel):
     """A model in a role: the model under test, a judge, or a support model before inference."""
 
@@ -261,6 +269,7 @@ class RoleAdapterConfig(ConfigModel):
     tool_rounds: int = semantic("infer", 0, ge=0, le=500)
     agent: AgentConfig | None = nested(None)
     limits: EpisodeLimitsConfig | None = nested(None)
+    simulator: SimulatorConfig | None = nested(None)
     resource_requirement: ResourceRequirement = nested(ResourceRequirement())
 
     @model_validator(mode="before")
@@ -274,6 +283,10 @@ class RoleAdapterConfig(ConfigModel):
             raise ValueError("only a judge_model has verdicts to parse: remove 'verdict_parser'")
         if self.verdict_retries and self.role_type != "judge_model":
             raise ValueError("only a judge_model has verdicts to ask for again: remove 'verdict_retries'")
+        if self.role_type == "judge_model" and _LIKE_A_RETRY.search(self.adapter_id):
+            raise ValueError(
+                "a judge's 'adapter_id' does not end in retry_ and a number, as stored retries do: rename it"
+            )
         self._check_verdict_form()
         if self.embeds and (self.role_type != "judge_model" or self.prompt_id is not None):
             raise ValueError("'embeds' is for a judge_model without a prompt: it compares answers with references")
@@ -313,6 +326,22 @@ class RoleAdapterConfig(ConfigModel):
             raise ValueError(
                 f"'box' is for an agent and the tools {' and '.join(sorted(BOX_TOOLS))}: name one of them, or remove it"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _simulates_users(self) -> Self:
+        if self.role_type != "user":
+            if self.simulator is not None:
+                raise ValueError("'simulator' is for role_type: user: remove it")
+            return self
+        named = {"mcp_servers": self.mcp_servers, "class_path": self.class_path, "limits": self.limits}
+        if wrong := [name for name, value in named.items() if value]:
+            raise ValueError(f"a simulated user takes no '{wrong[0]}': remove it")
+        if boxed := sorted(BOX_TOOLS & {*self.tools}):
+            raise ValueError(f"the tool '{boxed[0]}' is for the model under test: remove it")
+        is_scripted = self.simulator is not None and self.simulator.script is not None
+        if is_scripted == (self.prompt_id is not None):
+            raise ValueError("a simulated user needs either 'prompt_id', with its instructions, or 'simulator.script'")
         return self
 
 
@@ -461,7 +490,12 @@ class TaskConfig(ConfigModel):
     judges: list[str] = semantic("judge", [])
     # Each judge is asked twice, with prompt_params.swapped false and true.
     both_orders: bool = semantic("judge", default=False)
+    # Each judge gives so many verdicts.
+    judge_draws: int = semantic("judge", 1, ge=1, le=16)
+    judge_rule: JudgeRuleConfig | None = nested(None)
+    second_judge: SecondJudgeConfig | None = nested(None)
     support_adapter_id: str | None = identity("support", None)
+    user: str | None = identity("infer", None)
     max_samples: int | None = semantic("load", None, ge=1)
     shuffle: bool | None = semantic("load", None)
     shuffle_seed: int | None = semantic("load", None)
@@ -482,6 +516,7 @@ class TaskConfig(ConfigModel):
     parse_schema: list[ParseFieldConfig] = nested([])
     execution: ExecutionConfig | None = nested(None)
     labels: LabelsConfig | None = nested(None)
+    against: AgainstConfig | None = nested(None)
     max_error_share: float = scheduling(0.01, ge=0.0, le=1.0)
     # The largest allowed share of answered rows that a metric leaves unscored.
     max_unscored_share: float = scheduling(0.05, ge=0.0, le=1.0)
@@ -494,7 +529,21 @@ class TaskConfig(ConfigModel):
             raise ValueError("a panel needs two judges; name a single one with 'judge_adapter_id'")
         if len(set(self.judges)) < len(self.judges):
             raise ValueError("'judges' names a judge twice")
+        if self.judge_rule is not None and self.both_orders:
+            raise ValueError("'judge_rule' decides one answer, and 'both_orders' compares two: remove one of them")
+        self._check_second_judge()
         return self
+
+    def _check_second_judge(self) -> None:
+        if (second := self.second_judge) is None:
+            return
+        if second.adapter_id in (self.judge_adapter_id, *self.judges):
+            raise ValueError(f"the second judge '{second.adapter_id}' is one of the first; name another one")
+        if second.below is None and not (self.judges or self.both_orders or self.judge_draws > 1):
+            raise ValueError(
+                "a single verdict cannot disagree: give 'second_judge' a probability 'below' which it is asked, or "
+                "the task several 'judges' or 'judge_draws'"
+            )
 
 
 class GroupConfig(ConfigModel):

@@ -65,6 +65,7 @@ class ResolvedTask:
     dut: ResolvedRole
     judge: ResolvedRole | None
     support: ResolvedRole | None
+    user: ResolvedRole | None
     other_judges: tuple[ResolvedRole, ...]
     metrics: tuple[MetricConfig, ...]
     steps: tuple[StepConfig, ...]
@@ -175,6 +176,8 @@ class _Resolver:
             if prompt is None:
                 self._add((*loc, "prompt_id"), unknown("prompt", adapter.prompt_id, self.prompts))
                 return None
+            if adapter.role_type == "user" and not (prompt.template or prompt.system_prompt):
+                self._add((*loc, "prompt_id"), f"prompt '{prompt.prompt_id}' is empty: write the user's instructions.")
         return None if backend is None else self._with_resources(loc, adapter, backend, prompt)
 
     def _with_resources(
@@ -206,6 +209,9 @@ class _Resolver:
                 )
             inline = adapter.backend
             return BackendEntry(backend_id=adapter.adapter_id, type=inline.type, config=inline.config)
+        if adapter.simulator is not None and adapter.simulator.script is not None:
+            # Its model is never asked.
+            return BackendEntry(backend_id=adapter.adapter_id, type="dummy")
         if adapter.backend_id is not None:
             if adapter.backend_id not in self.backends:
                 self._add((*loc, "backend_id"), unknown("backend", adapter.backend_id, self.backends))
@@ -252,7 +258,21 @@ class _Resolver:
             return None
         judge, support = roles.get("judge"), roles.get("support")
         others = self._other_judges(judge)
-        return ResolvedTask(task, dataset, examples, dut, judge, support, others, metrics, tuple(filled), profile)
+        user = self._user((*loc, "user"), task, dut)
+        return ResolvedTask(task, dataset, examples, dut, judge, support, user, others, metrics, tuple(filled), profile)
+
+    def _user(self, loc: Loc, task: TaskConfig, dut: ResolvedRole) -> ResolvedRole | None:
+        if task.user is None:
+            return None
+        fitting = [spec.adapter_id for spec in self.config.role_adapters if spec.role_type == "user"]
+        if task.user not in fitting:
+            self._add(loc, unknown("simulated user", task.user, fitting))
+            return None
+        if task.mode != "chat":
+            self._add(loc, f"a user talks with a model, and this task has mode: {task.mode}; remove one.")
+        if dut.adapter.agent is not None:
+            self._add(loc, f"the agent of '{dut.adapter.adapter_id}' is a program, which no user talks with.")
+        return self.roles.get(task.user)
 
     def _other_judges(self, judge: ResolvedRole | None) -> tuple[ResolvedRole, ...]:
         if judge is None:

@@ -165,6 +165,15 @@ def _backend_of_adapters(document: Document) -> None:
                 document.put(("role_adapters", index, "backend_id"), ids[0], origin)
 
 
+def _support_of_pairs(document: Document) -> None:
+    for index, task in document.mappings("tasks"):
+        against = task.get("against")
+        other = against.get("adapter") if isinstance(against, dict) else None
+        if is_id(other) and task.get("support_adapter_id") is None:
+            origin = _by("pairs", "the other model of pairs is the support model")
+            document.put(("tasks", index, "support_adapter_id"), other, origin)
+
+
 def _steps_of_tasks(document: Document) -> None:
     if document.value(("custom",)) is not None or document.value(("builtin",)) is not None:
         return
@@ -208,6 +217,7 @@ FILLING = (
         _adapter_of_backends,
     ),
     Rule("only-backend", "An adapter without a backend takes the only one.", _backend_of_adapters),
+    Rule("pairs", "The adapter of `against` is the support model of its task.", _support_of_pairs),
     Rule(
         "steps",
         "A task without `steps` asks the model and scores; also the support model and the judge, where there are any.",

@@ -45,6 +45,7 @@ TASK_TYPES: Mapping[str, TaskDefaults] = {
     "text-to-video": TaskDefaults("default", {"task_type": "text-to-video"}),
     "code-generation": TaskDefaults("default", {"task_type": "code-generation"}),
     "agent": TaskDefaults("agent", {}, "tool_call_match"),
+    "preference": TaskDefaults("preference", {}, "pairwise_win"),
 }
 
 

@@ -35,6 +35,17 @@ class Asker:
         limiter = job.backend.limiter
         self._limiter = limiter if job.pool is None else CombinedLimiter(job.pool, limiter)
         self._run = job.answers.run
+        self._user: Asker | None = None
+        if (user := job.user) is not None:
+            user_job = replace(
+                job,
+                backend=user.backend,
+                model_identity=user.model_identity,
+                pool=user.pool,
+                price=user.price,
+                user=None,
+            )
+            self._user = Asker(user_job, log, known, Refusals(answered=known.any_answer), tally)
 
     def answer(self, item: Item) -> Awaitable[Outcome]:
         """The outcome of one item.
@@ -65,10 +76,11 @@ class Asker:
                 return Outcome(Response("error", error_kind="diverged", errors=sentences))
             tried += 1
             state = EpisodeState() if tools is None else tools.begin()
-            state.executor = self._job.executor
+            state.executor, state.keep = self._job.executor, self._job.store.media.put
             generate = partial(self.generate, attempt=attempt)
+            ask_user = None if self._user is None else partial(self._user.generate, attempt=attempt)
             calls = EpisodeCalls(
-                self, generate, [item.key, attempt], tools, state, is_program=request.agent is not None
+                self, generate, [item.key, attempt], tools, state, ask_user, is_program=request.agent is not None
             )
             try:
                 async with state.exits:

@@ -76,7 +76,8 @@ class Assembly:
         job = self._job
         outcomes = [outcome for outcome in chunk.outcomes if outcome is not None]
         assert len(outcomes) == len(chunk.requests), "a finished chunk lacks answers"
-        tables = chunk_tables(chunk.requests, chunk.keys, outcomes, job.price)
+        user_price = None if job.user is None else job.user.price
+        tables = chunk_tables(chunk.requests, chunk.keys, outcomes, job.price, user_price)
         if any(outcome.response.status == "error" for outcome in outcomes):
             self._held[chunk.part, chunk.start] = (chunk.stop, tables)
         else:

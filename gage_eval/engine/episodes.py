@@ -16,10 +16,12 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 
 from gage_eval.base.canonical import JsonValue, decode, digest, encode
 from gage_eval.base.statuses import UNANSWERED
+from gage_eval.box.types import BoxError
 from gage_eval.engine.agents.program import run_program
+from gage_eval.engine.simulator import Simulator, SimulatorFailed
 from gage_eval.extend.loading import PluginError
 from gage_eval.models.client.episode_limits import EpisodeLimits
-from gage_eval.models.client.tools import EpisodeState, Observation, ToolFailed
+from gage_eval.models.client.tools import EpisodeState, Observation, ToolFailed, Tools
 from gage_eval.models.client.types import RenderFailure, Request, Response
 
 N = TypeVar("N", int, float)
@@ -34,12 +36,16 @@ class Calls(Protocol):
     def generate(self, request: Request) -> Coroutine[Any, Any, Response]:
         """The answer from the log, else from the model. A new answer is logged before it is returned."""
 
-    async def run_tool(self, name: str, arguments: str) -> Observation:
+    def ask_user(self, request: Request) -> Coroutine[Any, Any, Response]:
+        """As `generate`, from the model of the simulated user."""
+
+    async def run_tool(self, name: str, arguments: str, tools: Tools | None = None) -> Observation:
         """The output of a tool, from the journal or of running it. A new output is logged before it is returned.
 
         Args:
-            name: one of the tools of the episode's request; any other gets an error as its output.
+            name: one of the tools; any other gets an error as its output.
             arguments: JSON text.
+            tools: those of the simulated user; by default those of the episode's request.
 
         Raises:
             ToolFailed: the tool cannot be run, which is not the model's fault.
@@ -101,33 +107,53 @@ async def tool_calls(calls: Calls, request: Request) -> Outcome:
     """Answer the model's tool calls with the tools of the request, until the model gives an answer.
 
     The tools run one after another. A model that still calls tools after ``tool_rounds`` rounds, or at another limit of
-    the request, gets the status ``limit``, and the answer is what it said last.
+    the request, gets the status ``limit``, and the answer is what it said last. With a simulated user, each answer is
+    followed by a turn of the user, who speaks first unless the last message is one of a user.
     """
     limits = request.limits or EpisodeLimits()
     seen: Counter[tuple[str, str, str]] = Counter()
     history = list(request.messages or [])
     choice = request.tool_choice
     turns: list[Response] = []
+    simulator = None if request.user is None else Simulator(request.user, calls, _observing, _calls_of, history)
+    is_users_turn = simulator is not None and (not history or history[-1]["role"] != "user")
+    rounds = 0
     while True:
+        if simulator is not None and is_users_turn:
+            try:
+                spoken = await simulator.turn(turns[-1].answer or "" if turns else None)
+            except SimulatorFailed as error:
+                return _failed([*turns, *error.turns], error.kind, str(error))
+            if spoken.at_limit:
+                turns[-1] = _limited(turns[-1], "turns", "the simulated user did not end the conversation")
+                break
+            turns += spoken.turns
+            if spoken.text is None:
+                break
+            history.append({"role": "user", "content": spoken.text})
         turn = replace(request, kind="chat", messages=list(history), tool_choice=choice)
         response = await calls.generate(turn)
         turns.append(response)
         called = _calls_of(response)
-        if not called or response.status in UNANSWERED:
+        if response.status in UNANSWERED or not (called or simulator):
             break
+        own = _of_model(turns)
         reached = limits.reached(
-            sum(turn.prompt_tokens or 0 for turn in turns),
-            sum(turn.completion_tokens or 0 for turn in turns),
-            sum(turn.latency_ms or 0.0 for turn in turns) / 1000,
+            sum(turn.prompt_tokens or 0 for turn in own),
+            sum(turn.completion_tokens or 0 for turn in own),
+            sum(turn.latency_ms or 0.0 for turn in own) / 1000,
         )
-        if len(turns) > request.tool_rounds:
+        rounds += bool(called)
+        if rounds > request.tool_rounds:
             reached = "rounds", f"the model called tools in more than {request.tool_rounds:,} rounds"
-        elif max(seen.values(), default=0) >= (limits.same_calls or math.inf):
+        elif called and max(seen.values(), default=0) >= (limits.same_calls or math.inf):
             reached = "looped", f"one call had the same output {limits.same_calls:,} times"
         if reached is not None:
-            kind, sentence = reached
-            turns[-1] = replace(response, status="limit", error_kind=kind, errors=[*response.errors, sentence])
+            turns[-1] = _limited(response, *reached)
             break
+        if is_users_turn := not called:
+            history.append({"role": "assistant", "content": response.answer or ""})
+            continue
         history.append({"role": "assistant", "content": response.answer or "", "tool_calls": called})
         observed: list[Observation] = []
         for call in called:
@@ -143,7 +169,16 @@ async def tool_calls(calls: Calls, request: Request) -> Outcome:
         turns[-1] = _observing(response, observed)
         # A model that is forced to call a tool would never answer.
         choice = None if choice is None else "auto"
-    return _outcome(turns)
+    if not _of_model(turns):
+        return _failed(turns, "simulator_error", "the simulated user ended before the model was asked")
+    outcome = _outcome(turns)
+    if request.tool_set is None or turns[-1].status in UNANSWERED:
+        return outcome
+    try:
+        artifacts = await request.tool_set.final_state(calls.state)
+    except BoxError as error:
+        return _failed(turns, "box_error", str(error))
+    return replace(outcome, response=replace(outcome.response, artifacts=artifacts))
 
 
 async def reasoned(calls: Calls, request: Request) -> Outcome:
@@ -171,6 +206,7 @@ async def program(calls: Calls, request: Request) -> Outcome:
         ended.status,
         ended.answer,
         error_kind=ended.error_kind,
+        artifacts=ended.artifacts,
         errors=[*outcome.response.errors, *filter(None, (ended.sentence,))],
     )
     costs = ("prompt_tokens", "completion_tokens", "latency_ms", "ttft_ms", "attempts", "model_fingerprint")
@@ -224,21 +260,32 @@ def _cosine(a: Sequence[float], b: Sequence[float]) -> float:
     return math.fsum(map(mul, a, b)) / math.hypot(*a) / math.hypot(*b)
 
 
+def _of_model(turns: Sequence[Response]) -> list[Response]:
+    """The turns of the model under test."""
+    return [turn for turn in turns if turn.actor is None]
+
+
+def _limited(response: Response, kind: str, sentence: str) -> Response:
+    """A turn at a limit of its episode."""
+    return replace(response, status="limit", error_kind=kind, errors=[*response.errors, sentence])
+
+
 def _outcome(turns: list[Response]) -> Outcome:
-    """The last response, with the costs of all responses."""
+    """The model's last response, with the costs of all its responses."""
+    own = _of_model(turns)
     whole = replace(
-        turns[-1],
+        own[-1],
         tool_outputs=None,
         tool_statuses=None,
         tool_ms=None,
         tool_sources=None,
         call_key=None,
-        prompt_tokens=_sum([turn.prompt_tokens for turn in turns]),
-        completion_tokens=_sum([turn.completion_tokens for turn in turns]),
-        latency_ms=_sum([turn.latency_ms for turn in turns]),
-        ttft_ms=turns[0].ttft_ms,
-        attempts=sum(turn.attempts for turn in turns),
-        errors=[error for turn in turns for error in turn.errors],
+        prompt_tokens=_sum([turn.prompt_tokens for turn in own]),
+        completion_tokens=_sum([turn.completion_tokens for turn in own]),
+        latency_ms=_sum([turn.latency_ms for turn in own]),
+        ttft_ms=own[0].ttft_ms,
+        attempts=sum(turn.attempts for turn in own),
+        errors=[error for turn in own for error in turn.errors],
     )
     return Outcome(whole, turns)
 
@@ -256,11 +303,10 @@ def _observing(response: Response, observed: Sequence[Observation]) -> Response:
 
 def _failed(turns: list[Response], kind: str, sentence: str) -> Outcome:
     """An error that is not the model's, after these responses."""
-    outcome = _outcome(turns)
-    response = outcome.response
-    return replace(
-        outcome, response=replace(response, status="error", error_kind=kind, errors=[*response.errors, sentence])
-    )
+    response = _outcome(turns).response if _of_model(turns) else Response("error")
+    failures = [line for turn in turns if turn.actor is not None for line in turn.errors]
+    errors = [*response.errors, *failures, sentence]
+    return Outcome(replace(response, status="error", error_kind=kind, errors=errors), turns)
 
 
 def _sum(counts: Sequence[N | None]) -> N | None:
@@ -333,7 +379,8 @@ def episode_name(request: Request) -> str:
         return f"unasked {request.sample_id}"
     if request.kind == "tools":
         limits = "" if request.limits is None else f" {digest(asdict(request.limits))}"
-        return f"tools {request.tool_rounds} {digest(request.tool_set and request.tool_set.identity)}{limits}"
+        user = "" if request.user is None else f" {digest(request.user.identity)}"
+        return f"tools {request.tool_rounds} {digest(request.tool_set and request.tool_set.identity)}{limits}{user}"
     if request.follow_up is not None:
         return f"reasoned {digest(request.follow_up.identity)}"
     if request.agent is not None:

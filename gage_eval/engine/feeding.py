@@ -117,4 +117,4 @@ def _is_answer(outcome: Outcome) -> bool:
 
 
 def _unasked(why: RenderFailure) -> Outcome:
-    return Outcome(Response("error", error_kind=why.kind, errors=[why.message]))
+    return Outcome(Response(why.status, error_kind=why.kind, errors=[why.message]))

@@ -70,6 +70,20 @@ class NoWatch:
         """Do nothing."""
 
 
+@dataclass(frozen=True)
+class UserModel:
+    """The model of simulated users.
+
+    Attributes:
+        backend, model_identity, pool, price: as in `Job`.
+    """
+
+    backend: Backend
+    model_identity: str
+    pool: Limiter | None = None
+    price: Price = field(default_factory=Price)
+
+
 @dataclass
 class Job:
     """One generate step.
@@ -95,6 +109,7 @@ class Job:
         progress: called with the progress.
         watch: receives every answer and retry.
         executor: makes the boxes of tools; None where no tool needs one.
+        user: the model of simulated users; None without them.
     """
 
     source: Source
@@ -117,6 +132,7 @@ class Job:
     progress: Progress = lambda done, total, **figures: None
     watch: Watch = field(default_factory=NoWatch)
     executor: Callable[[], Executor] | None = None
+    user: UserModel | None = None
 
     def finished_chunks(self, part: int) -> Iterator[tuple[int, int, dict[str, pa.Table]]]:
         """(start, stop, tables) of a part's finished chunks, of any process.

@@ -12,8 +12,12 @@ from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Protocol
 
 from gage_eval.base.canonical import JsonValue, canonical_text, decode, digest, encode
+from gage_eval.base.statuses import DIVERGES_AT
 from gage_eval.models.client.tools import EpisodeState, Observation, Tool, ToolError, ToolFailed, Tools
 from gage_eval.models.client.types import Request, Response
+
+# Characters of an output that the sentence about a difference shows.
+_SHOWN = 120
 
 
 class Diverged(Exception):
@@ -42,6 +46,7 @@ class EpisodeCalls:
         key: the episode's key and attempt.
         tools: of the episode.
         state: of this attempt.
+        ask_user: asks the model of the simulated user, in this attempt.
         is_program: the agent is a program.
 
     Attributes:
@@ -56,10 +61,12 @@ class EpisodeCalls:
         key: JsonValue,
         tools: Tools | None,
         state: EpisodeState,
+        ask_user: Callable[[Request], Coroutine[Any, Any, Response]] | None = None,
         *,
         is_program: bool = False,
     ) -> None:
         self._generate = generate
+        self._ask_user = ask_user
         self._journal = journal
         self._tools = tools
         self.state = state
@@ -73,9 +80,15 @@ class EpisodeCalls:
         """See `Calls`."""
         return await self._generate(request)
 
-    async def run_tool(self, name: str, arguments: str) -> Observation:
+    async def ask_user(self, request: Request) -> Response:
         """See `Calls`."""
-        tool = None if self._tools is None else self._tools.get(name)
+        assert self._ask_user is not None
+        return await self._ask_user(request)
+
+    async def run_tool(self, name: str, arguments: str, tools: Tools | None = None) -> Observation:
+        """See `Calls`."""
+        tools = tools or self._tools
+        tool = None if tools is None else tools.get(name)
         self._calls += 1
         if tool is None:
             return Observation(told(f"there is no tool {name!r}"), is_error=True)
@@ -109,9 +122,19 @@ class EpisodeCalls:
             journal.write(key, encode({"content": content, "is_error": is_error, "ms": ms}))
             return Observation(content, is_error, ms)
         journaled = _journaled(record)
-        if tool.normalised(content) != tool.normalised(journaled.content):
-            raise Diverged(f"call {self._calls}, of tool '{name}', gave something else than before the run was killed")
+        texts = tool.normalised(content), tool.normalised(journaled.content)
+        if texts[0] != texts[1]:
+            raise Diverged(f"{DIVERGES_AT}{self._calls}, of tool '{name}': {_difference(*texts)}")
         return journaled
+
+
+def _difference(now: str, before: str) -> str:
+    """Both texts from shortly before the first character that differs."""
+    pairs = enumerate(zip(now, before, strict=False))
+    equal = next((place for place, (a, b) in pairs if a != b), min(len(now), len(before)))
+    start = max(equal - _SHOWN // 4, 0)
+    shown = [f"'{'…' if start else ''}{text[start : start + _SHOWN]}'" for text in (now, before)]
+    return f"{shown[0]} now, {shown[1]} before the run was killed"
 
 
 def told(sentence: str) -> str:

@@ -25,9 +25,20 @@ _TURN_FIELDS = [field.name for field in TURN]
 
 
 def chunk_tables(
-    requests: Sequence[Request], keys: Sequence[str], outcomes: Sequence[Outcome], price: Price
+    requests: Sequence[Request],
+    keys: Sequence[str],
+    outcomes: Sequence[Outcome],
+    price: Price,
+    user_price: Price | None = None,
 ) -> dict[str, pa.Table]:
-    """`responses` and `response_telemetry` rows of some outcomes, in order. The telemetry holds the errors."""
+    """`responses` and `response_telemetry` rows of some outcomes, in order. The telemetry holds the errors.
+
+    Args:
+        requests, keys, outcomes: of the rows.
+        price: of the model's tokens.
+        user_price: of those of a simulated user.
+    """
+    prices = {None: price, "user": user_price or Price()}
     answers = [outcome.response for outcome in outcomes]
     shared = {
         "row_index": [request.row_index for request in requests],
@@ -50,6 +61,7 @@ def chunk_tables(
         "completion_tokens": [r.completion_tokens for r in answers],
         "error_kind": [r.error_kind for r in answers],
         "response_key": keys,
+        "artifacts": [r.artifacts for r in answers],
     }
     telemetry = {
         **shared,
@@ -60,7 +72,8 @@ def chunk_tables(
         "model_fingerprint": [r.model_fingerprint for r in answers],
         "source": [outcome.source for outcome in outcomes],
         "turn_telemetry": [
-            [_turn_telemetry(outcome, turn, price) for turn in outcome.turns] or None for outcome in outcomes
+            [_turn_telemetry(outcome, turn, prices[turn.actor]) for turn in outcome.turns] or None
+            for outcome in outcomes
         ],
     }
     return {
@@ -143,6 +156,7 @@ def _outcome(row: dict[str, Any], source: str) -> Outcome:
         prompt_tokens=row["prompt_tokens"],
         completion_tokens=row["completion_tokens"],
         error_kind=row["error_kind"],
+        artifacts=row["artifacts"],
     )
     turns = [Response(row["status"], **turn) for turn in row["turns"] or []]
     return Outcome(response, turns, source)

@@ -28,6 +28,7 @@ NAMES: Mapping[str, Mapping[str, Names]] = {
         "json_file": ("json",),
         "jsonl": ("jsonl",),
         "parquet_file": ("parquet",),
+        "tau2": ("tau2",),
         "xlsx_file": ("xlsx",),
     },
     "preprocessors": {
@@ -39,6 +40,7 @@ NAMES: Mapping[str, Mapping[str, Names]] = {
         "multi_choice": ("multi_choice", "multi_choice_struct_only"),
         "pictures": ("docvqa",),
         "programs": ("humaneval", "humaneval_plus", "mbpp", "mbpp_plus"),
+        "preference": ("preference",),
         "simple": ("agent", "mt_bench", "simple", "strip_assistant"),
         "solutions": ("bbh", "gsm8k", "ifeval", "math"),
         "subjects": ("cmmlu", "hellaswag", "mmlu", "piqa", "truthfulqa_generation", "truthfulqa_mc"),
@@ -85,6 +87,7 @@ NAMES: Mapping[str, Mapping[str, Names]] = {
         "rouge": ("rouge",),
         "squad": ("squad", "token_f1"),
         "structured": ("json_schema", "json_valid"),
+        "tau2": ("tau2_reward",),
         "text": ("contains", "exact_match", "regex_match", "text_length"),
         "tool_calls": ("tool_call_match", "tool_use", "trajectory_match"),
         "translation": ("bleu", "chrf", "ter"),
@@ -100,7 +103,7 @@ NAMES: Mapping[str, Mapping[str, Names]] = {
     },
     "verdict_parsers": {
         "by_filters": ("filters",),
-        "lines": ("default", "two_ratings"),
+        "lines": ("default", "rubric", "two_ratings"),
     },
     "aggregations": {
         "basic": (
@@ -128,11 +131,13 @@ NAMES: Mapping[str, Mapping[str, Names]] = {
             "weighted_f1",
         ),
         "corpus": ("corpus_ece", "perplexity", "ratio"),
+        "lm_eval": ("lm_eval",),
         "replicates": ("at_least@{k}", "best", "cruxeval_pass@{k}", "majority", "mode", "pass@{k}", "pass^{k}"),
         "text_corpus": ("corpus_bleu", "corpus_chrf", "corpus_ter"),
     },
     "tools": {
         "box": ("bash", "python"),
+        "tau2_mock": ("tau2_mock", "tau2_mock_user"),
     },
 }
 

@@ -40,8 +40,10 @@ def read_evalscope(path: Path) -> ImportedLog:
     reviews = _by_index(files["reviews"], "sample_score", log, _REVIEW)
     models = {text(row.get("model")) or "" for row in predictions.values()} - {""}
     log.model = one_model(models, path.name) or log.model
+    places = [mapping(review.get("sample_score")).get("generation_index") for review in reviews.values()]
+    repeats = 1 + max((place for place in places if isinstance(place, int)), default=0)
     for index in dict.fromkeys([*predictions, *reviews]):
-        log.answers.append(_answer(index, predictions.get(index, {}), reviews.get(index, {}), log))
+        log.answers.append(_answer(index, predictions.get(index, {}), reviews.get(index, {}), log, repeats))
     return log
 
 
@@ -63,20 +65,29 @@ def _by_index(path: Path, needed: str, log: ImportedLog, known: set[str]) -> dic
     return rows
 
 
-def _answer(index: str, prediction: dict[str, Any], review: dict[str, Any], log: ImportedLog) -> ImportedAnswer:
+def _place(index: str, own: dict[str, Any], repeats: int) -> tuple[str, int]:
+    """The sample and the replicate of an answer. Without a review only its index is known, which counts both."""
+    place, group = own.get("generation_index"), text(own.get("group_id"))
+    if isinstance(place, int) and place >= 0 and group is not None:
+        return group, int(place)
+    if not own and repeats > 1 and index.isdecimal() and len(index) < 19:
+        sample, replicate = divmod(int(index), repeats)
+        return str(sample), replicate
+    return index, 0
+
+
+def _answer(
+    index: str, prediction: dict[str, Any], review: dict[str, Any], log: ImportedLog, repeats: int
+) -> ImportedAnswer:
     own = mapping(review.get("sample_score"))
     score, output = mapping(own.get("score")), mapping(prediction.get("model_output"))
     choices = sequence(output.get("choices"))
     message = mapping(mapping(choices[0]).get("message")) if choices else {}
     reply = content_of(message.get("content"), log) if choices else text(score.get("prediction"))
     error = text(output.get("error")) or ("the log holds no answer" if reply is None else None)
-    place = own.get("generation_index")
-    group = text(own.get("group_id"))
-    replicate = place if isinstance(place, int) and place >= 0 and group is not None else None
     messages = sequence(prediction.get("messages")) or sequence(review.get("messages"))
     return ImportedAnswer(
-        index if replicate is None else str(group),
-        int(replicate or 0),
+        *_place(index, own, repeats),
         messages_of(asked_of(messages, log) or review.get("input"), log),
         None if error else reply,
         scores_of(score.get("value"), log, "score"),

@@ -30,9 +30,10 @@ def read_helm(path: Path) -> ImportedLog:
     adapter = mapping(tree.get("adapter_spec"))
     log = ImportedLog("helm", None, path.parent.name or "helm", text(adapter.get("model")))
     spec = _beside(path, "run_spec.json")
-    # The name ends with the model, and runs are compared by their task.
-    name = text(mapping(spec).get("name")) or log.task
-    log.task = ",".join(part for part in name.split(",") if not part.startswith("model=")).split(":model=")[0]
+    # The model stands among the settings, and runs are compared by their task.
+    scenario, _, settings = (text(mapping(spec).get("name")) or log.task).partition(":")
+    kept = ",".join(part for part in settings.split(",") if not part.startswith("model="))
+    log.task = f"{scenario}:{kept}" if kept else scenario
     numbers = _numbers(_beside(path, "per_instance_stats.json"))
     for place, state in enumerate(sequence(tree.get("request_states")), 1):
         where = f"request {place} of '{path.name}'"

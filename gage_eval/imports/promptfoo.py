@@ -70,7 +70,7 @@ def _answer(row: dict[str, Any], sample_id: str, replicate: int, log: ImportedLo
     output = response.get("output")
     failed = row.get("failureReason") == _ERROR or output is None
     named = mapping(row.get("namedScores"))
-    scores = {"pass": row.get("success"), "score": row.get("score"), **named}
+    scores = {**named, "pass": row.get("success"), "score": row.get("score")}
     gold = [mapping(known) for known in sequence(test.get("assert"))]
     for name in ("metadata", "toolCalls"):
         if response.get(name) not in (None, {}, []):

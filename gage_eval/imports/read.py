@@ -99,7 +99,8 @@ _ROWS = {
 def _form(path: Path) -> str:
     if path.is_dir():
         return "atif"
-    if path.suffix == ".eval" or zipfile.is_zipfile(path):
+    # Workbooks are ZIP files as well.
+    if path.suffix == ".eval" or (path.suffix.lower() != ".xlsx" and zipfile.is_zipfile(path)):
         if not zipfile.is_zipfile(path):
             raise InputError(f"'{path.name}' cannot be read as a log of Inspect: it is not a ZIP file, or is torn.")
         return "inspect"

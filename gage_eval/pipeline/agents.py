@@ -72,6 +72,7 @@ class AgentProgram:
             spec,
             takes_tools,
             {**self.identity, "sandbox": _sandbox(sample), "sandbox_files": files},
+            self.boxes.artifacts,
         )
 
 

@@ -26,6 +26,8 @@ from gage_eval.store.content import content_hash
 
 # (position of the prepared row, binding, [(replicate, draw), …]) of consecutive asks about one row.
 RowAsks: TypeAlias = tuple[int, Binding, Sequence[tuple[int, int]]]
+# (row index, replicate) of an answer that is judged.
+AnswerKey: TypeAlias = tuple[int, int]
 
 
 class AskTable(Protocol):

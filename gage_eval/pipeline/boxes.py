@@ -1,6 +1,6 @@
 """Boxes: which executor makes them, and the surroundings that a sample sets."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
@@ -73,17 +73,20 @@ class AgentBoxes:
         limits: of a command.
         image: for samples that name none.
         media: where the files of samples are.
+        artifacts: the files that are taken at the end of an episode.
     """
 
     boxes: Boxes
     limits: Limits
     image: str | None = None
     media: MediaRules = field(default_factory=MediaRules)
+    artifacts: Sequence[str] = ()
 
     @cached_property
     def identity(self) -> JsonValue:
-        """The executor, the limits and the image."""
-        return {"executor": self.boxes.identity, "limits": asdict(self.limits), "image": self.image}
+        """The executor, the limits, the image, and the files that are taken."""
+        own: dict[str, JsonValue] = {"artifacts": list(self.artifacts)} if self.artifacts else {}
+        return {"executor": self.boxes.identity, "limits": asdict(self.limits), "image": self.image, **own}
 
     def spec(self, sample: Mapping[str, Any]) -> BoxSpec:
         """The surroundings that a sample sets.

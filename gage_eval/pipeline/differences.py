@@ -59,6 +59,7 @@ _OF_ROLE: tuple[tuple[Path, str], ...] = (
     (("model", "backend"), "the backend's code"),
     (("model", "config"), "backend config."),
     (("model",), "the model."),
+    (("pairs",), "against"),
     (("render",), "the way prompts are rendered"),
 )
 

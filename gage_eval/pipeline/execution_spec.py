@@ -1,17 +1,18 @@
 """The programs of a task: from a sample and an answer to what a box runs, and what that determines in keys."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from gage_eval.base.canonical import JsonValue
+from gage_eval.base.canonical import JsonValue, decode, sha256_hex
+from gage_eval.base.errors import InputError
 from gage_eval.base.field_paths import MISSING, compile_path
 from gage_eval.base.field_paths import Path as FieldPath
 from gage_eval.base.marks import semantic_values
 from gage_eval.box.executors import ExecutorSettings
-from gage_eval.box.types import Limits, Program
+from gage_eval.box.types import Execution, Limits, Program
 from gage_eval.config.execution import ExecutionConfig, ExecutionLimitsConfig
 from gage_eval.data.prepare.media import MediaReader, MediaRules
 from gage_eval.models.backends.placement import HERE
@@ -21,6 +22,36 @@ from gage_eval.scoring.metrics.pipelines import FilterPipeline, read_steps
 from gage_eval.store import Artifact
 
 
+@dataclass(frozen=True, slots=True)
+class FinalState:
+    """The final state of an episode, as `gage_eval.engine.final_state` writes it."""
+
+    files: Mapping[str, Mapping[str, Any]]
+    problem: str | None
+    text: str
+
+
+class StoredFiles(Mapping[str, bytes]):
+    """Files by path. Each is read when it is used, because those of many answers are larger than the memory.
+
+    Args:
+        files: with the address of each.
+        reader: reads what is stored.
+    """
+
+    def __init__(self, files: Mapping[str, Mapping[str, Any]], reader: MediaReader) -> None:
+        self._files, self._reader = files, reader
+
+    def __getitem__(self, path: str) -> bytes:
+        return self._reader.content(str(self._files[path]["url"]))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._files)
+
+    def __len__(self) -> int:
+        return len(self._files)
+
+
 @dataclass(frozen=True)
 class ExecutionSpec:
     """How a task's programs are run.
@@ -28,10 +59,12 @@ class ExecutionSpec:
     Attributes:
         config: the task's section.
         media: where the files of samples are.
+        check: the file with the check of a final state.
     """
 
     config: ExecutionConfig
     media: MediaRules = field(default_factory=MediaRules)
+    check: Path | None = None
 
     @cached_property
     def boxes(self) -> Boxes:
@@ -73,8 +106,20 @@ class ExecutionSpec:
             "filters": self.filters.identity(),
             "box": self.boxes.identity,
         }
+        if self.check is not None:
+            material["check"] = sha256_hex(self._check.encode())
         files = sandbox_files(sandboxes(samples), self.media)
         return material if files is None else {**material, "files": files}
+
+    @cached_property
+    def _check(self) -> str:
+        """The text of the check; empty if there is none."""
+        if self.check is None:
+            return ""
+        try:
+            return self.check.read_text("utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise InputError(f"execution.check: '{self.check}' cannot be read: {error}") from None
 
     def boxed(self, sample: Mapping[str, Any], answer: Mapping[str, Any], reader: MediaReader) -> BoxedProgram:
         """What is run for an answer; the reader reads the files that the sample names.
@@ -83,6 +128,8 @@ class ExecutionSpec:
             CannotRun: the sample lacks a field, or its surroundings cannot be made.
             Exception: a filter failed on the answer.
         """
+        if self.config.mode == "final_state":
+            return self._state_check(sample, answer, reader)
         text = self._value("program", sample, answer)
         code = None if text is None else self.filters.apply(_text(text))
         needed = {
@@ -104,6 +151,34 @@ class ExecutionSpec:
             )
         return BoxedProgram(program, self.limits, spec, wall_decides=self.config.compat == "official")
 
+    def final_state(self, answer: Mapping[str, Any]) -> FinalState | Execution:
+        """The final state of an answer; the verdict on one that is not checked.
+
+        Raises:
+            CannotRun: the answer has none.
+        """
+        if not (text := answer["artifacts"]):
+            raise CannotRun("the answer has no final state: its model had no box, or declared no artifacts.")
+        state = FinalState(**decode(text))
+        if state.problem is not None:
+            return Execution("tampered" if state.problem == "link" else "failed", state.problem, state.text)
+        file = self.config.file
+        if any(path == file or path.startswith(f"{file}/") for path in state.files):
+            return Execution("tampered", "grader_path", f"'{file}' is the path of the check")
+        return state
+
+    def _state_check(self, sample: Mapping[str, Any], answer: Mapping[str, Any], reader: MediaReader) -> BoxedProgram:
+        """The check of an answer's final state, in a box that has its files and nothing else."""
+        state = self.final_state(answer)
+        spec = replace(surroundings(sample, reader.content, self.config.image), files={}, setup=None)
+        if isinstance(state, Execution):
+            return BoxedProgram(None, self.limits, spec)
+        tests = tests_text(self._needed("tests", sample, answer)) if "tests" in self.paths else ""
+        command = self.config.command or ("python3", "-I", self.config.file)
+        code = "\n".join(filter(None, (self._check, tests)))
+        program = Program("stdio", code, stdin=("",), command=command, file=self.config.file)
+        return BoxedProgram(program, self.limits, replace(spec, files=StoredFiles(state.files, reader)))
+
     def expected(self, sample: Mapping[str, Any], answer: Mapping[str, Any]) -> list[str]:
         """The expected outputs of a stdio program.
 
@@ -114,7 +189,9 @@ class ExecutionSpec:
 
     def tests_of(self, sample: Mapping[str, Any], answer: Mapping[str, Any]) -> str:
         """The tests of an answer for people: their code, or the inputs of a stdio program."""
-        path = self.paths.get("tests") or self.paths["inputs"]
+        path = self.paths.get("tests") or self.paths.get("inputs")
+        if path is None:
+            return ""
         value = path.get(sample, model_output=answer)
         return tests_text(value) if isinstance(value, str | list) else ""
 

@@ -162,10 +162,14 @@ class AskedProgram:
     Attributes:
         request: as the engine gets it.
         expected: the expected outputs of a stdio program; they never enter the box.
+        is_check: whether it checks a final state.
+        verdict: of a final state that is not checked.
     """
 
     request: Request
     expected: Sequence[str] | None = None
+    is_check: bool = False
+    verdict: Execution | None = None
 
     @property
     def code(self) -> str | None:
@@ -180,7 +184,12 @@ class AskedProgram:
         return None if boxed is None else boxed.spec.image
 
     def judged(self, execution: Execution) -> Execution:
-        """The execution of a stdio program with its outputs compared; any other as it is."""
+        """The execution with the outputs of a stdio program compared; the verdict of a check on a final state."""
+        if self.verdict is not None:
+            return self.verdict
+        if self.is_check and execution.status == "crashed":
+            said = execution.stderr.strip().rpartition("\n")[2][:_LONGEST_SHOWN]
+            return replace(execution, status="failed", text=said)
         if self.expected is None or execution.status == "box_error":
             return execution
         right = [same_output(*pair) for pair in zip(execution.outputs, self.expected, strict=False)]
@@ -263,9 +272,12 @@ class ProgramPart:
         about = f"sample '{answer['sample_id']}': "
         try:
             boxed = self._spec.boxed(sample, answer, self._reader)
-            expected = self._spec.expected(sample, answer) if self._spec.config.mode == "stdio" else None
+            mode = self._spec.config.mode
+            expected = self._spec.expected(sample, answer) if mode == "stdio" else None
+            state = self._spec.final_state(answer) if mode == "final_state" else None
         except CannotRun as error:
             return AskedProgram(replace(request, unasked=RenderFailure("sample", about + str(error))))
         except Exception as error:  # noqa: BLE001  # a filter that fails on an answer costs only its row
             return AskedProgram(replace(request, unasked=RenderFailure("filter_failed", f"{about}{error}")))
-        return AskedProgram(replace(request, program=boxed), expected)
+        verdict = state if isinstance(state, Execution) else None
+        return AskedProgram(replace(request, program=boxed), expected, state is not None, verdict)

@@ -45,6 +45,8 @@ class Forecast:
         outputs: artifact ids of a cached result.
         responses: number of requests of a generate stage that is not cached; None if they cannot be rendered yet.
         to_send: number of requests without an answer.
+        at_most: the same, where more may follow from answers that are not there yet: those of the model, or of the
+            first judges. None if it is not known.
         tokens: estimated tokens, from earlier answers of the same model; None without earlier answers.
         seconds: estimated time, from earlier answers of the same model; None without earlier answers.
         metrics: metrics whose scores would be computed.
@@ -58,6 +60,7 @@ class Forecast:
     outputs: Mapping[str, str] = field(default_factory=dict)
     responses: int | None = None
     to_send: int | None = None
+    at_most: int | None = None
     tokens: int | None = None
     seconds: float | None = None
     metrics: tuple[str, ...] = ()
@@ -207,7 +210,9 @@ class _Planner:
         waiting = next((before for before in forecasts.values() if before.state != "cached"), None)
         if waiting is not None:
             first = waiting.why.removeprefix("after ") if waiting.state == "after" else waiting.stage
-            return Forecast(task.task_id, stage, "after", why=f"after {first}")
+            return Forecast(
+                task.task_id, stage, "after", why=f"after {first}", at_most=self._at_most(stage, task, forecasts)
+            )
         if stage == "load" and any(file in self._missing for file in task.load.origin_files):
             return Forecast(task.task_id, stage, "missing", why="its data are fetched first")
         inputs = {name: input_id(name, before.outputs) for name, before in forecasts.items()}
@@ -225,6 +230,23 @@ class _Planner:
         return self._requests(missing, task, asks, inputs, document)
 
     # --- requests
+
+    def _at_most(self, stage: Stage, task: TaskPlan, forecasts: Mapping[str, Forecast]) -> int | None:
+        """The most requests of judges that wait for answers; None while it is not known what will be asked."""
+        there = {name: before.outputs for name, before in forecasts.items() if before.state == "cached"}
+        if stage != "judge" or not {"prepared", "samples"} <= there.keys():
+            return None
+        inputs = {name: input_id(name, outputs) for name, outputs in there.items()}
+        prepared = self._store.artifact(inputs["prepared"])
+        return sum(n for asks in task.judge.asks_at_most(self._store, inputs) for _, n in asks.counts(prepared))
+
+    def _of_second(self, task: TaskPlan, inputs: Mapping[str, str], key: str | None) -> int:
+        """The most requests that a second judge would be sent."""
+        if task.judge.second is None:
+            return 0
+        *_, asks = task.judge.asks_at_most(self._store, inputs)
+        _, left = self._count(asks.spec, RoleSource.of(asks, self._store, inputs), asks.work_key(key or ""))
+        return left
 
     def _requests(
         self,
@@ -249,6 +271,7 @@ class _Planner:
             why=reason,
             responses=total,
             to_send=left,
+            at_most=left + self._of_second(task, inputs, missing.key) if missing.stage == "judge" else left,
             tokens=tokens,
             seconds=seconds,
         )

@@ -7,6 +7,7 @@ from typing import Any
 
 from gage_eval.base.canonical import JsonValue, canonical_text, digest
 from gage_eval.base.files import local_path
+from gage_eval.config.execution import SimulatorConfig
 from gage_eval.data.prepare.media import MediaRules
 from gage_eval.engine.tools.mcp import McpServer
 from gage_eval.extend import registry
@@ -21,6 +22,7 @@ from gage_eval.pipeline.agents import AgentProgram
 from gage_eval.pipeline.boxes import Boxes, sandbox_files, sandboxes
 from gage_eval.pipeline.keys import RENDER_VERSION
 from gage_eval.pipeline.outputs import responses_of
+from gage_eval.pipeline.pairs import Pairs
 from gage_eval.report.model_run import ModelRun, model_name
 from gage_eval.store import Store
 
@@ -69,8 +71,11 @@ class GenerateSpec:
     tool_rounds: int = 0
     agent: AgentProgram | None = None
     limits: EpisodeLimits | None = None
+    simulator: SimulatorConfig | None = None
+    user: "GenerateSpec | None" = None
     embeds: bool = False
     follow_up: FollowUp | None = None
+    pairs: Pairs | None = None
     pool_size: int | None = None
 
     @cached_property
@@ -96,6 +101,12 @@ class GenerateSpec:
                 return f"{name} + {model_name(adapter, is_place=True)}" if isinstance(adapter, str) else name
         return without_folders(self.backend_type)
 
+    @property
+    def declared_model(self) -> str | None:
+        """The model's name as the config declares it; None for a backend without one."""
+        names = (self.backend_config.get(key) for key in ("model", "model_path", "model_name_or_path"))
+        return next((name for name in names if isinstance(name, str) and name), None)
+
     def described(self, *, identified: bool = False) -> ModelRun:
         """The model as run.json and summary.json keep it.
 
@@ -116,13 +127,14 @@ class GenerateSpec:
         """Whether rendering needs more of a sample than its prepared row."""
         hooked = self.hooks is not None and self.hooks.prepares
         prompted = self.prompt is not None or self.tool_rounds > 0 or self.agent is not None or self.embeds
-        return prompted or hooked or self.model.lookup_field is not None
+        return prompted or hooked or self.user is not None or self.model.lookup_field is not None
 
     @property
     def reads_support(self) -> bool:
         """Whether the requests may show the support model's answer."""
         hooked = self.hooks is not None and self.hooks.prepares
-        return hooked or (self.prompt is not None and self.prompt.reads_support)
+        paired = self.pairs is not None and self.pairs.reads_support
+        return hooked or paired or (self.prompt is not None and self.prompt.reads_support)
 
     @property
     def output(self) -> str:
@@ -195,12 +207,18 @@ class Binding:
             material["embeds"] = True
         if spec.follow_up is not None:
             material["follow_up"] = spec.follow_up.identity
+        if spec.pairs is not None:
+            material["pairs"] = spec.pairs.material()
         if spec.tool_rounds:
             material["tool_rounds"] = spec.tool_rounds
         if spec.agent is not None:
             material["agent"] = spec.agent.identity
         if spec.limits is not None:
             material["limits"] = asdict(spec.limits)
+        if spec.simulator is not None:
+            material["simulator"] = spec.simulator.model_dump()
+        if spec.user is not None:
+            material["user"] = spec.user.material()
         if spec.tools:
             material["tools"] = [tool.identity for tool in spec.tools.values()]
         return material

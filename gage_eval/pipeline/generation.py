@@ -13,7 +13,7 @@ from gage_eval.base.tables import RESPONSE_TELEMETRY, RESPONSES
 from gage_eval.box.types import Executor
 from gage_eval.engine.answers import StepAnswers
 from gage_eval.engine.generate import Generate
-from gage_eval.engine.job import Job, Progress, Tally
+from gage_eval.engine.job import Job, Progress, Tally, UserModel
 from gage_eval.engine.rows import index_answers
 from gage_eval.extend.loading import PluginError, without_folders
 from gage_eval.models.backends.build import parse_config
@@ -117,6 +117,7 @@ def _ask(
             progress=progress,
             watch=SampleWatch(run, without_folders(spec.backend_type), spec.model_name),
             executor=_executor(run, spec),
+            user=_user_model(run, spec.user),
         )
     )
     try:
@@ -125,6 +126,16 @@ def _ask(
         raise EndpointFailed(stopped(run, engine.tally, error)) from error
     except BudgetSpent as error:
         raise BudgetSpent(out_of_budget(run, engine.tally, error)) from error
+
+
+def _user_model(run: StageRun, spec: GenerateSpec | None) -> UserModel | None:
+    """The model of the simulated users, which has its own requests in flight."""
+    if spec is None:
+        return None
+    runtime = run.env.runtime
+    pool = runtime.pool(spec.adapter_id, spec.pool_size) if spec.pool_size else None
+    backend = runtime.backend(spec.backend_type, spec.backend_config, spec.context)
+    return UserModel(backend, spec.model_identity, pool, price_of(spec))
 
 
 def _executor(run: StageRun, spec: GenerateSpec) -> Callable[[], Executor] | None:

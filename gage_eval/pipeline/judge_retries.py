@@ -86,17 +86,18 @@ def ask_again(run: StageRun, spec: JudgeSpec, asks: Asks, responses: Artifact) -
             for row in judged
             if row["reason"] in NO_VERDICT
         ]
-    for draw in range(1, spec.retries_of(asks.spec) + 1):
+    for time in range(1, spec.retries_of(asks.spec) + 1):
         if not any(waiting.values()):
             break
-        waiting = {part: [{**ask, "draw": draw} for ask in rows] for part, rows in waiting.items()}
-        again = generate(run, Asks(asks.spec, of_retry(asks.output, draw), table=_RetryAsks(waiting, bindings)))
+        # Behind the draws that the judge is asked for in any case.
+        waiting = {part: [{**ask, "draw": ask["draw"] + spec.draws} for ask in rows] for part, rows in waiting.items()}
+        again = generate(run, Asks(asks.spec, of_retry(asks.output, time), table=_RetryAsks(waiting, bindings)))
         retries.responses.append(again)
         retries.complete = retries.complete and again.complete
         for part_index, rows in waiting.items():
             still = []
             for row, ask in zip(again.read(part_index).to_pylist(), rows, strict=True):
-                later = judgment(row, parser, ask)
+                later = judgment(row, parser, ask, by=asks.spec.adapter_id)
                 retries.latest[tuple(ask[name] for name in _PLACE)] = later
                 if later["reason"] in NO_VERDICT:
                     still.append(ask)

@@ -15,7 +15,9 @@ from gage_eval.base.tables import ASKS
 from gage_eval.pipeline.asks import Asks, AskTable, identity_of
 from gage_eval.pipeline.generate_spec import Binding, GenerateSpec, PromptBinding
 from gage_eval.pipeline.judge_overrides import JudgeOverride, judge_override
-from gage_eval.pipeline.outputs import of_other_judge
+from gage_eval.pipeline.judge_rule import JudgeRule, RuleDecisions, UndecidedAsks
+from gage_eval.pipeline.outputs import of_other_judge, of_second
+from gage_eval.pipeline.second_judge import SecondJudge
 from gage_eval.scoring.metrics.overrides import COLUMN, eval_configs
 from gage_eval.scoring.metrics.verdicts import VerdictReader, read_parser
 from gage_eval.store import Artifact, Store
@@ -37,6 +39,9 @@ class JudgeSpec:
         panel: adapter ids of the judges that each give a verdict; the task's judge alone where it is empty.
         both_orders: every judge is asked twice, with the prompt parameter ``swapped`` false and true; a judge's first
             order has an even slot.
+        draws: how often each judge is asked.
+        rule: decides answers before a judge is asked.
+        second: a judge that is asked where the first ones are not sure.
     """
 
     task_id: str
@@ -47,6 +52,9 @@ class JudgeSpec:
     retries: Mapping[str, int] = field(default_factory=dict)
     panel: tuple[str, ...] = ()
     both_orders: bool = False
+    draws: int = 1
+    rule: JudgeRule | None = None
+    second: SecondJudge | None = None
 
     def parser_of(self, judge: GenerateSpec) -> VerdictReader:
         """The verdict parser of a judge."""
@@ -89,30 +97,91 @@ class JudgeSpec:
         named = {judge for part in explicit.parts for judge in pc.unique(explicit.read(part)["judge"]).to_pylist()}
         return [Asks(judge, self._output(judge), table=explicit) for judge in self.judges if judge.adapter_id in named]
 
+    @property
+    def asked(self) -> list[GenerateSpec]:
+        """The judges that the config asks; samples may name others."""
+        panel = [judge for judge in self.judges if judge.adapter_id in self.panel] or [*self.judges[:1]]
+        return panel if self.second_spec is None else [*panel, self.second_spec]
+
+    @property
+    def second_spec(self) -> GenerateSpec | None:
+        """The second judge; None without one."""
+        name = None if self.second is None else self.second.adapter_id
+        return next((judge for judge in self.judges if judge.adapter_id == name), None)
+
+    def asks_second(self, table: AskTable) -> Asks:
+        """The asks of the second judge that are in a table."""
+        assert self.second_spec is not None
+        return Asks(self.second_spec, of_second(self.second_spec.adapter_id), table=table)
+
     def material(self) -> JsonValue:
         if self.generate is None:
             return None
-        return {"generate": self.generate.material(), "parser": self.reading(self.generate)}
+        material = {"generate": self.generate.material(), "parser": self.reading(self.generate)}
+        if self.rule is not None:
+            material["rule"] = self.rule.material()
+        if self.second is not None:
+            material["second"] = self.second.material()
+        return material
 
     def input_material(self, store: Store, inputs: Mapping[str, str]) -> dict[str, JsonValue]:
-        """The content of explicit asks; nothing for implicit ones."""
-        explicit = self.explicit_asks(store, inputs)
-        return {} if explicit is None else {"asks": identity_of(explicit)}
+        """The content of explicit asks, those about answers that a rule will decide among them."""
+        explicit = self._asks_of_all(store, inputs)
+        material: dict[str, JsonValue] = {} if explicit is None else {"asks": identity_of(explicit)}
+        if self.second is not None:
+            material["second_asks"] = identity_of(self.second_asks(store, inputs))
+        if self.rule is not None and (names := self.rule.overrides(store.artifact(inputs["samples"]))):
+            material["unknown_metrics"] = names
+        return material
+
+    def decisions(self, store: Store, inputs: Mapping[str, str]) -> RuleDecisions | None:
+        """The answers that the rule decides; None without a rule."""
+        return None if self.rule is None else RuleDecisions(self.rule, store, inputs)
 
     def explicit_asks(self, store: Store, inputs: Mapping[str, str]) -> AskTable | None:
-        """The explicit asks; None without a judge, and if no sample sets anything for it.
+        """The explicit asks; None where every answer is judged once, by the task's judge as it is.
+
+        Args:
+            store: where the inputs are.
+            inputs: artifact ids of ``samples`` and ``prepared``, and of ``responses`` for a rule.
+        """
+        every, decisions = self._asks_of_all(store, inputs), self.decisions(store, inputs)
+        return every if every is None or decisions is None else UndecidedAsks(every, decisions)
+
+    def asks_at_most(self, store: Store, inputs: Mapping[str, str]) -> list[Asks]:
+        """The asks of each model if every answer is asked about, by the second judge too, and nothing a second time.
+
+        Args:
+            store: where the inputs are.
+            inputs: artifact ids of ``samples`` and ``prepared``; those that a rule decides are left out where
+                ``responses`` are there.
+        """
+        decisions = self.decisions(store, inputs) if "responses" in inputs else None
+        first = self._asks_of_all(store, inputs)
+        second = None if self.second is None else self.second_asks(store, inputs)
+        if decisions is not None:
+            first, second = [table and UndecidedAsks(table, decisions) for table in (first, second)]
+        return [*self.asks(first), *([] if second is None else [self.asks_second(second)])]
+
+    def _asks_of_all(self, store: Store, inputs: Mapping[str, str]) -> AskTable | None:
+        """The explicit asks as if a rule decided nothing."""
+        if self.generate is None:
+            return None
+        samples = store.artifact(inputs["samples"])
+        set_by_samples = any(self._override(text) for texts in eval_configs(samples) for text in texts)
+        is_ordinary = not (self.panel or self.both_orders or self.rule) and self.draws == 1
+        if is_ordinary and not set_by_samples:
+            return None
+        return JudgeAsks(store.artifact(inputs["prepared"]), samples, self._bound)
+
+    def second_asks(self, store: Store, inputs: Mapping[str, str]) -> AskTable:
+        """The asks of the second judge about all answers. Samples that name their judge have none.
 
         Args:
             store: where the inputs are.
             inputs: artifact ids of ``samples`` and ``prepared``.
         """
-        if self.generate is None:
-            return None
-        samples = store.artifact(inputs["samples"])
-        set_by_samples = any(self._override(text) for texts in eval_configs(samples) for text in texts)
-        if not self.panel and not self.both_orders and not set_by_samples:
-            return None
-        return JudgeAsks(store.artifact(inputs["prepared"]), samples, self._bound)
+        return JudgeAsks(store.artifact(inputs["prepared"]), store.artifact(inputs["samples"]), self._bound_second)
 
     def _override(self, text: str | None) -> JudgeOverride | None:
         if text is None:
@@ -123,6 +192,10 @@ class JudgeSpec:
 
     def _output(self, judge: GenerateSpec) -> str:
         return judge.output if judge is self.generate else of_other_judge(judge.adapter_id)
+
+    def outputs_of(self, judge: GenerateSpec) -> list[str]:
+        """The outputs that may hold a judge's responses, besides those to what it was asked again."""
+        return [self._output(judge), *([of_second(judge.adapter_id)] if judge is self.second_spec else [])]
 
     def _bound(self, text: str | None) -> "Sequence[Seat] | str":
         """Who judges samples with this ``eval_config``, or the reason why its settings cannot be used."""
@@ -135,8 +208,24 @@ class JudgeSpec:
             seats = [override.adapter_id]
         why = None if override == JudgeOverride() else _SET_BY
         by_id = {judge.adapter_id: judge for judge in self.judges}
-        orders: list[Mapping[str, Any]] = [{"swapped": order} for order in (False, True)] if self.both_orders else [{}]
-        return [Seat(self._seated(by_id[name], override, order), why) for name in seats for order in orders]
+        return [
+            Seat(self._seated(by_id[name], override, order), why, draw)
+            for name in seats
+            for draw in range(self.draws)
+            for order in self._orders
+        ]
+
+    def _bound_second(self, text: str | None) -> "Sequence[Seat]":
+        """The seats of the second judge for samples with this ``eval_config``."""
+        override = self._override(text) or JudgeOverride()
+        if self.second_spec is None or override.refused is not None or override.adapter_id is not None:
+            return []
+        return [Seat(self._seated(self.second_spec, override, order)) for order in self._orders]
+
+    @property
+    def _orders(self) -> list[Mapping[str, Any]]:
+        """The prompt parameters of each order in which a judge sees the answers."""
+        return [{"swapped": False}, {"swapped": True}] if self.both_orders else [{}]
 
     def _seated(self, judge: GenerateSpec, override: JudgeOverride, order: Mapping[str, Any]) -> Binding:
         """A judge with the settings of a sample, and the prompt parameter of an order."""
@@ -157,10 +246,11 @@ class JudgeSpec:
 
 @dataclass(frozen=True)
 class Seat:
-    """One of those who judge an answer: the binding, and why it differs from the task's own settings."""
+    """One of those who judge an answer: the binding, why it differs from the task's own settings, and the draw."""
 
     binding: Binding
     why: str | None = None
+    draw: int = 0
 
 
 class JudgeAsks:
@@ -213,12 +303,13 @@ class JudgeAsks:
             "binding": [seat and seat.binding.digest for seat, _ in flat],
             "why": [why if seat is None else seat.why for seat, why in flat],
         }
+        draws = pa.array([seat.draw if seat else 0 for seat, _ in flat], pa.int32())
         table = pa.table(
             {
                 "row_index": np.repeat(np.repeat(rows["row_index"].to_numpy(), times), sizes[text]),
                 "replicate": np.repeat(replicate, sizes[text]).astype(np.int32),
                 "slot": slot.astype(np.int32),
-                "draw": np.zeros(len(slot), np.int32),
+                "draw": draws.take(which),
                 **{name: pa.array(values, pa.string()).take(which) for name, values in by_seat.items()},
             }
         )

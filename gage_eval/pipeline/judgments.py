@@ -6,6 +6,7 @@ from typing import Any
 from gage_eval.base.canonical import canonical_text
 from gage_eval.base.errors import InputError
 from gage_eval.base.statuses import UNANSWERED, Reason
+from gage_eval.pipeline.pairs import NO_PARTNER
 from gage_eval.scoring.metrics.guarded import RowFailed
 from gage_eval.scoring.metrics.verdicts import Verdict, VerdictReader
 
@@ -13,8 +14,12 @@ OF_ASK = ("judge", "slot", "draw", "binding")
 """The columns of asks that judgments have too."""
 
 
-def judgment(response: Mapping[str, Any], parser: VerdictReader, ask: Mapping[str, Any]) -> dict[str, Any]:
+def judgment(
+    response: Mapping[str, Any], parser: VerdictReader, ask: Mapping[str, Any], *, by: str | None = None
+) -> dict[str, Any]:
     """A row of `tables.JUDGMENTS` from a judge's response row, its verdict parser, and the ask (`tables.ASKS`).
+
+    ``by`` is the judge, which decides the answer if there is a verdict.
 
     Status ``unparsed``: the judge answered, but the parser found no verdict or raised an error.
     """
@@ -42,6 +47,7 @@ def judgment(response: Mapping[str, Any], parser: VerdictReader, ask: Mapping[st
         "reason": reason,
         "explanation": explanation,
         "response_key": response["response_key"],
+        "decided_by": by if status == "ok" else None,
     }
 
 
@@ -54,6 +60,8 @@ def _status(
         kind = f" ({response['error_kind']})" if response["error_kind"] else ""
         if status == "error":
             return status, "judge_failed", f"the request to the judge failed{kind}"
+        if response["error_kind"] == NO_PARTNER:
+            return status, "not_asked", "the judge was not asked: there is no other answer to compare with"
         return status, "not_asked", f"the judge was not asked{kind}"
     if verdict is not None and verdict.unread is None:
         return "ok", None, None

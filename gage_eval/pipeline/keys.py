@@ -18,11 +18,11 @@ VERSIONS: Mapping[Stage, int] = {
     "load": 1,
     "standardize": 7,
     "preprocess": 6,
-    "support": 3,
+    "support": 4,
     "infer": 2,
-    "judge": 3,
+    "judge": 4,
     "auto_eval": 8,
-    "report": 9,
+    "report": 10,
 }
 # Versions of steps within stages: a metric's scores, the rendering of a role's requests.
 SCORES_VERSION = 6

@@ -25,6 +25,7 @@ class LabelsSpec:
         metric_id, filter, value_key: which number.
         scale: of a label.
         labels: of the file; empty where they are in a field of the samples.
+        file: where they were read; it determines no result.
         field: the field of the samples.
         cluster: the field of the samples' clusters.
     """
@@ -36,6 +37,7 @@ class LabelsSpec:
     labels: tuple[Label, ...] = ()
     field: FieldPath | None = None
     cluster: FieldPath | None = None
+    file: Path | None = None
 
     def material(self) -> JsonValue:
         return {
@@ -121,7 +123,9 @@ def labels_spec(
         )
     scale = LabelScale(low, high, own.binary)
     labels: tuple[Label, ...] = ()
-    if config.path is not None:
-        labels = read_labels(local_path(config.path, base_dir), config.path, task_id, scale)
+    file = None if config.path is None else local_path(config.path, base_dir)
+    if config.path is not None and file is not None:
+        labels = read_labels(file, config.path, task_id, scale)
     field = None if config.field is None else compile_path(config.field)
-    return LabelsSpec(metric.metric_id, metric.filters[0].name, key, scale, labels, field, metric.grouping.cluster)
+    name = metric.filters[0].name
+    return LabelsSpec(metric.metric_id, name, key, scale, labels, field, metric.grouping.cluster, file)

@@ -1,21 +1,23 @@
 """From a resolved config to the specs of every stage of every task."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from gage_eval.base.errors import InputError
+from gage_eval.base.field_paths import compile_path
 from gage_eval.base.files import local_path
 from gage_eval.box.executors import ExecutorSettings
 from gage_eval.box.types import Limits
 from gage_eval.config.agent import AgentConfig
-from gage_eval.config.execution import BOX_TOOLS, BoxConfig, McpServerConfig
+from gage_eval.config.execution import BOX_TOOLS, BoxConfig, McpServerConfig, SimulatorConfig
 from gage_eval.config.load import LoadedConfig
 from gage_eval.config.metrics import metric_names
 from gage_eval.config.models import (
     BackendEntry,
     DatasetConfig,
+    JudgeRuleConfig,
     PipelineConfig,
     PromptConfig,
     RoleAdapterConfig,
@@ -40,13 +42,20 @@ from gage_eval.pipeline.boxes import AgentBoxes, Boxes
 from gage_eval.pipeline.data_spec import DataSource, data_source, preprocess_spec, standardize_spec
 from gage_eval.pipeline.execution_spec import ExecutionSpec
 from gage_eval.pipeline.generate_spec import GenerateSpec, PromptBinding
+from gage_eval.pipeline.judge_rule import JudgeRule
 from gage_eval.pipeline.judge_spec import JudgeSpec
 from gage_eval.pipeline.labels_spec import labels_spec
+from gage_eval.pipeline.pairs import Pairs
 from gage_eval.pipeline.score_spec import score_spec, task_card
-from gage_eval.pipeline.specs import LoadSpec, Plan, ReportSpec, TaskPlan
+from gage_eval.pipeline.second_judge import SecondJudge
+from gage_eval.pipeline.specs import LoadSpec, Plan, ReportSpec, ScoreSpec, TaskPlan
 from gage_eval.pipeline.subsets import Subset, chosen_tasks
+from gage_eval.report.model_run import kinship
 from gage_eval.scoring.metrics.label_verdicts import LabelVerdicts
 from gage_eval.scoring.metrics.verdicts import VerdictReader, read_parser
+
+AnswersOf: TypeAlias = Callable[[str, str], str]
+"""Name of a stored run, and of a task → id of the artifact with its answers. Raises InputError without them."""
 
 
 def make_plan(
@@ -56,6 +65,7 @@ def make_plan(
     work_pool: str | None = None,
     *,
     task_ids: Sequence[str] = (),
+    answers_of: AnswersOf | None = None,
 ) -> Plan:
     """The specs of the tasks. They use the bound metrics and built backends of the checked config.
 
@@ -65,12 +75,21 @@ def make_plan(
         data: where the files of pinned origins lie; the default cache unless given.
         work_pool: where engines are served, in place of what the config says.
         task_ids: plan only these tasks, or subjects of them (`chosen_tasks`); all of them unless given.
+        answers_of: finds the answers of stored runs that pairs are made with.
 
     Raises:
-        InputError: settings contradict each other, such as the bounds of image sizes; or a choice names nothing.
+        InputError: settings contradict each other, such as the bounds of image sizes; or a choice names nothing; or a
+            stored run has no answers.
     """
     tasks = tuple(
-        _task(task if work_pool is None else placed(task, work_pool), loaded, data or DataCache(), sample_ids, subset)
+        _task(
+            task if work_pool is None else placed(task, work_pool),
+            loaded,
+            data or DataCache(),
+            sample_ids,
+            subset,
+            answers_of,
+        )
         for task, subset in chosen_tasks(loaded, task_ids)
     )
     return Plan(loaded.config.metadata.name or Path(loaded.source).stem, tasks)
@@ -93,22 +112,30 @@ def placed(task: ResolvedTask, work_pool: str) -> ResolvedTask:
         dut=moved(task.dut),
         judge=None if task.judge is None else moved(task.judge),
         support=None if task.support is None else moved(task.support),
+        user=None if task.user is None else moved(task.user),
         other_judges=tuple(map(moved, task.other_judges)),
     )
 
 
 def _task(
-    task: ResolvedTask, loaded: LoadedConfig, data: DataCache, sample_ids: tuple[str, ...], subset: Subset | None
+    task: ResolvedTask,
+    loaded: LoadedConfig,
+    data: DataCache,
+    sample_ids: tuple[str, ...],
+    subset: Subset | None,
+    answers_of: AnswersOf | None,
 ) -> TaskPlan:
     task_id = task.task.task_id
     source = data_source(task.dataset, loaded.base_dir, data)
     examples = None if task.examples is None else data_source(task.examples, loaded.base_dir, data)
     quoted = None if loaded.suite is None else loaded.suite.metric
     preprocess = preprocess_spec(task, source, examples, sample_ids, subset)
-    infer = _generate(task, task.dut, "dut_model", loaded.context, preprocess.media)
+    user = None if task.user is None else _generate(task, task.user, "user", loaded.context)
+    infer = replace(_generate(task, task.dut, "dut_model", loaded.context, preprocess.media), user=user)
     execution = _execution(task.task, loaded.base_dir, preprocess.media)
     scoring = score_spec(task, loaded.metrics[task_id], metric_names(loaded.config), execution)
     load = _load(task, source, subset)
+    judge = _judge(task, loaded.config, loaded.context, scoring, _pairs(task.task, answers_of))
     specs = TaskPlan(
         task_id=task_id,
         load=load,
@@ -116,7 +143,7 @@ def _task(
         preprocess=preprocess,
         support=_generate(task, task.support, "support", loaded.context) if task.support else None,
         infer=infer,
-        judge=_judge(task, loaded.config, loaded.context),
+        judge=judge,
         auto_eval=scoring,
         report=ReportSpec(
             task_id,
@@ -128,6 +155,8 @@ def _task(
             labels=labels_spec(task.task.labels, task_id, scoring.metrics, loaded.base_dir),
             subset=None if subset is None else subset.names,
             attacks=_attacks(loaded.suite, execution),
+            official=execution is not None and execution.config.compat == "official",
+            kin=_kin(infer, judge),
         ),
     )
     return specs if examples is None else replace(specs, pool=_pool(specs, examples))
@@ -139,7 +168,18 @@ def _execution(task: TaskConfig, base_dir: Path, media: MediaRules) -> Execution
     if config is None:
         return None
     roots = {image: str(local_path(root, base_dir)) for image, root in config.roots.items()}
-    return ExecutionSpec(config.model_copy(update={"roots": roots}), media)
+    check = None if config.check is None else local_path(config.check, base_dir)
+    return ExecutionSpec(config.model_copy(update={"roots": roots}), media, check)
+
+
+def _kin(model: GenerateSpec, judge: JudgeSpec) -> tuple[str, ...]:
+    """What is said of judges that are the model under test, or of its family."""
+    judges = {spec.adapter_id: spec.declared_model for spec in judge.asked}
+    return tuple(
+        f"judge '{name}' is {said}, and may prefer its answers"
+        for name, declared in judges.items()
+        if (said := kinship(declared, model.declared_model)) is not None
+    )
 
 
 def _attacks(suite: SuiteIdentity | None, execution: ExecutionSpec | None) -> tuple[int, int] | None:
@@ -152,7 +192,7 @@ def _agent_boxes(config: BoxConfig, base_dir: Path, media: MediaRules) -> AgentB
     roots = {image: local_path(root, base_dir) for image, root in config.roots.items()}
     settings = ExecutorSettings(config.executor, config.slots, config.allow_unsafe, roots)
     limits = Limits(**config.model_dump(include={field.name for field in fields(Limits)}))
-    return AgentBoxes(Boxes(settings), limits, config.image, media)
+    return AgentBoxes(Boxes(settings), limits, config.image, media, config.artifacts)
 
 
 def _episode_limits(adapter: RoleAdapterConfig, backend: BackendEntry) -> EpisodeLimits | None:
@@ -270,12 +310,31 @@ def _generate(
         tool_rounds=adapter.tool_rounds,
         agent=None if adapter.agent is None or box is None else _program(adapter.agent, box, context.base_dir),
         limits=_episode_limits(adapter, role.backend),
+        simulator=adapter.simulator or (SimulatorConfig() if role_type == "user" else None),
         embeds=adapter.embeds,
         pool_size=adapter.resource_requirement.pool_size,
     )
 
 
-def _judge(task: ResolvedTask, config: PipelineConfig, context: BackendContext) -> JudgeSpec:
+def _pairs(task: TaskConfig, answers_of: AnswersOf | None) -> Pairs | None:
+    """Where the other answers of a task's pairs are.
+
+    Raises:
+        InputError: another run has no answers, or there are no runs to look at.
+    """
+    against = task.against
+    if against is None:
+        return None
+    if against.run is None:
+        return Pairs(None if against.field is None else compile_path(against.field))
+    if answers_of is None:
+        raise InputError(f"task '{task.task_id}', against: answers of a run are read where there is a store.")
+    return Pairs(run=against.run, responses=answers_of(against.run, against.task or task.task_id))
+
+
+def _judge(
+    task: ResolvedTask, config: PipelineConfig, context: BackendContext, scoring: ScoreSpec, pairs: Pairs | None
+) -> JudgeSpec:
     """The task's judge, and the judges that samples may name instead."""
     if task.judge is None:
         return JudgeSpec(task.task.task_id)
@@ -285,16 +344,37 @@ def _judge(task: ResolvedTask, config: PipelineConfig, context: BackendContext) 
     parsers: dict[str, VerdictReader] = {}
     for role in roles:
         adapter = role.adapter
-        spec, reader, prompt_params = _judging(_generate(task, role, "judge_model", context), adapter)
+        whole = replace(_generate(task, role, "judge_model", context), pairs=pairs)
+        spec, reader, prompt_params = _judging(whole, adapter)
         judges.append(spec)
         prompts[adapter.adapter_id] = {prompt.prompt_id: _prompt(prompt, prompt_params) for prompt in config.prompts}
         parsers[adapter.adapter_id] = reader
     own, *others = judges
     retries = {role.adapter.adapter_id: role.adapter.verdict_retries for role in roles}
     panel = tuple(task.task.judges)
+    second = task.task.second_judge
     return JudgeSpec(
-        task.task.task_id, own, tuple(others), prompts, parsers, retries, panel, both_orders=task.task.both_orders
+        task.task.task_id,
+        own,
+        tuple(others),
+        prompts,
+        parsers,
+        retries,
+        panel,
+        both_orders=task.task.both_orders,
+        draws=task.task.judge_draws,
+        rule=_rule(task.task.judge_rule, scoring),
+        second=None if second is None else SecondJudge(second.adapter_id, second.below, second.spread),
     )
+
+
+def _rule(config: JudgeRuleConfig | None, scoring: ScoreSpec) -> JudgeRule | None:
+    """The rule that decides before judges; None without one."""
+    if config is None:
+        return None
+    metric = next(metric for metric in scoring.metrics if metric.metric_id == config.metric)
+    scale = None if config.scale is None else (config.scale[0], config.scale[1])
+    return JudgeRule(metric, tuple(config.values), scale, scoring.nameable)
 
 
 def _judging(spec: GenerateSpec, adapter: RoleAdapterConfig) -> tuple[GenerateSpec, VerdictReader, Mapping[str, Any]]:

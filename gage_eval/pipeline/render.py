@@ -17,10 +17,16 @@ from gage_eval.engine.tools.sets import episode_tools, merged
 from gage_eval.extend.loading import without_folders
 from gage_eval.models.client.types import RenderFailure, Request
 from gage_eval.pipeline.generate_spec import Binding, PromptBinding
+from gage_eval.pipeline.pairs import NO_PARTNER, Replicates
+from gage_eval.pipeline.users import join_user
 
 _NOT_IN_PROMPTS = frozenset({"raw_assets"})
 # Likelihood requests, after a text and after a chat.
 _LIKELIHOODS = frozenset({"likelihood", "chat_likelihood"})
+
+
+class NoPartner(InputError):
+    """A pair lacks its other answer."""
 
 
 class PreparedRow(NamedTuple):
@@ -47,11 +53,13 @@ class RowContext:
         sample: the whole sample; empty if the binding does not read it.
         responses: the answers to judge, by replicate; None outside of judge stages.
         support: the support model's answers, by replicate.
+        others: the answers of the run that pairs are made with, by replicate.
     """
 
     sample: Mapping[str, Any] = field(default_factory=dict)
     responses: dict[int, dict[str, Any]] | None = None
     support: dict[int, dict[str, Any]] = field(default_factory=dict)
+    others: Replicates = field(default_factory=dict)
 
     def payload(self, replicate: int) -> dict[str, Any]:
         """The sample and its answers so far, in the form that templates and hooks get."""
@@ -75,6 +83,9 @@ class RequestRenderer:
         self._takes_tools = "tools" in self._spec.model.capabilities
         # Most rows of a task have the same parameters and kind of request.
         self._params: dict[str, dict[str, Any]] = {}
+        # The turns of a scripted user are in the sample.
+        user = self._spec.user
+        self._user = None if user is None or user.prompt is None else RequestRenderer(user.binding)
         self._answerable: set[tuple[str, bool]] = set()
 
     def render(self, row: PreparedRow, context: RowContext, asks: Sequence[tuple[int, int]]) -> list[Request]:
@@ -108,13 +119,16 @@ class RequestRenderer:
             if tool_set is not None:
                 request.tool_set, request.tool_rounds = tool_set, self._spec.tool_rounds
             request.agent, request.limits = agent, self._spec.limits
+            if (user := self._spec.user) is not None:
+                rendered = None if self._user is None else self._user.render(row, context, [(replicate, draw)])[0]
+                join_user(request, user, rendered, context.sample)
             if row.choices is not None:
                 request.choices, request.unconditioned = row.choices, row.unconditioned_input
             try:
                 request.messages = messages = self._messages(row, context, replicate)
-            except PromptError as error:
+            except (PromptError, NoPartner) as error:
                 request.messages, request.prompt = [], None
-                request.unasked = RenderFailure("prompt_failed", str(error))
+                request.unasked = _failure(error)
                 requests.append(request)
                 continue
             if rewrites:
@@ -155,6 +169,8 @@ class RequestRenderer:
         kind = prepared if self._template is None or self._tested else "chat"
         if kind == "chat" and self._spec.agent is not None:
             return "agent"
+        if self._spec.user is not None:
+            return "tools"
         return "tools" if kind == "chat" and self._spec.tool_rounds else kind
 
     def _messages(self, row: PreparedRow, context: RowContext, replicate: int) -> list[dict[str, Any]]:
@@ -168,13 +184,30 @@ class RequestRenderer:
         if context.responses is not None and answer is None:
             # There is nothing to judge. A request without messages is skipped and not sent.
             return []
+        pair = self._pair(row, context, replicate)
         return self._template.render(
             sample=payload["sample"],
             payload=payload,
             history=row.messages,
             extras={"adapter_id": self._spec.adapter_id, "role_type": self._spec.role},
             model_answer=answer,
+            pair=pair,
         )
+
+    def _pair(self, row: PreparedRow, context: RowContext, replicate: int) -> dict[str, Mapping[str, Any]] | None:
+        """The answers that a judge compares, in the order of this binding; None where it compares none."""
+        pairs = self._spec.pairs
+        if pairs is None:
+            return None
+        answers = context.support if pairs.reads_support else context.others
+        other = pairs.other(context.sample, answers, replicate)
+        if other is None:
+            raise NoPartner(
+                f"task '{self._spec.task_id}', sample '{row.sample_id}': there is no pair, because {pairs.lack}."
+            )
+        own = (context.responses or {})[replicate]
+        swapped = self._binding.prompt is not None and self._binding.prompt.params.get("swapped")
+        return {"a": other, "b": own} if swapped else {"a": own, "b": other}
 
     def _merged(self, params: str) -> dict[str, Any]:
         """The row's parameters over the binding's."""
@@ -207,6 +240,12 @@ class RequestRenderer:
                 f"task '{self._spec.task_id}' sends {what}, which backend '{without_folders(self._spec.backend_type)}' "
                 f"cannot answer. It can: {', '.join(sorted(capabilities))}."
             )
+
+
+def _failure(error: PromptError | NoPartner) -> RenderFailure:
+    if isinstance(error, NoPartner):
+        return RenderFailure(NO_PARTNER, str(error), "skipped")
+    return RenderFailure("prompt_failed", str(error))
 
 
 def _compared(context: RowContext, replicate: int) -> list[dict[str, Any]]:

@@ -1,5 +1,7 @@
 """report: metrics and counts → the task's part of the summary. Cached like other stages; the run publishes it."""
 
+from collections.abc import Sequence
+
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -11,7 +13,7 @@ from gage_eval.pipeline.generation import tokens_of
 from gage_eval.pipeline.rejects import first_rejects
 from gage_eval.pipeline.specs import ReportSpec
 from gage_eval.report.calibration import Calibration
-from gage_eval.report.judging import Judging, judging
+from gage_eval.report.judging import Judging, ReadVerdict, judging
 from gage_eval.report.summary import Executions, task_summary
 
 
@@ -43,9 +45,9 @@ def report(run: StageRun, spec: ReportSpec) -> None:
         card=spec.card,
         headline=spec.headline,
         subset=spec.subset or (),
-        executions=_executions(run, spec.attacks),
+        executions=_executions(run, spec),
         calibration=_calibration(run, spec),
-        judging=_judging(run),
+        judging=_judging(run, spec.kin),
     )
     text = canonical_text(summary.model_dump(mode="json"))
     run.writer(REPORT).write(0, pa.Table.from_pydict({"summary": [text]}, schema=REPORT.arrow))
@@ -62,7 +64,7 @@ def _calibration(run: StageRun, spec: ReportSpec) -> Calibration | None:
     return labels.calibration(run.env.store.artifact(scores), run.input("samples"))
 
 
-def _judging(run: StageRun) -> Judging | None:
+def _judging(run: StageRun, kin: Sequence[str]) -> Judging | None:
     """The verdicts of the task's judges; None without a judge."""
     if not run.has_input("judgments"):
         return None
@@ -78,16 +80,16 @@ def _judging(run: StageRun) -> Judging | None:
         )
         if length is not None
     }
-    columns = ["row_index", "replicate", "score", "status", "draw"]
+    columns = ["row_index", "replicate", "score", "decided_by", "response_key"]
     verdicts = (
-        ((str(row["row_index"]), row["replicate"]), row["score"], row["status"] == "ok", row["draw"])
+        ReadVerdict((str(row["row_index"]), row["replicate"]), row["score"], row["decided_by"], row["response_key"])
         for table in judgments.tables(columns=columns)
         for row in table.to_pylist()
     )
-    return judging(verdicts, lengths, judgments.counts)
+    return judging(verdicts, lengths, judgments.counts, kin)
 
 
-def _executions(run: StageRun, attacks: tuple[int, int] | None) -> Executions | None:
+def _executions(run: StageRun, spec: ReportSpec) -> Executions | None:
     """How the programs of the answers ended; None where none were run."""
     if not run.has_input("executions"):
         return None
@@ -102,5 +104,6 @@ def _executions(run: StageRun, attacks: tuple[int, int] | None) -> Executions | 
         containment=", ".join(kinds["containment"]),
         statuses={status: counts.get(status, 0) for status in EXECUTION_STATUSES},
         near_limit=counts.get("near_limit", 0),
-        attacks=None if attacks is None else "{} of {}".format(*attacks),
+        attacks=None if spec.attacks is None else "{} of {}".format(*spec.attacks),
+        official=spec.official,
     )

@@ -11,6 +11,7 @@ from gage_eval.data.sample.table import messages_from_array, rows_of
 from gage_eval.models.client.types import Request
 from gage_eval.pipeline.asks import Asks, PartAsks
 from gage_eval.pipeline.generate_spec import Binding
+from gage_eval.pipeline.pairs import OtherAnswers
 from gage_eval.pipeline.render import PreparedRow, RequestRenderer, RowContext
 from gage_eval.store import Artifact, Store
 
@@ -27,18 +28,23 @@ class RoleSource:
         """Args:
         asks: the asks of the job.
         inputs: artifacts by name: ``prepared``; ``samples`` for prompts and replays that read them, ``responses`` to
-            judge, ``support_responses`` for prompts that show them.
+            judge, ``support_responses`` for prompts that show them, ``other_responses`` of pairs with another run.
         """
         self._asks = asks
         self._prepared = inputs["prepared"]
         self._samples = inputs.get("samples")
         self._responses = inputs.get("responses")
         self._support = inputs.get("support_responses")
+        others = inputs.get("other_responses")
+        self._others = None if others is None else OtherAnswers(others)
         self._renderers: dict[str, RequestRenderer] = {}
 
     @classmethod
     def of(cls, asks: Asks, store: Store, inputs: Mapping[str, str]) -> "RoleSource":
         """The source of a job, from the artifact ids of its stage's inputs."""
+        pairs = asks.spec.pairs
+        if pairs is not None and pairs.responses is not None:
+            inputs = {**inputs, "other_responses": pairs.responses}
         return cls(asks, {name: store.artifact(id_) for name, id_ in inputs.items()})
 
     @cached_property
@@ -76,6 +82,10 @@ class RoleSource:
         if self._support is not None:
             for answer in _about(self._support.read(part, rows=only), indices).to_pylist():
                 contexts[answer["row_index"]].support[answer["replicate"]] = answer
+        if self._others is not None:
+            others = self._others.of({str(context.sample["id"]) for context in contexts.values()})
+            for context in contexts.values():
+                context.others = others.get(context.sample["id"], {})
         return contexts
 
     def _renderer(self, binding: Binding) -> RequestRenderer:

@@ -15,7 +15,7 @@ from typing import Any
 from gage_eval.base.canonical import JsonValue, digest
 from gage_eval.base.errors import InputError
 from gage_eval.base.inputs import INPUTS, Input
-from gage_eval.base.stages import ASKING, Stage
+from gage_eval.base.stages import Stage
 from gage_eval.data.datasets.base import file_name_of
 from gage_eval.data.datasets.build import build_loader
 from gage_eval.data.datasets.origins import OriginPath
@@ -286,6 +286,10 @@ class ReportSpec:
     labels: LabelsSpec | None = None
     subset: tuple[str, ...] | None = None
     attacks: tuple[int, int] | None = None
+    # The official rule of time was used for programs.
+    official: bool = False
+    # What is said of judges that are like the model under test.
+    kin: tuple[str, ...] = ()
 
     def material(self) -> JsonValue:
         material: dict[str, JsonValue] = {
@@ -304,6 +308,10 @@ class ReportSpec:
             material["subset"] = list(self.subset)
         if self.attacks is not None:
             material["attacks"] = list(self.attacks)
+        if self.official:
+            material["official"] = True
+        if self.kin:
+            material["kin"] = list(self.kin)
         return material
 
 
@@ -331,6 +339,7 @@ class TaskPlan:
     def models(self) -> list[tuple[Stage, GenerateSpec]]:
         """The models that are asked, by stage."""
         specs: list[tuple[Stage, GenerateSpec | None]] = [("support", self.support), ("infer", self.infer)]
+        specs.append(("infer", self.infer.user))
         specs += [("judge", judge) for judge in self.judge.judges]
         return [(stage, spec) for stage, spec in specs if spec is not None]
 
@@ -356,8 +365,8 @@ class Plan:
         tasks: dict[ModelRun, dict[str, None]] = {}
         for task in self.tasks:
             # Judges that only samples name are left out: they may never be asked.
-            own = [*filter(None, map(task.generate_spec, ASKING))]
-            for spec in [*own, *(judge for judge in task.judge.judges[1:] if judge.adapter_id in task.judge.panel)]:
+            own = [task.infer] if task.support is None else [task.support, task.infer]
+            for spec in [*own, *task.judge.asked]:
                 tasks.setdefault(spec.described(identified=identified), {})[task.task_id] = None
         return [model.model_copy(update={"tasks": tuple(names)}) for model, names in tasks.items()]
 

@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 from gage_eval import stats
@@ -82,6 +83,7 @@ class _Run:
     labels: Sequence[Label]
     scale: tuple[float, float]
     clusters: Mapping[Answer, str] = field(default_factory=dict)
+    file: Path | None = None
 
     @property
     def people(self) -> dict[Answer, float]:
@@ -139,7 +141,7 @@ def _read(task: TaskReader, measure: Measure) -> _Run | None:
     if (spec.metric_id, spec.filter, spec.value_key) != (measure.metric_id, measure.filter, measure.value_key):
         return None
     judged = spec.judged(task.scores[spec.metric_id], task.samples)
-    return _Run(judged.verdicts, spec.labels, judged.scale, judged.clusters)
+    return _Run(judged.verdicts, spec.labels, judged.scale, judged.clusters, spec.file)
 
 
 def _is_calibrated(task: TaskReader) -> bool:
@@ -185,7 +187,7 @@ def _not_random(before: _Run, after: _Run, labelled: Sequence[Answer], shared: S
     """Why the samples with labels cannot stand for the others; None where they can."""
     if not labelled:
         return "no sample has a label of people in both runs"
-    if before.labels == after.labels:
+    if before.file == after.file:
         return "both runs have the same labels, and each label is about one model's answer"
     if before.scale != after.scale:
         return "the labels of the two runs have different scales"

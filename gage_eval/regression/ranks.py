@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from itertools import combinations
 
-from gage_eval.base.errors import NotComparable
+from gage_eval.base.errors import InputError
 from gage_eval.regression.compare import ScoredTask, TaskComparison
 from gage_eval.stats.multiple import holm
 
@@ -21,19 +21,19 @@ def significant_pairs(
         metric: name of the number; the task's first by default.
 
     Raises:
-        NotComparable: two runs are not comparable, and nothing takes the reason.
+        InputError: two runs cannot be compared, and nothing takes the reason.
     """
     p_values, ordered = {}, {}
     for model, other in combinations(tasks, 2):
-        comparison = TaskComparison(tasks[model], [tasks[other]], metric)
         try:
+            comparison = TaskComparison(tasks[model], [tasks[other]], metric)
             comparison.check_comparable()
-        except NotComparable as error:
+            evidence = comparison.evidence(_ALPHA)
+        except InputError as error:
             if problems is None:
                 raise
             problems.append(str(error))
             continue
-        evidence = comparison.evidence(_ALPHA)
         pair = f"{model}\0{other}"
         p_values[pair] = evidence.p
         ordered[pair] = (model, other) if (evidence.difference or 0) > 0 else (other, model)

@@ -7,7 +7,7 @@ their matrix.
 from collections.abc import Mapping, Sequence
 from itertools import zip_longest
 
-from gage_eval.base.errors import InputError, NotComparable
+from gage_eval.base.errors import InputError
 from gage_eval.regression.compare import compare
 from gage_eval.regression.matrix import RANKS_NOTE, Cell, lines, publication, ratings, standings
 from gage_eval.regression.report_adapter import comparison
@@ -48,7 +48,7 @@ def write_site(title: str, cells: Sequence[Cell], target: Target) -> str:
     for run, first in _against_first(cells):
         try:
             compared[run.run_id] = comparison(first.run_id, compare(first, run))
-        except NotComparable as error:
+        except InputError as error:
             problems.append(str(error))
     for run in runs:
         target.write(_address(run), stored_report(run, compared.get(run.run_id), home=HOME).encode())

@@ -1,11 +1,15 @@
 """What judging took, and what the verdicts depend on that they should not."""
 
 import math
-from collections.abc import Iterable, Mapping
-from statistics import StatisticsError, correlation
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
+from statistics import StatisticsError, correlation, fmean, variance
+from typing import NamedTuple
 
 from pydantic import Field
 
+from gage_eval.base.statuses import RULE
 from gage_eval.report.calibration import Answer
 from gage_eval.report.timings import SummaryModel
 
@@ -21,6 +25,19 @@ class Judging(SummaryModel):
     asked_again: int = Field(default=0, description="Verdicts that the judge gave when it was asked again.")
     prompt_tokens: int | None = Field(default=None, description="Prompt tokens of all judges; null when not reported.")
     completion_tokens: int | None = Field(default=None, description="Completion tokens of all judges.")
+    cost: float | None = Field(
+        default=None,
+        description="What the verdicts cost, each question once, by the backends' prices; null without prices.",
+    )
+    seconds: float | None = Field(
+        default=None, description="Seconds of judging in this run; null where it sent the judges nothing."
+    )
+    decided_by: dict[str, int] = Field(
+        default={}, description="Answers by who decided them: the adapters of judges, and rule for the task's rule."
+    )
+    kin: list[str] = Field(
+        default=[], description="Judges that are the model under test or of its family, by their declared names."
+    )
     length_correlation: float | None = Field(
         default=None,
         description="Correlation of an answer's score with its length in characters; null for fewer than "
@@ -37,44 +54,76 @@ class Judging(SummaryModel):
         """All of it in one sentence."""
         said = [f"{self.verdicts:,} verdicts"]
         said += [f"{self.missing:,} missing"] if self.missing else []
+        if len(self.decided_by) > 1:
+            said += [f"decided by {', by '.join(f'{name}: {count:,}' for name, count in self.decided_by.items())}"]
         said += [f"{self.asked_again:,} after asking again"] if self.asked_again else []
         tokens = [count for count in (self.prompt_tokens, self.completion_tokens) if count is not None]
         said += [f"{sum(tokens):,} tokens of the judge"] if tokens else []
+        said += [f"cost {self.cost:.4g}"] if self.cost is not None else []
+        said += [f"{self.seconds:,.1f} s"] if self.seconds is not None else []
         if self.length_correlation is not None:
             said.append(f"correlation of score and length {self.length_correlation:+.2f}".replace("-", "−"))
         if self.spread is not None:
             said.append(f"scores of one answer vary by {self.spread:.3g} (standard deviation)")
-        return ", ".join(said)
+        return ", ".join([*said, *self.kin])
+
+
+class ReadVerdict(NamedTuple):
+    """A verdict on an answer.
+
+    Attributes:
+        answer: which answer.
+        score: None without one.
+        decided_by: a judge or the rule; None where there is no verdict.
+        question: the key of the judge's response: two seats may have asked the same question.
+    """
+
+    answer: Answer
+    score: float | None
+    decided_by: str | None
+    question: str | None
 
 
 def judging(
-    scores: Iterable[tuple[Answer, float | None, bool, int]], lengths: Mapping[Answer, int], counts: Mapping[str, int]
+    verdicts: Iterable[ReadVerdict],
+    lengths: Mapping[Answer, int],
+    counts: Mapping[str, int],
+    kin: Sequence[str] = (),
 ) -> Judging:
     """Count and compare verdicts.
 
     Args:
-        scores: of each verdict the answer, its score (None without one), whether it was read, and its draw.
+        verdicts: of all answers; those on one answer follow each other.
         lengths: characters of each answer.
-        counts: ``prompt_tokens`` and ``completion_tokens`` of all judges; 0 means not reported.
+        counts: ``asked_again``, and ``prompt_tokens`` and ``completion_tokens`` of all judges; 0 means not reported.
+        kin: what is said of judges that are like the model under test.
     """
     by_answer: dict[Answer, list[float]] = {}
-    read = missing = again = 0
-    for answer, score, was_read, draw in scores:
-        read, missing = read + was_read, missing + (not was_read)
-        again += was_read and draw > 0
-        if was_read and score is not None:
-            by_answer.setdefault(answer, []).append(score)
-    several = [values for values in by_answer.values() if len(values) > 1]
-    variances = [sum((x - math.fsum(own) / len(own)) ** 2 for x in own) / (len(own) - 1) for own in several]
-    pairs = [(math.fsum(own) / len(own), lengths[answer]) for answer, own in by_answer.items() if answer in lengths]
+    decided: Counter[str] = Counter()
+    read = missing = 0
+    for answer, own in groupby(verdicts, key=lambda verdict: verdict.answer):
+        rows = list(own)
+        decided.update({row.decided_by for row in rows if row.decided_by is not None})
+        # A second judge's verdict stands in each seat that it replaces.
+        judged = {(row.question or place): row for place, row in enumerate(rows) if row.decided_by != RULE}.values()
+        read += sum(row.decided_by is not None for row in judged)
+        missing += sum(row.decided_by is None for row in judged)
+        scores = [row.score for row in judged if row.decided_by is not None and row.score is not None]
+        if scores:
+            by_answer[answer] = scores
+    several = [scores for scores in by_answer.values() if len(scores) > 1]
+    variances = [variance(scores) for scores in several]
+    pairs = [(fmean(scores), lengths[answer]) for answer, scores in by_answer.items() if answer in lengths]
     return Judging(
         verdicts=read,
         missing=missing,
-        asked_again=again,
+        asked_again=counts.get("asked_again", 0),
         prompt_tokens=counts.get("prompt_tokens") or None,
         completion_tokens=counts.get("completion_tokens") or None,
         length_correlation=_correlation(pairs),
         spread=math.sqrt(math.fsum(variances) / len(variances)) if variances else None,
+        decided_by=dict(decided),
+        kin=list(kin),
     )
 
 

@@ -4,9 +4,11 @@ templates' work."""
 import json
 import math
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import islice, zip_longest
 from typing import Any, Literal
 
 import orjson
@@ -47,7 +49,13 @@ class ToolCall:
 
 @dataclass(frozen=True)
 class Message:
-    """A message of a request, of a sample or of a trajectory."""
+    """A message of a request, of a sample or of a trajectory.
+
+    Attributes:
+        step: of the episode, from 1 as in the view ``steps`` of `gage sql`; 0 for what was asked.
+        facts: tokens, seconds, cost of the step, and where it came from.
+        failed: the tool told the model of an error.
+    """
 
     role: str
     parts: tuple[Part, ...]
@@ -55,6 +63,9 @@ class Message:
     answers: str = ""
     name: str = ""
     rest: str = ""
+    step: int = 0
+    facts: tuple[str, ...] = ()
+    failed: bool = False
 
     @classmethod
     def plain(cls, role: str, text: str) -> "Message":
@@ -66,7 +77,16 @@ class Message:
         """The message as one text, with a marker such as ``[image]`` for each medium."""
         media = ("image", "audio", "video")
         text = "\n".join(f"[{part.kind}]" if part.kind in media else part.text for part in self.parts)
-        return text or "\n".join(f"{call.name}({call.arguments})" for call in self.calls)
+        # The call of a tool's message is the one that it answers.
+        if text or self.role == "tool":
+            return text
+        return "\n".join(f"{call.name}({call.arguments})" for call in self.calls)
+
+    @property
+    def called(self) -> str:
+        """The tools that it calls, each with how often."""
+        counts = Counter(call.name or "a tool" for call in self.calls)
+        return ", ".join(name if count == 1 else f"{name} ×{count:,}" for name, count in counts.items())
 
 
 @dataclass(frozen=True)
@@ -117,7 +137,9 @@ def _message(message: Mapping[str, Any]) -> Message:
     )
 
 
-def conversation(messages: Sequence[Message], turns: Sequence[Mapping[str, Any]]) -> list[Message]:
+def conversation(
+    messages: Sequence[Message], turns: Sequence[Mapping[str, Any]], timed: Sequence[Mapping[str, Any]] = ()
+) -> list[Message]:
     """Messages with the answers of all turns but the last one, each after the message that it answers.
 
     Where the model called tools, what they answered follows the turn that called them; that of the last turn too.
@@ -125,36 +147,106 @@ def conversation(messages: Sequence[Message], turns: Sequence[Mapping[str, Any]]
     Args:
         messages: as they were prepared: of several user messages in a row, each was asked by itself.
         turns: the responses of the episode, in order.
+        timed: the telemetry of the turns.
     """
-    answers = [_answered(number, turn) for number, turn in enumerate(turns[:-1], 1)]
+    # The last answer of the model is shown by itself; turns of a simulated user may follow it.
+    last = _last_of_model(turns)
+    steps: list[list[Message]] = []
+    step = 1
+    for number, turn in enumerate(turns, 1):
+        took = timed[number - 1] if number <= len(timed) else {}
+        own = [_answered(number, turn, took, step), *_outputs(turn, took, step + 1)]
+        step += len(own)
+        steps.append(own[1:] if number == last else own)
     following = [*(message.role for message in messages[1:]), ""]
     questions = [
         place
-        for place, (message, role) in enumerate(zip(messages, following, strict=True))
+        for place, (message, role) in enumerate(zip(messages, following, strict=False))
         if message.role == "user" and role != "assistant"
     ]
-    if len(questions) < len(turns):
-        # The model called tools.
-        after_all = [*answers, None]
-        steps = zip(after_all, turns, strict=True)
-        return [*messages, *(shown for answer, turn in steps for shown in (answer, *_outputs(turn)) if shown)]
-    after = dict(zip(questions, answers, strict=False))
-    return [shown for place, message in enumerate(messages) for shown in (message, after.get(place)) if shown]
+    if len(questions) < len(turns) or any(turn.get("tool_outputs") or turn.get("actor") for turn in turns):
+        # The model called tools, or talked with a simulated user.
+        return [*messages, *(message for own in steps for message in own)]
+    after = dict(zip(questions, steps, strict=False))
+    return [shown for place, message in enumerate(messages) for shown in (message, *after.get(place, ()))]
 
 
-def _answered(number: int, turn: Mapping[str, Any]) -> Message:
-    parts = [Part(kind, str(turn[name])) for kind, name in _SAID if turn.get(name)]
-    return Message(ANSWER, tuple(parts), tuple(tool_calls(turn.get("tool_calls"))), name=str(number))
+def answer_step(turns: Sequence[Mapping[str, Any]]) -> int:
+    """The step of the model's last answer, which tools and a simulated user may follow; 0 without turns."""
+    last = _last_of_model(turns)
+    return 1 + sum(1 + len(turn.get("tool_outputs") or ()) for turn in turns[: last - 1]) if last else 0
 
 
-def _outputs(turn: Mapping[str, Any]) -> list[Message]:
-    """What the tools answered that a turn called."""
-    calls = tool_calls(turn.get("tool_calls"))
-    outputs = turn.get("tool_outputs") or ()
-    return [
-        Message("tool", (Part("text", str(output)),), name=call.name)
-        for call, output in zip(calls, outputs, strict=False)
+def _last_of_model(turns: Sequence[Mapping[str, Any]]) -> int:
+    return max((number for number, turn in enumerate(turns, 1) if turn.get("actor") != "user"), default=0)
+
+
+def first_difference(turns: Sequence[Mapping[str, Any]], others: Sequence[Mapping[str, Any]]) -> int | None:
+    """The first step in which two episodes differ, from 1; None where they do not.
+
+    The model's text, its calls, and what tools answered count. Its reasoning and the ids of calls do not.
+    """
+    step = 1
+    for turn, other in zip_longest(turns, others):
+        if turn is None or other is None or not _says_the_same(turn, other):
+            return step
+        pairs = list(zip_longest(*(turn_or_other.get("tool_outputs") or () for turn_or_other in (turn, other))))
+        for place, (output, other_output) in enumerate(pairs, 1):
+            if output != other_output:
+                return step + place
+        step += 1 + len(pairs)
+    return None
+
+
+def _says_the_same(turn: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    if (turn.get("answer") or "") != (other.get("answer") or ""):
+        return False
+    calls, other_calls = turn.get("tool_calls"), other.get("tool_calls")
+    return calls == other_calls or [(call.name, call.arguments) for call in tool_calls(calls)] == [
+        (call.name, call.arguments) for call in tool_calls(other_calls)
     ]
+
+
+def _answered(number: int, turn: Mapping[str, Any], took: Mapping[str, Any], step: int) -> Message:
+    parts = tuple(Part(kind, str(turn[name])) for kind, name in _SAID if turn.get(name))
+    tokens = [f"{turn[name]:,}" for name in ("prompt_tokens", "completion_tokens") if turn.get(name) is not None]
+    facts = [
+        *([f"{' + '.join(tokens)} tokens"] if tokens else []),
+        *_times(took.get("latency_ms")),
+        *([] if took.get("cost") is None else [f"cost {took['cost']:.4g}"]),
+        *([str(took["source"])] if took.get("source") not in (None, "sent") else []),
+    ]
+    calls = tuple(tool_calls(turn.get("tool_calls")))
+    role = "user" if turn.get("actor") == "user" else ANSWER
+    return Message(role, parts, calls, name=str(number), step=step, facts=tuple(facts))
+
+
+def _outputs(turn: Mapping[str, Any], took: Mapping[str, Any], step: int) -> list[Message]:
+    """What the tools answered that a turn called."""
+    columns = (
+        tool_calls(turn.get("tool_calls")),
+        turn.get("tool_statuses") or (),
+        took.get("tool_ms") or (),
+        took.get("tool_sources") or (),
+    )
+    outputs = turn.get("tool_outputs") or ()
+    rows = zip_longest(outputs, *columns)
+    return [
+        Message(
+            "tool",
+            (Part("text", str(output)),),
+            () if call is None else (call,),
+            name="" if call is None else call.name,
+            step=number,
+            facts=(*_times(ms), *(["journal"] if source == "journal" else [])),
+            failed=status == "error",
+        )
+        for number, (output, call, status, ms, source) in enumerate(islice(rows, len(outputs)), step)
+    ]
+
+
+def _times(ms: float | None) -> list[str]:
+    return [] if ms is None else [f"{ms / 1000:.2f} s" if ms >= 100 else f"{ms:.1f} ms"]
 
 
 def _part(item: Any) -> Part:

@@ -1,5 +1,6 @@
 """Which models a run asks, as run.json and summary.json keep it, and the name under which they are shown."""
 
+import re
 from collections.abc import Iterable
 from pathlib import PurePath
 from typing import ClassVar
@@ -53,6 +54,24 @@ def model_name(declared: str, *, is_place: bool) -> str:
         return cached.removeprefix("models--").replace("--", "/", 1)
     # Servers often name a model by its folder there.
     return (path.name or declared) if is_place or path.is_absolute() else declared
+
+
+def kinship(declared: str | None, other: str | None) -> str | None:
+    """What a judge is to the model under test, by their declared names; None for nothing, and where one has no name.
+
+    >>> kinship("Qwen/Qwen3-32B", "qwen2.5-7b-instruct"), kinship("gpt-4.1", "gpt-4.1"), kinship("gpt-4.1", "o3-mini")
+    ("perhaps of the model's family (both names begin with 'qwen')", 'the model under test', None)
+    """
+    if declared is None or other is None:
+        return None
+    names = [name.casefold().rstrip("/").rpartition("/")[2] for name in (declared, other)]
+    if names[0] == names[1]:
+        return "the model under test"
+    families = [re.match("[a-z]+", name) for name in names]
+    first, second = [family and family[0] for family in families]
+    if first is None or first != second:
+        return None
+    return f"perhaps of the model's family (both names begin with '{first}')"
 
 
 def under_test(models: Iterable[ModelRun], task_id: str | None = None) -> list[ModelRun]:

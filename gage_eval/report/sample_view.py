@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import dropwhile, takewhile
 from typing import Any, Literal, TypeAlias
 
 from gage_eval.report.messages import ANSWER, Candidate, Message, Part, Token, ToolCall, tokens, trimmed
@@ -121,6 +122,8 @@ class SampleView:
         completion_tokens: length of the answer, if known.
         logprobs: of the answer, as the endpoint returned them.
         facts: length, latency and the like.
+        answer_step: which step of the episode the answer is; 0 where it was one call.
+        divergences: where earlier attempts differed from the journal, in sentences.
     """
 
     sample_id: str
@@ -147,6 +150,8 @@ class SampleView:
     candidates: Sequence[Candidate] = ()
     facts: Sequence[tuple[str, str]] = ()
     attempts: Sequence[str] = ()
+    answer_step: int = 0
+    divergences: Sequence[str] = ()
     options: Sequence[tuple[str, str]] = ()
     references: Sequence[str] = ()
     sample: str = ""
@@ -159,6 +164,16 @@ class SampleView:
     def labels(self) -> tuple[str, ...]:
         """All kinds that the answer has."""
         return tuple(dict.fromkeys(word for word in (self.kind, self.status, self.score_status or "") if word in KINDS))
+
+    @property
+    def prompt(self) -> tuple[Message, ...]:
+        """The messages before the first step."""
+        return tuple(takewhile(lambda message: not message.step, self.messages))
+
+    @property
+    def trajectory(self) -> tuple[Message, ...]:
+        """The steps before the answer, with the user's messages between them."""
+        return tuple(dropwhile(lambda message: not message.step, self.messages))
 
     @cached_property
     def tokens(self) -> list[Token]:

@@ -146,14 +146,18 @@ class Executions(SummaryModel):
         description="Of mode script: how many programs that try to pass without solving do pass, as 6 of 31; null "
         "where that is not known.",
     )
+    official: bool = Field(
+        default=False, description="Whether wall time decided, as in the official executors (compat: official)."
+    )
 
     @property
     def marks(self) -> list[str]:
-        """What is shown with every score: ``forgeable: 6 of 31 attacks pass``, ``not contained``."""
+        """What is shown with every score: ``forgeable: 6 of 31 attacks pass``, ``not contained``, ``by wall time``."""
         known = "forgeable, not attacked" if self.attacks is None else f"forgeable: {self.attacks} attacks pass"
         return [
             *([known] if self.mode == "script" else []),
             *(["not contained"] if self.containment == "none" else []),
+            *(["by wall time"] if self.official else []),
         ]
 
     @property

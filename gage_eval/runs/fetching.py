@@ -116,7 +116,7 @@ def check_keys(plan: "Plan") -> None:
         InputError: a variable or block does not hold the key that a config refers to.
     """
     for task in plan.tasks:
-        for spec in (task.infer, task.support, *task.judge.judges):
+        for spec in (task.infer, task.infer.user, task.support, *task.judge.judges):
             reference = None if spec is None else spec.backend_config.get("api_key")
             if spec is not None and isinstance(reference, str):
                 spec.context.secret(reference)

@@ -8,6 +8,7 @@ from typing import Any
 from gage_eval.base.errors import InputError
 from gage_eval.config.load import LoadedConfig
 from gage_eval.config.models import PipelineConfig
+from gage_eval.config.problems import unknown
 from gage_eval.models.backends.base import BackendContext, Blocks
 from gage_eval.models.backends.engines import Engines
 from gage_eval.observability.observer import Observer
@@ -53,7 +54,12 @@ class PlannedRun:
         self.loaded: LoadedConfig = load(options, source, context)
         self.data = data_cache(options.data_dir)
         self.plan: Plan = make_plan(
-            self.loaded, options.sample_ids, self.data, options.work_pool, task_ids=options.task_ids
+            self.loaded,
+            options.sample_ids,
+            self.data,
+            options.work_pool,
+            task_ids=options.task_ids,
+            answers_of=self._answers_of,
         )
 
     def fetch_data(self, observer: Observer) -> None:
@@ -63,6 +69,24 @@ class PlannedRun:
             InputError: a file cannot be fetched, or is not the pinned one.
         """
         fetch_data(self.plan.origin_files, self.data, observer)
+
+    def _answers_of(self, run_id: str, task_id: str) -> str:
+        """The artifact with the answers of a task of a stored run.
+
+        Raises:
+            InputError: there is no such run or task, or the run has not asked its model yet.
+        """
+        stored = StoredRun.open(self.locations, run_id)
+        known = {name for name, _ in stored.stages}
+        if task_id not in known:
+            raise InputError(
+                f"against: {unknown('task', task_id, dict.fromkeys(sorted(known)))} Name one of run {run_id} with "
+                "against.task."
+            )
+        outputs = stored.outputs.get((task_id, "infer"))
+        if outputs is None:
+            raise stored.unfinished(task_id, "infer")
+        return outputs["responses"]
 
     @cached_property
     def store(self) -> Store:

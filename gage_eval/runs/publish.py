@@ -8,8 +8,11 @@ from datetime import UTC, datetime
 from gage_eval.base.canonical import decode
 from gage_eval.base.errors import visible
 from gage_eval.observability.events import MetricReported, RunWarning
+from gage_eval.pipeline.judging_cost import judging_cost
+from gage_eval.pipeline.specs import TaskPlan
 from gage_eval.report.groups import group_summaries
 from gage_eval.report.html import report_html
+from gage_eval.report.judging import Judging
 from gage_eval.report.summary import Summary, TaskSummary, run_summary
 from gage_eval.runs.folder import REPORT_FILE, SUMMARY_FILE
 from gage_eval.runs.results.reading import TaskReader
@@ -62,12 +65,23 @@ def _reader(session: RunSession, task_id: str) -> TaskReader:
     return TaskReader(session.store, task_id, outputs, plan=session.plan.task(task_id))
 
 
+def _with_cost(session: RunSession, task: TaskPlan, summary: TaskSummary, judging: Judging) -> TaskSummary:
+    """The summary with what depends on prices and on this run, which the report artifact does not hold."""
+    result = session.results[task.task_id, "judge"]
+    figures = {
+        "cost": judging_cost(session.store, task.judge, result.outputs),
+        "seconds": result.seconds if result.counts.get("sent") and not result.cached else None,
+    }
+    return summary.model_copy(update={"judging": judging.model_copy(update=figures)})
+
+
 def summarise(session: RunSession) -> Summary:
     """Make the run's summary from the report artifacts of its tasks and the times of its stages."""
     tasks = []
     for task in session.plan.tasks:
         artifact = session.store.artifact(session.results[task.task_id, "report"].outputs["report"])
-        tasks.append(TaskSummary.model_validate(decode(artifact.table()["summary"][0].as_py())))
+        summary = TaskSummary.model_validate(decode(artifact.table()["summary"][0].as_py()))
+        tasks.append(summary if summary.judging is None else _with_cost(session, task, summary, summary.judging))
     return run_summary(
         run_id=session.run_id,
         name=session.plan.name,

@@ -4,6 +4,7 @@
 
 ``label`` is a number on the metric's scale, true or false; null while the answer has no label.
 ``probability`` is that of having been drawn (`gage labels suggest`); labels without it were chosen freely.
+What else such a file holds is for the people who label: question, answer, reference, and the ends of the scale.
 """
 
 import math
@@ -15,7 +16,8 @@ from typing import Any
 from gage_eval.base.canonical import JsonValue, decode
 from gage_eval.base.errors import InputError
 
-_MOST_BYTES = 64 * 2**20
+MOST_BYTES = 64 * 2**20
+"""The largest file of labels that is read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +62,8 @@ def read_labels(file: Path, shown: str, task_id: str, scale: LabelScale) -> tupl
         InputError: the file cannot be read, or a row is not a label on the scale.
     """
     try:
-        if not file.is_file() or file.stat().st_size > _MOST_BYTES:
-            raise InputError(
-                f"labels: '{shown}' is not a file of labels, or is larger than {_MOST_BYTES // 2**20} MiB."
-            )
+        if not file.is_file() or file.stat().st_size > MOST_BYTES:
+            raise InputError(f"labels: '{shown}' is not a file of labels, or is larger than {MOST_BYTES // 2**20} MiB.")
         lines = file.read_text(encoding="utf-8-sig").split("\n")
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"labels: '{shown}' cannot be read: {error}") from error

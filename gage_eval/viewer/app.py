@@ -1,6 +1,6 @@
 """The pages of the viewer, each with its address."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -28,6 +28,7 @@ from gage_eval.viewer.compare_page import compare_page, side_by_side_page
 from gage_eval.viewer.label_page import LabelPages
 from gage_eval.viewer.list_page import ListPage
 from gage_eval.viewer.matrix_page import matrix_page
+from gage_eval.viewer.note_page import NotePages
 from gage_eval.viewer.open_runs import MOST_COLUMNS, OpenRuns, StillIndexing
 from gage_eval.viewer.pages import STATIC, rendered
 from gage_eval.viewer.plots_page import plots_page
@@ -40,16 +41,19 @@ _SIGNATURE = 64
 _SHOWN_MEDIA = ("image/png", "image/jpeg", "image/gif", "image/webp", "image/bmp", "image/avif", "audio/", "video/")
 
 
-def viewer_app(open_runs: OpenRuns, token: str, public_url: str | None = None) -> ASGIApp:
+def viewer_app(
+    open_runs: OpenRuns, token: str, public_url: str | None = None, label_files: Sequence[Path] = ()
+) -> ASGIApp:
     """The viewer as an ASGI application.
 
     Args:
         open_runs: the runs.
         token: what a browser must show.
         public_url: where a proxy answers for it.
+        label_files: files that people fill in.
     """
     session = Session(token, public_url)
-    viewer = Viewer(open_runs, session)
+    viewer = Viewer(open_runs, session, label_files)
     pages = Starlette(routes=list(viewer.routes()), exception_handlers={404: _missing})
     return Guard(pages, session)
 
@@ -66,14 +70,16 @@ class Viewer:
     Args:
         open_runs: the runs.
         session: of this server.
+        label_files: files that people fill in.
     """
 
-    def __init__(self, open_runs: OpenRuns, session: Session) -> None:
+    def __init__(self, open_runs: OpenRuns, session: Session, label_files: Sequence[Path]) -> None:
         self.open_runs = open_runs
         self.session = session
         self.runs = RunsList(open_runs.locations)
-        self.labels = LabelPages(open_runs.locations.store, session)
-        self.lists = ListPage(open_runs, self.labels, session)
+        self.notes = NotePages(open_runs.locations.store, session)
+        self.labels = LabelPages(label_files, session)
+        self.lists = ListPage(open_runs, self.notes, session)
 
     def routes(self) -> "list[Route]":
         """Every address."""
@@ -84,6 +90,7 @@ class Viewer:
             "/runs/{run}": self._run,
             "/runs/{run}/samples": self.lists.samples,
             "/runs/{run}/sample": self.lists.sample,
+            "/runs/{run}/steps": self.lists.steps,
             "/runs/{run}/report": self._report,
             "/runs/{run}/compare": self._compare,
             "/runs/{run}/side-by-side": self._side_by_side,
@@ -93,7 +100,8 @@ class Viewer:
         return [
             Route("/token", self._token, methods=["GET", "POST"]),
             Route("/static/{name}", self._static),
-            Route("/labels", self._labels, methods=["GET", "POST"]),
+            Route("/notes", partial(self._form, lambda _: self.notes.page(), self.notes.add), methods=["GET", "POST"]),
+            Route("/labels", partial(self._form, self._label, self.labels.add), methods=["GET", "POST"]),
             Route("/ok", lambda request: PlainTextResponse("ok")),
             *(Route(path, partial(self._page, page)) for path, page in pages.items()),
         ]
@@ -165,11 +173,20 @@ class Viewer:
             side_by_side_page(self.open_runs, self.lists, request.path_params["run"], request.query_params)
         )
 
-    async def _labels(self, request: Request) -> Response:
+    def _label(self, request: Request) -> Response:
+        return self.labels.page(request.query_params)
+
+    async def _form(
+        self,
+        page: Callable[[Request], Response],
+        add: Callable[[Mapping[str, str]], Response],
+        request: Request,
+    ) -> Response:
+        """A page, and what its forms send."""
         if request.method == "GET" or not request.scope["gage_open"]:
-            return await self._page(lambda _: self.labels.page(), request)
+            return await self._page(page, request)
         form = await posted(request)
-        return await self._page(lambda _: self.labels.add(form), request)
+        return await self._page(lambda _: add(form), request)
 
     def _report(self, request: Request) -> Response:
         data = self.open_runs.run(request.path_params["run"]).stored.folder.read(REPORT_FILE)

@@ -1,13 +1,15 @@
 """Two or more runs: paired statistics, what differs between them, and one sample's answers side by side."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from gage_eval.base.errors import InputError
 from gage_eval.regression.definitions import KINDS as ALLOWABLE
 from gage_eval.regression.definitions import Difference
 from gage_eval.regression.run_diff import run_differences
 from gage_eval.report.details import ComparedTask
+from gage_eval.report.messages import Message, first_difference
 from gage_eval.report.sample_view import SampleView
 from gage_eval.runs.results.reading import RunReader
 from gage_eval.viewer.comparison import compared
@@ -15,6 +17,7 @@ from gage_eval.viewer.list_page import ListPage
 from gage_eval.viewer.listing import ListLinks, ListState, replicate_of
 from gage_eval.viewer.open_runs import MOST_COLUMNS, OpenRuns
 from gage_eval.viewer.pages import rendered
+from gage_eval.viewer.trajectory import turns_of
 from gage_eval.viewer.word_diff import Piece, word_diff
 
 
@@ -43,6 +46,12 @@ class Column:
     pieces: list[Piece]
     problem: str = ""
     task_id: str = ""
+    turns: Sequence[Mapping[str, Any]] = ()
+
+    def step(self, number: int) -> Message | None:
+        """A step before the answer."""
+        steps = () if self.view is None else self.view.trajectory
+        return next((message for message in steps if message.step == number), None)
 
 
 def compare_page(open_runs: OpenRuns, run_id: str, params: Mapping[str, str]) -> str:
@@ -91,12 +100,16 @@ def side_by_side_page(open_runs: OpenRuns, lists: ListPage, run_id: str, params:
     if shown is None:
         raise InputError(f"no run has an answer to sample '{sample_id}': {columns[0].problem}")
     run = open_runs.run(run_id)
+    # An answer of one call has no steps.
+    episodes = [column.turns for column in columns if column.view is not None and column.view.answer_step]
+    differing = [first_difference(episodes[0], turns) for turns in episodes[1:]]
     return rendered(
         "side_by_side.html",
         title=f"{sample_id} in {len(columns)} runs",
         run=run,
         task_id=run.task(state.task or None).task_id,
         columns=columns,
+        step=min((step for step in differing if step is not None), default=None),
         shown=shown,
         sample_id=sample_id,
         replicate=replicate,
@@ -139,4 +152,5 @@ def _column(lists: ListPage, run_id: str, state: ListState, sample_id: str, repl
     answer = task.answer(sample_id, replicate, ListState(metric=state.metric))
     if answer is None:
         return Column(run_id, None, [], "It has no answer to this sample.")
-    return Column(run_id, answer[0], [], task_id=task.task.task_id)
+    turns = turns_of(answer.row, replicate)
+    return Column(run_id, answer.view, [], task_id=task.task.task_id, turns=turns)

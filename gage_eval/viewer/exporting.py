@@ -13,7 +13,7 @@ from gage_eval.base.errors import InputError
 from gage_eval.runs.results.tabular import csv_header, csv_lines, json_lines
 from gage_eval.viewer.listing import COLUMNS, ListState
 from gage_eval.viewer.open_task import OpenTask
-from gage_eval.viewer.query import Labelled
+from gage_eval.viewer.query import Noted
 
 if TYPE_CHECKING:
     from gage_eval.viewer.listing import Positions
@@ -28,7 +28,7 @@ _TYPES = {
 }
 
 
-def exported(shown: OpenTask, state: ListState, kind: str, labelled: Labelled) -> Response:
+def exported(shown: OpenTask, state: ListState, kind: str, noted: Noted) -> Response:
     """The file with all rows that the state lists, in its order, with whole questions and answers.
 
     Raises:
@@ -37,7 +37,7 @@ def exported(shown: OpenTask, state: ListState, kind: str, labelled: Labelled) -
     if kind not in _TYPES:
         raise InputError(f"'{kind}' is not a format: {', '.join(_TYPES)}.")
     # Before the response begins: a list that cannot be made is an error, not a broken file.
-    positions = shown.listing.positions(state, labelled)
+    positions = shown.listing.positions(state, noted)
     columns = shown.listing.export_columns(state, list(COLUMNS))
     tables = _tables(shown, positions, columns)
     headers = {"content-disposition": f'attachment; filename="{shown.run.run_id}.{kind}"'}

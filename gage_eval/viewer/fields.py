@@ -16,8 +16,11 @@ NUMBERS = {
 TEXTS = {"asked": "asked", "answer": "answer", "read": "read", "expected": "expected", "id": "sample_id"}
 """Columns with texts, by their name in the search line."""
 
-FIELDS = ("status", "reason", "error", "finish", "flip", "label", *NUMBERS, *TEXTS)
+FIELDS = ("status", "reason", "error", "finish", "flip", "note", *NUMBERS, *TEXTS)
 """All names."""
+
+# Labels are also what people say about answers: a field of that name is shown with where it is from.
+_AMBIGUOUS = (*FIELDS, "label")
 
 
 def slice_names(paths: Sequence[str]) -> list[str]:
@@ -28,6 +31,6 @@ def slice_names(paths: Sequence[str]) -> list[str]:
     """
     short = [path.rpartition(".")[2] for path in paths]
     return [
-        name if name not in FIELDS and short.count(name) == 1 else path if path != name else f"sample.{path}"
+        name if name not in _AMBIGUOUS and short.count(name) == 1 else path if path != name else f"sample.{path}"
         for path, name in zip(paths, short, strict=True)
     ]

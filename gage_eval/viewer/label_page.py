@@ -1,93 +1,98 @@
-"""Labels in the viewer: forms on an answer's page, and the page of all labels."""
+"""The page on which people label answers, without seeing the model and the verdict; the labels go into a file."""
 
-import threading
-import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from urllib.parse import urlencode
 
+from starlette.datastructures import QueryParams
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from gage_eval.base.errors import GageError, InputError, StoreError
-from gage_eval.runs.results.labels import Label, Labels, Verdict, by_verdict
-from gage_eval.store import Store
-from gage_eval.store.objects import is_digest
-from gage_eval.viewer.index import response_number
+from gage_eval.base.canonical import canonical_text
+from gage_eval.base.errors import InputError
+from gage_eval.runs.results.label_file import LabelFile
 from gage_eval.viewer.pages import rendered
-from gage_eval.viewer.query import Labelled
-from gage_eval.viewer.security import Session, safe_address
-
-_FRESH_S = 5.0
+from gage_eval.viewer.security import Session
 
 
 class LabelPages:
-    """The labels of a store.
+    """The files of labels that the viewer was started with.
 
     Args:
-        store: the URL of the store.
+        files: as `gage labels suggest` writes them.
         session: of this server.
     """
 
-    def __init__(self, store: str, session: Session) -> None:
+    def __init__(self, files: Sequence[Path], session: Session) -> None:
+        self._files = [LabelFile(file) for file in files]
         self._session = session
-        self._url = store
-        self._lock = threading.Lock()
-        self._read: tuple[float, list[Label]] = (0.0, [])
-        self._reader = Labels(Store.open(store, read_only=True))
 
-    def all(self) -> list[Label]:
-        """All labels; on a slow store as they were some seconds ago."""
-        with self._lock:
-            if self._read[0] < time.monotonic():
-                self._read = time.monotonic() + _FRESH_S, self._reader.all()
-            return self._read[1]
-
-    def of(self, response_key: str) -> list[Label]:
-        """The labels of a response."""
-        return [label for label in self.all() if label.response_key == response_key]
-
-    def labelled(self) -> Labelled:
-        """Response numbers by verdict, for the search line."""
-        # Other people may write into the store: a label may name something else.
-        known = [label for label in self.all() if is_digest(label.response_key)]
-        return {verdict: {response_number(key) for key in keys} for verdict, keys in by_verdict(known).items()}
-
-    def page(self) -> Response:
-        """All labels, the newest first."""
-        labels = [(label, _address(label)) for label in reversed(self.all())]
-        return HTMLResponse(rendered("labels.html", title="Labels", labels=labels, form=self._session.form))
-
-    def add(self, form: Mapping[str, str]) -> Response:
-        """Keep a label, and go back to the answer.
+    def page(self, params: QueryParams) -> Response:
+        """An answer: the one of the address, else the first without a label.
 
         Raises:
-            InputError: the form is not ours, or the label cannot be kept.
+            InputError: a file cannot be read.
+        """
+        if not self._files:
+            return HTMLResponse(rendered("label.html", title="Labels", files=[], row=None))
+        number = self._number(params.get("file", ""))
+        rows = self._files[number].rows()
+        open_rows = [at for at, row in enumerate(rows) if row.label is None]
+        wanted = params.get("row", "")
+        at = int(wanted) - 1 if _is_number(wanted) and 0 < int(wanted) <= len(rows) else None
+        shown = next(iter(open_rows), None) if at is None else at
+        before = rows if shown is None else rows[:shown]
+        return HTMLResponse(
+            rendered(
+                "label.html",
+                title="Labels",
+                files=[(file.file.name, _address(at)) for at, file in enumerate(self._files)],
+                number=number,
+                path=canonical_text(str(self._files[number].file)),
+                task=rows[0].fields.get("task_id"),
+                row=None if shown is None else rows[shown],
+                at=shown,
+                count=len(rows),
+                labelled=len(rows) - len(open_rows),
+                leaves_out=shown is not None and bool(open_rows) and open_rows[0] < shown,
+                undo=next((row for row in reversed(before) if row.label is not None), None),
+                previous=_address(number, shown) if shown else None,
+                next=_address(number, shown + 2) if shown is not None and shown + 1 < len(rows) else None,
+                form=self._session.form,
+            )
+        )
+
+    def add(self, form: Mapping[str, str]) -> Response:
+        """Write a label, or take one back, and go to the next answer.
+
+        Raises:
+            InputError: the form is not ours, or the label cannot be written.
         """
         if not self._session.is_ours(form):
             raise InputError("this form is too old: load the page again.")
-        replicate = form.get("replicate", "0")
-        # The model refuses any other verdict.
-        verdict: Verdict = form.get("verdict", "")  # type: ignore[assignment]
-        try:
-            Labels(Store.open(self._url)).add(
-                form.get("response_key", ""),
-                verdict,
-                run_id=form.get("run", ""),
-                task_id=form.get("task", ""),
-                sample_id=form.get("id", ""),
-                replicate=int(replicate) if replicate.isdecimal() else 0,
-                metric=form.get("metric") or None,
-                note=form.get("note", ""),
-                withdraws=form.get("withdraws") or None,
-            )
-        except StoreError as error:
-            raise GageError(f"the label cannot be kept: {error}") from error
-        with self._lock:
-            self._read = (0.0, [])
-        return RedirectResponse(safe_address(form.get("address", "/")), 303)
+        number = self._number(form.get("file", ""))
+        line, replicate, label = (form.get(name, "").strip() for name in ("line", "replicate", "label"))
+        if not (_is_number(line) and _is_number(replicate)):
+            raise InputError("this form names no answer: load the page again.")
+        file = self._files[number]
+        file.set(int(line), form.get("id", ""), int(replicate), label)
+        # What was taken back is shown again.
+        row = next((at for at, row in enumerate(file.rows(), 1) if row.line == int(line)), None)
+        return RedirectResponse(_address(number, None if label else row), 303)
+
+    def _number(self, text: str) -> int:
+        number = int(text) if text.isdecimal() and len(text) < 4 else 0
+        if number >= len(self._files):
+            raise InputError("this file of labels is not open: gage view --labels FILE opens it.")
+        return number
 
 
-def _address(label: Label) -> str:
-    query = {"task": label.task_id, "id": label.sample_id}
-    if label.replicate:
-        query["rep"] = str(label.replicate)
-    return f"/runs/{label.run_id}/sample?{urlencode(query)}"
+def _is_number(text: str) -> bool:
+    # Python refuses to read integers of thousands of digits.
+    return text.isdecimal() and len(text) < 10
+
+
+def _address(number: int, row: int | None = None) -> str:
+    """The address of a file's row, counted from 1; without one, of its first row without a label."""
+    values = {"file": number, "row": row}
+    query = urlencode({name: value for name, value in values.items() if value})
+    return f"/labels?{query}" if query else "/labels"

@@ -17,19 +17,31 @@ from gage_eval.data.sample.table import rows_of
 from gage_eval.report.details import ComparedTask
 from gage_eval.runs.results.explain import expected_of, question_of
 from gage_eval.runs.results.reading import RunReader, TaskReader
+from gage_eval.runs.results.rows import SampleRow
 from gage_eval.viewer.comparison import compared
 from gage_eval.viewer.database import IndexDatabase
 from gage_eval.viewer.exporting import exported
 from gage_eval.viewer.index import IndexedMeasure
-from gage_eval.viewer.label_page import LabelPages
-from gage_eval.viewer.listing import COLUMNS, RIGHT, SIZES, Listing, ListState, measure_of, replicate_of, sample_query
+from gage_eval.viewer.listing import (
+    COLUMNS,
+    RIGHT,
+    SIZES,
+    Listing,
+    ListState,
+    measure_of,
+    number_in,
+    replicate_of,
+    sample_query,
+)
+from gage_eval.viewer.note_page import NotePages
 from gage_eval.viewer.open_runs import OpenRuns, StillIndexing
-from gage_eval.viewer.open_task import OpenTask
+from gage_eval.viewer.open_task import OpenAnswer, OpenTask
 from gage_eval.viewer.overview import flips, kind_counts, mean_of, reasons, usual_rival, worst
 from gage_eval.viewer.pages import rendered
-from gage_eval.viewer.query import NO_LABELS, Labelled, terms, without_term
+from gage_eval.viewer.query import NO_NOTES, Noted, terms, without_term
 from gage_eval.viewer.security import Session
-from gage_eval.viewer.word_diff import Piece, word_diff
+from gage_eval.viewer.trajectory import differences, steps_page
+from gage_eval.viewer.word_diff import word_diff
 
 # Parts that a page of an index without texts reads.
 _MOST_PARTS = 4
@@ -45,13 +57,13 @@ class ListPage:
 
     Args:
         open_runs: the runs.
-        labels: what people said.
+        notes: what people said.
         session: of this server.
     """
 
-    def __init__(self, open_runs: OpenRuns, labels: LabelPages, session: Session) -> None:
+    def __init__(self, open_runs: OpenRuns, notes: NotePages, session: Session) -> None:
         self._open_runs = open_runs
-        self._labels = labels
+        self._notes = notes
         self._session = session
         self._listings: weakref.WeakKeyDictionary[IndexDatabase, Listing] = weakref.WeakKeyDictionary()
         self._rivals: dict[str, str | None] = {}
@@ -66,9 +78,9 @@ class ListPage:
         state = _with_task(state, shown)
         problem, positions, rows = "", np.empty(0, dtype=np.int32), []
         try:
-            labelled = self.labelled(state)
-            positions = shown.listing.positions(state, labelled)
-            rows = shown.listing.page(state, labelled)
+            noted = self.noted(state)
+            positions = shown.listing.positions(state, noted)
+            rows = shown.listing.page(state, noted)
             if not shown.listing.about.has_texts:
                 fill_texts(shown.task, rows)
         except InputError as error:
@@ -101,13 +113,9 @@ class ListPage:
         shown = self.open(request.path_params["run"], state)
         state = _with_task(state, shown)
         sample_id, replicate = params.get("id", ""), replicate_of(params)
-        answer = shown.answer(sample_id, replicate, state)
-        if answer is None:
-            raise InputError(
-                f"run {shown.run.run_id}, task '{shown.task.task_id}' has no answer to sample '{sample_id}'"
-                + (f", repetition {replicate}." if replicate else ".")
-            )
-        view, line = answer
+        view, line, row = _answer(shown, sample_id, replicate, state)
+        rows = shown.listing.trajectories.get((sample_id, replicate), lambda: view.trajectory)
+        other = self._other_row(state, sample_id, replicate)
         context = {
             **self._task_context(shown, state),
             "title": f"{sample_id} · {shown.task.task_id}",
@@ -116,40 +124,45 @@ class ListPage:
             "sample_id": sample_id,
             "replicate": replicate,
             "replicates": shown.listing.replicates(sample_id),
-            "labels": self._labels.of(view.response_key),
+            "notes": self._notes.of(view.response_key),
             "here": f"/runs/{shown.run.run_id}/sample?{sample_query(state, sample_id, replicate)}",
-            "pieces": self._changed(shown, state, sample_id, replicate, view.answer),
+            "pieces": [] if other is None else word_diff(_text_of(other, replicate), view.answer or ""),
+            "steps": steps_page(rows, number_in(params, "step")),
+            "differences": [*differences(row, replicate, other, state.against)] if rows else [],
             **self._neighbours(shown, state, line["pos"]),
         }
         return HTMLResponse(rendered("sample_part.html" if params.get("part") else "sample.html", **context))
+
+    def steps(self, request: Request) -> Response:
+        """A page of an answer's steps, for the page of the answer."""
+        params = request.query_params
+        state = ListState.of(params)
+        shown = self.open(request.path_params["run"], state)
+        state = _with_task(state, shown)
+        sample_id, replicate = params.get("id", ""), replicate_of(params)
+        rows = shown.listing.trajectories.get(
+            (sample_id, replicate), lambda: _answer(shown, sample_id, replicate, state).view.trajectory
+        )
+        context = {"run": shown.run, "state": state, "sample_id": sample_id, "replicate": replicate}
+        return HTMLResponse(rendered("steps.html", **context, steps=steps_page(rows, number_in(params, "step"))))
 
     def export(self, request: Request) -> Response:
         """The listed answers as a file."""
         state = ListState.of(request.query_params)
         shown = self.open(request.path_params["run"], state)
-        return exported(shown, state, request.path_params["kind"], self.labelled(state))
+        return exported(shown, state, request.path_params["kind"], self.noted(state))
 
     # --- parts of pages
 
-    def labelled(self, state: ListState) -> Labelled:
-        """The labels that the search line asks for."""
-        return self._labels.labelled() if any(term.name == "label" for term in terms(state.q)) else NO_LABELS
+    def noted(self, state: ListState) -> Noted:
+        """The notes that the search line asks for."""
+        return self._notes.noted() if any(term.name == "note" for term in terms(state.q)) else NO_NOTES
 
-    def _changed(
-        self, shown: OpenTask, state: ListState, sample_id: str, replicate: int, answer: str | None
-    ) -> list[Piece]:
-        """The answer's words against those of the run that it is compared with."""
+    def _other_row(self, state: ListState, sample_id: str, replicate: int) -> SampleRow | None:
+        """The sample in the run that the answer's is compared with."""
         if not state.against:
-            return []
-        other = self.open(state.against, ListState(task=state.task))
-        location = other.listing.find(sample_id, replicate)
-        if location is None:
-            return []
-        row = next(other.task.rows_of_part(location["part"], [location["row_index"]]))
-        before = next(
-            (response.get("answer") for response in row.responses if response["replicate"] == replicate), None
-        )
-        return word_diff(before or "", answer or "")
+            return None
+        return self.open(state.against, ListState(task=state.task)).row(sample_id, replicate)
 
     def open(self, run_id: str, state: ListState) -> OpenTask:
         """A task with its index, paired with the run that the state names.
@@ -222,7 +235,7 @@ class ListPage:
     def _neighbours(self, shown: OpenTask, state: ListState, position: int) -> dict[str, Any]:
         """Where the answer stands in the list, and the answers before and after it."""
         try:
-            positions = shown.listing.positions(state, self.labelled(state))
+            positions = shown.listing.positions(state, self.noted(state))
         except InputError:
             positions = np.empty(0, dtype=np.int32)
         places = np.flatnonzero(positions == position)
@@ -253,6 +266,20 @@ def fill_texts(task: TaskReader, rows: list[dict[str, Any]]) -> None:
             answers = [response.get("answer") for response in responses if response["replicate"] == row["replicate"]]
             row["asked"], row["expected"] = question_of(sample), expected_of(sample)
             row["answer"] = (answers[0] or "")[-_EXCERPT:] if answers else None
+
+
+def _answer(shown: OpenTask, sample_id: str, replicate: int, state: ListState) -> OpenAnswer:
+    answer = shown.answer(sample_id, replicate, state)
+    if answer is None:
+        raise InputError(
+            f"run {shown.run.run_id}, task '{shown.task.task_id}' has no answer to sample '{sample_id}'"
+            + (f", repetition {replicate}." if replicate else ".")
+        )
+    return answer
+
+
+def _text_of(row: SampleRow, replicate: int) -> str:
+    return next((response.get("answer") or "" for response in row.responses if response["replicate"] == replicate), "")
 
 
 def _with_task(state: ListState, shown: OpenTask) -> ListState:

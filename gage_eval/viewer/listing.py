@@ -3,15 +3,16 @@
 import re
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 from urllib.parse import quote, urlencode
 
 from gage_eval.base.errors import InputError, closest
+from gage_eval.report.messages import Message
 from gage_eval.viewer.database import IndexDatabase, check_expression
 from gage_eval.viewer.index import BETWEEN, TEXT_COLUMNS, About, IndexedMeasure, order_query
-from gage_eval.viewer.query import NO_LABELS, Labelled, condition_of
+from gage_eval.viewer.query import NO_NOTES, Noted, condition_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -26,6 +27,8 @@ SIZES = (25, 50, 100, 200)
 # Of a million answers, a filter takes 1 MB and an order 4 MB.
 _FILTERS = 16
 _ORDERS = 6
+# One of ten thousand steps may take 20 MB.
+_TRAJECTORIES = 2
 # The rows at some positions; their values are the positions and how many there are.
 _AT = "(SELECT unnest(?::INTEGER[]) AS pos, unnest(range(?)) AS place) wanted"
 _MENTIONS_TEXT = re.compile(r"\b(asked|answer)\b", re.IGNORECASE)
@@ -163,7 +166,12 @@ def sample_query(state: ListState, sample_id: str, replicate: int) -> str:
 
 def replicate_of(params: Mapping[str, str]) -> int:
     """Which repetition an address names; the first where it cannot be read there."""
-    number = params.get("rep", "0")
+    return number_in(params, "rep")
+
+
+def number_in(params: Mapping[str, str], name: str) -> int:
+    """A number of an address; 0 where it cannot be read there."""
+    number = params.get(name, "0")
     return int(number) if number.isdecimal() and len(number) < 9 else 0
 
 
@@ -207,13 +215,15 @@ class Listing:
         self._masks: LruCache[Mask | None] = LruCache(_FILTERS)
         self._orders: LruCache[tuple[Positions, int]] = LruCache(_ORDERS)
         self._results: dict[tuple[str, ...], Any] = {}
+        self.trajectories: LruCache[Sequence[Message]] = LruCache(_TRAJECTORIES)
+        """The steps of answers that were shown last, by sample and repetition."""
 
-    def positions(self, state: ListState, labelled: Labelled = NO_LABELS) -> "Positions":
+    def positions(self, state: ListState, noted: Noted = NO_NOTES) -> "Positions":
         """Positions of the answers that a state lists, in its order.
 
         Args:
             state: the state.
-            labelled: response numbers by what people said, where the search line asks for them.
+            noted: response numbers by what people said, where the search line asks for them.
 
         Raises:
             InputError: the search line, the SQL or the order cannot be used.
@@ -221,8 +231,8 @@ class Listing:
         import numpy as np
 
         measure = measure_of(self.about, state.metric)
-        said = tuple((verdict, frozenset(numbers)) for verdict, numbers in sorted(labelled.items()))
-        mask = self._masks.get((state.q, state.where, state.metric, said), lambda: self._mask(state, measure, labelled))
+        said = tuple((verdict, frozenset(numbers)) for verdict, numbers in sorted(noted.items()))
+        mask = self._masks.get((state.q, state.where, state.metric, said), lambda: self._mask(state, measure, noted))
         if state.sort == "row":
             chosen = np.arange(self.about.answers) if mask is None else np.flatnonzero(mask)
             return (chosen[::-1] if state.desc else chosen).astype(np.int32)
@@ -232,12 +242,12 @@ class Listing:
             order = np.concatenate([order[:known][::-1], order[known:]])
         return order if mask is None else order[mask[order]]
 
-    def _mask(self, state: ListState, measure: IndexedMeasure | None, labelled: Labelled) -> "Mask | None":
+    def _mask(self, state: ListState, measure: IndexedMeasure | None, noted: Noted) -> "Mask | None":
         """Which answers the filters keep; None for all of them."""
         import numpy as np
 
         paired = self.database.has_pairs
-        condition = condition_of(state.q, self.about, measure, paired=paired, labelled=labelled)
+        condition = condition_of(state.q, self.about, measure, paired=paired, noted=noted)
         where = [condition.sql]
         if state.where:
             check_expression(state.where)
@@ -260,9 +270,9 @@ class Listing:
         (counted,) = self.database.rows(f"SELECT count({name}) AS known FROM {source}")  # noqa: S608
         return self.database.positions(query), counted["known"]
 
-    def page(self, state: ListState, labelled: Labelled = NO_LABELS) -> list[dict[str, Any]]:
+    def page(self, state: ListState, noted: Noted = NO_NOTES) -> list[dict[str, Any]]:
         """The rows of a page, each with the names of `COLUMNS`, ``pos`` and the columns of measures and slices."""
-        positions = self.positions(state, labelled)[(state.page - 1) * state.size : state.page * state.size]
+        positions = self.positions(state, noted)[(state.page - 1) * state.size : state.page * state.size]
         return self.at(positions.tolist(), state)
 
     def at(self, positions: list[int], state: ListState) -> list[dict[str, Any]]:

@@ -16,7 +16,7 @@ from gage_eval.runs.results.sql import literal
 from gage_eval.viewer.database import ReadDatabase
 from gage_eval.viewer.index import About
 from gage_eval.viewer.listing import Listing, ListState, LruCache, PageState, measure_of
-from gage_eval.viewer.query import NO_LABELS, Labelled
+from gage_eval.viewer.query import NO_NOTES, Noted
 
 if TYPE_CHECKING:
     import numpy as np
@@ -124,7 +124,7 @@ class AnswerMatrix:
         (row,) = self._database.rows(f"SELECT {counts} FROM matrix.matrix")  # noqa: S608
         self.counts: dict[str, int] = dict(zip(SHOWN, row.values(), strict=True))
 
-    def positions(self, state: MatrixState, labelled: Labelled = NO_LABELS) -> "Positions":
+    def positions(self, state: MatrixState, noted: Noted = NO_NOTES) -> "Positions":
         """Positions of the questions that a state lists, in its order.
 
         Raises:
@@ -134,8 +134,8 @@ class AnswerMatrix:
         order = self._orders.get((column, state.desc), lambda: self._order(column, desc=state.desc))
         if not state.q and not state.show:
             return order
-        said = tuple((verdict, frozenset(numbers)) for verdict, numbers in sorted(labelled.items()))
-        mask = self._masks.get((state.show, state.q, state.metric, said), lambda: self._mask(state, labelled))
+        said = tuple((verdict, frozenset(numbers)) for verdict, numbers in sorted(noted.items()))
+        mask = self._masks.get((state.show, state.q, state.metric, said), lambda: self._mask(state, noted))
         return order[mask[order]]
 
     def rows(self, positions: Sequence[int]) -> list[dict[str, Any]]:
@@ -155,7 +155,7 @@ class AnswerMatrix:
         way = "DESC" if desc else "ASC"
         return self._database.positions(f"SELECT pos FROM matrix.matrix ORDER BY {column} {way} NULLS LAST, pos")  # noqa: S608
 
-    def _mask(self, state: MatrixState, labelled: Labelled) -> "Mask":
+    def _mask(self, state: MatrixState, noted: Noted) -> "Mask":
         """The questions of which one of the runs' answers matches the search line."""
         import numpy as np
 
@@ -166,7 +166,7 @@ class AnswerMatrix:
             return shown
         matching = self._empty()
         for number, listing in enumerate(self._columns):
-            answers = listing.positions(ListState(q=state.q, metric=state.metric), labelled)
+            answers = listing.positions(ListState(q=state.q, metric=state.metric), noted)
             starts, rows = self._starts(number)
             # A sample's repetitions follow its first answer.
             matching[rows[np.searchsorted(starts, answers, side="right") - 1]] = True

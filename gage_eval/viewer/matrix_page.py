@@ -113,7 +113,7 @@ def matrix_page(open_runs: OpenRuns, lists: ListPage, params: QueryParams) -> st
         matrix = open_runs.matrix(lists_of, [column.file for column in shown], measure.name if measure else "")
         counts = matrix.counts
         try:
-            positions = matrix.positions(state, lists.labelled(ListState(q=state.q)))
+            positions = matrix.positions(state, lists.noted(ListState(q=state.q)))
             listed = len(positions)
             here = positions[(state.page - 1) * state.size : state.page * state.size].tolist()
             rows = list(_rows(matrix.rows(here), shown, state))

@@ -4,6 +4,7 @@ import re
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl
 
 from gage_eval.report.console import count_text, seconds_text
 from gage_eval.report.model_run import models_line
@@ -37,9 +38,11 @@ def environment() -> "Environment":
         HERE / "templates",
         cut=lambda text, limit=160: clip(text if len(text) <= limit else f"{text[: limit - 1]}…", limit),
         count=count_text,
+        fields=parse_qsl,
         models=models_line,
         seconds=seconds_text,
         middle=_without_middle,
+        plain="{:g}".format,
         term=format_term,
         with_term=with_term,
     )

@@ -7,15 +7,15 @@ from typing import Any, TypeAlias
 
 from gage_eval.base.errors import InputError, closest
 from gage_eval.base.statuses import REASONS, RESPONSE_STATUSES
-from gage_eval.runs.results.labels import VERDICTS
+from gage_eval.runs.results.notes import VERDICTS
 from gage_eval.runs.results.outcomes import ANSWER_KINDS
 from gage_eval.viewer.fields import FIELDS, NUMBERS, TEXTS
 from gage_eval.viewer.index import BETWEEN, About, IndexedMeasure
 
-Labelled: TypeAlias = Mapping[str, Collection[int]]
-"""Numbers of labelled responses (`index.response_number`) by verdict; under ``any`` all of them."""
+Noted: TypeAlias = Mapping[str, Collection[int]]
+"""Numbers of noted responses (`index.response_number`) by verdict; under ``any`` all of them."""
 
-NO_LABELS: Labelled = {}
+NO_NOTES: Noted = {}
 FLIPS = ("worse", "better", "same", "changed")
 _NAME, _QUOTED = r"[^\W\d][\w.]*", r'(?:[^"\\]|\\.)*'
 _TERM = re.compile(
@@ -121,7 +121,7 @@ def condition_of(
     measure: IndexedMeasure | None,
     *,
     paired: bool = False,
-    labelled: Labelled = NO_LABELS,
+    noted: Noted = NO_NOTES,
 ) -> Condition:
     """A search line as a condition over ``answers a`` (and ``pairs p`` if paired).
 
@@ -133,7 +133,7 @@ def condition_of(
     wanted: dict[Condition, None] = {}
     unwanted: dict[Condition, None] = {}
     for term in terms(line):
-        condition = _label(term, labelled) if term.name == "label" else _condition(term, about, measure, paired=paired)
+        condition = _note(term, noted) if term.name == "note" else _condition(term, about, measure, paired=paired)
         if condition.of_texts:
             (unwanted if term.negated else wanted)[condition] = None
         else:
@@ -195,9 +195,9 @@ def _text(term: Term, about: About, measure: IndexedMeasure | None) -> Condition
     return Condition(f"contains(lower({column}), ?)", (term.value.lower(),))
 
 
-def _label(term: Term, labelled: Labelled) -> Condition:
+def _note(term: Term, noted: Noted) -> Condition:
     wanted = _known(term, ("any", *VERDICTS[:-1]))
-    numbers = ", ".join(map(str, labelled.get(wanted, ())))
+    numbers = ", ".join(map(str, noted.get(wanted, ())))
     return Condition(f"a.response_key IN ({numbers or -1})")
 
 

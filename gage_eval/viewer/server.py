@@ -2,7 +2,7 @@
 
 import secrets
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +24,7 @@ class ViewerServer:
         port: where to listen; 4280, or a free one when that is taken.
         texts: index the texts of a store on S3 too.
         announce: told a sentence when an index was built.
+        label_files: files of labels that people fill in.
 
     Raises:
         InputError: the port is taken, or there is no store.
@@ -39,10 +40,12 @@ class ViewerServer:
         port: int | None = None,
         texts: bool = False,
         announce: Callable[[str], None] = lambda text: None,
+        label_files: Sequence[Path] = (),
     ) -> None:
         from gage_eval.viewer.open_runs import OpenRuns
 
         self.token, self._public_url = token or secrets.token_urlsafe(32), public_url
+        self._label_files = tuple(label_files)
         self.open_runs = OpenRuns(locations, cache, texts=texts, announce=announce)
         self._socket = _listening(port)
         self.port = int(self._socket.getsockname()[1])
@@ -64,7 +67,7 @@ class ViewerServer:
         from gage_eval.viewer.app import viewer_app
 
         config = uvicorn.Config(
-            viewer_app(self.open_runs, self.token, self._public_url),
+            viewer_app(self.open_runs, self.token, self._public_url, self._label_files),
             log_level="warning",
             access_log=False,
             server_header=False,

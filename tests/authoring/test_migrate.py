@@ -154,14 +154,37 @@ def test_all_and_any_of_several_texts_are_references(tmp_path: Path) -> None:
     assert expected == [{"contains_all": ["red", "blue"]}, {"icontains_any": ["RED", "green"]}]
 
 
+def test_values_that_promptfoo_replaces_and_lists_that_must_be_equal_are_left(tmp_path: Path) -> None:
+    asserts = [
+        '{type: equals, value: "{{a}}"}',
+        "{type: contains, value: file://gold.txt}",
+        "{type: equals, value: [x, y]}",
+        "{type: icontains-any, value: [true, 2]}",
+    ]
+    tests = "".join(f"  - {{vars: {{a: true}}, assert: [{one}]}}\n" for one in asserts)
+    tests += "  - {vars: {a: file://a.txt}, assert: [{type: equals, value: x}]}\n"
+    head = "providers: [echo, 'http://u:s3cr3tword@host/v1']\nprompts: ['{{a}}']\ntests:\n"
+    made = migrate(written(tmp_path, head + tests))
+    (rows,) = made.files.values()
+    assert [row["metadata"] for row in rows] == [
+        {"vars": {"a": "true"}, "expected": {"icontains_any": ["true", "2"]}},
+    ]
+    left = {(one.line, one.key) for one in made.report if one.state == "left"}
+    assert {(4, "equals"), (5, "contains"), (6, "equals"), (8, "vars.a")} <= left
+    assert "s3cr3tword" not in repr(made)
+
+
 def test_samples_of_openai_evals_are_rows_that_match_scores(tmp_path: Path) -> None:
-    file = written(tmp_path, "".join(json.dumps(row) + "\n" for row in EVALS), "samples.jsonl")
+    odd = {"input": "a\u2028b", "ideal": "c"}
+    text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in [*EVALS, odd])
+    file = written(tmp_path, f"\ufeff{text}", "samples.jsonl")
     made = migrate(file)
     write_migration(made, file, tmp_path / "made")
-    rows = [json.loads(line) for line in (tmp_path / "made" / "samples.jsonl").read_text().splitlines()]
+    rows = [json.loads(line) for line in (tmp_path / "made" / "samples.jsonl").open(encoding="utf-8")]
     assert [(row["messages"][-1]["content"], row["references"]) for row in rows] == [
         ("2 + 2", ["4"]),
         ("3 + 3", ["6", "six"]),
+        ("a\u2028b", ["c"]),
     ]
     assert {(3, "sample", "left")} <= {(one.line, one.key, one.state) for one in made.report}
     assert load_config(tmp_path / "made" / "config.yaml").tasks

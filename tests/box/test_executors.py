@@ -1,12 +1,15 @@
 """What a box may be is decided before anything runs."""
 
 import asyncio
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from gage_eval.box.executors import ExecutorSettings, open_executor, probe
+from gage_eval.box.programs import _end
+from gage_eval.box.slot import received_socket
 from gage_eval.box.types import BoxSpec, BoxUnavailable, Limits
 from gage_eval.extend.allowed_code import allow_only
 from tests.support.listening import talked
@@ -47,3 +50,25 @@ def test_one_socket_leads_out_of_a_box() -> None:
             await executor.close()
 
     assert asyncio.run(twice()) == [b"you said hello\n\nConnectionRefusedError\n"] * 2
+
+
+def test_only_a_socket_that_listens_on_a_port_is_taken_from_a_box() -> None:
+    async def handed(given: socket.socket | int) -> socket.socket:
+        ours, its = socket.socketpair()
+        with ours, its:
+            ours.setblocking(False)  # noqa: FBT003
+            socket.send_fds(its, [b"x"], [given if isinstance(given, int) else given.fileno()])
+            return await received_socket(ours)
+
+    with socket.socket() as listening, socket.socket() as idle, socket.socket(socket.AF_UNIX) as unix:
+        listening.bind(("127.0.0.1", 0))
+        listening.listen()
+        asyncio.run(handed(listening)).close()
+        for other in (idle, unix, 0):
+            with pytest.raises(OSError, match="socket"):
+                asyncio.run(handed(other))
+
+
+@pytest.mark.parametrize(("status", "said"), [(9, "signal 9"), (3 << 8, "exit code 3")])
+def test_a_harness_that_ended_says_how(status: int, said: str) -> None:
+    assert said in _end({"status": status, "cpu_s": 0.0})

@@ -16,6 +16,7 @@ from urllib.request import ProxyHandler, build_opener
 import orjson
 import pytest
 import yaml
+from browser.agent_run import AGENT, agent_row
 from browser.rich_run import RICH, rich_row
 
 from bench.large_run import make_run
@@ -58,13 +59,14 @@ class Viewer:
 
 @pytest.fixture(scope="session")
 def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the runs ``demo``, ``pictures``, ``hostile``, ``rich``, ``letters`` and ``letters-before``."""
+    """A folder with the runs ``demo``, ``pictures``, ``hostile``, ``rich``, ``agent`` and ``letters`` (``-before``)."""
     pytest.importorskip("xllamacpp")
     folder = tmp_path_factory.mktemp("browser")
     gage(folder, "suite", "demo", "--max-samples", "3", "--run-id", "demo", "--store", "store", "--inline")
     _pictures(folder)
     _hostile(folder)
     _write(folder, "rich", [rich_row(folder)], **RICH)
+    _write(folder, "agent", [agent_row(folder)], **AGENT)
     _letters(folder)
     return folder
 
@@ -212,6 +214,6 @@ def _letters(folder: Path) -> None:
         _write(folder, name, rows, params=params, **config)
 
 
-def label_files(folder: Path) -> list[dict[str, Any]]:
-    """The labels of the store."""
-    return [json.loads(file.read_text()) for file in sorted((folder / "store" / "labels").rglob("*.json"))]
+def note_files(folder: Path) -> list[dict[str, Any]]:
+    """The notes of the store."""
+    return [json.loads(file.read_text()) for file in sorted((folder / "store" / "notes").rglob("*.json"))]

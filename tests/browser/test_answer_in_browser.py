@@ -1,9 +1,13 @@
-"""Promises of an answer's page in a browser: sound plays, thinking is folded, tokens, tools and verdicts are shown."""
+"""Promises of an answer's page in a browser: sound plays, thinking is folded, tokens, tools and verdicts are shown, and
+each of ten thousand steps is reached at once."""
 
+import math
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import pytest
+from browser.agent_run import DIFFERENT_STEP, STEPS
 from browser.conftest import NARROW, WIDE, Viewer
 from browser.rich_run import SECONDS, THINKING, VERDICT
 
@@ -72,3 +76,46 @@ def test_the_judges_words_are_shown_with_what_the_judge_was_asked(page: "Page") 
     assert not prompt.is_visible()
     judge.get_by_text("what the judge was asked").click()
     assert prompt.is_visible()
+
+
+@pytest.mark.parametrize("path", ["/sample?id=long", "/samples"])
+def test_each_of_ten_thousand_steps_is_reached_at_once(opened: Open, viewer: Viewer, path: str) -> None:
+    page = opened(viewer, f"/runs/agent{path}")
+    page.get_by_label("Go to step").wait_for()
+    fastest = dict.fromkeys((STEPS - 1, 5_000, 101), math.inf)
+    # In turns: other work of the machine slows some tries, not every try of one step.
+    for step in 4 * list(fastest):
+        fastest[step] = min(fastest[step], _seconds_to(page, step))
+        assert page.locator(".step").count() <= 500
+        shown = page.locator(f"#step-{step}")
+        assert shown.evaluate("step => document.activeElement === step")
+        assert 0 <= shown.evaluate("step => step.getBoundingClientRect().top") <= WIDE[1]
+        assert page.evaluate("scrollX + document.body.scrollTop") == 0, "the frame of the list stays where it is"
+    assert max(fastest.values()) <= 5 * min(fastest.values()), "no step is farther than another"
+    _seconds_to(page, 6_000)
+    output = page.locator("#step-6000 .said")
+    assert not output.is_visible()
+    page.locator("#step-6000 summary").click()
+    assert output.is_visible()
+    assert page.locator("#step-6000 .beside").inner_text().splitlines()[0] == "6,000"
+    if path != "/samples":
+        page.reload()
+        assert page.locator("#step-6000").is_visible(), "the address names the step"
+    difference = page.locator(".differences")
+    assert "repetition 1" in difference.inner_text()
+    difference.locator("[data-step]").click()
+    page.locator(f"#step-{DIFFERENT_STEP}").wait_for()
+
+
+def _seconds_to(page: "Page", step: int) -> float:
+    """How long a step takes from the key to its place in the page; from a page of steps that does not have it."""
+    away = page.locator("[data-steps] [data-step]:text-is('first'), [data-steps] [data-step]:text-is('next')").first
+    beginning = away.get_attribute("data-step")
+    away.click()
+    page.locator(f"#step-{beginning}.on").wait_for()
+    assert not page.locator(f"#step-{step}").count()
+    page.get_by_label("Go to step").fill(str(step))
+    begin = time.perf_counter()
+    page.get_by_label("Go to step").press("Enter")
+    page.locator(f"#step-{step}").wait_for()
+    return time.perf_counter() - begin

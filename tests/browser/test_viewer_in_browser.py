@@ -1,4 +1,4 @@
-"""Promises of the viewer in a real browser: clicks, keys, back, links, labels, exports, and hostile texts."""
+"""Promises of the viewer in a real browser: clicks, keys, back, links, notes, labels, exports, and hostile texts."""
 
 import csv
 import re
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 import pytest
-from browser.conftest import HOSTILE, LARGE_ROWS, NARROW, TOKEN, WIDE, Viewer, label_files, wait_for_index
+from browser.conftest import HOSTILE, LARGE_ROWS, NARROW, TOKEN, WIDE, Viewer, note_files, wait_for_index
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page, Route
@@ -100,7 +100,7 @@ def shown(page: "Page", place: int) -> str:
 
 
 def test_the_pane_says_that_an_answer_is_loading(opened: Open, viewer: Viewer) -> None:
-    page = opened(viewer, "/labels")
+    page = opened(viewer, "/notes")
     held: list[Route] = []
     page.route("**/sample?*part=1*", lambda route: held.append(route))
     page.goto(f"{viewer.url}/runs/letters/samples?task=letters")
@@ -112,7 +112,7 @@ def test_the_pane_says_that_an_answer_is_loading(opened: Open, viewer: Viewer) -
 
 
 def test_the_pane_says_that_the_viewer_does_not_answer(opened: Open, viewer: Viewer) -> None:
-    page = opened(viewer, "/labels")
+    page = opened(viewer, "/notes")
     page.route("**/sample?*part=1*", lambda route: route.abort())
     page.goto(f"{viewer.url}/runs/letters/samples?task=letters")
     page.get_by_text("The viewer does not answer. Check that gage view is running").wait_for()
@@ -230,20 +230,20 @@ def test_heads_and_questions_of_the_matrix_stay_in_sight(opened: Open, viewer: V
     assert page.evaluate("document.documentElement.scrollHeight - innerHeight") == 0
 
 
-def test_a_label_is_kept_and_found_again(opened: Open, viewer: Viewer) -> None:
+def test_a_note_is_kept_and_found_again(opened: Open, viewer: Viewer) -> None:
     page = opened(viewer, "/runs/letters/sample?task=letters&id=letter-1")
-    page.keyboard.press("l")
+    page.keyboard.press("n")
     page.keyboard.type(HOSTILE)
     page.get_by_role("button", name="score is wrong").click()
-    page.get_by_text("label: score wrong").wait_for()
-    assert page.locator("section[aria-label=Labels] .said").first.inner_text() == HOSTILE
-    (label,) = label_files(viewer.folder)
-    assert (label["verdict"], label["metric"], label["note"]) == ("score_wrong", "multi_choice_accuracy", HOSTILE)
-    page.goto(f"{viewer.url}/runs/letters/samples?task=letters&q=label:score_wrong")
+    page.get_by_text("note: score wrong").wait_for()
+    assert page.locator("section[aria-label=Notes] .said").first.inner_text() == HOSTILE
+    (note,) = note_files(viewer.folder)
+    assert (note["verdict"], note["metric"], note["text"]) == ("score_wrong", "multi_choice_accuracy", HOSTILE)
+    page.goto(f"{viewer.url}/runs/letters/samples?task=letters&q=note:score_wrong")
     assert rows(page) == ["letter-1"]
     page.goto(f"{viewer.url}/runs/letters/sample?task=letters&id=letter-1")
     page.get_by_role("button", name="take back").click()
-    page.get_by_text("label: score wrong").wait_for(state="detached")
+    page.get_by_text("note: score wrong").wait_for(state="detached")
 
 
 def test_what_is_listed_can_be_downloaded(opened: Open, viewer: Viewer, tmp_path: Path) -> None:
@@ -268,7 +268,7 @@ def test_hostile_texts_stay_texts_with_and_without_the_policy(opened: Open, view
         "/matrix/plots?runs=hostile,hostile/hostile",
         f"/runs/{sample}",
         "/runs/hostile/report",
-        "/labels",
+        "/notes",
     ):
         page = opened(viewer, path, bypass_csp=not policy)
         assert page.locator("img[src=x]").count() == 0

@@ -135,7 +135,7 @@ def explained_by_x(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def without_words(value: Any) -> Any:
     """A JSON value without explanations, measured times and the ids of artifacts that hold explanations."""
-    left_out = {"explanation", "explain", "timings", "latency_ms"}
+    left_out = {"explanation", "explain", "timings", "latency_ms", "seconds"}
     if isinstance(value, dict):
         return {
             name: without_words(item) for name, item in value.items() if name not in left_out and not _is_id(name, item)

@@ -114,7 +114,7 @@ def test_a_misspelled_word_that_is_needed_hides_no_other_mistake(small: Small, t
         load_config(file)
     problems = [(problem.path, problem.message.partition(".")[0]) for problem in caught.value.problems]
     assert problems == [
-        ("role_adapters[0].role_type", "must be one of dut_model, judge_model, support, not 'dut_modell'"),
+        ("role_adapters[0].role_type", "must be one of dut_model, judge_model, support, user, not 'dut_modell'"),
         ("role_adapters[0].prompt_id", "no prompt 'p' here; there are none at all"),
         ("tasks[0].dataset_id", "no dataset 'mien' here"),
     ]

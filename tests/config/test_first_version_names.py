@@ -78,7 +78,7 @@ def test_every_name_stands_for_something_that_exists() -> None:
 
 def test_roles_prompts_and_datasets_are_listed() -> None:
     assert {"roles", "prompts", "datasets"} <= set(kinds())
-    assert [entry["name"] for entry in entries("roles")] == ["dut_model", "judge_model", "support"]
+    assert [entry["name"] for entry in entries("roles")] == ["dut_model", "judge_model", "support", "user"]
     assert ("rate_turn_1", "suite mt_bench") in {(prompt["name"], prompt["config"]) for prompt in entries("prompts")}
     assert any(dataset["config"] == "pipelines/gsm8k.yaml" for dataset in entries("datasets"))
 

@@ -33,6 +33,9 @@ class Adding:
     def begin(self) -> EpisodeState:
         return EpisodeState()
 
+    async def final_state(self, state: EpisodeState) -> None:
+        return None
+
     async def run(self, arguments: str, state: EpisodeState) -> str:
         with self._executed.open("a") as file:
             file.write(f"{self.identity + 1000}\n")

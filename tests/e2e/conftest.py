@@ -12,15 +12,12 @@ from support.runs import gage
 from gage_eval.base.ports import free_port
 from gage_eval.local import server
 
-# The first test of a session starts the server as well, which takes minutes on a busy machine.
-LIMIT_S = 900
-
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give the tests of this folder more time than others."""
+    # The first test of a session starts the server as well, which takes minutes on a busy machine.
     for item in items:
-        if item.path.is_relative_to(Path(__file__).parent) and item.get_closest_marker("timeout") is None:
-            item.add_marker(pytest.mark.timeout(LIMIT_S))
+        if item.path.is_relative_to(Path(__file__).parent):
+            item.add_marker(pytest.mark.timeout(1200))
 
 
 @pytest.fixture(scope="session")

@@ -15,7 +15,7 @@ from support.cluster import Cluster
 from support.runs import gage
 from support.waiting import wait_for
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1200)]
+pytestmark = pytest.mark.e2e
 
 COUNT = 400
 MODELS = ("steady", "shaky")

@@ -11,6 +11,7 @@ from support.logs import read_logs
 
 from gage_eval.base.canonical import decode, digest
 from gage_eval.base.errors import EndpointFailed
+from gage_eval.base.statuses import DIVERGES_AT
 from gage_eval.engine.episodes import episode_name
 from gage_eval.engine.journal import tool_key
 from gage_eval.engine.runtime import Runtime
@@ -48,6 +49,9 @@ class Counted:
 
     def begin(self) -> EpisodeState:
         return EpisodeState(objects={"calls": 0})
+
+    async def final_state(self, state: EpisodeState) -> None:
+        return None
 
     async def run(self, arguments: str, state: EpisodeState) -> str:
         self.runs[arguments] += 1
@@ -173,7 +177,9 @@ def test_an_attempt_that_diverges_is_followed_by_one_with_keys_of_its_own(store:
     assert answer.count(" today") == 2 * ROUNDS, "no output of the first attempt is mixed into the second"
     assert len(asked.asked) == ROUNDS + 1, "the second attempt takes no answer of the first"
     (errors,) = done.telemetry.table()["errors"].to_pylist()
-    assert "look_up" in errors[0], "the row says where the first attempt diverged"
+    assert errors[0].startswith(DIVERGES_AT), "the row says where the first attempt diverged"
+    assert "look_up" in errors[0]
+    assert " today' now" in errors[0], "and what the tool answered"
 
 
 def test_an_episode_that_diverges_again_is_an_error_and_begins_anew_another_time(store: Store) -> None:

@@ -39,6 +39,7 @@ SOURCES = {
     "atif": LOGS / "atif" / "lines-7__a" / "agent" / "trajectory.json",
     "batch": LOGS / "batch.jsonl",
     "records": LOGS / "records.csv",
+    "records-lines": LOGS / "records.jsonl",
 }
 KEY = "sk-" + "a1b2c3d4e5f6g7h8i9j0"
 
@@ -115,6 +116,26 @@ def test_both_files_of_evalscope_give_answers_with_repeats_and_scores() -> None:
     assert len(log.answers) == 16
 
 
+def test_an_answer_without_a_review_is_of_the_sample_that_its_index_says(tmp_path: Path) -> None:
+    shutil.copytree(LOGS / "evalscope", tmp_path / "log")
+    reviews = tmp_path / "log" / "reviews" / "mock" / REVIEWS.name
+    rows = reviews.read_text(encoding="utf-8").splitlines(keepends=True)
+    reviews.write_text("".join(rows[:3] + rows[4:]), encoding="utf-8")
+    whole, torn = read_log(REVIEWS), read_log(reviews)
+    places = [{(answer.sample_id, answer.replicate) for answer in log.answers} for log in (whole, torn)]
+    assert places[0] == places[1]
+
+
+def test_a_workbook_is_a_file_of_records(tmp_path: Path) -> None:
+    openpyxl = pytest.importorskip("openpyxl")
+    book = openpyxl.Workbook()
+    for row in (["question", "output"], ["1 + 1?", "2"]):
+        book.active.append(row)
+    book.save(tmp_path / "answers.xlsx")
+    log = read_log(tmp_path / "answers.xlsx")
+    assert (log.tool, [answer.answer for answer in log.answers]) == ("records", ["2"])
+
+
 def test_a_review_alone_has_the_answer_that_was_scored(tmp_path: Path) -> None:
     shutil.copy(REVIEWS, tmp_path / "alone.jsonl")
     log = read_log(tmp_path / "alone.jsonl")
@@ -134,6 +155,9 @@ def test_a_state_of_helm_has_the_numbers_next_to_it_and_its_task_names_no_model(
     tree = json.loads(STATE.read_text(encoding="utf-8"))
     tree["request_states"][0]["instance"]["perturbation"] = {"name": "typos"}
     (tmp_path / "scenario_state.json").write_text(json.dumps(tree), encoding="utf-8")
+    for name, task in (("a:x=1,model=m,groups=g", "a:x=1,groups=g"), ("a:model=m,x=1", "a:x=1"), ("a:model=m", "a")):
+        (tmp_path / "run_spec.json").write_text(json.dumps({"name": name}), encoding="utf-8")
+        assert read_log(tmp_path / "scenario_state.json").task == task
     assert [answer.sample_id for answer in read_log(tmp_path / "scenario_state.json").answers][:1] == ["id60+typos"]
 
 

@@ -59,6 +59,10 @@ def _limit(field: str, value: Any, **said: Any) -> Change:
     return _at("role_adapters.0.limits", {field: value}, "boxed", **said)
 
 
+def _simulator(field: str, value: Any, **said: Any) -> Change:
+    return _at(f"role_adapters.9.simulator.{field}", value, "talked", **said)
+
+
 def _few_shot(*, same: bool = False, **fields: Any) -> Change:
     return Change({f"tasks.0.few_shot.{name}": value for name, value in fields.items()}, "few_shot", same=same)
 
@@ -287,9 +291,14 @@ CONFIG: dict[str, dict[str, list[Change]]] = {
         "judges": [
             _task("judges", ["grader_twin", "grader_other"], refused="are both given"),
         ],
+        "judge_draws": [_task("judge_draws", 2, refused="reads one verdict")],
         "support_adapter_id": [
             _task("support_adapter_id", "helper_twin", "support", same=True),
             _task("support_adapter_id", "helper_other", "support"),
+        ],
+        "user": [
+            _task("user", "caller", "talked", same=True),
+            _task("user", "dut", "talked", refused="no simulated user 'dut'"),
         ],
         "max_samples": [_task("max_samples", 2)],
         "shuffle": [_task("shuffle", False)],  # noqa: FBT003
@@ -308,6 +317,25 @@ CONFIG: dict[str, dict[str, list[Change]]] = {
         ],
         "max_unscored_share": [_task("max_unscored_share", 0.5)],
         "max_error_share": [_task("max_error_share", 0.5)],
+    },
+    "JudgeRuleConfig": {
+        "metric": [
+            _task("judge_rule", {"metric": "rigt"}, refused="Did you mean 'right'"),
+            _task("judge_rule", {"metric": "graded"}, refused="a rule reads the sample"),
+        ],
+        "values": [_task("judge_rule", {"metric": "right", "values": [2]}, refused="never has the value 2")],
+        "scale": [_task("judge_rule", {"metric": "right", "scale": [2, 1]}, refused="a scale is")],
+    },
+    "SecondJudgeConfig": {
+        "adapter_id": [_task("second_judge", {"adapter_id": "grader"}, refused="is one of the first")],
+        "below": [_task("second_judge", {"adapter_id": "grader_other", "below": 0.5}, refused="no probabilities")],
+        "spread": [_task("second_judge", {"adapter_id": "grader_other", "spread": 1}, refused="cannot disagree")],
+    },
+    "AgainstConfig": {
+        "run": [_task("against", {"run": "nowhere"}, refused="shows no pair")],
+        "task": [_task("against", {"field": "label", "task": "x"}, refused="give 'run', too")],
+        "adapter": [_task("against", {"adapter": "nobody"}, refused="have no 'support'")],
+        "field": [_task("against", {"field": "label"}, refused="shows no pair")],
     },
     "LabelsConfig": {
         "path": [_task("labels", {"path": "nowhere.jsonl"}, refused="is not a file")],
@@ -328,6 +356,10 @@ CONFIG: dict[str, dict[str, list[Change]]] = {
         "inputs": [_task("execution.inputs", "sample.label", "stdio")],
         "outputs": [_task("execution.outputs", "topic", "stdio")],
         "compat": [_run("compat", "official")],
+        "check": [
+            _task("execution.check", "rows.jsonl", "checked"),
+            _run("check", "rows.jsonl", refused="reads no 'check'"),
+        ],
         "command": [_task("execution.command", ["sh", "program"], "stdio")],
         "file": [_task("execution.file", "main.sh", "stdio")],
         "image": [_run("image", "debian")],
@@ -343,7 +375,7 @@ CONFIG: dict[str, dict[str, list[Change]]] = {
         for name, value in {
             "image": "debian", "cpu_s": 2.0, "memory_mb": 512, "processes": 8, "files": 64, "files_mb": 8,
             "output_kb": 8, "executor": "bubblewrap", "slots": 3, "allow_unsafe": bool(1),
-            "roots": {"debian": "roots/debian"},
+            "roots": {"debian": "roots/debian"}, "artifacts": ["out"],
         }.items()
     },
     "EpisodeLimitsConfig": {
@@ -351,6 +383,11 @@ CONFIG: dict[str, dict[str, list[Change]]] = {
         "cost": [_limit("cost", 0.5, refused="needs input_price")],
         "model_s": [_limit("model_s", 3.0)],
         "same_calls": [_limit("same_calls", 3), _limit("same_calls", 1, refused="at least 2")],
+    },
+    "SimulatorConfig": {
+        "stop": [_simulator("stop", "yes")],
+        "max_turns": [_simulator("max_turns", 2)],
+        "script": [_simulator("script", "metadata.user_turns", refused="either 'prompt_id'")],
     },
     "McpServerConfig": {
         "command": [_mcp("command", ["python3", "./tools.py"])],

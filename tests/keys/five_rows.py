@@ -202,6 +202,14 @@ _CONFIGS: dict[str, dict[str, Any]] = {
             *_MAIN["role_adapters"][1:],
         ],
     },
+    # The same, whose files are checked at the end.
+    "checked": {
+        **_programs(mode="final_state", tests="topic"),
+        "role_adapters": [
+            {**_MAIN["role_adapters"][0], "tools": ["bash"], "tool_rounds": 2, "box": {"artifacts": ["out"]}},
+            *_MAIN["role_adapters"][1:],
+        ],
+    },
     # A model that may call tools of an MCP server.
     "served": {
         **_MAIN,
@@ -221,6 +229,28 @@ _CONFIGS: dict[str, dict[str, Any]] = {
             {**_MAIN["role_adapters"][0], "agent": {"command": ["true"]}},
             *_MAIN["role_adapters"][1:],
         ],
+    },
+    # A simulated user that talks with the model.
+    "talked": {
+        **_MAIN,
+        "role_adapters": [
+            *_MAIN["role_adapters"],
+            {
+                "adapter_id": "visitor",
+                "role_type": "user",
+                "backend_id": "judge_model",
+                "prompt_id": "ask",
+                "simulator": {"stop": "CORRECT"},
+            },
+            {
+                "adapter_id": "caller",
+                "role_type": "user",
+                "backend_id": "judge_model",
+                "prompt_id": "ask_twin",
+                "simulator": {"stop": "CORRECT"},
+            },
+        ],
+        "tasks": [{**_MAIN["tasks"][0], "user": "visitor"}, *_MAIN["tasks"][1:]],
     },
     # A backend written inside its adapter.
     "inline": {

@@ -5,7 +5,17 @@ from typing import Any
 import pytest
 
 from gage_eval.base.canonical import decode
-from gage_eval.report.messages import Message, candidates, conversation, pretty, shown_messages, tokens, tool_calls
+from gage_eval.report.messages import (
+    Message,
+    answer_step,
+    candidates,
+    conversation,
+    first_difference,
+    pretty,
+    shown_messages,
+    tokens,
+    tool_calls,
+)
 from gage_eval.report.sample_view import folded
 
 HUGE = 10**400
@@ -74,6 +84,48 @@ def test_what_tools_answered_stands_after_the_turn_that_called_them() -> None:
     assert [message.text for message in shown if message.role == "tool"] == ["1", "2", "3"]
     assert {message.name for message in shown if message.role == "tool"} == {"add"}
     assert [message.role for message in shown] == ["user", "answer", "tool", "tool", "tool"]
+
+
+CALL = {"id": "1", "function": {"name": "add", "arguments": "{}"}}
+TURN: dict[str, Any] = {"answer": "", "tool_calls": [CALL, CALL], "tool_outputs": ["1", "2"], "prompt_tokens": 1200}
+LAST: dict[str, Any] = {"answer": "2", "reasoning": "because"}
+
+
+def test_steps_are_numbered_and_say_what_they_took_and_where_they_came_from() -> None:
+    turn = {**TURN, "completion_tokens": 7, "tool_statuses": ["ok", "error"]}
+    took = {
+        "latency_ms": 1500.0,
+        "cost": 0.25,
+        "source": "log",
+        "tool_ms": [3.0, None],
+        "tool_sources": ["journal", "run"],
+    }
+    _, answer, *outputs = conversation([said("user", "1 + 1?")], [turn, LAST], [took])
+    assert [message.step for message in (answer, *outputs)] == [1, 2, 3]
+    assert answer.facts == ("1,200 + 7 tokens", "1.50 s", "cost 0.25", "log")
+    assert [message.facts for message in outputs] == [("3.0 ms", "journal"), ()]
+    assert [message.failed for message in outputs] == [False, True]
+    assert answer_step([turn, LAST]) == 4
+    assert answer_step([turn, {**LAST, "tool_outputs": ["2"]}, {"answer": "thanks", "actor": "user"}]) == 4
+
+
+@pytest.mark.parametrize(
+    ("others", "step"),
+    [
+        ([TURN, LAST], None),
+        ([{**TURN, "tool_calls": [{**CALL, "id": "x"}, CALL]}, {"answer": "2"}], None),
+        ([{**TURN, "answer": "Hm."}, LAST], 1),
+        ([{**TURN, "tool_outputs": ["1", "3"]}, LAST], 3),
+        ([{**TURN, "tool_outputs": ["1"]}, LAST], 3),
+        ([TURN, {"answer": "3"}], 4),
+        ([TURN], 4),
+        ([TURN, LAST, LAST], 5),
+        ([], 1),
+    ],
+)
+def test_the_first_step_in_which_two_episodes_differ_is_named(others: list[dict[str, Any]], step: int | None) -> None:
+    assert first_difference([TURN, LAST], others) == step
+    assert first_difference(others, [TURN, LAST]) == step
 
 
 @pytest.mark.parametrize("long", [False, True])

@@ -164,6 +164,9 @@ def test_labels_of_the_same_samples_correct_the_difference_of_two_runs(tmp_path:
     # One model's labels say nothing of the other's answers, and answers left out spoil the draw.
     run("b3", "3", labels={"path": one.name})
     assert "same labels" in compared("a2", "b3")["corrected_why_not"]
+    (tmp_path / "equal.jsonl").write_bytes(one.read_bytes())
+    run("b5", "3", labels={"path": "equal.jsonl"})
+    assert compared("a2", "b5")["corrected_why_not"] is None, "people may say the same of both models"
     first, *others = two.read_bytes().splitlines(keepends=True)
     two.write_bytes(b"".join([orjson.dumps({**orjson.loads(first), "label": None}) + b"\n", *others]))
     run("b4", "3", labels={"path": two.name})

@@ -87,7 +87,7 @@ def panel(here: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     def explicit(spec: JudgeSpec, store: Store, inputs: Mapping[str, str]) -> AskTable:
         return Panel(store.artifact(inputs["prepared"]), spec)
 
-    monkeypatch.setattr(JudgeSpec, "explicit_asks", explicit)
+    monkeypatch.setattr(JudgeSpec, "_asks_of_all", explicit)
     (here / "panel.py").write_text(METRIC)
     write_config(here, **CONFIG)
     return here

@@ -335,7 +335,7 @@ def test_a_listing_names_each_artifact_with_its_actions(store: Store, two: tuple
 
 def test_what_others_put_into_a_store_is_passed_over_and_stays(store: Store, two: tuple[Artifact, Artifact]) -> None:
     """Such as ``.DS_Store``, ``.nfs…`` of a network mount, or the folders that a console makes on S3."""
-    places = ("", "actions/", "actions/infer/", f"artifacts/{two[1].id}/", "media/", "wip/", "index/", "labels/")
+    places = ("", "actions/", "actions/infer/", f"artifacts/{two[1].id}/", "media/", "wip/", "index/", "notes/")
     names = [f"{place}{name}" for place in places for name in (".DS_Store", ".nfs0001", "my copy.json")]
     if (root := store.objects.local_root) is None:
         names += places[1:]

@@ -4,7 +4,6 @@ Data that lie next to the checkout are used as they are. The others have rows of
 """
 
 import hashlib
-import json
 from pathlib import Path
 from typing import Any
 
@@ -80,7 +79,7 @@ def write_origin(folder: Path, name: str, shared: Path) -> None:
         if path in here:
             place.symlink_to(here[path].resolve())
             continue
-        made = _made(path, here)
+        made = _made(name, path, here)
         if made is not None:
             place.write_bytes(made)
             described["files"][path] = {"bytes": len(made), "sha256": hashlib.sha256(made).hexdigest()}
@@ -88,16 +87,12 @@ def write_origin(folder: Path, name: str, shared: Path) -> None:
     file.write_text(yaml.safe_dump(described))
 
 
-def _made(path: str, here: dict[str, Path]) -> bytes | None:
+def _made(name: str, path: str, here: dict[str, Path]) -> bytes | None:
     """A file in the place of one that is not here; None for those that no suite reads."""
     if path.startswith("cot-prompts/"):
         return made_rows.bbh_prompts(Path(path).stem).encode()
-    if path.endswith(".jsonl"):
-        return _lines(made_rows.agieval(path))
+    if name in NEVER_LOCAL:
+        return made_rows.file_of(path, made_rows.ORIGINS[name](path))
     # Another subject has the same form.
     neighbour = next((file for known, file in here.items() if Path(known).parent == Path(path).parent), None)
     return None if neighbour is None else neighbour.read_bytes()
-
-
-def _lines(rows: list[dict[str, Any]]) -> bytes:
-    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode()

@@ -57,7 +57,7 @@ def test_a_card_fits_its_definition(name: str) -> None:
     judges = [adapter for adapter in definition.get("role_adapters", []) if adapter["role_type"] == "judge_model"]
     assert ("judge" in card.needs) == bool(judges)
     assert card.non_commercial == any(load_origin(origin).non_commercial for origin in used)
-    if name != "demo":
+    if name not in ("demo", "judge_bench"):
         assert not definition.get("backends"), "the model comes from the command line"
         generating = [task for task in definition["tasks"] if "likelihood" not in task.get("mode", "")]
         assert all(task["sampling_params"]["max_new_tokens"] for task in generating)
@@ -77,7 +77,8 @@ def metrics_of(task: dict[str, Any]) -> list[Any]:
 def test_the_list_of_suites_is_that_of_the_issue() -> None:
     names = (
         "demo gsm8k math500 mmlu mmlu_pro cmmlu agieval piqa arc hellaswag truthfulqa bbh ifeval humaneval "
-        "humaneval_plus mbpp mbpp_plus cruxeval mmmu mmmu_pro docvqa mt_bench local_judge rag multi_choice_likelihood"
+        "humaneval_plus mbpp mbpp_sanitized mbpp_plus cruxeval mmmu mmmu_pro docvqa mt_bench local_judge "
+        "rag multi_choice_likelihood mt_bench_pairs arena_hard alpaca_eval judge_bench"
     )
     likelihood = "mmlu cmmlu agieval piqa arc hellaswag truthfulqa"
     assert {*names.split(), *(f"{name}_likelihood" for name in likelihood.split())} == set(suite_names())

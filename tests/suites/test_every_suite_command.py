@@ -37,7 +37,7 @@ ROWS = os.environ.get("ROWS", "3")
 TOKENS = 16
 KEY = "SUITES_TEST_KEY"
 # What the judge says to every answer: a model of this size does not keep to the form.
-VERDICT = "ANSWER: A\nSCORE: 0.0\nSCORE: 0/1\nRating: [[5]]"
+VERDICT = "ANSWER: A\nSCORE: 0.0\nSCORE: 0/1\nRating: [[5]]\n[[A]]\n[[A>B]]"
 
 
 class Verdict(BaseHTTPRequestHandler):
@@ -140,12 +140,18 @@ def test_a_suite_is_one_command(
         pytest.skip(f"no data of {', '.join(missing)} in ../shared/data")
     _, template = template_of(name)
     needs = set(template["suite"].get("needs", ()))
-    arguments = ["suite", name, "--max-samples", ROWS, "--run-id", "r", "--data", str(data / "data")]
+    arguments = ["--max-samples", ROWS, "--data", str(data / "data")]
     monkeypatch.setenv(KEY, "k")
     monkeypatch.setenv("GAGE_EVAL_DATA_CACHE", str(data / "cache"))
     # The origins of the package, but for the hashes of files that were made for these tests.
     monkeypatch.setattr("gage_eval.config.data_origins.configs_dir", lambda: data / "configs")
-    said = gage(*arguments, *model_options(needs, request), *shorter(template["definition"]))
+    arguments += [*model_options(needs, request), *shorter(template["definition"])]
+    if name == "mt_bench_pairs":
+        # The other answers are those of a run, as its page says.
+        other = gage("suite", "mt_bench", "--run-id", "other", *arguments)
+        assert other.code == 0, other.err
+        arguments += [f"--set=tasks.turn_{turn}.against={{run: other}}" for turn in (1, 2)]
+    said = gage("suite", name, "--run-id", "r", *arguments)
     assert said.code == 0, said.err
     assert said.out.startswith(f"{name} v1")
     summary = Summary.model_validate_json(Path(".gage/runs/r/summary.json").read_text())

@@ -73,6 +73,15 @@ def plain_program(sample: Sample, right: bool) -> str:
     return f"```python\n{solution(sample) if right else wrong}\n```"
 
 
+def stopped_program(sample: Sample, right: bool) -> str:
+    return f"{solution(sample) if right else 'def add(x): return None'}\n[DONE]\nMore."
+
+
+def verdict(right: bool) -> str:
+    """An answer that the judge of pairs prefers, or not."""
+    return "This is the good one." if right else "This is the bad one."
+
+
 RAG = ("faithfulness", "answer_relevance", "context_precision", "context_recall")
 SAYS: dict[str, Say] = {
     "demo.multiple_choice": letter,
@@ -101,7 +110,7 @@ SAYS: dict[str, Say] = {
     **{f"mbpp_plus.{name}": plain_program for name in ("mbpp_plus", "mbpp")},
     "cruxeval.output": lambda sample, right: f"{solution(sample)}{'' if right else ' + [0]'}\n[/ANSWER]",
     "cruxeval.input": lambda sample, right: f"[ANSWER]\n{solution(sample) if right else 'assert f() == 1'}\n[/ANSWER]",
-    "mbpp.mbpp": lambda sample, right: f"{solution(sample) if right else 'def add(x): return None'}\n[DONE]\nMore.",
+    **dict.fromkeys(("mbpp.mbpp", "mbpp_sanitized.mbpp_sanitized"), stopped_program),
     "ifeval.ifeval": lambda sample, right: "Nothing here." if right else "Here, there, everywhere.",
     "mmmu_pro.standard": lambda sample, right: f"It is clear.\nAnswer: {letter(sample, right)}",
     "mmmu_pro.vision": lambda sample, right: f"It is clear.\nAnswer: {letter(sample, right)}",
@@ -111,6 +120,10 @@ SAYS: dict[str, Say] = {
     "mt_bench.turn_1": lambda sample, right: "Something.",
     "mt_bench.turn_2": lambda sample, right: "Something.",
     "local_judge.multiple_choice": lambda sample, right: "I like the second one.",
+    **{f"mt_bench_pairs.turn_{turn}": lambda sample, right: verdict(right) for turn in (1, 2)},
+    "arena_hard.arena_hard": lambda sample, right: verdict(right),
+    "alpaca_eval.alpaca_eval": lambda sample, right: verdict(right),
+    "judge_bench.judge_bench": lambda sample, right: verdict(right),
     **{f"rag.{name}": lambda sample, right: "It is so." for name in RAG},
 }
 JUDGES: dict[str, Say] = {
@@ -119,8 +132,8 @@ JUDGES: dict[str, Say] = {
     "local_judge": lambda sample, right: f"ANSWER: {letter(sample, right)}\nSCORE: {float(right)}",
 }
 # The share of right answers is not each number's best value: a rating is out of ten, and a Brier score is best at 0.
-BEST = {"rating": 10.0, "brier": 0.0}
-WORST = {"brier": 2.0}
+BEST = {"rating": 10.0, "brier": 0.0, "first_place": 0.5}
+WORST = {"brier": 2.0, "first_place": 0.5, "consistent": 1.0}
 # Similarities of TruthfulQA that say how close an answer is, not whether it is right.
 DEGREES = ("_max", "_diff", "bleu_acc", "rouge2_acc")
 
@@ -161,7 +174,8 @@ def write_config(suite: LocalSuite, folder: Path, file: Path) -> None:
     for judge in judges:
         judge["backend_id"] = "judge"
     if judges:
-        config["backends"].append(_replay("judge", folder / "judge.jsonl"))
+        is_of_pairs = any("against" in task for task in config["tasks"])
+        config["backends"].append(PAIR_JUDGE if is_of_pairs else _replay("judge", folder / "judge.jsonl"))
     for task in config["tasks"]:
         name = task["task_id"]
         if "likelihood" in task.get("mode", ""):
@@ -178,6 +192,14 @@ def write_config(suite: LocalSuite, folder: Path, file: Path) -> None:
         if isinstance(path, str):
             dataset["params"]["path"] = str(suite.base_dir / path)
     file.write_text(yaml.safe_dump(config, allow_unicode=True, sort_keys=False), encoding="utf-8")
+
+
+# The judge of pairs says which place the good answer has, or that the bad one does not have.
+PAIR_JUDGE = {
+    "backend_id": "judge",
+    "type": "custom_script",
+    "config": {"file_path": str(ORACLE.with_name("pair_judge.py")), "class_name": "PairJudge"},
+}
 
 
 def _replay(name: str, file: Path) -> dict[str, Any]:
@@ -229,9 +251,14 @@ def test_right_answers_score_one_and_wrong_ones_zero(name: str, folder: Path, im
     if missing := missing_origins(name, SHARED):
         pytest.skip(f"no data of {', '.join(missing)} in ../shared/data")
     suite = local_suite(name, SHARED, folder, image)
+    if name == "mt_bench_pairs":
+        # The published records have no other answers; the reference answers stand for them.
+        params = suite.definition["datasets"][0]["params"]
+        params["filter"] = {"category": "math"}
+        params["preprocess_kwargs"]["fields"]["metadata.baseline"] = "gpt4.choices.0.turns"
     if name == "ifeval":
         # What a rule checks cannot be written for real prompts without a model.
-        rows = made_rows.write_jsonl(folder / "ifeval.jsonl", made_rows.ifeval())
+        rows = made_rows.write_rows(folder / "ifeval.jsonl", made_rows.ifeval())
         suite.definition["datasets"][0]["params"]["path"] = str(rows)
     place = folder / f"{name}-runs"
     place.mkdir()
@@ -255,5 +282,6 @@ def test_right_answers_score_one_and_wrong_ones_zero(name: str, folder: Path, im
                 if metric.value != pytest.approx(wanted) or metric.n != len(samples[task.task_id]):
                     off.append((task.task_id, metric.name, metric.value_key, metric.value, metric.n))
         assert off == []
-        shares = [metric for group in summary.groups for metric in group.metrics if metric.value_key not in BEST]
+        own_scale = {*BEST, *WORST}
+        shares = [metric for group in summary.groups for metric in group.metrics if metric.value_key not in own_scale]
         assert {round(share.macro.value, 9) for share in shares if share.macro.value is not None} <= {float(right)}

@@ -1,4 +1,4 @@
-"""Promises of comparing, labelling and exporting in the viewer."""
+"""Promises of comparing, notes and exporting in the viewer."""
 
 import csv
 import io
@@ -16,7 +16,7 @@ import gage_eval
 from gage_eval.regression.compare import compare
 from gage_eval.report.summary import signed_text
 from gage_eval.runs.options import Locations
-from gage_eval.runs.results.labels import Labels
+from gage_eval.runs.results.notes import Notes
 from gage_eval.runs.results.reading import RunReader
 from gage_eval.store import Store
 from gage_eval.viewer.word_diff import word_diff
@@ -43,8 +43,8 @@ def client(folder: Path) -> TestClient:  # type: ignore[misc]
 
 
 def hidden(text: str) -> dict[str, str]:
-    """The hidden fields of the form that adds a label."""
-    form = text.split('action="/labels"')[-1]
+    """The hidden fields of the form that adds a note."""
+    form = text.split('action="/notes"')[-1]
     return fields(form)
 
 
@@ -116,47 +116,47 @@ def test_an_answer_says_what_it_was_in_the_other_run(client: TestClient) -> None
     assert "<del>2</del>" in text
 
 
-def test_a_label_is_kept_by_response_and_metric_with_who_and_when(client: TestClient, folder: Path) -> None:
+def test_a_note_is_kept_by_response_and_metric_with_who_and_when(client: TestClient, folder: Path) -> None:
     answer = page(client, "/runs/first/sample?id=s1")
-    form = {**hidden(answer), "verdict": "score_wrong", "note": "<b>two</b> is meant"}
-    back = client.post("/labels", data=form, headers=ORIGIN)
+    form = {**hidden(answer), "verdict": "score_wrong", "text": "<b>two</b> is meant"}
+    back = client.post("/notes", data=form, headers=ORIGIN)
     assert back.status_code == 200
     assert "&lt;b&gt;two&lt;/b&gt; is meant" in back.text
-    (label,) = Labels(Store.open(str(folder / "store"), read_only=True)).all()
-    assert (label.verdict, label.metric, label.sample_id, label.run_id) == ("score_wrong", "exact_match", "s1", "first")
-    assert label.by
-    assert label.at.tzinfo is not None
-    assert ids(samples(client, "first", q="label:any")) == ["s1"]
-    assert ids(samples(client, "first", q="label:question_wrong")) == []
-    assert "s1" in page(client, "/labels")
+    (note,) = Notes(Store.open(str(folder / "store"), read_only=True)).all()
+    assert (note.verdict, note.metric, note.sample_id, note.run_id) == ("score_wrong", "exact_match", "s1", "first")
+    assert note.by
+    assert note.at.tzinfo is not None
+    assert ids(samples(client, "first", q="note:any")) == ["s1"]
+    assert ids(samples(client, "first", q="note:question_wrong")) == []
+    assert "s1" in page(client, "/notes")
 
-    # A run that uses the same response has the label too.
+    # A run that uses the same response has the note too.
     run(folder, "again", backends=answers("2"))
     assert "&lt;b&gt;two&lt;/b&gt; is meant" in page(client, "/runs/again/sample?id=s1")
 
 
-def test_a_label_can_be_taken_back(tmp_path: Path) -> None:
+def test_a_note_can_be_taken_back(tmp_path: Path) -> None:
     write_questions(tmp_path)
     run(tmp_path, "first", backends=answers("2"))
     with viewer(tmp_path) as client:
-        form = {**hidden(page(client, "/runs/first/sample?id=s1")), "verdict": "note", "note": "remark"}
-        text = client.post("/labels", data=form, headers=ORIGIN).text
-        back = fields(text.split('action="/labels"')[1])
-        assert "remark" not in client.post("/labels", data=back, headers=ORIGIN).text
-        assert Labels(Store.open(str(tmp_path / "store"))).all() == []
+        form = {**hidden(page(client, "/runs/first/sample?id=s1")), "verdict": "comment", "text": "remark"}
+        text = client.post("/notes", data=form, headers=ORIGIN).text
+        back = fields(text.split('action="/notes"')[1])
+        assert "remark" not in client.post("/notes", data=back, headers=ORIGIN).text
+        assert Notes(Store.open(str(tmp_path / "store"))).all() == []
 
 
-def test_the_list_of_labelled_answers_is_that_of_now(tmp_path: Path) -> None:
-    """Also where as many answers as before are labelled, and however the term is written."""
+def test_the_list_of_answers_with_notes_is_that_of_now(tmp_path: Path) -> None:
+    """Also where as many answers as before have notes, and however the term is written."""
     write_questions(tmp_path)
     run(tmp_path, "first", backends=answers("2"))
     with viewer(tmp_path) as client:
         form, other = (hidden(page(client, f"/runs/first/sample?id={name}")) for name in ("s1", "s2"))
-        text = client.post("/labels", data={**form, "verdict": "score_wrong"}, headers=ORIGIN).text
-        assert ids(samples(client, "first", q="label:any")) == ["s1"]
-        client.post("/labels", data=fields(text.split('action="/labels"')[1]), headers=ORIGIN)
-        client.post("/labels", data={**other, "verdict": "score_wrong"}, headers=ORIGIN)
-        for term in ("label:any", "label=score_wrong", '"label":any'):
+        text = client.post("/notes", data={**form, "verdict": "score_wrong"}, headers=ORIGIN).text
+        assert ids(samples(client, "first", q="note:any")) == ["s1"]
+        client.post("/notes", data=fields(text.split('action="/notes"')[1]), headers=ORIGIN)
+        client.post("/notes", data={**other, "verdict": "score_wrong"}, headers=ORIGIN)
+        for term in ("note:any", "note=score_wrong", '"note":any'):
             assert ids(samples(client, "first", q=term)) == ["s2"]
 
 
@@ -165,8 +165,8 @@ def test_the_list_of_labelled_answers_is_that_of_now(tmp_path: Path) -> None:
 )
 def test_a_form_that_is_not_ours_or_makes_no_sense_keeps_nothing(client: TestClient, change: dict[str, str]) -> None:
     form = {**hidden(page(client, "/runs/second/sample?id=s2")), "verdict": "score_wrong", **change}
-    assert client.post("/labels", data=form, headers=ORIGIN).status_code == 400
-    assert ids(samples(client, "second", q="label:any")) == []
+    assert client.post("/notes", data=form, headers=ORIGIN).status_code == 400
+    assert ids(samples(client, "second", q="note:any")) == []
 
 
 def test_the_listed_answers_are_exported_in_their_order(client: TestClient, tmp_path: Path) -> None:
@@ -192,17 +192,17 @@ def test_an_exported_formula_is_a_text(tmp_path: Path) -> None:
     assert {row["answer"][:2] for row in rows} == {"'="}
 
 
-def test_labels_are_not_in_the_way_of_a_check_of_the_store(folder: Path) -> None:
+def test_notes_are_not_in_the_way_of_a_check_of_the_store(folder: Path) -> None:
     store = Store.open(str(folder / "store"))
-    Labels(store).add("0" * 64, "note", note="x", run_id="first", task_id="sums", sample_id="s1")
+    Notes(store).add("0" * 64, "comment", text="x", run_id="first", task_id="sums", sample_id="s1")
     assert gage_eval.open_run("second", store=str(folder / "store")).summary.metrics
-    assert [finding for finding in store.verify() if "labels" in str(finding)] == []
+    assert [finding for finding in store.verify() if "notes" in str(finding)] == []
 
 
-def test_a_collection_leaves_labels_alone(tmp_path: Path) -> None:
+def test_a_collection_leaves_notes_alone(tmp_path: Path) -> None:
     write_questions(tmp_path)
     run(tmp_path, "first", backends=answers("2"))
     store = Store.open(str(tmp_path / "store"))
-    label = Labels(store).add("0" * 64, "score_wrong", run_id="first", task_id="sums", sample_id="s1")
+    note = Notes(store).add("0" * 64, "score_wrong", run_id="first", task_id="sums", sample_id="s1")
     assert store.gc((), min_age_s=-1.0).objects > 0, "everything else goes"
-    assert Labels(store).all() == [label]
+    assert Notes(store).all() == [note]

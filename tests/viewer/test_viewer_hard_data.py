@@ -13,7 +13,7 @@ from starlette.testclient import TestClient
 from viewer_client import ROWS, answers, ids, page, run, samples, viewer, write_questions
 
 from gage_eval.base.canonical import canonical_json
-from gage_eval.runs.results.labels import Labels
+from gage_eval.runs.results.notes import Notes
 from gage_eval.store import Store
 from gage_eval.viewer import open_runs
 from gage_eval.viewer.word_diff import word_diff
@@ -66,13 +66,13 @@ def test_long_texts_are_listed_searched_and_exported(tmp_path: Path) -> None:
         assert [row["asked"] for row in exported] == texts
 
 
-def test_a_label_of_no_response_ends_no_list(client: TestClient, folder: Path) -> None:
+def test_a_note_of_no_response_ends_no_list(client: TestClient, folder: Path) -> None:
     store = Store.open(str(folder / "store"))
-    label = Labels(store).add("0" * 64, "note", note="x", run_id="first", task_id="sums", sample_id="s1")
-    forged = label.model_copy(update={"id": "1", "response_key": "none"})
-    store.objects.create("labels/none/1.json", canonical_json(forged.model_dump(mode="json")))
-    assert ids(samples(client, "first", q="label:any")) == []
-    assert len(ids(samples(client, "first", q="-label:any"))) == ROWS
+    note = Notes(store).add("0" * 64, "comment", text="x", run_id="first", task_id="sums", sample_id="s1")
+    forged = note.model_copy(update={"id": "1", "response_key": "none"})
+    store.objects.create("notes/none/1.json", canonical_json(forged.model_dump(mode="json")))
+    assert ids(samples(client, "first", q="note:any")) == []
+    assert len(ids(samples(client, "first", q="-note:any"))) == ROWS
 
 
 @pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])

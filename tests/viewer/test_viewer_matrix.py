@@ -1,9 +1,10 @@
 """Promises of the viewer's matrix: questions × runs, where they differ, and plots."""
 
 import re
+from dataclasses import replace
 from html import unescape
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from urllib.parse import quote
 
 import orjson
@@ -11,8 +12,12 @@ import pytest
 from starlette.testclient import TestClient
 from viewer_client import HOSTILE, ROWS, answers, page, run, viewer, write_questions
 
+from gage_eval.base.statuses import DIVERGES_AT
+from gage_eval.report.sample_view import SampleView
 from gage_eval.runs.options import Locations
 from gage_eval.runs.results.reading import RunReader
+from gage_eval.runs.results.sample_view import sample_view
+from gage_eval.viewer import open_task
 
 COUNTING = """
 class Model:
@@ -227,3 +232,18 @@ def test_a_conversation_is_interleaved_and_listed_by_its_first_question(client: 
     ]
     assert places == sorted(places)
     assert text.split("what the judge was asked")[0].count("turn three is answered") == 1
+
+
+def test_the_steps_of_an_answer_are_a_part_of_its_page(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert 'id="step-2"' in page(client, "/runs/talks/sample?id=2")
+    part = page(client, "/runs/talks/steps?id=2&step=1")
+    assert 'class="step on" id="step-1"' in part
+    assert "turn one is answered" in part
+    assert 'class="step on"' not in page(client, "/runs/talks/steps?id=2&step=<b>")
+    assert client.get("/runs/talks/steps?id=nobody&step=1").status_code == 400
+
+    def diverged(*arguments: Any) -> SampleView:
+        return replace(cast(SampleView, sample_view(*arguments)), divergences=[f"{DIVERGES_AT}3, of tool '<b>'"])
+
+    monkeypatch.setattr(open_task, "sample_view", diverged)
+    assert f"{DIVERGES_AT}3, of tool &#39;&lt;b&gt;" in page(client, "/runs/talks/sample?id=2")

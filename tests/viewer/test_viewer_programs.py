@@ -22,7 +22,7 @@ tasks:
   - task_id: code
     dataset_id: mine
     execution:
-      {mode: MODE, entry: metadata.entry, tests: metadata.tests, filters: [{regex: {pattern: '```\n([\s\S]*?)```'}}],
+      {MODE, entry: metadata.entry, tests: metadata.tests, filters: [{regex: {pattern: '```\n([\s\S]*?)```'}}],
        limits: {cpu_s: 1.0, wall_s: 60.0}}
 """
 ANSWERS = {
@@ -34,7 +34,7 @@ ANSWERS = {
 }
 
 
-def write(folder: Path, mode: str = "calls") -> None:
+def write(folder: Path, setting: str = "mode: calls") -> None:
     tests = ["assert f(1) == 2", "assert f(2) == 3"]
     rows = [{"id": name, "question": "Write f.", "metadata": {"tests": tests, "entry": "f"}} for name in ANSWERS]
     said = [
@@ -42,7 +42,7 @@ def write(folder: Path, mode: str = "calls") -> None:
     ]
     for name, records in (("data", rows), ("answers", said)):
         (folder / f"{name}.jsonl").write_bytes(b"".join(orjson.dumps(record) + b"\n" for record in records))
-    (folder / "code.yaml").write_text(CONFIG.replace("MODE", mode))
+    (folder / "code.yaml").write_text(CONFIG.replace("MODE", setting))
 
 
 def gage(*arguments: str) -> None:
@@ -69,6 +69,7 @@ def test_unit_tests_of_ones_own_data_are_run_and_counted_beside_the_score(folder
         "passed": 1, "failed": 2, "timed_out": 1, "refused": 1,
     }  # fmt: skip
     assert (task["executions"]["mode"], task["executions"]["containment"]) == ("calls", "namespaces")
+    assert task["executions"]["near_limit"] >= 1, "the endless program used more than half of its CPU time"
     assert [metric["raw_values"] for metric in task["metrics"]] == [{"score": 0.2}, {"score": 0.2}]
     assert [metric["unparsed"] for metric in task["metrics"]] == [1, 1]
 
@@ -102,9 +103,19 @@ def test_executions_are_a_view_of_sql(folder: Path) -> None:
     assert len(gage_eval.sql("SELECT DISTINCT status FROM executions", store=str(folder / "store"))) == 4
 
 
-def test_scores_of_the_mode_script_are_marked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    write(tmp_path, "script")
+@pytest.mark.parametrize(
+    ("setting", "mark"),
+    [
+        ("mode: script", "forgeable, not attacked"),
+        ("mode: calls, allow_unsafe: true", "not contained"),
+        ("mode: calls, compat: official", "by wall time"),
+    ],
+)
+def test_what_to_keep_in_mind_stands_beside_every_score(
+    setting: str, mark: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(tmp_path, setting)
     gage("run", str(tmp_path / "code.yaml"), "--inline", "--store", str(tmp_path / "store"), "--run-id", "first")
-    assert "execution_passed (forgeable, not attacked)" in capsys.readouterr().out
-    assert summary(tmp_path)["metrics"][0]["marks"] == ["forgeable, not attacked"]
-    assert "forgeable, not attacked" in (tmp_path / "store" / "runs" / "first" / "report.html").read_text()
+    assert f"execution_passed ({mark})" in capsys.readouterr().out
+    assert summary(tmp_path)["metrics"][0]["marks"] == [mark]
+    assert mark in (tmp_path / "store" / "runs" / "first" / "report.html").read_text()

@@ -18,6 +18,7 @@ _NOT_LOGIC = frozenset({"max_samples", "limit", "adapter_id", "judge_adapter_id"
 _OF_ADAPTERS = frozenset(
     {"prompt_id", "prompt_params", "params", "sampling_params", "class_path", "verdict_parser", "tools", "tool_rounds"}
     | {"embeds", "verdict", "verdict_labels", "verdict_reasoning", "verdict_retries", "mcp_servers", "limits", "agent"}
+    | {"box", "simulator"}
 )
 
 
@@ -65,8 +66,9 @@ def is_logic(loc: Loc) -> bool:
     if section == "backends":
         return "default_params" in rest
     if section == "role_adapters":
-        return any(part in _OF_ADAPTERS for part in rest)
-    if section not in _LOGIC or any(part in _NOT_LOGIC for part in rest):
+        if not any(part in _OF_ADAPTERS for part in rest):
+            return False
+    elif section not in _LOGIC or any(part in _NOT_LOGIC for part in rest):
         return False
     if section == "groups":
         return rest[-1:] != ["description"]

@@ -1,9 +1,9 @@
 """Render prompt templates to messages.
 
 A template sees ``sample`` (without ``raw_assets``), ``payload``, ``history``, ``extras``,
-``prompt_params`` and, for judges, ``model_answer``. A missing variable is an error that names
-it, never an empty string. The content of a message with media is a list of parts. Printed, it is their text, with a
-marker such as ``[image]`` for each medium.
+``prompt_params`` and, for judges, ``model_answer`` and, in a task with ``against``, ``pair``. A missing variable is
+an error that names it, never an empty string. The content of a message with media is a list of parts. Printed, it is
+their text, with a marker such as ``[image]`` for each medium.
 """
 
 import re
@@ -20,7 +20,7 @@ Message: TypeAlias = dict[str, Any]
 Template: TypeAlias = Callable[[Mapping[str, Any]], tuple[str, str | None]]
 """Variables → (text, None), or an empty text and the error in one sentence."""
 
-VARIABLES = ("sample", "payload", "history", "extras", "prompt_params", "model_answer")
+VARIABLES = ("sample", "payload", "history", "extras", "prompt_params", "model_answer", "pair")
 """What a template of a prompt can read."""
 
 _QUOTED = re.compile(r"'([^']*)' is undefined|has no (?:attribute|element) '?([^']*)'?")
@@ -79,6 +79,7 @@ class PromptRenderer:
         history: Sequence[Mapping[str, Any]] | None = None,
         extras: Mapping[str, Any] | None = None,
         model_answer: str | None = None,
+        pair: Mapping[str, Mapping[str, Any]] | None = None,
     ) -> list[Message]:
         """The messages for one sample, contents as plain strings.
 
@@ -100,6 +101,8 @@ class PromptRenderer:
         }
         if model_answer is not None:
             variables["model_answer"] = model_answer
+        if pair is not None:
+            variables["pair"] = pair
         messages: list[Message] = []
         for role, template in self._parts:
             text, problem = template(variables)

@@ -99,8 +99,10 @@ class HTTPServer:
                 return
             try:
                 parser.feed_data(data)
-            except (httptools.HttpParserError, httptools.HttpParserUpgrade):
-                writer.write(_written(Refusal(400, "this is not HTTP/1.1").reply, keeps=False, has_body=True))
+            except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
+                upgrades = isinstance(error, httptools.HttpParserUpgrade)
+                said = "no connection is upgraded here: ask in plain HTTP/1.1" if upgrades else "this is not HTTP/1.1"
+                writer.write(_written(Refusal(400, said).reply, keeps=False, has_body=True))
                 return
             while messages.complete:
                 request = messages.complete.pop(0)

@@ -9,6 +9,7 @@ from gage_eval.base.statuses import ResponseStatus
 from gage_eval.box.types import Box, BoxError, Ran
 from gage_eval.engine.agents.http import HTTPServer
 from gage_eval.engine.agents.relay import Generate, Relay
+from gage_eval.engine.final_state import final_state
 from gage_eval.models.client.agents import Agent
 from gage_eval.models.client.tools import EpisodeState
 from gage_eval.models.client.types import Request, Response
@@ -31,6 +32,7 @@ class Ended:
     Attributes:
         turns: the model's answers.
         sentence: what was amiss, if something was.
+        artifacts: the final state of its box, if files are declared.
     """
 
     turns: Sequence[Response]
@@ -38,6 +40,7 @@ class Ended:
     answer: str | None = None
     error_kind: str | None = None
     sentence: str = ""
+    artifacts: str | None = None
 
 
 async def run_program(
@@ -68,8 +71,14 @@ async def run_program(
         ran = await _run(box, agent, relay, prompt)
         if isinstance(ran, Response):
             return _failed(await relay.turns(), ran.error_kind, _last(ran.errors))
-        return await _ended(ran, box, agent, relay)
+        ended = await _ended(ran, box, agent, relay)
+        if agent.artifacts and ended.status != "error":
+            assert state.keep is not None
+            ended = replace(ended, artifacts=await final_state(box, agent.artifacts, agent.limits, state.keep))
+        return ended
     except BoxError as error:
+        # Answers that are still to come are of no use.
+        relay.close()
         return _failed(await relay.turns(), "box_error", str(error))
     finally:
         relay.close()
@@ -138,7 +147,7 @@ def _prompt(messages: Sequence[Mapping[str, Any]]) -> str:
     """The messages as one text."""
     texts = []
     for message in messages:
-        content = message["content"]
+        content = message.get("content") or []
         parts = [{"type": "text", "text": content}] if isinstance(content, str) else content
         if any(part.get("type") != "text" for part in parts):
             raise BoxError("the prompt holds media, which no program gets yet")

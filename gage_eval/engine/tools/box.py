@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
@@ -41,6 +41,10 @@ class AgentBox(Protocol):
     @property
     def identity(self) -> JsonValue:
         """What determines what commands do, besides the sample."""
+
+    @property
+    def artifacts(self) -> Sequence[str]:
+        """The files of a box that are taken at the end of an episode."""
 
     def files_identity(self, sample: Mapping[str, Any]) -> JsonValue:
         """The content of the files that a sample brings; None where it brings none."""
@@ -97,7 +101,7 @@ class BoxTool:
         argv, stdin = self.argv(self._argument(arguments))
         limits = self.box.limits
         try:
-            box = await _opened(self.box, state)
+            box = await opened(self.box, state)
             ran = await box.run(argv, stdin=stdin, limits=limits)
         except BoxError as error:
             raise ToolFailed(str(error), "box_error") from None
@@ -152,7 +156,12 @@ class Python(BoxTool):
         return ["python3", "-"], text.encode()
 
 
-async def _opened(boxes: AgentBox, state: EpisodeState) -> Box:
+async def opened(boxes: AgentBox, state: EpisodeState) -> Box:
+    """The box of an episode, which is made for its first use.
+
+    Raises:
+        BoxError: it cannot be made.
+    """
     box: Box | None = state.objects.get(AgentBox)
     if box is None:
         assert state.executor is not None

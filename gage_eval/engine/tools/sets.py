@@ -7,7 +7,8 @@ from functools import cached_property
 from typing import Any
 
 from gage_eval.base.canonical import JsonValue, digest
-from gage_eval.engine.tools.box import AgentBox, BoxTool
+from gage_eval.engine.final_state import final_state
+from gage_eval.engine.tools.box import AgentBox, BoxTool, opened
 from gage_eval.engine.tools.mcp import McpServer
 from gage_eval.engine.tools.python import of_plugin
 from gage_eval.engine.tools.recorded import RecordedTool, recorded_tools
@@ -35,8 +36,7 @@ class EpisodeTools:
     def identity(self) -> JsonValue:
         """The tools; and the sample, if it is in the state of one of them."""
         has_state = any(tool.effects != "none" for tool in self.own.values())
-        boxes = [tool.box for tool in self.own.values() if isinstance(tool, BoxTool) and tool.box is not None]
-        files = boxes[0].files_identity(self.sample) if boxes else None
+        files = None if self._box is None else self._box.files_identity(self.sample)
         return {
             "own": [tool.identity for tool in self.own.values()],
             "recorded": [tool.identity for tool in self.recorded.values()],
@@ -56,6 +56,17 @@ class EpisodeTools:
     def begin(self) -> EpisodeState:
         """See `Tools`."""
         return EpisodeState(self.sample)
+
+    async def final_state(self, state: EpisodeState) -> str | None:
+        """See `Tools`. An episode that ran no command has the files that its box begins with."""
+        if self._box is None or not self._box.artifacts:
+            return None
+        assert state.keep is not None
+        return await final_state(await opened(self._box, state), self._box.artifacts, self._box.limits, state.keep)
+
+    @cached_property
+    def _box(self) -> AgentBox | None:
+        return next((tool.box for tool in self.own.values() if isinstance(tool, BoxTool)), None)
 
 
 def tools_of(

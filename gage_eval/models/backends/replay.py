@@ -30,8 +30,11 @@ _SUFFIXES = {".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "json", ".parquet":
 class ReplayConfig(BackendConfig):
     """Where recorded answers are stored and how they are matched with samples."""
 
-    path: str = identity(
-        "infer", description="The file, or a glob pattern of several; relative to the config that names it."
+    path: str | None = identity(
+        "infer",
+        None,
+        description="The file, or a glob pattern of several; relative to the config that names it. Without it, "
+        "`sample_field` itself holds the answer.",
     )
     format: Literal["jsonl", "json", "parquet", "csv"] | None = semantic(
         "infer", None, description="By default told by the file's suffix (.gz is undone)."
@@ -68,6 +71,8 @@ class ReplayConfig(BackendConfig):
 
     @model_validator(mode="after")
     def _whole(self) -> "ReplayConfig":
+        if self.path is None and (self.sample_field is None or self.match != "field"):
+            raise ValueError("name the file of the answers with 'path', or give match: field and 'sample_field'")
         if self.match == "field" and self.sample_field is None:
             raise ValueError("match: field needs sample_field, the sample's field to compare")
         if self.replicate_field is not None and (self.match == "row" or _REPLICATE in (self.answer_field or "")):
@@ -90,13 +95,15 @@ class Replay(BaseBackend[ReplayConfig]):
         self._answers: RecordedTexts | None = None
 
     def identity(self) -> dict[str, JsonValue]:
-        """The content of the file (of several, in the order they are read), not its name.
+        """The content of the file (of several, in the order they are read), not its name. Without one, the config.
 
         Raises:
             InputError: the file does not exist.
         """
-        digests = [file_digest(file) for file in self._files()]
         known = super().identity()
+        if self.config.path is None:
+            return known
+        digests = [file_digest(file) for file in self._files(self.config.path)]
         if self.config.replicate_field is None:
             # Files without it keep the keys that they had before there was this field.
             known["config"] = {name: value for name, value in known["config"].items() if name != "replicate_field"}
@@ -107,12 +114,13 @@ class Replay(BaseBackend[ReplayConfig]):
         return {**super().body(request), "record": self._key_of(request)}
 
     async def open(self, log_folder: Path | None) -> None:
-        """Read all answers.
+        """Read all answers of the files.
 
         Raises:
             InputError: the file, a field, or the order of ids is not as the config says.
         """
-        self._answers = await asyncio.to_thread(self._read, log_folder)
+        if self.config.path is not None:
+            self._answers = await asyncio.to_thread(self._read, log_folder, self.config.path)
 
     async def close(self) -> None:
         """Let go of the answers."""
@@ -121,9 +129,9 @@ class Replay(BaseBackend[ReplayConfig]):
 
     async def call(self, request: Request, body: bytes) -> Response:
         """The recorded answer of a sample."""
-        assert self._answers is not None, "the backend is not open"
         key = self._key_of(request)
-        answer = self._answers.get(key)
+        assert self._answers is not None or self.config.path is None, "the backend is not open"
+        answer = request.lookup if self._answers is None else self._answers.get(key)
         if answer is not None:
             return Response("ok", answer=answer, finish_reason=REPLAYED, latency_ms=0.0)
         if self.config.on_missing == "skip":
@@ -131,7 +139,7 @@ class Replay(BaseBackend[ReplayConfig]):
         return Response(
             "error",
             error_kind=NO_RECORD,
-            errors=[f"{self.config.path} has no record for {self.config.match} '{key}'"],
+            errors=[self._no_record(key)],
         )
 
     def _key_of(self, request: Request) -> str:
@@ -147,12 +155,17 @@ class Replay(BaseBackend[ReplayConfig]):
         """Whether a record holds the answers of all replicates."""
         return _REPLICATE in (self.config.answer_field or "")
 
-    def _files(self) -> list[Path]:
+    def _no_record(self, key: str) -> str:
+        if self.config.path is None:
+            return f"the sample has no text at '{self.config.sample_field}'"
+        return f"{self.config.path} has no record for {self.config.match} '{key}'"
+
+    def _files(self, pattern: str) -> list[Path]:
         """The files that ``path`` names, sorted."""
-        path = local_path(self.config.path, self.context.base_dir)
-        files = [path] if path.is_file() else [*map(Path, matching_files(self.config.path, self.context.base_dir))]
+        path = local_path(pattern, self.context.base_dir)
+        files = [path] if path.is_file() else [*map(Path, matching_files(pattern, self.context.base_dir))]
         if not files:
-            raise InputError(f"replay: no file '{self.config.path}' in {self.context.base_dir}. Set config.path.")
+            raise InputError(f"replay: no file '{pattern}' in {self.context.base_dir}. Set config.path.")
         return files
 
     def _format(self, file: Path) -> str:
@@ -163,14 +176,14 @@ class Replay(BaseBackend[ReplayConfig]):
             raise self._wrong(f"the format of '{suffix}' files is not known; set format to jsonl, json, parquet or csv")
         return _SUFFIXES[suffix]
 
-    def _read(self, folder: Path | None) -> RecordedTexts:
+    def _read(self, folder: Path | None, path: str) -> RecordedTexts:
         """Answers by key; the key of match: row is the record's position."""
         # Next to the run, whose disk has space; temporary folders may be in memory. The run creates it if needed.
         answers = RecordedTexts(next((place for place in _upwards(folder) if place.is_dir()), None))
         without: Any = _ABSENT
         field = self.config.answer_field
         try:
-            for position, (key, record) in enumerate(self._keyed()):
+            for position, (key, record) in enumerate(self._keyed(path)):
                 answer = record if field is None else self._answer(record, field)
                 if answer is _ABSENT:
                     without = record
@@ -200,9 +213,9 @@ class Replay(BaseBackend[ReplayConfig]):
         numbered = (_dig(record, field.replace(_REPLICATE, str(number))) for number in itertools.count())
         return list(itertools.takewhile(lambda answer: answer is not _ABSENT, numbered)) or _ABSENT
 
-    def _keyed(self) -> Iterator[tuple[str, Any]]:
+    def _keyed(self, path: str) -> Iterator[tuple[str, Any]]:
         position = 0
-        for file in self._files():
+        for file in self._files(path):
             records = self._records(file)
             id_field = self.config.id_field
             by_key = isinstance(records, Mapping) and self.config.match != "row" and id_field is None

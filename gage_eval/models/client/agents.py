@@ -19,6 +19,7 @@ class Agent:
         spec: gives the box of the sample; raises `BoxError` where it cannot be made.
         takes_tools: whether the model can call tools.
         identity: what determines what the program does.
+        artifacts: the files of its box that are taken at the end.
     """
 
     command: Sequence[str]
@@ -28,3 +29,4 @@ class Agent:
     spec: Callable[[], BoxSpec]
     takes_tools: bool
     identity: JsonValue
+    artifacts: Sequence[str] = ()

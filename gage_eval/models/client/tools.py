@@ -55,12 +55,14 @@ class EpisodeState:
         objects: what a class of tools is for this episode, by class.
         executor: makes boxes, if a tool needs one; may take a while.
         exits: what is closed at the end of the attempt.
+        keep: stores bytes, and returns their address.
     """
 
     sample: Mapping[str, Any] = field(default_factory=dict)
     objects: dict[Any, Any] = field(default_factory=dict)
     executor: Callable[[], Executor] | None = None
     exits: AsyncExitStack = field(default_factory=AsyncExitStack)
+    keep: Callable[[bytes], str] | None = None
 
 
 class Tool(Protocol):
@@ -126,3 +128,10 @@ class Tools(Protocol):
 
     def begin(self) -> EpisodeState:
         """The state of a new attempt."""
+
+    async def final_state(self, state: EpisodeState) -> str | None:
+        """The declared files of the episode's box; None where none are declared.
+
+        Raises:
+            BoxError: the box failed, or cannot be made.
+        """

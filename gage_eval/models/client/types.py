@@ -1,9 +1,9 @@
 """Requests to a backend and its responses, and the kinds of requests there are."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import orjson
 
@@ -21,12 +21,14 @@ class RenderFailure:
     """Why a request cannot be made: its prompt or a plug-in failed on its sample.
 
     Attributes:
-        kind: the error kind of its row: ``prompt_failed``, ``hook_failed`` or ``plugin``.
+        kind: the error kind of its row: ``prompt_failed``, ``hook_failed``, ``plugin`` or ``no_partner``.
         message: what failed, one sentence.
+        status: of its row; ``skipped`` where nothing failed, and there is nothing to ask.
     """
 
     kind: str
     message: str
+    status: Literal["error", "skipped"] = "error"
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +95,7 @@ class Request:
         program: what a box runs.
         follow_up: what is asked after the answer, for the kind ``reasoned``.
         agent: the program that asks, for the kind ``agent``.
+        user: who talks with the model, for the kind ``tools``.
     """
 
     kind: str
@@ -116,6 +119,26 @@ class Request:
     program: BoxedProgram | None = None
     follow_up: FollowUp | None = None
     agent: Agent | None = None
+    user: "SimulatedUser | None" = None
+
+
+@dataclass(frozen=True, slots=True)
+class SimulatedUser:
+    """A simulated user of one episode.
+
+    Attributes:
+        request: what its model is asked, before anything was said: instructions, parameters and tools.
+        stop: the word by which it ends the conversation.
+        max_turns: how often it may speak.
+        script: its turns, each with ``content`` and perhaps ``tool_calls``; None where a model speaks.
+        identity: its part of keys: all of that, and its model.
+    """
+
+    request: Request
+    stop: str
+    max_turns: int
+    script: Sequence[Mapping[str, Any]] | None
+    identity: Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,8 +195,10 @@ class Response:
         tool_statuses: of each of these, ``ok`` or ``error``.
         tool_ms: how long each took.
         call_key: of a turn of an episode: its response key.
+        artifacts: of an episode: its final state, as `gage_eval.engine.final_state.final_state` writes it.
         source: of a turn of an episode: see `gage_eval.engine.episodes.Outcome`. Not in the log.
         tool_sources: of each tool output, ``run`` or ``journal``. Not in the log.
+        actor: of a turn of an episode: ``user`` for one of its simulated user.
     """
 
     status: str
@@ -194,8 +219,10 @@ class Response:
     tool_statuses: list[str] | None = None
     tool_ms: list[float] | None = None
     call_key: str | None = None
+    artifacts: str | None = None
     source: str | None = None
     tool_sources: list[str] | None = None
+    actor: str | None = None
 
     def to_bytes(self) -> bytes:
         """The payload of a log record: the fields' values in order, as a JSON array."""
@@ -204,7 +231,8 @@ class Response:
                 self.status, self.answer, self.reasoning, self.tool_calls, self.finish_reason, self.logprobs,
                 self.prompt_tokens, self.completion_tokens, self.error_kind, self.latency_ms, self.ttft_ms,
                 self.attempts, self.errors, self.model_fingerprint, self.tool_outputs,
-                self.tool_statuses, self.tool_ms, self.call_key,
+                self.tool_statuses, self.tool_ms, self.call_key, self.artifacts,
+                *((None, None, self.actor) if self.actor else ()),
             ]
         )  # fmt: skip
 

@@ -17,8 +17,9 @@ from gage_eval.engine.rows import chunk_tables
 from gage_eval.engine.wal import LogIndex, index_logs
 from gage_eval.models.client.episode_limits import Price
 from gage_eval.models.client.types import Response
-from gage_eval.pipeline.asks import Asks
+from gage_eval.pipeline.asks import Asks, StoredAsks
 from gage_eval.pipeline.forecast import action_key, asks_a_model, asks_of, inputs_of, rendered, stored_outputs
+from gage_eval.pipeline.outputs import SECOND_ASKS
 from gage_eval.pipeline.source import RoleSource
 from gage_eval.pipeline.specs import TaskPlan
 from gage_eval.store import Artifact, Store
@@ -129,8 +130,16 @@ class TaskCalls:
         """A stage's asks of each model; none while the answers that its requests show are missing."""
         inputs = self._inputs(stage)
         if inputs is not None:
-            for asks in asks_of(self._store, stage, self._task, inputs):
+            second = [self._second_asks(inputs)] if stage == "judge" else []
+            for asks in (*asks_of(self._store, stage, self._task, inputs), *filter(None, second)):
                 yield asks, RoleSource.of(asks, self._store, inputs)
+
+    def _second_asks(self, inputs: Mapping[str, str]) -> Asks | None:
+        """What the second judge was asked; None where it was not."""
+        judge, id_ = self._task.judge, self._of("judge").get(SECOND_ASKS)
+        if id_ is None or judge.second is None:
+            return None
+        return judge.asks_second(StoredAsks(self._store.artifact(id_), judge.second_asks(self._store, inputs)))
 
     def responses(self, stage: Stage, asks: Asks, source: RoleSource) -> "Artifact | PendingResponses":
         """The responses to some asks: all of them once committed, otherwise those that exist so far."""

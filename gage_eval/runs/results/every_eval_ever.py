@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from gage_eval.base.canonical import canonical_json, canonical_text, sha256_hex
+from gage_eval.base.errors import InputError
 from gage_eval.base.field_paths import reference_texts
 from gage_eval.base.version import __version__
 from gage_eval.report.metric_names import metric_name
@@ -94,7 +95,11 @@ def aggregate(tasks: Sequence[TaskReader], record: RunRecord, file: str, rows: i
 
 
 def sample_lines(tasks: Sequence[TaskReader], record: RunRecord) -> Iterator[bytes]:
-    """The lines of the file of rows. An answer without a score is in no row."""
+    """The lines of the file of rows. An answer without a score is in no row.
+
+    Raises:
+        InputError: an answer has several turns.
+    """
     fixed = {"schema_version": _VERSION, "evaluation_id": evaluation_id(tasks, record), "model_id": model_id(tasks)}
     for task in tasks:
         measures = {(own.metric_id, own.filter, own.value_key): own for own in task.measures}
@@ -104,6 +109,11 @@ def sample_lines(tasks: Sequence[TaskReader], record: RunRecord) -> Iterator[byt
             if metric.value is not None:
                 firsts.setdefault((metric.metric_id, metric.filter, metric.value_key), _result_id(task, metric))
         for answer in answers_with_requests(task):
+            if answer.response.get("turns"):
+                raise InputError(
+                    f"task '{task.task_id}' has answers of several turns, and every-eval-ever is of "
+                    "single ones. Choose another --format, or other tasks with --task."
+                )
             own = {**fixed, "evaluation_name": task.task_id, **_answer(answer)}
             for (metric_id, filter_, key), result_id in firsts.items():
                 for entry in answer.row.scores.get(metric_id, ()):

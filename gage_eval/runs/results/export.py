@@ -198,8 +198,12 @@ def _write_every_eval_ever(tasks: Sequence[TaskReader], target: Target, record: 
 
 
 def _write_eval_results(tasks: Sequence[TaskReader], target: Target, record: RunRecord) -> str:
-    files = {file_name(task.task_id): published_scores.eval_results(task, record) for task in tasks}
-    for name, data in files.items():
+    if len(_by_model(tasks)) > 1:
+        raise InputError("the tasks have several models, and .eval_results is of one: choose those of one with --task.")
+    taken: set[str] = set()
+    entries = [(task.task_id, published_scores.eval_results(task, record)) for task in tasks]
+    for task_id, data in entries:
+        name = _different(file_name(task_id), task_id, taken)
         target.write(f"{published_scores.RESULTS}/{name}.yaml", data)
     return published_scores.RESULTS
 

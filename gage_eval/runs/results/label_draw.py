@@ -48,7 +48,7 @@ def drawn_answers(task: TaskReader, bound: Sequence[BoundMetric], n: int, *, see
     if cluster is not None:  # A cluster counts only as a whole, so its answers follow each other.
         places = {str(of_sample[name]): at for at, (name, _) in enumerate(order)}
         order.sort(key=lambda answer: places[str(of_sample[answer[0]])])
-    return _rows(task, {answer: chosen[answer] for answer in order})
+    return _rows(task, metric, {answer: chosen[answer] for answer in order})
 
 
 def drawn_pairs(
@@ -66,12 +66,17 @@ def drawn_pairs(
         seed: equal seeds draw equal samples.
 
     Raises:
-        InputError: no metric reads a judge's verdicts, or no sample has one in both runs.
+        InputError: no metric reads a judge's verdicts, no sample has one in both runs, or samples have several answers.
     """
     (metric, verdicts), (_, others) = (_judged(task, bound) for task in tasks)
     shared = sorted(answer for answer in verdicts if answer in others)
     if not shared:
         raise InputError(f"task '{tasks[0].task_id}': no sample has a verdict in both runs.")
+    if any(replicate for _, replicate in shared):
+        raise InputError(
+            f"task '{tasks[0].task_id}': samples have several answers each, and two runs are compared by one: "
+            "draw answers of each run by itself."
+        )
     path = metric.grouping.cluster
     of_sample = {} if path is None else values_of(tasks[0].samples, path)
     groups: dict[Hashable, list[Answer]] = {}
@@ -81,7 +86,7 @@ def drawn_pairs(
     random.Random(seed).shuffle(order)  # noqa: S311 - a sample, not a secret
     count = min(len(order), math.ceil(n * len(order) / len(shared)))
     chosen = {answer: count / len(order) for group in order[:count] for answer in group}
-    return [_rows(task, chosen) for task in tasks]
+    return [_rows(task, metric, chosen) for task in tasks]
 
 
 def _judged(task: TaskReader, bound: Sequence[BoundMetric]) -> tuple[BoundMetric, dict[Answer, float]]:
@@ -95,11 +100,13 @@ def _judged(task: TaskReader, bound: Sequence[BoundMetric]) -> tuple[BoundMetric
     return metric, verdicts
 
 
-def _rows(task: TaskReader, chosen: Mapping[Answer, float]) -> list[dict[str, Any]]:
+def _rows(task: TaskReader, metric: BoundMetric, chosen: Mapping[Answer, float]) -> list[dict[str, Any]]:
     """Rows of a file of labels: answers with their probabilities, and with the labels that they have."""
     shown = _texts(task, list(chosen))
     spec = None if task.plan is None else task.plan.report.labels
     known = {} if spec is None else {label.answer: label.value for label in spec.labels}
+    own = metric.scale(metric.value_keys[0]) if spec is None else spec.scale
+    scale = {} if own.low is None or own.high is None else {"scale": [own.low, own.high]}
     return [
         {
             "task_id": task.task_id,
@@ -107,6 +114,7 @@ def _rows(task: TaskReader, chosen: Mapping[Answer, float]) -> list[dict[str, An
             "replicate": answer[1],
             **shown[answer],
             "label": known.get(answer),
+            **scale,
             "probability": probability,
         }
         for answer, probability in chosen.items()

@@ -11,6 +11,7 @@ from gage_eval.base.version import __version__
 from gage_eval.report.metric_names import metric_name
 from gage_eval.runs.record import RunRecord
 from gage_eval.runs.results.every_eval_ever import hub_dataset, is_right
+from gage_eval.runs.results.outcomes import Measure
 from gage_eval.runs.results.reading import TaskReader
 from gage_eval.runs.results.rows import SampleRow
 
@@ -23,7 +24,7 @@ def eval_results(task: TaskReader, record: RunRecord) -> bytes:
     """A task's entry for the page of its model.
 
     Raises:
-        InputError: its data are not a dataset of the hub, which an entry names.
+        InputError: its data are not a dataset of the hub, which an entry names, or no metric has a value.
     """
     hub = hub_dataset(task)
     if hub is None:
@@ -31,7 +32,11 @@ def eval_results(task: TaskReader, record: RunRecord) -> bytes:
             f"task '{task.task_id}' has no dataset of the Hugging Face hub (loader hf_hub), which .eval_results names. "
             "Choose another --format, or other tasks with --task."
         )
-    first = task.summary.metrics[0]
+    first = next((metric for metric in task.summary.metrics if metric.value is not None), None)
+    if first is None:
+        raise InputError(
+            f"task '{task.task_id}' has no metric with a value for .eval_results: choose other tasks with --task."
+        )
     name = metric_name(first.metric_id, first.filter, first.value_key, first.aggregation)
     entry = {
         "dataset": {"id": hub["hub"], "task_id": str(hub.get("subset") or "default")},
@@ -72,7 +77,7 @@ def _events(task: TaskReader, row: SampleRow) -> Iterator[dict[str, Any]]:
             if entry["filter"] != measure.filter:
                 continue
             value = entry["values"].get(measure.value_key)
-            label = entry["status"] if value is None else "pass" if is_right(measure, value) else "fail"
+            label = entry["status"] if value is None else _verdict(measure, value)
             yield {
                 "gen_ai.evaluation.name": measure.name,
                 "gen_ai.evaluation.score.value": value,
@@ -81,6 +86,11 @@ def _events(task: TaskReader, row: SampleRow) -> Iterator[dict[str, Any]]:
                 "gage.sample.id": row.sample_id,
                 "gage.replicate": entry["replicate"],
             }
+
+
+def _verdict(measure: Measure, value: float) -> str | None:
+    """None for a number by which no answer is right or wrong."""
+    return None if measure.passes is None else "pass" if is_right(measure, value) else "fail"
 
 
 def _attributes(fields: dict[str, Any]) -> list[dict[str, Any]]:

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gage_eval.base.canonical import decode
+from gage_eval.base.statuses import RULE
 from gage_eval.runs.results.calls import PendingResponses
 from gage_eval.store import Artifact
 
@@ -85,9 +86,10 @@ def score_entry(row: Mapping[str, Any], compared: Mapping[str, Any] | None = Non
 
 
 def verdict_name(judgment: Mapping[str, Any]) -> str:
-    """Which of several verdicts a judgment is, such as ``expert, slot 1``; empty for an answer's only one."""
+    """Which of several verdicts a judgment is: ``expert, slot 1``, or ``rule``; empty for the only one of a judge."""
     numbered = [f"{name} {judgment[name]}" for name in ("slot", "draw") if judgment.get(name)]
-    return ", ".join([*filter(None, [judgment.get("judge")]), *numbered])
+    by_rule = RULE if judgment.get("decided_by") == RULE else None
+    return ", ".join([*filter(None, [judgment.get("judge") or by_rule]), *numbered])
 
 
 def read_part(

@@ -5,7 +5,16 @@ from typing import Any
 
 from gage_eval.base.canonical import decode
 from gage_eval.base.field_paths import reference_texts
-from gage_eval.report.messages import candidates, conversation, pretty, request_messages, shown_messages, tool_calls
+from gage_eval.base.statuses import DIVERGES_AT
+from gage_eval.report.messages import (
+    answer_step,
+    candidates,
+    conversation,
+    pretty,
+    request_messages,
+    shown_messages,
+    tool_calls,
+)
 from gage_eval.report.sample_view import OF_SAMPLE, SampleView, ShownExecution, ShownJudgment, ShownScore
 from gage_eval.report.summary import format_value
 from gage_eval.runs.results.calls import ModelCall
@@ -47,6 +56,7 @@ def sample_view(
     logprobs = response.get("logprobs")
     logprobs = decode(logprobs) if isinstance(logprobs, str) else logprobs
     telemetry: Mapping[str, Any] = next((entry for entry in row.telemetry if entry["replicate"] == replicate), {})
+    errors = [str(error) for error in telemetry.get("errors") or ()]
     answer = explain(row, response, measure)
     return SampleView(
         sample_id=row.sample_id,
@@ -58,6 +68,7 @@ def sample_view(
             conversation(
                 request_messages(request) if request is not None else shown_messages(sample.get("messages") or ()),
                 response.get("turns") or (),
+                telemetry.get("turn_telemetry") or (),
             )
         ),
         form=own[0].form if own else OF_SAMPLE,
@@ -77,7 +88,9 @@ def sample_view(
         logprobs=logprobs,
         candidates=candidates(logprobs, [str(choice) for choice in (request or {}).get("choices") or ()]),
         facts=_facts(response, telemetry),
-        attempts=[str(error) for error in telemetry.get("errors") or ()],
+        attempts=[error for error in errors if not error.startswith(DIVERGES_AT)],
+        answer_step=answer_step(response.get("turns") or ()),
+        divergences=[error for error in errors if error.startswith(DIVERGES_AT)],
         options=[(str(option["id"]), str(option["content"])) for option in sample.get("options") or ()],
         references=reference_texts(sample),
         sample=pretty(sample),

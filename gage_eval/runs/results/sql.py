@@ -74,8 +74,8 @@ VIEWS = (
     View("scores", SCORES, "scores", "a metric's score of an answer; value is its first number"),
     View("metrics", METRICS, "metrics", "a number of a task, over all rows or a slice"),
 )
-# A step of an episode: a turn of the model, then each call of a tool with what it answered. Steps count from 1; the
-# parent of a call is its turn, and that of a turn the step before it.
+# A step of an episode: a turn of the model or the simulated user, then each call of a tool with what it answered. Steps
+# count from 1; the parent of a call is its turn, and that of a turn the step before it.
 _STEPS = pa.schema(
     [
         *((name, pa.string()) for name in ("run_id", "task_id")),
@@ -96,12 +96,15 @@ WITH episodes AS (
     FROM responses r LEFT JOIN telemetry t USING (run_id, task_id, row_index, replicate)
     WHERE r.turns IS NOT NULL
 ), turns AS (
-    SELECT * EXCLUDE (turns, turn_telemetry, status), generate_subscripts(turns, 1) AS turn, unnest(turns) AS said,
-           unnest(turn_telemetry) AS took, CASE WHEN turn = len(turns) THEN status ELSE 'ok' END AS status
+    SELECT * EXCLUDE (turns, turn_telemetry), generate_subscripts(turns, 1) AS turn, unnest(turns) AS said,
+           unnest(turn_telemetry) AS took
     FROM episodes
 ), numbered AS (
     SELECT *, coalesce(len(said.tool_outputs), 0) AS answered,
-           (sum(1 + answered) OVER episode)::BIGINT - answered AS step
+           (sum(1 + answered) OVER episode)::BIGINT - answered AS step,
+           coalesce(said.actor, 'model') AS actor,
+           turn = max(turn) FILTER (WHERE said.actor IS NULL)
+                  OVER (PARTITION BY run_id, task_id, row_index, replicate) AS ends
     FROM turns
     WINDOW episode AS (PARTITION BY run_id, task_id, row_index, replicate ORDER BY turn)
 ), calls AS (
@@ -113,7 +116,9 @@ WITH episodes AS (
     SELECT *, json_extract_string(said.tool_calls, '$[' || (call - 1) || '].function.name') AS tool FROM calls
 )
 SELECT run_id, task_id, row_index, sample_id, replicate, step, nullif(step - 1, 0) AS parent, turn, 0 AS call,
-       'model' AS actor, 'assistant' AS role, said.answer AS content, NULL AS tool, NULL AS arguments, status,
+       actor, CASE actor WHEN 'user' THEN 'user' ELSE 'assistant' END AS role,
+       said.answer AS content, NULL AS tool, NULL AS arguments,
+       CASE WHEN ends THEN status ELSE 'ok' END AS status,
        said.call_key AS call_key, said.prompt_tokens AS prompt_tokens, said.completion_tokens AS completion_tokens,
        took.latency_ms / 1000 AS seconds, took.cost AS cost, took.source AS source
 FROM numbered

@@ -13,7 +13,7 @@ import random
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from functools import cache
+from functools import cache, lru_cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from gage_eval.base.canonical import digest
 from gage_eval.base.errors import InputError, visible
 from gage_eval.base.files import write_text
 
-# How the rows' values become one number, by the name of the harness's aggregation. Others need all rows at once.
+# How the rows' values become one number, by the name of the harness's aggregation. Others are called with all rows.
 _AGGREGATIONS = {
     "mean": "score",
     "perplexity": "perplexity",
@@ -67,8 +67,7 @@ class Harness:
             limit: the first documents only.
 
         Returns:
-            ``tasks``, each with ``file`` and what its config needs, ``groups`` with the names of their tasks, and
-            ``left_out`` with the numbers of the harness that are not computed here.
+            ``tasks``, each with ``file`` and what its config needs, and ``groups`` with the names of their tasks.
 
         Raises:
             CannotRun: a task asks for what is not there.
@@ -80,7 +79,6 @@ class Harness:
         np.random.seed(1234)
         loaded = _load(name)
         facts = []
-        left_out: list[str] = []
         for number, (task_name, task) in enumerate(loaded["tasks"].items()):
             _set_fewshot(task, num_fewshot, seed)
             _check(task_name, task, chat=chat)
@@ -91,16 +89,16 @@ class Harness:
                 fewshot_as_multiturn=chat,
                 chat_template=(lambda messages, **_: json.dumps(messages)) if chat else None,
             )
+            _check_requests(task_name, task)
             file = f"{number}.jsonl"
             with open(Path(folder, file), "w", encoding="utf-8") as out:
-                out.writelines(json.dumps(row, default=_plain) + "\n" for row in _rows(task, chat=chat))
-            metrics, omitted = _metrics(task)
-            left_out += [f"{metric} of {task_name}" for metric in omitted]
-            if not metrics:
-                raise CannotRun(f"the numbers of task '{task_name}' need all rows at once: {', '.join(omitted)}.")
-            facts.append({"name": task_name, "file": file, "metrics": metrics, **_asked(task, chat=chat)})
+                out.writelines(_line(task_name, row) + "\n" for row in _rows(task, chat=chat))
+            facts.append({"name": task_name, "file": file, "metrics": _metrics(task), **_asked(task, chat=chat)})
+            # The requests are written; the task stays, because it scores the answers.
+            task._instances = None
+        self._tasks[name] = loaded["tasks"]
         groups = {group.name: [task.task_name for task in group.get_all_tasks()] for group in loaded["groups"].values()}
-        return {"tasks": facts, "groups": groups, "left_out": left_out}
+        return {"tasks": facts, "groups": groups}
 
     def score(self, name: str, task: str, document: Any, responses: list[Any]) -> dict[str, dict[str, Any]]:
         """The harness's values of one document, by filter and metric.
@@ -131,13 +129,26 @@ class Harness:
             for ensemble in loaded._filters
         }
 
+    def aggregate(self, name: str, task: str, value: str, items: list[Any]) -> Any:
+        """A number of all documents, by the harness's aggregation.
+
+        Args:
+            name: what was built.
+            task: which of its tasks.
+            value: the number's name.
+            items: what `score` gave for it, in the order of the documents.
+        """
+        self.load(name)
+        return self._tasks[name][task].aggregation()[value](items)
+
 
 def _load(name: str) -> Any:
     """The tasks and groups of a name of the harness, or of a file."""
     from lm_eval.tasks import TaskManager
 
+    _keep_templates()
     file = Path(name)
-    if file.suffix not in (".yaml", ".yml"):
+    if file.suffix != ".yaml":
         manager = TaskManager(include_defaults=False)
         manager.task_index.update(_index())
         if name not in manager.task_index:
@@ -150,6 +161,14 @@ def _load(name: str) -> Any:
         raise CannotRun(f"'{file.name}' is neither a task nor a group of the harness.")
     manager.task_index.update({**_index(), **manager.task_index})
     return manager.load(own)
+
+
+@cache
+def _keep_templates() -> None:
+    """Compile each template once. The harness does it for every document and example, which is most of its time."""
+    from lm_eval.utils import env
+
+    env.from_string = lru_cache(maxsize=1024)(env.from_string)
 
 
 @cache
@@ -199,6 +218,21 @@ def _check(name: str, task: Any, *, chat: bool) -> None:
         raise CannotRun(f"task '{name}' compares log-likelihoods, which chats do not have here.")
 
 
+def _check_requests(name: str, task: Any) -> None:
+    kinds = {instance.request_type for instance in task.instances}
+    if not kinds:
+        raise CannotRun(f"task '{name}' has no documents.")
+    expected = "loglikelihood" if task.OUTPUT_TYPE == "multiple_choice" else task.OUTPUT_TYPE
+    if kinds != {expected}:
+        raise CannotRun(f"task '{name}' is of type {expected}, and its code asks for {' and '.join(sorted(kinds))}.")
+    if expected != "generate_until":
+        return
+    if len({instance.doc_id for instance in task.instances}) < len(task.instances):
+        raise CannotRun(f"task '{name}' asks for several texts about one document.")
+    if any(instance.arguments[1] != task.instances[0].arguments[1] for instance in task.instances):
+        raise CannotRun(f"task '{name}' has other sampling parameters for each document.")
+
+
 def _rows(task: Any, *, chat: bool) -> Iterator[dict[str, Any]]:
     """One sample for each document, in order, with what the harness asks about it."""
     by_document: dict[int, list[Any]] = {}
@@ -212,33 +246,43 @@ def _rows(task: Any, *, chat: bool) -> Iterator[dict[str, Any]]:
         elif task.OUTPUT_TYPE == "loglikelihood_rolling":
             row["messages"], row["options"] = [{"role": "user", "content": ""}], [{"id": "0", "content": context}]
         else:
-            row |= _choices(instances)
+            row |= _choices(task, [instance.arguments[:2] for instance in instances])
         yield row
 
 
-def _choices(instances: list[Any]) -> dict[str, Any]:
+def _line(name: str, row: dict[str, Any]) -> str:
+    try:
+        return json.dumps(row, default=_plain, allow_nan=False)
+    except ValueError:
+        raise CannotRun(f"document {row['id']} of task '{name}' holds a number that JSON lacks, such as NaN.") from None
+
+
+def _choices(task: Any, pairs: list[tuple[str, str]]) -> dict[str, Any]:
     """The contexts and continuations of a document whose log-likelihoods are compared."""
-    pairs = [instance.arguments[:2] for instance in instances]
-    unconditioned = [ending for context, ending in pairs if context == "" and context != pairs[0][0]]
-    choices = pairs[: len(pairs) - len(unconditioned)]
-    if len({context for context, _ in choices}) > 1:
-        # Winogrande and its kin: the choices are in the texts, and one continuation follows each of them.
-        return {
-            "messages": [{"role": "user", "content": choices[0][1]}],
-            "options": [{"id": str(place), "content": context} for place, (context, _) in enumerate(choices)],
-        }
+    is_unconditioned = "acc_mutual_info" in getattr(task, "_metric_fn_list", ())
+    choices = pairs[: len(pairs) // 2] if is_unconditioned else pairs
+    contexts, endings = [context for context, _ in choices], [ending for _, ending in choices]
+    has_inputs = bool(getattr(task, "multiple_input", 0))
+    others = [("", ending) for ending in endings] if is_unconditioned else []
+    if [*choices, *others] != pairs or (has_inputs and is_unconditioned):
+        raise CannotRun(f"task '{task.task_name}' asks for log-likelihoods without a context in a way not known here.")
+    if len(set(endings if has_inputs else contexts)) != 1:
+        raise CannotRun(f"task '{task.task_name}' compares several contexts in a way that is not known here.")
+    # Winogrande and its kin: the choices are in the texts, and one continuation follows each of them.
+    fixed, options = (endings[0], contexts) if has_inputs else (contexts[0], endings)
     row: dict[str, Any] = {
-        "messages": [{"role": "user", "content": choices[0][0]}],
-        "options": [{"id": str(place), "content": ending} for place, (_, ending) in enumerate(choices)],
+        "messages": [{"role": "user", "content": fixed}],
+        "options": [{"id": str(place), "content": option} for place, option in enumerate(options)],
     }
-    return {**row, "unconditioned_input": ""} if unconditioned else row
+    return {**row, "unconditioned_input": ""} if is_unconditioned else row
 
 
 def _asked(task: Any, *, chat: bool) -> dict[str, Any]:
     """The mode of a task's requests, and their sampling parameters."""
     if task.OUTPUT_TYPE != "generate_until":
         return {"mode": "partial_likelihood" if getattr(task, "multiple_input", 0) else "likelihood", "params": {}}
-    own = dict(task.config.generation_kwargs or {})
+    # Tasks in Python classes have theirs in the requests only.
+    own = dict(task.instances[0].arguments[1])
     until = own.pop("until", None) or []
     params = {
         "temperature": own.pop("temperature", 0),
@@ -249,23 +293,23 @@ def _asked(task: Any, *, chat: bool) -> dict[str, Any]:
     return {"mode": "chat" if chat else "completion", "params": params}
 
 
-def _metrics(task: Any) -> tuple[list[dict[str, Any]], list[str]]:
-    """The numbers of a task that are computed here, and the names of those that are not."""
+def _metrics(task: Any) -> list[dict[str, Any]]:
+    """The numbers of a task."""
+    import numpy as np
     from lm_eval.api.registry import AGGREGATION_REGISTRY
 
     names: dict[Callable[..., Any], str] = {function: name for name, function in AGGREGATION_REGISTRY.items()}
-    metrics, left_out = [], []
+    metrics = []
     for name, function in task.aggregation().items():
-        kind = _AGGREGATIONS.get(names.get(function, ""))
-        if kind is None:
-            left_out.append(name)
-            continue
-        if kind == "score" and not task.higher_is_better().get(name, True):
-            kind = "loss"
+        kind = _AGGREGATIONS.get("mean" if function is np.mean else names.get(function, ""), "corpus")
+        if kind in ("score", "corpus") and not task.higher_is_better().get(name, True):
+            kind = {"score": "loss", "corpus": "corpus_loss"}[kind]
         elif kind == "score" and name in _BINARY and task.get_config("process_results") is None:
             kind = "right"
         metrics += [{"value": name, "kind": kind, "filter": ensemble.name} for ensemble in task._filters]
-    return metrics, left_out
+    if not metrics:
+        raise CannotRun(f"task '{task.task_name}' names no numbers.")
+    return metrics
 
 
 def _plain(value: Any) -> Any:
@@ -274,14 +318,17 @@ def _plain(value: Any) -> Any:
     return item() if item is not None else str(value)
 
 
-def _answer(harness: Harness, request: Mapping[str, Any]) -> dict[str, Any]:
+def _answer(harness: Harness, request: Mapping[str, Any]) -> str:
     try:
-        return {"result": getattr(harness, request["call"])(**request["arguments"])}
+        # Paths in a task's file may start from the folder of the caller.
+        os.chdir(request["folder"])
+        result = getattr(harness, request["call"])(**request["arguments"])
+        return json.dumps({"result": result}, default=_plain)
     except CannotRun as error:
-        return {"error": str(error)}
+        return json.dumps({"error": str(error)})
     except Exception as error:  # noqa: BLE001 - the code of a task may raise anything
         text = " ".join(str(error).split())[:300]
-        return {"error": visible(f"the harness raised {type(error).__name__}: {text}".rstrip(".")) + "."}
+        return json.dumps({"error": visible(f"the harness raised {type(error).__name__}: {text}".rstrip(".")) + "."})
 
 
 def main() -> None:
@@ -290,7 +337,7 @@ def main() -> None:
     os.dup2(2, 1)
     harness = Harness()
     for line in sys.stdin:
-        answers.write(json.dumps(_answer(harness, json.loads(line)), default=_plain) + "\n")
+        answers.write(_answer(harness, json.loads(line)) + "\n")
         answers.flush()
 
 

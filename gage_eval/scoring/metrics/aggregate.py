@@ -45,6 +45,7 @@ class Aggregations:
         component_keys: a value's key in ``components``, where the config gave the value another name.
         scales: what the values of each declared key mean.
         others: what those of further keys mean.
+        params: the metric's parameters, for aggregations that read them.
     """
 
     default: tuple[Aggregation, ...]
@@ -52,6 +53,7 @@ class Aggregations:
     component_keys: Mapping[str, str]
     scales: Mapping[str, Scale] = field(default_factory=dict)
     others: Scale = DEFAULT
+    params: Mapping[str, JsonValue] = field(default_factory=dict)
 
     def of(self, key: str) -> tuple[Aggregation, ...]:
         return self.by_key.get(key, self.default)
@@ -72,6 +74,7 @@ class Aggregations:
             "by_key": {key: [aggregation.identity() for aggregation in own] for key, own in self.by_key.items()},
             "scales": {key: scale.identity() for key, scale in self.scales.items()},
             **({} if self.others == DEFAULT else {"others": self.others.identity()}),
+            **({"params": dict(self.params)} if any(how.params for how in self.every) else {}),
         }
 
 
@@ -83,6 +86,7 @@ def read_aggregations(
     component_keys: Mapping[str, str] | None = None,
     scales: Mapping[str, Scale] | None = None,
     others: Scale = DEFAULT,
+    params: Mapping[str, JsonValue] | None = None,
 ) -> Aggregations:
     """Read aggregations from their names.
 
@@ -101,6 +105,7 @@ def read_aggregations(
         component_keys or {},
         scales or {},
         others,
+        params or {},
     )
     for aggregation in aggregations.every:
         for name, field_path, takes in (
@@ -324,6 +329,7 @@ class _Series:
             self._categories.of(positions) if self._wanted.categories else None,
             self._wanted.how.scale(key),
             self._references.of(positions) if self._wanted.pairs else None,
+            self._wanted.how.params,
         )
 
 

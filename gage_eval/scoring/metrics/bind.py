@@ -394,7 +394,7 @@ def bind(
         keys = dict.fromkeys(keys, value_key)
     name = metric_id or definition.plugin.name
     by = grouping(name, cluster_field=cluster_field, weight_field=weight_field, slices=slices)
-    aggregations = _aggregations(definition, aggregation, keys, renamed, by)
+    aggregations = _aggregations(definition, aggregation, keys, renamed, by, values)
     check_nothing_left_out(definition, aggregations, pipelines, field_paths)
     return BoundMetric(
         metric_id=name,
@@ -441,6 +441,7 @@ def _aggregations(
     keys: Mapping[str, str],
     renamed: Mapping[str, str],
     by: Grouping,
+    params: Mapping[str, Any],
 ) -> Aggregations:
     """The aggregations of the config, else those that the metric declares."""
     own = definition.aggregate
@@ -458,6 +459,7 @@ def _aggregations(
         component_keys=component_keys,
         scales={shown: definition.scale(key) for key, shown in keys.items()},
         others=next(map(definition.scale, definition.further_keys), DEFAULT),
+        params={name: plain(value) for name, value in params.items()},
     )
 
 

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from gage_eval.base.canonical import JsonValue, decode
 from gage_eval.scoring.metrics.verdicts import Verdict
 
-_VERSION = 1
+_VERSION = 2
 # The most that OpenAI's API and vLLM's default give.
 _TOP = 20
 # With less probability on the labels there is no verdict.
@@ -88,7 +88,8 @@ def _first_token(logprobs: str | None) -> Iterator[tuple[str, float]]:
     """The candidates of an answer's first token, without the space around them, in small letters."""
     try:
         entry = decode(logprobs or "")["content"][0]
-        candidates = {(top["token"], top["logprob"]) for top in (entry, *(entry["top_logprobs"] or ()))}
+        # In their order, because sums of floats depend on it.
+        candidates = dict.fromkeys((top["token"], top["logprob"]) for top in (entry, *(entry["top_logprobs"] or ())))
     except (ValueError, LookupError, TypeError):
         return
     for token, logprob in candidates:

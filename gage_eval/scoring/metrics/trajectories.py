@@ -25,15 +25,17 @@ class Call(NamedTuple):
 def read_steps(messages: JsonValue) -> list[list[Call]]:
     """The calls of each message or turn that calls tools, in order.
 
-    ``tool_calls`` are in OpenAI's form (``{"function": {"name", "arguments"}}``) or plain (``{"name", "arguments"}``),
-    or the JSON text of such a list. Arguments are an object or its JSON text; text that is not JSON equals only itself.
+    Turns of a simulated user are left out. ``tool_calls`` are in OpenAI's form
+    (``{"function": {"name", "arguments"}}``) or plain (``{"name", "arguments"}``), or the JSON text of such a list.
+    Arguments are an object or its JSON text; text that is not JSON equals only itself.
 
     Raises:
         ValueError: an item is not a tool call.
     """
     steps: list[list[Call]] = []
     for message in messages if isinstance(messages, list) else []:
-        value = message.get("tool_calls") if isinstance(message, Mapping) else None
+        is_read = isinstance(message, Mapping) and message.get("actor") != "user"
+        value = message.get("tool_calls") if is_read else None
         calls = _decoded(value) if isinstance(value, str) else value
         if isinstance(calls, list) and calls:
             steps.append([_call(item) for item in calls])
@@ -62,7 +64,7 @@ def is_subsequence(wanted: Sequence[Call], calls: Sequence[Call]) -> bool:
 
 
 def as_accepted(steps: Sequence[Sequence[Call]], gold: Sequence[Call]) -> list[list[Call]]:
-    """The calls, each as the golden call that accepts it, an unused one first; the others as they are.
+    """The calls, each as the golden call that accepts it, an unused one first; the others equal none.
 
     The arguments of a golden call are the accepted values of each parameter, as in BFCL's possible answers: an empty
     text among them means that it may be left out. Texts compare without case, spaces and the signs ``,./-_*^``, as in
@@ -71,7 +73,9 @@ def as_accepted(steps: Sequence[Sequence[Call]], gold: Sequence[Call]) -> list[l
     unused = list(gold)
 
     def accepted(call: Call) -> Call:
-        chosen = next((golden for golden in (*unused, *gold) if _accepts(golden, call)), call)
+        # The lists of accepted values are not arguments themselves: a call that makes them is not the golden one.
+        other = Call(call.name, f"not accepted: {call.arguments}")
+        chosen = next((golden for golden in (*unused, *gold) if _accepts(golden, call)), other)
         if chosen in unused:
             unused.remove(chosen)
         return chosen

@@ -22,6 +22,24 @@ F = TypeVar("F", bound=Callable[..., Any])
 DEFAULT_PARSER = "default"
 _LARGEST = sys.float_info.max
 
+PAIR_OUTCOMES: Mapping[str, float] = {
+    "a": 1.0,
+    "a>b": 1.0,
+    "a>>b": 1.0,
+    "b<a": 1.0,
+    "b<<a": 1.0,
+    "b": 0.0,
+    "b>a": 0.0,
+    "b>>a": 0.0,
+    "a<b": 0.0,
+    "a<<b": 0.0,
+    "tie": 0.5,
+    "c": 0.5,
+    "a=b": 0.5,
+    "b=a": 0.5,
+}
+"""The share of a win that a verdict on a pair gives the answer shown first, by the verdict in lower case."""
+
 
 @dataclass(frozen=True, slots=True)
 class Verdict:

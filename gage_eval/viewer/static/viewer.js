@@ -88,6 +88,56 @@ document.addEventListener("click", (event) => {
 });
 window.addEventListener("popstate", () => { if (pane()) restore(); });
 
+// --- steps of an answer, a page of them at a time
+
+let stepWanted = 0;
+
+async function toStep(step, otherwise) {
+  stepWanted = step;
+  const section = document.querySelector("[data-steps]");
+  if (!document.getElementById(`step-${step}`)) {
+    try {
+      const address = new URL(section.dataset.steps, location.href);
+      address.searchParams.set("step", step);
+      const { page } = await fetched(address);
+      const fresh = document.adoptNode(page.querySelector("[data-steps]"));
+      if (stepWanted !== step || !section.isConnected) return;
+      section.replaceWith(fresh);
+    } catch (error) {
+      otherwise();
+      return;
+    }
+  }
+  for (const marked of document.querySelectorAll(".step.on")) marked.classList.remove("on");
+  const target = document.getElementById(`step-${step}`);
+  if (!target) return;
+  target.classList.add("on");
+  if (!pane()) {
+    // The address of the page names the step, also when the page of a running run is fetched again.
+    const here = new URL(location.href);
+    here.searchParams.set("step", step);
+    history.replaceState(history.state, "", here);
+  }
+  // scrollIntoView would also move the boxes around the pane.
+  const box = target.closest(".right") || document.scrollingElement;
+  const top = box === document.scrollingElement ? 0 : box.getBoundingClientRect().top;
+  box.scrollTop += target.getBoundingClientRect().top - top - parseFloat(getComputedStyle(target).scrollMarginTop);
+  target.focus({ preventScroll: true });
+}
+
+document.addEventListener("click", (event) => {
+  const link = event.target.closest("a[data-step]");
+  if (!link || event.defaultPrevented || event.button !== 0 || event.metaKey || event.ctrlKey || event.shiftKey) return;
+  event.preventDefault();
+  toStep(Number(link.dataset.step), () => location.assign(link.href));
+});
+document.addEventListener("submit", (event) => {
+  if (!event.target.matches(".to-step")) return;
+  event.preventDefault();
+  const step = Number(event.target.elements.step.value);
+  if (step) toStep(step, () => event.target.submit());
+});
+
 // --- keys
 
 function move(step) {
@@ -117,11 +167,24 @@ document.addEventListener("keydown", (event) => {
     j: () => move(1), k: () => move(-1),
     Enter: () => { const link = rowLinks()[chosen]; if (link && event.target === document.body) location.assign(link.href); },
     "/": () => { const box = document.querySelector("[data-key='/']"); if (box) { box.focus(); box.select(); event.preventDefault(); } },
-    l: () => { const box = document.querySelector("[data-key='l']"); if (box) { box.focus(); event.preventDefault(); } },
+    n: () => { const box = document.querySelector("[data-key='n']"); if (box) { box.focus(); event.preventDefault(); } },
     u: () => { const link = document.querySelector("[data-list]"); if (link && !pane()) location.assign(link.href); },
   };
+  if (document.querySelector("[data-press]") && !event.repeat) press(event.key);
   if (keys[event.key]) keys[event.key]();
 });
+
+// A label is given once: the next page takes the next key.
+let pressed = false;
+// A page that the browser kept is shown again as it was.
+window.addEventListener("pageshow", () => { pressed = false; });
+
+function press(key) {
+  const button = Array.from(document.querySelectorAll("[data-press]")).find((one) => one.dataset.press === key);
+  if (!button || pressed) return;
+  pressed = true;
+  button.click();
+}
 
 // --- runs under way: the page is fetched again and its content replaced
 

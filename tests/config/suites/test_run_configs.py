@@ -15,6 +15,7 @@ from gage_eval.base.files import write_new
 from gage_eval.config import list_suites, load_config
 from gage_eval.config.model_choice import ModelChoice
 from gage_eval.config.suites.digest import definition_digest
+from gage_eval.config.suites.identity import is_logic
 from gage_eval.config.suites.templates import SuiteInfo
 from gage_eval.pipeline.forecast import forecast
 from gage_eval.runs import RunOptions, run_inline
@@ -436,3 +437,20 @@ def test_code_beside_a_template_is_found_from_a_run_config_in_another_folder(
     assert stage_states(run_inline(resumed("first", store="store")).folder) == {"cached"}
     # The record of the run has no template, and its code is still found.
     assert planned_before(StoredRun.open(Locations.at("store"), "first")).plan.tasks[0].auto_eval.metrics
+
+
+@pytest.mark.parametrize(
+    ("path", "logic"),
+    [
+        (("box", "memory_mb"), True),
+        (("box", "slots"), False),
+        (("simulator", "max_turns"), True),
+        (("mcp_servers", 0, "timeout_s"), False),
+        (("params", "limit"), True),
+        (("backend_id",), False),
+    ],
+)
+def test_the_box_and_the_user_of_an_adapter_are_logic_but_not_where_it_runs(
+    path: tuple[str | int, ...], *, logic: bool
+) -> None:
+    assert is_logic(("role_adapters", 0, *path)) is logic

@@ -46,7 +46,7 @@ def test_replay_refuses_it(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_bytes(gzip.compress(b"x" * 2 * LIMIT))
     config: dict[str, Any] = {"path": name}
     with pytest.raises(InputError, match="longer than 1 MiB"):
-        list(build_backend("replay", config, BackendContext(tmp_path))._keyed())  # type: ignore[attr-defined]
+        list(build_backend("replay", config, BackendContext(tmp_path))._keyed(name))  # type: ignore[attr-defined]
 
 
 def test_many_rows_together_may_be_longer_than_one(tmp_path: Path) -> None:

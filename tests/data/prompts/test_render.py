@@ -38,7 +38,7 @@ def problem(template: str, **variables: Any) -> str:
 def test_a_template_sees_what_the_contract_names() -> None:
     template = (
         "{{ sample.metadata.option_map.B }}|{{ sample.messages[0].content }}|{{ payload.x }}"
-        "|{{ history | length }}|{{ extras.role_type }}|{{ prompt_params.lang }}|{{ model_answer }}"
+        "|{{ history | length }}|{{ extras.role_type }}|{{ prompt_params.lang }}|{{ model_answer }}|{{ pair.a }}"
     )
     assert variables_of(template) == {*VARIABLES}
     text = render(
@@ -47,8 +47,9 @@ def test_a_template_sees_what_the_contract_names() -> None:
         history=[{}],
         extras={"adapter_id": "dut", "role_type": "dut_model"},
         model_answer="C",
+        pair={"a": "D"},
     )
-    assert text == "Dolphin|Hi|1|1|dut_model|en|C"
+    assert text == "Dolphin|Hi|1|1|dut_model|en|C|D"
 
 
 def test_the_content_of_a_message_with_media_prints_its_text_and_a_marker_for_each_medium() -> None:

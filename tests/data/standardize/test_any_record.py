@@ -29,6 +29,8 @@ FACTORIES: list[tuple[str, dict[str, Any]]] = [
     ("strip_assistant", {"system_prompt": "Be kind."}),
     ("agent", {"tools_field": "a", "trajectories_field": "b", "roles_to_remove": ["system"]}),
     ("mt_bench", {"turns_field": "choices", "references_field": "answer", "id_field": "a"}),
+    ("preference", {"chosen_field": "answer", "rejected_field": "messages", "preferred_field": "label"}),
+    ("preference", {"chosen_field": "choices", "rejected_field": "text", "question_field": "question"}),
     ("piqa", {"choices_field": ["goal", "text"]}),
     ("mmlu", {"choices_field": ["a", "b"], "subject_field": "target"}),
     ("cmmlu", {"question_field": "question", "choices_field": ["a", "b"], "answer_field": "label"}),

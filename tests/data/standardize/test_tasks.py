@@ -338,6 +338,23 @@ def test_mt_bench_is_one_user_message_a_turn() -> None:
     assert reason("mt_bench", {"turns": []}) == "turns: it must be a list of questions."
 
 
+def test_of_two_answers_the_better_one_is_chosen() -> None:
+    pair = {
+        "question": "Q?",
+        "response_A": "x",
+        "response_B": [{"role": "user"}, {"role": "assistant", "content": "y"}],
+    }
+    fields = {"chosen_field": "response_A", "rejected_field": "response_B", "preferred_field": "label"}
+    for label, better, worse in (("A>B", "x", "y"), ("B>A", "y", "x")):
+        sample = sample_of("preference", {**pair, "label": label}, **fields)
+        assert (sample["metadata"]["chosen"], sample["metadata"]["rejected"]) == (better, worse)
+        assert [message["content"][0]["text"] for message in sample["messages"]] == ["Q?"]
+    assert reason("preference", {**pair, "label": ["A>B"]}, **fields) == "label: it must be A>B or B>A."
+    asked_before = {"chosen": TALK[:2], "rejected": "No."}
+    assert sample_of("preference", asked_before)["messages"][0]["content"][0]["text"] == "Hi"
+    assert reason("preference", {"chosen": "a", "rejected": "b"}).startswith("there is no question")
+
+
 TALK = [
     {"role": "user", "content": "Hi"},
     {"role": "assistant", "content": "Hello"},

@@ -1,6 +1,7 @@
 """Programs in real boxes: each ends with a status and a sentence, whatever it does."""
 
 import asyncio
+import json
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -39,7 +40,7 @@ def ended(*programs: str | Mapping[str, Any], settings: ExecutorSettings = BOXED
     async def one(executor: Any, played: str | Mapping[str, Any]) -> Outcome:
         changes = {"command": ["python3", "-c", ASK + played]} if isinstance(played, str) else played
         request = Request("agent", PROMPT, agent=agent(**{"limits": LIMITS, **changes}))
-        state = EpisodeState(executor=lambda: executor)
+        state = EpisodeState(executor=lambda: executor, keep=lambda content: content.decode())
         calls = EpisodeCalls(None, answer, "key", None, state, is_program=True)  # type: ignore[arg-type]
         return await program(calls, request)
 
@@ -119,6 +120,42 @@ def test_what_is_not_the_programs_fault_is_an_error() -> None:
     assert said(failed) == ("error", "timeout", "no answer in time")
     with pytest.raises(EndpointFailed):
         ended("ask('a')", answer=gone)
+
+
+# Each leaves something that is no plain file of a fair size below `out`.
+HOSTILE = {
+    "link": [
+        "os.symlink('/etc/passwd', 'out/a')",
+        "os.rmdir('out'); os.symlink('/etc', 'out')",
+        "os.mkdir('out/b'); os.symlink('../../..', 'out/b/up')",
+    ],
+    "too_many": ["[open(f'out/{n}', 'w').close() for n in range(1500)]"],
+    "too_large": [
+        "open('out/a', 'w').truncate(200 << 20)",
+        "[open(f'out/{n}', 'w').truncate(15 << 20) for n in range(5)]",
+    ],
+    "unreadable": ["open(b'out/\\xff', 'w')", "open('out/a', 'w'); os.chmod('out/a', 0)"],
+}
+
+
+@contained
+def test_a_final_state_holds_plain_files_only_and_anything_else_is_a_sentence() -> None:
+    """Sockets, pipes and folders are no files; what a program leaves never fails the episode."""
+    limits = replace(LIMITS, files_mb=256)
+    begin = "import socket; ask('a'); os.mkdir('out'); "
+    plain = begin + "open('out/a b', 'w').write('1'); os.mkfifo('out/pipe'); socket.socket(1).bind('out/sock')"
+    attacks = [(problem, begin + attack) for problem, attacks in HOSTILE.items() for attack in attacks]
+    deep = "; [(os.mkdir('d'), os.chdir('d')) for n in range(3000)]; open('end', 'w')"
+    programs = [plain, begin + "os.rmdir('out')", begin + "os.chdir('out')" + deep, *(attack for _, attack in attacks)]
+    settings = {"limits": limits, "artifacts": ["out", "left/behind"]}
+    responses = ended(*({"command": ["python3", "-c", ASK + each], **settings} for each in programs))
+    assert [said(response) for response in responses] == [("ok", None, "")] * len(programs)
+    full, empty, nested, *hostile = [json.loads(response.artifacts or "") for response in responses]
+    assert full == {"files": {"out/a b": {"url": "1", "bytes": 1}}, "problem": None, "text": ""}
+    assert empty["files"] == {}
+    assert nested["problem"] in (None, "unreadable")
+    assert [state["problem"] for state in hostile] == [problem for problem, _ in attacks]
+    assert all(state["text"] and not state["files"] for state in hostile)
 
 
 REACT = Path(__file__).parent / "react.py"

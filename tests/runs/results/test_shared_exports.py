@@ -12,6 +12,7 @@ import jsonschema
 import pytest
 import yaml
 
+from gage_eval.base.errors import InputError
 from gage_eval.cli.main import main
 from gage_eval.runs import RunOptions, run_inline
 from gage_eval.runs.options import Locations
@@ -111,6 +112,9 @@ def test_a_page_of_a_model_names_the_dataset_of_the_hub(reader: RunReader, capsy
     (entry,) = yaml.safe_load(eval_results(of_hub, reader.stored.record))
     assert entry["dataset"] == {"id": "openai/gsm8k", "task_id": "main"}
     assert entry["value"] == task.summary.metrics[0].value
+    of_hub.summary = task.summary.model_copy(update={"metrics": []})
+    with pytest.raises(InputError, match="no metric"):
+        eval_results(of_hub, reader.stored.record)
     with pytest.raises(SystemExit, match="2"):
         main(["export", "first", "--format", "eval-results", "--store", "store"])
     assert "hf_hub" in capsys.readouterr().err

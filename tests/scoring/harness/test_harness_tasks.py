@@ -1,11 +1,11 @@
 """Tasks of the lm-eval harness give the harness's own numbers here, for the same answers."""
 
 import json
-import re
+import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,113 +13,36 @@ import pytest
 import gage_eval
 from gage_eval.authoring.lm_eval import harness_suite
 from gage_eval.base.errors import InputError
+from gage_eval.scoring.harness import client, worker
+from gage_eval.scoring.metrics.builtin.lm_eval import lm_eval
+from tests.outsider.pages import write_files
+from tests.scoring.harness.local_tasks import ROWS, write_group
+from tests.support.command import command
 
 pytest.importorskip("lm_eval")
 
 MODEL = Path(__file__).with_name("hashed_model.py")
-# Rows of the form that each task of the harness reads; all splits have the same.
-ROWS: dict[str, Callable[[int], dict[str, Any]]] = {
-    "piqa": lambda n: {"goal": f"goal {n}", "sol1": f"first {n}", "sol2": f"second way {n}", "label": n % 2},
-    "arc_easy": lambda n: {
-        "question": f"question {n}",
-        "choices": {"text": [f"{letter} of {n}" for letter in "ABCD"], "label": list("ABCD")},
-        "answerKey": "ABCD"[n % 4],
-    },
-    "hellaswag": lambda n: {
-        "ctx_a": f"A man [step] walks {n}.",
-        "ctx_b": "he then",
-        "activity_label": "Walking",
-        "endings": [f"stops {letter * n}  there." for letter in "ABCD"],
-        "label": str(n % 4),
-    },
-    "gsm8k": lambda n: {"question": f"How many is {n}?", "answer": f"It is {n}. #### {n % 5}"},
-    "mmlu_global_facts": lambda n: {
-        "question": f" fact {n} ", "choices": [f"{letter}{n}" for letter in "ABCD"], "answer": n % 4
-    },
-    "truthfulqa_mc2": lambda n: {
-        "question": f"What is {n}?",
-        "mc1_targets": {"choices": ["yes", "no"], "labels": [1, 0]},
-        "mc2_targets": {"choices": [f"yes {n}", "no", "maybe"], "labels": [1, 0, 1]},
-    },
-    "wikitext": lambda n: {"page": f" = Title {n} = \n \n The text , of page {n} @-@ one , with words . " * (n + 1)},
-    "winogrande": lambda n: {
-        "sentence": f"The cup {n} did not fit the box because the _ was too large.",
-        "option1": "cup",
-        "option2": "box",
-        "answer": str(n % 2 + 1),
-    },
-    "lambada_openai": lambda n: {"text": f"She looked at page {n} of the book"},
-    "ceval-valid_law": lambda n: {
-        "question": f"问题{n}", **{letter: f"{letter}选项{n}" for letter in "ABCD"}, "answer": "ABCD"[n % 4]
-    },
-    "own_letters": lambda n: {"q": f"letter {n}", "gold": "ABCDE"[n % 5]},
-    "own_mutual": lambda n: {"q": f"which of {n}", "choices": [f"this {n}", f"that one {n}"], "label": n % 2},
-}  # fmt: skip
-OWN = {
-    "own_letters": {
-        "output_type": "generate_until",
-        "doc_to_text": "{{q}}",
-        "doc_to_target": "gold",
-        "process_results": "!function own.process_results",
-        "generation_kwargs": {"until": ["\n"]},
-        "filter_list": [{"name": "last", "filter": [
-            {"function": "custom", "filter_fn": "!function own.last_letter"}, {"function": "take_first"}
-        ]}],
-        "metric_list": [
-            {"metric": "right", "aggregation": "mean", "higher_is_better": True},
-            {"metric": "length", "aggregation": "mean", "higher_is_better": False},
-        ],
-    },
-    "own_mutual": {
-        "output_type": "multiple_choice",
-        "doc_to_text": "{{q}}",
-        "doc_to_choice": "choices",
-        "doc_to_target": "label",
-        "metric_list": [
-            {"metric": "acc_mutual_info", "aggregation": "mean", "higher_is_better": True},
-            {"metric": "f1", "aggregation": "f1", "higher_is_better": True},
-        ],
-    },
-}  # fmt: skip
-CODE = """
-import re
+MIXED = """
+from pathlib import Path
+from lm_eval.api.instance import Instance
+from lm_eval.api.task import ConfigurableTask
 
-def last_letter(resps, docs):
-    return [[(re.findall("[A-E]", text) or ["-"])[-1] for text in each] for each in resps]
+DATA = {"data_files": {"test": str(Path(__file__).with_name("rows.jsonl"))}}
 
-def process_results(doc, results):
-    return {"right": float(results[0] == doc["gold"]), "length": len(results[0])}
+class Mixed(ConfigurableTask):
+    def __init__(self, config=None):
+        source = {"dataset_path": "json", "dataset_kwargs": DATA, "test_split": "test"}
+        super().__init__(config={"task": "mixed", "doc_to_text": "{{q}}", "doc_to_target": "q", **source})
+
+    def construct_requests(self, doc, ctx, chat_template=None, apply_chat_template=False, **kwargs):
+        asked = {"generate_until": (ctx, {"until": []}), "loglikelihood": (ctx, " no")}
+        return [Instance(request_type=kind, doc=doc, arguments=asked[kind], idx=0, **kwargs) for kind in asked]
 """
 
 
 @pytest.fixture(scope="module")
 def group(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A group of ten tasks of the harness and two of its user, all of which read rows from files."""
-    folder = tmp_path_factory.mktemp("harness")
-    (folder / "own.py").write_text(CODE)
-    tasks: list[Any] = []
-    for name, make in ROWS.items():
-        data = folder / f"{name}.jsonl"
-        data.write_text("".join(json.dumps(make(number)) + "\n" for number in range(12)))
-        files = dict.fromkeys(("train", "validation", "test", "dev", "val"), str(data))
-        source = {"dataset_path": "json", "dataset_name": None, "dataset_kwargs": {"data_files": files}}
-        if name in OWN:
-            text = json.dumps({"task": name, "test_split": "test", **source, **OWN[name]})
-            (folder / f"{name}.yaml").write_text(re.sub(r'"(!function [\w.]+)"', r"\1", text))
-            tasks.append(name)
-        else:
-            tasks.append({"task": name, **source})
-    file = folder / "local.yaml"
-    file.write_text(
-        json.dumps(
-            {
-                "group": "local",
-                "task": tasks,
-                "aggregate_metric_list": [{"metric": "acc", "aggregation": "mean", "weight_by_size": True}],
-            }
-        )
-    )
-    return file
+    return write_group(tmp_path_factory.mktemp("harness"))
 
 
 def test_the_numbers_are_those_of_the_harness(group: Path, tmp_path: Path) -> None:
@@ -128,8 +51,7 @@ def test_the_numbers_are_those_of_the_harness(group: Path, tmp_path: Path) -> No
     assert whole.returncode == 0, whole.stderr[-3000:]
     harness = json.loads(whole.stdout.splitlines()[-1])
     suite = harness_suite(str(group), tmp_path / "cache")
-    assert suite.notes
-    run = gage_eval.run(suite.config, store=str(tmp_path / "store"), engine=f"{MODEL}:Hashed")
+    run = gage_eval.run(suite, store=str(tmp_path / "store"), engine=f"{MODEL}:Hashed")
     ours = {
         f"{task.task_id} {metric.metric_id}": metric.raw_values["score"]
         for task in run.summary.tasks
@@ -141,13 +63,14 @@ def test_the_numbers_are_those_of_the_harness(group: Path, tmp_path: Path) -> No
         for name, value in values.items()
         if task in ROWS and "," in name and "stderr" not in name
     }
-    left_out = {"own_mutual f1"}
-    assert {note for note in suite.notes if "f1 of own_mutual" in note} == {*suite.notes}
-    assert ours == pytest.approx({name: value for name, value in theirs.items() if name not in left_out}, rel=1e-14)
+    assert ours == pytest.approx(theirs, rel=1e-14)
+    assert "max_new_tokens: 48" in suite.read_text(encoding="utf-8"), "of the requests of a task's code"
     assert len(ours) > len(ROWS)
     group_of_acc = next(item for item in run.summary.groups if item.group_id == "local_acc")
     micro = next(metric for metric in group_of_acc.metrics if metric.metric_id == "acc").micro
     assert micro.value == pytest.approx(harness["groups"]["local"]["acc,none"], rel=1e-14)
+    with pytest.raises(InputError, match="f1 of task 'own_mutual' over all rows"):
+        client.aggregate(str(group), "own_mutual", "f1", ["no pair"], client.sources(str(group)))
 
 
 @pytest.mark.parametrize(
@@ -157,19 +80,87 @@ def test_the_numbers_are_those_of_the_harness(group: Path, tmp_path: Path) -> No
         ("gsm8k,shots=3", "num_fewshot"),
         ("gsm8k,num_fewshot=many", "whole number"),
         ("no_such_file.yaml", "no file"),
+        ("TEXT.yml", "rename it"),
         ("TEXT.yaml", "neither a task nor a group"),
         ("RAISES.yaml", "ZeroDivisionError"),
+        ("REPEATS.yaml", "each question 5 times"),
+        ("MIXED.yaml", "asks for generate_until and loglikelihood"),
+        ("WITHOUT.yaml", "names no numbers"),
     ],
 )
 def test_what_cannot_run_is_one_sentence(text: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "TEXT.yaml").write_text("hello: there\n")
     (tmp_path / "rows.jsonl").write_text('{"q": "a"}\n')
     (tmp_path / "raises.py").write_text("def text(doc):\n    return 1 / 0\n")
-    (tmp_path / "RAISES.yaml").write_text(
-        f"task: raises\ndataset_path: json\ndataset_kwargs: {{data_files: {{test: {tmp_path / 'rows.jsonl'}}}}}\n"
-        "output_type: generate_until\ntest_split: test\ndoc_to_text: !function raises.text\ndoc_to_target: q\n"
-    )
+    (tmp_path / "mixed.py").write_text(MIXED)
+    for name, fields in (
+        ("RAISES", "doc_to_text: !function raises.text"),
+        ("REPEATS", "doc_to_text: q\nrepeats: 5"),
+        ("WITHOUT", "doc_to_text: q\nprocess_results: !function raises.text\nmetric_list: []"),
+    ):
+        (tmp_path / f"{name}.yaml").write_text(
+            f"task: {name}\ndataset_path: json\ndataset_kwargs: {{data_files: {{test: {tmp_path / 'rows.jsonl'}}}}}\n"
+            f"output_type: generate_until\ntest_split: test\ndoc_to_target: q\n{fields}\n"
+        )
+    (tmp_path / "MIXED.yaml").write_text("task: mixed\nclass: !function mixed.Mixed\n")
     monkeypatch.chdir(tmp_path)
     with pytest.raises(InputError, match=said) as refused:
         harness_suite(text, tmp_path / "cache")
     assert "\n" not in str(refused.value)
+
+
+def test_a_new_process_reads_a_task_anew_and_a_run_with_other_files_ends(group: Path, tmp_path: Path) -> None:
+    file = Path(shutil.copytree(group.parent, tmp_path / "own"), group.name)
+    before = client.sources(str(file))
+    process = client.shared_process()
+    assert process.load(str(file), is_file=True) == before
+    (file.parent / "more.py").write_text("")
+    assert process.load(str(file), is_file=True) == before, "what is loaded counts"
+    assert process._process is not None
+    process._process.kill()
+    process._process.wait()
+    row = {"document": {}, "answer": "A", "name": str(file), "task": "own_letters", "value": "right", "kind": "right"}
+    with pytest.raises(client.HarnessLost, match="changed after"):
+        lm_eval(**row, sources=before)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("own", "pairs", "made"),
+    [
+        ({}, [("q", " a"), ("q", " b")], ("q", [" a", " b"], False)),
+        ({"multiple_input": 2}, [("a", " end"), ("b", " end")], (" end", ["a", "b"], False)),
+        ({"multiple_input": 2}, [("a", " end"), ("a", " end")], (" end", ["a", "a"], False)),
+        ({"_metric_fn_list": ["acc_mutual_info"]}, [("", " a"), ("", " b")] * 2, ("", [" a", " b"], True)),
+        ({}, [("a", " x"), ("b", " y")], None),
+        ({"multiple_input": 2}, [("a", " x"), ("b", " y")], None),
+        ({"_metric_fn_list": ["acc_mutual_info"]}, [("q", " a"), ("q", " b")], None),
+    ],
+)
+def test_pairs_of_texts_become_choices_by_what_the_task_says(
+    own: dict[str, Any], pairs: list[tuple[str, str]], made: tuple[str, list[str], bool] | None
+) -> None:
+    task = SimpleNamespace(task_name="t", **own)
+    if made is None:
+        with pytest.raises(worker.CannotRun, match="task 't'"):
+            worker._choices(task, pairs)
+        return
+    row = worker._choices(task, pairs)
+    options = [option["content"] for option in row["options"]]
+    assert (row["messages"][0]["content"], options, "unconditioned_input" in row) == made
+
+
+def test_the_own_task_of_the_page_runs_as_pasted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GAGE_EVAL_DATA_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("HF_HOME", str(tmp_path / "hf"))
+    monkeypatch.setenv("PREFECT_HOME", str(tmp_path / "no-prefect"))
+    gage = command(tmp_path, capsys, monkeypatch)
+    docs = Path(__file__).parents[3] / "docs"
+    write_files("lm-eval.md", tmp_path, docs)
+    text = (docs / "lm-eval.md").read_text(encoding="utf-8")
+    for line in ("gage suite lm-eval:capitals.yaml --engine dummy --run-id first", "gage show first --wrong"):
+        assert f"\n{line}\n" in text
+        shown = gage(*line.split()[1:])
+        assert shown.code == 0, shown.err
+    assert "2 of 2 answers wrong by exact_match" in shown.out

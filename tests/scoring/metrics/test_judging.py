@@ -133,3 +133,16 @@ def test_two_ratings_on_the_first_line_choose_an_answer(
 @pytest.mark.parametrize("text", ["[[" + "1" * 1_000_000, "[[1." * 250_000, "[" * 1_000_000])
 def test_a_megabyte_of_almost_ratings_takes_linear_time(text: str) -> None:
     assert rating(text) is None
+
+
+def test_a_pair_is_won_by_both_orders_together_and_read_in_the_form_of_arena_hard() -> None:
+    from gage_eval.scoring.metrics.builtin.judging import pairwise_win
+
+    games = (("A>>B", "B>A"), ("A>B", "A=B"), ("A>B", "A>B"), ("A=B", "A=B"))
+    wins = []
+    for rule in ("mean", "tie", "loss"):
+        values: Any = [pairwise_win(list(pair), [0, 1], disagreement=rule).value for pair in games]
+        wins.append([value["win"] for value in values])
+    assert wins == [[1, 0.75, 0.5, 0.5], [1, 0.5, 0.5, 0.5], [1, 1, 0, 0]]
+    turned: Any = pairwise_win(["B<<A", "A<B"], [0, 1]).value
+    assert turned["win"] == 1

@@ -42,6 +42,7 @@ def test_every_built_in_metric_whose_errors_or_costs_it_counts_says_that_lower_i
         "likelihood.nll",
         "likelihood.ppl",
         "lm_eval.bits",
+        "lm_eval.corpus_loss",
         "lm_eval.loss",
         "lm_eval.perplexity",
         "number.{name}_abs_error",

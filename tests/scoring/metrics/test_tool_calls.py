@@ -146,6 +146,7 @@ ACCEPTED = {
         ({"city": "Rome", "days": 2, "at": {"hour": 9}, "more": 1}, False),
         ({"city": "Rome", "days": 2, "at": {"hour": 10}}, False),
         ({"city": "Rome", "days": 2, "at": 9}, False),
+        (ACCEPTED, False),
         ("Rome", False),
     ],
 )

@@ -41,7 +41,7 @@ def test_filters_give_the_answer_and_the_score(filters: Any, text: str, expected
 @pytest.mark.parametrize(
     ("entry", "message"),
     [
-        ("lines", "no verdict parser 'lines'. Known: default, filters, two_ratings."),
+        ("lines", "no verdict parser 'lines'. Known: default, filters, rubric, two_ratings."),
         ("filters", "verdict parser filters needs 'answer' or 'score'."),
         ({"filters": {"score": []}}, "name at least one filter"),
         ({"filters": {"score": "ratings"}}, "no filter 'ratings'.*Did you mean 'rating'"),
@@ -56,6 +56,19 @@ def test_filters_give_the_answer_and_the_score(filters: Any, text: str, expected
 def test_an_entry_that_cannot_be_a_parser_says_why(entry: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
         read_parser(entry)
+
+
+def test_a_rubric_gives_a_score_for_each_criterion_or_says_which_one_lacks() -> None:
+    parser = read_parser({"rubric": {"criteria": ["clarity", "depth"]}})
+    verdict = parser.read("Clarity: 2\n**Clarity:** 4/5\n- depth : 3.\nOther: 9")
+    assert verdict == Verdict(score=3.5, fields={"clarity": 4.0, "depth": 3.0})
+    assert parser.read("1. Clarity: 4\n2) **Depth**: 3") == verdict
+    lacking = parser.read("clarity: 4\ndepth: good")
+    assert lacking is not None
+    assert (lacking.score, lacking.unread) == (None, "the judge gave no score for depth")
+    assert parser.read("It is good.") is None
+    with pytest.raises(InputError, match="criteria"):
+        read_parser({"rubric": {"criteria": []}})
 
 
 def test_the_identity_holds_the_filters_versions_and_parameters() -> None:

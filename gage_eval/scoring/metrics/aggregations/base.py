@@ -103,6 +103,7 @@ class CountedRows:
         categories: the text extracted from each answer. Only for ``categories=True`` and ``pairs=True``.
         scale: what the values mean, as the metric declares it.
         references: the class of each row's reference, from ``components["reference"]``. Only for ``pairs=True``.
+        params: the metric's parameters.
     """
 
     row_index: Ints
@@ -113,6 +114,7 @@ class CountedRows:
     categories: Sequence[str | None] | None = None
     scale: Scale = DEFAULT
     references: Sequence[str | None] | None = None
+    params: Mapping[str, JsonValue] = field(default_factory=dict)
 
     @cached_property
     def samples(self) -> Samples:
@@ -172,6 +174,11 @@ class Aggregation:
     def categories(self) -> bool:
         """Whether it needs the extracted texts."""
         return self.pairs or bool(self.plugin.info.get("categories"))
+
+    @property
+    def params(self) -> bool:
+        """Whether it reads the metric's parameters, which are then in its key."""
+        return bool(self.plugin.info.get("params"))
 
     @property
     def takes_clusters(self) -> bool:
@@ -271,6 +278,7 @@ def aggregation(
     terms: bool = False,
     categories: bool = False,
     pairs: bool = False,
+    params: bool = False,
     keeps_scale: bool = True,
     scale: Scale | None = None,
     counts_right: bool = False,
@@ -288,6 +296,7 @@ def aggregation(
         terms: it needs `CountedRows.terms`.
         categories: it needs `CountedRows.categories`.
         pairs: it needs `CountedRows.categories` and `CountedRows.references`.
+        params: it reads `CountedRows.params`.
         keeps_scale: its number is on the scale of the values, so that more is better where it is for them.
         scale: that of its number, where it is another.
         counts_right: it counts right answers; a metric by which no answer is right is refused.
@@ -304,6 +313,7 @@ def aggregation(
         terms=terms,
         categories=categories,
         pairs=pairs,
+        params=params,
         keeps_scale=keeps_scale,
         scale=None if scale is None else asdict(scale),
         counts_right=counts_right,

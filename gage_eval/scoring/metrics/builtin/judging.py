@@ -9,8 +9,8 @@ from typing import Literal, TypeAlias
 from gage_eval.base.canonical import JsonValue
 from gage_eval.scoring.metrics.base import Score, metric
 from gage_eval.scoring.metrics.filters.extract import rating
+from gage_eval.scoring.metrics.verdicts import PAIR_OUTCOMES
 
-_OUTCOMES = {"a": 1.0, "b": 0.0, "tie": 0.5, "c": 0.5}
 PanelRule: TypeAlias = Literal["mean", "median", "majority"]
 
 
@@ -113,10 +113,12 @@ def panel_pass(scores: JsonValue, *, threshold: float = 0.5, min_valid: int = 1)
     aggregate="mean",
     bounds=(0, 1),
     higher_is_better={"consistent": None, "first_place": None},
-    version=1,
+    version=3,
     fields={"answers": "verdicts.answer", "slots": "verdicts.slot"},
 )
-def pairwise_win(answers: JsonValue, slots: JsonValue, *, disagreement: Literal["mean", "tie"] = "mean") -> Score:
+def pairwise_win(
+    answers: JsonValue, slots: JsonValue, *, disagreement: Literal["mean", "tie", "loss"] = "mean"
+) -> Score:
     """The win rate of the model's answers in pairs that a judge sees in both orders (``both_orders``).
 
     In the first order the model's answer is A, in the second it is B. ``win`` is the mean of both orders, with half a
@@ -124,11 +126,14 @@ def pairwise_win(answers: JsonValue, slots: JsonValue, *, disagreement: Literal[
     was shown first, 0.5 without position bias. The row is unscored where no judge gave a verdict in both orders.
 
     Args:
-        answers: ``A``, ``B`` or ``tie`` of every verdict.
+        answers: ``A``, ``B`` or ``tie`` of every verdict, or the form of Arena-Hard, ``A>>B``, ``A>B``, ``A=B``, …
         slots: of the same verdicts: even in the first order, then odd.
-        disagreement: what counts where the orders differ: the ``mean`` of both, or a ``tie``.
+        disagreement: what counts where the orders differ: the ``mean`` of both, or a ``tie``. With ``loss``, as
+            JudgeBench counts, a pair is won whose mean is more than a half, and lost else, with two ties, too.
     """
-    by_slot = {slot: _OUTCOMES.get(str(answer).strip().casefold()) for slot, answer in zip(slots, answers, strict=True)}
+    by_slot = {
+        slot: PAIR_OUTCOMES.get(str(answer).strip().casefold()) for slot, answer in zip(slots, answers, strict=True)
+    }
     pairs = [
         (first, 1 - second)
         for slot, first in by_slot.items()
@@ -136,7 +141,9 @@ def pairwise_win(answers: JsonValue, slots: JsonValue, *, disagreement: Literal[
     ]
     if not pairs:
         return Score.unscored("no judge gave a verdict in both orders", reason="no_verdict")
-    wins = [(a + b) / 2 if a == b or disagreement == "mean" else 0.5 for a, b in pairs]
+    wins = [(a + b) / 2 if a == b or disagreement != "tie" else 0.5 for a, b in pairs]
+    if disagreement == "loss":
+        wins = [float(win > 0.5) for win in wins]
     return Score(
         {
             "win": math.fsum(wins) / len(pairs),

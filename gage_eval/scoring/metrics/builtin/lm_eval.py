@@ -4,24 +4,26 @@ import json
 import math
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias, get_args
 
 from gage_eval.base.canonical import JsonValue
-from gage_eval.base.errors import InputError
 from gage_eval.scoring.harness import client
 from gage_eval.scoring.metrics.base import Score, metric
 from gage_eval.scoring.metrics.likelihoods import read_likelihoods
 
+Kind: TypeAlias = Literal["right", "score", "loss", "perplexity", "bits", "corpus", "corpus_loss"]
+
 
 @metric(
     "lm_eval",
-    value=("right", "score", "loss", "perplexity", "bits"),
+    value=get_args(Kind),
     chosen_by="kind",
-    aggregate={"perplexity": "perplexity", "bits": "ratio"},
+    aggregate={"perplexity": "perplexity", "bits": "ratio", "corpus": "lm_eval", "corpus_loss": "lm_eval"},
     binary=("right",),
-    higher_is_better={"loss": False, "perplexity": False, "bits": False},
-    bounds={"score": (None, None), "loss": (None, None), "perplexity": (1, None), "bits": (0, None)},
-    version=1,
+    higher_is_better={"loss": False, "perplexity": False, "bits": False, "corpus_loss": False},
+    bounds={"perplexity": (1, None), "bits": (0, None)}
+    | dict.fromkeys(("score", "loss", "corpus", "corpus_loss"), (None, None)),
+    version=3,
     libraries=("lm-eval",),
     fields={
         "document": "sample.metadata.document",
@@ -38,7 +40,7 @@ def lm_eval(
     name: str,
     task: str,
     value: str,
-    kind: Literal["right", "score", "loss", "perplexity", "bits"],
+    kind: Kind,
     pipeline: str = "none",
     sources: Mapping[str, str] | None = None,
 ) -> Score:
@@ -47,8 +49,10 @@ def lm_eval(
     ``gage suite lm-eval:NAME`` writes its parameters: what was asked for (``name``), the ``task``, the number
     (``value``) and the filter (``pipeline``) that it is of, and the hashes of the task's files. ``kind`` says how rows
     become one number: the mean of values that are 0 or 1 (``right``), of others (``score``, or ``loss`` where less is
-    better), exp(−Σll/Σsize) (``perplexity``) or −Σll/(Σbytes · ln 2) (``bits``). The harness runs in a separate
-    process.
+    better), exp(−Σll/Σsize) (``perplexity``), −Σll/(Σbytes · ln 2) (``bits``), or the task's own aggregation of all
+    rows (``corpus``, or ``corpus_loss`` where less is better). Rows of the latter have the value 1 where both parts of
+    a pair are equal, else 0. A document for which the task gives no value has no score, as in the harness. The harness
+    runs in a separate process.
     """
     responses = _responses(answer, logprobs)
     if not responses:
@@ -56,9 +60,15 @@ def lm_eval(
     files = None if sources is None else tuple(sorted(sources.items()))
     try:
         values = _values(name, task, json.dumps(document), json.dumps(responses), files)
-    except InputError as error:
+    except client.HarnessError as error:
         return Score.unscored(str(error))
-    number = values.get(pipeline, {}).get(value)
+    of_document = values.get(pipeline, {})
+    if value not in of_document:
+        return Score.unscored(f"the harness gave no {value} for this document", reason="not_measured")
+    number = of_document[value]
+    if kind in ("corpus", "corpus_loss"):
+        equal = isinstance(number, list) and len(number) == 2 and number[0] == number[1]
+        return Score({kind: float(equal)}, extracted=json.dumps(number))
     if kind in ("perplexity", "bits"):
         return _of_corpus(kind, number)
     if isinstance(number, bool) or not isinstance(number, int | float) or not math.isfinite(number):
@@ -66,11 +76,11 @@ def lm_eval(
     return Score({kind: float(number)})
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=4096)
 def _values(
     name: str, task: str, document: str, responses: str, files: tuple[tuple[str, str], ...] | None
 ) -> dict[str, dict[str, Any]]:
-    """All numbers of a document, which several metrics ask for one after the other."""
+    """All numbers of a document. Several metrics ask for them, each for all rows of a part."""
     sources = None if files is None else dict(files)
     return client.score(name, task, json.loads(document), json.loads(responses), sources)
 

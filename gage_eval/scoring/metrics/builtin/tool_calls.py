@@ -19,7 +19,7 @@ _FIELDS = {
 }
 
 
-@metric("tool_call_match", value="score", aggregate="mean", binary=True, version=1, fields=_FIELDS)
+@metric("tool_call_match", value="score", aggregate="mean", binary=True, version=2, fields=_FIELDS)
 def tool_call_match(
     golden: JsonValue,
     tool_calls: JsonValue = None,
@@ -50,7 +50,7 @@ def tool_call_match(
     aggregate="mean",
     binary=("exact", "in_order", "any_order", "subset"),
     bounds=(0, 1),
-    version=2,
+    version=3,
     fields=_FIELDS,
 )
 def trajectory_match(

@@ -1,0 +1,107 @@
+"""Tasks of tau²-bench with the database and the policy of their domain."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from gage_eval.base import canonical
+from gage_eval.base.canonical import JsonValue, canonical_text
+from gage_eval.base.errors import InputError
+from gage_eval.data.datasets.base import Record, content_hash, document_of, find_files, open_bytes, record_text, why
+from gage_eval.data.datasets.json_file import JsonLoader
+from gage_eval.extend import registry
+
+_FILES = ("db_path", "policy_path", "user_db_path")
+_ROLE = "You are a customer service agent. Help the user, and keep to this policy."
+_GREETING = "Hi! How can I help you today?"
+
+
+@registry.loaders.register("tau2", version=1, params=_FILES)
+class Tau2Loader(JsonLoader):
+    """Tasks of tau²-bench as samples: the policy and the earlier messages, and all else under ``metadata.tau2``.
+
+    Only tasks of the domain `mock` can be run here: its tools are `tau2_mock` and `tau2_mock_user`.
+
+    Parameters (``params``):
+        path: the domain's ``tasks.json``.
+        db_path: its ``db.json``.
+        policy_path: its ``policy.md``.
+        user_db_path: its ``user_db.json``.
+
+    Raises:
+        InputError: a parameter is missing, a file is not there, or the domain is another one.
+    """
+
+    def __init__(self, params: Mapping[str, Any], base_dir: Path) -> None:
+        missing = [name for name in _FILES if not isinstance(params.get(name), str)]
+        if missing:
+            raise InputError(f"loader tau2 needs params.{missing[0]}, a file of the domain mock.")
+        super().__init__({name: value for name, value in params.items() if name not in _FILES}, base_dir)
+        self._named = {name: find_files(params[name], base_dir)[0] for name in _FILES}
+
+    def identity(self) -> JsonValue:
+        """sha256 of the tasks, databases and policy."""
+        own = super().identity()
+        return {"tasks": own, **{name: content_hash(file) for name, file in self._named.items()}}
+
+    def records(self) -> Iterator[Record]:
+        """(position from 1, sample) of each task."""
+        policy, db, user_db = _read(self._named["policy_path"]), self._json("db_path"), self._json("user_db_path")
+        if not isinstance(db, dict) or db.keys() != {"tasks", "users"} or not isinstance(user_db, dict):
+            raise InputError(
+                "loader tau2: db_path does not hold the database of the domain mock. The tools of other domains are "
+                "code of tau2-bench, which is not run here."
+            )
+        try:
+            rules = policy.decode()
+        except UnicodeDecodeError:
+            raise InputError(f"'{Path(self._named['policy_path']).name}' is not UTF-8.") from None
+        for position, text in super().records():
+            task = canonical.decode(text)
+            try:
+                yield position, record_text(_sample(task, rules, db, user_db)) if isinstance(task, dict) else text
+            except (AttributeError, KeyError, TypeError, ValueError):
+                raise InputError(f"loader tau2: task {position} is not of the form of tau2-bench.") from None
+
+    def _json(self, name: str) -> JsonValue:
+        try:
+            return canonical.decode(_read(self._named[name]))
+        except ValueError as error:
+            raise InputError(f"'{Path(self._named[name]).name}' is not JSON: {error}.") from None
+
+
+def _read(file: str) -> bytes:
+    try:
+        with open_bytes(file) as opened:
+            return document_of(opened, Path(file).name)
+    except (OSError, EOFError) as error:
+        raise InputError(f"'{Path(file).name}' cannot be read: {why(error)}.") from error
+
+
+def _sample(task: dict[str, Any], policy: str, db: JsonValue, user_db: JsonValue) -> dict[str, Any]:
+    initial = task.get("initial_state") or {}
+    history = initial.get("message_history")
+    messages = [_message(message) for message in history or [{"role": "assistant", "content": _GREETING}]]
+    return {
+        "id": str(task.get("id")),
+        "messages": [{"role": "system", "content": f"{_ROLE}\n\n{policy}"}, *messages],
+        "references": [],
+        "metadata": {"tau2": {**task, "db": db, "user_db": user_db}},
+    }
+
+
+def _message(message: Mapping[str, Any]) -> dict[str, Any]:
+    """A message of a task in OpenAI's form."""
+    made = message.get("tool_calls") or ()
+    calls = [
+        {
+            "id": call["id"],
+            "type": "function",
+            "function": {"name": call["name"], "arguments": canonical_text(call["arguments"])},
+        }
+        for call in made
+    ]
+    plain: dict[str, Any] = {"role": message["role"], "content": message.get("content") or ""}
+    if calls:
+        plain["tool_calls"] = calls
+    return {**plain, "tool_call_id": message["id"]} if message["role"] == "tool" else plain

@@ -1,0 +1,64 @@
+"""The simulated users of an adapter: for each request the one that talks with the model."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from gage_eval.base.canonical import JsonValue, encode
+from gage_eval.base.field_paths import MISSING, resolve
+from gage_eval.engine.tools.sets import episode_tools, merged
+from gage_eval.models.client.types import RenderFailure, Request, SimulatedUser
+from gage_eval.pipeline.generate_spec import GenerateSpec
+
+
+def join_user(request: Request, spec: GenerateSpec, rendered: Request | None, sample: Mapping[str, Any]) -> None:
+    """Give a request its simulated user, or say in `unasked` why there is none.
+
+    Args:
+        request: what the model is asked.
+        spec: of the user's adapter.
+        rendered: its prompt as messages; None for a scripted user.
+        sample: whose episode it is.
+    """
+    config = spec.simulator
+    assert config is not None
+    script = None
+    if rendered is not None:
+        request.unasked = request.unasked or rendered.unasked
+        instructions = "\n\n".join(message["content"] for message in rendered.messages or [])
+        rendered.messages = [{"role": "system", "content": instructions}]
+    else:
+        rendered = Request("chat", messages=[])
+        script = _turns(resolve(str(config.script), sample=sample))
+        if script is None:
+            request.unasked = RenderFailure(
+                "prompt_failed",
+                f"'{config.script}' of the sample holds no turns of a user: a list of texts, or of objects with "
+                "content and tool_calls",
+            )
+    rendered.tool_set, rendered.tool_rounds = episode_tools(spec.tools, sample), spec.tool_rounds
+    rendered.tools = merged(None, rendered.tool_set)
+    identity: JsonValue = {
+        "spec": spec.material(),
+        "messages": None if script is not None else encode([rendered.messages, rendered.params]).decode(),
+        "script": script,
+        "tools": rendered.tool_set.identity,
+    }
+    request.user = SimulatedUser(rendered, config.stop, config.max_turns, script, identity)
+
+
+def _turns(script: Any) -> list[dict[str, Any]] | None:
+    """The turns of a script; None if it is none."""
+    if script is MISSING or not isinstance(script, list) or not script:
+        return None
+    turns = [{"content": turn} if isinstance(turn, str) else turn for turn in script]
+    return turns if all(map(_is_turn, turns)) else None
+
+
+def _is_turn(turn: Any) -> bool:
+    if not isinstance(turn, Mapping) or not isinstance(turn.get("content"), str):
+        return False
+    calls = turn.get("tool_calls") or []
+    is_called = isinstance(calls, list) and all(
+        isinstance(call, Mapping) and isinstance(call.get("name"), str) for call in calls
+    )
+    return is_called and bool(turn["content"].strip())

@@ -1,0 +1,99 @@
+"""Simulated users of a config: keys, steps and scores of a run, and what is refused."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import gage_eval
+from gage_eval.base.errors import GageError, RunFailed
+from tests.support.workspace import write_config, write_rows
+
+PLUGINS = """
+import json
+from gage_eval.plugins import BaseBackend, Response
+
+class Talker(BaseBackend):
+    type = "talker"
+    capabilities = frozenset({"chat", "tools"})
+    def body(self, request):
+        return {"messages": request.messages}
+    async def open(self, log_folder): ...
+    async def close(self): ...
+    async def call(self, request, body):
+        return Response("ok", answer=self.answer(request.messages), prompt_tokens=10, completion_tokens=0)
+
+class Agent(Talker):
+    def answer(self, messages):
+        return f"heard {messages[-1]['content']}"
+
+class Customer(Talker):
+    def answer(self, messages):
+        if "silent" in messages[0]["content"]:
+            return ""
+        return "###STOP###" if len(messages) > 3 else f"more, {messages[0]['role']}"
+"""
+ADAPTERS: list[dict[str, Any]] = [
+    {"adapter_id": "agent", "role_type": "dut_model", "backend_id": "agent"},
+    {"adapter_id": "customer", "role_type": "user", "backend_id": "customer", "prompt_id": "wish"},
+    {"adapter_id": "script", "role_type": "user", "simulator": {"script": "metadata.user_turns"}},
+]
+
+
+def write(folder: Path, wish: str = "You want {{ sample.id }}.", **task: Any) -> Path:
+    write_rows(folder)
+    (folder / "plug.py").write_text(PLUGINS)
+    prices = {"agent": 10.0, "customer": 100.0}
+    return write_config(
+        folder,
+        backends=[
+            {"backend_id": name, "type": f"plug.py:{name.title()}", "config": {"input_price": price}}
+            for name, price in prices.items()
+        ],
+        prompts=[{"prompt_id": "wish", "template": wish}],
+        role_adapters=task.pop("adapters", ADAPTERS),
+        tasks=[{"task_id": "talks", "dataset_id": "sums", "adapter_id": "agent", "user": "customer", **task}],
+    )
+
+
+def steps(store: str) -> list[tuple[Any, ...]]:
+    text = "SELECT actor, role, content, cost, source FROM steps WHERE row_index = 0 ORDER BY step"
+    return [tuple(row.values()) for row in gage_eval.sql(text, store=store).to_pylist()]
+
+
+def test_both_sides_are_steps_with_costs_of_their_own(tmp_path: Path) -> None:
+    config, store = write(tmp_path), str(tmp_path / "store")
+    gage_eval.run(config, run_id="talks", store=store)
+    assert [step[:2] + step[3:] for step in steps(store)] == [
+        ("model", "assistant", 0.0001, "sent"),
+        ("user", "user", 0.001, "sent"),
+        ("model", "assistant", 0.0001, "sent"),
+        ("user", "user", 0.001, "sent"),
+    ]
+    assert [step[2] for step in steps(store)][1:] == ["more, system", "heard more, system", "###STOP###"]
+
+
+def test_the_share_of_faulty_simulations_stops_a_run(tmp_path: Path) -> None:
+    with pytest.raises(RunFailed, match=r"simulator_error .*said nothing"):
+        gage_eval.run(write(tmp_path, "Be silent."), store=str(tmp_path / "store"))
+
+
+CUSTOMER = {"adapter_id": "customer", "role_type": "user", "backend_id": "customer"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"user": "agent"}, "no simulated user 'agent'"),
+        ({"mode": "completion"}, "mode: completion"),
+        ({"user": "script"}, "holds no turns of a user"),
+        ({"wish": ""}, "prompt .wish. is empty"),
+        ({"adapters": [ADAPTERS[0], CUSTOMER]}, "either 'prompt_id'"),
+        ({"adapters": [ADAPTERS[0], {**ADAPTERS[1], "limits": {"tokens": 3}, "tool_rounds": 1}]}, "takes no 'limits'"),
+        ({"adapters": [ADAPTERS[0], {**ADAPTERS[1], "tools": ["bash"], "tool_rounds": 1}]}, "'bash' is for the model"),
+        ({"adapters": [{**ADAPTERS[0], "simulator": {}}, ADAPTERS[1]]}, "for role_type: user"),
+    ],
+)
+def test_a_user_that_cannot_talk_is_refused_by_a_sentence(tmp_path: Path, changes: dict[str, Any], said: str) -> None:
+    with pytest.raises(GageError, match=said):
+        gage_eval.run(write(tmp_path, **changes), store=str(tmp_path / "store"))
