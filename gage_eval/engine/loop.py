@@ -1,14 +1,18 @@
 """An event loop in its own thread, for callers in other threads."""
 
 import asyncio
+import resource
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import CancelledError
+from contextlib import suppress
 from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 
 _WAKE_EVERY_S = 0.5
+# Each request in flight has a connection, and most systems begin with 256 or 1,024 open files a process.
+_OPEN_FILES = 65536
 
 
 class EventLoop:
@@ -90,6 +94,7 @@ class EventLoop:
             if self._closed:
                 raise RuntimeError("the loop is closed")
             if self._loop is None:
+                _allow_open_files()
                 self._loop = _new_loop()()
                 # An engine that must die with its parent dies with the thread that spawned it: this one,
                 # which lives as long as the engines.
@@ -97,6 +102,16 @@ class EventLoop:
                 self._thread.start()
             self._loop.call_soon_threadsafe(begin)
             return self._loop
+
+
+def _allow_open_files() -> None:
+    """Raise this process's limit of open files as far as it may."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, _OPEN_FILES)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        # macOS refuses more than its kernel allows.
+        with suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def _new_loop() -> Callable[[], asyncio.AbstractEventLoop]:

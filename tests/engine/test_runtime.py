@@ -1,4 +1,5 @@
 import asyncio
+import resource
 import signal
 import threading
 from concurrent.futures import CancelledError, ThreadPoolExecutor
@@ -31,6 +32,17 @@ def test_many_threads_share_one_loop() -> None:
         results = list(pool.map(lambda n: runtime.call(loop_id(n)), range(100)))
     assert [value for value, _ in results] == list(range(1, 101))
     assert len({loop for _, loop in results}) == 1
+
+
+def test_a_loop_may_hold_more_connections_than_a_shell_allows() -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (256, hard))
+    try:
+        with Runtime() as runtime:
+            assert runtime.call(add(1, 2)) == 3
+            assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] > 1024 + 256
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def test_an_error_comes_back_to_its_caller_only() -> None:

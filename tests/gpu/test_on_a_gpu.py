@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.gpu, pytest.mark.timeout(1800)]
 
 ROOT = Path(__file__).parents[2]
 ROWS = 64
-PAGE = ROOT / "docs" / "benchmarks-vllm-gpu.md"
+PAGE = ROOT / "build" / "benchmarks-vllm-gpu.md"
 
 HOLD = """
 import sys, torch

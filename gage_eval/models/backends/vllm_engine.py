@@ -71,8 +71,8 @@ class VLLMEngineConfig(CheckpointConfig):
     )
     env: dict[str, str] = scheduling({}, description="Environment variables of the engine.")
     max_concurrency: int = scheduling(
-        512, ge=1, le=65536, validation_alias=BackendConfig.model_fields["max_concurrency"].validation_alias,
-        description="Requests in flight at once; the engine batches as many as fit.",
+        1024, ge=1, le=65536, validation_alias=BackendConfig.model_fields["max_concurrency"].validation_alias,
+        description="Requests in flight at once; by default as many as vLLM batches at most on a large GPU.",
     )  # fmt: skip
 
     @property

@@ -34,12 +34,14 @@ _TOO_LONG = ("maximum model length", "max_model_len", "maximum context length", 
 async def load(options: Mapping[str, Any]) -> "VLLMEngine":
     """Start the engine. Errors are in the log."""
     from vllm.engine.arg_utils import AsyncEngineArgs
+    from vllm.usage.usage_lib import UsageContext
     from vllm.v1.engine.async_llm import AsyncLLM
 
     arguments = dict(options["arguments"])
     if options["lora"]:
         arguments["enable_lora"] = True
-    engine = AsyncLLM.from_engine_args(AsyncEngineArgs(**arguments))
+    # Without a context vLLM batches 128 sequences, and 1024 on a GPU of 70 GiB or more when it works offline.
+    engine = AsyncLLM.from_engine_args(AsyncEngineArgs(**arguments), usage_context=UsageContext.LLM_CLASS)
     tokenizer = engine.get_tokenizer()
     if inspect.isawaitable(tokenizer):
         tokenizer = await tokenizer
