@@ -104,7 +104,8 @@ bench-prompts: install-dev install-lm-eval ## compare the suites' prompts with t
 	$(BIN)/python -m bench.prompts $(ARGS)
 
 test-inspect: install-dev install-inspect ## open our exports with Inspect's own reader, and by the schemas of others
-	$(BIN)/python -m pytest tests/runs/results/test_inspect_export.py tests/runs/results/test_shared_exports.py $(ARGS)
+	$(BIN)/python -m pytest tests/runs/results/test_inspect_export.py tests/runs/results/test_shared_exports.py \
+	  tests/runs/results/test_atif_export.py $(ARGS)
 
 test-every-eval-ever: install-dev install-every-eval-ever ## check our export with the validator of Every Eval Ever
 	$(BIN)/python -m pytest tests/runs/results/test_shared_exports.py $(ARGS)
@@ -193,8 +194,9 @@ $(INSPECT)/.ready: | $(VENV)/.pip
 	$(INSPECT)/bin/python -m pip install --quiet inspect-ai==0.3.285
 	@touch $@
 
-# Only its schemas are read: the package itself needs Python 3.12.
+# Only their schemas are read: the packages themselves need Python 3.12.
 $(INSPECT)/every_eval_ever/schemas: | $(INSPECT)/.ready
+	$(INSPECT)/bin/python -m pip install --quiet --no-deps --ignore-requires-python --target $(INSPECT) harbor==0.26.0
 	$(INSPECT)/bin/python -m pip install --quiet --no-deps --ignore-requires-python --target $(INSPECT) every_eval_ever==0.3.0
 
 $(EVERY_EVAL)/.ready:

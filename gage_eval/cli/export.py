@@ -17,7 +17,7 @@ def export_(
         typer.Option(
             "--format",
             metavar="FORMAT",
-            help="jsonl (default), csv, parquet, lm-eval, inspect, every-eval-ever, eval-results, otel, "
+            help="jsonl (default), csv, parquet, lm-eval, inspect, atif, every-eval-ever, eval-results, otel, "
             "per_sample_json, canonical_answers, or site: static pages of one or several runs. May be repeated.",
         ),
     ] = None,

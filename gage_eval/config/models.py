@@ -64,6 +64,7 @@ Export: TypeAlias = Literal[
     "canonical_answers",
     "lm-eval",
     "inspect",
+    "atif",
     "every-eval-ever",
     "eval-results",
     "otel",

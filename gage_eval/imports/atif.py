@@ -23,6 +23,7 @@ from gage_eval.imports.contract import (
 
 _VERSION = re.compile(r"ATIF-v1\.\d+\Z")
 _FILE = "agent/trajectory.json"
+_ROLES = {"system": "system", "agent": "assistant"}
 
 
 def trajectories_of(folder: Path) -> list[Path]:
@@ -84,10 +85,10 @@ def _answer(
     tree: dict[str, Any], trial: dict[str, Any], sample_id: str, replicate: int, log: ImportedLog
 ) -> ImportedAnswer:
     steps = [mapping(step) for step in sequence(tree.get("steps"))]
-    first = next((place for place, step in enumerate(steps) if step.get("source") == "agent"), len(steps))
+    own = (place for place, step in enumerate(steps) if step.get("source") == "agent" and not _is_copied(step))
+    first = next(own, len(steps))
     before = [
-        {"role": "system" if step.get("source") == "system" else "user", "content": step.get("message")}
-        for step in steps[:first]
+        {"role": _ROLES.get(str(step.get("source")), "user"), "content": step.get("message")} for step in steps[:first]
     ]
     said = [content_of(step.get("message"), log) for step in steps[first:] if step.get("source") == "agent"]
     reply = next((message for message in reversed(said) if message.strip()), None)
@@ -110,3 +111,8 @@ def _answer(
         error=error,
         metadata={"steps": len(steps)},
     )
+
+
+def _is_copied(step: dict[str, Any]) -> bool:
+    """Whether the step is no work of this agent, but an example or an earlier turn that it was given."""
+    return step.get("is_copied_context") is True

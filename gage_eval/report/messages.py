@@ -158,17 +158,31 @@ def conversation(
         own = [_answered(number, turn, took, step), *_outputs(turn, took, step + 1)]
         step += len(own)
         steps.append(own[1:] if number == last else own)
-    following = [*(message.role for message in messages[1:]), ""]
-    questions = [
-        place
-        for place, (message, role) in enumerate(zip(messages, following, strict=False))
-        if message.role == "user" and role != "assistant"
-    ]
-    if len(questions) < len(turns) or any(turn.get("tool_outputs") or turn.get("actor") for turn in turns):
-        # The model called tools, or talked with a simulated user.
+    asked = questions([message.role for message in messages], turns)
+    if asked is None:
         return [*messages, *(message for own in steps for message in own)]
-    after = dict(zip(questions, steps, strict=False))
+    after = dict(zip(asked, steps, strict=False))
     return [shown for place, message in enumerate(messages) for shown in (message, *after.get(place, ()))]
+
+
+def questions(roles: Sequence[str], turns: Sequence[Mapping[str, Any]]) -> list[int] | None:
+    """Where each turn of an episode was asked: the places of the user's messages, each answered by a turn.
+
+    Args:
+        roles: of the messages as they were prepared.
+        turns: the responses of the episode, in order.
+
+    Returns:
+        None where all turns follow the messages: the model called tools, or talked with a simulated user.
+    """
+    places = [
+        place
+        for place, (role, following) in enumerate(zip(roles, [*roles[1:], ""], strict=True))
+        if role == "user" and following != "assistant"
+    ]
+    if len(places) < len(turns) or any(turn.get("tool_outputs") or turn.get("actor") for turn in turns):
+        return None
+    return places
 
 
 def answer_step(turns: Sequence[Mapping[str, Any]]) -> int:
@@ -243,6 +257,15 @@ def _outputs(turn: Mapping[str, Any], took: Mapping[str, Any], step: int) -> lis
         )
         for number, (output, call, status, ms, source) in enumerate(islice(rows, len(outputs)), step)
     ]
+
+
+def call_arguments(text: str) -> dict[str, Any]:
+    """The arguments of a call; those that are no JSON object are the value of ``arguments``."""
+    try:
+        value = decode(text)
+    except ValueError:
+        value = text
+    return value if isinstance(value, dict) else {"arguments": value}
 
 
 def _times(ms: float | None) -> list[str]:

@@ -24,7 +24,7 @@ from gage_eval.base.errors import InputError, StoreError
 from gage_eval.base.tables import SAMPLES
 from gage_eval.data.sample.table import rows_of
 from gage_eval.runs.record import RunRecord
-from gage_eval.runs.results import every_eval_ever, inspect_export, lm_eval_export, published_scores
+from gage_eval.runs.results import atif_export, every_eval_ever, inspect_export, lm_eval_export, published_scores
 from gage_eval.runs.results.cards import Cards
 from gage_eval.runs.results.reading import TaskReader
 from gage_eval.runs.results.rows import Scores
@@ -184,6 +184,17 @@ def _write_inspect(tasks: Sequence[TaskReader], target: Target, record: RunRecor
     return inspect_export.FOLDER
 
 
+def _write_atif(tasks: Sequence[TaskReader], target: Target, record: RunRecord) -> str:
+    for task in tasks:
+        taken: set[str] = set()
+        for sample_id, replicate, trajectory, result in atif_export.trials(task, record.run_id):
+            trial = _different(f"{file_name(sample_id)}__{replicate + 1}", sample_id, taken)
+            folder = f"{atif_export.FOLDER}/{file_name(task.task_id)}/{trial}"
+            target.write(f"{folder}/agent/trajectory.json", canonical_json(trajectory) + b"\n")
+            target.write(f"{folder}/result.json", canonical_json(result) + b"\n")
+    return atif_export.FOLDER
+
+
 def _write_every_eval_ever(tasks: Sequence[TaskReader], target: Target, record: RunRecord) -> str:
     for mine in _by_model(tasks).values():
         place = every_eval_ever.place(mine, record)
@@ -233,6 +244,7 @@ PLAIN = {
 _OF_RUN: dict[str, Callable[[Sequence[TaskReader], Target, RunRecord], str]] = {
     "lm-eval": _write_lm_eval,
     "inspect": _write_inspect,
+    "atif": _write_atif,
     "every-eval-ever": _write_every_eval_ever,
     "eval-results": _write_eval_results,
     "otel": _write_events,

@@ -11,8 +11,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from gage_eval.base.canonical import canonical_text, decode
+from gage_eval.base.canonical import canonical_text
 from gage_eval.base.version import __version__
+from gage_eval.report.messages import call_arguments
 from gage_eval.report.metric_names import metric_name
 from gage_eval.report.summary import MetricSummary, TaskSummary
 from gage_eval.runs.results.reading import TaskReader
@@ -216,10 +217,7 @@ def _tool_call(call: Mapping[str, Any]) -> dict[str, Any]:
     function = call.get("function") or {}
     arguments = function.get("arguments")
     if isinstance(arguments, str):
-        try:
-            arguments = decode(arguments)
-        except ValueError:
-            arguments = {"arguments": arguments}
+        arguments = call_arguments(arguments)
     return {
         "id": call.get("id", ""),
         "function": function.get("name", ""),
