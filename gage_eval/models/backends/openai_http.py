@@ -26,7 +26,7 @@ from gage_eval.models.backends.base import (
     request_content,
     skipped,
 )
-from gage_eval.models.backends.media import MEDIA_REFERENCE, with_media
+from gage_eval.models.backends.media import MEDIA_REFERENCE, as_input_audio, with_media
 from gage_eval.models.backends.thinking import take_thinking
 from gage_eval.models.client.http import Ask, HTTPEndpoint
 from gage_eval.models.client.limiter import Limiter
@@ -64,6 +64,11 @@ class OpenAIHTTPConfig(KeyedConfig, ThinkingConfig):
         "infer",
         default=False,
         description="The endpoint's completions echo a prompt with its log probabilities: it can score likelihoods.",
+    )
+    audio_part: Literal["audio_url", "input_audio"] = semantic(
+        "infer",
+        "audio_url",
+        description="The form of recordings: vLLM's and SGLang's `audio_url`, or OpenAI's `input_audio` (WAV and MP3).",
     )
     shared: bool = scheduling(
         default=False,
@@ -233,7 +238,8 @@ class OpenAIHTTP(BaseBackend[OpenAIHTTPConfig]):
 
     def _with_media(self, request: Request) -> bytes:
         body = self._sent(self.body(request))
-        body["messages"] = with_media(request, self.context)
+        messages = with_media(request, self.context)
+        body["messages"] = messages if self.config.audio_part == "audio_url" else as_input_audio(messages)
         return encode(body)
 
 
