@@ -603,6 +603,7 @@ BACKENDS: dict[str, tuple[dict[str, Any], dict[str, list[tuple[Any, bool]]]]] = 
             "thinking_budget_field": [("budget", False)],
             **_THINKING,
             "stream": [(True, False)],
+            "audio_part": [("input_audio", False)],
             "shared": [(True, False)],
             "echo_logprobs": [(True, False)],
         },

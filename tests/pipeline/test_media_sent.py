@@ -201,7 +201,13 @@ def test_a_recording_is_sent_as_the_endpoint_takes_it_and_decoded_once(folder: P
     dataset = {"path": "data/said.jsonl", "audio_rate": 16_000}
     backend = {"base_url": endpoint.url, "model": "mock"}
     run(folder, endpoint, dataset, {})
-    ours = [{"backend_id": "mock", "type": "openai_http", "config": {**backend, "audio_part": "input_audio"}}]
+    ours = [
+        {
+            "backend_id": "mock",
+            "type": "openai_http",
+            "config": {**backend, "identity": "b", "audio_part": "input_audio"},
+        }
+    ]
     outcome = run(folder, endpoint, dataset, {}, backends=ours)
 
     first, second = (body["messages"][0]["content"][0] for body in sent(endpoint))

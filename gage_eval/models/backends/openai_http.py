@@ -65,8 +65,7 @@ class OpenAIHTTPConfig(KeyedConfig, ThinkingConfig):
         default=False,
         description="The endpoint's completions echo a prompt with its log probabilities: it can score likelihoods.",
     )
-    audio_part: Literal["audio_url", "input_audio"] = semantic(
-        "infer",
+    audio_part: Literal["audio_url", "input_audio"] = scheduling(
         "audio_url",
         description="The form of recordings: vLLM's and SGLang's `audio_url`, or OpenAI's `input_audio` (WAV and MP3).",
     )
