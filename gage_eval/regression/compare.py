@@ -70,19 +70,25 @@ class ScoredTask:
 
     def grouping(self, metric_id: str) -> Grouping:
         """The metric's fields of clusters, weights and slices when the task was scored."""
-        for metric in spec_of(self.reader.store, "auto_eval", self.stages["auto_eval"]) or ():
-            if metric["metric_id"] == metric_id:
-                how = metric["identity"]["aggregation"]
-                return grouping(
-                    metric_id, cluster_field=how["cluster"], weight_field=how["weight"], slices=how["slices"]
-                )
-        return grouping(metric_id)
+        how = self._aggregation(metric_id)
+        return grouping(
+            metric_id,
+            cluster_field=how.get("cluster"),
+            weight_field=how.get("weight"),
+            slices=how.get("slices", ()),
+        )
 
     def scores(self, measure: Measure) -> RowScores:
         """One number of every sample. It is read only once."""
         if measure not in self._scores:
-            self._scores[measure] = row_scores(self.reader, measure, self.grouping(measure.metric_id))
+            params = self._aggregation(measure.metric_id).get("params")
+            self._scores[measure] = row_scores(self.reader, measure, self.grouping(measure.metric_id), params)
         return self._scores[measure]
+
+    def _aggregation(self, metric_id: str) -> Mapping[str, Any]:
+        """How the metric was aggregated when the task was scored; empty where nothing is known."""
+        metrics = spec_of(self.reader.store, "auto_eval", self.stages["auto_eval"]) or ()
+        return next((metric["identity"]["aggregation"] for metric in metrics if metric["metric_id"] == metric_id), {})
 
 
 @dataclass(frozen=True)
@@ -124,7 +130,7 @@ class TaskComparison:
         baseline: the run or the repeats to compare with. The scores of each are read only once.
 
     Raises:
-        InputError: the task has no such number, or samples cannot be paired by it.
+        InputError: the task has no such number, or runs cannot be compared by it.
     """
 
     def __init__(self, current: ScoredTask, baseline: Sequence[ScoredTask], metric: str | None = None) -> None:

@@ -10,8 +10,8 @@ import numpy.typing as npt
 
 from gage_eval.stats.clusters import clustered_stderr, weighted_mean_stderr
 from gage_eval.stats.intervals import LEAST_SHOWN, t_quantile
-from gage_eval.stats.paired_bootstrap import PairedNumbers, paired_bootstrap
 from gage_eval.stats.paired_binary import mcnemar, mcnemar_mid_p, tango_interval
+from gage_eval.stats.paired_bootstrap import PairedNumbers, paired_bootstrap
 from gage_eval.stats.pooling import macro_freedom
 from gage_eval.stats.repeats import RunNoise, noise_of, run_noise, skewness
 from gage_eval.stats.special import t_tail

@@ -37,7 +37,7 @@ def repeated_quantile(ordered: npt.NDArray[np.float64], counts: npt.NDArray[np.i
     position = (n - 1) * p
     below = math.floor(position)
     at = np.searchsorted(counts, (below, min(below + 1, n - 1)), side="right")
-    low, high = ordered[at].tolist()
+    low, high = (float(value) for value in ordered[at])
     return low if low == high else low + (high - low) * (position - below)
 
 
