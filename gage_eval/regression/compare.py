@@ -30,7 +30,7 @@ from gage_eval.scoring.metrics.grouping import Grouping, grouping
 from gage_eval.scoring.metrics.scale import Scale
 from gage_eval.stats.evidence import Evidence, evidence, unlike
 from gage_eval.stats.multiple import holm
-from gage_eval.stats.verdicts import MAX_UNPAIRED_SHARE, GateRule, detectable_loss
+from gage_eval.stats.verdicts import MAX_UNPAIRED_SHARE, UNKNOWN_ERROR, GateRule, detectable_loss
 
 _MIN_SLICE = 5
 _ALPHA = 0.05
@@ -354,7 +354,7 @@ def compare(
             adjusted[task.task_id],
             detectable_loss(evidence_by_task[task.task_id], rule or GateRule()),
             task.allowed_differences(allowed),
-            tuple(_notes(task)),
+            tuple(_notes(task, evidence_by_task[task.task_id])),
             corrected_change(baseline.task(task.task_id), current.task(task.task_id), task.measure),
         )
         for task in tasks
@@ -380,8 +380,10 @@ def shared_tasks(baseline: RunReader, current: RunReader, task_id: str | None = 
     return shared
 
 
-def _notes(task: TaskComparison) -> Iterator[str]:
+def _notes(task: TaskComparison, numbers: Evidence) -> Iterator[str]:
     pairing = task.pairing
+    if numbers.difference is not None and numbers.test == "none":
+        yield UNKNOWN_ERROR
     if pairing.unpaired:
         share = f"{pairing.unpaired:,} of {pairing.samples:,} samples are in one run only, or scored in one only"
         yield f"{share}: too many for a verdict" if pairing.unpaired_share > MAX_UNPAIRED_SHARE else share

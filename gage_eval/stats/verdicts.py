@@ -20,6 +20,7 @@ from gage_eval.stats.multiple import holm
 Verdict: TypeAlias = Literal["regressed", "improved", "passed", "inconclusive"]
 
 MAX_UNPAIRED_SHARE = 0.01
+UNKNOWN_ERROR = "how much the number varies is not known, so the difference has no interval and no test"
 
 
 class GateRule(BaseModel):
@@ -99,9 +100,8 @@ def suite_verdict(decisions: Mapping[str, MetricVerdict], unwatched: Collection[
 
 def _decide(evidence: Evidence, p_worse: float, p_better: float, rule: GateRule, unpaired: float) -> MetricVerdict:
     if evidence.difference is None:
-        return MetricVerdict(
-            evidence, "inconclusive", holds=False, p_worse=1, p_better=1, notes=("no row is scored in both runs",)
-        )
+        why = "the number does not exist for these rows" if evidence.n else "no row is scored in both runs"
+        return MetricVerdict(evidence, "inconclusive", holds=False, p_worse=1, p_better=1, notes=(why,))
     if unpaired > MAX_UNPAIRED_SHARE:
         share = f"{unpaired:.1%} of the rows are scored in one run only"
         return MetricVerdict(evidence, "inconclusive", holds=False, p_worse=p_worse, p_better=p_better, notes=(share,))
@@ -166,7 +166,9 @@ def detectable_loss(evidence: Evidence, rule: GateRule) -> float | None:
 
 def _notes(evidence: Evidence) -> tuple[str, ...]:
     notes = []
-    if evidence.noise is None:
+    if evidence.test == "none":
+        notes.append(UNKNOWN_ERROR)
+    elif evidence.noise is None:
         few = f"the baseline has fewer than {REPEATS_FOR_NOISE} repeats"
         notes.append(f"run noise not estimated: {few}, and {REPEATS_ADVISED} are recommended")
     if evidence.too_skewed == "worse":

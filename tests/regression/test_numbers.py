@@ -27,7 +27,7 @@ from gage_eval.scoring.metrics.aggregations.base import Aggregation, CountedRows
 from gage_eval.scoring.metrics.scale import DEFAULT, Scale
 from gage_eval.stats.evidence import PairedRows, evidence
 from gage_eval.stats.verdicts import GateRule
-from gage_eval.store import Store
+from gage_eval.store import Artifact, Store
 
 SCALES = {
     "share": Scale(low=0, high=1, binary=True),
@@ -206,6 +206,96 @@ def test_compare_gate_and_trend_show_the_number_of_the_table(scored: Callable[..
         ("a", name, shown(a, name)),
         ("b", name, shown(b, name)),
     }
+
+
+COLOURS = ("red", "green", "blue")
+WORDS = ["the cat sat on the mat", "a dog ran over the hill", "rain fell all day on us", "we went home by the river"]
+# Metric, answers before and after, and further fields of the samples. Each has numbers that are no means.
+NO_MEANS: dict[str, tuple[dict[str, Any], list[str], list[str], dict[str, list[Any]]]] = {
+    "percentiles": (
+        {
+            "metric_id": "percent",
+            "implementation": "own.py:percent",
+            "aggregation": ["median", "p90", "std", "min", "max", "counts"],
+            "slices": ["metadata.half"],
+        },
+        [str(n % 50) for n in range(40)],
+        [str((7 * n) % 50) for n in range(40)],
+        {"metadata": [{"half": n < HALF} for n in range(40)]},
+    ),
+    "classes": (
+        {
+            "metric_id": "classification",
+            "aggregation": ["mean", "macro_f1", "micro_f1", "mcc", "class_f1", "class_recall", "confusion"],
+            "slices": ["metadata.half"],
+            "cluster_field": "metadata.passage",
+        },
+        [COLOURS[n % 3] if n % 4 else "red" for n in range(40)],
+        [COLOURS[n % 3] if n % 5 else "none of them" for n in range(40)],
+        {
+            "answer": [COLOURS[n % 3] for n in range(40)],
+            "metadata": [{"half": n < HALF, "passage": n // 4} for n in range(40)],
+        },
+    ),
+    "bleu": (
+        {"metric_id": "bleu", "value_key": "quality"},
+        [WORDS[n % 4] for n in range(40)],
+        [WORDS[n % 4] if n % 3 else "the cat sat on a hill" for n in range(40)],
+        {"answer": [WORDS[n % 4] for n in range(40)]},
+    ),
+    "instructions": (
+        {"metric_id": "chrf", "aggregation": ["corpus_chrf", "median"]},
+        [WORDS[n % 4] for n in range(40)],
+        [WORDS[n % 4] if n % 3 else "the cat sat on a hill" for n in range(40)],
+        {"answer": [WORDS[n % 4] for n in range(40)]},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", NO_MEANS)
+def test_every_number_that_the_table_prints_is_compared_and_gated_by_its_name(
+    scored: Callable[..., RunReader], name: str
+) -> None:
+    metric, before, after, fields = NO_MEANS[name]
+    a, b = scored("a", before, metric, **fields), scored("b", after, metric, **fields)
+    entry = Baselines(Store.open(a.stored.folder.locations.store)).add("main", [a], promote=False)
+    printed = [number for task in a.summary.tasks for number in task.metrics]
+    in_both = {number.name for task in b.summary.tasks for number in task.metrics}
+    compared = 0
+    for number in printed:
+        if number.name not in in_both:
+            continue
+        result = only(compare(a, b, metric=number.name))
+        assert result.task.measure.name == number.name
+        assert result.evidence.baseline == pytest.approx(shown(a, number.name))
+        assert result.evidence.current == pytest.approx(shown(b, number.name))
+        assert all(change.n == HALF for change in result.task.slices)
+        compared += 1
+        if number.higher_is_better is not None:
+            gated = gate(b, entry, GateRule(), metric=number.name)
+            assert gated.tasks[0].decision.evidence.current == pytest.approx(shown(b, number.name))
+            points = trend(b.stored.folder.locations, entry, metrics=gated.metrics)
+            assert [point.value for point in points] == [shown(a, number.name), shown(b, number.name)]
+    assert compared >= len({number.name for number in printed} & in_both) > 0
+
+
+def test_stored_scores_without_counts_are_refused_in_one_sentence(
+    scored: Callable[..., RunReader], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    metric, answers, _, fields = NO_MEANS["bleu"]
+    a = scored("a", answers, metric, **fields)
+    read = Artifact.read
+
+    def without_counts(artifact: Artifact, index: int, **how: Any) -> pa.Table:
+        table = read(artifact, index, **how)
+        if "components" not in table.column_names:
+            return table
+        at = table.column_names.index("components")
+        return table.set_column(at, "components", pa.nulls(table.num_rows, pa.string()))
+
+    monkeypatch.setattr(Artifact, "read", without_counts)
+    with pytest.raises(InputError, match=r"the stored scores lack the counts that bleu quality is made of.*\.$"):
+        compare(a, a)
 
 
 def test_a_change_within_samples_is_seen_on_every_scale(scored: Callable[..., RunReader]) -> None:
