@@ -33,6 +33,7 @@ from gage_eval.stats.multiple import holm
 from gage_eval.stats.verdicts import MAX_UNPAIRED_SHARE, UNKNOWN_ERROR, GateRule, detectable_loss
 
 _MIN_SLICE = 5
+_SLICE_DRAWS = 200  # of the bootstrap, for each of many slices
 _ALPHA = 0.05
 
 
@@ -233,10 +234,16 @@ class TaskComparison:
         """The slices, largest change first, without those that have few rows."""
         pairing = self.pairing
         places = {name: positions for name, positions in pairing.slices.items() if len(positions) >= _MIN_SLICE}
-        inside = {name: evidence(pairing.of_slice(positions), alpha=0.025) for name, positions in places.items()}
+        inside = {
+            name: evidence(pairing.of_slice(positions), alpha=0.025, draws=_SLICE_DRAWS)
+            for name, positions in places.items()
+        }
         rest = {name: np.setdiff1d(np.arange(pairing.rows.n), positions) for name, positions in places.items()}
         p_values = holm(
-            {name: unlike(numbers, evidence(pairing.of_slice(rest[name]))) for name, numbers in inside.items()}
+            {
+                name: unlike(numbers, evidence(pairing.of_slice(rest[name]), draws=_SLICE_DRAWS))
+                for name, numbers in inside.items()
+            }
         )
         changes = [
             SliceChange(name, numbers.n, numbers.difference or 0.0, numbers.bounds, p_values[name] <= _ALPHA)

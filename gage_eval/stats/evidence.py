@@ -8,6 +8,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from gage_eval.stats.bootstrap import DRAWS
 from gage_eval.stats.clusters import clustered_stderr, weighted_mean_stderr
 from gage_eval.stats.intervals import LEAST_SHOWN, t_quantile
 from gage_eval.stats.paired_binary import mcnemar, mcnemar_mid_p, tango_interval
@@ -159,7 +160,7 @@ class Evidence:
         return None if self.current is None or self.baseline is None else round(self.current - self.baseline, 6)
 
 
-def evidence(rows: PairedRows, *, alpha: float = 0.05) -> Evidence:
+def evidence(rows: PairedRows, *, alpha: float = 0.05, draws: int = DRAWS) -> Evidence:
     """The tests and bounds of one metric.
 
     0/1 values of one answer each, without clusters: McNemar's mid-p test and Tango's score interval. All others: the
@@ -170,11 +171,12 @@ def evidence(rows: PairedRows, *, alpha: float = 0.05) -> Evidence:
     Args:
         rows: the paired values.
         alpha: level of the one-sided bounds.
+        draws: of the bootstrap.
     """
     if rows.n == 0:
         return Evidence(0)
     if rows.numbers is not None:
-        return _of_numbers(rows, rows.numbers, alpha)
+        return _of_numbers(rows, rows.numbers, alpha, draws)
     discordant = rows.discordant
     numbers = _of_means(rows, alpha) if discordant is None else _of_discordant(rows.n, *discordant, alpha)
     return replace(numbers, baseline=rows.mean(rows.baseline.mean(axis=0)), current=rows.mean(rows.current))
@@ -253,7 +255,7 @@ def _of_means(rows: PairedRows, alpha: float) -> Evidence:
     )
 
 
-def _of_numbers(rows: PairedRows, numbers: PairedNumbers, alpha: float) -> Evidence:
+def _of_numbers(rows: PairedRows, numbers: PairedNumbers, alpha: float, draws: int) -> Evidence:
     n, sign = rows.n, 1 if rows.higher_is_better else -1
     *repeats, current = numbers.values(np.ones(n, np.int64)).tolist()
     baseline = math.fsum(repeats) / len(repeats)
@@ -261,16 +263,16 @@ def _of_numbers(rows: PairedRows, numbers: PairedNumbers, alpha: float) -> Evide
         return Evidence(n, span=rows.span)
     difference = sign * (current - baseline)
     known = Evidence(n, difference=difference, baseline=baseline, current=current, span=rows.span)
-    draws = paired_bootstrap(numbers, n, rows.clusters)
-    if draws is None:
+    drawn = paired_bootstrap(numbers, n, rows.clusters, draws=draws)
+    if drawn is None:
         return known
     noise = None
-    if draws.row_variance is not None and len(repeats) >= REPEATS_FOR_NOISE:
-        noise = noise_of(np.array(repeats), draws.row_variance)
-    stderr = draws.stderr
-    p_worse = row_p_worse = draws.tail(-sign)
-    p_better = draws.tail(sign)
-    low, high = draws.bounds(alpha) if sign > 0 else (-bound for bound in reversed(draws.bounds(alpha)))
+    if drawn.row_variance is not None and len(repeats) >= REPEATS_FOR_NOISE:
+        noise = noise_of(np.array(repeats), drawn.row_variance)
+    stderr = drawn.stderr
+    p_worse = row_p_worse = drawn.tail(-sign)
+    p_better = drawn.tail(sign)
+    low, high = drawn.bounds(alpha) if sign > 0 else (-bound for bound in reversed(drawn.bounds(alpha)))
     if stderr < _ROUNDING * max(1.0, abs(current), abs(baseline)):
         stderr, (low, high) = 0.0, _bounds_of_equal_rows(rows, difference, alpha)
     total = stderr

@@ -7,7 +7,7 @@ inconclusive   otherwise, with the number of rows that would decide
 """
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Annotated, Literal, TypeAlias
@@ -69,7 +69,11 @@ class MetricVerdict:
 
 
 def decide(
-    by_metric: Mapping[str, Evidence], rule: GateRule | None = None, *, unpaired: Mapping[str, float] | None = None
+    by_metric: Mapping[str, Evidence],
+    rule: GateRule | None = None,
+    *,
+    unpaired: Mapping[str, float] | None = None,
+    rules: Mapping[str, GateRule] | None = None,
 ) -> dict[str, MetricVerdict]:
     """The verdict on each declared metric.
 
@@ -78,24 +82,17 @@ def decide(
             Holm's method.
         rule: tolerance and level.
         unpaired: by name, the share of rows that only one run has scored. More than 1 % leaves the metric undecided.
+        rules: by name, those of metrics with rules of their own.
     """
-    rule = rule or GateRule()
+    default = rule or GateRule()
     worse = holm({name: evidence.p_worse for name, evidence in by_metric.items()})
     better = holm({name: evidence.p_better for name, evidence in by_metric.items()})
     return {
-        name: _decide(evidence, worse[name], better[name], rule, (unpaired or {}).get(name, 0.0))
+        name: _decide(
+            evidence, worse[name], better[name], (rules or {}).get(name, default), (unpaired or {}).get(name, 0.0)
+        )
         for name, evidence in by_metric.items()
     }
-
-
-def suite_verdict(decisions: Mapping[str, MetricVerdict], unwatched: Collection[str] = ()) -> Verdict:
-    """Regressed if any metric is; inconclusive if an unadjusted bound does not pass; improved if any metric is."""
-    verdicts = [decision.verdict for decision in decisions.values()]
-    if "regressed" in verdicts:
-        return "regressed"
-    if not verdicts or unwatched or not all(decision.holds for decision in decisions.values()):
-        return "inconclusive"
-    return "improved" if "improved" in verdicts else "passed"
 
 
 def _decide(evidence: Evidence, p_worse: float, p_better: float, rule: GateRule, unpaired: float) -> MetricVerdict:

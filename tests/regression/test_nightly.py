@@ -214,7 +214,7 @@ def test_the_gate_draws_only_runs_that_measure_the_same(nightly: Nightly, tmp_pa
     run = night_of(nightly, tmp_path, SECOND).cells[1].run
     assert run is not None
     entry = Baselines(run.store).latest("small", "shaky")
-    points = trend_before(run, entry, {"sums": "exact_match"})
+    points = trend_before(run, entry, {"sums": ["exact_match"]})
     assert [point.run_id for point in points] == [
         "every-night-2026-03-01-mine-shaky",
         "every-night-2026-03-02-mine-shaky",

@@ -199,7 +199,7 @@ def test_compare_gate_and_trend_show_the_number_of_the_table(scored: Callable[..
     assert (result.evidence.baseline, result.evidence.current, result.evidence.difference) == pytest.approx(expected)
     entry = Baselines(Store.open(a.stored.folder.locations.store)).add("main", [a], promote=False)
     gated = gate(b, entry, GateRule(), metric=name)
-    assert gated.metrics == {"t": name}
+    assert gated.metrics == {"t": [name]}
     assert gated.tasks[0].decision.evidence.current == shown(b, name)
     points = trend(b.stored.folder.locations, entry, metrics=gated.metrics)
     assert {(point.run_id, point.metric, point.value) for point in points} == {
