@@ -47,7 +47,7 @@ are recommended.
 
 {repeats}
 
-## Numbers that are no means
+## Numbers that are not means
 
 A median, F1 or BLEU is computed again from samples (or clusters) that are drawn with replacement, the same for both
 runs. {numbers_nights:,} nights each, at tolerance 0 and a level of 5 %. The gate reads the percentiles of the draws.
@@ -172,7 +172,7 @@ CASES = (
 
 @dataclass(frozen=True)
 class NumberCase:
-    """A number that is no mean, without a change and with a loss.
+    """A number that is not a mean, without a change and with a loss.
 
     Attributes:
         text: in words.
@@ -284,7 +284,7 @@ def number_shares(case: NumberCase, seed: int, nights: int = NUMBER_NIGHTS) -> t
 
 
 def numbers_table(seed: int) -> Iterator[str]:
-    """False alarms and power of numbers that are no means."""
+    """False alarms and power of numbers that are not means."""
     yield "| number | false alarms | Student | loss | found |"
     yield "|---|---|---|---|---|"
     for case in NUMBER_CASES:

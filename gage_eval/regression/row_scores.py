@@ -1,6 +1,6 @@
 """One number of a run as one value per sample, with clusters and slices; and two runs, paired by sample id.
 
-A number that is no mean of samples, such as a median, F1 or BLEU, is also a function of how often each sample counts.
+Other numbers than means, such as a median, F1 or BLEU, are also a function of how often each sample counts.
 """
 
 import math
@@ -40,7 +40,7 @@ class RowScores:
     Attributes:
         ids: the samples.
         values: what the aggregation makes of each sample's answers; NaN where the sample does not count. Of a number
-            that is no mean over samples, the mean of the sample's answers.
+            that is not a mean over samples, the mean of the sample's answers.
         single: every sample has one answer.
         clusters: name of each sample's cluster; None without a cluster field.
         weights: of each sample; None without a weight field.

@@ -41,7 +41,7 @@ class PairedRows:
         higher_is_better: whether a larger value is a better one.
         weights: of each sample, above 0; None where all count the same.
         width: of the range that the metric declares for its values; None without such a range.
-        numbers: the number of each run, where it is no mean of the values.
+        numbers: the number of each run, where it is not a mean of the values.
     """
 
     current: Floats
@@ -111,7 +111,7 @@ class Evidence:
     Attributes:
         n: pairs.
         test: ``mcnemar`` (0/1 values, one answer each, no clusters), ``t`` (other means), ``bootstrap`` (numbers that
-            are no means), or ``none`` (too few rows, or a number whose error is not known).
+            are not means), or ``none`` (too few rows, or a number whose error is not known).
         difference: mean of current − baseline, or the difference of the numbers; None without a pair.
         baseline, current: the means, or the numbers, on the same rows.
         sd: standard deviation of one pair's difference, in the units of n: from the standard error, √n · se.
@@ -166,7 +166,7 @@ def evidence(rows: PairedRows, *, alpha: float = 0.05, draws: int = DRAWS) -> Ev
     0/1 values of one answer each, without clusters: McNemar's mid-p test and Tango's score interval. All others: the
     paired t test on (weighted) row means, with C − 1 degrees of freedom for C clusters. A baseline of three or more
     repeats whose means differ more than their rows explain (p < 0.25) adds that variance v: se² = s_d²/n + v(1 + 1/R),
-    with R − 1 degrees of freedom. Numbers that are no means: the paired bootstrap (`paired_bootstrap`).
+    with R − 1 degrees of freedom. Numbers that are not means: the paired bootstrap (`paired_bootstrap`).
 
     Args:
         rows: the paired values.

@@ -1,4 +1,4 @@
-"""The paired bootstrap: a number that is no mean, such as a median or BLEU, in two runs on the same samples.
+"""The paired bootstrap: a number that is not a mean, such as a median or BLEU, in two runs on the same samples.
 
 Each draw takes samples (or clusters of them) with replacement, and both runs are computed again from the same ones. Of
 ways to read the draws, the percentile one was chosen by simulation (docs/gate-simulations.md): the bootstrap's standard
@@ -31,7 +31,7 @@ Recount: TypeAlias = Callable[[Ints], float]
 
 @dataclass(frozen=True)
 class PairedNumbers:
-    """A number of two runs that is no mean over samples, as functions of how often each pair counts.
+    """A number of two runs that is not a mean over samples, as functions of how often each pair counts.
 
     Attributes:
         current: of the current run.
@@ -68,7 +68,7 @@ class PairedDraws:
     Attributes:
         differences: of each draw, current − baseline.
         units: the samples or clusters that were drawn.
-        row_variance: of one run's number from the noise of its own rows, by how the repeats of the baseline part from
+        row_variance: of one run's number from the noise of its rows, by how the repeats of the baseline part from
             each other in the draws; None with one repeat.
     """
 

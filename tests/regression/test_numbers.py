@@ -210,7 +210,7 @@ def test_compare_gate_and_trend_show_the_number_of_the_table(scored: Callable[..
 
 COLOURS = ("red", "green", "blue")
 WORDS = ["the cat sat on the mat", "a dog ran over the hill", "rain fell all day on us", "we went home by the river"]
-# Metric, answers before and after, and further fields of the samples. Each has numbers that are no means.
+# Metric, answers before and after, and further fields of the samples. Each has numbers that are not means.
 NO_MEANS: dict[str, tuple[dict[str, Any], list[str], list[str], dict[str, list[Any]]]] = {
     "percentiles": (
         {

@@ -146,7 +146,7 @@ class CountedRows:
         )
 
     def repeated(self, times: Ints) -> "CountedRows":
-        """The rows of samples that count several times, each time as a sample of its own; without clusters.
+        """The rows of samples that count several times, each time as a separate sample; without clusters.
 
         Args:
             times: how often each sample counts, by its ``row_index``.
