@@ -1,7 +1,7 @@
 """Programs that try to pass tests without solving the problem. They run only in a box: each begins with a guard.
 
-One set for all modes, with the name of the function that the tests call, or as an expression where an answer is one. What
-they do is reachable from that function by name, so that filters which keep only what it needs keep it, too.
+One set for all modes, with the name of the function that the tests call, or as an expression where an answer is one.
+What they do is reachable from that function by name, so that filters which keep only what it needs keep it, too.
 """
 
 from collections.abc import Mapping
