@@ -1,9 +1,8 @@
 """The paired bootstrap: a number that is not a mean, such as a median or BLEU, in two runs on the same samples.
 
-Each draw takes samples (or clusters of them) with replacement, and both runs are computed again from the same ones. Of
-ways to read the draws, the percentile one was chosen by simulation (docs/gate-simulations.md): the bootstrap's standard
-error with Student's t, and the basic interval, call a median of whole numbers worse in 11 % of the nights without a
-change at a level of 5 %, because it jumps.
+Each draw takes samples (or clusters of them) with replacement, and both runs are computed again from the same ones. The
+percentiles of the draws were chosen by simulation (docs/gate-simulations.md): their standard error with Student's t
+calls a median of whole numbers, which jumps, worse in 14 % of the nights without a change, at a level of 5 %.
 
 Sources: Efron and Tibshirani (1993), An Introduction to the Bootstrap, chapters 8 and 13; Koehn (2004), Statistical
 significance tests for machine translation evaluation; Hesterberg (2015), What teachers should know about the bootstrap,

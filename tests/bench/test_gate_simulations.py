@@ -40,7 +40,7 @@ def test_the_page_has_every_situation_and_each_is_within_its_bounds(page: str) -
 
 
 def test_the_page_has_false_alarms_and_power_of_numbers_that_are_not_means(page: str) -> None:
-    rows = dict(re.findall(r"^\| (.+?) \| ([\d.]+)% \| [\d.]+% \| .+ \| \d+% \|$", page, re.MULTILINE))
+    rows = dict(re.findall(r"^\| (.+?) \| ([\d.]+)% \| [\d.]+% \| [^|]*[a-z][^|]* \| \d+% \|$", page, re.MULTILINE))
     assert list(rows) == [case.text for case in NUMBER_CASES]
     assert all(float(false_alarms) <= 7 for false_alarms in rows.values())
 
@@ -51,7 +51,7 @@ def test_the_first_simulated_nights_agree_with_the_page(page: str, text: str) ->
     (case,) = (case for case in NUMBER_CASES if case.text == text)
     printed = re.search(rf"^\| {re.escape(text)} \| ([\d.]+)% .* (\d+)% \|$", page, re.MULTILINE)
     assert printed is not None
-    nights = 25
+    nights = 15
     false_alarms, _, power = number_shares(case, SEED, nights)
     for share, percent in ((false_alarms, float(printed[1])), (power, float(printed[2]))):
         expected = percent / 100
