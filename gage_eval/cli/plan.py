@@ -9,6 +9,7 @@ from gage_eval.cli.options import OF_MODELS, AsJson, RunFields, takes
 
 if TYPE_CHECKING:
     from gage_eval.pipeline.forecast import Forecast
+    from gage_eval.pipeline.specs import Plan
     from gage_eval.runs.options import RunOptions
 
 
@@ -67,6 +68,7 @@ def plan(
     for origin in fetched:
         print(clean(f"would start by {fetch_line(origin)}"))
     _print(forecasts, [task.task_id for task in planned_run.plan.tasks])
+    _print_stops(planned_run.plan)
     if fetched:
         print("Requests are counted once the data are here: --fetch fetches them now.")
 
@@ -122,6 +124,15 @@ def _print(forecasts: "list[Forecast]", tasks: list[str]) -> None:
             if stage.task_id == task_id
         ]
         print_table(("stage", "key", "state", "why"), rows)
+
+
+def _print_stops(plan: "Plan") -> None:
+    """Say of each task that may stop early that its requests are the most there can be."""
+    from gage_eval.report.console import clean
+
+    for task in plan.tasks:
+        if task.stop is not None:
+            print(clean(f"{task.task_id}: at most that many requests; stop_when ends at {task.stop.text}"))
 
 
 def _why(stage: "Forecast") -> str:

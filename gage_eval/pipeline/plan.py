@@ -49,8 +49,10 @@ from gage_eval.pipeline.pairs import Pairs
 from gage_eval.pipeline.score_spec import score_spec, task_card
 from gage_eval.pipeline.second_judge import SecondJudge
 from gage_eval.pipeline.specs import LoadSpec, Plan, ReportSpec, ScoreSpec, TaskPlan
+from gage_eval.pipeline.stopping import StopRule, stop_rule
 from gage_eval.pipeline.subsets import Subset, chosen_tasks
 from gage_eval.report.model_run import kinship
+from gage_eval.scoring.metrics import BoundMetric
 from gage_eval.scoring.metrics.label_verdicts import LabelVerdicts
 from gage_eval.scoring.metrics.verdicts import VerdictReader, read_parser
 
@@ -157,9 +159,26 @@ def _task(
             attacks=_attacks(loaded.suite, execution),
             official=execution is not None and execution.config.compat == "official",
             kin=_kin(infer, judge),
+            stop=_stop(task.task, scoring.metrics, sample_ids, subset),
         ),
     )
     return specs if examples is None else replace(specs, pool=_pool(specs, examples))
+
+
+def _stop(
+    task: TaskConfig, metrics: Sequence[BoundMetric], sample_ids: tuple[str, ...], subset: Subset | None
+) -> StopRule | None:
+    """When a task has enough rows; None where all are asked.
+
+    Raises:
+        InputError: it cannot stop early.
+    """
+    if task.stop_when is not None and (sample_ids or subset is not None):
+        raise InputError(
+            f"task '{task.task_id}', stop_when: only a run of all samples can stop early. Leave out stop_when, or the "
+            "choice of samples."
+        )
+    return stop_rule(task.stop_when, task.task_id, metrics)
 
 
 def _execution(task: TaskConfig, base_dir: Path, media: MediaRules) -> ExecutionSpec | None:
@@ -248,6 +267,7 @@ def _load(task: ResolvedTask, source: DataSource, subset: Subset | None) -> Load
         whole,
         limit=min(limits, default=None),
         shuffle=whole.shuffle if task.task.shuffle is None else task.task.shuffle,
+        looks=task.task.stop_when is not None,
         seed=whole.seed if task.task.shuffle_seed is None else task.task.shuffle_seed,
     )
 

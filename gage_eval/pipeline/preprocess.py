@@ -54,6 +54,9 @@ def preprocess(run: StageRun, spec: PreprocessSpec) -> None:
         table = samples.read(part.index, columns=[*columns])
         if chosen is not None:
             table = chosen.of(table)
+        # Parts end where looks do.
+        if spec.look is not None and table.num_rows and table["row_index"][0].as_py() >= spec.look:
+            break
         if spec.sample_ids:
             table = table.filter(pc.is_in(table["id"], pa.array(spec.sample_ids)))
         ready, rejected = preparer.prepare(table)

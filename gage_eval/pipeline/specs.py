@@ -7,7 +7,7 @@ data and models. Names, paths and scheduling are not part of it.
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,7 @@ from gage_eval.pipeline.generate_spec import GenerateSpec
 from gage_eval.pipeline.judge_spec import JudgeSpec
 from gage_eval.pipeline.keys import scores_document
 from gage_eval.pipeline.labels_spec import LabelsSpec
+from gage_eval.pipeline.stopping import StopRule
 from gage_eval.pipeline.subsets import Subset
 from gage_eval.report.model_run import ModelRun
 from gage_eval.scoring.metrics import BoundMetric
@@ -50,6 +51,8 @@ class LoadSpec:
     seed: int = 0
     filter: JsonValue = None
     sample: int | None = None
+    # All rows in one random order, with parts that end where looks do.
+    looks: bool = False
     # The files of a pinned origin that must be in the data cache before the source is built.
     origin_files: tuple[OriginPath, ...] = ()
 
@@ -102,6 +105,8 @@ class LoadSpec:
             material["filter"] = self.filter
         if self.sample is not None:
             material["sample"] = {"size": self.sample, "seed": self.seed}
+        if self.looks:
+            material["looks"] = {"seed": self.seed}
         return material
 
 
@@ -145,6 +150,7 @@ class PreprocessSpec:
         replicates: requests of a sample.
         sample_ids: prepare only these samples.
         subset: prepare only the samples of these subjects.
+        look: prepare only so many rows, the first of the shuffle.
         dataset_id, max_reject_share, on_reject: for messages, and how many samples may be rejected.
         kind: the task's mode.
         choices: what likelihood compares: the options' ``content`` or ``id``.
@@ -160,6 +166,7 @@ class PreprocessSpec:
     replicates: int = 1
     sample_ids: tuple[str, ...] = ()
     subset: Subset | None = None
+    look: int | None = None
     dataset_id: str = ""
     max_reject_share: float = 0.0
     on_reject: str = "fail"
@@ -187,6 +194,8 @@ class PreprocessSpec:
             "pool_media": self.pool_media.material() if few_shot and few_shot.pool is not None else None,
             "lists_options": self.lists_options,
         }
+        if self.look is not None:
+            material["look"] = self.look
         return material if self.subset is None else {**material, "subset": self.subset.material()}
 
     def input_material(self, store: Store, inputs: Mapping[str, str]) -> dict[str, JsonValue]:
@@ -290,6 +299,9 @@ class ReportSpec:
     official: bool = False
     # What is said of judges that are like the model under test.
     kin: tuple[str, ...] = ()
+    # When the task has enough rows, and how many this look has; None for all.
+    stop: StopRule | None = None
+    look: int | None = None
 
     def material(self) -> JsonValue:
         material: dict[str, JsonValue] = {
@@ -312,6 +324,8 @@ class ReportSpec:
             material["official"] = True
         if self.kin:
             material["kin"] = list(self.kin)
+        if self.stop is not None:
+            material["stop"] = self.stop.material()
         return material
 
 
@@ -330,6 +344,15 @@ class TaskPlan:
     report: ReportSpec
     # A task whose load and standardize make the few-shot examples; its other stages are never called.
     pool: "TaskPlan | None" = None
+
+    @property
+    def stop(self) -> StopRule | None:
+        """When it has enough rows; None where all are asked."""
+        return self.report.stop
+
+    def at_look(self, rows: int | None) -> "TaskPlan":
+        """The task with only the first rows of its shuffle; None for all of them."""
+        return replace(self, preprocess=replace(self.preprocess, look=rows), report=replace(self.report, look=rows))
 
     def generate_spec(self, stage: Stage) -> GenerateSpec | None:
         """The spec of the task's own model that a stage asks; None if it asks none."""

@@ -14,6 +14,7 @@ from gage_eval.report.headline import headline_first
 from gage_eval.report.judging import Judging
 from gage_eval.report.metric_names import metric_name
 from gage_eval.report.model_run import ModelRun
+from gage_eval.report.stopped import Stopped
 from gage_eval.report.suite_run import SuiteRun, noted, titled
 from gage_eval.report.timings import Consumption, StageTime, SummaryModel, Timings, Usage, run_timings, run_usage
 from gage_eval.scoring.scorecards.card import CardRule, ScoreCard, task_scores
@@ -194,6 +195,7 @@ class TaskSummary(SummaryModel):
         default=None, description="The judge against the labels of people; null without labels."
     )
     judging: Judging | None = Field(default=None, description="The verdicts of judges; null without a judge.")
+    stopped: Stopped | None = Field(default=None, description="What stop_when found; null without it.")
 
 
 class RunSummary(SummaryModel):
@@ -311,6 +313,7 @@ def task_summary(
     executions: Executions | None = None,
     calibration: Calibration | None = None,
     judging: Judging | None = None,
+    stopped: Stopped | None = None,
 ) -> TaskSummary:
     """A task's part of the summary; it holds no time, so that equal results are equal bytes.
 
@@ -332,6 +335,7 @@ def task_summary(
         executions: how its programs ended.
         calibration: its judge against the labels of people.
         judging: the verdicts of its judges.
+        stopped: what is known of it where it stopped early.
     """
     counted = tokens or {}
     numbers = [metric_summary(row, [] if executions is None else executions.marks) for row in metrics]
@@ -356,6 +360,7 @@ def task_summary(
         executions=executions,
         calibration=calibration,
         judging=judging,
+        stopped=stopped,
         tokens=Tokens(prompt=counted.get("prompt_tokens") or None, completion=counted.get("completion_tokens") or None),
     )
 
