@@ -287,7 +287,7 @@ TEXTS: Mapping[str, Mapping[str, str]] = {
         "spread": "It is asked where first verdicts on one answer differ by more than this.",
     },
     "StopConfig": {
-        "half_width": "Stop when the interval of the score of all samples is no wider than this to each side.",
+        "half_width": "Stop when the score of all samples is known to plus or minus this.",
         "metric": "The metric that decides, by its mean; the first one by default. Its values have a fixed range.",
     },
     "GroupConfig": {

@@ -14,6 +14,7 @@ from gage_eval.pipeline.rejects import first_rejects
 from gage_eval.pipeline.specs import ReportSpec
 from gage_eval.pipeline.stopping import scores_of
 from gage_eval.report.calibration import Calibration
+from gage_eval.report.drawn import Drawn
 from gage_eval.report.judging import Judging, ReadVerdict, judging
 from gage_eval.report.stopped import Stopped
 from gage_eval.report.summary import Executions, task_summary
@@ -38,7 +39,7 @@ def report(run: StageRun, spec: ReportSpec) -> None:
         description=spec.description,
         metrics=run.input("metrics").table().to_pylist(),
         # Of a subset, only the samples that were asked count.
-        sample_count=sent_rows if spec.subset is not None or spec.look is not None else samples - unprepared,
+        sample_count=samples - unprepared if spec.is_whole else sent_rows,
         reject_count=run.input("rejects").rows + unprepared,
         first_rejects=[*first_rejects(run.input("rejects")), *first_rejects(run.input("prepare_rejects"))],
         statuses=dict(responses.counts),
@@ -51,9 +52,11 @@ def report(run: StageRun, spec: ReportSpec) -> None:
         calibration=_calibration(run, spec),
         judging=_judging(run, spec.kin),
         stopped=_stopped(run, spec),
+        drawn=Drawn(samples=sent_rows, total=samples) if spec.quick and sent_rows < samples else None,
     )
-    # A task that asks all rows has the report that it had before there were looks.
-    text = canonical_text(summary.model_dump(mode="json", exclude=set() if spec.stop else {"stopped"}))
+    # A task that asks all rows has the report that it had before it could ask fewer.
+    unused = {name for name in ("stopped", "drawn") if getattr(summary, name) is None}
+    text = canonical_text(summary.model_dump(mode="json", exclude=unused))
     run.writer(REPORT).write(0, pa.Table.from_pydict({"summary": [text]}, schema=REPORT.arrow))
     run.commit(REPORT)
 

@@ -20,7 +20,7 @@ KINDS = ("data", "prompts", "scorer")
 _DEFINING = ("load", "standardize", "preprocess", "support", "infer", "judge", "auto_eval")
 # Columns of a sample that the prompt determines.
 WRITTEN_BY_PROMPTS = ("messages", "few_shot_examples")
-_SCHEDULED = ("params", "replicates", "sample_ids", "subset", "look", "drawn_by")
+_SCHEDULED = ("params", "replicates", "sample_ids", "subset", "look", "quick", "drawn_by")
 # Says how old a model's answers may be, not what is measured. So the judge of another night is the same scorer.
 _FRESHNESS = "model.config.freshness"
 _SHOWN = 60

@@ -42,7 +42,6 @@ from gage_eval.observability.sample_events import Sampling
 from gage_eval.observability.writer import EventWriter
 from gage_eval.pipeline.action import StageContext
 from gage_eval.pipeline.specs import Plan, TaskPlan
-from gage_eval.pipeline.stopping import scores_of
 from gage_eval.report.suite_run import SuiteRun, titled
 from gage_eval.report.summary import Summary
 from gage_eval.runs.folder import RunFolder
@@ -55,7 +54,6 @@ from gage_eval.runs.recorder import Recorder
 from gage_eval.runs.scoring import scoring_processes
 from gage_eval.runs.sinks import RunSinks
 from gage_eval.runs.usage import spent_by
-from gage_eval.stats.early_stop import FIRST_LOOK
 
 if TYPE_CHECKING:
     from gage_eval.scoring.metrics.processes import ScoringProcesses
@@ -183,20 +181,12 @@ class RunSession:
     @property
     def begun_tasks(self) -> list[TaskPlan]:
         """The tasks as they begin: all rows, or those of the first look."""
-        return [task if task.stop is None else task.at_look(FIRST_LOOK) for task in self.plan.tasks]
+        return [task.first_look for task in self.plan.tasks]
 
     def next_look(self, task: TaskPlan) -> TaskPlan | None:
         """The task on the rows of the next look; None where no look follows."""
-        look = task.preprocess.look
-        if task.stop is None or look is None:
-            return None
-        results = {stage: self.results[task.task_id, stage] for stage in ("standardize", "auto_eval")}
-        samples = self.store.artifact(results["standardize"].outputs["samples"])
-        metrics = self.store.artifact(results["auto_eval"].outputs["metrics"])
-        rows = task.stop.next_look(look, samples, self.store.artifact(scores_of(metrics, task.stop.metric_id)))
-        if rows is None:
-            return None
-        return task.at_look(rows if rows < self.results[task.task_id, "load"].counts["raw"] else None)
+        outputs = {stage: result.outputs for (name, stage), result in self.results.items() if name == task.task_id}
+        return task.next_look(self.store, outputs)
 
     def stage_ended(self, task: TaskPlan, stage: Stage) -> None:
         """A stage has its result. Engines that no other stage of the run needs are let go."""
@@ -259,7 +249,9 @@ class RunSession:
 
     @property
     def _title(self) -> str:
-        return titled(self.plan.name, self.suite, any(task.report.subset for task in self.plan.tasks))
+        return titled(
+            self.plan.name, self.suite, any(task.report.subset or task.report.quick for task in self.plan.tasks)
+        )
 
     def _tell_usage(self) -> None:
         spent, seconds = spent_by(self.runtime), time.time() - self.began

@@ -11,9 +11,12 @@ from support.workspace import write_config
 
 from gage_eval.base.errors import InputError, RunCancelled
 from gage_eval.base.stages import StageResult
+from gage_eval.cli.main import main
 from gage_eval.observability.events import Event, StageFinished, StageStarted
+from gage_eval.pipeline.forecast import forecast
 from gage_eval.runs import RunOptions, RunOutcome, RunSession, run_inline
 from gage_eval.runs.inline import carry_out
+from gage_eval.runs.planned import planned
 from gage_eval.runs.resume import resumed
 
 ROWS = 600
@@ -123,3 +126,20 @@ def test_what_cannot_stop_early_is_refused(
     _config(folder, half_width=0.05, **stop)
     with pytest.raises(InputError, match=message):
         run_inline(RunOptions(config="mine.yaml", store="store", **options))
+
+
+def test_the_plan_says_the_most_that_is_asked_and_walks_looks_that_are_stored(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _config(folder, half_width=0.07)
+    _run("store")
+    capsys.readouterr()
+    options = RunOptions(config="mine.yaml", store="store")
+    planned_run = planned(options, read_only=True)
+    assert {stage.state for stage in forecast(planned_run.store, planned_run.plan)} == {"cached"}
+    with pytest.raises(SystemExit):
+        main(["plan", "mine.yaml", "--store", "store"])
+    assert "at most 600 samples; stop_when ends it at ± 0.07 of exact_match" in capsys.readouterr().out
+    _config(folder, half_width=0.03)
+    planned_run = planned(options, read_only=True)
+    assert "missing" in {stage.state for stage in forecast(planned_run.store, planned_run.plan)}
