@@ -172,6 +172,7 @@ class DataForm(Form, title="Data"):
     OPTIONS: ClassVar[Mapping[str, str]] = {"samples": "max_samples", "seed": "shuffle_seed", "folder": "data_dir"}
 
     samples: int | None = _of("max_samples", "Samples")
+    quick: int | None = _of("quick", "Quick")
     seed: int | None = _of("shuffle_seed", "Seed")
     task_ids: tuple[str, ...] = _of("task_ids")
     sample_ids: tuple[str, ...] = _of("sample_ids")

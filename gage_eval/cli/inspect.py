@@ -110,8 +110,8 @@ def _counted(kind: str, names: list[str]) -> str:
 
 @app.command()
 @takes(
-    *("config", *OF_MODELS, "task_ids", "sample_ids", "max_samples", "shuffle_seed", "model_path"),
-    *("freshness", "overrides", "store"),
+    *("config", *OF_MODELS, "task_ids", "sample_ids", "max_samples", "quick", "shuffle_seed"),
+    *("model_path", "freshness", "overrides", "store"),
 )
 def preview(
     n: Annotated[int, typer.Option("-n", metavar="N", min=1, help="Samples of each task.")] = 3,

@@ -10,12 +10,13 @@ from gage_eval.cli.options import OF_MODELS, AsJson, RunFields, takes
 if TYPE_CHECKING:
     from gage_eval.pipeline.forecast import Forecast
     from gage_eval.runs.options import RunOptions
+    from gage_eval.runs.planned import PlannedRun
 
 
 @app.command()
 @takes(
-    *("config", *OF_MODELS, "store", "output_dir", "concurrency", "max_samples", "shuffle_seed", "task_ids"),
-    *("sample_ids", "model_path", "freshness", "overrides", "work_pool"),
+    *("config", *OF_MODELS, "store", "output_dir", "concurrency", "max_samples", "quick", "shuffle_seed"),
+    *("task_ids", "sample_ids", "model_path", "freshness", "overrides", "work_pool"),
 )
 def plan(
     fields: RunFields,
@@ -67,6 +68,7 @@ def plan(
     for origin in fetched:
         print(clean(f"would start by {fetch_line(origin)}"))
     _print(forecasts, [task.task_id for task in planned_run.plan.tasks])
+    _print_stops(planned_run, forecasts)
     if fetched:
         print("Requests are counted once the data are here: --fetch fetches them now.")
 
@@ -122,6 +124,18 @@ def _print(forecasts: "list[Forecast]", tasks: list[str]) -> None:
             if stage.task_id == task_id
         ]
         print_table(("stage", "key", "state", "why"), rows)
+
+
+def _print_stops(planned_run: "PlannedRun", forecasts: "list[Forecast]") -> None:
+    """Say of each task that may stop early how many samples it asks at most."""
+    from gage_eval.report.console import clean
+
+    samples = {stage.task_id: stage.outputs["samples"] for stage in forecasts if "samples" in stage.outputs}
+    for task in planned_run.plan.tasks:
+        if task.stop is not None:
+            artifact = samples.get(task.task_id)
+            most = "all samples" if artifact is None else f"{planned_run.store.artifact(artifact).rows:,} samples"
+            print(clean(f"{task.task_id}: at most {most}; stop_when ends it at {task.stop.text}"))
 
 
 def _why(stage: "Forecast") -> str:

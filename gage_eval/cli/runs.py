@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 # Options of every run, in the order of the help text; others stand between them.
 _FIRST = (
     *(*OF_MODELS, "store", "run_id", "output_dir", "concurrency"),
-    *("max_samples", "shuffle_seed", "task_ids", "sample_ids"),
+    *("max_samples", "quick", "shuffle_seed", "task_ids", "sample_ids"),
 )
 _LAST = ("freshness", "overrides", "refresh", "verify", "work_pool")
 

@@ -171,6 +171,7 @@ TEXTS: Mapping[str, Mapping[str, str]] = {
         "judge_draws": "How many verdicts each judge gives on an answer.",
         "judge_rule": "A metric that decides answers, so that no judge is asked about them.",
         "second_judge": "A judge that is asked where the first ones are not sure.",
+        "stop_when": "Ask the samples in a random order, and stop when the score is known well enough.",
         "support_adapter_id": "The support model.",
         "user": "The role adapter of the simulated user that talks with the model.",
         "max_samples": "At most this many samples.",
@@ -289,6 +290,10 @@ TEXTS: Mapping[str, Mapping[str, str]] = {
         "adapter_id": "The judge. Its verdict replaces the first ones.",
         "below": "It is asked where the probability of a first verdict is below this.",
         "spread": "It is asked where first verdicts on one answer differ by more than this.",
+    },
+    "StopConfig": {
+        "half_width": "Stop when the score of all samples is known to plus or minus this.",
+        "metric": "The metric that decides, by its mean; the first one by default. Its values have a fixed range.",
     },
     "GroupConfig": {
         "group_id": "Its name.",

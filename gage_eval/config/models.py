@@ -40,6 +40,7 @@ from gage_eval.config.labels import LabelsConfig as LabelsConfig
 from gage_eval.config.observability import ObservabilityConfig as ObservabilityConfig
 from gage_eval.config.observability import SinkConfig as SinkConfig
 from gage_eval.config.observability import SinkParams as SinkParams
+from gage_eval.config.stopping import StopConfig as StopConfig
 from gage_eval.config.sugar import metric_form
 from gage_eval.config.verdicts import VerdictForm, wrong_labels
 
@@ -522,6 +523,7 @@ class TaskConfig(ConfigModel):
     parse_schema: list[ParseFieldConfig] = nested([])
     execution: ExecutionConfig | None = nested(None)
     labels: LabelsConfig | None = nested(None)
+    stop_when: StopConfig | None = nested(None)
     against: AgainstConfig | None = nested(None)
     max_error_share: float = scheduling(0.01, ge=0.0, le=1.0)
     # The largest allowed share of answered rows that a metric leaves unscored.

@@ -105,7 +105,7 @@ def forecast(
     """
     planner = _Planner(store, uses, concurrency, frozenset(missing))
     for task in plan.tasks:
-        run_dag(task, planner.call)
+        run_dag(planner.last_look(task), planner.call)
     return planner.forecasts
 
 
@@ -198,6 +198,22 @@ class _Planner:
         self._missing = missing
         self._actions: dict[str, list[Action]] = {}
         self._under_way = {wip.key for wip in store.wips()}
+
+    def last_look(self, task: TaskPlan) -> TaskPlan:
+        """The task on the rows that were enough, where these are scored already; else on all that it may need."""
+        look: TaskPlan | None = task.first_look
+        while task.stop is not None and look is not None:
+            walked, at = _Planner(self._store, dict, None, self._missing), look
+            run_dag(at, walked.call)
+            outputs: dict[str, Mapping[str, str]] = {
+                done.stage: done.outputs for done in walked.forecasts if done.state == "cached"
+            }
+            if "auto_eval" not in outputs:
+                return task
+            look = at.next_look(self._store, outputs)
+            if look is None:
+                return at
+        return task
 
     def call(self, stage: Stage, task: TaskPlan, /, **inputs: Forecast | None) -> Forecast:
         """Forecast one stage of the DAG."""

@@ -9,6 +9,7 @@ from gage_eval.data.datasets import Filter, reservoir, select
 from gage_eval.extend import registry
 from gage_eval.pipeline.action import StageRun, stage
 from gage_eval.pipeline.specs import LoadSpec
+from gage_eval.stats.early_stop import look_sizes
 
 PART_ROWS = 4096
 PART_BYTES = 64 * 1024 * 1024
@@ -35,7 +36,10 @@ def load(run: StageRun, spec: LoadSpec) -> None:
         if spec.sample is not None:
             records = reservoir(records, spec.sample, spec.seed)
         records = select(records, limit=spec.limit, shuffle=spec.shuffle, seed=spec.seed)
-        for index, (lines, texts) in enumerate(parts(records)):
+        if spec.looks:
+            # One order of all rows, drawn at random: a look is its beginning.
+            records = select(records, shuffle=True, seed=spec.seed)
+        for index, (lines, texts) in enumerate(parts(records, look_sizes() if spec.looks else ())):
             columns = [
                 pa.array(range(rows, rows + len(texts)), pa.int64()),
                 pa.array(lines, pa.int64()),
@@ -47,13 +51,18 @@ def load(run: StageRun, spec: LoadSpec) -> None:
     run.commit(RAW)
 
 
-def parts(records: Iterable[tuple[int, str]]) -> Iterator[tuple[list[int], list[str]]]:
-    """Records cut into parts of at most `PART_ROWS` rows and about `PART_BYTES` of text."""
+def parts(records: Iterable[tuple[int, str]], ends: Iterable[int] = ()) -> Iterator[tuple[list[int], list[str]]]:
+    """Records cut into parts of at most `PART_ROWS` rows and about `PART_BYTES` of text, and at ``ends``."""
     lines: list[int] = []
     texts: list[str] = []
     size = 0
-    for line, text in records:
-        if texts and (len(texts) >= PART_ROWS or size + len(text) > PART_BYTES):
+    following = iter(ends)
+    end = next(following, None)
+    for row, (line, text) in enumerate(records):
+        is_end = row == end
+        if is_end:
+            end = next(following, None)
+        if texts and (is_end or len(texts) >= PART_ROWS or size + len(text) > PART_BYTES):
             yield lines, texts
             lines, texts, size = [], [], 0
         lines.append(line)

@@ -46,11 +46,14 @@ from gage_eval.pipeline.judge_rule import JudgeRule
 from gage_eval.pipeline.judge_spec import JudgeSpec
 from gage_eval.pipeline.labels_spec import labels_spec
 from gage_eval.pipeline.pairs import Pairs
+from gage_eval.pipeline.quick import Quick
 from gage_eval.pipeline.score_spec import score_spec, task_card
 from gage_eval.pipeline.second_judge import SecondJudge
 from gage_eval.pipeline.specs import LoadSpec, Plan, ReportSpec, ScoreSpec, TaskPlan
-from gage_eval.pipeline.subsets import Subset, chosen_tasks
+from gage_eval.pipeline.stopping import StopRule, stop_rule
+from gage_eval.pipeline.subsets import Subset, chosen_tasks, subject_fields
 from gage_eval.report.model_run import kinship
+from gage_eval.scoring.metrics import BoundMetric
 from gage_eval.scoring.metrics.label_verdicts import LabelVerdicts
 from gage_eval.scoring.metrics.verdicts import VerdictReader, read_parser
 
@@ -64,6 +67,7 @@ def make_plan(
     data: DataCache | None = None,
     work_pool: str | None = None,
     *,
+    quick: int | None = None,
     task_ids: Sequence[str] = (),
     answers_of: AnswersOf | None = None,
 ) -> Plan:
@@ -74,6 +78,7 @@ def make_plan(
         sample_ids: run only these samples.
         data: where the files of pinned origins lie; the default cache unless given.
         work_pool: where engines are served, in place of what the config says.
+        quick: of each task, draw so many samples at random.
         task_ids: plan only these tasks, or subjects of them (`chosen_tasks`); all of them unless given.
         answers_of: finds the answers of stored runs that pairs are made with.
 
@@ -88,6 +93,7 @@ def make_plan(
             data or DataCache(),
             sample_ids,
             subset,
+            quick,
             answers_of,
         )
         for task, subset in chosen_tasks(loaded, task_ids)
@@ -123,6 +129,7 @@ def _task(
     data: DataCache,
     sample_ids: tuple[str, ...],
     subset: Subset | None,
+    quick: int | None,
     answers_of: AnswersOf | None,
 ) -> TaskPlan:
     task_id = task.task.task_id
@@ -135,6 +142,8 @@ def _task(
     execution = _execution(task.task, loaded.base_dir, preprocess.media)
     scoring = score_spec(task, loaded.metrics[task_id], metric_names(loaded.config), execution)
     load = _load(task, source, subset)
+    if quick is not None:
+        preprocess = replace(preprocess, quick=Quick(quick, load.seed, subject_fields(loaded, task)))
     judge = _judge(task, loaded.config, loaded.context, scoring, _pairs(task.task, answers_of))
     specs = TaskPlan(
         task_id=task_id,
@@ -157,9 +166,36 @@ def _task(
             attacks=_attacks(loaded.suite, execution),
             official=execution is not None and execution.config.compat == "official",
             kin=_kin(infer, judge),
+            stop=_stop(task.task, scoring.metrics, sample_ids, subset, quick),
+            quick=quick is not None,
         ),
     )
     return specs if examples is None else replace(specs, pool=_pool(specs, examples))
+
+
+def _stop(
+    task: TaskConfig,
+    metrics: Sequence[BoundMetric],
+    sample_ids: tuple[str, ...],
+    subset: Subset | None,
+    quick: int | None,
+) -> StopRule | None:
+    """When a task has enough rows; None where all are asked.
+
+    Raises:
+        InputError: it cannot stop early, or a part of a part is to be drawn.
+    """
+    if quick is not None and (sample_ids or subset is not None):
+        raise InputError(
+            f"task '{task.task_id}', --quick: samples are drawn from all of them. Leave out --quick, or the choice of "
+            "samples."
+        )
+    if task.stop_when is not None and (sample_ids or subset is not None or quick is not None):
+        raise InputError(
+            f"task '{task.task_id}', stop_when: only a run of all samples can stop early. Leave out stop_when, or the "
+            "choice of samples."
+        )
+    return stop_rule(task.stop_when, task.task_id, metrics)
 
 
 def _execution(task: TaskConfig, base_dir: Path, media: MediaRules) -> ExecutionSpec | None:
@@ -248,6 +284,7 @@ def _load(task: ResolvedTask, source: DataSource, subset: Subset | None) -> Load
         whole,
         limit=min(limits, default=None),
         shuffle=whole.shuffle if task.task.shuffle is None else task.task.shuffle,
+        looks=task.task.stop_when is not None,
         seed=whole.seed if task.task.shuffle_seed is None else task.task.shuffle_seed,
     )
 

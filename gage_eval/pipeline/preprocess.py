@@ -48,12 +48,18 @@ def preprocess(run: StageRun, spec: PreprocessSpec) -> None:
     prepared, rejects = run.writer(PREPARED), run.writer(REJECTS)
     preparer = Preparer(run, spec)
     chosen = None if spec.subset is None else SubsetFilter(spec.subset)
+    drawn = None if spec.quick is None else pa.array(spec.quick.rows(samples), pa.int64())
     columns = {**dict.fromkeys(preparer.columns), **dict.fromkeys(() if chosen is None else chosen.columns)}
     rows = requests = 0
     for part in samples.parts:
         table = samples.read(part.index, columns=[*columns])
         if chosen is not None:
             table = chosen.of(table)
+        # Parts end where looks do.
+        if spec.look is not None and table.num_rows and table["row_index"][0].as_py() >= spec.look:
+            break
+        if drawn is not None:
+            table = table.filter(pc.is_in(table["row_index"], drawn))
         if spec.sample_ids:
             table = table.filter(pc.is_in(table["id"], pa.array(spec.sample_ids)))
         ready, rejected = preparer.prepare(table)

@@ -12,8 +12,11 @@ from gage_eval.pipeline.action import StageRun, stage
 from gage_eval.pipeline.generation import tokens_of
 from gage_eval.pipeline.rejects import first_rejects
 from gage_eval.pipeline.specs import ReportSpec
+from gage_eval.pipeline.stopping import scores_of
 from gage_eval.report.calibration import Calibration
+from gage_eval.report.drawn import Drawn
 from gage_eval.report.judging import Judging, ReadVerdict, judging
+from gage_eval.report.stopped import Stopped
 from gage_eval.report.summary import Executions, task_summary
 
 
@@ -28,7 +31,7 @@ def report(run: StageRun, spec: ReportSpec) -> None:
     """
     responses = run.input("responses")
     sent_rows = sum(pc.count_distinct(table["row_index"]).as_py() for table in responses.tables(columns=["row_index"]))
-    unprepared = run.input("prepare_rejects").rows
+    unprepared, samples = run.input("prepare_rejects").rows, run.input("samples").rows
     summary = task_summary(
         task_id=spec.task_id,
         dataset_id=spec.dataset_id,
@@ -36,7 +39,7 @@ def report(run: StageRun, spec: ReportSpec) -> None:
         description=spec.description,
         metrics=run.input("metrics").table().to_pylist(),
         # Of a subset, only the samples that were asked count.
-        sample_count=run.input("samples").rows - unprepared if spec.subset is None else sent_rows,
+        sample_count=samples - unprepared if spec.is_whole else sent_rows,
         reject_count=run.input("rejects").rows + unprepared,
         first_rejects=[*first_rejects(run.input("rejects")), *first_rejects(run.input("prepare_rejects"))],
         statuses=dict(responses.counts),
@@ -48,10 +51,22 @@ def report(run: StageRun, spec: ReportSpec) -> None:
         executions=_executions(run, spec),
         calibration=_calibration(run, spec),
         judging=_judging(run, spec.kin),
+        stopped=_stopped(run, spec),
+        drawn=Drawn(samples=sent_rows, total=samples) if spec.quick and sent_rows < samples else None,
     )
-    text = canonical_text(summary.model_dump(mode="json"))
+    # A task that asks all rows has the report that it had before it could ask fewer.
+    unused = {name for name in ("stopped", "drawn") if getattr(summary, name) is None}
+    text = canonical_text(summary.model_dump(mode="json", exclude=unused))
     run.writer(REPORT).write(0, pa.Table.from_pydict({"summary": [text]}, schema=REPORT.arrow))
     run.commit(REPORT)
+
+
+def _stopped(run: StageRun, spec: ReportSpec) -> Stopped | None:
+    """What the looks found; None where all rows are asked."""
+    if spec.stop is None:
+        return None
+    scores = run.env.store.artifact(scores_of(run.input("metrics"), spec.stop.metric_id))
+    return spec.stop.stopped(spec.look, run.input("samples"), scores)
 
 
 def _calibration(run: StageRun, spec: ReportSpec) -> Calibration | None:
@@ -59,9 +74,8 @@ def _calibration(run: StageRun, spec: ReportSpec) -> Calibration | None:
     labels = spec.labels
     if labels is None:
         return None
-    numbers = run.input("metrics").table(["metric_id", "scores"]).to_pylist()
-    scores = next(row["scores"] for row in numbers if row["metric_id"] == labels.metric_id)
-    return labels.calibration(run.env.store.artifact(scores), run.input("samples"))
+    scores = run.env.store.artifact(scores_of(run.input("metrics"), labels.metric_id))
+    return labels.calibration(scores, run.input("samples"))
 
 
 def _judging(run: StageRun, kin: Sequence[str]) -> Judging | None:

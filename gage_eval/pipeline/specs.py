@@ -7,7 +7,7 @@ data and models. Names, paths and scheduling are not part of it.
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -28,11 +28,14 @@ from gage_eval.pipeline.generate_spec import GenerateSpec
 from gage_eval.pipeline.judge_spec import JudgeSpec
 from gage_eval.pipeline.keys import scores_document
 from gage_eval.pipeline.labels_spec import LabelsSpec
+from gage_eval.pipeline.quick import Quick
+from gage_eval.pipeline.stopping import StopRule, scores_of
 from gage_eval.pipeline.subsets import Subset
 from gage_eval.report.model_run import ModelRun
 from gage_eval.scoring.metrics import BoundMetric
 from gage_eval.scoring.metrics.overrides import COLUMN, eval_configs, named_metrics, unknown_metrics
 from gage_eval.scoring.scorecards.card import CardRule
+from gage_eval.stats.early_stop import FIRST_LOOK
 from gage_eval.store import Artifact, Store
 
 
@@ -50,6 +53,8 @@ class LoadSpec:
     seed: int = 0
     filter: JsonValue = None
     sample: int | None = None
+    # All rows in one random order, with parts that end where looks do.
+    looks: bool = False
     # The files of a pinned origin that must be in the data cache before the source is built.
     origin_files: tuple[OriginPath, ...] = ()
 
@@ -102,6 +107,8 @@ class LoadSpec:
             material["filter"] = self.filter
         if self.sample is not None:
             material["sample"] = {"size": self.sample, "seed": self.seed}
+        if self.looks:
+            material["looks"] = {"seed": self.seed}
         return material
 
 
@@ -145,6 +152,8 @@ class PreprocessSpec:
         replicates: requests of a sample.
         sample_ids: prepare only these samples.
         subset: prepare only the samples of these subjects.
+        look: prepare only so many rows, the first of the shuffle.
+        quick: prepare only the samples that it draws.
         dataset_id, max_reject_share, on_reject: for messages, and how many samples may be rejected.
         kind: the task's mode.
         choices: what likelihood compares: the options' ``content`` or ``id``.
@@ -160,6 +169,8 @@ class PreprocessSpec:
     replicates: int = 1
     sample_ids: tuple[str, ...] = ()
     subset: Subset | None = None
+    look: int | None = None
+    quick: Quick | None = None
     dataset_id: str = ""
     max_reject_share: float = 0.0
     on_reject: str = "fail"
@@ -187,6 +198,10 @@ class PreprocessSpec:
             "pool_media": self.pool_media.material() if few_shot and few_shot.pool is not None else None,
             "lists_options": self.lists_options,
         }
+        if self.look is not None:
+            material["look"] = self.look
+        if self.quick is not None:
+            material["quick"] = self.quick.material()
         return material if self.subset is None else {**material, "subset": self.subset.material()}
 
     def input_material(self, store: Store, inputs: Mapping[str, str]) -> dict[str, JsonValue]:
@@ -290,6 +305,16 @@ class ReportSpec:
     official: bool = False
     # What is said of judges that are like the model under test.
     kin: tuple[str, ...] = ()
+    # When the task has enough rows, and how many this look has; None for all.
+    stop: StopRule | None = None
+    look: int | None = None
+    # Whether only some samples were drawn.
+    quick: bool = False
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all samples are asked."""
+        return self.subset is None and self.look is None and not self.quick
 
     def material(self) -> JsonValue:
         material: dict[str, JsonValue] = {
@@ -312,6 +337,10 @@ class ReportSpec:
             material["official"] = True
         if self.kin:
             material["kin"] = list(self.kin)
+        if self.stop is not None:
+            material["stop"] = self.stop.material()
+        if self.quick:
+            material["quick"] = True
         return material
 
 
@@ -330,6 +359,39 @@ class TaskPlan:
     report: ReportSpec
     # A task whose load and standardize make the few-shot examples; its other stages are never called.
     pool: "TaskPlan | None" = None
+
+    @property
+    def stop(self) -> StopRule | None:
+        """When it has enough rows; None where all are asked."""
+        return self.report.stop
+
+    def at_look(self, rows: int | None) -> "TaskPlan":
+        """The task with only the first rows of its shuffle; None for all of them."""
+        return replace(self, preprocess=replace(self.preprocess, look=rows), report=replace(self.report, look=rows))
+
+    @property
+    def first_look(self) -> "TaskPlan":
+        """The task as it begins: on all rows, or on those of the first look."""
+        return self if self.stop is None else self.at_look(FIRST_LOOK)
+
+    def next_look(self, store: Store, outputs: Mapping[str, Mapping[str, str]]) -> "TaskPlan | None":
+        """The task on the rows of its next look; None where no look follows.
+
+        Args:
+            store: where its artifacts are.
+            outputs: artifact ids by stage and output, of load, standardize and this look's auto_eval.
+        """
+        if self.stop is None or self.report.look is None:
+            return None
+        samples, metrics = (
+            store.artifact(outputs[stage][name])
+            for stage, name in (("standardize", "samples"), ("auto_eval", "metrics"))
+        )
+        scores = store.artifact(scores_of(metrics, self.stop.metric_id))
+        rows = self.stop.next_look(self.report.look, samples, scores)
+        if rows is None:
+            return None
+        return self.at_look(rows if rows < store.artifact(outputs["load"]["raw"]).rows else None)
 
     def generate_spec(self, stage: Stage) -> GenerateSpec | None:
         """The spec of the task's own model that a stage asks; None if it asks none."""

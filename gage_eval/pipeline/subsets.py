@@ -108,7 +108,9 @@ def chosen_tasks(loaded: LoadedConfig, choices: Sequence[str]) -> list[tuple[Res
     for task in loaded.tasks:
         if task.task.task_id in wanted:
             names = wanted[task.task.task_id]
-            subset = None if names is None else Subset(_fields(loaded, task), tuple(names), task.task.max_samples)
+            subset = (
+                None if names is None else Subset(subject_fields(loaded, task), tuple(names), task.task.max_samples)
+            )
             chosen.append((task, subset))
     return chosen
 
@@ -125,7 +127,7 @@ def _tasks_called(loaded: LoadedConfig, name: str) -> Sequence[ResolvedTask]:
     hint = closest(name, [*known, *groups])
     for task in loaded.tasks if not hint else ():
         subjects = _known(loaded, task)
-        if _fields(loaded, task) and (subjects is None or _any_fits(subjects, name)):
+        if subject_fields(loaded, task) and (subjects is None or _any_fits(subjects, name)):
             hint = f" A subject is named in brackets: --task '{task.task.task_id}[{name}]'."
             break
     raise InputError(f"no task '{name}' in {loaded.source}. Tasks: {', '.join(known)}.{hint}")
@@ -141,7 +143,7 @@ def _by_subject(
     if not names:
         raise InputError(f"--task '{text}': name the subjects in the brackets, as in task[subject,subject].")
     whole = [task.task.task_id for task in tasks if len(tasks) > 1]
-    parts = {task.task.task_id: task for task in tasks if _fields(loaded, task)}
+    parts = {task.task.task_id: task for task in tasks if subject_fields(loaded, task)}
     subjects = {task_id: _known(loaded, task) for task_id, task in parts.items()}
     for name in names:
         called = [task_id for task_id in whole if _fits(task_id, name)]
@@ -158,7 +160,7 @@ def _by_subject(
         yield from ((task_id, [name]) for task_id in having if not called)
 
 
-def _fields(loaded: LoadedConfig, task: ResolvedTask) -> tuple[str, ...]:
+def subject_fields(loaded: LoadedConfig, task: ResolvedTask) -> tuple[str, ...]:
     """The fields of a task's samples that groups and slices go by."""
     task_id = task.task.task_id
     by = [group.by for group in loaded.config.groups if group.by is not None and task_id in group.tasks]
@@ -170,7 +172,7 @@ def _known(loaded: LoadedConfig, task: ResolvedTask) -> list[str] | None:
     """The subjects of a task whose data have a file for each; None where only the samples tell them."""
     params = task.dataset.params
     source = (params.model_extra or {}).get("source_field")
-    if params.origin is None or not any(text == f"data_tag.{source}" for text in _fields(loaded, task)):
+    if params.origin is None or not any(text == f"data_tag.{source}" for text in subject_fields(loaded, task)):
         return None
     from gage_eval.config.data_origins import load_origin
     from gage_eval.config.models import origin_patterns

@@ -20,7 +20,7 @@ KINDS = ("data", "prompts", "scorer")
 _DEFINING = ("load", "standardize", "preprocess", "support", "infer", "judge", "auto_eval")
 # Columns of a sample that the prompt determines.
 WRITTEN_BY_PROMPTS = ("messages", "few_shot_examples")
-_SCHEDULED = ("params", "replicates", "sample_ids", "subset", "drawn_by")
+_SCHEDULED = ("params", "replicates", "sample_ids", "subset", "look", "quick", "drawn_by")
 # Says how old a model's answers may be, not what is measured. So the judge of another night is the same scorer.
 _FRESHNESS = "model.config.freshness"
 _SHOWN = 60
@@ -112,7 +112,9 @@ def definition(store: Store, stages: Mapping[Stage, StageRecord], metric_id: str
 
 
 def _data(load: Any, subset: JsonValue) -> JsonValue:
-    return load if subset is None else {**(load or {}), "subset": subset}
+    # The order of a run that may stop early is not what is measured: its samples are paired by id.
+    own = {name: value for name, value in load.items() if name != "looks"} if isinstance(load, dict) else load
+    return own if subset is None else {**(own or {}), "subset": subset}
 
 
 def differences(a: Definition, b: Definition) -> list[Difference]:

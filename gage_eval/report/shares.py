@@ -90,6 +90,10 @@ def _task_remarks(task: TaskSummary, limits: Limits) -> Iterator[str]:
         yield f"{task.task_id}: {_of(refused, responses)} answers are refusals and are scored like any other answer."
     if task.executions is not None:
         yield f"{task.task_id}: programs by how they ended: {task.executions.text}."
+    if task.drawn is not None:
+        yield f"{task.task_id}: {task.drawn.text}."
+    if task.stopped is not None:
+        yield f"{task.task_id}: {task.stopped.text}."
     if task.judging is not None:
         yield f"{task.task_id}: {task.judging.text}."
     if task.calibration is not None:

@@ -10,14 +10,16 @@ from pydantic import Field
 from gage_eval.base.statuses import NOT_OK, RESPONSE_STATUSES
 from gage_eval.base.version import __version__
 from gage_eval.report.calibration import Calibration
+from gage_eval.report.drawn import OF_BENCHMARK, Drawn
 from gage_eval.report.headline import headline_first
 from gage_eval.report.judging import Judging
 from gage_eval.report.metric_names import metric_name
 from gage_eval.report.model_run import ModelRun
+from gage_eval.report.stopped import Stopped
 from gage_eval.report.suite_run import SuiteRun, noted, titled
 from gage_eval.report.timings import Consumption, StageTime, SummaryModel, Timings, Usage, run_timings, run_usage
 from gage_eval.scoring.scorecards.card import CardRule, ScoreCard, task_scores
-from gage_eval.stats.intervals import LEAST_SHOWN
+from gage_eval.stats.intervals import LEAST_SHOWN, Interval
 
 SUMMARY_VERSION = 1
 LOWER_IS_BETTER = "↓"
@@ -194,6 +196,8 @@ class TaskSummary(SummaryModel):
         default=None, description="The judge against the labels of people; null without labels."
     )
     judging: Judging | None = Field(default=None, description="The verdicts of judges; null without a judge.")
+    stopped: Stopped | None = Field(default=None, description="What stop_when found; null without it.")
+    drawn: Drawn | None = Field(default=None, description="How many samples --quick drew; null for all.")
 
 
 class RunSummary(SummaryModel):
@@ -282,7 +286,7 @@ class Summary(SummaryModel):
 
     @property
     def _is_subset(self) -> bool:
-        return any(task.subset for task in self.tasks)
+        return any(task.subset or task.drawn for task in self.tasks)
 
 
 def arrow_note(summary: "Summary") -> str | None:
@@ -311,6 +315,8 @@ def task_summary(
     executions: Executions | None = None,
     calibration: Calibration | None = None,
     judging: Judging | None = None,
+    stopped: Stopped | None = None,
+    drawn: Drawn | None = None,
 ) -> TaskSummary:
     """A task's part of the summary; it holds no time, so that equal results are equal bytes.
 
@@ -332,6 +338,8 @@ def task_summary(
         executions: how its programs ended.
         calibration: its judge against the labels of people.
         judging: the verdicts of its judges.
+        stopped: what is known of it where it stopped early.
+        drawn: how many of its samples were drawn; None for all.
     """
     counted = tokens or {}
     numbers = [metric_summary(row, [] if executions is None else executions.marks) for row in metrics]
@@ -339,6 +347,8 @@ def task_summary(
         [number for number in numbers if number.slice_field is None], headline, None if card is None else card.primary
     )
     slices = [number for number in numbers if number.slice_field is not None]
+    if drawn is not None:
+        whole = [_of_benchmark(number, drawn) for number in whole]
     return TaskSummary(
         task_id=task_id,
         dataset_id=dataset_id,
@@ -356,6 +366,8 @@ def task_summary(
         executions=executions,
         calibration=calibration,
         judging=judging,
+        stopped=stopped,
+        drawn=drawn,
         tokens=Tokens(prompt=counted.get("prompt_tokens") or None, completion=counted.get("completion_tokens") or None),
     )
 
@@ -471,6 +483,17 @@ def _error_tags(numbers: Sequence[MetricSummary], statuses: Mapping[str, int]) -
     if any(number.unscored > number.error + number.skipped for number in numbers):
         tags.append("unscored")
     return tags
+
+
+def _of_benchmark(number: MetricSummary, drawn: Drawn) -> MetricSummary:
+    """A mean over all samples with the interval of the benchmark's own score, and a mark that says so."""
+    value, low, high = number.value, number.ci_low, number.ci_high
+    if value is None or low is None or high is None or number.interval not in ("wilson", "t"):
+        return number
+    low, high = drawn.narrowed(value, Interval(low, high), number.n, number.interval)
+    stderr = None if number.stderr is None else number.stderr * drawn.factor(number.n)
+    update = {"ci_low": low, "ci_high": high, "stderr": stderr, "marks": [*number.marks, OF_BENCHMARK]}
+    return number.model_copy(update=update)
 
 
 def metric_summary(row: Mapping[str, Any], marks: Sequence[str] = ()) -> MetricSummary:

@@ -53,6 +53,10 @@ def graph(task: TaskPlan) -> list[Node]:
     return nodes
 
 
+# The task on more rows after its scores on fewer; None where these are enough.
+NextLook: TypeAlias = Callable[[TaskPlan], TaskPlan | None]
+
+
 class NodeFuture(Protocol):
     """The result of a node, now or later. Those of `concurrent.futures` and of Prefect fit."""
 
@@ -123,6 +127,7 @@ def run_graph(
     observer: Observer,
     at_once: int,
     is_preferred: Callable[[Node], bool] | None = None,
+    next_look: NextLook | None = None,
 ) -> None:
     """Carry out eval tasks: each node as soon as its inputs are there and fewer than ``at_once`` nodes run.
 
@@ -135,11 +140,12 @@ def run_graph(
         observer: receives the beginning and the end of tasks.
         at_once: nodes that may run at once.
         is_preferred: whether a node shall begin before all that are not preferred.
+        next_look: says after the scores of a task whether its stages follow on more rows.
 
     Raises:
         BaseException: what the first node that failed raised.
     """
-    _Run(tasks, executor, observer, is_preferred).carry_out(at_once)
+    _Run(tasks, executor, observer, is_preferred, next_look).carry_out(at_once)
 
 
 class _Run:
@@ -151,24 +157,38 @@ class _Run:
         executor: Executor,
         observer: Observer,
         is_preferred: Callable[[Node], bool] | None,
+        next_look: NextLook | None,
     ) -> None:
+        self._next_look = next_look
         self._executor = executor
         self._observer = observer
         self._is_preferred = is_preferred
         nodes = [node for task in tasks for node in graph(task)]
         # Inputs of each node, and nodes of each task, that have not ended.
-        self._missing = {node.id: len(set(node.inputs.values())) for node in nodes}
-        self._left = Counter(node.task_id for node in nodes)
-        self._readers: dict[NodeId, list[Node]] = {node.id: [] for node in nodes}
-        for node in nodes:
-            for source in set(node.inputs.values()):
-                self._readers[source].append(node)
+        self._missing: dict[NodeId, int] = {}
+        self._left: Counter[str] = Counter()
+        self._readers: dict[NodeId, list[Node]] = {}
+        self._reports: dict[str, Node] = {}
+        self._add(nodes)
         # Nodes whose inputs are there: those of tasks that have begun, and the others.
         self._ready: tuple[deque[Node], deque[Node]] = deque(), deque(n for n in nodes if not self._missing[n.id])
         self._began: dict[str, float] = {}
         self._failed: dict[str, BaseException] = {}
         self._futures: dict[NodeId, NodeFuture] = {}
         self._ended: SimpleQueue[Node] = SimpleQueue()
+
+    def _add(self, nodes: Sequence[Node]) -> None:
+        """Make nodes part of the graph, instead of those of the same stages that have ended."""
+        new = {node.id for node in nodes}
+        for node in nodes:
+            sources = set(node.inputs.values())
+            self._missing[node.id] = len(sources & new)
+            self._left[node.task_id] += 1
+            self._readers[node.id] = []
+            if node.stage == "report":
+                self._reports[node.task_id] = node
+            for source in sources & new:
+                self._readers[source].append(node)
 
     def carry_out(self, at_once: int) -> None:
         running = 0
@@ -217,16 +237,32 @@ class _Run:
         task_id = node.task_id
         try:
             self._executor.result(self._futures[node.id])
+            self._left[task_id] -= 1
+            self._follow(node)
         except BaseException as error:  # noqa: BLE001 - raised when all that run have ended
             if task_id not in self._failed:
                 self._failed[task_id] = error
                 kind, interrupted = type(error).__name__, not isinstance(error, Exception)
                 self._observer.emit(TaskFailed(task_id, str(error), kind, interrupted))
             return
-        for reader in self._readers[node.id]:
-            self._missing[reader.id] -= 1
-            if not self._missing[reader.id]:
-                self._ready[0].append(reader)
-        self._left[task_id] -= 1
         if not self._left[task_id]:
             self._observer.emit(TaskFinished(task_id, time.monotonic() - self._began[task_id]))
+
+    def _follow(self, node: Node) -> None:
+        """Let nodes begin that have waited for this one. The report of a task comes after all others."""
+        for reader in self._readers[node.id]:
+            self._missing[reader.id] -= 1
+            if not self._missing[reader.id] and reader.stage != "report":
+                self._ready[0].append(reader)
+        report = self._reports[node.task_id]
+        if self._left[node.task_id] != 1 or node is report:
+            return
+        another = None if self._next_look is None else self._next_look(report.task)
+        if another is None:
+            self._ready[0].append(report)
+            return
+        # The stages that prepare, ask and score follow on more rows. What was loaded stays.
+        nodes = [node for node in graph(another) if node.task is another and node.stage not in ("load", "standardize")]
+        self._left[node.task_id] = 0
+        self._add(nodes)
+        self._ready[0].extend(node for node in nodes if not self._missing[node.id])

@@ -53,15 +53,16 @@ def carry_out(session: RunSession, executor: Executor | None = None) -> RunOutco
         check_keys(session.plan)
     fetch_data(session.plan.origin_files, session.data, session.observer, session.env.check)
     fetch_hub_data(session.plan, session.store, session.observer, session.env.check)
-    tasks = session.plan.tasks
+    tasks = session.begun_tasks
     observer, at_once, preferred = session.observer, session.tasks_at_once, session.is_preferred
+    look = session.next_look
     if executor is not None:
-        _apart(session, partial(run_graph, tasks, executor, observer, at_once, preferred))
+        _apart(session, partial(run_graph, tasks, executor, observer, at_once, preferred, look))
     elif len(tasks) == 1 or at_once == 1:
-        run_graph(tasks, Threads(stage_call(session), 1), observer, 1, preferred)
+        run_graph(tasks, Threads(stage_call(session), 1), observer, 1, preferred, look)
     else:
         with Threads(stage_call(session), at_once) as threads:
-            _apart(session, partial(run_graph, tasks, threads, observer, at_once, preferred))
+            _apart(session, partial(run_graph, tasks, threads, observer, at_once, preferred, look))
     return publish(session)
 
 
@@ -70,7 +71,7 @@ def stage_call(session: RunSession) -> Call[StageResult]:
 
     def call(stage: Stage, task: TaskPlan, /, **inputs: StageResult | None) -> StageResult:
         result: StageResult = getattr(stages, stage)(session.env, getattr(task, stage), **inputs)
-        session.stage_ended(task.task_id, stage)
+        session.stage_ended(task, stage)
         return result
 
     return call

@@ -84,6 +84,7 @@ class RunOptions(ModelOptions):
     store: str | None = scheduling(None)
     output_dir: str | None = scheduling(None)
     max_samples: int | None = semantic("load", None)
+    quick: int | None = semantic("preprocess", None)
     shuffle_seed: int | None = semantic("load", None)
     task_ids: tuple[str, ...] = scheduling(())
     sample_ids: tuple[str, ...] = semantic("preprocess", ())

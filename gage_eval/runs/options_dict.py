@@ -17,6 +17,8 @@ class RunOptionsDict(TypedDict, total=False):
         store: The store of all results: a folder, s3://bucket/prefix, or, for a run at a Prefect API, block:NAME.
         output_dir: The folder of all runs; the folder runs of the store by default.
         max_samples: At most this many rows of each dataset.
+        quick: Draw this many samples of each task at random, each subject with its share; the intervals are those of
+            the scores of all its samples.
         shuffle_seed: Shuffle the rows with this seed first, so that a limit draws from all of them.
         task_ids: Only these tasks, or some subjects of them, such as 'mmlu[anatomy,high_school_*]'; names may be
             patterns, and those of groups.
@@ -46,6 +48,7 @@ class RunOptionsDict(TypedDict, total=False):
     store: str | None
     output_dir: str | None
     max_samples: int | None
+    quick: int | None
     shuffle_seed: int | None
     task_ids: Sequence[str]
     sample_ids: Sequence[str]
@@ -91,7 +94,7 @@ class AllOptions(RunOptionsDict, total=False):
 TYPES: dict[str, Any] = get_type_hints(AllOptions)
 """The type of each option."""
 
-LEAST = {"max_samples": 1, "concurrency": 1}
+LEAST = {"max_samples": 1, "quick": 2, "concurrency": 1}
 """The smallest number that an option allows."""
 
 _DOCUMENTED = {

@@ -58,6 +58,7 @@ class PlannedRun:
             options.sample_ids,
             self.data,
             options.work_pool,
+            quick=options.quick,
             task_ids=options.task_ids,
             answers_of=self._answers_of,
         )

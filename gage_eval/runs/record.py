@@ -173,8 +173,11 @@ class RunRecord(_Model):
 
     @property
     def subset(self) -> tuple[str, ...]:
-        """The choices of a run of some subjects only, as ``mmlu[anatomy]``."""
-        return tuple(choice for choice in self.options.get("task_ids") or () if "[" in choice)
+        """The choices of a run of some samples only, as ``mmlu[anatomy]`` or ``200 samples at random``."""
+        drawn = self.options.get("quick")
+        return tuple(choice for choice in self.options.get("task_ids") or () if "[" in choice) + (
+            () if drawn is None else (f"{drawn} samples at random",)
+        )
 
     @property
     def model(self) -> str | None:

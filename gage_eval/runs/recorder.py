@@ -4,6 +4,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Collection
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from gage_eval.base.errors import GageError
@@ -58,7 +59,7 @@ class Recorder:
                 return
             self._stages[name] = self._changed[name] = after
             if isinstance(event, StageFinished):
-                self.results[task_id, stage] = event.result
+                self.results[task_id, stage] = _with_looks(event.result, self.results.get((task_id, stage)))
                 if not event.result.cached and (task_id, stage) in self._refresh:
                     # Without this record, a resume would compute the stage a second time.
                     self._refreshed.add(name)
@@ -120,6 +121,18 @@ class Recorder:
                 with self._lock:
                     self._changed = {**changed, **self._changed}
                 raise
+
+
+def _with_looks(result: StageResult, before: StageResult | None) -> StageResult:
+    """A stage's result with what it took on the fewer rows of the look before: their answers were sent in this run."""
+    if before is None:
+        return result
+    sent, counts = before.counts.get("sent", 0), dict(result.counts)
+    if sent and "sent" in counts:
+        counts.update(sent=counts["sent"] + sent, reused=counts["reused"] - sent)
+    return replace(
+        result, cached=result.cached and before.cached, seconds=result.seconds + before.seconds, counts=counts
+    )
 
 
 def _after(event: Event, before: StageRecord | None) -> StageRecord | None:

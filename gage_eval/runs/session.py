@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from gage_eval.base.errors import GageError, InputError, StoreError
 from gage_eval.base.git import commit_of
 from gage_eval.base.processes import born, refuse_in_new_process
-from gage_eval.base.stages import Stage, StageResult
+from gage_eval.base.stages import ASKING, STAGES, Stage, StageResult
 from gage_eval.base.version import __version__
 from gage_eval.config.settings import Settings, load_settings
 from gage_eval.engine.host import SharedEngines
@@ -41,7 +41,7 @@ from gage_eval.observability.observer import Observer, Observers
 from gage_eval.observability.sample_events import Sampling
 from gage_eval.observability.writer import EventWriter
 from gage_eval.pipeline.action import StageContext
-from gage_eval.pipeline.specs import Plan
+from gage_eval.pipeline.specs import Plan, TaskPlan
 from gage_eval.report.suite_run import SuiteRun, titled
 from gage_eval.report.summary import Summary
 from gage_eval.runs.folder import RunFolder
@@ -178,11 +178,23 @@ class RunSession:
     def run_id(self) -> str:
         return self.folder.run_id
 
-    def stage_ended(self, task_id: str, stage: Stage) -> None:
+    @property
+    def begun_tasks(self) -> list[TaskPlan]:
+        """The tasks as they begin: all rows, or those of the first look."""
+        return [task.first_look for task in self.plan.tasks]
+
+    def next_look(self, task: TaskPlan) -> TaskPlan | None:
+        """The task on the rows of the next look; None where no look follows."""
+        outputs = {stage: result.outputs for (name, stage), result in self.results.items() if name == task.task_id}
+        return task.next_look(self.store, outputs)
+
+    def stage_ended(self, task: TaskPlan, stage: Stage) -> None:
         """A stage has its result. Engines that no other stage of the run needs are let go."""
+        # The stages before the report may follow on more rows.
+        ended = {stage} if task.stop is None else set(STAGES) if stage == "report" else set()
         for key, stages in self._engines.items():
-            if (task_id, stage) in stages:
-                stages.discard((task_id, stage))
+            if own := {(task.task_id, name) for name in ended} & stages:
+                stages -= own
                 if not stages:
                     self.runtime.release(key)
 
@@ -237,7 +249,9 @@ class RunSession:
 
     @property
     def _title(self) -> str:
-        return titled(self.plan.name, self.suite, any(task.report.subset for task in self.plan.tasks))
+        return titled(
+            self.plan.name, self.suite, any(task.report.subset or task.report.quick for task in self.plan.tasks)
+        )
 
     def _tell_usage(self) -> None:
         spent, seconds = spent_by(self.runtime), time.time() - self.began
@@ -376,6 +390,12 @@ class RunSession:
     def _refresh(self) -> frozenset[tuple[str, str]]:
         """The stages to compute again. A resumed run does not repeat what it has refreshed already."""
         wanted = {(task.task_id, stage) for stage in self.options.refresh for task in self.plan.every_task}
+        for task in self.plan.tasks:
+            if task.stop is not None and (asking := set(ASKING).intersection(self.options.refresh)):
+                raise InputError(
+                    f"--refresh {min(asking)}: task '{task.task_id}' has stop_when, and every look would ask all of "
+                    "its samples again. Use --freshness for new answers, or leave out stop_when."
+                )
         if self.options.resume and wanted:
             wanted.difference_update(map(stage_id_of, self.folder.record().refreshed))
         return frozenset(wanted)

@@ -86,6 +86,7 @@ def corrected_mean(
     *,
     scale: tuple[float, float] | None = None,
     end_labels: float = 0.25,
+    finite: bool = False,
 ) -> Corrected | None:
     """PPI++ (Angelopoulos, Duchi & Zrnic 2023, arXiv:2311.01453) with Student's t, for labels drawn at random.
 
@@ -99,6 +100,8 @@ def corrected_mean(
         unlabelled: its verdicts on the other rows.
         scale: the lowest and the highest label that is possible; None leaves the ends out.
         end_labels: how much of a label is added at each end.
+        finite: the interval is that of these rows alone, as if no others existed. λ is the slope of the labels, and
+            only what it leaves of the labels, times 1 − n/N, is uncertain.
 
     Returns:
         None without a label. No interval for fewer than three labels.
@@ -112,8 +115,10 @@ def corrected_mean(
     if not len(y):
         return None
     tuning = _tuning(y, f, others)
-    rest = y - tuning * f
-    estimate = float(rest.mean() + (tuning * others.mean() if len(others) else 0.0))
+    share = len(others) / (len(y) + len(others))
+    # The same estimate: of the rows without a label, λ/(1 − n/N) of the verdict is expected.
+    rest = y - (tuning / share if finite and share else tuning) * f
+    estimate = float(y.mean() + (tuning * (others.mean() - f.mean()) if len(others) else 0.0))
     n = len(y)
     if n < 3:
         return Corrected(estimate, None, tuning)
@@ -122,7 +127,9 @@ def corrected_mean(
         squares += end_labels * math.fsum((end - float(y.mean())) ** 2 for end in scale)
         count += 2 * end_labels
     variance = squares / (count - 2) / n  # One for the mean, one for λ.
-    if len(others) > 1:
+    if finite:
+        variance *= share
+    elif len(others) > 1:
         variance += tuning**2 * float(others.var(ddof=1)) / len(others)
     interval = t_interval(estimate, math.sqrt(variance), n - 2)
     return Corrected(estimate, _within(interval, scale), tuning)
@@ -183,6 +190,7 @@ def corrected_clusters(
     *,
     scale: tuple[float, float],
     end_labels: float = 0.25,
+    finite: bool = False,
 ) -> Corrected | None:
     """`corrected_mean` of clusters, for labels of all rows of clusters that were drawn at random.
 
@@ -195,6 +203,7 @@ def corrected_clusters(
         unlabelled_clusters: the cluster of each of these.
         scale: the lowest and the highest label that is possible.
         end_labels: how much of a label is added at each end.
+        finite: as in `corrected_mean`.
 
     Returns:
         None without a label. No interval for fewer than `LEAST_CLUSTERS` labelled clusters.
@@ -204,7 +213,8 @@ def corrected_clusters(
         return None
     size = (len(clusters) + len(unlabelled_clusters)) / len(names)
     sums = [_sums(labels, clusters), _sums(judged, clusters), _sums(unlabelled, unlabelled_clusters)]
-    result = corrected_mean(*([total / size for total in each] for each in sums), scale=scale, end_labels=end_labels)
+    means = ([total / size for total in each] for each in sums)
+    result = corrected_mean(*means, scale=scale, end_labels=end_labels, finite=finite)
     if result is None or len(sums[0]) >= LEAST_CLUSTERS:
         return result
     return Corrected(result.estimate, None, result.tuning)

@@ -9,6 +9,8 @@ from crash.processes import PATIENCE_S, Gage, outputs, sent_keys, status, until
 from support.endpoint import MockEndpoint, mock_endpoint
 from support.runs import write_config
 
+from gage_eval.store import Store
+
 ROWS = 600
 IN_FLIGHT = 24
 STAGES = {"load", "standardize", "preprocess", "infer", "judge", "auto_eval", "scores", "report"}
@@ -66,6 +68,28 @@ def test_ten_kills_cost_only_what_was_in_flight_and_change_no_artifact(tmp_path:
         found = outputs(folder)
         assert set(found) == STAGES
         assert found == undisturbed(tmp_path / "undisturbed", endpoint)
+
+
+def test_a_killed_run_that_stops_early_ends_with_the_same_content(tmp_path: Path) -> None:
+    folder, whole = tmp_path / "killed", tmp_path / "whole"
+    with mock_endpoint(latency_ms=50) as endpoint:
+        task = {"task_id": "sums", "dataset_id": "sums", "stop_when": {"half_width": 0.01}}
+        for each in (folder, whole):
+            project(each, endpoint, tasks=[task])
+        gage = Gage(folder)
+        process = gage.start("run", "sums.yaml", "--run-id", "killed")
+        looks = folder / ".gage" / "actions" / "infer"
+        assert until(lambda: looks.is_dir() and len(list(looks.iterdir())) >= 2, process), gage.said()
+        process.send_signal(signal.SIGKILL)
+        process.wait(PATIENCE_S)
+        gage.finish("resume", "killed")
+        Gage(whole).finish("run", "sums.yaml")
+        looks_of = [
+            {(action.stage, action.key): action.outputs.get("responses") for action in Store.open(store).actions.all()}
+            for store in (str(folder / ".gage"), str(whole / ".gage"))
+        ]
+        assert looks_of[0] == looks_of[1]
+        assert sum(stage == "infer" for stage, _ in looks_of[0]) > 2
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])

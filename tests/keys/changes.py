@@ -340,6 +340,13 @@ CONFIG: dict[str, dict[str, list[Change]]] = {
         "below": [_task("second_judge", {"adapter_id": "grader_other", "below": 0.5}, refused="no probabilities")],
         "spread": [_task("second_judge", {"adapter_id": "grader_other", "spread": 1}, refused="cannot disagree")],
     },
+    "StopConfig": {
+        "half_width": [_task("stop_when.half_width", 0.3, "stopping")],
+        "metric": [
+            _task("stop_when.metric", "graded", "stopping"),
+            _task("stop_when", {"half_width": 0.1, "metric": "rigt"}, refused="no metric 'rigt'"),
+        ],
+    },
     "AgainstConfig": {
         "run": [_task("against", {"run": "nowhere"}, refused="shows no pair")],
         "task": [_task("against", {"field": "label", "task": "x"}, refused="give 'run', too")],

@@ -230,6 +230,8 @@ _CONFIGS: dict[str, dict[str, Any]] = {
             *_MAIN["role_adapters"][1:],
         ],
     },
+    # A task that stops when its score is known.
+    "stopping": _variant(stop_when={"half_width": 0.2}),
     # A simulated user that talks with the model.
     "talked": {
         **_MAIN,

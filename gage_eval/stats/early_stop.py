@@ -1,0 +1,109 @@
+"""Stop asking when the score is known well enough: intervals that hold at every look, however often one looks.
+
+Rows are asked in one random order, without replacement. For each side a bet grows against every value that the mean of
+all rows could have (Waudby-Smith & Ramdas 2024, arXiv:2010.09686). A value is refuted when its capital reaches
+2/alpha. By Ville's inequality the mean of all rows is ever refuted with a probability of at most alpha.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from gage_eval.stats.intervals import Interval
+
+FIRST_LOOK = 100
+
+_Floats = npt.NDArray[np.float64]
+_HALVINGS = 50
+
+
+def look_sizes() -> Iterator[int]:
+    """The rows of each look: 100 × 1.1^k, without an end."""
+    k = 0
+    while True:
+        yield FIRST_LOOK * 11**k // 10**k
+        k += 1
+
+
+def limits_at(scores: Sequence[float] | _Floats, total: int, half_width: float, *, alpha: float = 0.05) -> Interval:
+    """The interval of the mean of all rows, from the rows that were asked.
+
+    The bet on row i is λᵢ = √(2 ln(2/α) / (vᵢ₋₁·n*)) with n* = n₀/(1 + n₀/N) and n₀ = 2 ln(2/α)·vᵢ₋₁/h², where v is the
+    variance of the rows before. Any bet from the past is sound; this one makes an interval of half width h early. The
+    log capital falls in the mean, so a bisection finds the limit.
+
+    Args:
+        scores: of the rows that were asked, in the order of the shuffle; each 0 to 1. NaN is a row without a score: it
+            counts as 0 for the lower limit and as 1 for the upper one.
+        total: all rows, N.
+        half_width: what the bets aim at, h.
+        alpha: 1 − the confidence of all looks together.
+
+    Raises:
+        ValueError: there are more scores than rows, or one is not within 0..1.
+    """
+    xs = np.asarray(scores, np.float64)
+    known = xs[~np.isnan(xs)]
+    if len(xs) > total or (len(known) and not (known.min() >= 0 and known.max() <= 1)):
+        raise ValueError(f"{len(xs)} scores of {total} rows: each must be within 0 and 1, and there may be no more")
+    if not len(xs):
+        return Interval(0.0, 1.0)
+    low = _lower(np.where(np.isnan(xs), 0.0, xs), total, half_width, alpha)
+    high = 1 - _lower(np.where(np.isnan(xs), 0.0, 1 - xs), total, half_width, alpha)
+    return Interval(min(low, high), high)
+
+
+def limits_by_look(
+    scores: Sequence[float] | _Floats, total: int, looks: Sequence[int], half_width: float, *, alpha: float = 0.05
+) -> list[Interval]:
+    """The interval after each look. A look never widens what an earlier one has shown.
+
+    Args:
+        scores, total, half_width, alpha: as in `limits_at`.
+        looks: how many rows each look has.
+    """
+    limits: list[Interval] = []
+    low, high = 0.0, 1.0
+    for rows in looks:
+        now = limits_at(scores[:rows], total, half_width, alpha=alpha)
+        low, high = max(low, now.low), min(high, now.high)
+        limits.append(Interval(min(low, high), max(low, high)))
+    return limits
+
+
+def _lower(xs: _Floats, total: int, half_width: float, alpha: float) -> float:
+    """The smallest mean of all rows that is not refuted from above."""
+    n = len(xs)
+    before = np.concatenate([[0.0], np.cumsum(xs)])
+    smallest, largest = before[n] / total, min(1.0, (before[n] + total - n) / total)
+    bets, left = _bets(xs, total, half_width, alpha), total - np.arange(n)
+    needed = math.log(2 / alpha)
+
+    def refuted(mean: float) -> bool:
+        of_rest = np.maximum((total * mean - before[:n]) / left, 0.0)
+        with np.errstate(divide="ignore"):
+            capped = np.minimum(bets, 0.5 / of_rest)
+        return bool(np.log1p(capped * (xs - of_rest)).sum() >= needed)
+
+    if n == total or not refuted(smallest):
+        return float(smallest)
+    for _ in range(_HALVINGS):
+        middle = (smallest + largest) / 2
+        if refuted(middle):
+            smallest = middle
+        else:
+            largest = middle
+    # The last value that was refuted: an end that is rounded outwards.
+    return float(smallest)
+
+
+def _bets(xs: _Floats, total: int, half_width: float, alpha: float) -> _Floats:
+    """λ of each row, from the rows before it."""
+    seen = np.arange(2, len(xs) + 2)
+    means = (0.5 + np.cumsum(xs)) / seen
+    variances = np.concatenate([[0.25], ((0.25 + np.cumsum((xs - means) ** 2)) / seen)[:-1]])
+    scale = 2 * math.log(2 / alpha)
+    aimed = scale * variances / half_width**2
+    return np.asarray(np.sqrt(scale / (variances * (aimed / (1 + aimed / total)))))
