@@ -1,0 +1,122 @@
+"""Where two answers to one prompt part: at a near tie of two tokens, or where one of them is clearly likelier."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gage_eval.base.canonical import decode
+
+NEAR_TIE = 0.1
+"""Two tokens whose log-probabilities in one run differ by less than this many nats are a near tie: the arithmetic of
+another batch or another engine may choose the other one."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """A token of an answer.
+
+    Attributes:
+        token: its text.
+        known: log-probabilities by token, of the chosen one and of those stored with it.
+    """
+
+    token: str
+    known: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class Parting:
+    """Where two answers part.
+
+    Attributes:
+        position: how many tokens they share.
+        tokens: the first token of each that the other has not; None for an answer that ends there.
+        gap: by how many nats the two differ within a run, the smaller one of both; None where no run stored both.
+    """
+
+    position: int
+    tokens: tuple[str | None, str | None]
+    gap: float | None
+
+    @property
+    def is_near_tie(self) -> bool | None:
+        """Whether it is a near tie; None where that is not known."""
+        return None if self.gap is None else self.gap < NEAR_TIE
+
+    @property
+    def text(self) -> str:
+        """``token 17: " yes" or " no", 0.03 nats apart``."""
+        here, there = (repr(token) if token is not None else "the end" for token in self.tokens)
+        apart = "" if self.gap is None else f", {self.gap:.3g} nats apart"
+        return f"token {self.position + 1}: {here} or {there}{apart}"
+
+
+def steps_of(response: Mapping[str, Any], telemetry: Mapping[str, Any]) -> list[Step]:
+    """The tokens of an answer with what is stored of them; empty where nothing is.
+
+    Args:
+        response, telemetry: rows of those tables.
+    """
+    stored = response.get("logprobs")
+    logprobs = decode(stored) if isinstance(stored, str) else stored
+    if not isinstance(logprobs, Mapping):
+        return []
+    if isinstance(content := logprobs.get("content"), list):
+        return [_of_chat(entry) for entry in content if isinstance(entry, Mapping)]
+    tokens, values, top = (logprobs.get(name) or [] for name in ("tokens", "token_logprobs", "top_logprobs"))
+    if not (isinstance(tokens, list) and isinstance(values, list) and len(tokens) == len(values)):
+        return []
+    others = top if isinstance(top, list) and len(top) == len(tokens) else [{}] * len(tokens)
+    return [
+        Step(str(token), _numbers({**(more if isinstance(more, Mapping) else {}), token: value}))
+        for token, value, more in zip(tokens, values, others, strict=True)
+    ]
+
+
+def parting(a: Sequence[Step], b: Sequence[Step]) -> Parting | None:
+    """Where two answers part; None if they have the same tokens, or the tokens of one are not stored."""
+    if not a or not b:
+        return None
+    shared = next((at for at, (x, y) in enumerate(zip(a, b, strict=False)) if x.token != y.token), min(len(a), len(b)))
+    if shared == len(a) == len(b):
+        return None
+    steps = [run[shared] if shared < len(run) else None for run in (a, b)]
+    tokens = tuple(None if step is None else step.token for step in steps)
+    gaps = [
+        abs(step.known[tokens[0]] - step.known[tokens[1]])
+        for step in steps
+        if step is not None and None not in tokens and set(tokens) <= step.known.keys()
+    ]
+    return Parting(shared, (tokens[0], tokens[1]), min(gaps, default=None))
+
+
+def likelihood_change(a: Mapping[str, Any], b: Mapping[str, Any]) -> float | None:
+    """The largest change of a choice's log-likelihood between two runs, in nats; None where a row holds none."""
+    sums = [_likelihoods(response) for response in (a, b)]
+    if not sums[0] or len(sums[0]) != len(sums[1]):
+        return None
+    return max(abs(x - y) for x, y in zip(*sums, strict=True))
+
+
+def _likelihoods(response: Mapping[str, Any]) -> list[float]:
+    stored = response.get("logprobs")
+    logprobs = decode(stored) if isinstance(stored, str) else stored
+    choices = logprobs.get("choices") if isinstance(logprobs, Mapping) else None
+    sums = [choice.get("ll") for choice in choices or () if isinstance(choice, Mapping)]
+    return [float(value) for value in sums] if all(isinstance(value, int | float) for value in sums) else []
+
+
+def _of_chat(entry: Mapping[str, Any]) -> Step:
+    top = entry.get("top_logprobs")
+    listed = [other for other in top if isinstance(other, Mapping)] if isinstance(top, list) else []
+    known = {str(other.get("token")): other.get("logprob") for other in listed}
+    token = str(entry.get("token", ""))
+    return Step(token, _numbers({**known, token: entry.get("logprob")}))
+
+
+def _numbers(values: Mapping[Any, Any]) -> dict[str, float]:
+    return {
+        str(token): float(value)
+        for token, value in values.items()
+        if isinstance(value, int | float) and not isinstance(value, bool)
+    }
