@@ -64,8 +64,8 @@ def _print_causes(result: "TaskWhy", command: str) -> None:
     ]
     header = ("cause", "flips", "worse", "better", "one-sided", "the first thing that differs")
     print_table(header, rows, right=header[1:5], stack=True)
-    for difference in result.beside:
-        print(clean(f"beside it: {difference.kind} {difference.text}"))
+    for difference in result.also_differing:
+        print(clean(f"also different: {difference.kind} {difference.text}"))
     for sentence in result.lacking:
         print(clean(sentence))
     # The command is quoted for a shell.
@@ -95,6 +95,6 @@ def _print_flips(result: "TaskWhy", cause: str | None, limit: int) -> None:
         for flip in flips[:limit]
     ]
     if rows:
-        print_table(("sample", "before", "now", "cause", "what differs", "beside it"), rows, stack=True)
+        print_table(("sample", "before", "now", "cause", "what differs", "also different"), rows, stack=True)
     if len(flips) > len(rows):
         print(f"{len(rows):,} of {len(flips):,} shown; more with -n {len(flips)}")

@@ -21,7 +21,7 @@ class Step:
     """
 
     token: str
-    known: Mapping[str, float]
+    known: Mapping[str | None, float]
 
 
 @dataclass(frozen=True)
@@ -81,13 +81,13 @@ def parting(a: Sequence[Step], b: Sequence[Step]) -> Parting | None:
     if shared == len(a) == len(b):
         return None
     steps = [run[shared] if shared < len(run) else None for run in (a, b)]
-    tokens = tuple(None if step is None else step.token for step in steps)
+    here, there = (None if step is None else step.token for step in steps)
     gaps = [
-        abs(step.known[tokens[0]] - step.known[tokens[1]])
+        abs(step.known[here] - step.known[there])
         for step in steps
-        if step is not None and None not in tokens and set(tokens) <= step.known.keys()
+        if step is not None and here in step.known and there in step.known
     ]
-    return Parting(shared, (tokens[0], tokens[1]), min(gaps, default=None))
+    return Parting(shared, (here, there), min(gaps, default=None))
 
 
 def likelihood_change(a: Mapping[str, Any], b: Mapping[str, Any]) -> float | None:
@@ -95,7 +95,7 @@ def likelihood_change(a: Mapping[str, Any], b: Mapping[str, Any]) -> float | Non
     sums = [_likelihoods(response) for response in (a, b)]
     if not sums[0] or len(sums[0]) != len(sums[1]):
         return None
-    return max(abs(x - y) for x, y in zip(*sums, strict=True))
+    return float(max(abs(x - y) for x, y in zip(*sums, strict=True)))
 
 
 def _likelihoods(response: Mapping[str, Any]) -> list[float]:
@@ -103,7 +103,8 @@ def _likelihoods(response: Mapping[str, Any]) -> list[float]:
     logprobs = decode(stored) if isinstance(stored, str) else stored
     choices = logprobs.get("choices") if isinstance(logprobs, Mapping) else None
     sums = [choice.get("ll") for choice in choices or () if isinstance(choice, Mapping)]
-    return [float(value) for value in sums] if all(isinstance(value, int | float) for value in sums) else []
+    known = [float(value) for value in sums if isinstance(value, int | float)]
+    return known if len(known) == len(sums) else []
 
 
 def _of_chat(entry: Mapping[str, Any]) -> Step:
@@ -114,7 +115,7 @@ def _of_chat(entry: Mapping[str, Any]) -> Step:
     return Step(token, _numbers({**known, token: entry.get("logprob")}))
 
 
-def _numbers(values: Mapping[Any, Any]) -> dict[str, float]:
+def _numbers(values: Mapping[Any, Any]) -> dict[str | None, float]:
     return {
         str(token): float(value)
         for token, value in values.items()

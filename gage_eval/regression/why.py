@@ -2,7 +2,7 @@
 
 The things are looked at in the order in which they come about: sample, prompt, tokens of the prompt, sampling
 parameters, the answer's tokens, its end, the judge's verdict, what was extracted, the scorer. Another engine, data type
-or version is no cause: it stands beside each cause as a label, because it would explain every row of an upgrade.
+or version is a label of the rows and not a cause, because it would explain every row of an upgrade.
 """
 
 from collections import Counter
@@ -68,7 +68,7 @@ _PROMPT = ("messages", "prompt", "input", "choices", "unconditioned", "tools", "
 _NOT_SAMPLING = (*_PROMPT, "model", "record", "logprobs", "top_logprobs", "token_logprobs")
 _SAME_PARAMETER = {"max_tokens": "max_new_tokens", "max_completion_tokens": "max_new_tokens"}
 _CUT = ("truncated", "looped", "limit")
-_BESIDE = ("model", "engine", "environment")
+_LABELS = ("model", "engine", "environment")
 _OF_EVERY_RUN = ("host", "name", "tasks", "freshness")
 _OF_EXTRACTION = ("filter", "extract")
 # So many answers are decoded at once.
@@ -84,7 +84,7 @@ class Flip:
         a, b: its score in both runs; None where it has none.
         cause: the first thing that differs.
         detail: what exactly differs, one line.
-        labels: what else differs beside it: dtype, engine, the end of one answer, …
+        labels: what else differs: dtype, engine, the end of one answer, …
     """
 
     sample_id: str
@@ -108,7 +108,7 @@ class TaskWhy:
         task_id, metric: which number.
         answers: answers that both runs have.
         flips: those whose score differs, in the order of the second run.
-        beside: recorded values of model, engine and environment that differ.
+        also_differing: recorded values of model, engine and environment that differ.
         lacking: what the runs do not store that would have said more, a sentence each.
         higher_is_better: whether more is better.
     """
@@ -117,7 +117,7 @@ class TaskWhy:
     metric: str
     answers: int
     flips: tuple[Flip, ...]
-    beside: tuple[Difference, ...]
+    also_differing: tuple[Difference, ...]
     lacking: tuple[str, ...]
     higher_is_better: bool
 
@@ -155,7 +155,7 @@ class TaskWhy:
             "answers": self.answers,
             "counts": self.counts,
             "flips": [flip.as_record() for flip in self.flips],
-            "beside": [{"kind": x.kind, "path": x.path, "a": x.a, "b": x.b} for x in self.beside],
+            "also_differing": [{"kind": x.kind, "path": x.path, "a": x.a, "b": x.b} for x in self.also_differing],
             "lacking": list(self.lacking),
         }
 
@@ -187,16 +187,16 @@ def why(a: RunReader, b: RunReader, *, task_id: str | None = None, metric: str |
         InputError: the runs share no task, or a task has no such metric.
     """
     return [
-        _TaskCauses(ScoredTask.of_run(a, name), ScoredTask.of_run(b, name), metric).result(_beside(a, b, name))
+        _TaskCauses(ScoredTask.of_run(a, name), ScoredTask.of_run(b, name), metric).result(_also_differing(a, b, name))
         for name in shared_tasks(a, b, task_id)
     ]
 
 
-def _beside(a: RunReader, b: RunReader, task_id: str) -> tuple[Difference, ...]:
+def _also_differing(a: RunReader, b: RunReader, task_id: str) -> tuple[Difference, ...]:
     return tuple(
         difference
         for name, difference in run_differences(a, b, task_id=task_id)
-        if difference.kind in _BESIDE and difference.path.rpartition(".")[2] not in _OF_EVERY_RUN
+        if difference.kind in _LABELS and difference.path.rpartition(".")[2] not in _OF_EVERY_RUN
     )
 
 
@@ -254,11 +254,11 @@ class _TaskCauses:
         self._reads_verdicts = all(map(_reads_verdicts, self._tasks, self._measures))
         self._lacks: Counter[tuple[int, str]] = Counter()
 
-    def result(self, beside: tuple[Difference, ...]) -> TaskWhy:
+    def result(self, also_differing: tuple[Difference, ...]) -> TaskWhy:
         values = [_values(task, measure) for task, measure in zip(self._tasks, self._measures, strict=True)]
         both = values[1].join(values[0], ["sample_id", "replicate"], right_suffix="_a", join_type="inner")
         changed = both.filter(_differ(both["value_a"], both["value"])).sort_by([("at", "ascending")])
-        labels = tuple(dict.fromkeys(difference.path.rpartition(".")[2] for difference in beside))
+        labels = tuple(dict.fromkeys(difference.path.rpartition(".")[2] for difference in also_differing))
         flips = tuple(
             flip
             for start in range(0, changed.num_rows, _BATCH)
@@ -266,7 +266,9 @@ class _TaskCauses:
         )
         higher = self._measures[1].scale.higher_is_better is not False
         name = self._measures[1].name
-        return TaskWhy(self._tasks[1].task_id, name, both.num_rows, flips, beside, tuple(self._lacking(flips)), higher)
+        return TaskWhy(
+            self._tasks[1].task_id, name, both.num_rows, flips, also_differing, tuple(self._lacking(flips)), higher
+        )
 
     def _flips(self, rows: Sequence[Mapping[str, Any]], labels: tuple[str, ...]) -> Iterator[Flip]:
         answers = [
@@ -284,9 +286,9 @@ class _TaskCauses:
             self._sample, self._prompt, self._sampling, self._answer, self._end, self._judge, self._extraction,
         )  # fmt: skip
         for look in looks:
-            found = look(a, b)
-            if found is not None:
-                return found
+            cause = look(a, b)
+            if cause is not None:
+                return cause
         if not a.said and not b.said and not (a.row.responses and a.response.get("turns")):
             self._lack(a, b, lambda answer: not answer.said, "answer")
             return "not_known", "neither run stores an answer"
@@ -343,11 +345,11 @@ class _TaskCauses:
             return "truncation", f"{a.status} → {b.status}"
         if any(_number(_parameters(answer.request).get("temperature")) > 0 for answer in (a, b)):
             return "drawn", _where_texts_part(a.text, b.text)
-        found = parting(*(steps_of(answer.response, answer.telemetry) for answer in (a, b)))
-        if found is None or found.is_near_tie is None:
+        at = parting(*(steps_of(answer.response, answer.telemetry) for answer in (a, b)))
+        if at is None or at.is_near_tie is None:
             self._lack(a, b, lambda answer: not steps_of(answer.response, answer.telemetry), "token_logprobs")
-            return "token_not_known", found.text if found is not None else _where_texts_part(a.text, b.text)
-        return ("numerical" if found.is_near_tie else "behavioural"), found.text
+            return "token_not_known", at.text if at is not None else _where_texts_part(a.text, b.text)
+        return ("numerical" if at.is_near_tie else "behavioural"), at.text
 
     def _end(self, a: _Answer, b: _Answer) -> tuple[Cause, str] | None:
         if a.status != b.status and {a.status, b.status} & {*_CUT}:

@@ -95,7 +95,9 @@ def test_a_chat_template_of_the_server_is_the_tokens_of_the_prompt(lab: Lab) -> 
 def test_another_data_type_is_a_label_and_its_flips_are_near_ties(lab: Lab) -> None:
     result = causes(lab.run("a"), lab.run("b", "bfloat16"))
     assert result.counts == {"numerical": COUNT // 4}
-    assert [difference.b for difference in result.beside if difference.path.endswith("config.model")] == ["bfloat16"]
+    assert [difference.b for difference in result.also_differing if difference.path.endswith("config.model")] == [
+        "bfloat16"
+    ]
     assert all("model" in flip.labels for flip in result.flips)
     assert "0.04 nats apart" in result.flips[0].detail
 
@@ -112,7 +114,7 @@ def test_without_log_probabilities_the_near_ties_are_not_known_and_it_says_so(la
     assert any("a stores no log-probabilities" in sentence for sentence in result.lacking)
 
 
-def test_a_drawn_token_is_no_near_tie(lab: Lab) -> None:
+def test_a_drawn_token_is_not_called_a_near_tie(lab: Lab) -> None:
     warm = {"temperature": 1}
     assert causes(lab.run("a", params=warm), lab.run("b", "tuned", params=warm)).counts == {"drawn": COUNT // 2}
 

@@ -75,10 +75,15 @@ def _reply(tokens: list[tuple[str, dict[str, float]]], body: dict[str, Any], fin
     }
 
 
+class _Server(ThreadingHTTPServer):
+    # A client that connects often at once would wait a second for each connection that is not queued.
+    request_queue_size = 128
+
+
 @contextmanager
 def tied_model() -> Iterator[str]:
     """The base URL of a `TiedModel`."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), TiedModel)
+    server = _Server(("127.0.0.1", 0), TiedModel)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
         yield f"http://127.0.0.1:{server.server_address[1]}/v1"
