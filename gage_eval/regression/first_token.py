@@ -5,23 +5,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from gage_eval.base.canonical import decode
+from gage_eval.models.client.token_steps import Step, steps_in
 
 NEAR_TIE = 0.1
 """Two tokens whose log-probabilities in one run differ by less than this many nats are a near tie: the arithmetic of
 another batch or another engine may choose the other one."""
-
-
-@dataclass(frozen=True)
-class Step:
-    """A token of an answer.
-
-    Attributes:
-        token: its text.
-        known: log-probabilities by token, of the chosen one and of those stored with it.
-    """
-
-    token: str
-    known: Mapping[str | None, float]
 
 
 @dataclass(frozen=True)
@@ -57,20 +45,8 @@ def steps_of(response: Mapping[str, Any], telemetry: Mapping[str, Any]) -> list[
     Args:
         response, telemetry: rows of those tables.
     """
-    stored = response.get("logprobs")
-    logprobs = decode(stored) if isinstance(stored, str) else stored
-    if not isinstance(logprobs, Mapping):
-        return []
-    if isinstance(content := logprobs.get("content"), list):
-        return [_of_chat(entry) for entry in content if isinstance(entry, Mapping)]
-    tokens, values, top = (logprobs.get(name) or [] for name in ("tokens", "token_logprobs", "top_logprobs"))
-    if not (isinstance(tokens, list) and isinstance(values, list) and len(tokens) == len(values)):
-        return []
-    others = top if isinstance(top, list) and len(top) == len(tokens) else [{}] * len(tokens)
-    return [
-        Step(str(token), _numbers({**(more if isinstance(more, Mapping) else {}), token: value}))
-        for token, value, more in zip(tokens, values, others, strict=True)
-    ]
+    stored = telemetry.get("tokens")
+    return [Step.of_row(row) for row in stored] if stored else steps_in(response.get("logprobs"))
 
 
 def parting(a: Sequence[Step], b: Sequence[Step]) -> Parting | None:
@@ -85,7 +61,7 @@ def parting(a: Sequence[Step], b: Sequence[Step]) -> Parting | None:
     gaps = [
         abs(step.known[here] - step.known[there])
         for step in steps
-        if step is not None and here in step.known and there in step.known
+        if step is not None and here is not None and there is not None and {here, there} <= step.known.keys()
     ]
     return Parting(shared, (here, there), min(gaps, default=None))
 
@@ -105,19 +81,3 @@ def _likelihoods(response: Mapping[str, Any]) -> list[float]:
     sums = [choice.get("ll") for choice in choices or () if isinstance(choice, Mapping)]
     known = [float(value) for value in sums if isinstance(value, int | float)]
     return known if len(known) == len(sums) else []
-
-
-def _of_chat(entry: Mapping[str, Any]) -> Step:
-    top = entry.get("top_logprobs")
-    listed = [other for other in top if isinstance(other, Mapping)] if isinstance(top, list) else []
-    known = {str(other.get("token")): other.get("logprob") for other in listed}
-    token = str(entry.get("token", ""))
-    return Step(token, _numbers({**known, token: entry.get("logprob")}))
-
-
-def _numbers(values: Mapping[Any, Any]) -> dict[str | None, float]:
-    return {
-        str(token): float(value)
-        for token, value in values.items()
-        if isinstance(value, int | float) and not isinstance(value, bool)
-    }

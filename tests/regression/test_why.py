@@ -43,7 +43,7 @@ class Lab:
         (self.folder / "rows.jsonl").write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in rows))
 
     def backend(self, model: str, backend_id: str = "model", **params: Any) -> dict[str, Any]:
-        asked = {"temperature": 0, "max_new_tokens": 16, "logprobs": True, "top_logprobs": 2, **params}
+        asked = {"temperature": 0, "max_new_tokens": 16, "token_logprobs": 2, **params}
         config = {"base_url": self._url, "model": model, "default_params": asked}
         return {"backend_id": backend_id, "type": "openai_http", "config": config}
 
@@ -108,7 +108,7 @@ def test_another_model_is_another_behaviour_where_no_tie_was_near(lab: Lab) -> N
 
 
 def test_without_log_probabilities_the_near_ties_are_not_known_and_it_says_so(lab: Lab) -> None:
-    bare = {"logprobs": None, "top_logprobs": None}
+    bare = {"token_logprobs": None}
     result = causes(lab.run("a", params=bare), lab.run("b", "bfloat16", params=bare))
     assert result.counts == {"token_not_known": COUNT // 4}
     assert any("a stores no log-probabilities" in sentence for sentence in result.lacking)
