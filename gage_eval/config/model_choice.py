@@ -189,12 +189,12 @@ def _seats(document: Document, waiting: Collection[int]) -> dict[int, int]:
     for panel in panels:
         for place, name in enumerate(panel if isinstance(panel, list) else []):
             seats.setdefault(str(name), set()).add(place)
-    found = {
+    taken = {
         index: seats.get(str(adapter.get("adapter_id")), set()) for index, adapter in _adapters(document, "judge_model")
     }
-    if any(len(found[index]) != 1 for index in waiting):
+    if any(len(taken[index]) != 1 for index in waiting):
         return {}
-    return {index: min(found[index]) for index in waiting}
+    return {index: min(taken[index]) for index in waiting}
 
 
 def _judges_do_not_fit(document: Document, judges: Sequence[str], waiting: Collection[int]) -> str:
