@@ -143,9 +143,21 @@ class TaskComparison:
     @cached_property
     def pairing(self) -> Pairing:
         """The values, sample by sample."""
-        before = [repeat.scores(repeat.reader.number(self.measure.name)) for repeat in self.baseline]
         # Samples that it was not to ask are not missing.
-        return pair(self.current.scores(self.measure), before, self.scale, part=self.current.part is not None)
+        part = self.current.part is not None
+        return pair(self.current.scores(self.measure), self._scores_before, self.scale, part=part)
+
+    @property
+    def _scores_before(self) -> list[RowScores]:
+        return [repeat.scores(repeat.reader.number(self.measure.name)) for repeat in self.baseline]
+
+    @property
+    def controlled(self) -> ControlledScore | None:
+        """The score of the whole benchmark; None where the run did not draw its samples."""
+        if self.current.part != "quick" or any(repeat.part for repeat in self.baseline):
+            return None
+        current = self.current.scores(self.measure)
+        return controlled_score(self.measure.name, self.pairing.rows, current, self._scores_before, self.scale)
 
     @property
     def scale(self) -> Scale:
@@ -362,7 +374,7 @@ def compare(
             task.allowed_differences(allowed),
             tuple(_notes(task)),
             corrected_change(baseline.task(task.task_id), current.task(task.task_id), task.measure),
-            controlled_score(task),
+            task.controlled,
         )
         for task in tasks
     ]

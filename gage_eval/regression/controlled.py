@@ -1,17 +1,18 @@
 """The score of a whole benchmark from a random part of it, and a run that has all of it."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow.compute as pc
 
+from gage_eval.regression.row_scores import RowScores
 from gage_eval.report.summary import format_value
+from gage_eval.scoring.metrics.scale import Scale
 from gage_eval.stats.control import LEAST_ROWS, controlled_mean
-
-if TYPE_CHECKING:
-    from gage_eval.regression.compare import TaskComparison
+from gage_eval.stats.evidence import PairedRows
 
 
 @dataclass(frozen=True)
@@ -61,27 +62,30 @@ class ControlledScore:
         }
 
 
-def controlled_score(task: "TaskComparison") -> ControlledScore | None:
+def controlled_score(
+    number: str, rows: PairedRows, current: RowScores, baseline: Sequence[RowScores], scale: Scale
+) -> ControlledScore | None:
     """The score of a run of a random part, corrected by the baseline's scores.
 
+    Args:
+        number: its name.
+        rows: the samples that both runs have scored.
+        current: the run of the part.
+        baseline: every repeat of a run of all samples.
+        scale: of the values.
+
     Returns:
-        None where the run did not draw its samples at random, or the baseline did; for weighted numbers; and for
-        numbers without a fixed range.
+        None for weighted numbers, and for those without a fixed range.
     """
-    scale, rows = task.scale, task.pairing.rows
-    if task.current.part != "quick" or any(repeat.part for repeat in task.baseline):
-        return None
     if scale.low is None or scale.high is None or rows.weights is not None:
         return None
-    first, *repeats = (repeat.scores(repeat.reader.number(task.measure.name)) for repeat in task.baseline)
+    first, *repeats = baseline
     values = np.vstack([first.values, *(repeat.values_of(first.ids) for repeat in repeats)]).mean(axis=0)
-    in_both = pc.is_in(first.ids, task.current.scores(task.measure).ids.combine_chunks()).to_numpy()
+    in_both = pc.is_in(first.ids, current.ids.combine_chunks()).to_numpy()
     rest = values[~in_both & np.isfinite(values)]
     own, before = rows.current.tolist(), rows.baseline.mean(axis=0).tolist()
     known = controlled_mean(own, before, rest.tolist(), scale=(scale.low, scale.high))
-    part = ControlledScore(task.measure.name, rows.n, rows.n + len(rest))
+    total = rows.n + len(rest)
     if known is None or known.interval is None:
-        return part
-    return ControlledScore(
-        part.number, part.samples, part.total, known.estimate, (known.interval.low, known.interval.high), known.gain
-    )
+        return ControlledScore(number, rows.n, total)
+    return ControlledScore(number, rows.n, total, known.estimate, known.interval, known.gain)
