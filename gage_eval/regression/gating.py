@@ -8,6 +8,7 @@ from gage_eval.base.errors import InputError
 from gage_eval.observability.events import GateDecided
 from gage_eval.regression.baselines import BaselineEntry, Baselines
 from gage_eval.regression.compare import ScoredTask, TaskComparison
+from gage_eval.regression.looks import with_looks
 from gage_eval.runs.results.reading import RunReader
 from gage_eval.stats.sequential import Alarm, alarm
 from gage_eval.stats.verdicts import GateRule, MetricVerdict, Verdict, decide, suite_verdict
@@ -204,6 +205,7 @@ def gate(
         rule,
         unpaired={comparison.task_id: comparison.pairing.unpaired_share for comparison in comparisons},
     )
+    decisions = with_looks(decisions, {comparison.task_id: comparison for comparison in comparisons}, rule)
     year = run.stored.record.created.year
     tasks = tuple(
         TaskGate(
