@@ -11,7 +11,10 @@ from pathlib import Path
 
 import numpy as np
 
+from gage_eval.scoring.metrics.aggregations.base import CountedRows, find_aggregation
 from gage_eval.stats.evidence import PairedRows, evidence
+from gage_eval.stats.intervals import t_quantile
+from gage_eval.stats.paired_bootstrap import PairedNumbers
 from gage_eval.stats.sequential import alarm, promise
 from gage_eval.stats.verdicts import GateRule, decide
 
@@ -19,6 +22,7 @@ PAGE = Path(__file__).parents[1] / "docs" / "gate-simulations.md"
 STRICT = GateRule(tolerance=0)
 NIGHTS = 10_000
 HISTORIES = 1_000
+NUMBER_NIGHTS = 1_000
 _YEAR = 365
 
 _TEXT = """# How often the gate is wrong
@@ -42,6 +46,15 @@ this noise, and says so. With three it is cautious, because three runs say littl
 are recommended.
 
 {repeats}
+
+## Numbers that are not means
+
+A median, F1 or BLEU is computed again from samples (or clusters) that are drawn with replacement, the same for both
+runs. {numbers_nights:,} nights each, at tolerance 0 and a level of 5 %. The gate reads the percentiles of the draws.
+*Student* says how many false alarms the standard error of the draws with Student's t would give instead: too many for
+a median of whole numbers, which jumps.
+
+{numbers}
 
 ## A year
 
@@ -157,6 +170,128 @@ CASES = (
 )  # fmt: skip
 
 
+@dataclass(frozen=True)
+class NumberCase:
+    """A number that is not a mean, without a change and with a loss.
+
+    Attributes:
+        text: in words.
+        make: one night's rows, by the size of the change.
+        loss: a change.
+        loss_text: in words.
+    """
+
+    text: str
+    make: Callable[[float], Make]
+    loss: float
+    loss_text: str
+
+
+def medians(n: int, *, whole: bool = False) -> Callable[[float], Make]:
+    """The median of seconds (lognormal), or of whole numbers (Poisson); the current run's are longer by a factor."""
+    median = find_aggregation("median")
+
+    def of_change(slower: float) -> Make:
+        def make(rng: np.random.Generator) -> PairedRows:
+            if whole:
+                rate = rng.gamma(2, 4, n)
+                runs = [rng.poisson(rate * factor).astype(np.float64) for factor in (1, 1 + slower)]
+            else:
+                level = rng.lognormal(3, 0.8, n)
+                runs = [level * rng.lognormal(0, 0.3, n) * factor for factor in (1, 1 + slower)]
+            recounts = [median.recount(CountedRows(np.arange(n), values)) for values in runs]
+            numbers = PairedNumbers(recounts[1], [recounts[0]])
+            return PairedRows(runs[1], runs[0][None], higher_is_better=False, numbers=numbers)
+
+        return make
+
+    return of_change
+
+
+def f1_scores(n: int, clusters: int | None = None) -> Callable[[float], Make]:
+    """Macro-F1 of four classes, half to one in twenty of the rows each; the current run is right less often."""
+    macro_f1, names = find_aggregation("macro_f1"), list("abcd")
+    codes = None if clusters is None else np.repeat(np.arange(clusters), n // clusters)
+
+    def of_change(drop: float) -> Make:
+        def make(rng: np.random.Generator) -> PairedRows:
+            true = rng.choice(4, n, p=(0.5, 0.3, 0.15, 0.05))
+            rate = rng.beta(2, 1, n)
+            if codes is not None and clusters is not None:
+                rate = np.clip(0.65 + 0.2 * rng.standard_normal(clusters), 0.05, 0.95)[codes]
+            recounts, runs = [], []
+            for lost in (0.0, drop):
+                said = np.where(rng.random(n) < np.clip(rate - lost, 0, 1), true, rng.integers(0, 4, n))
+                references, answers = ([names[at] for at in classes.tolist()] for classes in (true, said))
+                runs.append((said == true).astype(np.float64))
+                rows = CountedRows(np.arange(n), runs[-1], categories=answers, references=references)
+                recounts.append(macro_f1.recount(rows))
+            numbers = PairedNumbers(recounts[1], [recounts[0]])
+            return PairedRows(runs[1], runs[0][None], clusters=codes, numbers=numbers)
+
+        return make
+
+    return of_change
+
+
+def bleu_scores(n: int) -> Callable[[float], Make]:
+    """Corpus BLEU of sentences of 8 to 39 words; the current run's words are right less often."""
+    bleu = find_aggregation("corpus_bleu")
+
+    def of_change(drop: float) -> Make:
+        def make(rng: np.random.Generator) -> PairedRows:
+            length, rate = rng.integers(8, 40, n), rng.beta(8, 4, n)
+            recounts = []
+            for lost in (0.0, drop):
+                words = np.maximum(4, length + rng.integers(-2, 3, n))
+                totals = [words - order for order in range(4)]
+                hits = [rng.binomial(total, np.clip(rate - lost, 0, 1) ** (k + 1)) for k, total in enumerate(totals)]
+                terms = np.stack([*hits, *totals, words, length], axis=1).astype(np.float64)
+                recounts.append(bleu.recount(CountedRows(np.arange(n), np.zeros(n), terms=terms)))
+            return PairedRows(np.zeros(n), np.zeros((1, n)), numbers=PairedNumbers(recounts[1], [recounts[0]]))
+
+        return make
+
+    return of_change
+
+
+NUMBER_CASES = (
+    NumberCase("median of seconds, n = 200", medians(200), 0.15, "15 % slower"),
+    NumberCase("median of seconds, n = 1,000", medians(1000), 0.10, "10 % slower"),
+    NumberCase("median of whole numbers, n = 500", medians(500, whole=True), 0.20, "20 % more"),
+    NumberCase("macro-F1, n = 200", f1_scores(200), 0.15, "15 points fewer right"),
+    NumberCase("macro-F1, n = 1,000", f1_scores(1000), 0.08, "8 points fewer right"),
+    NumberCase("macro-F1, 20 clusters of 20 rows", f1_scores(400, 20), 0.12, "12 points fewer right"),
+    NumberCase("BLEU, n = 100", bleu_scores(100), 0.02, "2 points fewer words right"),
+    NumberCase("BLEU, n = 500", bleu_scores(500), 0.01, "1 point fewer words right"),
+)
+
+
+def number_shares(case: NumberCase, seed: int, nights: int = NUMBER_NIGHTS) -> tuple[float, float, float]:
+    """The shares of nights that are called worse: without a change, with Student's t instead, and with the loss."""
+    rng = np.random.default_rng(seed)
+    false = students = found_worse = 0
+    for _ in range(nights):
+        rows = case.make(0.0)(rng)
+        numbers = evidence(rows)
+        false += decide({"metric": numbers}, STRICT)["metric"].verdict == "regressed"
+        units = rows.n if rows.clusters is None else int(rows.clusters.max()) + 1
+        t = (numbers.difference or 0.0) / numbers.stderr if numbers.stderr else 0.0
+        students += t < -t_quantile(0.95, units - 1)
+        worse = evidence(case.make(case.loss)(rng))
+        found_worse += decide({"metric": worse}, STRICT)["metric"].verdict == "regressed"
+    return false / nights, students / nights, found_worse / nights
+
+
+def numbers_table(seed: int) -> Iterator[str]:
+    """False alarms and power of numbers that are not means."""
+    yield "| number | false alarms | Student | loss | found |"
+    yield "|---|---|---|---|---|"
+    for case in NUMBER_CASES:
+        false, students, power = number_shares(case, seed)
+        yield f"| {case.text} | {false:.1%} | {students:.1%} | {case.loss_text} | {power:.0%} |"
+
+
 def share_of(case: Case, seed: int) -> float:
     """The share of nights with the verdict that the case counts."""
     rng = np.random.default_rng(seed)
@@ -236,6 +371,8 @@ def main() -> int:
         rings=rings,
         promise=promise(GateRule()),
         repeats="\n".join(repeats_table(seed)),
+        numbers_nights=NUMBER_NIGHTS,
+        numbers="\n".join(numbers_table(seed)),
         power="\n".join(power_table(seed)),
     )
     PAGE.write_text(text, encoding="utf-8")

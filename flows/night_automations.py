@@ -223,6 +223,7 @@ def _parameters() -> dict[str, Any]:
         "run": _template("{{ event.payload.run }}"),
         "baseline": _template("{{ event.payload.baseline }}"),
         "gate": _json("{{ event.payload.gate | tojson }}"),
+        "policy": _json("{{ event.payload.policy | tojson }}"),
         "storage": _json("{{ event.payload.storage | tojson }}"),
     }
 

@@ -114,7 +114,7 @@ def nightly(
     sentence = readable(night.sentence)
     if night.verdict == "regressed":
         return Failed(name=REGRESSED, message=sentence)
-    if night.verdict == "failed":
+    if any(cell.is_bad for cell in night.cells):
         return Failed(message=sentence)
     if all(cell.verdict == "unmeasured" for cell in night.cells):
         return Completed(name=UNMEASURED, message=sentence)
@@ -200,6 +200,7 @@ def _emit(runs: Nightly, cell: NightCell, places: Locations) -> None:
             "alarm": cell.rings,
             "text": _text(cell),
             "gate": runs.gate.model_dump(mode="json"),
+            "policy": None if runs.policy is None else runs.policy.model_dump(mode="json"),
             "storage": {"store": places.store, "runs": places.runs},
             "problem": cell.problem,
             "tasks": [] if cell.gated is None else cell.gated.as_record()["tasks"],

@@ -16,6 +16,7 @@ from flows.worker import on_worker
 from gage_eval.engine.host import SharedEngines
 from gage_eval.regression.baselines import Baselines
 from gage_eval.regression.pages import triage_key, triage_page
+from gage_eval.regression.policy import GatePolicy
 from gage_eval.regression.triage import triage as look_into
 from gage_eval.report.console import readable
 from gage_eval.runs.results.reading import RunReader
@@ -33,6 +34,7 @@ def triage(
     repeats: Annotated[int, Field(ge=1, le=100)] = 5,
     samples: Annotated[int, Field(ge=1, le=10_000)] = 200,
     gate: GateRule = _GATE,
+    policy: GatePolicy | None = None,
     storage: StorageForm = STORAGE,
 ) -> State[Any]:
     """Find out why a run is worse than its baseline: ask the samples that became worse again, and list what differs.
@@ -43,6 +45,7 @@ def triage(
         repeats: How often each sample that became worse is asked again.
         samples: Ask at most this many samples of each task again, those that lost most.
         gate: Tolerance, level and mode of the gate.
+        policy: Which numbers decide; that of the baseline by default.
         storage: Where results and baselines are stored.
     """
     places = storage.places()
@@ -54,7 +57,13 @@ def triage(
     with SharedEngines() as host:
         ask = runner(places)
         result = look_into(
-            reader, entry, gate, lambda options: ask(places.placed(options), host), repeats=repeats, most=samples
+            reader,
+            entry,
+            gate,
+            lambda options: ask(places.placed(options), host),
+            repeats=repeats,
+            most=samples,
+            policy=policy,
         )
     create_markdown_artifact(triage_page(result), key=triage_key(entry.suite), description=f"Triage of {run}")
     said = ", ".join(f"{task.gated.comparison.task_id} {task.outcome}" for task in result.tasks if task.outcome)

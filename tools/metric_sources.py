@@ -16,6 +16,7 @@ class Source:
 
 
 _EMPTY_CHOICE = "an empty choice counts as one character long"
+_NEAREST = "of several references the nearest counts; texts are normalised as Whisper's authors did"
 _TRIED = "several references are tried one after the other; the source compares with one"
 SOURCES: dict[str, Source] = {
     "acc": Source(HARNESS),
@@ -28,6 +29,7 @@ SOURCES: dict[str, Source] = {
     "byte_perplexity": Source(HARNESS),
     "choice_points": Source(OURS),
     "choice_set": Source(f"{INSPECT}, `choice`", "letters are read from text; Inspect marks options in its solver"),
+    "cer": Source("jiwer 4", _NEAREST),
     "chrf": Source("sacrebleu 2"),
     "classification": Source(f"{OURS}; numbers over classes as in scikit-learn 1.9"),
     "contains": Source(
@@ -107,5 +109,6 @@ SOURCES: dict[str, Source] = {
     "trajectory_match": Source(OURS),
     "truthfulqa_generation": Source("TruthfulQA's evaluation"),
     "truthfulqa_mc2": Source("TruthfulQA's evaluation"),
+    "wer": Source("jiwer 4", _NEAREST),
     "word_perplexity": Source(HARNESS),
 }

@@ -1,7 +1,7 @@
 """Programs that try to pass tests without solving the problem. They run only in a box: each begins with a guard.
 
-One set for all modes, with the name of the function that the tests call. What they do is reachable from that function
-by name, so that filters which keep only what it needs keep it, too.
+One set for all modes, with the name of the function that the tests call, or as an expression where an answer is one.
+What they do is reachable from that function by name, so that filters which keep only what it needs keep it, too.
 """
 
 from collections.abc import Mapping
@@ -121,6 +121,15 @@ class Attack:
         for key, value in {**parts, "outside": OUTSIDE, "entry": name}.items():
             text = text.replace(f"{{{key}}}", value)
         return text if is_called else f"{text}\n_LAST = {name}(0)\nprint(_LAST)\n"
+
+    def assertion(self) -> str:
+        """The attack as both sides of a completed assertion about f, for answers that are one.
+
+        It is an expression without a call of f and without ``==``, which would be read as a part of the assertion.
+        """
+        source = self.program("attack", is_called=True).encode().hex()
+        expression = f'(exec(bytes.fromhex("{source}"), globals()), attack())[-1]'
+        return f"assert f({expression}) == {expression}"
 
 
 ATTACKS: Mapping[str, Attack] = {

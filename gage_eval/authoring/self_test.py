@@ -26,6 +26,7 @@ from gage_eval.pipeline.specs import TaskPlan
 from gage_eval.runs.fetching import fetch_hub_data
 from gage_eval.runs.options import RunOptions
 from gage_eval.runs.planned import planned
+from gage_eval.scoring.extract.cruxeval import is_assertion
 from gage_eval.store import Artifact, Store
 
 _CANONICAL, _EMPTY = "canonical", "empty"
@@ -171,11 +172,10 @@ def _programs(spec: ExecutionSpec, sample: Mapping[str, Any], attacks: Sequence[
         for name in ("entry", "prelude")
     )
     is_called = spec.config.mode != "stdio"
-    return [
-        _solution(sample, prelude or ""),
-        "",
-        *(attack.program(entry, is_called=is_called) for attack in attacks),
-    ]
+    solution = _solution(sample, prelude or "")
+    if is_assertion(solution):
+        return [solution, "", *(attack.assertion() for attack in attacks)]
+    return [solution, "", *(attack.program(entry, is_called=is_called) for attack in attacks)]
 
 
 def _solution(sample: Mapping[str, Any], prelude: str) -> str:

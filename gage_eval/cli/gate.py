@@ -14,6 +14,7 @@ from gage_eval.cli.options import AsJson, OutputDir, Store, To
 if TYPE_CHECKING:
     from gage_eval.regression.baselines import BaselineEntry, Baselines
     from gage_eval.regression.gating import GateResult, TaskGate
+    from gage_eval.regression.policy import GatePolicy
     from gage_eval.report.trend_chart import TrendPoint
     from gage_eval.runs.results.reading import RunReader
 
@@ -42,6 +43,15 @@ Repeats = Annotated[
     ),
 ]
 
+Policy = Annotated[
+    Path | None,
+    typer.Option(
+        "--policy",
+        metavar="FILE",
+        help="YAML file that says which metrics are critical, supporting and advisory; the baseline's by default.",
+    ),
+]
+
 
 @app.command()
 def gate(
@@ -66,6 +76,7 @@ def gate(
         list[str] | None,
         typer.Option("--allow-different", metavar="KIND", help="Let data, prompts or scorer differ. May be repeated."),
     ] = None,
+    policy: Policy = None,
     fail_on: Annotated[
         str,
         typer.Option(
@@ -102,6 +113,8 @@ def gate(
 
     if fail_on not in ("regressed", "inconclusive"):
         raise InputError(f"--fail-on '{fail_on}' is unknown: regressed or inconclusive.")
+    if policy is not None and metric is not None:
+        raise InputError("--metric and --policy both say which metrics decide: give one of them.")
     options = {"tolerance": tolerance, "alpha": alpha, "mode": mode}
     try:
         rule = GateRule.model_validate({name: value for name, value in options.items() if value is not None})
@@ -110,12 +123,13 @@ def gate(
         raise InputError(f"--{problem['loc'][0]}: {problem['msg']}.") from error
     try:
         run = RunReader.open(Locations.at(store, output_dir), run_id)
-        gated, anchor = gate_with_anchor(run, baseline, rule, metric=metric, allowed=allow or ())
+        declared = _policy(policy)
+        gated, anchor = gate_with_anchor(run, baseline, rule, metric=metric, policy=declared, allowed=allow or ())
     except GageError as error:
         _write(junit, gate_files.refused_junit(run_id, baseline, str(error)))
         _write(markdown, gate_files.refused_markdown(run_id, baseline, str(error)))
         raise
-    _write(junit, gate_files.gate_junit(gated, fail_undecided=fail_on == "inconclusive"))
+    _write(junit, gate_files.gate_junit(gated, fail_undecided=fail_on == "inconclusive" or gated.lacks_evidence))
     _write(markdown, gate_files.gate_markdown(gated, anchor))
     add_event(run.stored.folder, gated.event())
     reported = write_report(run, gated, anchor, trend_before(run, gated.entry, gated.metrics))
@@ -127,27 +141,41 @@ def gate(
             print(f"report  {shown_location(run.stored.folder.location(REPORT_FILE))}")
     if gated.verdict == "regressed":
         raise typer.Exit(GATE_FAILED)
-    if gated.verdict == fail_on:
+    if gated.verdict == fail_on or gated.lacks_evidence:
         raise typer.Exit(GATE_UNDECIDED)
 
 
 @baseline_app.command("set")
-def set_(name: Name, run_id: Run, repeats: Repeats = None, store: Store = None, output_dir: OutputDir = None) -> None:
+def set_(
+    name: Name,
+    run_id: Run,
+    repeats: Repeats = None,
+    policy: Policy = None,
+    store: Store = None,
+    output_dir: OutputDir = None,
+) -> None:
     """Make a run a new baseline."""
+    declared = _policy(policy)
     run, baselines = _to_add(run_id, store, output_dir)
     baselines.check_new(run.stored.record.name, name, run_id)
     runs = [run, *_again(run, (repeats or 1) - 1)]
-    _tell(baselines.add(name, runs, promote=False))
+    _tell(baselines.add(name, runs, promote=False, policy=declared))
 
 
 @baseline_app.command()
 def promote(
-    name: Name, run_id: Run, repeats: Repeats = None, store: Store = None, output_dir: OutputDir = None
+    name: Name,
+    run_id: Run,
+    repeats: Repeats = None,
+    policy: Policy = None,
+    store: Store = None,
+    output_dir: OutputDir = None,
 ) -> None:
     """Move a baseline to a run: it is asked again first, because a lucky night makes a bad baseline."""
+    declared = _policy(policy)
     run, baselines = _to_add(run_id, store, output_dir)
     before = baselines.latest(run.stored.record.name, name)
-    _tell(baselines.add(name, _again(run, repeats or len(before.runs)), promote=True))
+    _tell(baselines.add(name, _again(run, repeats or len(before.runs)), promote=True, policy=declared))
 
 
 @baseline_app.command("list")
@@ -267,6 +295,12 @@ def _print_trend(points: "list[TrendPoint]") -> None:
         print_table((*header, ""), rows, right=("score",))
 
 
+def _policy(file: Path | None) -> "GatePolicy | None":
+    from gage_eval.regression.policy import GatePolicy
+
+    return None if file is None else GatePolicy.read(file)
+
+
 def _write(file: Path | None, text: str) -> None:
     from gage_eval.base.files import write_text
 
@@ -346,7 +380,7 @@ def _print(gated: "GateResult", anchor: "GateResult | None", label: str) -> None
             (
                 task.comparison.task_id,
                 task.comparison.measure.name,
-                task.decision.verdict,
+                task.decision.verdict if task.tier is None else f"{task.decision.verdict} ({task.tier})",
                 format_value(numbers.baseline),
                 format_value(numbers.current),
                 signed_text(numbers.difference),
@@ -357,9 +391,7 @@ def _print(gated: "GateResult", anchor: "GateResult | None", label: str) -> None
         )
     header = ("task", "metric", "verdict", "baseline", "run", "better by", "at least", "p", "n")
     print_table(header, rows, right=header[3:], stack=True)
-    notes = [
-        f"{task.comparison.task_id}: {note}" for task in gated.tasks for note in _notes(task, gated.rule.tolerance)
-    ]
+    notes = [f"{task.comparison.task_id}: {note}" for task in gated.tasks for note in _notes(task)]
     notes += gated.remarks
     if anchor is not None and anchor.verdict != gated.verdict:
         notes.append(f"Against the anchor (entry {anchor.entry.number}) the verdict is {anchor.verdict}.")
@@ -367,10 +399,10 @@ def _print(gated: "GateResult", anchor: "GateResult | None", label: str) -> None
         print(folded(clean(note), terminal_width(sys.stdout), 2))
 
 
-def _notes(task: "TaskGate", tolerance: float) -> Iterator[str]:
+def _notes(task: "TaskGate") -> Iterator[str]:
     yield from task.remarks
     if (detectable := task.decision.detectable) is not None:
-        yield f"a loss of {detectable:.3f} or more is found with a chance of 80 % (tolerated: {tolerance:g})"
+        yield f"a loss of {detectable:.3f} or more is found with a chance of 80 % (tolerated: {task.rule.tolerance:g})"
     if task.alarm.rings or task.decision.verdict == "regressed":
         yield task.alarm_remark
     if task.decision.verdict == "regressed" and task.comparison.worse:

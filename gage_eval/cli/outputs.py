@@ -271,6 +271,7 @@ class GatedTask(TypedDict):
 
     task_id: str
     metric: str
+    tier: Literal["critical", "supporting", "advisory"] | None
     verdict: Literal["regressed", "improved", "passed", "inconclusive"]
     baseline_score: float | None
     current_score: float | None
@@ -290,6 +291,7 @@ class Gated(TypedDict):
     verdict: str
     regressed: bool
     unwatched: list[str]
+    policy: Json | None
     tasks: list[GatedTask]
     anchor: NotRequired["Gated | None"]
 

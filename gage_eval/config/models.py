@@ -142,6 +142,11 @@ class DatasetParams(ConfigModel):
     image_min_pixels: int | None = semantic("preprocess", None, ge=1)
     image_max_pixels: int | None = semantic("preprocess", None, ge=1)
     image_factor: int | None = semantic("preprocess", None, ge=1, le=1024)
+    pdf: Literal["images", "text"] | None = semantic("preprocess", None)
+    pdf_dpi: int = semantic("preprocess", 144, ge=18, le=1200)
+    pdf_max_pages: int = semantic("preprocess", 50, ge=1, le=2000)
+    audio_rate: int | None = semantic("preprocess", None, ge=8_000, le=192_000)
+    audio_max_seconds: int = semantic("preprocess", 600, ge=1, le=14_400)
     max_reject_share: float = scheduling(0.0, ge=0.0, le=1.0)
     on_reject: Literal["fail", "skip"] = scheduling("fail")
 

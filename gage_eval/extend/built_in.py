@@ -85,6 +85,7 @@ NAMES: Mapping[str, Mapping[str, Names]] = {
         "ranking": ("ranking",),
         "recorded": ("recorded_score",),
         "rouge": ("rouge",),
+        "speech": ("cer", "wer"),
         "squad": ("squad", "token_f1"),
         "structured": ("json_schema", "json_valid"),
         "tau2": ("tau2_reward",),

@@ -114,5 +114,5 @@ def _answer(
 
 
 def _is_copied(step: dict[str, Any]) -> bool:
-    """Whether the step is no work of this agent, but an example or an earlier turn that it was given."""
+    """Whether the step was given to this agent, as an example or an earlier turn."""
     return step.get("is_copied_context") is True

@@ -9,9 +9,11 @@ from gage_eval.config.models import DatasetConfig, origin_patterns
 from gage_eval.config.resolve import ResolvedTask
 from gage_eval.data.datasets.fetch import DataCache
 from gage_eval.data.datasets.origins import OriginPath, origin_paths
+from gage_eval.data.prepare.documents import DocumentRules
 from gage_eval.data.prepare.few_shot import FewShotRules
 from gage_eval.data.prepare.images import ImageRules
 from gage_eval.data.prepare.media import MediaRules
+from gage_eval.data.prepare.recordings import RecordingRules
 from gage_eval.data.standardize.callables import MediaCallable, TextCallable
 from gage_eval.pipeline.specs import PreprocessSpec, StandardizeSpec
 from gage_eval.pipeline.subsets import Subset
@@ -140,6 +142,8 @@ def _media(source: DataSource) -> MediaRules:
         allow_outside=params.allow_outside,
         embed=params.embed_local_media,
         images=ImageRules(params.image_min_pixels, params.image_max_pixels, params.image_factor),
+        documents=None if params.pdf is None else DocumentRules(params.pdf, params.pdf_dpi, params.pdf_max_pages),
+        recordings=(None if params.audio_rate is None else RecordingRules(params.audio_rate, params.audio_max_seconds)),
     )
 
 

@@ -17,11 +17,13 @@ from gage_eval.base.errors import InputError, closest
 from gage_eval.base.processes import user_name
 from gage_eval.base.stages import Stage
 from gage_eval.regression.compare import ScoredTask
+from gage_eval.regression.policy import GatePolicy, declared_numbers
 from gage_eval.runs.baseline_files import DIGITS, ENTRY, FOLDER, entries_of, folder_of, suite_of
 from gage_eval.runs.names import is_name
 from gage_eval.runs.record import StageRecord, stage_name
 from gage_eval.runs.results.reading import RunReader, TaskReader
 from gage_eval.stats.evidence import REPEATS_ADVISED
+from gage_eval.stats.verdicts import GateRule
 from gage_eval.store import Store
 
 
@@ -61,6 +63,7 @@ class BaselineEntry(_Model):
         number: 1 for the anchor.
         why: ``set`` for the first one, ``promoted`` for all later ones.
         runs: the repeats.
+        policy: which numbers decide at the gate; None where each task's first one does.
     """
 
     schema_version: Literal[1] = 1
@@ -71,6 +74,7 @@ class BaselineEntry(_Model):
     by: str
     why: Literal["set", "promoted"]
     runs: list[BaselineRun]
+    policy: GatePolicy | None = None
 
     def tasks(self, store: Store, task_id: str) -> list[ScoredTask]:
         """A task in every repeat.
@@ -176,23 +180,31 @@ class Baselines:
         """
         return self.history(suite, name)[-1]
 
-    def add(self, name: str, runs: Sequence[RunReader], *, promote: bool) -> BaselineEntry:
+    def add(
+        self, name: str, runs: Sequence[RunReader], *, promote: bool, policy: GatePolicy | None = None
+    ) -> BaselineEntry:
         """Add an entry: the first one, or with ``promote`` a later one.
 
         Args:
             name: of the baseline.
             runs: repeats of one run.
             promote: add an entry to an existing baseline.
+            policy: which numbers decide at the gate; with ``promote``, that of the entry before by default.
 
         Raises:
+            ConfigError: the policy does not fit the run.
             InputError: a run cannot be a baseline, or the baseline exists already, or does not exist yet.
         """
         suite = runs[0].stored.record.name
         number = 1
         if promote:
-            number = self.latest(suite, name).number + 1
+            before = self.latest(suite, name)
+            number, policy = before.number + 1, policy or before.policy
         else:
             self.check_new(suite, name, runs[0].run_id)
+        if policy is not None:
+            run = runs[0]
+            declared_numbers(policy, GateRule(), run.task_ids, lambda task_id, metric: run.task(task_id).number(metric))
         entry = BaselineEntry(
             suite=suite,
             name=name,
@@ -201,6 +213,7 @@ class Baselines:
             by=user_name(),
             why="promoted" if promote else "set",
             runs=[_of_run(run) for run in runs],
+            policy=policy,
         )
         path = f"{folder_of(suite)}/{name}/{number:0{DIGITS}}.json"
         if not self._store.objects.create(path, entry.model_dump_json(indent=1, exclude_none=True).encode()):

@@ -31,9 +31,10 @@ from gage_eval.scoring.metrics.grouping import Grouping, grouping
 from gage_eval.scoring.metrics.scale import Scale
 from gage_eval.stats.evidence import Evidence, evidence, unlike
 from gage_eval.stats.multiple import holm
-from gage_eval.stats.verdicts import MAX_UNPAIRED_SHARE, GateRule, detectable_loss
+from gage_eval.stats.verdicts import MAX_UNPAIRED_SHARE, UNKNOWN_ERROR, GateRule, detectable_loss
 
 _MIN_SLICE = 5
+_SLICE_DRAWS = 200  # of the bootstrap, for each of many slices
 _ALPHA = 0.05
 
 
@@ -87,19 +88,25 @@ class ScoredTask:
 
     def grouping(self, metric_id: str) -> Grouping:
         """The metric's fields of clusters, weights and slices when the task was scored."""
-        for metric in spec_of(self.reader.store, "auto_eval", self.stages["auto_eval"]) or ():
-            if metric["metric_id"] == metric_id:
-                how = metric["identity"]["aggregation"]
-                return grouping(
-                    metric_id, cluster_field=how["cluster"], weight_field=how["weight"], slices=how["slices"]
-                )
-        return grouping(metric_id)
+        how = self._aggregation(metric_id)
+        return grouping(
+            metric_id,
+            cluster_field=how.get("cluster"),
+            weight_field=how.get("weight"),
+            slices=how.get("slices", ()),
+        )
 
     def scores(self, measure: Measure) -> RowScores:
         """One number of every sample. It is read only once."""
         if measure not in self._scores:
-            self._scores[measure] = row_scores(self.reader, measure, self.grouping(measure.metric_id))
+            params = self._aggregation(measure.metric_id).get("params")
+            self._scores[measure] = row_scores(self.reader, measure, self.grouping(measure.metric_id), params)
         return self._scores[measure]
+
+    def _aggregation(self, metric_id: str) -> Mapping[str, Any]:
+        """How the metric was aggregated when the task was scored; empty where nothing is known."""
+        metrics = spec_of(self.reader.store, "auto_eval", self.stages["auto_eval"]) or ()
+        return next((metric["identity"]["aggregation"] for metric in metrics if metric["metric_id"] == metric_id), {})
 
 
 @dataclass(frozen=True)
@@ -142,7 +149,7 @@ class TaskComparison:
         baseline: the run or the repeats to compare with. The scores of each are read only once.
 
     Raises:
-        InputError: the task has no such number, or samples cannot be paired by it.
+        InputError: the task has no such number, or runs cannot be compared by it.
     """
 
     def __init__(self, current: ScoredTask, baseline: Sequence[ScoredTask], metric: str | None = None) -> None:
@@ -258,10 +265,16 @@ class TaskComparison:
         """The slices, largest change first, without those that have few rows."""
         pairing = self.pairing
         places = {name: positions for name, positions in pairing.slices.items() if len(positions) >= _MIN_SLICE}
-        inside = {name: evidence(pairing.of_slice(positions), alpha=0.025) for name, positions in places.items()}
+        inside = {
+            name: evidence(pairing.of_slice(positions), alpha=0.025, draws=_SLICE_DRAWS)
+            for name, positions in places.items()
+        }
         rest = {name: np.setdiff1d(np.arange(pairing.rows.n), positions) for name, positions in places.items()}
         p_values = holm(
-            {name: unlike(numbers, evidence(pairing.of_slice(rest[name]))) for name, numbers in inside.items()}
+            {
+                name: unlike(numbers, evidence(pairing.of_slice(rest[name]), draws=_SLICE_DRAWS))
+                for name, numbers in inside.items()
+            }
         )
         changes = [
             SliceChange(name, numbers.n, numbers.difference or 0.0, numbers.bounds, p_values[name] <= _ALPHA)
@@ -382,7 +395,7 @@ def compare(
             adjusted[task.task_id],
             detectable_loss(evidence_by_task[task.task_id], rule or GateRule()),
             task.allowed_differences(allowed),
-            tuple(_notes(task)),
+            tuple(_notes(task, evidence_by_task[task.task_id])),
             corrected_change(baseline.task(task.task_id), current.task(task.task_id), task.measure),
             task.controlled,
         )
@@ -409,8 +422,10 @@ def shared_tasks(baseline: RunReader, current: RunReader, task_id: str | None = 
     return shared
 
 
-def _notes(task: TaskComparison) -> Iterator[str]:
+def _notes(task: TaskComparison, numbers: Evidence) -> Iterator[str]:
     pairing = task.pairing
+    if numbers.difference is not None and numbers.test == "none":
+        yield UNKNOWN_ERROR
     if pairing.unpaired:
         share = f"{pairing.unpaired:,} of {pairing.samples:,} samples are in one run only, or scored in one only"
         yield f"{share}: too many for a verdict" if pairing.unpaired_share > MAX_UNPAIRED_SHARE else share

@@ -22,7 +22,7 @@ def gate_junit(gated: GateResult, *, fail_undecided: bool) -> str:
         fail_undecided: a task that cannot be decided fails instead of being skipped.
     """
     cases = [_case(gated, task, fail_undecided=fail_undecided) for task in gated.tasks]
-    for name, remark in zip(gated.unwatched, gated.remarks, strict=True):
+    for name, remark in zip(gated.unwatched, gated.unwatched_remarks, strict=True):
         case = _named(gated.entry.suite, name)
         _outcome(case, "failure" if fail_undecided else "skipped", "inconclusive", remark)
         cases.append(case)
@@ -73,9 +73,9 @@ def _case(gated: GateResult, task: TaskGate, *, fail_undecided: bool) -> ET.Elem
         f"{decision.verdict}: {format_value(numbers.baseline)} → {format_value(numbers.current)}, better by "
         f"{signed_text(numbers.difference)} ({_interval(task)}), p {p_text(decision.p)}, n {numbers.n:,}"
     )
-    if decision.verdict == "regressed":
+    if task in gated.regressed:
         _outcome(case, "failure", decision.verdict, said, [*_remarks(task), *_flips(task)])
-    elif not decision.holds:
+    elif task in gated.undecided:
         _outcome(case, "failure" if fail_undecided else "skipped", "inconclusive", said, [*_remarks(task)])
     ET.SubElement(case, "system-out").text = clean(said)
     return case
@@ -106,7 +106,7 @@ def _cells(task: TaskGate) -> tuple[str, ...]:
     return (
         changed.task_id,
         changed.measure.name,
-        task.decision.verdict,
+        f"{task.decision.verdict} ({task.tier})" if task.tier else task.decision.verdict,
         format_value(numbers.baseline),
         format_value(numbers.current),
         signed_text(numbers.difference),

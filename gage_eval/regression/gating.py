@@ -1,6 +1,6 @@
 """A run against a baseline: the comparison of every task, and the gate's verdict on them."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,9 +9,19 @@ from gage_eval.observability.events import GateDecided
 from gage_eval.regression.baselines import BaselineEntry, Baselines
 from gage_eval.regression.compare import ScoredTask, TaskComparison
 from gage_eval.regression.looks import with_looks
+from gage_eval.regression.policy import (
+    Declared,
+    GatePolicy,
+    Tier,
+    deciding,
+    declared_numbers,
+    fails_to_pass,
+    policy_verdict,
+    regresses,
+)
 from gage_eval.runs.results.reading import RunReader
 from gage_eval.stats.sequential import Alarm, alarm
-from gage_eval.stats.verdicts import GateRule, MetricVerdict, Verdict, decide, suite_verdict
+from gage_eval.stats.verdicts import GateRule, MetricVerdict, Verdict, decide
 
 
 @dataclass(frozen=True)
@@ -22,13 +32,17 @@ class TaskGate:
         comparison: the rows.
         decision: the verdict.
         alarm: the sequential alarm.
+        rule: tolerance, level and mode.
         allowed: which of data, prompts and scorer differ and were allowed to.
+        tier: of the policy; None without one.
     """
 
     comparison: TaskComparison
     decision: MetricVerdict
     alarm: Alarm
+    rule: GateRule
     allowed: tuple[str, ...] = ()
+    tier: Tier | None = None
 
     @property
     def remarks(self) -> tuple[str, ...]:
@@ -58,6 +72,7 @@ class TaskGate:
         return {
             "task_id": task.task_id,
             "metric": task.measure.name,
+            "tier": self.tier,
             "verdict": self.decision.verdict,
             "baseline_score": numbers.baseline,
             "current_score": numbers.current,
@@ -94,6 +109,7 @@ class GateResult:
         verdict: on the suite.
         tasks: on each task's declared metric.
         unwatched: tasks of the run that the baseline lacks; with one of them, the verdict is at best inconclusive.
+        policy: which numbers decide; None where every task's declared metric does.
     """
 
     run_id: str
@@ -102,20 +118,64 @@ class GateResult:
     verdict: Verdict
     tasks: tuple[TaskGate, ...]
     unwatched: tuple[str, ...] = ()
+    policy: GatePolicy | None = None
 
     @property
     def remarks(self) -> tuple[str, ...]:
         """What a reader must know of the suite, in sentences."""
+        return (*self.unwatched_remarks, *self._of_policy())
+
+    @property
+    def unwatched_remarks(self) -> tuple[str, ...]:
+        """A sentence for each task that the baseline lacks."""
         return tuple(
             f"task '{name}' is not in the baseline, so nothing watches it: gage baseline promote {self.entry.name} "
             f"{self.run_id}"
             for name in self.unwatched
         )
 
+    def _of_policy(self) -> Iterator[str]:
+        if self.policy is None:
+            return
+        supporting = [task for task in self.tasks if task.tier == "supporting"]
+        if supporting:
+            worse = sum(regresses(task.decision) for task in supporting)
+            yield (
+                f"{worse} of {len(supporting)} supporting metrics regressed; {self.policy.supporting_regressions} fail "
+                "the run"
+            )
+        for task in self.tasks:
+            if task.tier == "advisory" and regresses(task.decision):
+                yield f"{task.comparison.task_id} {task.comparison.measure.name} regressed; it is advisory"
+        if self.lacks_evidence:
+            yield "the policy asks for evidence, so an inconclusive verdict fails the run"
+
     @property
-    def metrics(self) -> dict[str, str]:
-        """The declared metric of each task."""
-        return {task.comparison.task_id: task.comparison.measure.name for task in self.tasks}
+    def lacks_evidence(self) -> bool:
+        """Whether the run fails because nothing is decided, and the policy asks for evidence."""
+        return self.verdict == "inconclusive" and self.policy is not None and self.policy.require_evidence
+
+    @property
+    def regressed(self) -> list[TaskGate]:
+        """The numbers because of which the run is regressed."""
+        return [self.tasks[at] for at in self._deciding(regresses)]
+
+    @property
+    def undecided(self) -> list[TaskGate]:
+        """The numbers because of which the run has not passed."""
+        return [self.tasks[at] for at in self._deciding(fails_to_pass) if not regresses(self.tasks[at].decision)]
+
+    def _deciding(self, counts: Callable[[MetricVerdict], bool]) -> list[int]:
+        tiers, verdicts = [task.tier for task in self.tasks], [task.decision for task in self.tasks]
+        return deciding(self.policy, tiers, verdicts, counts=counts)
+
+    @property
+    def metrics(self) -> dict[str, list[str]]:
+        """The declared metrics of each task."""
+        names: dict[str, list[str]] = {}
+        for task in self.tasks:
+            names.setdefault(task.comparison.task_id, []).append(task.comparison.measure.name)
+        return names
 
     def event(self) -> GateDecided:
         """The answer as an event of the run."""
@@ -137,6 +197,7 @@ class GateResult:
             "verdict": self.verdict,
             "regressed": self.verdict == "regressed",
             "unwatched": list(self.unwatched),
+            "policy": self.policy and self.policy.model_dump(mode="json"),
             "tasks": [task.as_record() for task in self.tasks],
         }
 
@@ -147,6 +208,7 @@ def gate_with_anchor(
     rule: GateRule | None = None,
     *,
     metric: str | None = None,
+    policy: GatePolicy | None = None,
     allowed: Collection[str] = (),
 ) -> tuple[GateResult, GateResult | None]:
     """Compare a run with the newest entry of a baseline of its suite, and with the anchor.
@@ -154,7 +216,7 @@ def gate_with_anchor(
     Args:
         run: a scored run.
         baseline: the baseline's name.
-        rule, metric, allowed: as for `gate`.
+        rule, metric, policy, allowed: as for `gate`. The anchor is measured by the policy of the newest entry.
 
     Returns:
         The result against the newest entry, and that against the anchor; None if the anchor is the newest entry.
@@ -163,9 +225,10 @@ def gate_with_anchor(
         InputError: there is no such baseline, or the run is not comparable with it.
     """
     history = Baselines(run.store).history(run.stored.record.name, baseline, run_id=run.run_id)
-    newest = gate(run, history[-1], rule, metric=metric, allowed=allowed)
-    anchor = gate(run, history[0], rule, metric=metric, allowed=allowed) if len(history) > 1 else None
-    return newest, anchor
+    newest = gate(run, history[-1], rule, metric=metric, policy=policy, allowed=allowed)
+    if len(history) == 1:
+        return newest, None
+    return newest, gate(run, history[0], rule, metric=metric, policy=newest.policy, allowed=allowed)
 
 
 def gate(
@@ -174,6 +237,7 @@ def gate(
     rule: GateRule | None = None,
     *,
     metric: str | None = None,
+    policy: GatePolicy | None = None,
     allowed: Collection[str] = (),
 ) -> GateResult:
     """Compare a run with a baseline, and decide.
@@ -183,16 +247,23 @@ def gate(
         entry: of the baseline.
         rule: tolerance and level.
         metric: the declared number; each task's first by default.
+        policy: which numbers decide; that of the baseline by default, unless a metric is named.
         allowed: which of data, prompts and scorer may differ.
 
     Raises:
+        ConfigError: the policy does not fit the run; all problems at once.
         InputError: the run lacks a task of the baseline, or is not comparable with it.
     """
     rule = rule or GateRule()
-    comparisons = [
-        TaskComparison(ScoredTask.of_run(run, task_id), entry.tasks(run.store, task_id), metric)
-        for task_id in entry.runs[0].tasks
-    ]
+    if policy is None and metric is None:
+        policy = entry.policy
+    task_ids = list(entry.runs[0].tasks)
+    scored = {task_id: ScoredTask.of_run(run, task_id) for task_id in task_ids}
+    before = {task_id: entry.tasks(run.store, task_id) for task_id in task_ids}
+    numbers = [Declared(task_id, metric, rule) for task_id in task_ids]
+    if policy is not None:
+        numbers = declared_numbers(policy, rule, task_ids, lambda task_id, name: scored[task_id].reader.number(name))
+    comparisons = [TaskComparison(scored[x.task_id], before[x.task_id], x.metric) for x in numbers]
     for comparison in comparisons:
         if comparison.scale.higher_is_better is None:
             raise InputError(
@@ -200,21 +271,33 @@ def gate(
                 "no run can be worse. Name another metric with --metric."
             )
         comparison.check_comparable(allowed)
-    decisions = decide(
-        {comparison.task_id: comparison.evidence(rule.alpha) for comparison in comparisons},
-        rule,
-        unpaired={comparison.task_id: comparison.pairing.unpaired_share for comparison in comparisons},
-    )
-    decisions = with_looks(decisions, {comparison.task_id: comparison for comparison in comparisons}, rule)
+    decisions = _decisions(numbers, comparisons)
     year = run.stored.record.created.year
     tasks = tuple(
         TaskGate(
             comparison,
-            decisions[comparison.task_id],
-            alarm(decisions[comparison.task_id].evidence, rule, year=year, repeats=len(entry.runs)),
+            decision,
+            alarm(decision.evidence, number.rule, year=year, repeats=len(entry.runs)),
+            number.rule,
             comparison.allowed_differences(allowed),
+            number.tier,
         )
-        for comparison in comparisons
+        for number, comparison, decision in zip(numbers, comparisons, decisions, strict=True)
     )
     unwatched = tuple(name for name in run.task_ids if name not in entry.runs[0].tasks)
-    return GateResult(run.run_id, entry, rule, suite_verdict(decisions, unwatched), tasks, unwatched)
+    verdict = policy_verdict(policy, [number.tier for number in numbers], decisions, unwatched)
+    return GateResult(run.run_id, entry, rule, verdict, tasks, unwatched, policy)
+
+
+def _decisions(numbers: Sequence[Declared], comparisons: Sequence[TaskComparison]) -> list[MetricVerdict]:
+    """The verdict on each number. The numbers of a tier are a family of Holm's method."""
+    decided: dict[int, MetricVerdict] = {}
+    for tier in {number.tier for number in numbers}:
+        family = [at for at, number in enumerate(numbers) if number.tier == tier]
+        verdicts = decide(
+            {str(at): comparisons[at].evidence(numbers[at].rule.alpha) for at in family},
+            unpaired={str(at): comparisons[at].pairing.unpaired_share for at in family},
+            rules={str(at): numbers[at].rule for at in family},
+        )
+        decided |= {at: with_looks(verdicts[str(at)], comparisons[at], numbers[at].rule, len(family)) for at in family}
+    return [decided[at] for at in range(len(numbers))]

@@ -1,6 +1,5 @@
 """The gate's verdict on a run that stopped early: tests of a fixed number of rows do not hold there."""
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -13,30 +12,22 @@ from gage_eval.stats.verdicts import GateRule, MetricVerdict, Verdict
 _AIM = 0.02
 
 
-def with_looks(
-    decisions: Mapping[str, MetricVerdict], comparisons: Mapping[str, TaskComparison], rule: GateRule
-) -> dict[str, MetricVerdict]:
-    """The verdicts, where a run stopped early by the interval that holds at every look.
+def with_looks(decision: MetricVerdict, task: TaskComparison, rule: GateRule, family: int) -> MetricVerdict:
+    """The verdict on a number; where its run stopped early, by the interval that holds at every look.
 
-    The level is shared out among all tasks (Bonferroni), because Holm's method needs p values.
+    The level is shared out among the family (Bonferroni), because Holm's method needs p values.
 
     Args:
-        decisions: by task.
-        comparisons: the same tasks.
-        rule: tolerance and level.
+        decision: by the tests of a fixed number of rows.
+        task: the rows.
+        rule: tolerance and level; without a test, the decision stands.
+        family: how many numbers are decided together.
     """
-    level = 2 * rule.alpha / max(1, len(comparisons))
-    return {
-        task_id: _decided(decision, comparisons[task_id], rule, level)
-        if comparisons[task_id].current.part == "look"
-        else decision
-        for task_id, decision in decisions.items()
-    }
-
-
-def _decided(decision: MetricVerdict, task: TaskComparison, rule: GateRule, level: float) -> MetricVerdict:
+    if task.current.part != "look" or rule.mode != "significance":
+        return decision
+    level = 2 * rule.alpha / family
     width = task.scale.width
-    if width is None or task.pairing.rows.weights is not None:
+    if width is None or task.pairing.rows.weights is not None or task.measure.aggregation not in (None, "mean"):
         note = "stopped early: only a plain mean of values in a fixed range has a verdict then"
         return MetricVerdict(decision.evidence, "inconclusive", holds=False, p_worse=1, p_better=1, notes=(note,))
     samples = task.current.reader.samples.table(columns=["id", "row_index"])

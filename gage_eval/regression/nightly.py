@@ -15,12 +15,13 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import Field, field_validator, model_validator
 
-from gage_eval.base.errors import GageError, InputError
+from gage_eval.base.errors import GageError, InputError, Problem
 from gage_eval.engine.host import SharedEngines
 from gage_eval.models.backends.base import Blocks
 from gage_eval.regression.gate_report import write_report
 from gage_eval.regression.gating import GateResult, gate_with_anchor
 from gage_eval.regression.matrix import Matrix, MatrixModel, MatrixRow, StrictModel
+from gage_eval.regression.policy import GatePolicy
 from gage_eval.regression.trend import trend
 from gage_eval.report.summary import signed_text
 from gage_eval.report.trend_chart import MOST_POINTS, TrendPoint
@@ -87,6 +88,7 @@ class Nightly(Matrix):
         schedule: when a night begins.
         models: each runs every row.
         gate: tolerance, level and mode of all verdicts.
+        policy: which numbers decide; that of each baseline by default.
         webhook: URL that is sent what people should know: a regression, what its triage found, a night that failed or
             did not come; ``block:NAME`` for a Webhook block that exists.
         notify: notification block of Prefect that is sent the same as text, ``TYPE/NAME`` such as
@@ -98,6 +100,7 @@ class Nightly(Matrix):
     schedule: Schedule
     models: list[NightlyModel] = Field(min_length=1)
     gate: GateRule = GateRule()
+    policy: GatePolicy | None = None
     webhook: str | None = None
     notify: str | None = Field(None, pattern=r"^[a-z0-9-]+/[a-z0-9-]+$")
     runs_at_once: int = Field(2, ge=1)
@@ -122,6 +125,13 @@ class Nightly(Matrix):
         if long is not None:
             raise ValueError(f"'{long}' is too long for the name of a run: choose shorter names")
         return self
+
+    def _wrong_options(self) -> list[Problem]:
+        wrong = [] if self.policy is None else self.policy.problems()
+        return [
+            *super()._wrong_options(),
+            *(Problem(f"policy.{x.path}" if x.path else "policy", x.message) for x in wrong),
+        ]
 
     def chosen(self, rows: Collection[str], models: Collection[str], samples: int | None = None) -> Self:
         """The same with some of its rows and models only, by their names; with all where none are named.
@@ -208,9 +218,14 @@ class NightCell:
         return "failed" if self.run is None else "unmeasured"
 
     @property
+    def is_bad(self) -> bool:
+        """Whether it fails the night: it regressed or failed, or lacks the evidence that its policy asks for."""
+        return self.verdict in ("regressed", "failed") or (self.gated is not None and self.gated.lacks_evidence)
+
+    @property
     def rings(self) -> bool:
         """Whether the sequential alarm rings for one of its tasks."""
-        return self.gated is not None and any(task.alarm.rings for task in self.gated.tasks)
+        return self.gated is not None and any(task.alarm.rings for task in self.gated.tasks if task.tier != "advisory")
 
     @property
     def sentence(self) -> str:
@@ -220,7 +235,7 @@ class NightCell:
         changes = [
             f"{task.comparison.task_id} {task.comparison.measure.name} {signed_text(task.decision.evidence.difference)}"
             for task in self.gated.tasks
-            if task.decision.verdict == self.verdict
+            if task.decision.verdict == self.verdict and task.tier != "advisory"
         ]
         return f"{self.name}: {self.verdict} ({', '.join(changes)})"
 
@@ -241,7 +256,7 @@ class Night:
     @property
     def sentence(self) -> str:
         """What happened, for a state's message."""
-        bad = [cell for cell in self.cells if cell.verdict in ("regressed", "failed")]
+        bad = [cell for cell in self.cells if cell.is_bad]
         if bad:
             return "; ".join(cell.sentence for cell in bad)
         counts = {verdict: sum(cell.verdict == verdict for cell in self.cells) for verdict in _GRAVEST}
@@ -302,7 +317,7 @@ def _measured(nightly: Nightly, row: MatrixRow, model: NightlyModel, result: Run
     if isinstance(result, GageError):
         return NightCell(row, model, None, problem=str(result))
     try:
-        newest, anchor = gate_with_anchor(result, model.baseline_name, nightly.gate)
+        newest, anchor = gate_with_anchor(result, model.baseline_name, nightly.gate, policy=nightly.policy)
     except GageError as error:
         return NightCell(row, model, result, problem=str(error))
     except Exception as error:  # noqa: BLE001 - the other cells go on

@@ -105,7 +105,8 @@ def _of_suite(cell: NightCell) -> Iterator[str]:
 def _trends(cell: NightCell) -> Iterator[str]:
     """The picture of each task's scores per night, with a title."""
     for task in cell.gated.tasks if cell.gated is not None else ():
-        own = [point for point in cell.trend if point.task_id == task.comparison.task_id]
+        number = (task.comparison.task_id, task.comparison.measure.name)
+        own = [point for point in cell.trend if (point.task_id, point.metric) == number]
         title = f"{cell.name}: {task.comparison.task_id} {task.comparison.measure.name}"
         if svg := trend_chart(own, task.decision.evidence.baseline, title):
             yield f"### {plain(title)}\n\n![{plain(title)}]({_as_url(svg)})"
@@ -124,7 +125,8 @@ def _verdicts(cell: NightCell) -> Iterator[str]:
         values = f"{format_value(numbers.baseline)} → {format_value(numbers.current)}"
         change = f"{signed_text(numbers.difference)}, at least {signed_text(numbers.bounds and numbers.bounds[0])}"
         what = plain(f"{changed.task_id} {changed.measure.name}")
-        yield f"- **{task.decision.verdict}**, alarm {alarm}: {name}, {what} {values} ({change}, p {plain(p)})"
+        tier = f" ({task.tier})" if task.tier else ""
+        yield f"- **{task.decision.verdict}**{tier}, alarm {alarm}: {name}, {what} {values} ({change}, p {plain(p)})"
 
 
 def _run(cell: NightCell, run: RunReader) -> str:

@@ -1,6 +1,6 @@
 """The scores of a suite's runs over time."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from datetime import datetime
 from itertools import islice
@@ -22,12 +22,12 @@ def trend(
     entry: BaselineEntry,
     counts: Callable[[StoredRun], bool] = lambda stored: True,
     *,
-    metrics: Mapping[str, str] | None = None,
+    metrics: Mapping[str, Collection[str]] | None = None,
     until: datetime | None = None,
     most: int | None = None,
     among: int | None = None,
 ) -> list[TrendPoint]:
-    """Completed runs of the entry's suite, oldest first; one point per task.
+    """Completed runs of the entry's suite, oldest first; one point per number.
 
     Damaged runs are left out, and runs of chosen samples or subjects, as those of a triage.
 
@@ -35,7 +35,7 @@ def trend(
         locations: where the runs are.
         entry: of the baseline.
         counts: says which runs to take.
-        metrics: the number of each task, by its name; the first one by default.
+        metrics: the numbers of each task, by their names; the first one by default.
         until: take no run that began later.
         most: take at most this many runs, the newest.
         among: look at most at this many runs, the newest.
@@ -52,10 +52,10 @@ def trend(
         if task.task_id in entry.runs[0].tasks
         for number in _numbers(task, metrics)
     ]
-    return sorted(points, key=lambda point: (point.task_id, point.created))
+    return sorted(points, key=lambda point: (point.task_id, point.metric if metrics else "", point.created))
 
 
-def trend_before(run: RunReader, entry: BaselineEntry, metrics: Mapping[str, str]) -> list[TrendPoint]:
+def trend_before(run: RunReader, entry: BaselineEntry, metrics: Mapping[str, Collection[str]]) -> list[TrendPoint]:
     """The trend of the runs that measure what a run measures, up to it: the same model on the same requests."""
     wanted = _measured(run.stored)
     return trend(
@@ -90,7 +90,9 @@ def _measured(stored: StoredRun) -> list[tuple[str, str | None, dict[str, str]]]
     return []
 
 
-def _numbers(task: TaskSummary, metrics: Mapping[str, str] | None) -> Iterator[MetricSummary]:
+def _numbers(task: TaskSummary, metrics: Mapping[str, Collection[str]] | None) -> Iterator[MetricSummary]:
     wanted = metrics.get(task.task_id) if metrics is not None else None
-    summaries = [summary for summary in task.metrics if wanted is None or summary.name == wanted]
-    yield from summaries[:1]
+    if wanted is None:
+        yield from task.metrics[:1]
+    for name in wanted or ():
+        yield from [summary for summary in task.metrics if summary.name == name][:1]

@@ -19,6 +19,7 @@ from gage_eval.regression.baselines import BaselineEntry
 from gage_eval.regression.compare import ScoredTask, SliceChange, TaskComparison
 from gage_eval.regression.definitions import Difference
 from gage_eval.regression.gating import GateResult, TaskGate, gate
+from gage_eval.regression.policy import GatePolicy
 from gage_eval.regression.run_diff import run_differences
 from gage_eval.runs.options import RunOptions
 from gage_eval.runs.planned import options_before
@@ -97,6 +98,7 @@ def triage(
     *,
     repeats: int = 5,
     most: int = 200,
+    policy: GatePolicy | None = None,
 ) -> Triage:
     """Look into a regression.
 
@@ -107,13 +109,13 @@ def triage(
         ask: carries out a run.
         repeats: how often each worse sample is asked again.
         most: ask at most this many samples of each task again, those that lost most.
+        policy: which numbers decided; that of the baseline by default.
 
     Raises:
         InputError: the run does not compare with the baseline.
     """
-    gated = gate(run, entry, rule)
-    worse = [task for task in gated.tasks if task.decision.verdict == "regressed"]
-    tasks = tuple(_task(run, task, rule, ask, repeats, most) for task in worse)
+    gated = gate(run, entry, rule, policy=policy)
+    tasks = tuple(_task(run, task, ask, repeats, most) for task in gated.regressed)
     differences: list[Difference] = []
     problem = None
     try:
@@ -126,7 +128,6 @@ def triage(
 def _task(
     run: RunReader,
     gated: TaskGate,
-    rule: GateRule,
     ask: Callable[[RunOptions], RunReader],
     repeats: int,
     most: int,
@@ -142,7 +143,7 @@ def _task(
         problem = str(error)
     losses = [change for change in comparison.slices if change.stands_out and change.difference < 0]
     cards = _cards(comparison.baseline[0].reader, run.task(comparison.task_id), comparison.measure, ids[:_CARDS])
-    outcome = _outcome(gated, again, rule)
+    outcome = _outcome(gated, again)
     return TriagedTask(gated, len(ids), again, outcome, problem, tuple(losses[:_SLICES]), tuple(cards))
 
 
@@ -170,13 +171,13 @@ def _against_prediction(before: TaskComparison, again: TaskComparison) -> Eviden
     predicted = dict(zip(before.pairing.ids.to_pylist(), expected_next(rows.runs).tolist(), strict=True))
     new = again.pairing
     expected = [predicted[name] for name in new.ids.to_pylist()]
-    return evidence(replace(new.rows, baseline=np.array([expected]), binary=False))
+    return evidence(replace(new.rows, baseline=np.array([expected]), binary=False, numbers=None))
 
 
-def _outcome(gated: TaskGate, again: Evidence | None, rule: GateRule) -> Outcome | None:
+def _outcome(gated: TaskGate, again: Evidence | None) -> Outcome | None:
     if again is None or again.bounds is None:
         return None
-    if again.p_worse <= rule.alpha:
+    if again.p_worse <= gated.rule.alpha:
         return "confirmed"
     excluded = gated.alarm.rings or gated.decision.evidence.p_worse <= gated.alarm.level
     return "gone again" if excluded else "chance"

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from gage_eval.report.summary import GroupMetric, GroupScore, GroupSummary, MetricSummary, TaskSummary
-from gage_eval.scoring.metrics.aggregations.base import mean_aggregation
+from gage_eval.scoring.metrics.aggregations.base import stored_aggregation
 from gage_eval.scoring.metrics.scale import Scale
 from gage_eval.stats import (
     Interval,
@@ -103,8 +103,8 @@ def _metrics(members: Sequence[Sequence[MetricSummary]], wanted: Sequence[str]) 
 
 def _is_pooled(aggregation: str) -> bool:
     """Only a plain mean over samples can be pooled by the number of samples."""
-    how = mean_aggregation(aggregation)
-    return how is not None and not how.takes_weights
+    how = stored_aggregation(aggregation)
+    return how is not None and how.is_mean and not how.takes_weights
 
 
 def _micro(metrics: Sequence[MetricSummary]) -> GroupScore:

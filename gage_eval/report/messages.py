@@ -158,10 +158,10 @@ def conversation(
         own = [_answered(number, turn, took, step), *_outputs(turn, took, step + 1)]
         step += len(own)
         steps.append(own[1:] if number == last else own)
-    asked = questions([message.role for message in messages], turns)
-    if asked is None:
+    places = questions([message.role for message in messages], turns)
+    if places is None:
         return [*messages, *(message for own in steps for message in own)]
-    after = dict(zip(asked, steps, strict=False))
+    after = dict(zip(places, steps, strict=False))
     return [shown for place, message in enumerate(messages) for shown in (message, *after.get(place, ()))]
 
 
@@ -260,7 +260,7 @@ def _outputs(turn: Mapping[str, Any], took: Mapping[str, Any], step: int) -> lis
 
 
 def call_arguments(text: str) -> dict[str, Any]:
-    """The arguments of a call; those that are no JSON object are the value of ``arguments``."""
+    """The arguments of a call; what is not a JSON object is the value of ``arguments``."""
     try:
         value = decode(text)
     except ValueError:

@@ -41,7 +41,7 @@ from gage_eval.stats.paired_binary import mcnemar, mcnemar_mid_p, tango_interval
 from gage_eval.stats.pairwise import BothOrders, Ratings, both_orders, bradley_terry, rating_intervals
 from gage_eval.stats.pooling import macro_freedom, macro_mean, macro_stderr, mover_interval, pooled_mean, pooled_stderr
 from gage_eval.stats.power import difference_sd, minimum_detectable_effect, required_samples
-from gage_eval.stats.quantiles import quantile, quantile_interval
+from gage_eval.stats.quantiles import quantile, quantile_interval, repeated_quantile
 from gage_eval.stats.replicates import at_least_k, majority_value, modal_value, pass_at_k, pass_hat_k
 from gage_eval.stats.special import t_tail
 
@@ -122,6 +122,7 @@ __all__ = [
     "rating_intervals",
     "ratio_stderr",
     "reduce_replicates",
+    "repeated_quantile",
     "required_samples",
     "score_interval",
     "t_interval",

@@ -74,8 +74,7 @@ def bootstrap_sums(
         return BootstrapResult(None, None)
     generator = np.random.RandomState(seed)
     if count > _MOST_UNITS:
-        group = np.arange(count) % _MOST_UNITS
-        generator.shuffle(group)
+        group = unit_groups(count, generator)
         terms = np.stack([np.bincount(group, weights=column, minlength=_MOST_UNITS) for column in terms.T], axis=1)
         count = _MOST_UNITS
     drawn = np.empty(draws)
@@ -88,3 +87,11 @@ def bootstrap_sums(
     mean = math.fsum(drawn.tolist()) / draws
     spread = math.sqrt(math.fsum((x - mean) ** 2 for x in drawn.tolist()) / (draws - 1))
     return BootstrapResult(spread, Interval(low, high))
+
+
+def unit_groups(count: int, generator: np.random.RandomState) -> npt.NDArray[np.int64]:
+    """The group of each unit that is drawn: itself, or one of 10,000 random groups of (nearly) equal size."""
+    group = np.arange(count) % _MOST_UNITS
+    if count > _MOST_UNITS:
+        generator.shuffle(group)
+    return group

@@ -8,15 +8,17 @@ from typing import Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from gage_eval.stats.bootstrap import DRAWS
 from gage_eval.stats.clusters import clustered_stderr, weighted_mean_stderr
 from gage_eval.stats.intervals import LEAST_SHOWN, t_quantile
 from gage_eval.stats.paired_binary import mcnemar, mcnemar_mid_p, tango_interval
+from gage_eval.stats.paired_bootstrap import PairedNumbers, paired_bootstrap
 from gage_eval.stats.pooling import macro_freedom
-from gage_eval.stats.repeats import RunNoise, run_noise, skewness
+from gage_eval.stats.repeats import RunNoise, noise_of, run_noise, skewness
 from gage_eval.stats.special import t_tail
 
 Floats: TypeAlias = npt.NDArray[np.float64]
-Test: TypeAlias = Literal["mcnemar", "t", "none"]
+Test: TypeAlias = Literal["mcnemar", "t", "bootstrap", "none"]
 
 REPEATS_FOR_NOISE = 3  # of a baseline, to tell run noise from row noise
 REPEATS_ADVISED = 5  # fewer cost power, and the alarm needs so many
@@ -39,6 +41,7 @@ class PairedRows:
         higher_is_better: whether a larger value is a better one.
         weights: of each sample, above 0; None where all count the same.
         width: of the range that the metric declares for its values; None without such a range.
+        numbers: the number of each run, where it is not a mean of the values.
     """
 
     current: Floats
@@ -48,6 +51,7 @@ class PairedRows:
     higher_is_better: bool = True
     weights: Floats | None = None
     width: float | None = None
+    numbers: PairedNumbers | None = None
 
     def __post_init__(self) -> None:
         if self.baseline.ndim != 2 or self.baseline.shape[1] != len(self.current):
@@ -57,6 +61,17 @@ class PairedRows:
     def n(self) -> int:
         """Number of pairs."""
         return len(self.current)
+
+    def of_pairs(self, positions: npt.NDArray[np.int64]) -> "PairedRows":
+        """Some of the pairs."""
+        return replace(
+            self,
+            current=self.current[positions],
+            baseline=self.baseline[:, positions],
+            clusters=None if self.clusters is None else self.clusters[positions],
+            weights=None if self.weights is None else self.weights[positions],
+            numbers=None if self.numbers is None else self.numbers.of_pairs(positions, self.n),
+        )
 
     @property
     def differences(self) -> Floats:
@@ -95,9 +110,10 @@ class Evidence:
 
     Attributes:
         n: pairs.
-        test: ``mcnemar`` (0/1 values, one answer each, no clusters), ``t`` (else), or ``none`` (too few rows).
-        difference: mean of current − baseline; None without a pair.
-        baseline, current: the means on the same rows.
+        test: ``mcnemar`` (0/1 values, one answer each, no clusters), ``t`` (other means), ``bootstrap`` (numbers that
+            are not means), or ``none`` (too few rows, or a number whose error is not known).
+        difference: mean of current − baseline, or the difference of the numbers; None without a pair.
+        baseline, current: the means, or the numbers, on the same rows.
         sd: standard deviation of one pair's difference, in the units of n: from the standard error, √n · se.
         stderr: of the difference, run noise included.
         p_worse, p_better: one-sided p values.
@@ -129,12 +145,12 @@ class Evidence:
     @property
     def test_name(self) -> str:
         """The test for readers; empty without one."""
-        return {"mcnemar": "McNemar", "t": "t-test", "none": ""}[self.test]
+        return {"mcnemar": "McNemar", "t": "t-test", "bootstrap": "bootstrap", "none": ""}[self.test]
 
     @property
     def bounds(self) -> tuple[float, float] | None:
-        """``low`` and ``high`` as they are shown. None without a test, and for Student's of fewer than 5 pairs."""
-        if self.test == "none" or (self.test == "t" and self.n < LEAST_SHOWN):
+        """``low`` and ``high`` as they are shown. None without a test, and for fewer than 5 pairs but for McNemar's."""
+        if self.test == "none" or (self.test != "mcnemar" and self.n < LEAST_SHOWN):
             return None
         return self.low, self.high
 
@@ -144,20 +160,23 @@ class Evidence:
         return None if self.current is None or self.baseline is None else round(self.current - self.baseline, 6)
 
 
-def evidence(rows: PairedRows, *, alpha: float = 0.05) -> Evidence:
+def evidence(rows: PairedRows, *, alpha: float = 0.05, draws: int = DRAWS) -> Evidence:
     """The tests and bounds of one metric.
 
     0/1 values of one answer each, without clusters: McNemar's mid-p test and Tango's score interval. All others: the
     paired t test on (weighted) row means, with C − 1 degrees of freedom for C clusters. A baseline of three or more
     repeats whose means differ more than their rows explain (p < 0.25) adds that variance v: se² = s_d²/n + v(1 + 1/R),
-    with R − 1 degrees of freedom.
+    with R − 1 degrees of freedom. Numbers that are not means: the paired bootstrap (`paired_bootstrap`).
 
     Args:
         rows: the paired values.
         alpha: level of the one-sided bounds.
+        draws: of the bootstrap.
     """
     if rows.n == 0:
         return Evidence(0)
+    if rows.numbers is not None:
+        return _of_numbers(rows, rows.numbers, alpha, draws)
     discordant = rows.discordant
     numbers = _of_means(rows, alpha) if discordant is None else _of_discordant(rows.n, *discordant, alpha)
     return replace(numbers, baseline=rows.mean(rows.baseline.mean(axis=0)), current=rows.mean(rows.current))
@@ -211,16 +230,11 @@ def _of_means(rows: PairedRows, alpha: float) -> Evidence:
     freedom: float = len(units) - 1
     row_p_worse = _one_sided(difference, stderr, freedom)
     total = stderr
-    if numbers.noise is not None and numbers.noise.variance > 0 and numbers.noise.p < _NOISE_P:
-        repeats = numbers.noise.repeats
-        total = math.sqrt(stderr**2 + numbers.noise.variance * (1 + 1 / repeats))
-        freedom = repeats - 1
+    if numbers.noise is not None and (of_noise := _noise_freedom(numbers.noise)) is not None:
+        total, freedom = _with_noise(stderr, numbers.noise), of_noise
     half = t_quantile(1 - alpha, freedom) * total
     if stderr == 0:
-        # Even if all differences are equal, the next one may not be: the bound of Tango's interval without discordant
-        # pairs, for values that can lie as far apart as these.
-        z2 = NormalDist().inv_cdf(1 - alpha) ** 2
-        half = max(half, rows.span * z2 / (n + z2))
+        half = max(half, difference - _bounds_of_equal_rows(rows, difference, alpha)[0])
         row_p_worse = 0.5 if difference == 0 else 0.5**n if difference < 0 else 1 - 0.5**n
     p_worse = row_p_worse if total == stderr else _one_sided(difference, total, freedom)
     return Evidence(
@@ -239,6 +253,68 @@ def _of_means(rows: PairedRows, alpha: float) -> Evidence:
         row_p_worse=row_p_worse,
         span=rows.span,
     )
+
+
+def _of_numbers(rows: PairedRows, numbers: PairedNumbers, alpha: float, draws: int) -> Evidence:
+    n, sign = rows.n, 1 if rows.higher_is_better else -1
+    *repeats, current = numbers.values(np.ones(n, np.int64)).tolist()
+    baseline = math.fsum(repeats) / len(repeats)
+    if not math.isfinite(current - baseline):
+        return Evidence(n, span=rows.span)
+    difference = sign * (current - baseline)
+    known = Evidence(n, difference=difference, baseline=baseline, current=current, span=rows.span)
+    drawn = paired_bootstrap(numbers, n, rows.clusters, draws=draws)
+    if drawn is None:
+        return known
+    noise = None
+    if drawn.row_variance is not None and len(repeats) >= REPEATS_FOR_NOISE:
+        noise = noise_of(np.array(repeats), drawn.row_variance)
+    stderr = drawn.stderr
+    p_worse = row_p_worse = drawn.tail(-sign)
+    p_better = drawn.tail(sign)
+    low, high = drawn.bounds(alpha) if sign > 0 else (-bound for bound in reversed(drawn.bounds(alpha)))
+    if stderr < _ROUNDING * max(1.0, abs(current), abs(baseline)):
+        stderr, (low, high) = 0.0, _bounds_of_equal_rows(rows, difference, alpha)
+    total = stderr
+    if noise is not None and (freedom := _noise_freedom(noise)) is not None:
+        total = _with_noise(stderr, noise)
+        p_worse = _one_sided(difference, total, freedom)
+        p_better = 1 - p_worse
+        half = t_quantile(1 - alpha, freedom) * total
+        low, high = difference - half, difference + half
+    return replace(
+        known,
+        test="bootstrap",
+        sd=stderr * math.sqrt(n),
+        stderr=total,
+        p_worse=p_worse,
+        p_better=p_better,
+        p=min(1.0, 2 * min(p_worse, p_better)),
+        low=low,
+        high=high,
+        noise=noise,
+        row_p_worse=row_p_worse,
+    )
+
+
+def _noise_freedom(noise: RunNoise | None) -> int | None:
+    """The degrees of freedom of noise between runs that counts; None where none does."""
+    return noise.repeats - 1 if noise is not None and noise.variance > 0 and noise.p < _NOISE_P else None
+
+
+def _with_noise(stderr: float, noise: RunNoise) -> float:
+    """The standard error of the difference with the noise of the current run and of the mean of R others."""
+    return math.sqrt(stderr**2 + noise.variance * (1 + 1 / noise.repeats))
+
+
+def _bounds_of_equal_rows(rows: PairedRows, difference: float, alpha: float) -> tuple[float, float]:
+    """The bound of Tango's interval without discordant pairs, for values that can lie as far apart as these.
+
+    Even if all differences are equal, the next one may not be.
+    """
+    z2 = NormalDist().inv_cdf(1 - alpha) ** 2
+    half = rows.span * z2 / (rows.n + z2)
+    return difference - half, difference + half
 
 
 def _stderr(rows: PairedRows, mean: float) -> tuple[float | None, Floats]:

@@ -20,12 +20,24 @@ def quantile(values: npt.NDArray[np.float64], p: float) -> float | None:
     """
     if not 0 <= p <= 1:
         raise ValueError(f"p must lie within 0 and 1, not {p}")
-    if not len(values):
+    return repeated_quantile(np.sort(values), np.arange(1, len(values) + 1), p)
+
+
+def repeated_quantile(ordered: npt.NDArray[np.float64], counts: npt.NDArray[np.int64], p: float) -> float | None:
+    """The `quantile` of values of which each is there several times.
+
+    Args:
+        ordered: the values, in order.
+        counts: how many values there are up to each one, itself included.
+        p: as for `quantile`.
+    """
+    n = int(counts[-1]) if len(counts) else 0
+    if n == 0:
         return None
-    ordered = np.sort(values)
-    position = (len(ordered) - 1) * p
+    position = (n - 1) * p
     below = math.floor(position)
-    low, high = float(ordered[below]), float(ordered[min(below + 1, len(ordered) - 1)])
+    at = np.searchsorted(counts, (below, min(below + 1, n - 1)), side="right")
+    low, high = (float(value) for value in ordered[at])
     return low if low == high else low + (high - low) * (position - below)
 
 

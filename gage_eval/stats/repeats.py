@@ -37,8 +37,17 @@ def run_noise(repeats: npt.NDArray[np.float64]) -> RunNoise | None:
     runs, n = repeats.shape
     if runs < 2 or n == 0:
         return None
-    of_means = float(np.var(repeats.mean(axis=1), ddof=1))
-    of_rows = float(np.var(repeats, axis=0, ddof=1).mean()) / n
+    return noise_of(repeats.mean(axis=1), float(np.var(repeats, axis=0, ddof=1).mean()) / n)
+
+
+def noise_of(numbers: npt.NDArray[np.float64], of_rows: float) -> RunNoise:
+    """Estimate the noise between runs from one number of each.
+
+    Args:
+        numbers: of at least two runs.
+        of_rows: the variance that the rows explain.
+    """
+    runs, of_means = len(numbers), float(np.var(numbers, ddof=1))
     if of_rows == 0:
         # If no row changes, the means can differ only by rounding.
         return RunNoise(runs, 0.0, 1.0)

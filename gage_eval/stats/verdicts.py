@@ -7,7 +7,7 @@ inconclusive   otherwise, with the number of rows that would decide
 """
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Annotated, Literal, TypeAlias
@@ -20,6 +20,7 @@ from gage_eval.stats.multiple import holm
 Verdict: TypeAlias = Literal["regressed", "improved", "passed", "inconclusive"]
 
 MAX_UNPAIRED_SHARE = 0.01
+UNKNOWN_ERROR = "how much the number varies is not known, so the difference has no interval and no test"
 
 
 class GateRule(BaseModel):
@@ -68,7 +69,11 @@ class MetricVerdict:
 
 
 def decide(
-    by_metric: Mapping[str, Evidence], rule: GateRule | None = None, *, unpaired: Mapping[str, float] | None = None
+    by_metric: Mapping[str, Evidence],
+    rule: GateRule | None = None,
+    *,
+    unpaired: Mapping[str, float] | None = None,
+    rules: Mapping[str, GateRule] | None = None,
 ) -> dict[str, MetricVerdict]:
     """The verdict on each declared metric.
 
@@ -77,31 +82,23 @@ def decide(
             Holm's method.
         rule: tolerance and level.
         unpaired: by name, the share of rows that only one run has scored. More than 1 % leaves the metric undecided.
+        rules: by name, those of metrics with rules of their own.
     """
-    rule = rule or GateRule()
+    default = rule or GateRule()
     worse = holm({name: evidence.p_worse for name, evidence in by_metric.items()})
     better = holm({name: evidence.p_better for name, evidence in by_metric.items()})
     return {
-        name: _decide(evidence, worse[name], better[name], rule, (unpaired or {}).get(name, 0.0))
+        name: _decide(
+            evidence, worse[name], better[name], (rules or {}).get(name, default), (unpaired or {}).get(name, 0.0)
+        )
         for name, evidence in by_metric.items()
     }
 
 
-def suite_verdict(decisions: Mapping[str, MetricVerdict], unwatched: Collection[str] = ()) -> Verdict:
-    """Regressed if any metric is; inconclusive if an unadjusted bound does not pass; improved if any metric is."""
-    verdicts = [decision.verdict for decision in decisions.values()]
-    if "regressed" in verdicts:
-        return "regressed"
-    if not verdicts or unwatched or not all(decision.holds for decision in decisions.values()):
-        return "inconclusive"
-    return "improved" if "improved" in verdicts else "passed"
-
-
 def _decide(evidence: Evidence, p_worse: float, p_better: float, rule: GateRule, unpaired: float) -> MetricVerdict:
     if evidence.difference is None:
-        return MetricVerdict(
-            evidence, "inconclusive", holds=False, p_worse=1, p_better=1, notes=("no row is scored in both runs",)
-        )
+        why = "the number does not exist for these rows" if evidence.n else "no row is scored in both runs"
+        return MetricVerdict(evidence, "inconclusive", holds=False, p_worse=1, p_better=1, notes=(why,))
     if unpaired > MAX_UNPAIRED_SHARE:
         share = f"{unpaired:.1%} of the rows are scored in one run only"
         return MetricVerdict(evidence, "inconclusive", holds=False, p_worse=p_worse, p_better=p_better, notes=(share,))
@@ -166,7 +163,9 @@ def detectable_loss(evidence: Evidence, rule: GateRule) -> float | None:
 
 def _notes(evidence: Evidence) -> tuple[str, ...]:
     notes = []
-    if evidence.noise is None:
+    if evidence.test == "none":
+        notes.append(UNKNOWN_ERROR)
+    elif evidence.noise is None:
         few = f"the baseline has fewer than {REPEATS_FOR_NOISE} repeats"
         notes.append(f"run noise not estimated: {few}, and {REPEATS_ADVISED} are recommended")
     if evidence.too_skewed == "worse":

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from bench.gate import CASES, PAGE, case_row, power_row, share_of
+from bench.gate import CASES, NUMBER_CASES, PAGE, case_row, number_shares, power_row, share_of
 from gage_eval.stats.sequential import promise
 from gage_eval.stats.verdicts import GateRule
 
@@ -37,6 +37,25 @@ def test_the_page_has_every_situation_and_each_is_within_its_bounds(page: str) -
     rings = re.search(r"The alarm rings in ([\d.]+)% of the years", page)
     assert rings is not None
     assert float(rings[1]) <= 5
+
+
+def test_the_page_has_false_alarms_and_power_of_numbers_that_are_not_means(page: str) -> None:
+    rows = dict(re.findall(r"^\| (.+?) \| ([\d.]+)% \| [\d.]+% \| [^|]*[a-z][^|]* \| \d+% \|$", page, re.MULTILINE))
+    assert list(rows) == [case.text for case in NUMBER_CASES]
+    assert all(float(false_alarms) <= 7 for false_alarms in rows.values())
+
+
+# The first nights of a thousand: each share of the page lies within what so few nights can show.
+@pytest.mark.parametrize("text", ["median of seconds, n = 200", "macro-F1, n = 200", "BLEU, n = 100"])
+def test_the_first_simulated_nights_agree_with_the_page(page: str, text: str) -> None:
+    (case,) = (case for case in NUMBER_CASES if case.text == text)
+    printed = re.search(rf"^\| {re.escape(text)} \| ([\d.]+)% .* (\d+)% \|$", page, re.MULTILINE)
+    assert printed is not None
+    nights = 15
+    false_alarms, _, power = number_shares(case, SEED, nights)
+    for share, percent in ((false_alarms, float(printed[1])), (power, float(printed[2]))):
+        expected = percent / 100
+        assert abs(share - expected) <= 3 * (max(expected * (1 - expected), 0.01) / nights) ** 0.5
 
 
 @pytest.mark.parametrize("name", ["gate-simulations.md", "regression.md"])

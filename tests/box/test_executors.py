@@ -1,6 +1,7 @@
 """What a box may be is decided before anything runs."""
 
 import asyncio
+import os
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 from gage_eval.box.executors import ExecutorSettings, open_executor, probe
 from gage_eval.box.programs import _end
 from gage_eval.box.slot import received_socket
-from gage_eval.box.types import BoxSpec, BoxUnavailable, Limits
+from gage_eval.box.types import BoxSpec, BoxUnavailable, Execution, Limits, Program
 from gage_eval.extend.allowed_code import allow_only
 from tests.support.listening import talked
 
@@ -37,6 +38,27 @@ def test_without_bubblewrap_nothing_runs_and_the_command_that_installs_it_is_nam
     with pytest.raises(BoxUnavailable, match="apt-get install bubblewrap"):
         open_executor(ExecutorSettings())
     assert "apt-get install bubblewrap" in str(probe()[0].problem)
+
+
+@pytest.mark.skipif(probe()[0].problem is not None, reason="no bubblewrap here")
+def test_a_program_that_waited_for_a_processor_when_wall_time_ended_has_starved_and_its_slot_still_serves() -> None:
+    # Many more processes than there are processors: each waits nearly all of the time.
+    code = "import os\nfor _ in range({children}):\n    if os.fork() == 0:\n        break\nwhile True:\n    pass"
+    children = 8 * (os.cpu_count() or 1)
+
+    async def run() -> list[Execution]:
+        executor = open_executor(ExecutorSettings("bubblewrap", slots=1))
+        try:
+            limits = Limits(cpu_s=600.0, wall_s=2.0, processes=children + 2)
+            after = Program("calls", "def f(x): return 2 * x", "f", tests="assert f(4) == 8")
+            first = await executor.execute(Program("stdio", code.format(children=children), stdin=("",)), limits)
+            return [first, await executor.execute(after, Limits())]
+        finally:
+            await executor.close()
+
+    ended, after = asyncio.run(run())
+    assert (ended.status, ended.reason) == ("box_error", "starved")
+    assert after.status == "passed"
 
 
 @pytest.mark.skipif(probe()[0].problem is not None, reason="no bubblewrap here")

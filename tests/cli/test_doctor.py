@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from gage_eval.box.executors import probe
 from tests.cli.conftest import Gage
 
 
@@ -19,6 +20,19 @@ def test_a_sound_installation_is_ok_and_looking_makes_nothing(gage: Gage, worksp
     assert checks["store"]["state"] == "ok"
     assert checks["pyarrow"]["finding"]
     assert sorted(workspace.iterdir()) == before
+
+
+def test_each_executor_of_boxes_has_a_line_that_says_whether_it_contains_programs_here(
+    gage: Gage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = {executor.name: executor.problem for executor in probe()}
+    checks = {check["what"]: check for check in gage("doctor", "--json").json["checks"]}
+    for name, problem in here.items():
+        assert checks[f"box: {name}"]["state"] == ("ok" if problem is None else "absent")
+    monkeypatch.setenv("PATH", "/nowhere")
+    checks = {check["what"]: check for check in gage("doctor", "--json").json["checks"]}
+    assert checks["box: bubblewrap"]["state"] == "absent"
+    assert "apt-get install bubblewrap" in checks["box: bubblewrap"]["finding"]
 
 
 def test_settings_are_shown_with_where_they_come_from(gage: Gage, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -122,6 +122,33 @@ def test_the_tolerance_mode_and_a_wide_tolerance_decide_otherwise(runs: Path, ga
     assert gage("gate", "bad", "--baseline", "main", "--tolerance", "0.2").code == 0
 
 
+def test_a_policy_says_which_numbers_fail_a_run(runs: Path, gage: Gage) -> None:
+    gage("baseline", "set", "main", "good")
+    policy = runs / "policy.yaml"
+    policy.write_text("advisory: [exact_match]\n", encoding="utf-8")
+    refused = gage("gate", "bad", "--baseline", "main", "--policy", "policy.yaml")
+    assert (refused.code, "nothing could fail" in refused.err) == (2, True)
+    policy.write_text("critical: [exact_match]\nrequire_evidence: true\n", encoding="utf-8")
+    assert "regressed (critical)" in gage("gate", "bad", "--baseline", "main", "--policy", "policy.yaml").out
+    record = gage("gate", "bad", "--baseline", "main", "--policy", "policy.yaml", "--json").json
+    assert (record["policy"]["require_evidence"], record["tasks"][0]["tier"]) == (True, "critical")
+    both = gage("gate", "bad", "--baseline", "main", "--policy", "policy.yaml", "--metric", "exact_match")
+    assert (both.code, "give one of them" in both.err) == (2, True)
+
+
+def test_a_policy_that_asks_for_evidence_fails_what_is_undecided(runs: Path, gage: Gage) -> None:
+    policy = runs / "policy.yaml"
+    policy.write_text("critical: [exact_match]\nrequire_evidence: true\n", encoding="utf-8")
+    assert gage("baseline", "set", "main", "good", "--policy", "policy.yaml").code == 0
+    gage("run", "good.yaml", "--run-id", "few", "--max-samples", "100")
+    # The policy of the baseline decides where none is named.
+    said = gage("gate", "few", "--baseline", "main", "--junit", "gate.xml")
+    assert said.code == 4
+    assert "the policy asks for evidence" in said.out
+    assert ElementTree.parse(runs / "gate.xml").getroot().find("testsuite").get("failures") == "1"  # type: ignore[union-attr]
+    assert gage("gate", "few", "--baseline", "main", "--metric", "exact_match").code == 0
+
+
 def test_repeats_are_runs_of_their_own_and_are_asked_anew(runs: Path, gage: Gage) -> None:
     assert gage("baseline", "set", "main", "good", "--repeats", "3").code == 0
     shown = gage("baseline", "show", "main", "--json").json

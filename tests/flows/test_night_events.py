@@ -50,6 +50,7 @@ def test_a_verdict_that_asks_for_action_is_an_event(
     assert payload["run"] == "every-night-2026-03-02-mine-shaky"
     assert payload["tasks"][0]["current_score"] == right / 400
     assert payload["alarm"] is False
+    assert payload["policy"] is None
     sentence, *links = payload["text"].splitlines()
     assert sentence.startswith(f"mine.yaml with shaky: {event.rpartition('.')[2]}".replace("detected", "regressed"))
     assert [link.partition(": ")[0] for link in links] == ["Night", "Report"]

@@ -47,6 +47,10 @@ def _data(field: str, value: Any, base: str = "main", **said: Any) -> Change:
     return _at(f"datasets.0.params.{field}", value, base, **said)
 
 
+def _with_recipe(**params: Any) -> Change:
+    return Change({f"datasets.0.params.{name}": value for name, value in params.items()})
+
+
 def _run(field: str, value: Any, **said: Any) -> Change:
     return _task(f"execution.{field}", value, "programs", **said)
 
@@ -132,6 +136,11 @@ CONFIG: dict[str, dict[str, list[Change]]] = {
         "image_min_pixels": [_data("image_min_pixels", 100)],
         "image_max_pixels": [_data("image_max_pixels", 10_000)],
         "image_factor": [_data("image_factor", 14)],
+        "pdf": [_data("pdf", "text")],
+        "pdf_dpi": [_with_recipe(pdf="images", pdf_dpi=72)],
+        "pdf_max_pages": [_with_recipe(pdf="text", pdf_max_pages=3)],
+        "audio_rate": [_data("audio_rate", 8_000)],
+        "audio_max_seconds": [_with_recipe(audio_rate=8_000, audio_max_seconds=3)],
         "max_reject_share": [_data("max_reject_share", 0.5)],
         "on_reject": [_data("on_reject", "skip")],
     },
@@ -605,6 +614,7 @@ BACKENDS: dict[str, tuple[dict[str, Any], dict[str, list[tuple[Any, bool]]]]] = 
             "thinking_budget_field": [("budget", False)],
             **_THINKING,
             "stream": [(True, False)],
+            "audio_part": [("input_audio", False)],
             "shared": [(True, False)],
             "echo_logprobs": [(True, False)],
         },

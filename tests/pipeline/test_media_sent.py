@@ -1,7 +1,9 @@
 """Whole runs with images and examples: what the endpoint gets, what the store holds, what a second run sends."""
 
 import base64
+import io
 import json
+import wave
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,7 @@ from support.runs import stage_states
 from gage_eval.base.errors import ConfigError, InputError
 from gage_eval.runs import RunOptions, RunOutcome, run_inline
 from gage_eval.store import Store
+from tests.support.documents import pdf, tone
 
 
 @pytest.fixture(scope="module")
@@ -184,3 +187,68 @@ def test_plan_and_preview_know_media_and_examples(folder: Path, endpoint: MockEn
     assert (changed.state, changed.why) == ("missing", "the media files changed")
     (shown,) = preview_requests(options, 3).requests
     assert [message["role"] for message in shown.rendered.request.messages or []] == ["user", "assistant", "user"]
+
+
+def asked_about(kind: str, name: str) -> dict[str, Any]:
+    content = [{"type": kind, kind: {"url": name}}, {"type": "text", "text": "What is said?"}]
+    return {"messages": [{"role": "user", "content": content}], "label": "red"}
+
+
+def test_a_recording_is_sent_as_the_endpoint_takes_it_and_decoded_once(folder: Path, endpoint: MockEndpoint) -> None:
+    sound = folder / "data" / "said.wav"
+    sound.write_bytes(tone(0.25))
+    (folder / "data" / "said.jsonl").write_text(json.dumps(asked_about("audio_url", "said.wav")) + "\n")
+    dataset = {"path": "data/said.jsonl", "audio_rate": 16_000}
+    backend = {"base_url": endpoint.url, "model": "mock"}
+    run(folder, endpoint, dataset, {})
+    ours = [
+        {
+            "backend_id": "mock",
+            "type": "openai_http",
+            "config": {**backend, "identity": "b", "audio_part": "input_audio"},
+        }
+    ]
+    outcome = run(folder, endpoint, dataset, {}, backends=ours)
+
+    first, second = (body["messages"][0]["content"][0] for body in sent(endpoint))
+    assert first["type"] == "audio_url"
+    assert second["type"] == "input_audio"
+    assert second["input_audio"]["format"] == "wav"
+    assert first["audio_url"]["url"] == f"data:audio/wav;base64,{second['input_audio']['data']}"
+    with wave.open(io.BytesIO(base64.b64decode(second["input_audio"]["data"]))) as file:
+        assert (file.getnchannels(), file.getframerate(), file.getnframes()) == (1, 16_000, 4_000)
+    # The form is the endpoint's; what it hears was made before.
+    assert next(one.cached for (_, stage), one in outcome.results.items() if stage == "preprocess")
+
+
+def test_a_recording_that_the_endpoint_does_not_take_says_what_to_set(folder: Path, endpoint: MockEndpoint) -> None:
+    (folder / "data" / "said.flac").write_bytes(b"fLaC" + b"\0" * 80)
+    (folder / "data" / "said.jsonl").write_text(json.dumps(asked_about("audio_url", "said.flac")) + "\n")
+    config = {"base_url": endpoint.url, "model": "mock", "audio_part": "input_audio"}
+    backends = [{"backend_id": "mock", "type": "openai_http", "config": config}]
+    with pytest.raises(InputError, match="audio_rate"):
+        run(folder, endpoint, {"path": "data/said.jsonl"}, {}, backends=backends)
+
+
+def test_a_pdf_is_sent_as_its_pages_or_as_its_text(folder: Path, endpoint: MockEndpoint) -> None:
+    (folder / "data" / "bill.pdf").write_bytes(pdf("Total: 12.50", "page two"))
+    (folder / "data" / "bills.jsonl").write_text(json.dumps(asked_about("file_url", "bill.pdf")) + "\n")
+    for form in ("images", "text"):
+        run(folder, endpoint, {"path": "data/bills.jsonl", "pdf": form, "pdf_dpi": 72}, {})
+
+    images, text = (body["messages"][0]["content"] for body in sent(endpoint))
+    assert [part["type"] for part in images] == ["image_url", "image_url", "text"]
+    assert all(part["image_url"]["url"].startswith("data:image/png;base64,") for part in images[:2])
+    assert [part["text"] for part in text] == ["Total: 12.50\fpage two", "What is said?"]
+
+
+def test_a_changed_recipe_asks_again_and_a_remote_medium_is_rejected_by_one(
+    folder: Path, endpoint: MockEndpoint
+) -> None:
+    (folder / "data" / "bill.pdf").write_bytes(pdf("one"))
+    rows = [asked_about("file_url", "bill.pdf"), asked_about("file_url", "https://example.invalid/bill.pdf")]
+    (folder / "data" / "bills.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    dataset = {"path": "data/bills.jsonl", "pdf": "images", "on_reject": "skip"}
+    for dpi in (72, 72, 96):
+        run(folder, endpoint, {**dataset, "pdf_dpi": dpi}, {})
+    assert len(sent(endpoint)) == 2

@@ -219,12 +219,14 @@ def test_runs_without_a_common_sample_are_not_comparable(tmp_path: Path) -> None
             compare(a, b, allowed=allowed)
 
 
-def test_a_number_that_is_not_a_mean_is_refused(tmp_path: Path) -> None:
+def test_a_number_without_a_known_error_is_shown_without_a_test(tmp_path: Path) -> None:
     write_questions(tmp_path, 40)
-    metrics = [{"metric_id": "exact_match", "aggregation": "median"}]
+    metrics = [{"metric_id": "exact_match", "aggregation": "max"}]
     a = run(tmp_path, "a", set(range(20)), metrics=metrics)
-    with pytest.raises(InputError, match="aggregated as median, not a mean over samples"):
-        compare(a, a)
+    b = run(tmp_path, "b", set(), metrics=metrics)
+    result = only(compare(a, b))
+    assert (result.evidence.difference, result.evidence.test, result.evidence.bounds) == (-1, "none", None)
+    assert any("no interval and no test" in note for note in result.notes)
 
 
 def test_diff_names_config_model_and_versions(tmp_path: Path) -> None:

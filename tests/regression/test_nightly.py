@@ -11,13 +11,14 @@ from unittest.mock import DEFAULT, Mock
 import pytest
 import yaml
 
-from gage_eval.base.errors import InputError, StoreError
+from gage_eval.base.errors import ConfigError, InputError, StoreError
 from gage_eval.engine.host import SharedEngines
 from gage_eval.regression import gate_report
 from gage_eval.regression import nightly as nightly_module
 from gage_eval.regression.baselines import Baselines
 from gage_eval.regression.nightly import NightCell, Nightly, label_of, run_night
 from gage_eval.regression.pages import cell_page, night_page
+from gage_eval.regression.policy import GatePolicy
 from gage_eval.regression.trend import trend, trend_before
 from gage_eval.report.trend_chart import trend_chart
 from gage_eval.runs import RunOptions, run_inline
@@ -67,6 +68,35 @@ def test_a_worse_model_is_regressed_and_the_other_one_passes(nightly: Nightly, t
         f"run [{regressed.run_id}]({flow_run.url}), then its triage "
         "[small-triage](https://prefect.test/artifacts/key/small-triage)"
     ) in night_page(replace(night, cells=cells))
+
+
+def test_a_night_fails_by_its_policy(nightly: Nightly, tmp_path: Path) -> None:
+    set_baselines(night_of(nightly, tmp_path, FIRST), tmp_path)
+    answer(tmp_path, "shaky", 313)
+    policy = GatePolicy.model_validate({"critical": ["exact_match"], "require_evidence": True})
+    night = night_of(nightly.model_copy(update={"policy": policy}), tmp_path, SECOND)
+    assert {cell.model.name: (cell.verdict, cell.is_bad) for cell in night.cells} == {
+        "steady": ("passed", False),
+        "shaky": ("inconclusive", True),
+    }
+    assert night.sentence.startswith("mine.yaml with shaky: inconclusive")
+    assert "the policy asks for evidence" in night_page(night)
+
+
+def test_all_problems_of_a_policy_are_said_with_those_of_the_night() -> None:
+    text = """
+schedule: {cron: "0 2 * * *"}
+rows: [gsm8k]
+models: [{name: m, options: {modle: x}}]
+policy: {critical: [a, a], supporting: [b, b]}
+"""
+    with pytest.raises(ConfigError) as refused:
+        Nightly.of_text(text, "nightly.yaml")
+    assert [problem.path for problem in refused.value.problems] == [
+        "options of gsm8k with m",
+        "policy.critical[1]",
+        "policy.supporting[1]",
+    ]
 
 
 def test_the_page_says_what_would_decide_a_night_that_did_not(nightly: Nightly, tmp_path: Path) -> None:
@@ -214,7 +244,7 @@ def test_the_gate_draws_only_runs_that_measure_the_same(nightly: Nightly, tmp_pa
     run = night_of(nightly, tmp_path, SECOND).cells[1].run
     assert run is not None
     entry = Baselines(run.store).latest("small", "shaky")
-    points = trend_before(run, entry, {"sums": "exact_match"})
+    points = trend_before(run, entry, {"sums": ["exact_match"]})
     assert [point.run_id for point in points] == [
         "every-night-2026-03-01-mine-shaky",
         "every-night-2026-03-02-mine-shaky",

@@ -1,6 +1,7 @@
 """Promises of compared numbers: each number of a table can be compared by its printed name, and is the same number."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +23,11 @@ from gage_eval.runs import RunOptions, run_inline
 from gage_eval.runs.options import Locations
 from gage_eval.runs.results.outcomes import Measure
 from gage_eval.runs.results.reading import RunReader
-from gage_eval.scoring.metrics.aggregations.base import CountedRows, find_aggregation
+from gage_eval.scoring.metrics.aggregations.base import Aggregation, CountedRows, find_aggregation
 from gage_eval.scoring.metrics.scale import DEFAULT, Scale
 from gage_eval.stats.evidence import PairedRows, evidence
 from gage_eval.stats.verdicts import GateRule
-from gage_eval.store import Store
+from gage_eval.store import Artifact, Store
 
 SCALES = {
     "share": Scale(low=0, high=1, binary=True),
@@ -53,35 +54,73 @@ def names_of(plugin_name: str) -> str:
     return plugin_name.replace("{k}", "2").replace("{q}", "90")
 
 
-@pytest.mark.parametrize("name", [names_of(plugin.name) for plugin in aggregations])
-@given(data=st.data())
-@settings(max_examples=40, deadline=None)
-def test_a_compared_number_is_that_of_the_table_or_is_refused(name: str, data: st.DataObject) -> None:
-    how, scale = find_aggregation(name), SCALES[data.draw(st.sampled_from(sorted(SCALES)))]
-    measure = Measure("m", None, "v", name, scale, aggregation=name)
-    if not how.is_mean:
-        with pytest.raises(InputError, match="not a mean over samples"):
-            aggregation_of("task", measure)
-        return
+TERMS = {"corpus_bleu": 10, "corpus_chrf": 18, "corpus_ece": 4, "cruxeval_pass@2": 1}
+OWN_CODE = {"lm_eval"}
+
+
+def rows_of(how: Aggregation, scale: Scale, data: st.DataObject) -> tuple[CountedRows, int]:
+    """Rows of a few samples with replicates, with all that an aggregation reads; and how many samples there are."""
     values = [0.0, 1.0] if scale.binary else [0.0, 0.5, 1.0, 1.8, 10.0, 100.0]
     replicates = st.lists(st.sampled_from(values), min_size=1, max_size=4)
     samples = data.draw(st.lists(replicates, min_size=1, max_size=12))
     codes = np.repeat(np.arange(len(samples)), [len(scores) for scores in samples])
     flat = np.array([value for scores in samples for value in scores])
-    weights = None
+    weights = terms = None
     if how.takes_weights:
         drawn = data.draw(st.lists(st.sampled_from([0.0, 0.5, 1, 3]), min_size=len(samples), max_size=len(samples)))
-        weights = np.array(drawn, np.float64)
-    of_rows = None if weights is None else weights[codes]
-    table = how.compute(CountedRows(codes, flat, weights=of_rows, scale=scale))[""].value
-    per_sample = reduced(flat, codes, len(samples), aggregation_of("task", measure), scale)
-    ids = pa.chunked_array([[f"s{n}" for n in range(len(samples))]])
-    scores = RowScores(ids, per_sample, single=False, weights=weights)
-    compared = evidence(pair(scores, [scores]).rows)
-    assert (compared.current is None) == (table is None)
-    if table is not None:
-        assert compared.current == pytest.approx(table)
-        assert compared.baseline == pytest.approx(table)
+        weights = np.array(drawn, np.float64)[codes]
+    if how.terms:
+        width = TERMS.get(how.name, 2)
+        numbers = st.lists(st.integers(1, 9), min_size=width, max_size=width)
+        terms = np.array([data.draw(numbers) for _ in flat], np.float64)
+    texts = {
+        "categories": [data.draw(st.sampled_from(["A", "B", "C", None])) for _ in flat] if how.categories else None,
+        "references": [data.draw(st.sampled_from(["A", "B", "C"])) for _ in flat] if how.pairs else None,
+    }
+    return CountedRows(codes, flat, None, weights, terms, scale=scale, **texts), len(samples)
+
+
+@pytest.mark.parametrize("name", [names_of(plugin.name) for plugin in aggregations if plugin.name not in OWN_CODE])
+@given(data=st.data())
+@settings(max_examples=30, deadline=None)
+def test_a_compared_number_is_that_of_the_table(name: str, data: st.DataObject) -> None:
+    how, scale = find_aggregation(name), SCALES[data.draw(st.sampled_from(sorted(SCALES)))]
+    measure = Measure("m", None, "v", name, scale, aggregation=name)
+    assert aggregation_of("task", measure) == how
+    rows, samples = rows_of(how, scale, data)
+    reduction = how if how.is_mean else find_aggregation("mean")
+    per_sample = reduced(rows.values, rows.row_index, samples, reduction, scale)
+    weights = None if rows.weights is None else rows.weights[np.unique(rows.row_index, return_index=True)[1]]
+    ids = pa.chunked_array([[f"s{n}" for n in range(samples)]])
+    for suffix, number in how.compute(rows).items():
+        recount = None if how.is_mean else how.recount(rows, suffix)
+        scores = RowScores(ids, per_sample, single=False, weights=weights, recount=recount, resamples=how.resamples)
+        pairs = pair(scores, [scores]).rows
+        if pairs.numbers is not None:
+            pairs = replace(pairs, numbers=replace(pairs.numbers, resamples=False))
+        compared = evidence(pairs)
+        assert (compared.current is None) == (number.value is None)
+        if number.value is not None:
+            assert compared.current == pytest.approx(number.value)
+            assert compared.baseline == pytest.approx(number.value)
+
+
+@pytest.mark.parametrize("name", [names_of(plugin.name) for plugin in aggregations if "recount" in plugin.info])
+@given(data=st.data())
+@settings(max_examples=40, deadline=None)
+def test_the_fast_way_to_count_samples_again_gives_the_aggregation_s_own_number(name: str, data: st.DataObject) -> None:
+    how = find_aggregation(name)
+    rows, samples = rows_of(how, DEFAULT, data)
+    times = np.array(data.draw(st.lists(st.integers(0, 3), min_size=samples, max_size=samples)))
+    for suffix, number in how.compute(rows.repeated(times)).items():
+        value = how.recount(rows, suffix)(times)
+        assert np.isnan(value) if number.value is None else value == pytest.approx(number.value)
+
+
+def test_code_that_only_a_path_names_is_not_loaded_to_compare() -> None:
+    measure = Measure("m", None, "v", "m worst", DEFAULT, aggregation="worst.py:lower_half")
+    with pytest.raises(InputError, match="is not loaded to compare runs"):
+        aggregation_of("task", measure)
 
 
 @pytest.fixture
@@ -160,13 +199,103 @@ def test_compare_gate_and_trend_show_the_number_of_the_table(scored: Callable[..
     assert (result.evidence.baseline, result.evidence.current, result.evidence.difference) == pytest.approx(expected)
     entry = Baselines(Store.open(a.stored.folder.locations.store)).add("main", [a], promote=False)
     gated = gate(b, entry, GateRule(), metric=name)
-    assert gated.metrics == {"t": name}
+    assert gated.metrics == {"t": [name]}
     assert gated.tasks[0].decision.evidence.current == shown(b, name)
     points = trend(b.stored.folder.locations, entry, metrics=gated.metrics)
     assert {(point.run_id, point.metric, point.value) for point in points} == {
         ("a", name, shown(a, name)),
         ("b", name, shown(b, name)),
     }
+
+
+COLOURS = ("red", "green", "blue")
+WORDS = ["the cat sat on the mat", "a dog ran over the hill", "rain fell all day on us", "we went home by the river"]
+# Metric, answers before and after, and further fields of the samples. Each has numbers that are not means.
+NO_MEANS: dict[str, tuple[dict[str, Any], list[str], list[str], dict[str, list[Any]]]] = {
+    "percentiles": (
+        {
+            "metric_id": "percent",
+            "implementation": "own.py:percent",
+            "aggregation": ["median", "p90", "std", "min", "max", "counts"],
+            "slices": ["metadata.half"],
+        },
+        [str(n % 50) for n in range(40)],
+        [str((7 * n) % 50) for n in range(40)],
+        {"metadata": [{"half": n < HALF} for n in range(40)]},
+    ),
+    "classes": (
+        {
+            "metric_id": "classification",
+            "aggregation": ["mean", "macro_f1", "micro_f1", "mcc", "class_f1", "class_recall", "confusion"],
+            "slices": ["metadata.half"],
+            "cluster_field": "metadata.passage",
+        },
+        [COLOURS[n % 3] if n % 4 else "red" for n in range(40)],
+        [COLOURS[n % 3] if n % 5 else "none of them" for n in range(40)],
+        {
+            "answer": [COLOURS[n % 3] for n in range(40)],
+            "metadata": [{"half": n < HALF, "passage": n // 4} for n in range(40)],
+        },
+    ),
+    "bleu": (
+        {"metric_id": "bleu", "value_key": "quality"},
+        [WORDS[n % 4] for n in range(40)],
+        [WORDS[n % 4] if n % 3 else "the cat sat on a hill" for n in range(40)],
+        {"answer": [WORDS[n % 4] for n in range(40)]},
+    ),
+    "instructions": (
+        {"metric_id": "chrf", "aggregation": ["corpus_chrf", "median"]},
+        [WORDS[n % 4] for n in range(40)],
+        [WORDS[n % 4] if n % 3 else "the cat sat on a hill" for n in range(40)],
+        {"answer": [WORDS[n % 4] for n in range(40)]},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", NO_MEANS)
+def test_every_number_that_the_table_prints_is_compared_and_gated_by_its_name(
+    scored: Callable[..., RunReader], name: str
+) -> None:
+    metric, before, after, fields = NO_MEANS[name]
+    a, b = scored("a", before, metric, **fields), scored("b", after, metric, **fields)
+    entry = Baselines(Store.open(a.stored.folder.locations.store)).add("main", [a], promote=False)
+    printed = [number for task in a.summary.tasks for number in task.metrics]
+    in_both = {number.name for task in b.summary.tasks for number in task.metrics}
+    compared = 0
+    for number in printed:
+        if number.name not in in_both:
+            continue
+        result = only(compare(a, b, metric=number.name))
+        assert result.task.measure.name == number.name
+        assert result.evidence.baseline == pytest.approx(shown(a, number.name))
+        assert result.evidence.current == pytest.approx(shown(b, number.name))
+        assert all(change.n == HALF for change in result.task.slices)
+        compared += 1
+        if number.higher_is_better is not None:
+            gated = gate(b, entry, GateRule(), metric=number.name)
+            assert gated.tasks[0].decision.evidence.current == pytest.approx(shown(b, number.name))
+            points = trend(b.stored.folder.locations, entry, metrics=gated.metrics)
+            assert [point.value for point in points] == [shown(a, number.name), shown(b, number.name)]
+    assert compared >= len({number.name for number in printed} & in_both) > 0
+
+
+def test_stored_scores_without_counts_are_refused_in_one_sentence(
+    scored: Callable[..., RunReader], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    metric, answers, _, fields = NO_MEANS["bleu"]
+    a = scored("a", answers, metric, **fields)
+    read = Artifact.read
+
+    def without_counts(artifact: Artifact, index: int, **how: Any) -> pa.Table:
+        table = read(artifact, index, **how)
+        if "components" not in table.column_names:
+            return table
+        at = table.column_names.index("components")
+        return table.set_column(at, "components", pa.nulls(table.num_rows, pa.string()))
+
+    monkeypatch.setattr(Artifact, "read", without_counts)
+    with pytest.raises(InputError, match=r"the stored scores lack the counts that bleu quality is made of.*\.$"):
+        compare(a, a)
 
 
 def test_a_change_within_samples_is_seen_on_every_scale(scored: Callable[..., RunReader]) -> None:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from gage_eval.stats.evidence import Evidence, PairedRows, evidence
 from gage_eval.stats.sequential import alarm, promise
-from gage_eval.stats.verdicts import GateRule, decide, rows_needed, suite_verdict
+from gage_eval.stats.verdicts import GateRule, decide, rows_needed
 
 
 def right_and_wrong(n: int, better: int, worse: int) -> Evidence:
@@ -81,24 +81,6 @@ def test_several_tasks_share_one_level() -> None:
     verdicts = decide({**many, "worse": worse})
     assert verdicts["worse"].p_worse > 0.05
     assert verdicts["worse"].verdict == "inconclusive"
-
-
-def test_a_suite_passes_only_where_every_bound_does() -> None:
-    passed, unsure, worse = right_and_wrong(2000, 5, 5), right_and_wrong(60, 2, 2), right_and_wrong(1000, 0, 80)
-    better = right_and_wrong(1000, 80, 0)
-    assert suite_verdict(decide({"a": passed, "b": passed})) == "passed"
-    assert suite_verdict(decide({"a": passed, "b": unsure})) == "inconclusive"
-    assert suite_verdict(decide({"a": passed, "b": worse, "c": unsure})) == "regressed"
-    assert suite_verdict(decide({"a": passed, "b": better})) == "improved"
-    assert suite_verdict(decide({"a": better, "b": unsure})) == "inconclusive"
-    assert suite_verdict({}) == "inconclusive"
-
-
-def test_a_suite_with_a_task_that_nothing_watches_is_at_best_inconclusive() -> None:
-    passed, worse, better = right_and_wrong(2000, 5, 5), right_and_wrong(1000, 0, 80), right_and_wrong(1000, 80, 0)
-    assert suite_verdict(decide({"a": passed}), ["b"]) == "inconclusive"
-    assert suite_verdict(decide({"a": better}), ["b"]) == "inconclusive"
-    assert suite_verdict(decide({"a": worse}), ["b"]) == "regressed"
 
 
 @pytest.mark.parametrize(("spread", "counts"), [(0.02, False), (0.2, True)])

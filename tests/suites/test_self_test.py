@@ -58,6 +58,21 @@ def test_no_wrong_answer_and_no_attack_on_ten_problems_of_a_suite_passes(name: s
 
 
 @NEEDS_BOX
+def test_no_attack_that_is_an_expression_completes_an_assertion_of_cruxeval() -> None:
+    data = SHARED / "cruxeval"
+    if not data.is_dir():
+        pytest.skip("no data of cruxeval in ../shared/data")
+    options = RunOptions(config="suite:cruxeval", data_dir=str(data), max_samples=10)
+    output, predicted = self_test(options, Observers(), {**WRONG_ANSWERS, **ATTACKS})
+    for result in (output, predicted):
+        assert (result.mode, result.problems, result.failed) == ("calls", 10, {})
+        assert {attack for attack, ids in result.passed.items() if ids} == set()
+    assert output.lenient == []
+    # Any text is an answer to this one, which shows that what attacks return is really compared.
+    assert predicted.lenient == ["sample_9"]
+
+
+@NEEDS_BOX
 @pytest.mark.parametrize(("name", "rows"), [("humaneval", 10), ("mbpp", 3), ("humaneval_plus", 2), ("mbpp_plus", 10)])
 def test_the_attacks_that_pass_in_script_are_those_that_the_card_counts(name: str, rows: int, tmp_path: Path) -> None:
     result = outcome_of(name, tmp_path, dict(ATTACKS), rows, overrides=(f"tasks.{name}.execution.mode=script",))

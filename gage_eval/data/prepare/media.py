@@ -10,7 +10,7 @@ import re
 import stat
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, unquote_to_bytes
@@ -20,7 +20,9 @@ import pyarrow.compute as pc
 
 from gage_eval.base.canonical import JsonValue, digest
 from gage_eval.base.hashing import file_digest
+from gage_eval.data.prepare.documents import DocumentRules, is_pdf, page_images, page_text, pdfium_version
 from gage_eval.data.prepare.images import ImageRules, pillow_version, prepared
+from gage_eval.data.prepare.recordings import RecordingRules, av_version, resampled
 from gage_eval.data.sample.record import RecordRejected
 from gage_eval.data.sample.rules import MEDIA_TYPES
 from gage_eval.store import Artifact
@@ -46,31 +48,53 @@ class MediaRules:
         allow_outside: whether a path may lead out of the folder.
         embed: whether to send data even to backends that can read files.
         images: sizes of images.
+        documents: how PDF files are sent; None to pass them on unread.
+        recordings: how recordings are resampled; None to pass them on unread.
     """
 
     root: Path | None = None
     allow_outside: bool = False
     embed: bool = False
     images: ImageRules = field(default_factory=ImageRules)
+    documents: DocumentRules | None = None
+    recordings: RecordingRules | None = None
 
     def material(self) -> JsonValue:
         """The values that determine rows; the files' content is in `files_identity`."""
-        return {"allow_outside": self.allow_outside, "embed": self.embed, "images": self.images.material()}
+        recipes = {"documents": self.documents, "recordings": self.recordings}
+        return {
+            "allow_outside": self.allow_outside,
+            "embed": self.embed,
+            "images": self.images.material(),
+            **{name: rules.material() for name, rules in recipes.items() if rules is not None},
+        }
 
 
 @dataclass(frozen=True, slots=True)
 class Medium:
-    """The result for an address.
+    """A segment that an address becomes.
 
     Attributes:
-        url: the URL that rows hold.
-        meta: its entry in ``media_meta``.
+        kind: the type of the segment.
+        url: the URL that rows hold; of a text the text itself.
+        meta: its entry in ``media_meta``; empty for a text.
         media_type: type of the file, where its content alone may not show it; None for images and unstored media.
     """
 
+    kind: str
     url: str
-    meta: Mapping[str, JsonValue]
+    meta: Mapping[str, JsonValue] = field(default_factory=dict)
     media_type: str | None = None
+
+    def segment(self, of: Mapping[str, Any]) -> dict[str, Any]:
+        """The segment in place of one of the data."""
+        if self.kind == "text":
+            return {"type": "text", "text": self.url}
+        # What the data say of a file does not hold of the images of its pages.
+        holder = {**(of[of["type"]] if of["type"] == self.kind else {}), "url": self.url}
+        if self.media_type is not None and not is_media_type(holder.get("media_type")):
+            holder["media_type"] = self.media_type
+        return {**(of if of["type"] == self.kind else {"type": self.kind}), self.kind: holder}
 
 
 class MediaReader:
@@ -86,7 +110,7 @@ class MediaReader:
         self._rules = rules
         self._store = store
         self._threads = threads or _AUTO_THREADS
-        self._known: dict[tuple[str, str], Medium | str] = {}
+        self._known: dict[tuple[str, str], tuple[Medium, ...] | str] = {}
 
     def read(self, conversations: Iterable[list[dict[str, Any]]]) -> None:
         """Read all media of some conversations in parallel, ahead of `resolve`."""
@@ -123,43 +147,60 @@ class MediaReader:
                 if kind == "text":
                     segments.append(segment)
                     continue
-                medium = self._medium((kind, segment[kind]["url"]))
-                holder = {**segment[kind], "url": medium.url}
-                if medium.media_type is not None and not is_media_type(holder.get("media_type")):
-                    holder["media_type"] = medium.media_type
-                meta[medium.url] = dict(medium.meta)
-                segments.append({**segment, kind: holder})
+                for medium in self._media((kind, segment[kind]["url"])):
+                    if medium.meta:
+                        meta[medium.url] = dict(medium.meta)
+                    segments.append(medium.segment(segment))
             out.append({**message, "content": segments})
         return out, list(meta.values())
 
-    def _medium(self, address: tuple[str, str]) -> Medium:
+    def _media(self, address: tuple[str, str]) -> tuple[Medium, ...]:
         if address not in self._known:
             self._known[address] = self._work(address)
-        medium = self._known[address]
-        if isinstance(medium, str):
-            raise RecordRejected(medium)
-        return medium
+        media = self._known[address]
+        if isinstance(media, str):
+            raise RecordRejected(media)
+        return media
 
-    def _work(self, address: tuple[str, str]) -> Medium | str:
-        """The stored medium of an address, or the reason why there is none."""
+    def _work(self, address: tuple[str, str]) -> tuple[Medium, ...] | str:
+        """The stored media of an address, or the reason why there are none."""
         kind, url = address
         try:
             return self._stored(kind, url)
         except RecordRejected as error:
             return f"{kind} '{shown(url)}': {error.reason}"
 
-    def _stored(self, kind: str, url: str) -> Medium:
+    def _stored(self, kind: str, url: str) -> tuple[Medium, ...]:
+        rules = self._rules
+        recipe = {"audio_url": rules.recordings, "file_url": rules.documents}.get(kind)
         if url.startswith(_REMOTE):
-            return Medium(url, {"url": url, "type": kind})
+            if recipe is not None:
+                raise RecordRejected("what is prepared here must be here: download it, and name the file.")
+            return (Medium(kind, url, {"url": url, "type": kind}),)
         data = self.content(url)
         if kind == "image_url":
-            picture = prepared(data, self._rules.images)
-            kept = url if picture.data is data and url.startswith(MEDIA_SCHEME) else self._store.put(picture.data)
-            facts = {"media_type": picture.media_type, "width": picture.width, "height": picture.height}
-            return Medium(kept, {"url": kept, "type": kind, "bytes": len(picture.data), **facts})
-        kept = url if url.startswith(MEDIA_SCHEME) else self._store.put(data)
+            return (self._image(data, url),)
+        if rules.recordings is not None and kind == "audio_url":
+            made = resampled(data, rules.recordings)
+            return (self._kept(kind, made.data, None, "audio/wav", {"seconds": round(made.seconds, 3)}),)
+        if rules.documents is not None and kind == "file_url" and is_pdf(data):
+            if rules.documents.form == "text":
+                return (Medium("text", page_text(data, rules.documents)),)
+            return tuple(self._image(page, "") for page in page_images(data, rules.documents))
         mime = media_type(data, "" if url.startswith((MEDIA_SCHEME, _DATA)) else url)
-        return Medium(kept, {"url": kept, "type": kind, "bytes": len(data), "media_type": mime}, mime)
+        return (self._kept(kind, data, url, mime, {}),)
+
+    def _image(self, data: bytes, url: str) -> Medium:
+        picture = prepared(data, self._rules.images)
+        facts = {"width": picture.width, "height": picture.height}
+        made = self._kept("image_url", picture.data, url if picture.data is data else None, picture.media_type, facts)
+        return replace(made, media_type=None)
+
+    def _kept(self, kind: str, data: bytes, url: str | None, mime: str, facts: Mapping[str, JsonValue]) -> Medium:
+        """The stored medium; bytes that came from the store are not stored again."""
+        kept = url if url is not None and url.startswith(MEDIA_SCHEME) else self._store.put(data)
+        meta = {"url": kept, "type": kind, "bytes": len(data), "media_type": mime, **facts}
+        return Medium(kind, kept, meta, mime)
 
     def content(self, url: str) -> bytes:
         """The bytes behind an address in the data: of a ``data:`` URL, a stored medium, or a file.
@@ -335,25 +376,31 @@ def media_in(samples: Artifact) -> list[tuple[str, str]]:
 
 
 def files_identity(media: Iterable[tuple[str, str]], rules: MediaRules) -> JsonValue:
-    """The content of the files behind some media, and Pillow's version where images are read; None for neither.
+    """The content of the files behind some media, and the versions of what decodes them; None for neither.
 
     A file counts by its content, not by its place. An unusable file counts as missing, because its row is rejected.
     The digests of large files are cached (`gage_eval.base.hashing.file_digest`).
 
     Raises:
-        InputError: there are images, and Pillow is not installed.
+        InputError: there are images, recordings or documents to decode, and the package for it is not installed.
     """
     contents: list[str | None] = []
     images = False
+    decoders: dict[str, JsonValue] = {}
     for kind, url in media:
         if url.startswith(_REMOTE):
             continue
         images = images or kind == "image_url"
+        if kind == "audio_url" and rules.recordings is not None:
+            decoders["av"] = av_version()
+        if kind == "file_url" and rules.documents is not None:
+            decoders["pdfium"] = pdfium_version()
+            images = images or rules.documents.form == "images"
         if not url.startswith((_DATA, MEDIA_SCHEME)):
             contents.append(_content(url, rules))
-    if not contents and not images:
+    if not contents and not images and not decoders:
         return None
-    return {"files": digest(contents), "pillow": pillow_version() if images else None}
+    return {"files": digest(contents), "pillow": pillow_version() if images else None, **decoders}
 
 
 def _content(url: str, rules: MediaRules) -> str | None:

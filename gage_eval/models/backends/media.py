@@ -11,6 +11,7 @@ from gage_eval.store.media import MEDIA_SCHEME
 
 # What the body of a request that refers to media holds; others need no look at their messages.
 MEDIA_REFERENCE = MEDIA_SCHEME.encode()
+_INPUT_AUDIO = {"data:audio/wav": "wav", "data:audio/x-wav": "wav", "data:audio/mpeg": "mp3", "data:audio/mp3": "mp3"}
 
 
 def holds_parts(messages: Sequence[dict[str, Any]]) -> bool:
@@ -34,6 +35,33 @@ def with_media(request: Request, context: BackendContext, *, files: bool = False
         InputError: there is such a reference and the run has no media store.
     """
     return [_message(message, request, context, files=files) for message in request.messages or []]
+
+
+def as_input_audio(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Messages in which each recording that is sent as data has OpenAI's form ``input_audio``.
+
+    Raises:
+        InputError: a recording is neither WAV nor MP3.
+    """
+    return [
+        {**message, "content": [_input_audio(part) for part in message["content"]]}
+        if isinstance(message.get("content"), list)
+        else message
+        for message in messages
+    ]
+
+
+def _input_audio(part: dict[str, Any]) -> dict[str, Any]:
+    if part.get("type") != "audio_url":
+        return part
+    head, _, data = str(part["audio_url"].get("url", "")).partition(";base64,")
+    form = _INPUT_AUDIO.get(head)
+    if form is None:
+        raise InputError(
+            f"audio_part: input_audio takes WAV and MP3, not {head.removeprefix('data:')[:80] or 'an address'}: "
+            "set audio_rate in the dataset's params, which makes WAV of every recording."
+        )
+    return {"type": "input_audio", "input_audio": {"data": data, "format": form}}
 
 
 def _message(message: dict[str, Any], request: Request, context: BackendContext, *, files: bool) -> dict[str, Any]:

@@ -50,9 +50,9 @@ def _trajectory(task: TaskReader, answer: AnswerWithRequest, run_id: str) -> dic
         "agent": {"name": "gage-eval", "version": __version__, "model_name": task.summary.model or "model"},
         "steps": [{"step_id": number, **step} for number, step in enumerate(steps, 1)],
         "final_metrics": {
-            f"total_{name}": sum(one[name] for one in metrics if name in one)
+            f"total_{name}": sum(own[name] for own in metrics if name in own)
             for name in ("prompt_tokens", "completion_tokens", "cost_usd")
-            if any(name in one for one in metrics)
+            if any(name in own for own in metrics)
         }
         | {"total_steps": len(steps)},
         "extra": {"status": answer.response["status"]},
@@ -68,8 +68,8 @@ def _steps(
     turns = response.get("turns") or [response]
     timed = telemetry.get("turn_telemetry") or ()
     own = [_turn(turn, timed[number] if number < len(timed) else {}) for number, turn in enumerate(turns)]
-    asked = questions([str(message.get("role", "")) for message in messages], turns)
-    after = {} if asked is None else dict(zip(asked, own, strict=False))
+    places = questions([str(message.get("role", "")) for message in messages], turns)
+    after = {} if places is None else dict(zip(places, own, strict=False))
     before: dict[str, Any] | None = None
     for place, message in enumerate(messages):
         if message.get("role") == "tool" and before is not None and "tool_calls" in before:

@@ -45,6 +45,15 @@ def input_program(text: str) -> str | None:
     return _NO_CALL
 
 
+def is_assertion(text: str) -> bool:
+    """Whether a text is an assertion about a call of f, as answers to CRUXEval are."""
+    tree = python_tree(text)
+    match tree.body if tree is not None else []:
+        case [ast.Assert(test=ast.Compare(left=ast.Call(func=ast.Name(id="f"))))]:
+            return True
+    return False
+
+
 def _compared(expression: str) -> tuple[str, ast.expr] | None:
     """What an assertion compares with, if it ends in the expression: its text and its tree."""
     source = f"assert 0 == {expression}"

@@ -204,7 +204,7 @@ class _Series:
         self._overridden = _GrowingArray(np.bool_)
         self._positions: dict[str, _GrowingArray] = {}
         self._values: dict[str, _GrowingArray] = {}
-        self._terms: dict[str, _Terms] = {}
+        self._terms: dict[str, Terms] = {}
         self._clusters = _Codes()
         self._weights = _GrowingArray(np.float64)
         self._responses, self._categories, self._references = _Codes(), _Codes(), _Codes()
@@ -231,7 +231,7 @@ class _Series:
             if self._wanted.terms:
                 of_key = table.column("components").take(parents[mine]).to_pylist()
                 name = self._wanted.how.component_keys.get(key, key)
-                self._terms.setdefault(key, _Terms(name, self._wanted.grouping.metric_id)).add(of_key)
+                self._terms.setdefault(key, Terms(name, self._wanted.grouping.metric_id)).add(of_key)
         self._label(table)
         self._rows += table.num_rows
 
@@ -296,7 +296,7 @@ class _Series:
         if self._wanted.categories:
             self._categories.add(table.column("extracted"))
         if self._wanted.pairs:
-            classes = [_class_of_reference(text) for text in table.column("components").to_pylist()]
+            classes = [reference_class(text) for text in table.column("components").to_pylist()]
             self._references.add(pa.chunked_array([classes], pa.string()))
 
     def _credited(self, key: str, inside: npt.NDArray[np.bool_] | None) -> int:
@@ -407,7 +407,7 @@ class _Membership:
             yield None, self._none.all
 
 
-class _Terms:
+class Terms:
     """The numbers of ``components[key]``, one row per score row; NaN where there are none."""
 
     def __init__(self, key: str, metric_id: str) -> None:
@@ -448,7 +448,8 @@ class _Terms:
         return numbers
 
 
-def _class_of_reference(components: str | None) -> str | None:
+def reference_class(components: str | None) -> str | None:
+    """The class of a row's reference; None without one."""
     value = canonical.decode(components) if components is not None else None
     name = value.get("reference") if isinstance(value, dict) else None
     return name if isinstance(name, str) else None

@@ -121,7 +121,12 @@ class _Point:
         return _numbers().mpf(word)
 
     def letter(self, word: str) -> Any:
-        return +_numbers().pi if word == "pi" else self.letters[word]
+        if word == "pi":
+            return +_numbers().pi
+        # The letters of a name without its bracket, as in "sqrt".
+        if word not in self.letters:
+            raise _NoExpression
+        return self.letters[word]
 
     def call(self, name: str, value: Any) -> Any:
         return getattr(_numbers(), name)(value)

@@ -37,6 +37,7 @@ def test_every_built_in_metric_whose_errors_or_costs_it_counts_says_that_lower_i
         "bits_per_byte.bits_per_byte",
         "brier_score.brier",
         "byte_perplexity.byte_perplexity",
+        "cer.cer",
         "ece.ece",
         "latency.latency_ms",
         "likelihood.nll",
@@ -47,6 +48,7 @@ def test_every_built_in_metric_whose_errors_or_costs_it_counts_says_that_lower_i
         "lm_eval.perplexity",
         "number.{name}_abs_error",
         "ter.ter",
+        "wer.wer",
         "word_perplexity.word_perplexity",
     }
 

@@ -1,17 +1,20 @@
 """Aggregations over samples, replicates reduced to their mean."""
 
+from functools import partial
+
 import numpy as np
 
 from gage_eval.base.errors import InputError
 from gage_eval.scoring.metrics.aggregations.base import (
     Aggregate,
     CountedRows,
+    Recounted,
     aggregation,
     mean_of,
     mean_value,
     weighted_mean_of,
 )
-from gage_eval.stats import mean_stderr, quantile, quantile_interval
+from gage_eval.stats import mean_stderr, quantile, quantile_interval, repeated_quantile
 
 _MOST_CATEGORIES = 1000
 
@@ -28,33 +31,40 @@ def weighted_mean(rows: CountedRows) -> Aggregate:
     return weighted_mean_of(rows.samples)
 
 
-@aggregation("identity", version=1)
+def _recounted_quantile(rows: CountedRows, *, q: int) -> Recounted:
+    samples, values = np.unique(rows.row_index), rows.samples.values
+    order = np.argsort(values)
+    ordered, samples = values[order], samples[order]
+    return lambda times: {"": repeated_quantile(ordered, times[samples].cumsum(), q / 100)}
+
+
+@aggregation("identity", version=1, resamples=False)
 def identity(rows: CountedRows) -> Aggregate:
     """The value itself for one sample. For more samples there is no number: the values are in the scores."""
     values = rows.samples.values
     return Aggregate(float(values[0]) if len(values) == 1 else None)
 
 
-@aggregation("median", version=1)
+@aggregation("median", version=1, recount=partial(_recounted_quantile, q=50))
 def median(rows: CountedRows) -> Aggregate:
     """The median; for an even number of values the mean of the middle two. The interval is between order statistics."""
     return _quantile(rows, 0.5)
 
 
-@aggregation("p{q}", version=1, largest=99)
+@aggregation("p{q}", version=1, largest=99, recount=_recounted_quantile)
 def percentile(rows: CountedRows, *, q: int) -> Aggregate:
     """The q-th percentile (``p1`` to ``p99``), linear between order statistics, which also bound its interval."""
     return _quantile(rows, q / 100)
 
 
-@aggregation("min", version=1)
+@aggregation("min", version=1, resamples=False)
 def minimum(rows: CountedRows) -> Aggregate:
     """The smallest value of a sample."""
     values = rows.samples.values
     return Aggregate(float(values.min()) if len(values) else None)
 
 
-@aggregation("max", version=1)
+@aggregation("max", version=1, resamples=False)
 def maximum(rows: CountedRows) -> Aggregate:
     """The largest value of a sample."""
     values = rows.samples.values

@@ -6,8 +6,8 @@ scikit-learn with ``labels=sorted(set(y_true))`` and ``zero_division=0``. Every 
 of samples, or of clusters.
 """
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TypeAlias
 
@@ -15,7 +15,14 @@ import numpy as np
 import numpy.typing as npt
 
 from gage_eval.base.errors import InputError
-from gage_eval.scoring.metrics.aggregations.base import Aggregate, CountedRows, Floats, Ints, aggregation
+from gage_eval.scoring.metrics.aggregations.base import (
+    Aggregate,
+    CountedRows,
+    Floats,
+    Ints,
+    Recounted,
+    aggregation,
+)
 from gage_eval.scoring.metrics.scale import Scale
 from gage_eval.stats import clustered_wilson_interval, ratio_stderr, t_interval, wilson_interval
 
@@ -51,17 +58,29 @@ class _Pairs:
             InputError: there are too many classes.
         """
         references, answers = rows.references or (), rows.categories or ()
+        kept = _with_reference(rows)
         classes = sorted({text for text in references if text is not None})
         if len(classes) > _MOST_CLASSES:
             raise InputError(
                 f"{len(classes):,} classes are more than {_MOST_CLASSES}. Aggregate with mean, or with fewer labels."
             )
         number = {text: at for at, text in enumerate(classes)}
-        kept = np.array([text is not None for text in references], bool)
         true = np.array([number.get(text or "", 0) for text in references], np.int64)[kept]
         said = np.array([number.get(text or "", len(classes)) for text in answers], np.int64)[kept]
         units = (rows.row_index if rows.clusters is None else rows.clusters)[kept]
         return cls(classes, true, said, np.unique(units, return_inverse=True)[1])
+
+    def counts(self, times: Ints) -> "_Counts":
+        """The counts if each row counts so many times. Classes without a reference are none then."""
+        size = len(self.classes)
+        cells = np.bincount(self.true * (size + 1) + self.said, weights=times, minlength=size * (size + 1))
+        cells = cells.reshape(size, size + 1)
+        there = np.append(cells.sum(axis=1) > 0, True)
+        cells = cells[there[:-1]]
+        of_none = cells[:, ~there].sum(axis=1)
+        cells = cells[:, there]
+        cells[:, -1] += of_none
+        return _Counts([name for name, here in zip(self.classes, there, strict=False) if here], cells)
 
     @cached_property
     def right(self) -> npt.NDArray[np.bool_]:
@@ -119,6 +138,32 @@ class _Pairs:
         return Aggregate(value, stderr, interval.low, interval.high, "wilson", units)
 
 
+@dataclass(frozen=True)
+class _Counts:
+    """Answers by the class of the reference (rows) and the answer (columns); the last column is of no class."""
+
+    classes: list[str]
+    cells: Floats
+
+    @property
+    def right(self) -> Floats:
+        return np.diagonal(self.cells)
+
+    @property
+    def true(self) -> Floats:
+        sums: Floats = self.cells.sum(axis=1)
+        return sums
+
+    @property
+    def said(self) -> Floats:
+        sums: Floats = self.cells.sum(axis=0)
+        return sums
+
+
+def _with_reference(rows: CountedRows) -> npt.NDArray[np.bool_]:
+    return np.array([text is not None for text in rows.references or ()], bool)
+
+
 def _gradient(statistic: Statistic, counts: tuple[Ints, Ints, Ints]) -> Iterator[Floats]:
     """The slope of a statistic in each of its counts."""
     plain = [count.astype(np.complex128) for count in counts]
@@ -149,53 +194,104 @@ def _f1(right: Floats, true: Floats, said: Floats) -> Floats:
     return _divided(2 * right, true + said[:-1])
 
 
-@aggregation("macro_f1", version=1, clusters=True, pairs=True)
+def _macro(each: Statistic) -> Statistic:
+    return lambda right, true, said: each(right, true, said).mean()
+
+
+def _micro_f1(right: Floats, true: Floats, said: Floats) -> Floats:
+    value: Floats = 2 * right.sum() / (true.sum() + said[:-1].sum())
+    return value
+
+
+def _weighted_f1(right: Floats, true: Floats, said: Floats) -> Floats:
+    value: Floats = (true * _f1(right, true, said)).sum() / true.sum()
+    return value
+
+
+def _coefficient(right: Floats, true: Floats, said: Floats) -> Floats:
+    total = true.sum()
+    margins = (total**2 - (said**2).sum()) * (total**2 - (true**2).sum())
+    covariance: Floats = right.sum() * total - (true * said[:-1]).sum()
+    return covariance / np.sqrt(margins) if margins.real > 0 else 0 * covariance
+
+
+_macro_f1, _macro_precision, _macro_recall = map(_macro, (_f1, _precision, _recall))
+
+
+def _recounted(numbers: Callable[[_Counts], Mapping[str, float]]) -> Callable[[CountedRows], Recounted]:
+    """``recount`` of numbers of the counts of classes."""
+
+    def recount(rows: CountedRows) -> Recounted:
+        pairs = _Pairs.of(replace(rows, clusters=None))
+        samples = np.unique(rows.row_index[_with_reference(rows)])
+        return lambda times: numbers(pairs.counts(times[samples][pairs.units]))
+
+    return recount
+
+
+def _recounted_statistic(statistic: Statistic) -> Callable[[CountedRows], Recounted]:
+    def numbers(counts: _Counts) -> dict[str, float]:
+        return {"": float(statistic(counts.right, counts.true, counts.said))} if len(counts.classes) else {}
+
+    return _recounted(numbers)
+
+
+def _by_class(each: Statistic) -> Callable[[CountedRows], Recounted]:
+    def numbers(counts: _Counts) -> dict[str, float]:
+        values = each(counts.right, counts.true, counts.said)
+        return {f"={name}": float(value) for name, value in zip(counts.classes, values, strict=True)}
+
+    return _recounted(numbers)
+
+
+def _cells(counts: _Counts) -> dict[str, float]:
+    names = [*counts.classes, ""]
+    shares = counts.cells / counts.true[:, None]
+    return {f"={a}→{b}": float(shares[i, j]) for i, a in enumerate(counts.classes) for j, b in enumerate(names)}
+
+
+@aggregation("macro_f1", version=1, clusters=True, pairs=True, recount=_recounted_statistic(_macro_f1))
 def macro_f1(rows: CountedRows) -> Aggregate:
     """The mean over classes of their F1; each class counts the same."""
-    return _Pairs.of(rows).number(lambda *counts: _f1(*counts).mean(), 0)
+    return _Pairs.of(rows).number(_macro_f1, 0)
 
 
-@aggregation("macro_precision", version=1, clusters=True, pairs=True)
+@aggregation("macro_precision", version=1, clusters=True, pairs=True, recount=_recounted_statistic(_macro_precision))
 def macro_precision(rows: CountedRows) -> Aggregate:
     """The mean over classes of their precision, 0 for a class that no answer names."""
-    return _Pairs.of(rows).number(lambda *counts: _precision(*counts).mean(), 0)
+    return _Pairs.of(rows).number(_macro_precision, 0)
 
 
-@aggregation("macro_recall", version=1, clusters=True, pairs=True)
+@aggregation("macro_recall", version=1, clusters=True, pairs=True, recount=_recounted_statistic(_macro_recall))
 def macro_recall(rows: CountedRows) -> Aggregate:
     """The mean over classes of their recall, which is the balanced accuracy."""
-    return _Pairs.of(rows).number(lambda *counts: _recall(*counts).mean(), 0)
+    return _Pairs.of(rows).number(_macro_recall, 0)
 
 
-@aggregation("micro_f1", version=1, clusters=True, pairs=True)
+@aggregation("micro_f1", version=1, clusters=True, pairs=True, recount=_recounted_statistic(_micro_f1))
 def micro_f1(rows: CountedRows) -> Aggregate:
     """2·right / (references + answers that name a class); equal to the accuracy where every answer names one."""
-    return _Pairs.of(rows).number(lambda right, true, said: 2 * right.sum() / (true.sum() + said[:-1].sum()), 0)
+    return _Pairs.of(rows).number(_micro_f1, 0)
 
 
-@aggregation("weighted_f1", version=1, clusters=True, pairs=True)
+@aggregation("weighted_f1", version=1, clusters=True, pairs=True, recount=_recounted_statistic(_weighted_f1))
 def weighted_f1(rows: CountedRows) -> Aggregate:
     """The mean over classes of their F1, weighted by their references."""
-    return _Pairs.of(rows).number(lambda right, true, said: (true * _f1(right, true, said)).sum() / true.sum(), 0)
+    return _Pairs.of(rows).number(_weighted_f1, 0)
 
 
-@aggregation("mcc", version=1, clusters=True, pairs=True, scale=_CORRELATION)
+@aggregation(
+    "mcc", version=1, clusters=True, pairs=True, scale=_CORRELATION, recount=_recounted_statistic(_coefficient)
+)
 def mcc(rows: CountedRows) -> Aggregate:
     """Matthews' correlation coefficient for several classes, −1..1 (Gorodkin 2004); answers of no class are one more.
 
     It is 0 where all references, or all answers, are of one class.
     """
-
-    def coefficient(right: Floats, true: Floats, said: Floats) -> Floats:
-        total = true.sum()
-        margins = (total**2 - (said**2).sum()) * (total**2 - (true**2).sum())
-        covariance: Floats = right.sum() * total - (true * said[:-1]).sum()
-        return covariance / np.sqrt(margins) if margins.real > 0 else 0 * covariance
-
-    return _Pairs.of(rows).number(coefficient, -1)
+    return _Pairs.of(rows).number(_coefficient, -1)
 
 
-@aggregation("class_f1", version=1, clusters=True, pairs=True)
+@aggregation("class_f1", version=1, clusters=True, pairs=True, recount=_by_class(_f1))
 def class_f1(rows: CountedRows) -> dict[str, Aggregate]:
     """F1 of each class (``acc=B``): 2J/(1+J), where J is right / (references or answers of the class).
 
@@ -205,7 +301,7 @@ def class_f1(rows: CountedRows) -> dict[str, Aggregate]:
     return {f"={name}": _f1_of(pairs, at) for at, name in enumerate(pairs.classes)}
 
 
-@aggregation("class_precision", version=1, clusters=True, pairs=True)
+@aggregation("class_precision", version=1, clusters=True, pairs=True, recount=_by_class(_precision))
 def class_precision(rows: CountedRows) -> dict[str, Aggregate]:
     """The share of the answers of each class (``acc=B``) that are right, with Wilson's interval; 0 without answers."""
     pairs = _Pairs.of(rows)
@@ -215,7 +311,7 @@ def class_precision(rows: CountedRows) -> dict[str, Aggregate]:
     }
 
 
-@aggregation("class_recall", version=1, clusters=True, pairs=True)
+@aggregation("class_recall", version=1, clusters=True, pairs=True, recount=_by_class(_recall))
 def class_recall(rows: CountedRows) -> dict[str, Aggregate]:
     """The share of the references of each class (``acc=B``) that are found, with Wilson's interval."""
     pairs = _Pairs.of(rows)
@@ -225,7 +321,7 @@ def class_recall(rows: CountedRows) -> dict[str, Aggregate]:
     }
 
 
-@aggregation("confusion", version=1, clusters=True, pairs=True, keeps_scale=False)
+@aggregation("confusion", version=1, clusters=True, pairs=True, keeps_scale=False, recount=_recounted(_cells))
 def confusion(rows: CountedRows) -> dict[str, Aggregate]:
     """The confusion matrix: of each class's references, the share that is answered with each class (``acc=A→B``).
 

@@ -9,12 +9,26 @@ from gage_eval.scoring.metrics.aggregations.base import (
     Floats,
     aggregation,
     corpus_number,
+    recounted_sums,
     summed_terms,
 )
 from gage_eval.stats import ratio_stderr, t_interval
 
 
-@aggregation("ratio", version=2, clusters=True, terms=True)
+def _quotient(sums: Floats) -> float | None:
+    top, bottom = sums.tolist()
+    return top / bottom if bottom > 0 else None
+
+
+def _perplexity(sums: Floats) -> float | None:
+    return _exp(_quotient(sums * (-1, 1)))
+
+
+def _ece(sums: Floats) -> float:
+    return float(abs(sums[:-1]).sum() / sums[-1])
+
+
+@aggregation("ratio", version=2, clusters=True, terms=True, recount=recounted_sums(_quotient))
 def ratio(rows: CountedRows) -> Aggregate:
     """Σa/Σb with the linearised standard error of a ratio and Student's interval, over samples or clusters.
 
@@ -30,7 +44,7 @@ def ratio(rows: CountedRows) -> Aggregate:
     return replace(estimate, low=low, high=high)
 
 
-@aggregation("perplexity", version=2, clusters=True, terms=True)
+@aggregation("perplexity", version=2, clusters=True, terms=True, recount=recounted_sums(_perplexity))
 def perplexity(rows: CountedRows) -> Aggregate:
     """exp(−Σll/Σsize): word perplexity for sizes in words, byte perplexity for bytes.
 
@@ -51,13 +65,13 @@ def perplexity(rows: CountedRows) -> Aggregate:
     return Aggregate(value, stderr, *rows.scale.clipped(value, low, high), nats.interval, nats.samples)
 
 
-@aggregation("corpus_ece", version=1, clusters=True, terms=True)
+@aggregation("corpus_ece", version=1, clusters=True, terms=True, recount=recounted_sums(_ece))
 def corpus_ece(rows: CountedRows) -> Aggregate:
     """Σ over bins of |Σa| / Σn, the calibration error of metric ``ece``. Bootstrap over samples.
 
     A metric leaves ``components={value key: [right − confidence by bin, 1]}``.
     """
-    return corpus_number(rows, lambda sums: float(abs(sums[:-1]).sum() / sums[-1]))
+    return corpus_number(rows, _ece)
 
 
 def _ratio(tops: Floats, bottoms: Floats, samples: int) -> Aggregate:

@@ -7,11 +7,12 @@ from gage_eval.scoring.harness import client
 from gage_eval.scoring.metrics.aggregations.base import Aggregate, CountedRows, aggregation
 
 
-@aggregation("lm_eval", version=1, categories=True, params=True, libraries=("lm-eval",))
+@aggregation("lm_eval", version=1, categories=True, params=True, libraries=("lm-eval",), resamples=False)
 def lm_eval(rows: CountedRows) -> Aggregate:
     """The task's own number of all rows, such as F1 or corpus BLEU. It has no interval.
 
     It is for the metric of the same name, which leaves what the harness says about each row as the text that was read.
+    A draw of the bootstrap would ask the harness again, so two runs are compared without a test.
     """
     items = [json.loads(text) for text in rows.categories or () if text is not None]
     if not items:

@@ -3,36 +3,21 @@
 from functools import cache
 from typing import Any
 
-from gage_eval.scoring.metrics.aggregations.base import Aggregate, CountedRows, Floats, aggregation, corpus_number
+from gage_eval.scoring.metrics.aggregations.base import (
+    Aggregate,
+    CountedRows,
+    Floats,
+    aggregation,
+    corpus_number,
+    recounted_sums,
+)
 
 
-@aggregation("corpus_bleu", version=1, clusters=True, terms=True, libraries=("sacrebleu",))
-def corpus_bleu(rows: CountedRows) -> Aggregate:
-    """BLEU of all sentences' n-gram counts: exponential smoothing, no effective order (sacrebleu's default).
+@cache
+def _scorer(word_order: int) -> Any:
+    from sacrebleu.metrics.chrf import CHRF
 
-    A metric leaves ``components={value key: [matches by order, n-grams by order, length, reference length]}``.
-    Bootstrap over samples.
-    """
-    return corpus_number(rows, _bleu)
-
-
-@aggregation("corpus_chrf", version=1, clusters=True, terms=True, libraries=("sacrebleu",))
-def corpus_chrf(rows: CountedRows) -> Aggregate:
-    """chrF2 of all sentences' n-gram counts (sacrebleu).
-
-    A metric leaves ``components={value key: [n-grams of answer, of reference, shared]}``, three by three for each
-    order: six of characters, then of words. Bootstrap over samples.
-    """
-    return corpus_number(rows, _chrf)
-
-
-@aggregation("corpus_ter", version=1, clusters=True, terms=True)
-def corpus_ter(rows: CountedRows) -> Aggregate:
-    """100 · Σ edits / Σ reference length; 100 where there are edits and no reference (sacrebleu).
-
-    A metric leaves ``components={value key: [edits, reference length]}``. Bootstrap over samples.
-    """
-    return corpus_number(rows, _ter)
+    return CHRF(word_order=word_order)
 
 
 def _bleu(sums: Floats) -> float:
@@ -63,8 +48,34 @@ def _ter(sums: Floats) -> float:
     return 100.0 if edits else 0.0
 
 
-@cache
-def _scorer(word_order: int) -> Any:
-    from sacrebleu.metrics.chrf import CHRF
+@aggregation(
+    "corpus_bleu", version=1, clusters=True, terms=True, libraries=("sacrebleu",), recount=recounted_sums(_bleu)
+)
+def corpus_bleu(rows: CountedRows) -> Aggregate:
+    """BLEU of all sentences' n-gram counts: exponential smoothing, no effective order (sacrebleu's default).
 
-    return CHRF(word_order=word_order)
+    A metric leaves ``components={value key: [matches by order, n-grams by order, length, reference length]}``.
+    Bootstrap over samples.
+    """
+    return corpus_number(rows, _bleu)
+
+
+@aggregation(
+    "corpus_chrf", version=1, clusters=True, terms=True, libraries=("sacrebleu",), recount=recounted_sums(_chrf)
+)
+def corpus_chrf(rows: CountedRows) -> Aggregate:
+    """chrF2 of all sentences' n-gram counts (sacrebleu).
+
+    A metric leaves ``components={value key: [n-grams of answer, of reference, shared]}``, three by three for each
+    order: six of characters, then of words. Bootstrap over samples.
+    """
+    return corpus_number(rows, _chrf)
+
+
+@aggregation("corpus_ter", version=1, clusters=True, terms=True, recount=recounted_sums(_ter))
+def corpus_ter(rows: CountedRows) -> Aggregate:
+    """100 · Σ edits / Σ reference length; 100 where there are edits and no reference (sacrebleu).
+
+    A metric leaves ``components={value key: [edits, reference length]}``. Bootstrap over samples.
+    """
+    return corpus_number(rows, _ter)
