@@ -291,8 +291,13 @@ TEXTS: Mapping[str, Mapping[str, str]] = {
         "below": "It is asked where the probability of a first verdict is below this.",
         "spread": "It is asked where first verdicts on one answer differ by more than this.",
     },
+    "DecidedConfig": {
+        "baseline": "Name of a baseline of this config or suite.",
+        "tolerance": "The loss that the gate accepts, in units of the metric.",
+    },
     "StopConfig": {
         "half_width": "Stop when the score of all samples is known to plus or minus this.",
+        "decided": "Stop when the score of all samples is known to pass, or to be worse than, a baseline.",
         "metric": "The metric that decides, by its mean; the first one by default. Its values have a fixed range.",
     },
     "GroupConfig": {

@@ -40,6 +40,7 @@ from gage_eval.config.labels import LabelsConfig as LabelsConfig
 from gage_eval.config.observability import ObservabilityConfig as ObservabilityConfig
 from gage_eval.config.observability import SinkConfig as SinkConfig
 from gage_eval.config.observability import SinkParams as SinkParams
+from gage_eval.config.stopping import DecidedConfig as DecidedConfig
 from gage_eval.config.stopping import StopConfig as StopConfig
 from gage_eval.config.sugar import metric_form
 from gage_eval.config.verdicts import VerdictForm, wrong_labels

@@ -50,7 +50,7 @@ from gage_eval.pipeline.quick import Quick
 from gage_eval.pipeline.score_spec import score_spec, task_card
 from gage_eval.pipeline.second_judge import SecondJudge
 from gage_eval.pipeline.specs import LoadSpec, Plan, ReportSpec, ScoreSpec, TaskPlan
-from gage_eval.pipeline.stopping import StopRule, stop_rule
+from gage_eval.pipeline.stopping import BaselineOf, StopRule, stop_rule
 from gage_eval.pipeline.subsets import Subset, chosen_tasks, subject_fields
 from gage_eval.report.model_run import kinship
 from gage_eval.scoring.metrics import BoundMetric
@@ -70,6 +70,7 @@ def make_plan(
     quick: int | None = None,
     task_ids: Sequence[str] = (),
     answers_of: AnswersOf | None = None,
+    baseline_of: BaselineOf | None = None,
 ) -> Plan:
     """The specs of the tasks. They use the bound metrics and built backends of the checked config.
 
@@ -81,6 +82,7 @@ def make_plan(
         quick: of each task, draw so many samples at random.
         task_ids: plan only these tasks, or subjects of them (`chosen_tasks`); all of them unless given.
         answers_of: finds the answers of stored runs that pairs are made with.
+        baseline_of: finds the scores of baselines that a task is decided against.
 
     Raises:
         InputError: settings contradict each other, such as the bounds of image sizes; or a choice names nothing; or a
@@ -95,6 +97,7 @@ def make_plan(
             subset,
             quick,
             answers_of,
+            baseline_of,
         )
         for task, subset in chosen_tasks(loaded, task_ids)
     )
@@ -131,6 +134,7 @@ def _task(
     subset: Subset | None,
     quick: int | None,
     answers_of: AnswersOf | None,
+    baseline_of: BaselineOf | None,
 ) -> TaskPlan:
     task_id = task.task.task_id
     source = data_source(task.dataset, loaded.base_dir, data)
@@ -166,7 +170,7 @@ def _task(
             attacks=_attacks(loaded.suite, execution),
             official=execution is not None and execution.config.compat == "official",
             kin=_kin(infer, judge),
-            stop=_stop(task.task, scoring.metrics, sample_ids, subset, quick),
+            stop=_stop(task.task, scoring.metrics, sample_ids, subset, quick, baseline_of),
             quick=quick is not None,
         ),
     )
@@ -179,6 +183,7 @@ def _stop(
     sample_ids: tuple[str, ...],
     subset: Subset | None,
     quick: int | None,
+    baseline_of: BaselineOf | None,
 ) -> StopRule | None:
     """When a task has enough rows; None where all are asked.
 
@@ -195,7 +200,7 @@ def _stop(
             f"task '{task.task_id}', stop_when: only a run of all samples can stop early. Leave out stop_when, or the "
             "choice of samples."
         )
-    return stop_rule(task.stop_when, task.task_id, metrics)
+    return stop_rule(task.stop_when, task.task_id, metrics, baseline_of)
 
 
 def _execution(task: TaskConfig, base_dir: Path, media: MediaRules) -> ExecutionSpec | None:

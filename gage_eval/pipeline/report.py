@@ -66,7 +66,7 @@ def _stopped(run: StageRun, spec: ReportSpec) -> Stopped | None:
     if spec.stop is None:
         return None
     scores = run.env.store.artifact(scores_of(run.input("metrics"), spec.stop.metric_id))
-    return spec.stop.stopped(spec.look, run.input("samples"), scores)
+    return spec.stop.stopped(spec.look, run.input("samples"), scores, run.env.store)
 
 
 def _calibration(run: StageRun, spec: ReportSpec) -> Calibration | None:

@@ -388,7 +388,7 @@ class TaskPlan:
             for stage, name in (("standardize", "samples"), ("auto_eval", "metrics"))
         )
         scores = store.artifact(scores_of(metrics, self.stop.metric_id))
-        rows = self.stop.next_look(self.report.look, samples, scores)
+        rows = self.stop.next_look(self.report.look, samples, scores, store)
         if rows is None:
             return None
         return self.at_look(rows if rows < store.artifact(outputs["load"]["raw"]).rows else None)

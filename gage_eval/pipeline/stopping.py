@@ -4,9 +4,10 @@ A look is the stages on the first k rows of one shuffle. Whether another one fol
 a look, and in no key.
 """
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import takewhile
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -19,10 +20,34 @@ from gage_eval.config.stopping import StopConfig
 from gage_eval.report.metric_names import metric_name
 from gage_eval.report.stopped import Stopped
 from gage_eval.scoring.metrics import BoundMetric
-from gage_eval.stats.early_stop import limits_by_look, look_sizes
-from gage_eval.store import Artifact
+from gage_eval.stats.early_stop import limits_by_look, look_sizes, looks_up_to
+from gage_eval.store import Artifact, Store
 
-Floats = npt.NDArray[np.float64]
+# Baseline, task and metric → the artifact of the scores in each of its repeats.
+BaselineOf: TypeAlias = Callable[[str, str, str], tuple[str, ...]]
+
+
+_AIM = 0.02  # of the scale: what bets aim at where no loss is accepted
+
+
+@dataclass(frozen=True)
+class Decided:
+    """A baseline, and the loss against it that is accepted.
+
+    Attributes:
+        baseline: its name.
+        scores: the artifact of the metric's scores in each repeat.
+        tolerance: in units of the number.
+    """
+
+    baseline: str
+    scores: tuple[str, ...]
+    tolerance: float
+
+    def before(self, store: Store, rule: "StopRule") -> dict[str, float]:
+        """The mean score of each sample in the baseline."""
+        repeats = (_means(rule.values_of(store.artifact(name))) for name in self.scores)
+        return _means(pair for repeat in repeats for pair in repeat.items())
 
 
 @dataclass(frozen=True)
@@ -32,7 +57,9 @@ class StopRule:
     Attributes:
         metric_id, filter, value_key: the number that is looked at.
         low, high: the ends of its scale.
+        higher_is_better: whether a loss is a smaller number.
         half_width: what is enough, in units of the number.
+        decided: the baseline that must be decided against, instead.
     """
 
     metric_id: str
@@ -40,11 +67,15 @@ class StopRule:
     value_key: str
     low: float
     high: float
-    half_width: float
+    higher_is_better: bool = True
+    half_width: float | None = None
+    decided: Decided | None = None
 
     @property
     def text(self) -> str:
         """In a few words: ``± 0.02 of exact_match``."""
+        if self.decided is not None:
+            return f"a verdict on {self._number} against baseline {self.decided.baseline}"
         return f"± {self.half_width:g} of {self._number}"
 
     @property
@@ -56,57 +87,81 @@ class StopRule:
             "metric": [self.metric_id, self.filter, self.value_key],
             "scale": [self.low, self.high],
             "half_width": self.half_width,
+            "decided": None if self.decided is None else [self.decided.tolerance, *self.decided.scores],
         }
 
-    def next_look(self, look: int, samples: Artifact, scores: Artifact) -> int | None:
+    def next_look(self, look: int, samples: Artifact, scores: Artifact, store: Store) -> int | None:
         """The rows of the next look; None where this one is the last.
 
         Args:
             look: rows of the shuffle in this look.
             samples: all samples of the task.
             scores: of the metric, of this look.
+            store: where the baseline is.
         """
-        known = self.stopped(look, samples, scores)
-        if known.samples == known.total or (known.high - known.low) / 2 <= self.half_width:
+        known = self.stopped(look, samples, scores, store)
+        if known.samples == known.total or self._is_enough(known):
             return None
         return next(rows for rows in look_sizes() if rows > look)
 
-    def stopped(self, look: int | None, samples: Artifact, scores: Artifact) -> Stopped:
+    def stopped(self, look: int | None, samples: Artifact, scores: Artifact, store: Store) -> Stopped:
         """What is known of the score of all samples after a look; None is a look at all of them."""
-        rows = np.concatenate([*_row_indexes(samples), np.empty(0, np.int64)])
-        looked_at = rows if look is None else rows[rows < look]
-        values = (self._values(scores, looked_at) - self.low) / (self.high - self.low)
+        ids, rows = _ids_and_rows(samples)
+        count = len(rows) if look is None else int(np.searchsorted(rows, look))
+        now = _means(self.values_of(scores))
+        before = {} if self.decided is None else self.decided.before(store, self)
+        width = self.high - self.low
+        if self.decided is None:
+            values = np.array([now.get(name, math.nan) for name in ids[:count]], np.float64)
+            shift, scale, aim = self.low, width, (self.half_width or 0.0) / width
+        else:
+            sign = 1 if self.higher_is_better else -1
+            pairs = ((now.get(name, math.nan), before.get(name, math.nan)) for name in ids[:count])
+            values = np.array([sign * (value - other) for value, other in pairs], np.float64)
+            shift, scale, aim = -width, 2 * width, (self.decided.tolerance or _AIM * width) / (2 * width)
         ends = looks_up_to(int(rows.max(initial=0)) + 1 if look is None else look)
-        reach = self.half_width / (self.high - self.low)
-        limits = limits_by_look(values, len(rows), [int(np.searchsorted(looked_at, end)) for end in ends], reach)
-        low, high = (self.low + end * (self.high - self.low) for end in limits[-1])
+        sizes = [int(np.searchsorted(rows, end)) for end in ends]
+        low, high = limits_by_look((values - shift) / scale, len(rows), sizes, aim)[-1]
         return Stopped(
             number=self._number,
-            samples=len(looked_at),
+            samples=count,
             total=len(rows),
             looks=len(ends),
             unscored=int(np.isnan(values).sum()),
             half_width=self.half_width,
-            low=low,
-            high=high,
+            baseline=None if self.decided is None else self.decided.baseline,
+            low=shift + low * scale,
+            high=shift + high * scale,
         )
 
-    def _values(self, scores: Artifact, rows: npt.NDArray[np.int64]) -> Floats:
-        """The mean of each row's replicates; NaN for a row without a score."""
-        sums, counts = np.zeros(len(rows)), np.zeros(len(rows))
-        for table in scores.tables(columns=["row_index", "filter", "status", "values"]):
-            own = pc.is_null(table["filter"]) if self.filter is None else pc.equal(table["filter"], self.filter)
-            table = table.filter(
-                pc.and_(pc.fill_null(own, fill_value=False), pc.not_equal(table["status"], "unscored"))
-            )
+    def values_of(self, scores: Artifact) -> Iterator[tuple[str, float]]:
+        """The sample and the value of each answer that is scored."""
+        for part in scores.tables(columns=["sample_id", "filter", "status", "values"]):
+            own = pc.is_null(part["filter"]) if self.filter is None else pc.equal(part["filter"], self.filter)
+            keep = pc.and_(pc.fill_null(own, fill_value=False), pc.not_equal(part["status"], "unscored"))
+            table = part.filter(keep)
             values = pc.map_lookup(table["values"].combine_chunks(), pa.scalar(self.value_key), "first")
-            numbers = pc.fill_null(values, float("nan")).to_numpy(zero_copy_only=False).astype(np.float64)
-            known = ~np.isnan(numbers)
-            places = np.searchsorted(rows, table["row_index"].to_numpy()[known])
-            np.add.at(sums, places, numbers[known])
-            np.add.at(counts, places, 1)
-        means: Floats = np.divide(sums, counts, out=np.full(len(rows), np.nan), where=counts > 0)
-        return means
+            for sample_id, value in zip(table["sample_id"].to_pylist(), values.to_pylist(), strict=True):
+                if value is not None and not math.isnan(value):
+                    yield sample_id, value
+
+    def _is_enough(self, known: Stopped) -> bool:
+        if self.decided is not None:
+            return known.low > -self.decided.tolerance or known.high < -self.decided.tolerance
+        return (known.high - known.low) / 2 <= (self.half_width or 0.0)
+
+
+def _means(values: Iterable[tuple[str, float]]) -> dict[str, float]:
+    """The mean of each sample's replicates."""
+    by_sample: dict[str, list[float]] = {}
+    for sample_id, value in values:
+        by_sample.setdefault(sample_id, []).append(value)
+    return {sample_id: math.fsum(own) / len(own) for sample_id, own in by_sample.items()}
+
+
+def _ids_and_rows(samples: Artifact) -> tuple[list[str], npt.NDArray[np.int64]]:
+    table = samples.table(columns=["id", "row_index"])
+    return table["id"].to_pylist(), table["row_index"].to_numpy()
 
 
 def scores_of(metrics: Artifact, metric_id: str) -> str:
@@ -115,21 +170,19 @@ def scores_of(metrics: Artifact, metric_id: str) -> str:
     return next(str(row["scores"]) for row in rows if row["metric_id"] == metric_id)
 
 
-def _row_indexes(samples: Artifact) -> Iterator[npt.NDArray[np.int64]]:
-    for table in samples.tables(columns=["row_index"]):
-        yield table["row_index"].to_numpy()
-
-
-def looks_up_to(rows: int) -> list[int]:
-    """The looks before, and one that ends at ``rows``."""
-    return [*takewhile(lambda size: size < rows, look_sizes()), rows]
-
-
-def stop_rule(config: StopConfig | None, task_id: str, metrics: Sequence[BoundMetric]) -> StopRule | None:
+def stop_rule(
+    config: StopConfig | None, task_id: str, metrics: Sequence[BoundMetric], baseline_of: BaselineOf | None
+) -> StopRule | None:
     """When a task has enough rows; None where all rows are asked.
 
+    Args:
+        config: the section.
+        task_id: of the task.
+        metrics: the task's.
+        baseline_of: finds the scores of a baseline; None where there is no store to look at.
+
     Raises:
-        InputError: there is no such metric, or its number is not a mean of values in a fixed range.
+        InputError: there is no such metric or baseline, or the number is not a mean of values in a fixed range.
     """
     if config is None:
         return None
@@ -144,4 +197,16 @@ def stop_rule(config: StopConfig | None, task_id: str, metrics: Sequence[BoundMe
         raise InputError(f"{place}: metric '{metric.metric_id}' has no fixed range of values; name one that has.")
     if metric.grouping.weight is not None:
         raise InputError(f"{place}: metric '{metric.metric_id}' has weights, and only plain means can stop early.")
-    return StopRule(metric.metric_id, metric.filters[0].name, key, scale.low, scale.high, config.half_width)
+    own = (metric.metric_id, metric.filters[0].name, key, scale.low, scale.high, scale.higher_is_better is not False)
+    if config.decided is None:
+        return StopRule(*own, config.half_width)
+    if scale.higher_is_better is None:
+        raise InputError(f"{place}: metric '{metric.metric_id}' does not say which values are better.")
+    if baseline_of is None:
+        raise InputError(f"{place}: a baseline is read where there is a store.")
+    name = config.decided.baseline
+    try:
+        scores = baseline_of(name, task_id, metric.metric_id)
+    except InputError as error:
+        raise InputError(f"{place}: {error}") from error
+    return StopRule(*own, decided=Decided(name, scores, config.decided.tolerance))

@@ -6,11 +6,9 @@ An entry is never changed. The first is the anchor: promotion adds entries and d
 losses add up visibly. Garbage collection keeps every artifact that an entry names.
 """
 
-import re
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import ClassVar, Literal, NamedTuple
-from urllib.parse import quote, unquote
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
 
@@ -20,18 +18,13 @@ from gage_eval.base.processes import user_name
 from gage_eval.base.stages import Stage
 from gage_eval.regression.compare import ScoredTask
 from gage_eval.regression.policy import GatePolicy, declared_numbers
+from gage_eval.runs.baseline_files import DIGITS, ENTRY, FOLDER, entries_of, folder_of, suite_of
 from gage_eval.runs.names import is_name
 from gage_eval.runs.record import StageRecord, stage_name
 from gage_eval.runs.results.reading import RunReader, TaskReader
 from gage_eval.stats.evidence import REPEATS_ADVISED
 from gage_eval.stats.verdicts import GateRule
 from gage_eval.store import Store
-
-_FOLDER = "baselines"
-_SUITE = "suite_"
-_DIGITS = 6
-# The file of an entry: other files may lie there too.
-_ENTRY = re.compile(rf"{_FOLDER}/({_SUITE}[^/]+)/([^/]+)/\d{{{_DIGITS}}}\.json")
 
 
 class _Model(BaseModel):
@@ -114,8 +107,8 @@ class Baselines:
 
     def names(self) -> list[tuple[str, str]]:
         """(suite, name) of every baseline."""
-        entries = (_ENTRY.fullmatch(item.path) for item in self._store.objects.list(_FOLDER))
-        return sorted({(_suite_of(entry[1]), entry[2]) for entry in entries if entry is not None})
+        entries = (ENTRY.fullmatch(item.path) for item in self._store.objects.list(FOLDER))
+        return sorted({(suite_of(entry[1]), entry[2]) for entry in entries if entry is not None})
 
     def history(self, suite: str, name: str, *, run_id: str = "RUN") -> list[BaselineEntry]:
         """All entries of a baseline, the anchor first.
@@ -127,8 +120,7 @@ class Baselines:
         Raises:
             InputError: there is no such baseline, or an entry is damaged.
         """
-        there = self._store.objects.list(f"{_folder_of(suite)}/{name}") if is_name(name) else ()
-        items = sorted(item.path for item in there if _ENTRY.fullmatch(item.path))
+        items = entries_of(self._store, suite, name)
         if not items:
             known = [known_name for of, known_name in self.names() if of == suite]
             others = f"Baselines of '{suite}': {', '.join(known)}." if known else f"'{suite}' has none yet."
@@ -223,7 +215,7 @@ class Baselines:
             runs=[_of_run(run) for run in runs],
             policy=policy,
         )
-        path = f"{_folder_of(suite)}/{name}/{number:0{_DIGITS}}.json"
+        path = f"{folder_of(suite)}/{name}/{number:0{DIGITS}}.json"
         if not self._store.objects.create(path, entry.model_dump_json(indent=1, exclude_none=True).encode()):
             raise InputError(f"entry {number} of baseline '{name}' has just been set by another process. Try again.")
         return entry
@@ -284,13 +276,3 @@ def _stages(run: RunReader, task_id: str) -> Iterator[tuple[str, StageRecord]]:
     for name, record in run.stored.record.stages.items():
         if name.startswith(prefix):
             yield name.removeprefix(prefix), record
-
-
-def _folder_of(suite: str) -> str:
-    """A suite's name as the name of one folder, without characters that lead to another folder."""
-    quoted = quote(suite, safe="").replace(".", "%2E").replace("~", "%7E")
-    return f"{_FOLDER}/{_SUITE}{quoted.replace('%', '=')}"
-
-
-def _suite_of(folder: str) -> str:
-    return unquote(folder.removeprefix(_SUITE).replace("=", "%"))

@@ -70,11 +70,21 @@ class ScoredTask:
         """What determined its score."""
         return definition(self.reader.store, self.stages, metric_id)
 
-    @cached_property
+    @property
     def part(self) -> str | None:
         """How its samples were chosen, of those that it could have asked: ``quick`` or ``look``; None for all."""
-        spec = spec_of(self.reader.store, "preprocess", self.stages["preprocess"]) or {}
-        return next((name for name in ("quick", "look") if name in spec), None)
+        return next((name for name in ("quick", "look") if name in self._prepared), None)
+
+    @property
+    def look(self) -> int:
+        """The rows of its last look; it has stopped early."""
+        return int(self._prepared["look"])
+
+    @cached_property
+    def _prepared(self) -> Mapping[str, Any]:
+        record = self.stages.get("preprocess")
+        spec = None if record is None else spec_of(self.reader.store, "preprocess", record)
+        return spec if isinstance(spec, dict) else {}
 
     def grouping(self, metric_id: str) -> Grouping:
         """The metric's fields of clusters, weights and slices when the task was scored."""

@@ -8,6 +8,7 @@ from gage_eval.base.errors import InputError
 from gage_eval.observability.events import GateDecided
 from gage_eval.regression.baselines import BaselineEntry, Baselines
 from gage_eval.regression.compare import ScoredTask, TaskComparison
+from gage_eval.regression.looks import with_looks
 from gage_eval.regression.policy import (
     Declared,
     GatePolicy,
@@ -298,5 +299,5 @@ def _decisions(numbers: Sequence[Declared], comparisons: Sequence[TaskComparison
             unpaired={str(at): comparisons[at].pairing.unpaired_share for at in family},
             rules={str(at): numbers[at].rule for at in family},
         )
-        decided |= {int(at): verdict for at, verdict in verdicts.items()}
+        decided |= {at: with_looks(verdicts[str(at)], comparisons[at], numbers[at].rule, len(family)) for at in family}
     return [decided[at] for at in range(len(numbers))]

@@ -14,6 +14,7 @@ from gage_eval.models.backends.engines import Engines
 from gage_eval.observability.observer import Observer
 from gage_eval.pipeline.plan import make_plan
 from gage_eval.pipeline.specs import Plan
+from gage_eval.runs.baseline_files import baseline_scores
 from gage_eval.runs.fetching import data_cache, fetch_data
 from gage_eval.runs.options import Locations, RunOptions, bundle_of, load
 from gage_eval.runs.results.stored import StoredRun
@@ -61,6 +62,7 @@ class PlannedRun:
             quick=options.quick,
             task_ids=options.task_ids,
             answers_of=self._answers_of,
+            baseline_of=self._baseline_of,
         )
 
     def fetch_data(self, observer: Observer) -> None:
@@ -88,6 +90,11 @@ class PlannedRun:
         if outputs is None:
             raise stored.unfinished(task_id, "infer")
         return outputs["responses"]
+
+    def _baseline_of(self, baseline: str, task_id: str, metric_id: str) -> tuple[str, ...]:
+        """The artifacts of a metric's scores in a baseline of this config or suite."""
+        suite = self.loaded.config.metadata.name or Path(self.loaded.source).stem
+        return baseline_scores(self.store, suite, baseline, task_id, metric_id)
 
     @cached_property
     def store(self) -> Store:

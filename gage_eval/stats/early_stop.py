@@ -7,6 +7,7 @@ all rows could have (Waudby-Smith & Ramdas 2024, arXiv:2010.09686). A value is r
 
 import math
 from collections.abc import Iterator, Sequence
+from itertools import takewhile
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +17,7 @@ from gage_eval.stats.intervals import Interval
 FIRST_LOOK = 100
 
 _Floats = npt.NDArray[np.float64]
-_HALVINGS = 50
+_HALVINGS = 32
 
 
 def look_sizes() -> Iterator[int]:
@@ -25,6 +26,11 @@ def look_sizes() -> Iterator[int]:
     while True:
         yield FIRST_LOOK * 11**k // 10**k
         k += 1
+
+
+def looks_up_to(rows: int) -> list[int]:
+    """The looks before, and one that ends at ``rows``."""
+    return [*takewhile(lambda size: size < rows, look_sizes()), rows]
 
 
 def limits_at(scores: Sequence[float] | _Floats, total: int, half_width: float, *, alpha: float = 0.05) -> Interval:
@@ -55,6 +61,30 @@ def limits_at(scores: Sequence[float] | _Floats, total: int, half_width: float, 
     return Interval(min(low, high), high)
 
 
+def is_ever_refuted(
+    scores: Sequence[float] | _Floats,
+    total: int,
+    mean: float,
+    looks: Sequence[int],
+    half_width: float,
+    *,
+    alpha: float = 0.05,
+) -> bool:
+    """Whether a look excludes a mean of all rows: what `limits_by_look` says, without its limits.
+
+    Args:
+        scores: without missing ones; total, looks, half_width, alpha: as in `limits_by_look`.
+        mean: of all rows.
+    """
+    ends, needed = np.asarray(looks) - 1, math.log(2 / alpha)
+    xs = np.asarray(scores, np.float64)
+    sides = ((xs, mean), (1 - xs, 1 - mean))
+    return any(
+        bool((np.cumsum(_log_gains(own, total, of_all, _bets(own, total, half_width, alpha)))[ends] >= needed).any())
+        for own, of_all in sides
+    )
+
+
 def limits_by_look(
     scores: Sequence[float] | _Floats, total: int, looks: Sequence[int], half_width: float, *, alpha: float = 0.05
 ) -> list[Interval]:
@@ -69,23 +99,20 @@ def limits_by_look(
     for rows in looks:
         now = limits_at(scores[:rows], total, half_width, alpha=alpha)
         low, high = max(low, now.low), min(high, now.high)
-        limits.append(Interval(min(low, high), max(low, high)))
+        if low > high:  # An earlier look was wrong, which has a probability of alpha. What is known now counts.
+            low, high = now
+        limits.append(Interval(low, high))
     return limits
 
 
 def _lower(xs: _Floats, total: int, half_width: float, alpha: float) -> float:
     """The smallest mean of all rows that is not refuted from above."""
-    n = len(xs)
-    before = np.concatenate([[0.0], np.cumsum(xs)])
-    smallest, largest = before[n] / total, min(1.0, (before[n] + total - n) / total)
-    bets, left = _bets(xs, total, half_width, alpha), total - np.arange(n)
-    needed = math.log(2 / alpha)
+    n, reached = len(xs), float(xs.sum())
+    smallest, largest = reached / total, min(1.0, (reached + total - n) / total)
+    bets, needed = _bets(xs, total, half_width, alpha), math.log(2 / alpha)
 
     def refuted(mean: float) -> bool:
-        of_rest = np.maximum((total * mean - before[:n]) / left, 0.0)
-        with np.errstate(divide="ignore"):
-            capped = np.minimum(bets, 0.5 / of_rest)
-        return bool(np.log1p(capped * (xs - of_rest)).sum() >= needed)
+        return bool(_log_gains(xs, total, mean, bets).sum() >= needed)
 
     if n == total or not refuted(smallest):
         return float(smallest)
@@ -97,6 +124,15 @@ def _lower(xs: _Floats, total: int, half_width: float, alpha: float) -> float:
             largest = middle
     # The last value that was refuted: an end that is rounded outwards.
     return float(smallest)
+
+
+def _log_gains(xs: _Floats, total: int, mean: float, bets: _Floats) -> _Floats:
+    """What the bet on each row adds to the log capital, if the mean of all rows is ``mean``."""
+    before = np.cumsum(xs) - xs
+    of_rest = np.maximum((total * mean - before) / (total - np.arange(len(xs))), 0.0)
+    with np.errstate(divide="ignore"):
+        capped = np.minimum(bets, 0.5 / of_rest)
+    return np.asarray(np.log1p(capped * (xs - of_rest)))
 
 
 def _bets(xs: _Floats, total: int, half_width: float, alpha: float) -> _Floats:

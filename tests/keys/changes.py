@@ -340,6 +340,10 @@ CONFIG: dict[str, dict[str, list[Change]]] = {
         "below": [_task("second_judge", {"adapter_id": "grader_other", "below": 0.5}, refused="no probabilities")],
         "spread": [_task("second_judge", {"adapter_id": "grader_other", "spread": 1}, refused="cannot disagree")],
     },
+    "DecidedConfig": {
+        "baseline": [_task("stop_when", {"decided": {"baseline": "main"}}, refused="has no baseline 'main'")],
+        "tolerance": [_task("stop_when", {"decided": {"baseline": "main", "tolerance": -1}}, refused="tolerance")],
+    },
     "StopConfig": {
         "half_width": [_task("stop_when.half_width", 0.3, "stopping")],
         "metric": [

@@ -71,7 +71,7 @@ def test_it_asks_until_the_score_is_known_and_says_what_it_stands_for(folder: Pa
     assert (stopped.high - stopped.low) / 2 <= 0.07
     assert stopped.low <= 0.4 <= stopped.high
     assert task.sample_count == task.metrics[0].n == stopped.samples
-    assert f"of all samples of this benchmark is {stopped.low:.3f} to" in stopped.text
+    assert f"of all samples of this benchmark, is {stopped.low:.3f} to" in stopped.text
     sizes = [result.counts["responses"] for result in looks.results]
     assert sizes[:4] == [100, 110, 121, 133]
     assert [result.counts["sent"] for result in looks.results] == [
@@ -117,6 +117,7 @@ def test_another_width_keeps_the_looks_that_are_there(folder: Path) -> None:
     [
         ({"sample_ids": ("s1",)}, {}, "only a run of all samples can stop early"),
         ({}, {"metric": "exact"}, "no metric 'exact'. Metrics: exact_match"),
+        ({"quick": 50}, {}, "only a run of all samples can stop early"),
         ({"refresh": ("infer",)}, {}, "every look would ask all of its samples again"),
     ],
 )
