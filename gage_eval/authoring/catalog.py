@@ -50,7 +50,11 @@ def entries(kind: str) -> list[dict[str, Any]]:
             "origin": plugin.origin,
             "summary": plugin.summary,
             "info": {
-                **{key: _info(value) for key, value in plugin.info.items() if not callable(value)},
+                **{
+                    key: _info(value)
+                    for key, value in plugin.info.items()
+                    if isinstance(value, type) or not callable(value)
+                },
                 **_parameters(plugin),
             },
         }
