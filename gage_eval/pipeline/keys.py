@@ -22,7 +22,7 @@ VERSIONS: Mapping[Stage, int] = {
     "infer": 2,
     "judge": 4,
     "auto_eval": 8,
-    "report": 10,
+    "report": 11,
 }
 # Versions of steps within stages: a metric's scores, the rendering of a role's requests.
 SCORES_VERSION = 6

@@ -172,6 +172,7 @@ def _task(
             kin=_kin(infer, judge),
             stop=_stop(task.task, scoring.metrics, sample_ids, subset, quick, baseline_of),
             quick=quick is not None,
+            pairs=task.task.both_orders,
         ),
     )
     return specs if examples is None else replace(specs, pool=_pool(specs, examples))
@@ -213,11 +214,11 @@ def _execution(task: TaskConfig, base_dir: Path, media: MediaRules) -> Execution
     return ExecutionSpec(config.model_copy(update={"roots": roots}), media, check)
 
 
-def _kin(model: GenerateSpec, judge: JudgeSpec) -> tuple[str, ...]:
-    """What is said of judges that are the model under test, or of its family."""
+def _kin(model: GenerateSpec, judge: JudgeSpec) -> tuple[tuple[str, str], ...]:
+    """The judges that are the model under test, or of its family, and what is said of them."""
     judges = {spec.adapter_id: spec.declared_model for spec in judge.asked}
     return tuple(
-        f"judge '{name}' is {said}, and may prefer its answers"
+        (name, f"judge '{name}' is {said}, and may prefer its answers")
         for name, declared in judges.items()
         if (said := kinship(declared, model.declared_model)) is not None
     )

@@ -1,6 +1,7 @@
 """report: metrics and counts → the task's part of the summary. Cached like other stages; the run publishes it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,8 +17,10 @@ from gage_eval.pipeline.stopping import scores_of
 from gage_eval.report.calibration import Calibration
 from gage_eval.report.drawn import Drawn
 from gage_eval.report.judging import Judging, ReadVerdict, judging
+from gage_eval.report.self_preference import SelfPreference, self_preference
 from gage_eval.report.stopped import Stopped
 from gage_eval.report.summary import Executions, task_summary
+from gage_eval.scoring.metrics.verdicts import PAIR_OUTCOMES
 
 
 @stage("report")
@@ -50,7 +53,7 @@ def report(run: StageRun, spec: ReportSpec) -> None:
         subset=spec.subset or (),
         executions=_executions(run, spec),
         calibration=_calibration(run, spec),
-        judging=_judging(run, spec.kin),
+        judging=_judging(run, spec),
         stopped=_stopped(run, spec),
         drawn=Drawn(samples=sent_rows, total=samples) if spec.quick and sent_rows < samples else None,
     )
@@ -78,7 +81,7 @@ def _calibration(run: StageRun, spec: ReportSpec) -> Calibration | None:
     return labels.calibration(scores, run.input("samples"))
 
 
-def _judging(run: StageRun, kin: Sequence[str]) -> Judging | None:
+def _judging(run: StageRun, spec: ReportSpec) -> Judging | None:
     """The verdicts of the task's judges; None without a judge."""
     if not run.has_input("judgments"):
         return None
@@ -94,13 +97,43 @@ def _judging(run: StageRun, kin: Sequence[str]) -> Judging | None:
         )
         if length is not None
     }
-    columns = ["row_index", "replicate", "score", "decided_by", "response_key"]
+    columns = ["row_index", "replicate", "slot", "answer", "score", "decided_by", "response_key"]
     verdicts = (
-        ReadVerdict((str(row["row_index"]), row["replicate"]), row["score"], row["decided_by"], row["response_key"])
+        ReadVerdict(
+            (str(row["row_index"]), row["replicate"]),
+            row["score"],
+            row["decided_by"],
+            row["response_key"],
+            _outcome(row) if spec.pairs else None,
+        )
         for table in judgments.tables(columns=columns)
         for row in table.to_pylist()
     )
-    return judging(verdicts, lengths, judgments.counts, kin)
+    said = judging(verdicts, lengths, judgments.counts, dict(spec.kin))
+    against_people = _against_people(run, spec, [*said.decided_by])
+    return said.model_copy(update={"self_preference": [*said.self_preference, *against_people]})
+
+
+def _outcome(row: Mapping[str, Any]) -> float | None:
+    """What a verdict on a pair says of the model's answer, which is A in even slots, then B."""
+    won = PAIR_OUTCOMES.get((row["answer"] or "").strip().casefold())
+    return 1 - won if won is not None and row["slot"] % 2 else won
+
+
+def _against_people(run: StageRun, spec: ReportSpec, judges: Sequence[str]) -> list[SelfPreference]:
+    """The only judge against the labels of people, where it is of the model's family."""
+    if spec.labels is None or len(judges) != 1 or judges[0] not in dict(spec.kin):
+        return []
+    scores = run.env.store.artifact(scores_of(run.input("metrics"), spec.labels.metric_id))
+    verdicts = spec.labels.judged(scores, run.input("samples")).verdicts
+    labels = spec.labels.labels_of(run.input("samples"))
+    pairs = [
+        (label.answer, verdicts[label.answer], label.value)
+        for label in labels
+        if label.value is not None and label.answer in verdicts
+    ]
+    preference = self_preference(judges[0], "people", pairs)
+    return [] if preference is None else [preference]
 
 
 def _executions(run: StageRun, spec: ReportSpec) -> Executions | None:

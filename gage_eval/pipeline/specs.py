@@ -303,8 +303,10 @@ class ReportSpec:
     attacks: tuple[int, int] | None = None
     # The official rule of time was used for programs.
     official: bool = False
-    # What is said of judges that are like the model under test.
-    kin: tuple[str, ...] = ()
+    # The judges that are like the model under test, each with what is said of it.
+    kin: tuple[tuple[str, str], ...] = ()
+    # The judges see pairs.
+    pairs: bool = False
     # When the task has enough rows, and how many this look has; None for all.
     stop: StopRule | None = None
     look: int | None = None
@@ -336,7 +338,8 @@ class ReportSpec:
         if self.official:
             material["official"] = True
         if self.kin:
-            material["kin"] = list(self.kin)
+            material["kin"] = [said for _, said in self.kin]
+            material["pairs"] = self.pairs
         if self.stop is not None:
             material["stop"] = self.stop.material()
         if self.quick:

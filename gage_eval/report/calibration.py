@@ -16,6 +16,7 @@ Answer: TypeAlias = tuple[str, int]
 # Probabilities of labels that differ more were drawn for the verdicts of another judge.
 _EQUAL = 1.25
 _MOST_CELLS = 16
+_MOST_LISTED = 20
 
 
 class ConfusionCell(SummaryModel):
@@ -24,6 +25,15 @@ class ConfusionCell(SummaryModel):
     label: float = Field(description="What people said.")
     verdict: float = Field(description="What the judge said.")
     answers: int = Field(description="How many answers.")
+    sample_ids: list[str] = Field(default=[], description=f"Samples of the first {_MOST_LISTED} of them.")
+
+
+class Disagreement(SummaryModel):
+    """An answer of which people and the judge say something else."""
+
+    sample_id: str = Field(description="Its sample.")
+    label: float = Field(description="What people said.")
+    verdict: float = Field(description="What the judge said.")
 
 
 class CurveBin(SummaryModel):
@@ -47,6 +57,9 @@ class Calibration(SummaryModel):
         default=None, description="Krippendorff's alpha, nominal for 0/1, else interval; null where it is undefined."
     )
     confusion: list[ConfusionCell] = Field(default=[], description="The table of both; empty for too many values.")
+    largest: list[Disagreement] = Field(
+        default=[], description=f"The {_MOST_LISTED} answers with the largest differences, where there is no table."
+    )
     brier: float | None = Field(
         default=None, description="Mean squared difference of probability and label; null for other verdicts."
     )
@@ -57,6 +70,24 @@ class Calibration(SummaryModel):
     ci_high: float | None = Field(default=None, description="Upper bound of its 95 % interval.")
     method: str | None = Field(default=None, description="How it was estimated: strata, ppi, or clusters.")
     why_not: str | None = Field(default=None, description="Why there is no corrected score, or no interval.")
+
+    @property
+    def verdicts(self) -> list[float]:
+        """The columns of the table."""
+        return sorted({cell.verdict for cell in self.confusion})
+
+    @property
+    def rows(self) -> list[tuple[float, list[ConfusionCell | None]]]:
+        """Each label with its cells, in the order of `verdicts`; None where there is no answer."""
+        cells = {(cell.label, cell.verdict): cell for cell in self.confusion}
+        labels = sorted({cell.label for cell in self.confusion})
+        return [(label, [cells.get((label, verdict)) for verdict in self.verdicts]) for label in labels]
+
+    @property
+    def apart(self) -> list[str]:
+        """Samples where people and the judge say something else, the largest differences first."""
+        cells = sorted((x for x in self.confusion if x.label != x.verdict), key=lambda x: -abs(x.label - x.verdict))
+        return [name for cell in cells for name in cell.sample_ids] + [row.sample_id for row in self.largest]
 
     @property
     def sentences(self) -> list[str]:
@@ -138,9 +169,7 @@ def calibration(judged: Judged, labels: Sequence[Label]) -> Calibration:
         agreement=sum(a == b for a, b in zip(own, judge, strict=True)) / len(own) if own else None,
         kappa=stats.cohen_kappa(own, judge) if judged.binary and own else None,
         alpha=stats.krippendorff_alpha(list(zip(own, judge, strict=True)), "nominal" if judged.binary else "interval"),
-        confusion=[ConfusionCell(label=a, verdict=b, answers=n) for (a, b), n in cells.items()]
-        if len(cells) <= _MOST_CELLS
-        else [],
+        **_differences(people, judged.verdicts, cells),
         **_of_probabilities(judged, own, judge),
         raw=math.fsum(judged.verdicts.values()) / len(judged.verdicts) if judged.verdicts else None,
     )
@@ -150,6 +179,25 @@ def calibration(judged: Judged, labels: Sequence[Label]) -> Calibration:
     if why is not None:
         return result.model_copy(update={"why_not": f"No corrected score: {why}."})
     return result.model_copy(update=_corrected(judged, people))
+
+
+def _differences(
+    people: Mapping[Answer, float], verdicts: Mapping[Answer, float], cells: Mapping[tuple[float, float], int]
+) -> dict[str, Any]:
+    """The table of labels and verdicts with the samples of each cell, or the largest differences."""
+    if len(cells) > _MOST_CELLS:
+        apart = sorted(people, key=lambda answer: -abs(people[answer] - verdicts[answer]))[:_MOST_LISTED]
+        rows = [(answer[0], people[answer], verdicts[answer]) for answer in apart]
+        return {"largest": [Disagreement(sample_id=a, label=b, verdict=c) for a, b, c in rows if b != c]}
+    samples: dict[tuple[float, float], dict[str, None]] = {}
+    for answer, label in people.items():
+        samples.setdefault((label, verdicts[answer]), {})[answer[0]] = None
+    return {
+        "confusion": [
+            ConfusionCell(label=a, verdict=b, answers=n, sample_ids=list(samples[a, b])[:_MOST_LISTED])
+            for (a, b), n in cells.items()
+        ]
+    }
 
 
 def _of_probabilities(judged: Judged, own: Sequence[float], judge: Sequence[float]) -> dict[str, Any]:

@@ -32,6 +32,8 @@ _LEAST_SHARE = 0.02
 _LEAST_SECONDS = 1.0
 # Metrics of a task whose slices are shown.
 _SLICED = 3
+# Samples that are named where judge and people differ.
+_DIFFERENT = 5
 _ALARMING = frozenset({"truncated", "unparsed", "error"})
 
 _Line: TypeAlias = list[tuple[str, str]]
@@ -194,6 +196,25 @@ def _slice_text(metric: MetricSummary) -> str:
     return f"{clean(name)} {score_text(metric)} (n {metric.n:,})"
 
 
+def label_lines(summary: Summary) -> list[str]:
+    """The judge of each task against people: the table of labels and verdicts, and on which samples they differ."""
+    lines: list[str] = []
+    for task in summary.tasks:
+        labels = task.calibration
+        if labels is None or not labels.labels:
+            continue
+        columns = (f"{task.task_id}: judge against people", *(f"judge {verdict:g}" for verdict in labels.verdicts))
+        rows = [
+            (f"people {label:g}", *("0" if cell is None else f"{cell.answers:,}" for cell in cells))
+            for label, cells in labels.rows
+        ]
+        lines += map(_joined, _aligned(columns, rows)) if rows else []
+        if names := labels.apart:
+            more = f" and {len(names) - _DIFFERENT:,} more" if len(names) > _DIFFERENT else ""
+            lines.append(f"{task.task_id}: judge and people differ on {', '.join(names[:_DIFFERENT])}{more}.")
+    return [clean(line) for line in lines]
+
+
 def artifact_rows(summary: Summary) -> list[dict[str, str]]:
     """The score table as records, for places that draw tables themselves."""
     return [dict(zip(COLUMNS, row, strict=True)) for row in score_rows(summary)]
@@ -225,6 +246,7 @@ def print_scores(
         *([] if note is None else [note]),
         *slice_lines(summary),
         *group_lines(summary),
+        *label_lines(summary),
         *map(clean, remarks(summary)),
     )
     bar = stage_line(summary)

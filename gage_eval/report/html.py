@@ -119,9 +119,13 @@ class _Anchors:
     """The links of the page: to the sample cards of a kind."""
 
     by_kind: Mapping[tuple[str, str], str]
+    by_sample: Mapping[tuple[str, str], str]
 
     def answers(self, task_id: str, *, q: str = "", metric: str = "", against: str = "") -> str:
         return self.by_kind.get((task_id, q), "")
+
+    def sample(self, task_id: str, sample_id: str) -> str:
+        return self.by_sample.get((task_id, sample_id), "")
 
 
 def _page(summary: Summary, details: RunDetails, home: str, room: Room) -> str:
@@ -131,15 +135,19 @@ def _page(summary: Summary, details: RunDetails, home: str, room: Room) -> str:
     shown = summary.tasks[: room.of(160)]
     tasks = [_task(task, summary, details.tasks.get(task.task_id), room) for task in summary.tasks[: room.of(600)]]
     anchors = {(task.task_id, ""): f"#task-{number}" for number, task in enumerate(shown, 1)}
+    samples: dict[tuple[str, str], str] = {}
     for number, task in enumerate(tasks[: len(shown)], 1):
         own = {f"status:{group.kind}": f"#task-{number}-{group.kind}" for group in task.details.kinds if group.cards}
         anchors |= {(task.task_id, q): anchor for q, anchor in own.items()}
+        for group in task.details.kinds:
+            for place, card in enumerate(group.cards, 1):
+                samples.setdefault((task.task_id, card.sample_id), f"#task-{number}-{group.kind}-{place}")
     view = RunView(
         [("run", summary.run.run_id), *run_facts(summary.models, summary, commit=details.commit)],
         remarks(summary),
         summary.groups,
         tasks,
-        _Anchors(anchors),
+        _Anchors(anchors, samples),
         summary.label,
     )
     first = sorted(compared.values(), key=lambda task: task.verdict != "regressed")

@@ -2,15 +2,17 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from itertools import groupby
 from statistics import StatisticsError, correlation, fmean, variance
+from types import MappingProxyType
 from typing import NamedTuple
 
 from pydantic import Field
 
 from gage_eval.base.statuses import RULE
 from gage_eval.report.calibration import Answer
+from gage_eval.report.self_preference import SelfPreference, self_preferences
 from gage_eval.report.timings import SummaryModel
 
 # A correlation of fewer answers is mostly chance.
@@ -37,6 +39,9 @@ class Judging(SummaryModel):
     )
     kin: list[str] = Field(
         default=[], description="Judges that are the model under test or of its family, by their declared names."
+    )
+    self_preference: list[SelfPreference] = Field(
+        default=[], description="What these judges give to answers of their family more than others do."
     )
     length_correlation: float | None = Field(
         default=None,
@@ -65,7 +70,7 @@ class Judging(SummaryModel):
             said.append(f"correlation of score and length {self.length_correlation:+.2f}".replace("-", "−"))
         if self.spread is not None:
             said.append(f"scores of one answer vary by {self.spread:.3g} (standard deviation)")
-        return ", ".join([*said, *self.kin])
+        return ", ".join([*said, *self.kin, *(preference.text for preference in self.self_preference)])
 
 
 class ReadVerdict(NamedTuple):
@@ -76,19 +81,21 @@ class ReadVerdict(NamedTuple):
         score: None without one.
         decided_by: a judge or the rule; None where there is no verdict.
         question: the key of the judge's response: two seats may have asked the same question.
+        outcome: of a pair: 1 where the model's answer won, 0.5 for a tie, 0 where it lost.
     """
 
     answer: Answer
     score: float | None
     decided_by: str | None
     question: str | None
+    outcome: float | None = None
 
 
 def judging(
     verdicts: Iterable[ReadVerdict],
     lengths: Mapping[Answer, int],
     counts: Mapping[str, int],
-    kin: Sequence[str] = (),
+    kin: Mapping[str, str] = MappingProxyType({}),
 ) -> Judging:
     """Count and compare verdicts.
 
@@ -96,9 +103,10 @@ def judging(
         verdicts: of all answers; those on one answer follow each other.
         lengths: characters of each answer.
         counts: ``asked_again``, and ``prompt_tokens`` and ``completion_tokens`` of all judges; 0 means not reported.
-        kin: what is said of judges that are like the model under test.
+        kin: judges that are like the model under test, each with what is said of it.
     """
     by_answer: dict[Answer, list[float]] = {}
+    by_judge: dict[Answer, dict[str, float]] = {}
     decided: Counter[str] = Counter()
     read = missing = 0
     for answer, own in groupby(verdicts, key=lambda verdict: verdict.answer):
@@ -111,6 +119,8 @@ def judging(
         scores = [row.score for row in judged if row.decided_by is not None and row.score is not None]
         if scores:
             by_answer[answer] = scores
+        if kin:
+            by_judge[answer] = _by_judge(judged)
     several = [scores for scores in by_answer.values() if len(scores) > 1]
     variances = [variance(scores) for scores in several]
     pairs = [(fmean(scores), lengths[answer]) for answer, scores in by_answer.items() if answer in lengths]
@@ -123,8 +133,19 @@ def judging(
         length_correlation=_correlation(pairs),
         spread=math.sqrt(math.fsum(variances) / len(variances)) if variances else None,
         decided_by=dict(decided),
-        kin=list(kin),
+        kin=list(kin.values()),
+        self_preference=self_preferences(by_judge, kin),
     )
+
+
+def _by_judge(verdicts: Iterable[ReadVerdict]) -> dict[str, float]:
+    """The mean score of each judge, or of pairs the mean outcome."""
+    scores: dict[str, list[float]] = {}
+    for verdict in verdicts:
+        score = verdict.outcome if verdict.score is None else verdict.score
+        if verdict.decided_by is not None and score is not None:
+            scores.setdefault(verdict.decided_by, []).append(score)
+    return {judge: fmean(own) for judge, own in scores.items()}
 
 
 def _correlation(pairs: list[tuple[float, int]]) -> float | None:

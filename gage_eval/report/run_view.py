@@ -29,6 +29,9 @@ class Links(Protocol):
             against: paired with this run.
         """
 
+    def sample(self, task_id: str, sample_id: str) -> str:
+        """The address of the answer to a sample; empty where the page has none."""
+
 
 @dataclass(frozen=True)
 class TaskView:

@@ -34,6 +34,10 @@ def test_a_lenient_judge_is_corrected_downwards_with_an_interval() -> None:
     assert found.ci_low <= sum(truth) / len(truth) <= found.ci_high
     assert found.corrected < found.raw
     assert {(cell.label, cell.verdict) for cell in found.confusion} == {(0, 0), (0, 1), (1, 1)}
+    differing = next(cell for cell in found.confusion if cell.label != cell.verdict)
+    assert all(truth[int(name[1:])] == 0 and verdicts[int(name[1:])] == 1 for name in differing.sample_ids)
+    assert found.apart == differing.sample_ids
+    assert len(found.apart) == min(20, differing.answers) > 0
     (said,) = [sentence for sentence in found.sentences if "corrected" in sentence]
     assert "too much" in said
 
@@ -42,6 +46,9 @@ def test_scores_and_clusters_are_corrected_too() -> None:
     verdicts = [1.0 + at % 9 for at in range(400)]
     truth = [max(1.0, verdict - 1) for verdict in verdicts]
     assert calibration(_judged(verdicts, binary=False), _labels(truth[:60])).method == "ppi"
+    near = [verdict - at % 4 / 4 for at, verdict in enumerate(verdicts[:59])]
+    varied = calibration(_judged(verdicts, binary=False), _labels([*near, 10.0]))
+    assert (varied.confusion, varied.apart[0], len(varied.largest)) == ([], "s59", 20)
     few = calibration(_judged(verdicts, binary=False, clusters=5), _labels(truth[:100]))
     assert (few.method, few.ci_low) == ("clusters", None)
     assert "fewer than 40 clusters" in (few.why_not or "")

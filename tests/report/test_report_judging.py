@@ -28,10 +28,39 @@ def test_what_a_rule_decides_is_no_verdict_of_a_judge_and_a_second_one_counts_on
     said = [verdict(0, 1.0, "rule"), verdict(0, 1.0, "rule")]
     # The second judge's verdict stands in the seats of both first ones.
     said += [verdict(1, 0.0, "large") for _ in range(2)]
-    counted = judging(said, {}, {}, ["judge 'large' is the model under test, and may prefer its answers"])
+    kin = {"large": "judge 'large' is the model under test, and may prefer its answers"}
+    counted = judging(said, {}, {}, kin)
     assert (counted.verdicts, counted.spread, counted.decided_by) == (1, None, {"rule": 1, "large": 1})
     assert "by rule: 1" in counted.text
     assert "the model under test" in counted.text
+
+
+def test_a_judge_of_the_models_family_is_compared_with_the_others_on_the_same_answers() -> None:
+    # It gives 1 or 2 more than the mean of both others, which differ by 2 from each other.
+    said = []
+    for row in range(10):
+        scores = {"own": 5.0 + row % 2, "one": 3.0, "two": 5.0}
+        said += [verdict(row, score, judge) for judge, score in scores.items()]
+    said.append(verdict(10, 9.0, "own"))
+    (own,) = judging(said, {}, {}, {"own": "judge 'own' is of the family"}).self_preference
+    assert (own.judge, own.against, own.answers) == ("own", "other judges", 10)
+    assert own.difference == pytest.approx(1.5)
+    # Student's at 9 degrees of freedom: 2.262 · sqrt(0.25 · 10 / 9 / 10)
+    assert (own.ci_low, own.ci_high) == (pytest.approx(1.123, abs=1e-3), pytest.approx(1.877, abs=1e-3))
+    assert "+1.500 [+1.123, +1.877] against other judges" in own.text
+    assert judging(said, {}, {}, {"own": "", "one": "", "two": ""}).self_preference == []
+
+
+def test_in_pairs_a_judges_wins_are_compared() -> None:
+    said = [
+        ReadVerdict((str(row), 0), None, judge, f"{row} {judge} {order}", outcome)
+        for row in range(4)
+        for judge, outcomes in (("own", (1.0, 1.0)), ("other", (1.0, row % 2)))
+        for order, outcome in enumerate(outcomes)
+    ]
+    (own,) = judging(said, {}, {}, {"own": "said"}).self_preference
+    assert own.difference == pytest.approx(0.25)
+    assert own.ci_low is not None
 
 
 def test_what_cannot_be_known_is_none() -> None:

@@ -218,6 +218,16 @@ def test_equal_questions_are_asked_once_and_a_judge_that_is_the_model_is_said(tm
     task = _task(tmp_path, "first")
     assert task["judging"]["cost"] == pytest.approx(2 + 10 / 1_000_000)
     assert "perhaps of the model's family (both names begin with 'small')" in " ".join(said.split())
+    # People refuse half of the answers that the judge of the family accepts.
+    people = [{"sample_id": f"s{row}", "label": row % 2} for row in range(6)]
+    (tmp_path / "people.jsonl").write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in people))
+    config["tasks"][0]["labels"] = {"path": "people.jsonl", "scale": [0, 1]}
+    (tmp_path / "mine.yaml").write_text(yaml.safe_dump(config))
+    _run(gage, "labelled")
+    (own,) = _task(tmp_path, "labelled")["judging"]["self_preference"]
+    assert (own["judge"], own["against"], own["difference"], own["answers"]) == ("kind", "people", 0.5, 6)
+    assert own["ci_low"] < 0.5 < own["ci_high"]
+    del config["tasks"][0]["labels"]
     config["backends"][0]["config"]["answer"] = "3"
     (tmp_path / "mine.yaml").write_text(yaml.safe_dump(config))
     assert _planned(gage) == (None, 6), "answers that are not there yet may all differ"

@@ -67,7 +67,10 @@ def test_drawn_answers_are_labelled_and_the_score_is_corrected(tmp_path: Path, g
     assert "judge_threshold against 20 labels of people" in ended.out
     assert "Raw 0.750, corrected 0.5" in ended.out
     assert (tmp_path / "asked.txt").stat().st_size == asked
+    assert "sums: judge against people  judge 0  judge 1" in ended.out
+    assert "judge and people differ on s" in ended.out
     report = next(tmp_path.rglob("second/report.html")).read_text()
+    assert "Judge against people" in report
     assert "labels of people" in report
     summary = orjson.loads(next(tmp_path.rglob("second/summary.json")).read_bytes())
     assert summary["tasks"][0]["calibration"]["method"] == "strata"
