@@ -20,6 +20,7 @@ from gage_eval.regression.compare import ScoredTask, SliceChange, TaskComparison
 from gage_eval.regression.definitions import Difference
 from gage_eval.regression.gating import GateResult, TaskGate, gate
 from gage_eval.regression.run_diff import run_differences
+from gage_eval.regression.why import TaskWhy, why
 from gage_eval.runs.options import RunOptions
 from gage_eval.runs.planned import options_before
 from gage_eval.runs.results.explain import ExplainedAnswer, explain
@@ -80,6 +81,7 @@ class Triage:
         tasks: those that regressed.
         differences: what differs between the baseline's run and this one, the likeliest cause first.
         problem: why the differences are not known.
+        moved: the first thing that differs behind each score of those tasks that moved.
     """
 
     gated: GateResult
@@ -87,6 +89,7 @@ class Triage:
     tasks: tuple[TriagedTask, ...]
     differences: tuple[Difference, ...]
     problem: str | None
+    moved: tuple[TaskWhy, ...] = ()
 
 
 def triage(
@@ -115,12 +118,17 @@ def triage(
     worse = [task for task in gated.tasks if task.decision.verdict == "regressed"]
     tasks = tuple(_task(run, task, rule, ask, repeats, most) for task in worse)
     differences: list[Difference] = []
+    moved: list[TaskWhy] = []
     problem = None
     try:
-        differences = _differences(RunReader.open(run.stored.folder.locations, entry.runs[0].run_id), run)
+        before = RunReader.open(run.stored.folder.locations, entry.runs[0].run_id)
+        differences = _differences(before, run)
+        for task in worse:
+            compared = task.comparison
+            moved += why(before, run, task_id=compared.task_id, metric=compared.measure.name)
     except InputError as error:
         problem = str(error)
-    return Triage(gated, repeats, tasks, tuple(differences), problem)
+    return Triage(gated, repeats, tasks, tuple(differences), problem, tuple(moved))
 
 
 def _task(
