@@ -28,8 +28,8 @@ DUT = {"adapter_id": "dut", "role_type": "dut_model", "backend_id": "model"}
 class Lab:
     """Runs of the small model in which one thing is changed, on data whose golds are the answers of the first run."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, folder: Path, engine: str = "llama_cpp") -> None:
+        self._folder, self._engine = folder, engine
         self.golds = ["?"] * COUNT
         self.write()
         rows = [row for part in [self.run("first").task()] for row in part.rows()]
@@ -48,11 +48,13 @@ class Lab:
         (self._folder / "rows.jsonl").write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in rows))
 
     def run(self, run_id: str, dtype: str = "float32", params: dict[str, Any] | None = None, **more: Any) -> RunReader:
-        model = config_of("transformers", dtype, default_params={**PARAMS, **(params or {})})
+        asked = {"default_params": {**PARAMS, **(params or {})}}
+        small = {"model": "smollm2-135m", "n_ctx": 1024, "n_parallel": 1, **asked}
+        model = small if self._engine == "llama_cpp" else config_of(self._engine, dtype, **asked)
         config = {
             "metadata": {"name": "planted"},
             "datasets": [{"dataset_id": "questions", "params": {"path": "rows.jsonl"}}],
-            "backends": [{"backend_id": "model", "type": "transformers", "config": model}, *more.pop("judges", ())],
+            "backends": [{"backend_id": "model", "type": self._engine, "config": model}, *more.pop("judges", ())],
             "metrics": ["exact_match"],
             **more,
         }
@@ -83,7 +85,8 @@ def test_a_template(lab: Lab) -> None:
     assert share(lab.moved(lab.run("template", prompts=prompts, role_adapters=adapters)), "prompt") >= ENOUGH
 
 
-def test_a_data_type_is_a_label_of_every_flip_and_each_first_token_is_known(lab: Lab) -> None:
+def test_a_data_type_is_a_label_of_every_flip_and_each_first_token_is_known(tmp_path: Path) -> None:
+    lab = Lab(tmp_path, "transformers")
     result = lab.moved(lab.run("dtype", "bfloat16"))
     assert share(result, "numerical", "behavioural") >= ENOUGH
     assert sum("dtype" in flip.labels for flip in result.flips) >= ENOUGH * len(result.flips)
