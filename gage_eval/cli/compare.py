@@ -224,9 +224,15 @@ def _changed(better: list[str], worse: list[str], limit: int) -> list[str]:
 def _write_html(file: Path, baseline: "RunReader", run: "RunReader", comparisons: "list[TaskComparisonResult]") -> None:
     from gage_eval.base.files import write_text
     from gage_eval.regression.report_adapter import comparison
+    from gage_eval.regression.why import why
     from gage_eval.runs.results.report_details import stored_report
 
-    write_text(file, stored_report(run, comparison(baseline.run_id, comparisons)))
+    moved = [
+        result
+        for compared in comparisons
+        for result in why(baseline, run, task_id=compared.task.task_id, metric=compared.task.measure.name)
+    ]
+    write_text(file, stored_report(run, comparison(baseline.run_id, comparisons, moved)))
 
 
 def _print(first: "RunReader", other: "RunReader", comparisons: "list[TaskComparisonResult]", limit: int) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from gage_eval.regression.gating import TaskGate
 from gage_eval.regression.nightly import Night, NightCell
 from gage_eval.regression.triage import Card, Outcome, Triage, TriagedTask
+from gage_eval.regression.why import MEANINGS, TaskWhy
 from gage_eval.report.console import counted
 from gage_eval.report.markdown import bullets, code, link, page, plain, table
 from gage_eval.report.summary import format_value, p_text, signed_text
@@ -23,6 +24,7 @@ _OUTCOMES: dict[Outcome | None, str] = {
     None: "These are too few to tell a change from chance.",
 }
 _MOST_DIFFERENCES = 15
+_MOST_NAMED = 5
 
 
 def night_page(night: Night) -> str:
@@ -80,6 +82,7 @@ def triage_page(triage: Triage) -> str:
         f"**{gated.verdict}**.",
         "No task has regressed." if not triage.tasks else "",
         *(_lost(task, triage.repeats) for task in triage.tasks),
+        *map(_moved, triage.moved),
         _differences(triage),
         *(_samples(task) for task in triage.tasks),
         "\n".join(
@@ -87,6 +90,7 @@ def triage_page(triage: Triage) -> str:
                 "### Next",
                 "",
                 f"- What changed, and is it chance: `gage compare {gated.entry.runs[0].run_id} {gated.run_id}`",
+                f"- What came first behind each score: `gage why {gated.entry.runs[0].run_id} {gated.run_id}`",
                 f"- The samples that got worse: `gage view {gated.run_id} --against {gated.entry.runs[0].run_id}`",
                 f"- One sample with everything sent: `gage show {gated.run_id} --sample ID`",
                 "- If the change is meant and the loss accepted: "
@@ -188,6 +192,24 @@ def _asked_again(task: TriagedTask, repeats: int) -> str:
         f"where the runs so far predict {format_value(again.baseline)} of the same model (p {p_text(again.p_worse)})."
     )
     return f"{said} {_OUTCOMES[task.outcome]}"
+
+
+def _moved(task: TaskWhy) -> str:
+    """The causes of a task, each with its first samples."""
+    rows = [
+        (
+            cause.replace("_", " "),
+            f"{count:,}",
+            MEANINGS[cause],
+            ", ".join(flip.sample_id for flip in task.of_cause(cause)[:_MOST_NAMED]),
+        )
+        for cause, count in task.counts.items()
+    ]
+    return page(
+        f"### Why {plain(task.task_id)} moved: {plain(task.sentence)}",
+        table(("cause", "flips", "the first thing that differs", "samples"), rows) if rows else "",
+        bullets(task.lacking),
+    ).rstrip("\n")
 
 
 def _differences(triage: Triage) -> str:

@@ -5,22 +5,54 @@ from dataclasses import replace
 
 from gage_eval.regression.compare import TaskComparison, TaskComparisonResult
 from gage_eval.regression.gating import GateResult, TaskGate
-from gage_eval.report.details import ComparedSlice, ComparedTask, Comparison
+from gage_eval.regression.why import MEANINGS, Flip, TaskWhy
+from gage_eval.report.details import Cause, Causes, ComparedSlice, ComparedTask, Comparison, MovedAnswer
 from gage_eval.report.figures import Mark, interval_figure
 from gage_eval.report.summary import format_value, p_text, signed_text
 from gage_eval.report.trend_chart import TrendPoint
 from gage_eval.runs.results.publication import Publication
 from gage_eval.stats.evidence import Evidence
 
+# So many answers of a cause are on a page.
+_MOST_ANSWERS = 200
 
-def comparison(baseline: str, results: Sequence[TaskComparisonResult]) -> Comparison:
+
+def comparison(baseline: str, results: Sequence[TaskComparisonResult], moved: Sequence[TaskWhy] = ()) -> Comparison:
     """The comparison for report.html.
 
     Args:
         baseline: the baseline's name.
         results: the compared tasks.
+        moved: why their scores moved, where that is to be shown.
     """
-    return Comparison(baseline, tuple(map(_compared, results)))
+    by_task = {task.task_id: causes(task) for task in moved}
+    tasks = map(_compared, results)
+    return Comparison(baseline, tuple(replace(task, causes=by_task.get(task.task_id)) for task in tasks))
+
+
+def causes(task: TaskWhy) -> Causes:
+    """Why the scores of a task moved, as pages show it."""
+    notes = [f"Also different: {x.kind} {x.text}" for x in task.also_differing]
+    return Causes(
+        task.task_id,
+        task.sentence,
+        tuple(
+            Cause(
+                cause.replace("_", " "),
+                MEANINGS[cause],
+                count,
+                *task.moved(cause)[:2],
+                tuple(map(_moved_answer, task.of_cause(cause)[:_MOST_ANSWERS])),
+            )
+            for cause, count in task.counts.items()
+        ),
+        (*notes, *task.lacking),
+    )
+
+
+def _moved_answer(flip: Flip) -> MovedAnswer:
+    before, now = ("–" if value is None else format_value(value) for value in (flip.a, flip.b))
+    return MovedAnswer(flip.sample_id, flip.replicate, before, now, flip.detail, ", ".join(flip.labels))
 
 
 def comparison_cells(result: TaskComparisonResult) -> tuple[str, ...]:

@@ -21,6 +21,7 @@ from gage_eval.regression.definitions import Difference
 from gage_eval.regression.gating import GateResult, TaskGate, gate
 from gage_eval.regression.policy import GatePolicy
 from gage_eval.regression.run_diff import run_differences
+from gage_eval.regression.why import TaskWhy, why
 from gage_eval.runs.options import RunOptions
 from gage_eval.runs.planned import options_before
 from gage_eval.runs.results.explain import ExplainedAnswer, explain
@@ -81,6 +82,7 @@ class Triage:
         tasks: those that regressed.
         differences: what differs between the baseline's run and this one, the likeliest cause first.
         problem: why the differences are not known.
+        moved: the first thing that differs behind each score of those tasks that moved.
     """
 
     gated: GateResult
@@ -88,6 +90,7 @@ class Triage:
     tasks: tuple[TriagedTask, ...]
     differences: tuple[Difference, ...]
     problem: str | None
+    moved: tuple[TaskWhy, ...] = ()
 
 
 def triage(
@@ -117,12 +120,17 @@ def triage(
     gated = gate(run, entry, rule, policy=policy)
     tasks = tuple(_task(run, task, ask, repeats, most) for task in gated.regressed)
     differences: list[Difference] = []
+    moved: list[TaskWhy] = []
     problem = None
     try:
-        differences = _differences(RunReader.open(run.stored.folder.locations, entry.runs[0].run_id), run)
+        before = RunReader.open(run.stored.folder.locations, entry.runs[0].run_id)
+        differences = _differences(before, run)
+        for task in worse:
+            compared = task.comparison
+            moved += why(before, run, task_id=compared.task_id, metric=compared.measure.name)
     except InputError as error:
         problem = str(error)
-    return Triage(gated, repeats, tasks, tuple(differences), problem)
+    return Triage(gated, repeats, tasks, tuple(differences), problem, tuple(moved))
 
 
 def _task(

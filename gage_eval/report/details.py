@@ -110,6 +110,52 @@ class ComparedSlice:
 
 
 @dataclass(frozen=True)
+class MovedAnswer:
+    """An answer whose score moved: which, its scores as they are shown, what differs first, and what differs too."""
+
+    sample_id: str
+    replicate: int
+    before: str
+    now: str
+    detail: str
+    labels: str
+
+
+@dataclass(frozen=True)
+class Cause:
+    """The first thing that differs behind some scores.
+
+    Attributes:
+        name, meaning: in words.
+        flips, worse, better: how many answers, and how many of them got worse and better.
+        answers: the first of them.
+    """
+
+    name: str
+    meaning: str
+    flips: int
+    worse: int
+    better: int
+    answers: tuple[MovedAnswer, ...]
+
+
+@dataclass(frozen=True)
+class Causes:
+    """Why the scores of a task moved.
+
+    Attributes:
+        task_id, sentence: of which task, and the numbers in a line.
+        causes: those that occur.
+        notes: what differs too, and what the runs do not store.
+    """
+
+    task_id: str
+    sentence: str
+    causes: tuple[Cause, ...]
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class ComparedTask:
     """One number of a task against the baseline.
 
@@ -125,6 +171,7 @@ class ComparedTask:
         slices: those that moved most.
         notes: what else a reader must know.
         trend: the number in this run and in those before it, oldest first.
+        causes: why its scores moved; None where that is not shown.
     """
 
     task_id: str
@@ -143,6 +190,7 @@ class ComparedTask:
     slices: tuple[ComparedSlice, ...] = ()
     notes: tuple[str, ...] = ()
     trend: tuple[TrendPoint, ...] = ()
+    causes: Causes | None = None
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """Two or more runs: paired statistics, what differs between them, and one sample's answers side by side."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -8,11 +9,11 @@ from gage_eval.base.errors import InputError
 from gage_eval.regression.definitions import KINDS as ALLOWABLE
 from gage_eval.regression.definitions import Difference
 from gage_eval.regression.run_diff import run_differences
-from gage_eval.report.details import ComparedTask
+from gage_eval.report.details import Causes, ComparedTask
 from gage_eval.report.messages import Message, first_difference
 from gage_eval.report.sample_view import SampleView
 from gage_eval.runs.results.reading import RunReader
-from gage_eval.viewer.comparison import compared
+from gage_eval.viewer.comparison import causes_between, compared
 from gage_eval.viewer.list_page import ListPage
 from gage_eval.viewer.listing import ListLinks, ListState, replicate_of
 from gage_eval.viewer.open_runs import MOST_COLUMNS, OpenRuns
@@ -28,6 +29,7 @@ class Rival:
     Attributes:
         problem: why they are not compared; empty if they are.
         can_allow: whether they could be, with differences allowed.
+        causes: why the scores of each task moved.
     """
 
     run: RunReader
@@ -35,6 +37,7 @@ class Rival:
     differences: list[tuple[str, Difference]]
     problem: str = ""
     can_allow: bool = False
+    causes: tuple[Causes, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -137,10 +140,14 @@ def _rival(
 ) -> Rival:
     try:
         comparison = compared(open_runs, run, other, task_id=task_id, metric=metric, allowed=allowed)
-        return Rival(other, comparison.tasks, run_differences(other, run, task_id=task_id))
+        rival = Rival(other, comparison.tasks, run_differences(other, run, task_id=task_id))
     except InputError as error:
         shares_tasks = not set(run.task_ids).isdisjoint(other.task_ids)
-        return Rival(other, (), [], str(error), can_allow=shares_tasks)
+        rival = Rival(other, (), [], str(error), can_allow=shares_tasks)
+    # Runs that do not compare have causes too: the prompt, or the scorer.
+    with suppress(InputError):
+        rival = replace(rival, causes=causes_between(open_runs, run, other, task_id=task_id, metric=metric))
+    return rival
 
 
 def _column(lists: ListPage, run_id: str, state: ListState, sample_id: str, replicate: int) -> Column:

@@ -63,6 +63,9 @@ def test_a_change_is_there_again(tmp_path: Path, entry: BaselineEntry) -> None:
     assert task.again is not None
     assert (task.again.n, task.again.current) == (LOST, 0)
     assert "**Confirmed**" in triage_page(result)
+    (moved,) = result.moved
+    assert moved.counts == {"token_not_known": LOST}
+    assert f"Why sums moved: of {LOST} flips {LOST} token not known" in triage_page(result)
 
 
 def test_bad_luck_goes_away(tmp_path: Path, entry: BaselineEntry) -> None:

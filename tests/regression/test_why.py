@@ -176,6 +176,33 @@ def test_the_first_of_several_changes_is_the_cause_and_the_numbers_add_up(lab: L
     assert sum(sum(result.moved(cause)) for cause in result.counts) == len(result.flips)
 
 
+def test_a_recorded_run_is_explained_as_far_as_it_goes_and_says_what_it_lacks(lab: Lab) -> None:
+    def recorded(run_id: str, wrong: int) -> RunReader:
+        answers = [{"id": f"s{n}", "output": "no" if n < wrong else str(n + 1)} for n in range(COUNT)]
+        (lab.folder / f"{run_id}.jsonl").write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in answers))
+        config = {"path": f"{run_id}.jsonl", "answer_field": "output"}
+        return lab.run(run_id, backends=[{"backend_id": "model", "type": "replay", "config": config}])
+
+    result = causes(recorded("a", 2), recorded("b", 5))
+    assert result.counts == {"token_not_known": 3}
+    said = " ".join(result.lacking)
+    for words in ("no log-probabilities", "no sampling parameters", "no number of prompt tokens"):
+        assert words in said
+
+
+def test_the_tokens_are_in_the_telemetry_and_not_in_the_content_of_the_answers(lab: Lab) -> None:
+    task = lab.run("a").task()
+    row = task.find("s4")
+    assert row is not None
+    assert row.telemetry[0]["tokens"][3] == {
+        "token": "5", "logprob": -0.7, "other": "no", "other_logprob": pytest.approx(-0.74),
+    }  # fmt: skip
+    assert "logprobs" not in row.responses[0]
+    bare = lab.run("b", params={"token_logprobs": None}).task()
+    keys = [set(table["response_key"].to_pylist()) for table in (task.response_table(), bare.response_table())]
+    assert not keys[0] & keys[1], "asking for log-probabilities is another question"
+
+
 def test_a_metric_that_neither_run_has_is_refused_by_name(lab: Lab) -> None:
     a = lab.run("a")
     with pytest.raises(InputError, match="has no metric 'bleu'"):

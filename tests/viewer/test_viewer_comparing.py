@@ -63,6 +63,17 @@ def test_the_statistics_are_those_of_gage_compare(client: TestClient, folder: Pa
     assert f"<b>{len(comparison.task.better)}</b> better" in text
 
 
+def test_each_score_that_moved_is_one_click_away_from_its_cause(client: TestClient) -> None:
+    text = page(client, "/runs/second/compare?with=first")
+    assert "Why sums moved" in text
+    links = [unescape(link) for link in re.findall(r'href="(/runs/second/side-by-side[^"]+)"', text)]
+    assert len(links) == len(set(links)) > 1
+    assert "token not known" in text
+    assert 'aria-label="first"' in page(client, links[0])
+    # Runs that do not compare have a cause too.
+    assert re.search(r"of \d+ flips \d+ prompt", page(client, "/runs/prompted/compare?with=first"))
+
+
 def test_the_list_shows_the_difference_that_gage_compare_finds(client: TestClient, folder: Path) -> None:
     locations = Locations.at(str(folder / "store"), None)
     (comparison,) = compare(RunReader.open(locations, "first"), RunReader.open(locations, "second"))

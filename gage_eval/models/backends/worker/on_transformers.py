@@ -150,9 +150,9 @@ class TransformersEngine:
     # --- what is asked
 
     def _job(self, request: WorkerRequest) -> Job:
-        asked = dict(request["params"])
-        tells_tokens = asked.pop("token_logprobs", None) is not None
-        params, stop, seed, template = _generation(asked)
+        own = dict(request["params"])
+        tells_tokens = own.pop("token_logprobs", None) is not None
+        params, stop, seed, template = _generation(own)
         text, images = "", list[Any]()
         if request["kind"] == "completion":
             tokens = self._tokenizer(request["prompt"])["input_ids"]
