@@ -125,7 +125,7 @@ def triage(
     try:
         before = RunReader.open(run.stored.folder.locations, entry.runs[0].run_id)
         differences = _differences(before, run)
-        for task in worse:
+        for task in gated.regressed:
             compared = task.comparison
             moved += why(before, run, task_id=compared.task_id, metric=compared.measure.name)
     except InputError as error:
