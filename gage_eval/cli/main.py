@@ -50,6 +50,7 @@ COMMANDS = {
     "import_": ("import",),
     "inspect": ("validate", "preview", "list", "schema"),
     "plan": ("plan",),
+    "probe": ("probe",),
     "templates": ("distill", "init"),
     "new": ("new",),
     "migrate": ("migrate",),

@@ -69,6 +69,7 @@ def plan(
         print(clean(f"would start by {fetch_line(origin)}"))
     _print(forecasts, [task.task_id for task in planned_run.plan.tasks])
     _print_stops(planned_run, forecasts)
+    _print_probes(planned_run)
     if fetched:
         print("Requests are counted once the data are here: --fetch fetches them now.")
 
@@ -136,6 +137,17 @@ def _print_stops(planned_run: "PlannedRun", forecasts: "list[Forecast]") -> None
             artifact = samples.get(task.task_id)
             most = "all samples" if artifact is None else f"{planned_run.store.artifact(artifact).rows:,} samples"
             print(clean(f"{task.task_id}: at most {most}; stop_when ends it at {task.stop.text}"))
+
+
+def _print_probes(planned_run: "PlannedRun") -> None:
+    """Say whether the models repeat their answers, where that was measured or is asked for."""
+    from gage_eval.report.console import clean
+    from gage_eval.runs.probes import probes
+
+    for probed in probes(planned_run.plan, planned_run.store, planned_run.options.concurrency):
+        if probed.verdict is not None or probed.wants_exact:
+            hint = "" if probed.verdict is not None else f": gage probe {planned_run.options.config}"
+            print(clean(f"{probed.text}{hint}"))
 
 
 def _why(stage: "Forecast") -> str:

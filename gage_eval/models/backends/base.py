@@ -286,6 +286,10 @@ class BaseBackend(ABC, Generic[ConfigT]):
         """
         return None
 
+    def engine_version(self) -> str | None:
+        """The version of the engine that `open` starts; None if it starts none, or the version is not known."""
+        return None
+
     def identity(self) -> dict[str, JsonValue]:
         """Name and version of the backend and every semantic value of its config."""
         known = registry.backends.of(type(self)) or registry.backends.loaded(self.type)

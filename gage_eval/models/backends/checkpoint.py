@@ -6,6 +6,8 @@ import re
 import shutil
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
+from importlib import metadata
 from pathlib import Path
 
 from gage_eval.base.canonical import JsonValue, decode
@@ -171,6 +173,18 @@ def check_engine(library: str, backend: str, python: str | None, base_dir: Path)
         raise InputError(
             f"backend {backend} needs {library}, which is not installed. {install_engine(library, executable)}"
         )
+
+
+def installed_version(library: str, python: str | None, base_dir: Path) -> str | None:
+    """The version of a library where an engine will run; None where that cannot be seen without starting it."""
+    executable = interpreter(python, base_dir)
+    if executable == sys.executable:
+        with suppress(metadata.PackageNotFoundError):
+            return metadata.version(library)
+        return None
+    environment = Path(executable).parent.parent
+    infos = sorted(environment.glob(f"lib*/python*/site-packages/{library}-*.dist-info"))
+    return infos[0].name.removesuffix(".dist-info").removeprefix(f"{library}-") if infos else None
 
 
 def _may_hold(environment: Path, library: str) -> bool:

@@ -6,9 +6,13 @@ A GPU is held by a `flock` on a file named after it, which the kernel releases w
 import asyncio
 import logging
 import os
+import platform
+import shutil
+import subprocess
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
@@ -16,6 +20,7 @@ from pathlib import Path
 from gage_eval.base.errors import InputError
 
 _LOOK_EVERY_S = 1.0
+_NAME_WITHIN_S = 20.0
 _UNSAFE = str.maketrans({"/": "-", ":": "-"})
 
 _log = logging.getLogger(__name__)
@@ -30,6 +35,22 @@ def devices(env: Mapping[str, str]) -> list[str]:
         return list(takewhile(lambda name: not name.startswith("-"), names))
     folder = Path("/proc/driver/nvidia/gpus")
     return [str(index) for index in range(len(list(folder.iterdir())))] if folder.is_dir() else []
+
+
+def device_name(env: Mapping[str, str]) -> str | None:
+    """What an engine computes on: the models of the GPUs, else of the processor; None where it is not known."""
+    if (names := devices(env)) and (tool := shutil.which("nvidia-smi", path=env.get("PATH"))) is not None:
+        command = [tool, "--query-gpu=name", "--format=csv,noheader", f"--id={','.join(names)}"]
+        with suppress(OSError, subprocess.SubprocessError):
+            told = subprocess.run(  # noqa: S603 - its own list of arguments, without a shell
+                command, capture_output=True, text=True, check=True, timeout=_NAME_WITHIN_S
+            ).stdout
+            return ", ".join(line.strip() for line in told.splitlines())
+    with suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text(errors="replace").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine() or None
 
 
 def lock_folder() -> Path:

@@ -16,6 +16,7 @@ from gage_eval.models.backends.checkpoint import (
     adapter,
     check_engine,
     files_now,
+    installed_version,
     interpreter,
     located,
     model_identity,
@@ -85,6 +86,10 @@ class Transformers(EngineBackend[TransformersConfig]):
         if self.config.replicas == 1 and "device_map" in (self.config.model_extra or {}):
             return NeededGPUs(gpus, len(gpus))
         return super()._needed()
+
+    def engine_version(self) -> str | None:
+        """The version of transformers."""
+        return installed_version("transformers", self.config.python, self.context.base_dir)
 
     def check_installed(self) -> None:
         """Check that the engine's library is where it will run."""

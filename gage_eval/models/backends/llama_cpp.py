@@ -22,7 +22,7 @@ from gage_eval.extend import registry
 from gage_eval.extend.extras import install, missing
 from gage_eval.models.backends import llama_cpp_server
 from gage_eval.models.backends.base import BackendConfig, BackendContext, BaseBackend
-from gage_eval.models.backends.checkpoint import files_now
+from gage_eval.models.backends.checkpoint import files_now, installed_version
 from gage_eval.models.backends.child import Child, log_file
 from gage_eval.models.backends.engines import Engine
 from gage_eval.models.backends.gpus import NeededGPUs, devices
@@ -96,6 +96,10 @@ class LlamaCpp(BaseBackend[LlamaCppConfig]):
         self._file()
         if importlib.util.find_spec("xllamacpp") is None:
             raise missing("backend llama_cpp", "xllamacpp", "demo")
+
+    def engine_version(self) -> str | None:
+        """The version of the package that holds llama.cpp."""
+        return installed_version("xllamacpp", None, Path())
 
     async def open(self, log_folder: Path | None) -> None:
         """Start the server and wait until the model is loaded.

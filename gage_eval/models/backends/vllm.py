@@ -26,7 +26,13 @@ from gage_eval.models.backends.base import (
     skipped,
 )
 from gage_eval.models.backends.certificates import Certificate
-from gage_eval.models.backends.checkpoint import check_engine, find_checkpoint, model_identity, prefix_token
+from gage_eval.models.backends.checkpoint import (
+    check_engine,
+    find_checkpoint,
+    installed_version,
+    model_identity,
+    prefix_token,
+)
 from gage_eval.models.backends.child import Child
 from gage_eval.models.backends.engines import Engine
 from gage_eval.models.backends.gpus import NeededGPUs, devices
@@ -197,6 +203,11 @@ class VLLM(BaseBackend[VLLMConfig]):
     def _needed(self) -> NeededGPUs:
         """The GPUs of this machine that servers here need, of those that the engine's own variables name."""
         return needed_gpus(self.config, replace(self.context, env={**self.context.env, **self.config.env}))
+
+    def engine_version(self) -> str | None:
+        """vLLM's version; None for a running server."""
+        config = self.config
+        return None if config.base_url is not None else installed_version("vllm", config.python, self.context.base_dir)
 
     def check_installed(self) -> None:
         """Check that the engine's library is where it will run."""

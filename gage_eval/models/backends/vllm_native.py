@@ -8,7 +8,7 @@ from pydantic import model_validator
 
 from gage_eval.base.canonical import JsonValue, digest
 from gage_eval.extend import registry
-from gage_eval.models.backends.checkpoint import check_engine, model_identity
+from gage_eval.models.backends.checkpoint import check_engine, installed_version, model_identity
 from gage_eval.models.backends.child import Child
 from gage_eval.models.backends.engine_backend import EngineBackend
 from gage_eval.models.backends.engine_worker import Worker
@@ -45,6 +45,11 @@ class VLLMNative(EngineBackend[VLLMNativeConfig]):
     def defaults(self) -> Mapping[str, Any]:
         """The config's parameters, and what it says of thinking."""
         return self.config.defaults
+
+    def engine_version(self) -> str | None:
+        """vLLM's version."""
+        config = self.config
+        return installed_version("vllm", config.python, self.context.base_dir)
 
     def check_installed(self) -> None:
         """Check that the engine's library is where it will run."""
