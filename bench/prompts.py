@@ -281,6 +281,7 @@ NOT_COMPARED: Mapping[str, str] = {
     "docvqa": "The harness has no such task.",
     "mt_bench": "The harness has no such task.",
     "mt_bench_pairs": "The harness has no such task.",
+    "mt_bench_panel": "The harness has no such task.",
     "arena_hard": "The harness has no such task.",
     "alpaca_eval": "The harness has no such task.",
     "judge_bench": "Only a judge is asked, and the harness has no such task.",

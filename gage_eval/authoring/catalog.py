@@ -50,7 +50,7 @@ def entries(kind: str) -> list[dict[str, Any]]:
             "origin": plugin.origin,
             "summary": plugin.summary,
             "info": {
-                **{key: _info(value) for key, value in plugin.info.items() if not inspect.isfunction(value)},
+                **{key: _info(value) for key, value in plugin.info.items() if not callable(value)},
                 **_parameters(plugin),
             },
         }

@@ -183,10 +183,16 @@ TURN_TELEMETRY = pa.struct(
     ]
 )
 
-# Telemetry varies between runs, so no other content hash depends on it.
+# A token of an answer and the likeliest other one.
+TOKEN = pa.struct(
+    [("token", pa.string()), ("logprob", pa.float64()), ("other", pa.string()), ("other_logprob", pa.float64())]
+)
+
+# Telemetry varies between runs, so no other content hash depends on it. prompt_digest: sha256 of the token ids of the
+# prompt, where the engine tells them. tokens: where the sampling parameter token_logprobs asks for them.
 RESPONSE_TELEMETRY = TableSchema(
     "response_telemetry",
-    2,
+    3,
     pa.schema(
         [
             ("row_index", pa.int64()),
@@ -199,6 +205,8 @@ RESPONSE_TELEMETRY = TableSchema(
             ("model_fingerprint", pa.string()),
             ("source", pa.string()),  # sent, log, reused, or repeated
             ("turn_telemetry", pa.list_(TURN_TELEMETRY)),  # of each of the turns
+            ("prompt_digest", pa.string()),
+            ("tokens", pa.list_(TOKEN)),
         ]
     ),
 )

@@ -251,7 +251,7 @@ def _print(first: "RunReader", other: "RunReader", comparisons: "list[TaskCompar
 def _remarks(compared: "TaskComparisonResult", limit: int) -> list[str]:
     said = [f"NOT THE SAME {kind}, as allowed" for kind in compared.allowed]
     said += compared.notes
-    said += [] if compared.corrected is None else [compared.corrected.text]
+    said += [own.text for own in (compared.corrected, compared.controlled) if own is not None]
     if compared.detectable is not None:
         said.append(f"a loss of {compared.detectable:.3f} or more would be found with a chance of 80 %")
     slices = [x.text for x in compared.task.slices[:limit] if x.difference]

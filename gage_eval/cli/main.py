@@ -57,6 +57,7 @@ COMMANDS = {
     "show": ("show",),
     "view": ("view",),
     "compare": ("compare", "diff"),
+    "why": ("why",),
     "gate": ("gate", "baseline"),
     "matrix": ("matrix",),
     "sql": ("sql",),

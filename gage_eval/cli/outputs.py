@@ -186,6 +186,11 @@ class ComparedTask(TypedDict):
     corrected_ci_high: NotRequired[float | None]
     corrected_labels_needed: NotRequired[int | None]
     corrected_why_not: NotRequired[str | None]
+    whole_samples: NotRequired[int]
+    whole_score: NotRequired[float | None]
+    whole_ci_low: NotRequired[float | None]
+    whole_ci_high: NotRequired[float | None]
+    whole_gain: NotRequired[float | None]
 
 
 class Compared(TypedDict):

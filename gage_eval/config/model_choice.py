@@ -152,12 +152,13 @@ def _put_judges(document: Document, choice: ModelChoice) -> None:
             message = "a judge scores the suite: name its model with --judge, and its server with --judge-endpoint."
             document.refuse(message)
         return
-    if not waiting or len(judges) not in (1, len(waiting)):
+    places = _places(document, judges, waiting) if waiting else None
+    if places is None:
         document.refuse(_judges_do_not_fit(document, judges, waiting))
         return
     endpoint = choice.judge_endpoint or choice.endpoint
     origin = Origin("command line", "--judge")
-    for place, judge in enumerate(judges):
+    for place, (judge, own) in enumerate(zip(judges, places, strict=True)):
         name = JUDGE if len(judges) == 1 else f"{JUDGE}_{place + 1}"
         try:
             made = backend_for(judge, endpoint, None, choice.judge_api_key, images=False)
@@ -165,8 +166,35 @@ def _put_judges(document: Document, choice: ModelChoice) -> None:
             document.refuse(str(error))
             return
         _append(document, "backends", {"backend_id": name, **made}, origin)
-        for index in waiting if len(judges) == 1 else waiting[place : place + 1]:
+        for index in own:
             document.put(("role_adapters", index, "backend_id"), name, origin)
+
+
+def _places(document: Document, judges: Sequence[str], waiting: Sequence[int]) -> list[list[int]] | None:
+    """The adapters that each judge is for: one for all, one each, or each its seat of the panels; None for others."""
+    if len(judges) == 1:
+        return [list(waiting)]
+    if len(judges) == len(waiting):
+        return [[index] for index in waiting]
+    seats = _seats(document, waiting)
+    if {*seats.values()} != {*range(len(judges))}:
+        return None
+    return [[index for index in waiting if seats[index] == place] for place in range(len(judges))]
+
+
+def _seats(document: Document, waiting: Collection[int]) -> dict[int, int]:
+    """The seat of each adapter in the panels of all tasks; empty where one has none, or several."""
+    panels = [task.get("judges") for _, task in document.mappings("tasks")]
+    seats: dict[str, set[int]] = {}
+    for panel in panels:
+        for place, name in enumerate(panel if isinstance(panel, list) else []):
+            seats.setdefault(str(name), set()).add(place)
+    taken = {
+        index: seats.get(str(adapter.get("adapter_id")), set()) for index, adapter in _adapters(document, "judge_model")
+    }
+    if any(len(taken[index]) != 1 for index in waiting):
+        return {}
+    return {index: min(taken[index]) for index in waiting}
 
 
 def _judges_do_not_fit(document: Document, judges: Sequence[str], waiting: Collection[int]) -> str:
@@ -180,7 +208,9 @@ def _judges_do_not_fit(document: Document, judges: Sequence[str], waiting: Colle
     names = ", ".join(f"'{adapter.get('adapter_id')}'" for index, adapter in adapters if index in waiting)
     there = "there is" if len(waiting) == 1 else "there are"
     expected = "one judge" if len(waiting) == 1 else f"{len(waiting)} judges"
+    seats = {*_seats(document, waiting).values()}
     each = "" if len(waiting) == 1 else f" or {len(waiting)} times, in their order"
+    each = f", {len(seats)} times, one for each seat of the panel," + each if len(seats) > 1 else each
     return (
         f"--judge is given {len(judges)} times, and {there} {expected} ({names}): give it once{each}. "
         "To compare judges, run once with each; the answers are kept, so only the judge is asked again."

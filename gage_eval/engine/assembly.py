@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from gage_eval.base.tables import RESPONSE_TELEMETRY, RESPONSES
 from gage_eval.engine.job import Chunk, Job, SupersededByOtherRun
-from gage_eval.engine.rows import chunk_tables
+from gage_eval.engine.rows import as_telemetry, chunk_tables
 from gage_eval.store import parquet_bytes
 
 Tables: TypeAlias = tuple[int, dict[str, pa.Table]]
@@ -118,7 +118,7 @@ def _put_together(pieces: Iterable[tuple[int, int, dict[str, pa.Table]]], asks: 
         if start > stop:
             raise SupersededByOtherRun
         responses.append(tables["responses"].slice(stop - start))
-        telemetry.append(tables["response_telemetry"].slice(stop - start))
+        telemetry.append(as_telemetry(tables["response_telemetry"]).slice(stop - start))
         stop = end
     if stop < asks:
         raise SupersededByOtherRun

@@ -75,6 +75,8 @@ def chunk_tables(
             [_turn_telemetry(outcome, turn, prices[turn.actor]) for turn in outcome.turns] or None
             for outcome in outcomes
         ],
+        "prompt_digest": [r.prompt_digest for r in answers],
+        "tokens": [r.tokens for r in answers],
     }
     return {
         "responses": _table(responses, RESPONSES),
@@ -129,6 +131,16 @@ def index_answers(store: Store, model_identity: str, responses: Artifact) -> Non
     store.responses.add(model_identity, responses.id, keys[:count], positions[:count])
 
 
+def as_telemetry(table: pa.Table) -> pa.Table:
+    """A table of telemetry with the columns of today: what an earlier version did not store is null."""
+    have = table.column_names
+    columns = [
+        table[field.name] if field.name in have else pa.nulls(table.num_rows, field.type)
+        for field in RESPONSE_TELEMETRY.arrow
+    ]
+    return pa.Table.from_arrays(columns, schema=RESPONSE_TELEMETRY.arrow)
+
+
 def outcomes_in(tables: dict[str, pa.Table]) -> dict[str, Outcome]:
     """Outcomes by response key of a finished chunk's tables (`chunk_tables`)."""
     outcomes: dict[str, Outcome] = {}
@@ -139,6 +151,8 @@ def outcomes_in(tables: dict[str, pa.Table]) -> dict[str, Outcome]:
         response.latency_ms, response.ttft_ms = row_telemetry["latency_ms"], row_telemetry["ttft_ms"]
         response.attempts, response.errors = row_telemetry["attempts"], row_telemetry["errors"] or []
         response.model_fingerprint = row_telemetry["model_fingerprint"]
+        # A chunk or an artifact of an earlier version has no such columns.
+        response.prompt_digest, response.tokens = row_telemetry.get("prompt_digest"), row_telemetry.get("tokens")
         for turn, timed in zip(outcome.turns, row_telemetry.get("turn_telemetry") or [], strict=False):
             turn.latency_ms, turn.tool_ms, turn.tool_sources = (timed[name] for name in _TURN_TIMES)
         outcomes[row["response_key"]] = outcome

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from gage_eval.base.errors import InputError, NotComparable, closest
 from gage_eval.base.stages import Stage
+from gage_eval.regression.controlled import ControlledScore, controlled_score
 from gage_eval.regression.corrected import CorrectedChange, corrected_change
 from gage_eval.regression.definitions import (
     KINDS,
@@ -68,6 +69,12 @@ class ScoredTask:
     def definition(self, metric_id: str) -> Definition:
         """What determined its score."""
         return definition(self.reader.store, self.stages, metric_id)
+
+    @cached_property
+    def part(self) -> str | None:
+        """How its samples were chosen, of those that it could have asked: ``quick`` or ``look``; None for all."""
+        spec = spec_of(self.reader.store, "preprocess", self.stages["preprocess"]) or {}
+        return next((name for name in ("quick", "look") if name in spec), None)
 
     def grouping(self, metric_id: str) -> Grouping:
         """The metric's fields of clusters, weights and slices when the task was scored."""
@@ -128,6 +135,7 @@ class TaskComparison:
     Attributes:
         task_id: the task.
         measure: the number.
+        current: the run.
         baseline: the run or the repeats to compare with. The scores of each are read only once.
 
     Raises:
@@ -137,13 +145,26 @@ class TaskComparison:
     def __init__(self, current: ScoredTask, baseline: Sequence[ScoredTask], metric: str | None = None) -> None:
         self.task_id = current.reader.task_id
         self.measure = current.reader.number(metric)
-        self._current, self.baseline = current, baseline
+        self.current, self.baseline = current, baseline
 
     @cached_property
     def pairing(self) -> Pairing:
         """The values, sample by sample."""
-        before = [repeat.scores(repeat.reader.number(self.measure.name)) for repeat in self.baseline]
-        return pair(self._current.scores(self.measure), before, self.scale)
+        # Samples that it was not to ask are not missing.
+        part = self.current.part is not None
+        return pair(self.current.scores(self.measure), self._scores_before, self.scale, part=part)
+
+    @property
+    def _scores_before(self) -> list[RowScores]:
+        return [repeat.scores(repeat.reader.number(self.measure.name)) for repeat in self.baseline]
+
+    @property
+    def controlled(self) -> ControlledScore | None:
+        """The score of the whole benchmark; None where the run did not draw its samples."""
+        if self.current.part != "quick" or any(repeat.part for repeat in self.baseline):
+            return None
+        current = self.current.scores(self.measure)
+        return controlled_score(self.measure.name, self.pairing.rows, current, self._scores_before, self.scale)
 
     @property
     def scale(self) -> Scale:
@@ -157,7 +178,7 @@ class TaskComparison:
     @cached_property
     def differences(self) -> list[Difference]:
         """What differs between the definitions."""
-        mine = self._current.definition(self.measure.metric_id)
+        mine = self.current.definition(self.measure.metric_id)
         return differences(self.baseline[0].definition(self.measure.metric_id), mine)
 
     def check_comparable(self, allowed: Collection[str] = ()) -> None:
@@ -173,7 +194,7 @@ class TaskComparison:
         for kind in allowed:
             if kind not in KINDS:
                 raise InputError(f"--allow-different '{kind}' is unknown: {', '.join(KINDS)}.{closest(kind, KINDS)}")
-        baseline, current = self.baseline[0].name, self._current.name
+        baseline, current = self.baseline[0].name, self.current.name
         known = [measure.metric_id for measure in self.baseline[0].reader.measures]
         if self.measure.metric_id not in known:
             raise NotComparable(
@@ -217,7 +238,7 @@ class TaskComparison:
     @cached_property
     def _changed_samples(self) -> tuple[int, str | None]:
         ignored = WRITTEN_BY_PROMPTS if self._differs("prompts") else ()
-        return changed_samples(self.baseline[0].reader, self._current.reader, ignored=ignored)
+        return changed_samples(self.baseline[0].reader, self.current.reader, ignored=ignored)
 
     @cached_property
     def better(self) -> list[str]:
@@ -276,6 +297,7 @@ class TaskComparisonResult:
         allowed: kinds that differ and were allowed to.
         notes: what else a reader must know.
         corrected: the difference that people's labels give; None without labels.
+        controlled: the score of the whole benchmark, where the run drew a part of it at random.
     """
 
     task: TaskComparison
@@ -285,6 +307,7 @@ class TaskComparisonResult:
     allowed: tuple[str, ...]
     notes: tuple[str, ...]
     corrected: CorrectedChange | None = None
+    controlled: ControlledScore | None = None
 
     def as_record(self) -> dict[str, Any]:
         """For JSON."""
@@ -321,6 +344,7 @@ class TaskComparisonResult:
             "allowed_different": list(self.allowed),
             "notes": list(self.notes),
             **({} if self.corrected is None else self.corrected.as_record()),
+            **({} if self.controlled is None else self.controlled.as_record()),
         }
 
 
@@ -363,6 +387,7 @@ def compare(
             task.allowed_differences(allowed),
             tuple(_notes(task, evidence_by_task[task.task_id])),
             corrected_change(baseline.task(task.task_id), current.task(task.task_id), task.measure),
+            task.controlled,
         )
         for task in tasks
     ]

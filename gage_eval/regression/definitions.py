@@ -151,6 +151,14 @@ def changed_samples(a: TaskReader, b: TaskReader, *, ignored: Collection[str] = 
     return count, first
 
 
+def without_imported(sample: Mapping[str, Any]) -> dict[str, Any]:
+    """A sample without what another tool's log says about its answers."""
+    metadata = sample.get("metadata")
+    if not isinstance(metadata, dict) or _OF_ANSWERS not in metadata:
+        return dict(sample)
+    return {**sample, "metadata": {name: value for name, value in metadata.items() if name != _OF_ANSWERS}}
+
+
 def _as_data(samples: pa.Table) -> pa.Table:
     """Samples without what another tool's log says about their answers: that differs between any two models."""
     texts = samples["metadata"].to_pylist()

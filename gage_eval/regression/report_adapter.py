@@ -95,7 +95,7 @@ def gated_comparison(newest: GateResult, anchor: GateResult | None, points: Sequ
 
 def _compared(result: TaskComparisonResult) -> ComparedTask:
     notes = [*(f"Not the same {kind}, as allowed." for kind in result.allowed), *result.notes]
-    notes += [] if result.corrected is None else [result.corrected.text]
+    notes += [own.text for own in (result.corrected, result.controlled) if own is not None]
     if result.detectable is not None:
         notes.append(f"A loss of {format_value(result.detectable)} or more would be found with a chance of 80 %.")
     return _task(result.task, result.evidence, result.p, notes)

@@ -58,6 +58,10 @@ class RowScores:
     recount: Recount | None = None
     resamples: bool = True
 
+    def values_of(self, ids: pa.ChunkedArray) -> Floats:
+        """The values of these samples; NaN where it has none."""
+        return _matched(ids.combine_chunks() if ids.num_chunks else pa.array([], pa.string()), self)
+
 
 def aggregation_of(task_id: str, number: Measure) -> Aggregation:
     """The aggregation of a number, by which runs are compared.
@@ -154,7 +158,7 @@ class Pairing:
         return self.rows.of_pairs(positions)
 
 
-def pair(current: RowScores, baseline: Sequence[RowScores], scale: Scale = DEFAULT) -> Pairing:
+def pair(current: RowScores, baseline: Sequence[RowScores], scale: Scale = DEFAULT, *, part: bool = False) -> Pairing:
     """Pair two runs sample by sample; the baseline may be several repeats of one run.
 
     A sample counts if the current run and every repeat have scored it, and its weight is not 0.
@@ -162,6 +166,7 @@ def pair(current: RowScores, baseline: Sequence[RowScores], scale: Scale = DEFAU
     Args:
         current, baseline: the runs.
         scale: of the samples' values.
+        part: the current run was to ask only some samples, so that others of the baseline do not count.
     """
     ids = current.ids.combine_chunks() if current.ids.num_chunks else pa.array([], pa.string())
     matched = [_matched(ids, repeat) for repeat in baseline]
@@ -170,7 +175,7 @@ def pair(current: RowScores, baseline: Sequence[RowScores], scale: Scale = DEFAU
     weighs = True if current.weights is None else current.weights > 0
     both = np.flatnonzero(scored_now & scored_before & weighs)
     only_before = [pc.invert(pc.is_in(repeat.ids, ids)).to_numpy() for repeat in baseline]
-    gone = max((int(np.count_nonzero(mask)) for mask in only_before), default=0)
+    gone = 0 if part else max((int(np.count_nonzero(mask)) for mask in only_before), default=0)
     new = np.all([~np.isin(np.arange(len(ids)), _places(ids, repeat)[1]) for repeat in baseline], axis=0)
     one_sided = int(np.count_nonzero((scored_now != scored_before) & ~new))
     values = np.stack([repeat[both] for repeat in matched])

@@ -120,6 +120,17 @@ def test_a_judge_takes_the_endpoint_of_the_model_or_its_own() -> None:
         assert (judge.config["base_url"], judge.config["model"], judge.config.get("api_key")) == (url, "j", key)
 
 
+def test_each_judge_has_its_seat_in_all_panels() -> None:
+    models = ModelChoice("m", endpoint=ENDPOINT, judges=("a", "b", "c"))
+    loaded = load_suite("mt_bench_panel", models=models, env={})
+    model_of = {backend.backend_id: backend.config["model"] for backend in loaded.config.backends}
+    backend_of = {adapter.adapter_id: adapter.backend_id for adapter in loaded.config.role_adapters}
+    for task in loaded.config.tasks:
+        assert [model_of[str(backend_of[name])] for name in task.judges] == ["a", "b", "c"]
+    (said,) = problems("mt_bench_panel", ModelChoice("m", endpoint=ENDPOINT, judges=("a", "b")))
+    assert "3 times, one for each seat of the panel, or 6 times" in said
+
+
 class TestToldBeforeAnythingIsFetched:
     def test_no_model(self) -> None:
         (said,) = problems("gsm8k", ModelChoice())

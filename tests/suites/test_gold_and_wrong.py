@@ -120,6 +120,7 @@ SAYS: dict[str, Say] = {
     "mt_bench.turn_1": lambda sample, right: "Something.",
     "mt_bench.turn_2": lambda sample, right: "Something.",
     "local_judge.multiple_choice": lambda sample, right: "I like the second one.",
+    **{f"mt_bench_panel.turn_{turn}": lambda sample, right: "Something." for turn in (1, 2)},
     **{f"mt_bench_pairs.turn_{turn}": lambda sample, right: verdict(right) for turn in (1, 2)},
     "arena_hard.arena_hard": lambda sample, right: verdict(right),
     "alpaca_eval.alpaca_eval": lambda sample, right: verdict(right),
@@ -127,7 +128,7 @@ SAYS: dict[str, Say] = {
     **{f"rag.{name}": lambda sample, right: "It is so." for name in RAG},
 }
 JUDGES: dict[str, Say] = {
-    "mt_bench": lambda sample, right: f"Well. Rating: [[{10 if right else 0}]]",
+    **dict.fromkeys(("mt_bench", "mt_bench_panel"), lambda sample, right: f"Well. Rating: [[{10 if right else 0}]]"),
     "rag": lambda sample, right: f"It says so.\n**SCORE: {3 * right}/3**",
     "local_judge": lambda sample, right: f"ANSWER: {letter(sample, right)}\nSCORE: {float(right)}",
 }
@@ -279,9 +280,15 @@ def test_right_answers_score_one_and_wrong_ones_zero(name: str, folder: Path, im
                 if metric.value_key.endswith(DEGREES):
                     continue
                 wanted = BEST.get(metric.value_key, 1.0) if right else WORST.get(metric.value_key, 0.0)
+                if name == "mt_bench_panel":
+                    wanted *= 10
                 if metric.value != pytest.approx(wanted) or metric.n != len(samples[task.task_id]):
                     off.append((task.task_id, metric.name, metric.value_key, metric.value, metric.n))
         assert off == []
         own_scale = {*BEST, *WORST}
-        shares = [metric for group in summary.groups for metric in group.metrics if metric.value_key not in own_scale]
+        shares = (
+            []
+            if name == "mt_bench_panel"
+            else [metric for group in summary.groups for metric in group.metrics if metric.value_key not in own_scale]
+        )
         assert {round(share.macro.value, 9) for share in shares if share.macro.value is not None} <= {float(right)}

@@ -19,6 +19,7 @@ from gage_eval.models.backends.child import log_file
 from gage_eval.models.backends.engine_worker import Worker
 from gage_eval.models.backends.media import holds_parts, with_media
 from gage_eval.models.backends.worker import on_script
+from gage_eval.models.client.token_steps import store_tokens
 from gage_eval.models.client.types import Request, Response
 
 # The longest time that the class's `close` may take.
@@ -101,10 +102,12 @@ class CustomScript(BaseBackend[CustomScriptConfig]):
         payload = {"request": fields}
         worker = await self._running()
         try:
-            return await worker.ask(payload, self.config.timeout)
+            response = await worker.ask(payload, self.config.timeout)
         except EndpointFailed:
             # A request has ended the process: this one or another one in flight.
-            return await self._again(payload)
+            response = await self._again(payload)
+        store_tokens(response, {**self.defaults, **request.params})
+        return response
 
     async def close(self) -> None:
         """Let the class close what it opened, and end its process."""

@@ -19,6 +19,7 @@ from gage_eval.models.backends.media import holds_parts, with_media
 from gage_eval.models.backends.replicas import needed_gpus
 from gage_eval.models.backends.thinking import take_thinking
 from gage_eval.models.client.limiter import Limiter
+from gage_eval.models.client.token_steps import store_tokens
 from gage_eval.models.client.types import Request, Response
 
 ConfigT = TypeVar("ConfigT", bound=CheckpointConfig)
@@ -86,6 +87,8 @@ class EngineBackend(BaseBackend[ConfigT], Generic[ConfigT]):
             raise
         if response.answer:
             take_thinking(response, self.config, self._params(request).get("stop"))
+        if response.logprobs is not None and request.kind != "likelihood":
+            store_tokens(response, self._params(request))
         return response
 
     async def close(self) -> None:

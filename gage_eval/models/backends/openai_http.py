@@ -28,10 +28,12 @@ from gage_eval.models.backends.base import (
 )
 from gage_eval.models.backends.media import MEDIA_REFERENCE, as_input_audio, with_media
 from gage_eval.models.backends.thinking import take_thinking
+from gage_eval.models.backends.worker.token_ids import token_digest
 from gage_eval.models.client.http import Ask, HTTPEndpoint
 from gage_eval.models.client.limiter import Limiter
 from gage_eval.models.client.pace import Rates
 from gage_eval.models.client.payload import Malformed, model_fingerprint, shown
+from gage_eval.models.client.token_steps import LOGPROBS_PARAMETER, store_tokens
 from gage_eval.models.client.types import Request, Response, token_count
 
 OPENAI = "https://api.openai.com/v1"
@@ -109,6 +111,9 @@ class OpenAIHTTP(BaseBackend[OpenAIHTTPConfig]):
             **{name: value for name, value in own.items() if value is not None},
             **self._mapped(config.default_params),
         }
+        self._asks_tokens = self._constant.get(LOGPROBS_PARAMETER) is not None
+        # Of servers whose answers may hold the token ids of the prompt.
+        self.tells_token_ids = False
         self._endpoint: HTTPEndpoint | None = None
         self._rates: Rates | None = None
 
@@ -197,6 +202,8 @@ class OpenAIHTTP(BaseBackend[OpenAIHTTPConfig]):
         if response.answer and request.kind != "embed":
             stops = self.body(request).get("stop") if self._cuts_at_stops else None
             take_thinking(response, self.config, stops)
+        if self._asks_for_tokens(request):
+            store_tokens(response, {**self._constant, **request.params})
         return response
 
     def remember(self, request: Request, body: bytes) -> None:
@@ -216,7 +223,7 @@ class OpenAIHTTP(BaseBackend[OpenAIHTTPConfig]):
         is_chat = request.kind == "chat"
         if is_chat and MEDIA_REFERENCE in body:
             body = self._with_media(request)
-        elif self._cuts_at_stops:
+        elif self._cuts_at_stops or (request.kind != "embed" and self._asks_for_tokens(request)):
             body = encode(self._sent(self.body(request)))
         if self._streams:
             body = _STREAMED + body[1:]
@@ -232,8 +239,18 @@ class OpenAIHTTP(BaseBackend[OpenAIHTTPConfig]):
         return out
 
     def _sent(self, body: dict[str, JsonValue]) -> dict[str, JsonValue]:
-        """A body as it is sent: stop strings that are ours to apply stay here."""
-        return {name: value for name, value in body.items() if name != "stop" or not self._cuts_at_stops}
+        """A body as it is sent: stop strings that are ours to apply stay here, and tokens have the endpoint's names."""
+        sent = {name: value for name, value in body.items() if name != "stop" or not self._cuts_at_stops}
+        wanted = sent.pop(LOGPROBS_PARAMETER, None)
+        if wanted is not None:
+            names = {"logprobs": True, "top_logprobs": wanted} if "messages" in sent else {"logprobs": wanted}
+            sent = {**names, **sent}
+            if self.tells_token_ids:
+                sent["return_token_ids"] = True
+        return sent
+
+    def _asks_for_tokens(self, request: Request) -> bool:
+        return self._asks_tokens or LOGPROBS_PARAMETER in request.params
 
     def _with_media(self, request: Request) -> bytes:
         body = self._sent(self.body(request))
@@ -343,6 +360,9 @@ def _response(reply: dict[str, Any], choice: dict[str, Any], answer: str) -> Res
     response.prompt_tokens = token_count(usage.get("prompt_tokens"))
     response.completion_tokens = token_count(usage.get("completion_tokens"))
     response.model_fingerprint = model_fingerprint(reply)
+    tokens = reply.get("prompt_token_ids") or choice.get("prompt_token_ids")
+    if isinstance(tokens, list) and all(type(token) is int for token in tokens):
+        response.prompt_digest = token_digest(tokens)
     return response
 
 

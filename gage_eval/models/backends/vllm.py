@@ -173,7 +173,9 @@ class VLLM(BaseBackend[VLLMConfig]):
             for name in ("reasoning_effort", "thinking_budget", "think_start", "think_end", "stop_after_thinking")
         }
         extra = {**thinking, "thinking_budget_field": THINKING_BUDGET}
-        return ServedClient(config, self.context, self.limiter, model=self._name, extra=extra)
+        client = ServedClient(config, self.context, self.limiter, model=self._name, extra=extra)
+        client.tells_token_ids = True
+        return client
 
     def body(self, request: Request) -> dict[str, JsonValue]:
         """The request body, as for an OpenAI-compatible endpoint; a likelihood's texts.

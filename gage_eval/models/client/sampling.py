@@ -37,6 +37,7 @@ _ALLOWED: Mapping[str, tuple[str, Callable[[Any], bool]]] = {
     "frequency_penalty": _PENALTY,
     "repetition_penalty": ("a number above 0", lambda value: _is_number(value) and value > 0),
     "stop": _TEXTS,
+    "token_logprobs": ("2: the chosen token and the runner-up", lambda value: _is_number(value) and value == 2),
     "until": _TEXTS,
 }
 

@@ -199,6 +199,8 @@ class Response:
         source: of a turn of an episode: see `gage_eval.engine.episodes.Outcome`. Not in the log.
         tool_sources: of each tool output, ``run`` or ``journal``. Not in the log.
         actor: of a turn of an episode: ``user`` for one of its simulated user.
+        prompt_digest: of the prompt's token ids, where the engine tells them.
+        tokens: the answer's tokens with their runners-up, as rows of `tables.TOKEN`; None where they are not asked for.
     """
 
     status: str
@@ -223,6 +225,8 @@ class Response:
     source: str | None = None
     tool_sources: list[str] | None = None
     actor: str | None = None
+    prompt_digest: str | None = None
+    tokens: list[dict[str, Any]] | None = None
 
     def to_bytes(self) -> bytes:
         """The payload of a log record: the fields' values in order, as a JSON array."""
@@ -232,7 +236,8 @@ class Response:
                 self.prompt_tokens, self.completion_tokens, self.error_kind, self.latency_ms, self.ttft_ms,
                 self.attempts, self.errors, self.model_fingerprint, self.tool_outputs,
                 self.tool_statuses, self.tool_ms, self.call_key, self.artifacts,
-                *((None, None, self.actor) if self.actor else ()),
+                *((None, None, self.actor) if self.actor or self.prompt_digest or self.tokens else ()),
+                *((self.prompt_digest, self.tokens) if self.prompt_digest or self.tokens else ()),
             ]
         )  # fmt: skip
 

@@ -13,7 +13,7 @@ from gage_eval.base.canonical import digest
 from gage_eval.base.stages import STAGES, Stage, stages_before
 from gage_eval.base.tables import RESPONSE_TELEMETRY, RESPONSES
 from gage_eval.engine.episodes import Outcome
-from gage_eval.engine.rows import chunk_tables
+from gage_eval.engine.rows import as_telemetry, chunk_tables
 from gage_eval.engine.wal import LogIndex, index_logs
 from gage_eval.models.client.episode_limits import Price
 from gage_eval.models.client.types import Response
@@ -243,6 +243,7 @@ class PendingResponses:
             # A running run may commit its answers at any moment, and then remove chunks and logs.
             with suppress(FileNotFoundError):
                 table = chunk.tables()[name]
+                table = as_telemetry(table) if name == "response_telemetry" else table
                 tables += self._logged(part, stop, chunk.start, name)
                 tables.append(table.slice(max(stop - chunk.start, 0)))
                 stop = max(stop, chunk.stop)

@@ -57,7 +57,7 @@ def answers_with_requests(task: TaskReader) -> Iterator[AnswerWithRequest]:
         try:
             requests = task.requests(part, {row.row_index: row.sample_id for row in rows})
         except InputError:  # the config names something that is gone
-            prepared = _prepared(task, part, [row.row_index for row in rows])
+            prepared = prepared_requests(task, part, [row.row_index for row in rows])
         for row in rows:
             for number, response in enumerate(row.responses):
                 replicate = response.get("replicate", number)
@@ -83,12 +83,12 @@ def shown_calls(task: TaskReader, row: SampleRow) -> ShownCalls:
             for response in row.responses
         ]
     if note:
-        prompt = _prepared(task, row.part, [row.row_index])[row.row_index]
+        prompt = prepared_requests(task, row.part, [row.row_index])[row.row_index]
         calls = [replace(call, request=prompt, as_sent=None) if call.stage == "infer" else call for call in calls]
     return ShownCalls(calls, note or (_CHANGED if any(call.as_sent is False for call in calls) else ""))
 
 
-def _prepared(task: TaskReader, part: int, rows: Sequence[int]) -> dict[int, dict[str, Any]]:
+def prepared_requests(task: TaskReader, part: int, rows: Sequence[int]) -> dict[int, dict[str, Any]]:
     """The prompts of some rows as prepared, in the form of requests."""
     prepared = prepared_rows(only_rows(read_part(task.asked, part, rows=rows), rows))
     return {

@@ -19,6 +19,7 @@ from gage_eval.models.backends.worker.chat import (
 from gage_eval.models.backends.worker.likelihood import ForwardPass, entry
 from gage_eval.models.backends.worker.scoring import Scoring
 from gage_eval.models.backends.worker.serve import Fatal, WorkerRequest, WorkerResponse, answered, fitting
+from gage_eval.models.backends.worker.token_ids import token_digest
 
 Tensor: TypeAlias = Any
 
@@ -63,6 +64,7 @@ class Job:
         stop: texts that end an answer.
         seed: of the sampling.
         text, images: the prompt before it is tokenised, where it has images.
+        tells_tokens: the answer's tokens are wanted with their log-probabilities.
     """
 
     tokens: list[int] = field(default_factory=list)
@@ -72,6 +74,46 @@ class Job:
     seed: int | None = None
     text: str = ""
     images: tuple[Any, ...] = ()
+    tells_tokens: bool = False
+
+
+class _Likeliest:
+    """Notes at each step of a generation the log-probabilities of the chosen and of the two likeliest tokens.
+
+    It is the last of the processors, which change the logits: what it sees is what is chosen from.
+    """
+
+    def __init__(self) -> None:
+        self._last: Tensor = None
+        self._steps: list[tuple[list[int], list[float], list[list[int]], list[list[float]]]] = []
+
+    def __call__(self, tokens: Tensor, scores: Tensor) -> Tensor:
+        if self._last is not None:
+            self.chose(tokens[:, -1])
+        self._last = scores.float().log_softmax(dim=-1)
+        return scores
+
+    def chose(self, tokens: Tensor) -> None:
+        """Note the tokens that were chosen last, one for each row."""
+        values, ids = self._last.topk(2, dim=-1)
+        own = self._last.gather(1, tokens[:, None])[:, 0]
+        self._steps.append((tokens.tolist(), own.tolist(), ids.tolist(), values.tolist()))
+
+    def of_row(self, row: int, count: int, tokenizer: Any) -> dict[str, Any]:
+        """The first tokens of a row, in the form of OpenAI's chat API."""
+        return {
+            "content": [
+                {
+                    "token": tokenizer.decode([chosen[row]]),
+                    "logprob": own[row],
+                    "top_logprobs": [
+                        {"token": tokenizer.decode([token]), "logprob": value}
+                        for token, value in zip(ids[row], values[row], strict=True)
+                    ],
+                }
+                for chosen, own, ids, values in self._steps[:count]
+            ]
+        }
 
 
 class TransformersEngine:
@@ -101,14 +143,16 @@ class TransformersEngine:
             return await self._scoring.answer(request, self._score)
         job = self._job(request)
         alone = (object(),) if job.images or job.seed is not None else ()
-        settings = (json.dumps(job.params, sort_keys=True, default=str), job.stop, *alone)
+        settings = (json.dumps(job.params, sort_keys=True, default=str), job.stop, job.tells_tokens, *alone)
         response: WorkerResponse = await self._batcher.run(job, settings, len(job.tokens))
         return response
 
     # --- what is asked
 
     def _job(self, request: WorkerRequest) -> Job:
-        params, stop, seed, template = _generation(request["params"])
+        asked = dict(request["params"])
+        tells_tokens = asked.pop("token_logprobs", None) is not None
+        params, stop, seed, template = _generation(asked)
         text, images = "", list[Any]()
         if request["kind"] == "completion":
             tokens = self._tokenizer(request["prompt"])["input_ids"]
@@ -121,7 +165,7 @@ class TransformersEngine:
         tokens = fitting(tokens, self._longest)
         wanted = int(params.get("max_new_tokens", _DEFAULT_NEW_TOKENS))
         params["max_new_tokens"] = min(self._longest - len(tokens), wanted)
-        return Job(tokens, 0, params, stop, seed, text, tuple(images))
+        return Job(tokens, 0, params, stop, seed, text, tuple(images), tells_tokens)
 
     def _with_images(self, request: WorkerRequest, template: Mapping[str, Any]) -> tuple[str, list[Any]]:
         """The prompt of a model that sees, with as many image tokens as there are images, and the images."""
@@ -174,13 +218,23 @@ class TransformersEngine:
         if first.seed is not None:
             torch.manual_seed(first.seed)
         stops = {"stop_strings": list(first.stop), "tokenizer": self._tokenizer} if first.stop else {}
+        likeliest = _Likeliest() if first.tells_tokens else None
+        if likeliest is not None:
+            stops["logits_processor"] = [likeliest]
         try:
             made = self._model.generate(**inputs, **first.params, **stops, pad_token_id=self._pad)
         except (TypeError, ValueError) as error:
             raise Fatal(f"transformers refuses the parameters: {error}") from error
         prompt = inputs["input_ids"].shape[1]
         ends = _end_tokens(self._model.generation_config, self._tokenizer)
-        return [self._answered(job, made[row, prompt:].tolist(), ends, prompt) for row, job in enumerate(jobs)]
+        rows = [made[row, prompt:].tolist() for row in range(len(jobs))]
+        out = [self._answered(job, tokens, ends, prompt) for job, tokens in zip(jobs, rows, strict=True)]
+        if likeliest is not None:
+            likeliest.chose(made[:, -1])
+            for row, response in enumerate(out):
+                # The token that ends an answer is one of its tokens.
+                response["logprobs"] = json.dumps(likeliest.of_row(row, response["completion_tokens"], self._tokenizer))
+        return out
 
     def _answered(self, job: Job, tokens: list[int], ends: frozenset[int], width: int) -> WorkerResponse:
         stopped = next((index for index, token in enumerate(tokens) if token in ends), None)
@@ -189,7 +243,10 @@ class TransformersEngine:
         at = min((index for stop in job.stop if (index := text.find(stop)) >= 0), default=None)
         finish = "stop" if stopped is not None or at is not None else "length"
         count = len(own) + (stopped is not None)
-        return answered(text if at is None else text[:at], finish, width if job.images else len(job.tokens), count)
+        response = answered(text if at is None else text[:at], finish, width if job.images else len(job.tokens), count)
+        if not job.images:
+            response["prompt_digest"] = token_digest(job.tokens)
+        return response
 
     def _seen(self, job: Job) -> dict[str, Tensor]:
         """Model inputs of a prompt with images."""

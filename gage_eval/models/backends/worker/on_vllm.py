@@ -27,6 +27,7 @@ from gage_eval.models.backends.worker.serve import (
     failed,
     fitting,
 )
+from gage_eval.models.backends.worker.token_ids import token_digest
 
 _TOO_LONG = ("maximum model length", "max_model_len", "maximum context length", "longer than the maximum")
 
@@ -73,6 +74,8 @@ class VLLMEngine:
         if first.finish_reason == "abort":
             raise GivenUp(failed("aborted", "the engine gave the request up"))
         response = answered(first.text, first.finish_reason, len(output.prompt_token_ids or ()), len(first.token_ids))
+        if output.prompt_token_ids:
+            response["prompt_digest"] = token_digest(output.prompt_token_ids)
         if first.logprobs:
             response["logprobs"] = json.dumps({"content": _token_logprobs(first.token_ids, first.logprobs)})
         return response
@@ -109,8 +112,11 @@ class VLLMEngine:
         own = {name: value for name, value in params.items() if value is not None and name not in TEMPLATE}
         if "max_new_tokens" in own:
             own["max_tokens"] = own.pop("max_new_tokens")
+        tokens = own.pop("token_logprobs", None)
         if own.get("logprobs") is True:
             own["logprobs"] = own.pop("top_logprobs", None) or 1
+        if tokens is not None:
+            own["logprobs"] = max(tokens, own.get("logprobs") or 0)
         try:
             return SamplingParams(
                 **{"max_tokens": None, **self._defaults, **own, "output_kind": RequestOutputKind.FINAL_ONLY}

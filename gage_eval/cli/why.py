@@ -1,0 +1,100 @@
+"""gage why: the first thing that differs behind each score that moved."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gage_eval.cli.main import app
+from gage_eval.cli.options import AsJson, OutputDir, Store
+
+if TYPE_CHECKING:
+    from gage_eval.regression.why import TaskWhy
+
+
+@app.command()
+def why(
+    a: Annotated[str, typer.Argument(metavar="A", help="A run.")],
+    b: Annotated[str, typer.Argument(metavar="B", help="Another run of the same tasks.")],
+    task: Annotated[str | None, typer.Option("--task", metavar="ID", help="Only this task.")] = None,
+    metric: Annotated[
+        str | None, typer.Option("--metric", metavar="NAME", help="The metric; each task's first by default.")
+    ] = None,
+    cause: Annotated[
+        str | None,
+        typer.Option("--cause", metavar="NAME", help="List the answers of a cause, or all with any."),
+    ] = None,
+    limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", min=0, help="List at most N answers.")] = 20,
+    store: Store = None,
+    output_dir: OutputDir = None,
+    json: AsJson = False,
+) -> None:
+    """Name the first thing that differs behind each score that moved."""
+    from gage_eval.cli.output import print_json
+    from gage_eval.regression.why import check_cause
+    from gage_eval.regression.why import why as causes_of
+    from gage_eval.runs.options import Locations
+    from gage_eval.runs.results.reading import RunReader
+
+    if cause not in (None, "any"):
+        check_cause(cause)
+    locations = Locations.at(store, output_dir)
+    first, other = RunReader.open(locations, a), RunReader.open(locations, b)
+    results = causes_of(first, other, task_id=task, metric=metric)
+    if json:
+        print_json([result.as_record() for result in results])
+        return
+    for result in results:
+        if cause is None:
+            _print_causes(result, locations.command("why", a, b, "--task", result.task_id, "--cause", "any"))
+        else:
+            _print_flips(result, None if cause == "any" else cause, limit)
+
+
+def _print_causes(result: "TaskWhy", command: str) -> None:
+    from gage_eval.cli.output import print_table
+    from gage_eval.regression.why import MEANINGS
+    from gage_eval.report.console import clean
+
+    print(clean(f"{result.task_id} · {result.metric}: {result.sentence}"))
+    if not result.flips:
+        return
+    rows = [
+        (cause.replace("_", " "), f"{count:,}", *(f"{moved:,}" for moved in result.moved(cause)), MEANINGS[cause])
+        for cause, count in result.counts.items()
+    ]
+    header = ("cause", "flips", "worse", "better", "one-sided", "the first thing that differs")
+    print_table(header, rows, right=header[1:5], stack=True)
+    for difference in result.also_differing:
+        print(clean(f"also different: {difference.kind} {difference.text}"))
+    for sentence in result.lacking:
+        print(clean(sentence))
+    # The command is quoted for a shell.
+    print(clean(f"see them: {command}"))
+
+
+def _print_flips(result: "TaskWhy", cause: str | None, limit: int) -> None:
+    from gage_eval.cli.output import print_table
+    from gage_eval.report.console import clean, counted
+    from gage_eval.report.summary import format_value
+
+    flips = result.of_cause(cause)
+    print(clean(f"{result.task_id} · {result.metric}: {counted(len(flips), 'flip')}"))
+    rows = [
+        tuple(
+            map(
+                clean,
+                (
+                    flip.sample_id + (f" ({flip.replicate})" if flip.replicate else ""),
+                    *("–" if value is None else format_value(value) for value in (flip.a, flip.b)),
+                    flip.cause.replace("_", " "),
+                    flip.detail,
+                    ", ".join(flip.labels),
+                ),
+            )
+        )
+        for flip in flips[:limit]
+    ]
+    if rows:
+        print_table(("sample", "before", "now", "cause", "what differs", "also different"), rows, stack=True)
+    if len(flips) > len(rows):
+        print(f"{len(rows):,} of {len(flips):,} shown; more with -n {len(flips)}")
