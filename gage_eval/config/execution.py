@@ -41,6 +41,7 @@ class ExecutionConfig(ConfigModel):
     entry: str | None = semantic("auto_eval", None, min_length=1)
     prelude: str | None = semantic("auto_eval", None, min_length=1)
     tests: str | None = semantic("auto_eval", None, min_length=1)
+    expected: str | None = semantic("auto_eval", None, min_length=1)
     inputs: str | None = semantic("auto_eval", None, min_length=1)
     outputs: str | None = semantic("auto_eval", None, min_length=1)
     # Its content is in the key.
@@ -58,7 +59,7 @@ class ExecutionConfig(ConfigModel):
     work_pool: str | None = scheduling(None, min_length=1)
     replicas: int = scheduling(1, ge=1, le=64)
 
-    @field_validator("program", "entry", "prelude", "tests", "inputs", "outputs")
+    @field_validator("program", "entry", "prelude", "tests", "expected", "inputs", "outputs")
     @classmethod
     def _is_a_field(cls, value: str | None) -> str | None:
         if value is None:
@@ -84,6 +85,9 @@ class ExecutionConfig(ConfigModel):
             raise ValueError(f"mode {self.mode} needs {' and '.join(map(repr, missing))}, the path of a field")
         extra = [name for name in ("entry", "tests", "inputs", "outputs") if getattr(self, name) and name not in needed]
         extra = [name for name in extra if (name, self.mode) not in (("entry", "script"), ("tests", "final_state"))]
+        # In mode script, the tests run where the program could read what they expect.
+        if self.expected is not None and self.mode not in ("calls", "script"):
+            extra.append("expected")
         if self.check is not None and self.mode != "final_state":
             extra.append("check")
         if extra:

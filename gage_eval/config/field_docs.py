@@ -204,6 +204,8 @@ TEXTS: Mapping[str, Mapping[str, str]] = {
         "entry": "The field with the name of the function that the tests call.",
         "prelude": "The field with code that runs before the program and the tests: imports and helpers.",
         "tests": "The field with the tests: Python code, or a list of assertions.",
+        "expected": "The field with a trusted program that prints what the tests of mode `calls` compare with. It runs "
+        "once in a box for all answers to a sample, and the tests read its output as the text `EXPECTED`.",
         "inputs": "The field with the inputs of a stdio program, a list of texts.",
         "outputs": "The field with the expected outputs, a list of texts; they never enter the box.",
         "limits": "What one program may use.",

@@ -21,6 +21,8 @@ from gage_eval.pipeline.boxes import Boxes, CannotRun, sandbox_files, sandboxes,
 from gage_eval.scoring.metrics.pipelines import FilterPipeline, read_steps
 from gage_eval.store import Artifact
 
+_LARGEST_EXPECTED_KB = 16 << 10
+
 
 @dataclass(frozen=True, slots=True)
 class FinalState:
@@ -90,7 +92,7 @@ class ExecutionSpec:
     @cached_property
     def paths(self) -> Mapping[str, FieldPath]:
         """The field paths that the section sets, by its keys."""
-        names = ("program", "entry", "prelude", "tests", "inputs", "outputs")
+        names = ("program", "entry", "prelude", "tests", "expected", "inputs", "outputs")
         return {name: compile_path(path) for name in names if (path := getattr(self.config, name)) is not None}
 
     @cached_property
@@ -121,8 +123,34 @@ class ExecutionSpec:
         except (OSError, UnicodeDecodeError) as error:
             raise InputError(f"execution.check: '{self.check}' cannot be read: {error}") from None
 
-    def boxed(self, sample: Mapping[str, Any], answer: Mapping[str, Any], reader: MediaReader) -> BoxedProgram:
+    @property
+    def expects(self) -> bool:
+        """Whether a program of each sample prints what its tests compare with.
+
+        Not where the tests run in the answer's process, which could read it there.
+        """
+        return self.config.expected is not None and self.config.mode == "calls"
+
+    def expected_program(self, sample: Mapping[str, Any], reader: MediaReader) -> BoxedProgram:
+        """The program of a sample that prints what its tests compare with.
+
+        Raises:
+            CannotRun: the sample has none, or its surroundings cannot be made.
+        """
+        program = Program("stdio", _text(self._needed("expected", sample, {})), stdin=("",))
+        limits = replace(self.limits, output_kb=max(self.limits.output_kb, _LARGEST_EXPECTED_KB))
+        return BoxedProgram(program, limits, surroundings(sample, reader.content, self.config.image))
+
+    def boxed(
+        self, sample: Mapping[str, Any], answer: Mapping[str, Any], reader: MediaReader, expected: str | None = None
+    ) -> BoxedProgram:
         """What is run for an answer; the reader reads the files that the sample names.
+
+        Args:
+            sample: the sample.
+            answer: the answer.
+            reader: reads files.
+            expected: what the tests compare with, where a program has printed it.
 
         Raises:
             CannotRun: the sample lacks a field, or its surroundings cannot be made.
@@ -144,7 +172,7 @@ class ExecutionSpec:
                 code,
                 entry=_text(needed["entry"]) if "entry" in needed else None,
                 prelude="" if prelude is None else _text(prelude),
-                tests=tests_text(needed["tests"]) if "tests" in needed else "",
+                tests=_tests(needed["tests"], expected) if "tests" in needed else "",
                 stdin=texts(needed["inputs"], self.paths["inputs"]) if "inputs" in needed else (),
                 command=self.config.command or (),
                 file=self.config.file,
@@ -216,6 +244,11 @@ def texts(value: Any, path: FieldPath) -> list[str]:
     if not isinstance(items, Sequence) or not all(isinstance(item, str) for item in items):
         raise CannotRun(f"{path.text} is no list of texts.")
     return list(items)
+
+
+def _tests(value: Any, expected: str | None) -> str:
+    """Tests with the output of the program that says what they expect."""
+    return tests_text(value) if expected is None else f"EXPECTED = {expected!r}\n{tests_text(value)}"
 
 
 def tests_text(value: Any) -> str:

@@ -6,7 +6,7 @@ finds those of earlier runs. The key does not contain the metrics, so a changed 
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial
 from typing import Any
 
@@ -19,12 +19,12 @@ from gage_eval.box.types import Execution
 from gage_eval.data.prepare.media import MediaReader
 from gage_eval.data.sample.table import rows_of
 from gage_eval.engine.generate import Generate
-from gage_eval.engine.job import Job
+from gage_eval.engine.job import Job, Source, Tally
 from gage_eval.engine.rows import index_answers
 from gage_eval.models.backends.boxed import BoxBackend
 from gage_eval.models.client.types import RenderFailure, Request
 from gage_eval.pipeline.action import StageRun
-from gage_eval.pipeline.boxes import CannotRun
+from gage_eval.pipeline.boxes import CannotRun, sandbox_files, sandboxes
 from gage_eval.pipeline.execution_spec import ExecutionSpec
 from gage_eval.scoring.stdio import same_output
 from gage_eval.store import Action, Artifact, Media, Store
@@ -32,6 +32,8 @@ from gage_eval.store import Action, Artifact, Media, Store
 # Raise it when the same executions become other rows.
 VERSION = 1
 NAME = "executions"
+EXPECTED = "expected_outputs"
+"""What programs of samples print for the tests of all answers to them; a separate action."""
 
 _LONGEST_SHOWN = 200
 
@@ -76,13 +78,59 @@ def executions(run: StageRun, spec: ExecutionSpec) -> Mapping[str, Artifact]:
 
 
 def _run(run: StageRun, spec: ExecutionSpec, work_key: str, earlier: Action | None) -> dict[str, Artifact]:
+    store = run.env.store
+    backend = run.env.runtime.shared(spec.boxes.key, partial(spec.boxes.backend, run.env.runtime.pools))
+    samples = store.artifact(run.inputs["samples"])
+    expected = _expected_outputs(run, spec, samples, backend) if spec.expects else None
+    source = ProgramSource(spec, samples, run.input("responses"), store.media, expected)
+    outputs, tally = _generated(run, source, backend, work_key, earlier, "execution", reuse=not run.refreshing)
+    run.counts.update(programs_run=tally.sent, programs_reused=tally.reused + tally.replayed)
+    responses, telemetry = (outputs[f"execution_{schema.name}"] for schema in _OF_ENGINE)
+    return {**_tables(run, source, backend, responses, telemetry), **outputs}
+
+
+def _expected_outputs(run: StageRun, spec: ExecutionSpec, samples: Artifact, backend: BoxBackend) -> Artifact:
+    """The executions of the programs that print what the tests of each sample expect: run once for all answers."""
+    store = run.env.store
+    document: JsonValue = {
+        "stage": EXPECTED,
+        "version": VERSION,
+        "samples": samples.id,
+        "program": spec.config.expected,
+        "limits": asdict(spec.limits),
+        "image": spec.config.image,
+        "box": spec.boxes.identity,
+        "files": sandbox_files(sandboxes(samples), spec.media),
+    }
+    key = digest(document)
+    with store.lock(key, run.env.check):
+        stored = store.actions.find(EXPECTED, key, renew=True)
+        if stored is None or not stored.complete:
+            source = ExpectedSource(spec, samples, store.media)
+            outputs, tally = _generated(run, source, backend, key, stored, EXPECTED, reuse=True)
+            ids = {name: artifact.id for name, artifact in outputs.items()}
+            complete = not tally.errors
+            stored = store.actions.commit(EXPECTED, key, ids, complete=complete, document=document, replaces=stored)
+            store.wip(key).discard()
+    return store.artifact(stored.outputs[f"{EXPECTED}_responses"])
+
+
+def _generated(
+    run: StageRun,
+    source: Source,
+    backend: BoxBackend,
+    work_key: str,
+    earlier: Action | None,
+    name: str,
+    *,
+    reuse: bool,
+) -> tuple[dict[str, Artifact], Tally]:
+    """Run the programs of a source. Returns the engine's artifacts by output name, and what was done for them."""
     env, store = run.env, run.env.store
-    backend = env.runtime.shared(spec.boxes.key, partial(spec.boxes.backend, env.runtime.pools))
-    source = ProgramSource(spec, store.artifact(run.inputs["samples"]), run.input("responses"), store.media)
     identity = digest(backend.identity())
     wip = store.wip(work_key)
     wip.begun_by(env.run_id)
-    writers = {schema.name: run.new_writer(schema, f"execution_{schema.name}") for schema in _OF_ENGINE}
+    writers = {schema.name: run.new_writer(schema, f"{name}_{schema.name}") for schema in _OF_ENGINE}
     kept = {} if earlier is None else earlier.artifacts
     with env.runtime.answers.step() as answers:
         engine = Generate(
@@ -95,9 +143,9 @@ def _run(run: StageRun, spec: ExecutionSpec, work_key: str, earlier: Action | No
                 log_folder=store.scratch(wip.key),
                 responses=writers["responses"],
                 telemetry=writers["response_telemetry"],
-                reuse=not run.refreshing,
+                reuse=reuse,
                 answers=answers,
-                earlier=(kept["execution_responses"], kept["execution_response_telemetry"]) if kept else None,
+                earlier=(kept[f"{name}_responses"], kept[f"{name}_response_telemetry"]) if kept else None,
                 progress=run.progress,
             )
         )
@@ -105,9 +153,7 @@ def _run(run: StageRun, spec: ExecutionSpec, work_key: str, earlier: Action | No
         responses = writers["responses"].commit(complete=not tally.errors)
         telemetry = writers["response_telemetry"].commit()
         index_answers(store, identity, responses)
-    run.counts.update(programs_run=tally.sent, programs_reused=tally.reused + tally.replayed)
-    outputs = {"execution_responses": responses, "execution_response_telemetry": telemetry}
-    return {**_tables(run, source, backend, responses, telemetry), **outputs}
+    return {f"{name}_responses": responses, f"{name}_response_telemetry": telemetry}, tally
 
 
 _OF_ENGINE: Sequence[TableSchema] = (RESPONSES, RESPONSE_TELEMETRY)
@@ -211,10 +257,18 @@ def _shown(text: str) -> str:
 class ProgramSource:
     """The programs of a task's answers, part by part (`gage_eval.engine.job.Source`)."""
 
-    def __init__(self, spec: ExecutionSpec, samples: Artifact, responses: Artifact, media: Media) -> None:
+    def __init__(
+        self,
+        spec: ExecutionSpec,
+        samples: Artifact,
+        responses: Artifact,
+        media: Media,
+        expected: Artifact | None = None,
+    ) -> None:
         self.spec = spec
         self._samples = samples
         self._responses = responses
+        self._expected = expected
         self._reader = MediaReader(spec.media, media, threads=1)
 
     @cached_property
@@ -227,7 +281,58 @@ class ProgramSource:
         table = self._samples.read(part, columns=self.spec.sample_columns)
         samples = dict(zip(table["row_index"].to_pylist(), rows_of(table), strict=True))
         answers = self._responses.read(part).to_pylist()
-        return ProgramPart(self.spec, samples, answers, self._reader)
+        expected = {} if self._expected is None else _printed(self._expected, part)
+        return ProgramPart(self.spec, samples, answers, self._reader, expected)
+
+
+def _printed(responses: Artifact, part: int) -> dict[int, str]:
+    """What the programs of a part printed, by row index. Where one failed, its tests do without."""
+    rows = responses.read(part, columns=["row_index", "answer"]).to_pylist()
+    ended = {row["row_index"]: Execution(**decode(row["answer"])) for row in rows if row["answer"] is not None}
+    whole = {index: run for index, run in ended.items() if run.status == "passed" and not run.is_cut}
+    return {index: run.outputs[0] for index, run in whole.items()}
+
+
+class ExpectedSource:
+    """The programs of samples that print what their tests expect (`gage_eval.engine.job.Source`)."""
+
+    def __init__(self, spec: ExecutionSpec, samples: Artifact, media: Media) -> None:
+        self._spec = spec
+        self._samples = samples
+        self._reader = MediaReader(spec.media, media, threads=1)
+
+    @cached_property
+    def parts(self) -> Sequence[tuple[int, int]]:
+        """(part index, number of samples) in order."""
+        return [(part.index, part.rows) for part in self._samples.parts]
+
+    def open(self, part: int) -> "ExpectedPart":
+        """Read the samples of a part."""
+        table = self._samples.read(part, columns=[*self._spec.sample_columns, "id"])
+        samples = zip(table["row_index"].to_pylist(), rows_of(table), strict=True)
+        return ExpectedPart(self._spec, list(samples), self._reader)
+
+
+class ExpectedPart:
+    """The programs of one part of the samples."""
+
+    def __init__(
+        self, spec: ExecutionSpec, samples: Sequence[tuple[int, Mapping[str, Any]]], reader: MediaReader
+    ) -> None:
+        self._spec = spec
+        self._samples = samples
+        self._reader = reader
+
+    def render(self, start: int, stop: int) -> list[Request]:
+        """The requests of the samples ``start`` to ``stop`` (exclusive); empty for a sample without a program."""
+        return [self._request(index, sample) for index, sample in self._samples[start:stop]]
+
+    def _request(self, index: int, sample: Mapping[str, Any]) -> Request:
+        request = Request("run", sample_id=sample["id"], row_index=index)
+        try:
+            return replace(request, program=self._spec.expected_program(sample, self._reader))
+        except CannotRun:
+            return request
 
 
 class ProgramPart:
@@ -239,13 +344,16 @@ class ProgramPart:
         samples: Mapping[int, Mapping[str, Any]],
         answers: Sequence[Mapping[str, Any]],
         reader: MediaReader,
+        expected: Mapping[int, str],
     ) -> None:
         """Args:
         spec: how programs are run.
         samples: by row index.
         answers: the responses of the part.
         reader: reads the files that samples name.
+        expected: what the tests compare with, by row index, where programs have printed it.
         """
+        self._expected = expected
         self._spec = spec
         self._samples = samples
         self._answers = answers
@@ -271,7 +379,7 @@ class ProgramPart:
         sample = self._samples[answer["row_index"]]
         about = f"sample '{answer['sample_id']}': "
         try:
-            boxed = self._spec.boxed(sample, answer, self._reader)
+            boxed = self._spec.boxed(sample, answer, self._reader, self._expected.get(answer["row_index"]))
             mode = self._spec.config.mode
             expected = self._spec.expected(sample, answer) if mode == "stdio" else None
             state = self._spec.final_state(answer) if mode == "final_state" else None

@@ -249,3 +249,39 @@ def test_a_refresh_runs_every_program_again(bench: Bench, box: FakeExecutor) -> 
     bench.env.refresh = frozenset({("t", "auto_eval")})
     scored(bench, inputs)
     assert len(box.ran) == 2
+
+
+def with_expected(program: Program, surroundings: BoxSpec) -> Execution:
+    """A program of mode stdio prints three; one whose code is 'bad' fails."""
+    if program.mode != "stdio":
+        return Execution("passed", tests_passed=1)
+    return Execution("failed" if program.code == "bad" else "passed", outputs=("[3]",))
+
+
+@pytest.mark.parametrize(
+    ("mode", "program", "ran", "tests"),
+    [
+        ("calls", "show", 1, "EXPECTED = '[3]'\nassert f(1)"),
+        # Without what is expected, the tests do what they do alone.
+        ("calls", "bad", 1, "assert f(1)"),
+        # Here the tests run in the answer's process, which could read it.
+        ("script", "show", 0, "assert f(1)"),
+    ],
+)
+def test_what_tests_expect_is_computed_once_for_all_answers_and_kept_from_the_process_of_the_answer(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, mode: str, program: str, ran: int, tests: str
+) -> None:
+    box = FakeExecutor(with_expected)
+    monkeypatch.setattr(boxes, "open_executor", lambda settings: box)
+    metadata = {"tests": "assert f(1)", "entry": "f", "expected": program}
+    section = {"mode": mode, "expected": "metadata.expected"}
+    first = answered(bench, ["one", "two"], replicates=2, metadata=metadata)
+    scored(bench, first, **section)
+    # Other answers, as of another model; and other samples whose program is the same.
+    scored(bench, answered(bench, ["three"], label="x", metadata=metadata), **section)
+    expecting = [made for made, _, _ in box.ran if made.mode == "stdio"]
+    assert [(made.code, made.tests) for made in expecting] == [(program, "")] * ran
+    answers = [made for made, _, _ in box.ran if made.mode == mode]
+    assert sorted(made.code for made in answers) == ["one", "three", "two"]
+    assert {made.tests for made in answers} == {tests}
+    assert not any("[3]" in made.code + made.prelude for made in answers)

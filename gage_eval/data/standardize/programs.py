@@ -59,12 +59,13 @@ class HumanEval(BuiltInPreprocessor):
         return {"tests": f"{text_of(read(record, 'test'), 'test')}\ncheck({entry})\n"}
 
 
-@registry.preprocessors.register("humaneval_plus", version=1)
+@registry.preprocessors.register("humaneval_plus", version=2)
 class HumanEvalPlus(HumanEval):
     """HumanEval+ (Liu et al. 2023, evalplus): HumanEval with many more inputs, checked against the reference solution.
 
-    ``metadata`` gets ``base_tests``, on HumanEval's own inputs, and ``tests``, on all inputs. The tests call the
-    reference solution in their own process, so no expected output is needed.
+    ``metadata`` gets ``base_tests``, on HumanEval's own inputs, ``tests``, on all inputs, and ``expected``, a program
+    that prints what the reference solution returns for them. Without its output, the tests call the reference solution
+    in their own process.
     """
 
     def tests_of(self, record: Mapping[str, Any], prompt: str, entry: str) -> dict[str, str]:
@@ -127,12 +128,13 @@ class Mbpp(BuiltInPreprocessor):
         return sample
 
 
-@registry.preprocessors.register("mbpp_plus", version=1)
+@registry.preprocessors.register("mbpp_plus", version=2)
 class MbppPlus(BuiltInPreprocessor):
     """MBPP+ (Liu et al. 2023, evalplus): MBPP with many more inputs, checked against the reference solution.
 
     Its JSON has lists for tuples and sets; they are what they were by the task's number. ``metadata`` gets
-    ``entry_point``, ``base_tests``, on MBPP's own inputs, and ``tests``, on all inputs.
+    ``entry_point``, ``base_tests``, on MBPP's own inputs, ``tests``, on all inputs, and ``expected``, a program that
+    prints what the reference solution returns for them.
     """
 
     id_field: IdField = "task_id"
@@ -160,9 +162,23 @@ class MbppPlus(BuiltInPreprocessor):
 _TESTS = ("test", "base_input", "plus_input", "atol", "contract")
 
 
+# Values cross from one box to the other as they do between an answer and its tests.
+_DUMPED = """
+from gage_eval.box.inside.values import dump
+to_data = lambda value: dump(value, lambda opaque: 0)
+"""
+_LOADED = """
+import json
+from gage_eval.box.inside.values import load
+expected = globals().get("EXPECTED")
+if expected is not None:
+    expected = load(json.loads(expected), lambda opaque: object())
+"""
+
+
 @cache
-def _against_reference() -> str:
-    return Path(__file__).with_name("reference_tests.py").read_text(encoding="utf-8")
+def _source(name: str) -> str:
+    return Path(__file__).with_name(name).read_text(encoding="utf-8")
 
 
 def _reference_tests(
@@ -173,17 +189,19 @@ def _reference_tests(
     is_mbpp: bool,
     form: Callable[[_Inputs], Sequence[Any]] | None = None,
 ) -> dict[str, str]:
-    """The tests on the base inputs, and on all inputs: one call per line."""
+    """The tests on the base inputs, and on all inputs: one call per line; and the program that calls the reference."""
     atol = read(record, "atol") or 0
     if type(atol) not in (int, float):
         raise RecordRejected(f"atol: it must be a number, not {kind_of(atol)}.")
-    head = (
-        f"{_against_reference()}\n\ncheck = AgainstReference({solution!r}, {entry!r}, {entry}, {atol!r}, {is_mbpp})\n"
-    )
+    check = f"check = AgainstReference({solution!r}, {entry!r}, {entry}, {atol!r}, {is_mbpp}, expected)"
+    head = f"{_source('reference_tests.py')}\n{_LOADED}\n{check}\n"
+    show = f"check = ReferenceOutputs({solution!r}, {entry!r}, to_data)"
+    outputs = f"{_source('reference_outputs.py')}\n{_DUMPED}\n{show}\n"
     calls = {name: _calls(read(record, name), name, form) for name in ("base_input", "plus_input")}
     return {
         "base_tests": head + calls["base_input"],
         "tests": head + calls["base_input"] + calls["plus_input"],
+        "expected": f"{outputs}{calls['base_input']}{calls['plus_input']}check.show()\n",
     }
 
 

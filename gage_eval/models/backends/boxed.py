@@ -27,7 +27,7 @@ class BoxBackend:
 
     type = "box"
     capabilities = frozenset({"run"})
-    lookup_field = None
+    lookup_field: str | None = None
 
     def __init__(self, executor: Executor) -> None:
         self.executor = executor
