@@ -418,6 +418,31 @@ class ErrorLine(TypedDict):
     error: Error
 
 
+class Why(TypedDict):
+    """Answers of a task whose score differs, each with the first thing that differs (`regression.why.Flip`)."""
+
+    task_id: str
+    metric: str
+    answers: int
+    counts: dict[str, int]
+    flips: list[Json]
+    also_differing: list[Json]
+    lacking: list[str]
+
+
+class Probed(TypedDict):
+    """A model that was asked the same alone and in crowds (`engine.probe.Verdict`)."""
+
+    model: str
+    tasks: list[str]
+    verdict: NotRequired[str]
+    prompts: NotRequired[int]
+    crowds: NotRequired[list[Json]]
+    fingerprints: NotRequired[list[str]]
+    identity: NotRequired[Json]
+    created: NotRequired[str]
+
+
 OUTPUTS: dict[str, Any] = {
     "show": list[RunRow],
     "show RUN": ShownRun,
@@ -432,6 +457,8 @@ OUTPUTS: dict[str, Any] = {
     "suite --self-test": list[SelfTested],
     "compare": list[Compared],
     "diff": list[Difference],
+    "why": list[Why],
+    "probe": list[Probed],
     "matrix": Matrix,
     "gate": Gated,
     "baseline list": list[Baseline],

@@ -145,7 +145,7 @@ def _print_probes(planned_run: "PlannedRun") -> None:
     from gage_eval.runs.probes import probes
 
     for probed in probes(planned_run.plan, planned_run.store, planned_run.options.concurrency):
-        if probed.verdict is not None or probed.wants_exact:
+        if probed.verdict is not None:
             hint = "" if probed.verdict is not None else f": gage probe {planned_run.options.config}"
             print(clean(f"{probed.text}{hint}"))
 

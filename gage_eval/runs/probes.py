@@ -35,11 +35,6 @@ class ModelProbe:
     verdict: Verdict | None
 
     @property
-    def wants_exact(self) -> bool:
-        """Whether its config asks the engine to be deterministic."""
-        return self.spec.backend_config.get("deterministic") is True
-
-    @property
     def is_exact(self) -> bool:
         """Whether the probe says so: a flag is a claim."""
         return self.verdict is not None and self.verdict.verdict == "exact"

@@ -23,7 +23,9 @@ def test_the_pages_metrics_and_groups_run_and_are_in_the_summary(tmp_path: Path)
         "backends": [{"backend_id": "model", "type": "dummy", "config": {"mode": "fixed", "answer": "1"}}],
     }
     for block in blocks("yaml"):
-        config |= yaml.safe_load(block)
+        # A task that stops early is shown by itself.
+        if "stop_when" not in block:
+            config |= yaml.safe_load(block)
     rows = [
         {
             "id": f"r{n}",
