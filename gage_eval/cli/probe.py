@@ -7,7 +7,7 @@ from gage_eval.cli.options import OF_MODELS, AsJson, RunFields, takes
 @app.command()
 @takes("config", *OF_MODELS, "store", "concurrency", "task_ids", "model_path", "overrides")
 def probe(fields: RunFields, json: AsJson = False) -> None:
-    """Measure whether models repeat their answers, alone and in a crowd."""
+    """Measure whether models repeat their answers in a crowd."""
     from gage_eval.cli.output import print_json
     from gage_eval.local.launch import known_blocks
     from gage_eval.report.console import clean

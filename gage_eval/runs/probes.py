@@ -35,11 +35,6 @@ class ModelProbe:
     verdict: Verdict | None
 
     @property
-    def is_exact(self) -> bool:
-        """Whether the probe says so: a flag is a claim."""
-        return self.verdict is not None and self.verdict.verdict == "exact"
-
-    @property
     def text(self) -> str:
         """The verdict in a sentence, or that there is none."""
         if self.verdict is not None:
