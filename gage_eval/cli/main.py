@@ -59,6 +59,7 @@ COMMANDS = {
     "view": ("view",),
     "compare": ("compare", "diff"),
     "why": ("why",),
+    "health": ("health",),
     "gate": ("gate", "baseline"),
     "matrix": ("matrix",),
     "sql": ("sql",),

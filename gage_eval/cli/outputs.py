@@ -430,6 +430,29 @@ class Why(TypedDict):
     lacking: list[str]
 
 
+class DatasetHealth(TypedDict):
+    """What is notable about the items of a dataset, over all stored runs (`regression.health.Health`)."""
+
+    dataset_id: str
+    metric: str
+    items: int
+    effective: int | None
+    flip_rate: float | None
+    models: list[Json]
+    counts: dict[str, int]
+    findings: list[Json]
+    lacking: list[str]
+    left_out: dict[str, int]
+
+
+class BenchmarkHealth(TypedDict):
+    """The health of each dataset of a suite; left_out counts runs by the reason."""
+
+    suite: str
+    datasets: list[DatasetHealth]
+    left_out: dict[str, int]
+
+
 class Probed(TypedDict):
     """A model that was asked the same alone and in crowds (`engine.probe.Verdict`)."""
 
@@ -458,6 +481,7 @@ OUTPUTS: dict[str, Any] = {
     "compare": list[Compared],
     "diff": list[Difference],
     "why": list[Why],
+    "health": BenchmarkHealth,
     "probe": list[Probed],
     "matrix": Matrix,
     "gate": Gated,

@@ -66,6 +66,7 @@ def test_what_commands_print_is_what_the_schema_says(runs: Path, gage: Gage) -> 
         "compare": "compare a b",
         "diff": "diff a b",
         "why": "why a b",
+        "health": "health small",
         "matrix": "matrix matrix.yaml",
         "gate": "gate a --baseline base",
         "baseline list": "baseline list",
