@@ -30,7 +30,7 @@ def health(
     output_dir: OutputDir = None,
     json: AsJson = False,
 ) -> None:
-    """Find items with wrong golds, copies, leaks, noise, or nothing to tell, over all stored runs."""
+    """Find wrong golds, copies, leaks and noise in a benchmark."""
     from gage_eval.cli.output import print_json
     from gage_eval.regression.health import check_kind, table
     from gage_eval.regression.health import health as looked_at

@@ -336,6 +336,20 @@ class PlannedStage(TypedDict):
     metrics: list[Json]
 
 
+class NumberPower(TypedDict):
+    """What the gate could find of a number (`regression.power.NumberPower`)."""
+
+    task_id: str
+    metric: str
+    against: str
+    rows: int
+    detectable_loss: float | None
+    point: float | None
+    rows_for_point: int | None
+    tolerance: float
+    alpha: float
+
+
 class Planned(TypedDict):
     """A run that was planned only."""
 
@@ -343,6 +357,7 @@ class Planned(TypedDict):
     store: str
     fetch: list[Json]
     stages: list[PlannedStage]
+    power: list[NumberPower]
 
 
 class Artifact(TypedDict):

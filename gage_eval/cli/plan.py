@@ -63,13 +63,23 @@ def plan(
     if json:
         stages = [_record(stage) for stage in forecasts]
         to_fetch = [origin.payload() for origin in fetched]
-        print_json({"name": planned_run.plan.name, "store": planned_run.store.url, "fetch": to_fetch, "stages": stages})
+        print_json(
+            {
+                "name": planned_run.plan.name,
+                "store": planned_run.store.url,
+                "fetch": to_fetch,
+                "stages": stages,
+                "power": _power(planned_run)[0],
+            }
+        )
         return
     for origin in fetched:
         print(clean(f"would start by {fetch_line(origin)}"))
     _print(forecasts, [task.task_id for task in planned_run.plan.tasks])
     _print_stops(planned_run, forecasts)
     _print_probes(planned_run)
+    for sentence in _power(planned_run)[1]:
+        print(clean(sentence))
     if fetched:
         print("Requests are counted once the data are here: --fetch fetches them now.")
 
@@ -148,6 +158,18 @@ def _print_probes(planned_run: "PlannedRun") -> None:
         if probed.verdict is not None:
             hint = "" if probed.verdict is not None else f": gage probe {planned_run.options.config}"
             print(clean(f"{probed.text}{hint}"))
+
+
+def _power(planned_run: "PlannedRun") -> tuple[list[dict[str, Any]], list[str]]:
+    """What the gate could find, as records and in sentences. A damaged baseline leaves the rest of the plan."""
+    from gage_eval.base.errors import GageError
+    from gage_eval.regression.power import plan_power
+
+    try:
+        powers = plan_power(planned_run.plan, planned_run.store, planned_run.locations)
+    except GageError as error:
+        return [], [f"what the gate could find is not known: {error}"]
+    return [power.as_record() for power in powers], [power.sentence for power in powers]
 
 
 def _why(stage: "Forecast") -> str:

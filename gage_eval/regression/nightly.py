@@ -8,6 +8,7 @@ from the store. Another attempt has its own label, ``2026-11-22.fixed``, so it a
 import logging
 import re
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date
 from typing import Any, Literal, Self, TypeAlias
@@ -15,18 +16,21 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import Field, field_validator, model_validator
 
-from gage_eval.base.errors import GageError, InputError, Problem
+from gage_eval.base.errors import ConfigError, GageError, InputError, Problem
 from gage_eval.engine.host import SharedEngines
 from gage_eval.models.backends.base import Blocks
+from gage_eval.regression.baselines import Baselines
 from gage_eval.regression.gate_report import write_report
 from gage_eval.regression.gating import GateResult, gate_with_anchor
 from gage_eval.regression.matrix import Matrix, MatrixModel, MatrixRow, StrictModel
 from gage_eval.regression.policy import GatePolicy
+from gage_eval.regression.power import entry_power
 from gage_eval.regression.trend import trend
 from gage_eval.report.summary import signed_text
 from gage_eval.report.trend_chart import MOST_POINTS, TrendPoint
 from gage_eval.runs.names import is_name, slug
 from gage_eval.runs.options import Locations, RunOptions
+from gage_eval.runs.planned import planned
 from gage_eval.runs.results.reading import RunReader
 from gage_eval.runs.sequence import run_all
 from gage_eval.stats.verdicts import GateRule, Verdict
@@ -94,6 +98,7 @@ class Nightly(Matrix):
         notify: notification block of Prefect that is sent the same as text, ``TYPE/NAME`` such as
             ``slack-webhook/team``.
         runs_at_once: how many runs go on side by side.
+        detect: the loss that every cell must be able to find with a chance of 80 %, in units of the metric.
     """
 
     name: str = "nightly"
@@ -104,6 +109,7 @@ class Nightly(Matrix):
     webhook: str | None = None
     notify: str | None = Field(None, pattern=r"^[a-z0-9-]+/[a-z0-9-]+$")
     runs_at_once: int = Field(2, ge=1)
+    detect: float | None = Field(None, gt=0, allow_inf_nan=False)
 
     @field_validator("webhook")
     @classmethod
@@ -138,7 +144,7 @@ class Nightly(Matrix):
 
         Args:
             rows, models: their names.
-            samples: how many each task runs; None for what the file says.
+            samples: how many each task runs; None for what the file says. Such a quick look need not find a loss.
 
         Raises:
             InputError: there is no row or model of such a name.
@@ -150,6 +156,7 @@ class Nightly(Matrix):
         limit = {} if samples is None else {"max_samples": samples}
         return self.model_copy(
             update={
+                "detect": self.detect if samples is None else None,
                 "rows": [row for row in self.rows if not rows or row.name in rows],
                 "models": [
                     model.model_copy(update={"options": {**model.options, **limit}})
@@ -285,7 +292,11 @@ def run_night(
         run: carries out a run.
         told: receives every cell when it is measured.
         blocks: the blocks of the Prefect API, if there is one.
+
+    Raises:
+        InputError: a cell cannot find the loss that the file asks for.
     """
+    check_detect(nightly, configs, locations, blocks)
     places = [(row, model) for model in nightly.models for row in nightly.rows]
     cells: dict[int, NightCell] = {}
 
@@ -311,6 +322,38 @@ def run_night(
         ended=lambda place, result: ended(numbers[place], result),
     )
     return Night(nightly, label, tuple(cells[number] for number in range(len(places))))
+
+
+def check_detect(
+    nightly: Nightly, configs: Mapping[str, str], locations: Locations, blocks: Blocks | None = None
+) -> None:
+    """Refuse nights that could not find the loss that their file asks for. No model is asked.
+
+    Cells without a baseline are left out, because nothing shows how their rows vary, and so are cells that cannot run,
+    because the night says so itself.
+
+    Args:
+        nightly, configs, locations, blocks: as for `run_night`.
+
+    Raises:
+        ConfigError: which numbers of which cells fall short, with the rows that they need; all at once.
+    """
+    if nightly.detect is None:
+        return
+    problems = []
+    for model in nightly.models:
+        for row in nightly.rows:
+            with suppress(GageError):
+                options = locations.placed(nightly.options_of(row, model, configs))
+                run = planned(options, blocks=blocks, read_only=True)
+                entry = Baselines(run.store).latest(run.plan.name, model.baseline_name)
+                problems += [
+                    Problem("detect", f"{row.name} with {model.name}: {short}.")
+                    for power in entry_power(run.plan, run.store, entry, nightly.gate, nightly.policy)
+                    if power.tier != "advisory" and (short := power.shortfall(nightly.detect)) is not None
+                ]
+    if problems:
+        raise ConfigError(nightly.name, problems)
 
 
 def _measured(nightly: Nightly, row: MatrixRow, model: NightlyModel, result: RunReader | GageError) -> NightCell:

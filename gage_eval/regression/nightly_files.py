@@ -10,7 +10,7 @@ from pathlib import Path
 
 from gage_eval.base.errors import InputError
 from gage_eval.models.backends.base import Blocks
-from gage_eval.regression.nightly import Nightly
+from gage_eval.regression.nightly import Nightly, check_detect
 from gage_eval.runs.bundling import RunFiles, lacks, pack_together
 from gage_eval.runs.deployed import DeploymentRecord, record_deployment
 from gage_eval.runs.names import slug
@@ -97,7 +97,7 @@ def nightly_files(nightly: Nightly, folder: Path, locations: Locations, blocks: 
         blocks: the blocks of the Prefect API.
 
     Raises:
-        ConfigError: the mistakes of a config.
+        ConfigError: the mistakes of a config, or cells that cannot find the loss that the file asks for.
         InputError: it cannot be read.
     """
     configs = nightly.configs_in(folder)
@@ -109,4 +109,5 @@ def nightly_files(nightly: Nightly, folder: Path, locations: Locations, blocks: 
         files = pack_together(runs, blocks, strict=True)
         assert files is not None, "a config that is named by a path has files"
         packed[row.config] = files
+    check_detect(nightly, configs, locations, blocks)
     return NightlyFiles(nightly, folder, locations.store, packed)

@@ -1,0 +1,228 @@
+"""What the gate could find, before a run: from the variances that baselines and earlier runs have stored."""
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from gage_eval.base.errors import GageError, InputError
+from gage_eval.pipeline.specs import Plan, TaskPlan
+from gage_eval.regression.baselines import BaselineEntry, Baselines
+from gage_eval.regression.compare import ScoredTask, TaskComparison
+from gage_eval.regression.policy import Declared, GatePolicy, Tier, declared_numbers
+from gage_eval.runs.options import Locations
+from gage_eval.runs.results.outcomes import Measure
+from gage_eval.runs.results.reading import RunReader
+from gage_eval.runs.results.stored import stored_runs
+from gage_eval.stats.planned import LEAST_ROWS, POWER, RowSpread, planned_loss, planned_rows
+from gage_eval.stats.verdicts import GateRule
+from gage_eval.store import Store
+
+# A point: so large a part of the range of values.
+_POINT = 0.01
+# So many baselines of a suite are looked at, and so many runs for one that can stand for a baseline.
+_MOST_BASELINES, _MOST_RUNS = 5, 200
+
+
+@dataclass(frozen=True)
+class NumberPower:
+    """What the gate could find of one number.
+
+    Attributes:
+        task_id, metric: which number.
+        against: what its variance is known from, as ``baseline main (5 repeats)``.
+        rows: that are planned, of those that the baseline has.
+        rule: tolerance, level and mode of the gate.
+        spread: how rows vary; None where nothing shows it.
+        family: numbers that are decided together.
+        tier: of a policy; None without one.
+    """
+
+    task_id: str
+    metric: str
+    against: str
+    rows: int
+    rule: GateRule
+    spread: RowSpread | None
+    family: int = 1
+    tier: Tier | None = None
+
+    @property
+    def loss(self) -> float | None:
+        """The smallest loss that is found with a chance of 80 %; None where none is, or it is not known."""
+        return None if self.spread is None else planned_loss(self.spread, self.rows, self.rule, family=self.family)
+
+    def rows_for(self, loss: float, rule: GateRule | None = None) -> int | None:
+        """The rows on which a loss is found with a chance of 80 %; None where no number is enough."""
+        return None if self.spread is None else planned_rows(loss, self.spread, rule or self.rule, family=self.family)
+
+    @property
+    def point(self) -> float | None:
+        """A hundredth of the range of values; None without a range."""
+        return None if self.spread is None or self.spread.width is None else _POINT * self.spread.width
+
+    @property
+    def rows_for_point(self) -> int | None:
+        """The rows on which a gate that tolerates nothing finds a loss of one point."""
+        if self.point is None:
+            return None
+        return self.rows_for(self.point, self.rule.model_copy(update={"tolerance": 0.0}))
+
+    @property
+    def sentence(self) -> str:
+        """All of it."""
+        name = f"{self.task_id} {self.metric}"
+        if self.spread is None:
+            return f"{name}: {self.against} does not show how rows vary, so what the gate could find is not known"
+        if self.rows < LEAST_ROWS:
+            said = f"{self.rows:,} rows are too few to say what the gate could find"
+        elif self.loss is None:
+            said = f"on {self.rows:,} rows the gate finds no loss with a chance of {100 * POWER:.0f} %"
+        else:
+            said = (
+                f"a loss of {self.loss:.3g} or more is found with a chance of {100 * POWER:.0f} % on {self.rows:,} rows"
+            )
+        if self.rows_for_point is not None:
+            said += f"; a loss of {self.point:g} takes {self.rows_for_point:,} rows and a tolerance of 0"
+        return f"{name}: {said} (by {self.against})"
+
+    def shortfall(self, loss: float) -> str | None:
+        """Why a loss is not found with a chance of 80 %, and what would help; None where it is, or is not known."""
+        if self.spread is None or (self.loss is not None and self.loss <= loss):
+            return None
+        name = f"{self.task_id} {self.metric}"
+        if loss <= self.rule.tolerance:
+            return (
+                f"{name}: the tolerance of {self.rule.tolerance:g} accepts a loss of {loss:g}; set a smaller tolerance"
+            )
+        needed = self.rows_for(loss)
+        if needed is None:
+            return f"{name}: no number of rows finds a loss of {loss:g}, because whole runs differ by more"
+        return f"{name}: a loss of {loss:g} takes {needed:,} rows, and {self.rows:,} are planned"
+
+    def as_record(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "task_id": self.task_id,
+            "metric": self.metric,
+            "against": self.against,
+            "rows": self.rows,
+            "detectable_loss": self.loss,
+            "point": self.point,
+            "rows_for_point": self.rows_for_point,
+            "tolerance": self.rule.tolerance,
+            "alpha": self.rule.alpha,
+        }
+
+
+def plan_power(plan: Plan, store: Store, locations: Locations) -> list[NumberPower]:
+    """What the gate could find in a run of a plan: against each baseline of its name, else by its newest run.
+
+    Raises:
+        InputError: a baseline is damaged, or its policy does not fit.
+    """
+    baselines = Baselines(store)
+    names = [name for suite, name in baselines.names() if suite == plan.name]
+    entries = sorted((baselines.latest(plan.name, name) for name in names), key=lambda entry: entry.created)
+    if entries:
+        return [power for entry in entries[-_MOST_BASELINES:] for power in entry_power(plan, store, entry)]
+    run = _newest(plan, locations)
+    if run is None:
+        return []
+    tasks = {name: [ScoredTask.of_run(run, name)] for name in run.task_ids}
+    against = f"run {run.run_id} alone, as if another run were independent of it"
+    return _powers(plan, tasks, against, GateRule(), None)
+
+
+def entry_power(
+    plan: Plan, store: Store, entry: BaselineEntry, rule: GateRule | None = None, policy: GatePolicy | None = None
+) -> list[NumberPower]:
+    """What the gate could find in a run of a plan, against an entry of a baseline.
+
+    Args:
+        plan: of the run.
+        store: where the baseline is.
+        entry: the baseline.
+        rule: tolerance, level and mode.
+        policy: which numbers decide; that of the baseline by default.
+
+    Raises:
+        InputError: the baseline is damaged, or the policy does not fit.
+    """
+    tasks = {name: entry.tasks(store, name) for name in entry.runs[0].tasks}
+    count = len(entry.runs)
+    repeats = f"{count} repeats" if count > 1 else "one run, as if another one were independent of it"
+    return _powers(plan, tasks, f"baseline {entry.name} ({repeats})", rule or GateRule(), policy or entry.policy)
+
+
+def _newest(plan: Plan, locations: Locations) -> RunReader | None:
+    for at, stored in enumerate(stored_runs(locations)):
+        if at == _MOST_RUNS:
+            break
+        with suppress(GageError):
+            record = stored.record
+            if record.name == plan.name and stored.status == "completed" and not record.subset:
+                run = RunReader.open(locations, stored.run_id)
+                if all(run.task(name).metrics for name in run.task_ids):
+                    return run
+    return None
+
+
+def _powers(
+    plan: Plan,
+    tasks: Mapping[str, Sequence[ScoredTask]],
+    against: str,
+    rule: GateRule,
+    policy: GatePolicy | None,
+) -> list[NumberPower]:
+    numbers = [Declared(task_id, None, rule) for task_id in tasks]
+    if policy is not None:
+        numbers = declared_numbers(
+            policy, rule, list(tasks), lambda task_id, name: tasks[task_id][0].reader.number(name)
+        )
+    planned = {task.task_id: task for task in plan.tasks}
+    powers = []
+    for number in numbers:
+        task = planned.get(number.task_id)
+        measure = tasks[number.task_id][0].reader.number(number.metric)
+        # A task that may stop early has its own rule, and a number without a better end no gate.
+        if task is None or task.stop is not None or measure.scale.higher_is_better is None:
+            continue
+        rows, spread = _spread(tasks[number.task_id], measure)
+        family = sum(other.tier == number.tier for other in numbers)
+        powers.append(
+            NumberPower(
+                number.task_id,
+                measure.name,
+                against,
+                min([rows, *_limits(task)]),
+                number.rule,
+                spread,
+                family,
+                number.tier,
+            )
+        )
+    return powers
+
+
+def _limits(task: TaskPlan) -> list[int]:
+    chosen, drawn = task.preprocess.sample_ids, task.preprocess.quick
+    limits = (task.load.limit, None if drawn is None else drawn.size, len(chosen) if chosen else None)
+    return [limit for limit in limits if limit is not None]
+
+
+def _spread(tasks: Sequence[ScoredTask], measure: Measure) -> tuple[int, RowSpread | None]:
+    """The rows of a number, and how the difference of two runs varies; None where nothing shows it."""
+    row = tasks[0].reader.number_row(measure)
+    rows = int(row["n"])
+    width, count = measure.scale.width, len(tasks)
+    binary = measure.scale.binary and row["rows"] == row["n"]
+    if count > 1:
+        with suppress(InputError):
+            known = TaskComparison(tasks[-1], tasks[:-1], measure.name).evidence(GateRule().alpha)
+            if known.sd is not None and known.stderr is not None:
+                noise = max(0.0, known.stderr**2 - known.sd**2 / known.n)
+                return rows, RowSpread(known.sd**2, width, binary, noise if noise > 1e-12 else 0.0, count)
+    if row["stderr"] is None:
+        return rows, None
+    return rows, RowSpread(2 * rows * row["stderr"] ** 2, width, binary, repeats=count)
