@@ -19,7 +19,7 @@ FINDING_KINDS: tuple[FindingKind, ...] = get_args(FindingKind)
 MEANINGS: Mapping[FindingKind, str] = {
     "gold": "no strong model gives the reference, and several agree on another answer",
     "duplicate": "the same question and options as another item, without regard to case and spaces",
-    "leak": f"a model repeats {SHARED_WORDS} words of the solution, or the question is one of the worked examples",
+    "leak": f"a model repeats {SHARED_WORDS} words of a solution in the metadata, or the question is a worked example",
     "flip": "two runs that ask the same of the same model score differently",
     "dead": "all answers of all models have the same score",
 }

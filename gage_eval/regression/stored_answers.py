@@ -46,7 +46,7 @@ class Item:
         key: question, options and media without regard to case and spaces; empty without any.
         question_key: the question and options alone; empty without any.
         examples: those of its worked examples.
-        solution: runs of words of its references and of other texts of its record, that the question does not have.
+        solution: runs of words of texts in its metadata, such as a worked solution, that the question does not have.
     """
 
     sample_id: str
@@ -312,7 +312,7 @@ def item_of(row: Mapping[str, Any]) -> Item:
         canonical_text([key, media]) if key or media else "",
         key,
         frozenset(folded(_question(example)[0]) for example in row["few_shot_examples"] or []) - {""},
-        _solution(question, [*golds, *_beside(row["metadata"])]),
+        _solution(question, _metadata_texts(row["metadata"])),
     )
 
 
@@ -331,7 +331,7 @@ def _text(parts: Any) -> str:
     return "\n".join(part["text"] for part in parts or [] if part.get("text"))
 
 
-def _beside(metadata: str | None) -> list[str]:
+def _metadata_texts(metadata: str | None) -> list[str]:
     """Texts of the record that are neither question nor answer of a model, such as a worked solution."""
     read = None if metadata is None else decode(metadata)
     return [value for value in read.values() if isinstance(value, str)] if isinstance(read, dict) else []

@@ -123,11 +123,13 @@ def test_a_model_that_has_the_gold_ends_the_doubt_and_agreement_needs_two(lab: L
 
 def test_a_leaked_solution_is_found_and_the_words_of_the_question_are_not_one(lab: Lab) -> None:
     lab.rows(
-        {"id": "leaked", "question": "How many?", "answer": SOLUTION},
-        {"id": "asked", "question": f"Repeat: {SOLUTION}", "answer": SOLUTION},
+        {"id": "leaked", "question": "How many?", "answer": "four", "metadata": {"solution": SOLUTION}},
+        {"id": "asked", "question": f"Say: {SOLUTION}", "answer": "x", "metadata": {"solution": SOLUTION}},
+        # The reference itself may be said: it is the right answer.
+        {"id": "long", "question": "Sort the words", "answer": SOLUTION},
         {"id": "short", "question": "And now?", "answer": "four"},
     )
-    lab.run("a", {"leaked": f"Well, {SOLUTION.upper()}", "asked": SOLUTION, "short": "four"})
+    lab.run("a", {"leaked": f"Well, {SOLUTION.upper()}", "asked": SOLUTION, "long": SOLUTION, "short": "four"})
     result = lab.health()
     assert found(result, "leak") == {"leaked": "the solution is repeated by a.jsonl"}
     assert result.effective is None
