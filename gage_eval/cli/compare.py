@@ -262,8 +262,7 @@ def _print_probes(*runs: "RunReader") -> None:
 
     for run in runs:
         for probed in probes_of_run(run):
-            if probed.verdict is not None:
-                print(clean(f"{run.run_id}: {probed.text}"))
+            print(clean(f"{run.run_id}: {probed.text}"))
 
 
 def _remarks(compared: "TaskComparisonResult", limit: int) -> list[str]:

@@ -473,12 +473,12 @@ class Probed(TypedDict):
 
     model: str
     tasks: list[str]
-    verdict: NotRequired[str]
-    prompts: NotRequired[int]
-    crowds: NotRequired[list[Json]]
-    fingerprints: NotRequired[list[str]]
-    identity: NotRequired[Json]
-    created: NotRequired[str]
+    verdict: str
+    prompts: int
+    crowds: list[Json]
+    fingerprints: list[str]
+    identity: Json
+    created: str
 
 
 OUTPUTS: dict[str, Any] = {

@@ -150,14 +150,12 @@ def _print_stops(planned_run: "PlannedRun", forecasts: "list[Forecast]") -> None
 
 
 def _print_probes(planned_run: "PlannedRun") -> None:
-    """Say whether the models repeat their answers, where that was measured or is asked for."""
+    """Say whether the models repeat their answers, where that was measured."""
     from gage_eval.report.console import clean
     from gage_eval.runs.probes import probes
 
     for probed in probes(planned_run.plan, planned_run.store, planned_run.options.concurrency):
-        if probed.verdict is not None:
-            hint = "" if probed.verdict is not None else f": gage probe {planned_run.options.config}"
-            print(clean(f"{probed.text}{hint}"))
+        print(clean(probed.text))
 
 
 def _power(planned_run: "PlannedRun") -> tuple[list[dict[str, Any]], list[str]]:

@@ -18,12 +18,7 @@ def probe(fields: RunFields, json: AsJson = False) -> None:
     options = RunOptions.of(fields)
     probed = probe_models(planned(options, blocks=known_blocks()), options.concurrency)
     if json:
-        print_json(
-            [
-                {"model": x.name, "tasks": list(x.tasks), **(x.verdict.model_dump(mode="json") if x.verdict else {})}
-                for x in probed
-            ]
-        )
+        print_json([{"model": x.name, "tasks": list(x.tasks), **x.verdict.model_dump(mode="json")} for x in probed])
         return
     for each in probed:
         print(clean(each.text))

@@ -21,14 +21,13 @@ from gage_eval.base.statuses import ANSWERED
 from gage_eval.models.backends.base import Backend, BackendContext, KeyedConfig
 from gage_eval.models.backends.build import build_backend, parse_config
 from gage_eval.models.backends.gpus import device_name
+from gage_eval.models.client.token_steps import NEAR_TIE, steps_in
 from gage_eval.models.client.types import Request, Response
 from gage_eval.store import Store
 
 ProbeVerdict: TypeAlias = Literal["exact", "near", "drifting"]
 
 CROWDS = (8, 64)
-NEAR_GAP = 0.1
-"""Log probabilities of near answers differ by less, in nats."""
 NEAR_SHARE = 0.1
 """At most so many of the near answers differ."""
 
@@ -191,6 +190,11 @@ def stored(store: Store, identity: Mapping[str, JsonValue]) -> Verdict | None:
         raise InputError(f"{path} in the store is damaged. Delete it, and probe again.") from None
 
 
+def any_stored(store: Store) -> bool:
+    """Whether the store has a verdict on any model: what identifies one may take a while to find out."""
+    return any(True for _ in store.objects.list(_FOLDER))
+
+
 def keep(store: Store, verdict: Verdict) -> None:
     """Store a verdict, in place of an older one on the same engine."""
     store.objects.replace(_path(verdict.identity), encode(verdict.model_dump(mode="json")))
@@ -251,7 +255,7 @@ def _verdict(results: Sequence[CrowdResult]) -> ProbeVerdict:
     gap = max(result.largest_gap or 0.0 for result in results)
     if not changed and not gap:
         return "exact"
-    return "near" if changed <= NEAR_SHARE * len(PROMPTS) and gap < NEAR_GAP else "drifting"
+    return "near" if changed <= NEAR_SHARE * len(PROMPTS) and gap < NEAR_TIE else "drifting"
 
 
 async def _together(backend: Backend, requests: Sequence[Request]) -> list[Response]:
@@ -321,18 +325,15 @@ def _scored_tokens(text: str | None) -> tuple[tuple[str, ...], tuple[float, ...]
         value = None if text is None else decode(text.encode())
     except ValueError:
         value = None
-    if not isinstance(value, dict):
-        return (), ()
-    if isinstance(content := value.get("content"), list):
-        pairs = [(item.get("token"), item.get("logprob")) for item in content if isinstance(item, dict)]
-    elif isinstance(choices := value.get("choices"), list):
+    choices = value.get("choices") if isinstance(value, dict) else None
+    if isinstance(choices, list):
         pairs = [(str(item.get("tokens")), item.get("ll")) for item in choices if isinstance(item, dict)]
-    elif isinstance(value.get("tokens"), list) and isinstance(value.get("token_logprobs"), list):
-        pairs = list(zip(value["tokens"], value["token_logprobs"], strict=False))
     else:
-        return (), ()
+        pairs = [
+            (step.token, step.known.get(step.token)) for step in steps_in(value if isinstance(value, dict) else None)
+        ]
     known = [
-        (str(token), float(logprob))
+        (token, float(logprob))
         for token, logprob in pairs
         if isinstance(logprob, int | float) and math.isfinite(logprob)
     ]

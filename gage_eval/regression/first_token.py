@@ -5,11 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gage_eval.base.canonical import decode
-from gage_eval.models.client.token_steps import Step, steps_in
-
-NEAR_TIE = 0.1
-"""Two tokens whose log-probabilities in one run differ by less than this many nats are a near tie: the arithmetic of
-another batch or another engine may choose the other one."""
+from gage_eval.models.client.token_steps import NEAR_TIE, Step, steps_in
 
 
 @dataclass(frozen=True)

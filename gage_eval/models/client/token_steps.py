@@ -11,6 +11,10 @@ from gage_eval.models.client.types import Response, without_surrogates
 LOGPROBS_PARAMETER = "token_logprobs"
 """The sampling parameter that stores each token and the runner-up."""
 
+NEAR_TIE = 0.1
+"""Two tokens whose log-probabilities in one run differ by less than this many nats are a near tie: the arithmetic of
+another batch or another engine may choose the other one."""
+
 
 @dataclass(frozen=True, slots=True)
 class Step:
