@@ -20,14 +20,11 @@ from gage_eval.config.stopping import StopConfig
 from gage_eval.report.metric_names import metric_name
 from gage_eval.report.stopped import Stopped
 from gage_eval.scoring.metrics import BoundMetric
-from gage_eval.stats.early_stop import limits_by_look, look_sizes, looks_up_to
+from gage_eval.stats.early_stop import difference_limits_by_look, limits_by_look, look_sizes, looks_up_to
 from gage_eval.store import Artifact, Store
 
 # Baseline, task and metric → the artifact of the scores in each of its repeats.
 BaselineOf: TypeAlias = Callable[[str, str, str], tuple[str, ...]]
-
-
-_AIM = 0.02  # of the scale: what bets aim at where no loss is accepted
 
 
 @dataclass(frozen=True)
@@ -109,19 +106,19 @@ class StopRule:
         ids, rows = _ids_and_rows(samples)
         count = len(rows) if look is None else int(np.searchsorted(rows, look))
         now = _means(self.values_of(scores))
-        before = {} if self.decided is None else self.decided.before(store, self)
+        values = np.array([now.get(name, math.nan) for name in ids[:count]], np.float64)
         width = self.high - self.low
-        if self.decided is None:
-            values = np.array([now.get(name, math.nan) for name in ids[:count]], np.float64)
-            shift, scale, aim = self.low, width, (self.half_width or 0.0) / width
-        else:
-            sign = 1 if self.higher_is_better else -1
-            pairs = ((now.get(name, math.nan), before.get(name, math.nan)) for name in ids[:count])
-            values = np.array([sign * (value - other) for value, other in pairs], np.float64)
-            shift, scale, aim = -width, 2 * width, (self.decided.tolerance or _AIM * width) / (2 * width)
         ends = looks_up_to(int(rows.max(initial=0)) + 1 if look is None else look)
         sizes = [int(np.searchsorted(rows, end)) for end in ends]
-        low, high = limits_by_look((values - shift) / scale, len(rows), sizes, aim)[-1]
+        if self.decided is None:
+            aim = (self.half_width or 0.0) / width
+            limits = limits_by_look((values - self.low) / width, len(rows), sizes, aim)[-1]
+            low, high = (self.low + limit * width for limit in limits)
+        else:
+            before = self.decided.before(store, self)
+            values -= np.array([before.get(name, math.nan) for name in ids[:count]], np.float64)
+            values *= 1 if self.higher_is_better else -1
+            low, high = difference_limits_by_look(values, width, len(rows), sizes, self.decided.tolerance)[-1]
         return Stopped(
             number=self._number,
             samples=count,
@@ -130,8 +127,8 @@ class StopRule:
             unscored=int(np.isnan(values).sum()),
             half_width=self.half_width,
             baseline=None if self.decided is None else self.decided.baseline,
-            low=shift + low * scale,
-            high=shift + high * scale,
+            low=low,
+            high=high,
         )
 
     def values_of(self, scores: Artifact) -> Iterator[tuple[str, float]]:

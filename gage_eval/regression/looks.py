@@ -5,11 +5,8 @@ from dataclasses import replace
 import numpy as np
 
 from gage_eval.regression.compare import TaskComparison
-from gage_eval.stats.early_stop import limits_by_look, looks_up_to
+from gage_eval.stats.early_stop import difference_limits_by_look, looks_up_to
 from gage_eval.stats.verdicts import GateRule, MetricVerdict, Verdict
-
-# What bets aim at, as a part of the scale, where no loss is accepted.
-_AIM = 0.02
 
 
 def with_looks(decision: MetricVerdict, task: TaskComparison, rule: GateRule, family: int) -> MetricVerdict:
@@ -37,9 +34,7 @@ def with_looks(decision: MetricVerdict, task: TaskComparison, rule: GateRule, fa
     # A sample without a pair may have any difference.
     values = np.array([difference.get(name, np.nan) for name in ids], np.float64)
     sizes = [int(np.searchsorted(rows, end)) for end in looks_up_to(look)]
-    aim = (rule.tolerance or _AIM * width) / (2 * width)
-    limits = limits_by_look((values / width + 1) / 2, len(rows), sizes, aim, alpha=level)[-1]
-    low, high = ((2 * limit - 1) * width for limit in limits)
+    low, high = difference_limits_by_look(values, width, len(rows), sizes, rule.tolerance, alpha=level)[-1]
     verdict: Verdict = "inconclusive"
     if high < -rule.tolerance:
         verdict = "regressed"

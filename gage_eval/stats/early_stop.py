@@ -18,6 +18,8 @@ FIRST_LOOK = 100
 
 _Floats = npt.NDArray[np.float64]
 _HALVINGS = 32
+# What bets on a difference aim at, as a part of the scale, where no loss is accepted.
+_AIM = 0.02
 
 
 def look_sizes() -> Iterator[int]:
@@ -103,6 +105,23 @@ def limits_by_look(
             low, high = now
         limits.append(Interval(low, high))
     return limits
+
+
+def difference_limits_by_look(
+    differences: _Floats, width: float, total: int, looks: Sequence[int], tolerance: float, *, alpha: float = 0.05
+) -> list[Interval]:
+    """The interval of the mean difference of two runs on all rows, after each look.
+
+    Args:
+        differences: of the rows that were asked, each −width to width; NaN is a row without a pair, which may differ by
+            anything.
+        width: of the range of values.
+        total, looks, alpha: as in `limits_by_look`.
+        tolerance: what the bets aim to decide, in units of the values; 2 % of the width where it is 0.
+    """
+    aim = (tolerance or _AIM * width) / (2 * width)
+    limits = limits_by_look((differences / width + 1) / 2, total, looks, aim, alpha=alpha)
+    return [Interval((2 * low - 1) * width, (2 * high - 1) * width) for low, high in limits]
 
 
 def _lower(xs: _Floats, total: int, half_width: float, alpha: float) -> float:
