@@ -11,7 +11,6 @@ from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from gage_eval.base.canonical import JsonValue
@@ -20,6 +19,7 @@ from gage_eval.config.stopping import StopConfig
 from gage_eval.report.metric_names import metric_name
 from gage_eval.report.stopped import Stopped
 from gage_eval.scoring.metrics import BoundMetric
+from gage_eval.scoring.metrics.rows import rows_of_filter, values_of
 from gage_eval.stats.early_stop import difference_limits_by_look, limits_by_look, look_sizes, looks_up_to
 from gage_eval.store import Artifact, Store
 
@@ -134,11 +134,10 @@ class StopRule:
     def values_of(self, scores: Artifact) -> Iterator[tuple[str, float]]:
         """The sample and the value of each answer that is scored."""
         for part in scores.tables(columns=["sample_id", "filter", "status", "values"]):
-            own = pc.is_null(part["filter"]) if self.filter is None else pc.equal(part["filter"], self.filter)
-            keep = pc.and_(pc.fill_null(own, fill_value=False), pc.not_equal(part["status"], "unscored"))
-            table = part.filter(keep)
-            values = pc.map_lookup(table["values"].combine_chunks(), pa.scalar(self.value_key), "first")
-            for sample_id, value in zip(table["sample_id"].to_pylist(), values.to_pylist(), strict=True):
+            table = rows_of_filter(part, self.filter)
+            table = table.filter(pc.not_equal(table["status"], "unscored"))
+            values = values_of(table, self.value_key).to_pylist()
+            for sample_id, value in zip(table["sample_id"].to_pylist(), values, strict=True):
                 if value is not None and not math.isnan(value):
                     yield sample_id, value
 

@@ -26,6 +26,7 @@ from gage_eval.scoring.metrics.aggregations.base import (
     stored_aggregation,
 )
 from gage_eval.scoring.metrics.grouping import CLUSTER, WEIGHT, Grouping, slice_column
+from gage_eval.scoring.metrics.rows import values_of
 from gage_eval.scoring.metrics.scale import DEFAULT, Scale
 from gage_eval.stats.evidence import Floats, PairedRows
 from gage_eval.stats.paired_bootstrap import PairedNumbers, Recount
@@ -236,8 +237,7 @@ def _key_of(table: pa.Table, measure: Measure) -> tuple[str, str]:
 def _values(table: pa.Table, key: str) -> pa.Array:
     """The value of each answer; NaN where it does not count."""
     counts = pc.not_equal(table["status"], "unscored").combine_chunks()
-    values = pc.map_lookup(table["values"].combine_chunks(), pa.scalar(key), "first")
-    return pc.if_else(counts, pc.fill_null(values, float("nan")), float("nan"))
+    return pc.if_else(counts, pc.fill_null(values_of(table, key), float("nan")), float("nan"))
 
 
 def _counts(table: pa.Table, how: Aggregation, key: str, measure: Measure, task_id: str) -> dict[str, Any]:

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from gage_eval.base.errors import InputError
 from gage_eval.report.metric_names import metric_name
 from gage_eval.runs.results.cards import Cards
+from gage_eval.scoring.metrics.rows import rows_of_filter, values_of
 from gage_eval.scoring.metrics.scale import DEFAULT, Scale
 
 Outcome: TypeAlias = Literal["wrong", "unparsed", "truncated", "refused", "error", "unscored"]
@@ -53,12 +54,11 @@ class Measure:
 
     def of_filter(self, scores: pa.Table) -> pa.Table:
         """Those rows of a metric's `tables.SCORES` that belong to the measure's filter."""
-        own = pc.is_null(scores["filter"]) if self.filter is None else pc.equal(scores["filter"], self.filter)
-        return scores.filter(pc.fill_null(own, fill_value=False))
+        return rows_of_filter(scores, self.filter)
 
     def values(self, scores: pa.Table) -> pa.Array:
         """The measure's value in each row of `tables.SCORES`; null where a row has none."""
-        return pc.map_lookup(scores["values"].combine_chunks(), pa.scalar(self.value_key), "first")
+        return values_of(scores, self.value_key)
 
 
 def measures(metrics: Sequence[Mapping[str, Any]], cards: Cards | None = None) -> list[Measure]:

@@ -37,6 +37,17 @@ _PLAIN_SAMPLE = frozenset({"id", "schema_version", "task_type", "choices_role", 
 _LARGEST = 1e305
 
 
+def rows_of_filter(scores: pa.Table, name: str | None) -> pa.Table:
+    """The rows of `tables.SCORES` that belong to a filter; None is no filter."""
+    own = pc.is_null(scores["filter"]) if name is None else pc.equal(scores["filter"], name)
+    return scores.filter(pc.fill_null(own, fill_value=False))
+
+
+def values_of(scores: pa.Table, key: str) -> pa.Array:
+    """The value of a key in each row of `tables.SCORES`; null where a row has none."""
+    return pc.map_lookup(scores["values"].combine_chunks(), pa.scalar(key), "first")
+
+
 def check_path(path: Path, owner: str, parsed: Collection[str] = ()) -> None:
     """Refuse a path that no row can have; ``parsed`` holds the fields of the task's ``parse_schema``.
 
