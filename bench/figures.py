@@ -10,6 +10,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any, Literal
 
+from gage_eval.models.backends.gpus import processor_name
+
 _PACKAGES = ("aiohttp", "httptools", "numpy", "orjson", "prefect", "pyarrow", "pydantic", "uvloop")
 
 
@@ -60,7 +62,7 @@ def machine() -> dict[str, Any]:
     """Facts about this machine and its software that affect figures."""
     return {
         "cores": len(os.sched_getaffinity(0)),
-        "cpu": _cpu_model(),
+        "cpu": processor_name(),
         "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30),
         "system": f"{platform.system()} {platform.release()}",
         "python": platform.python_version(),
@@ -78,10 +80,3 @@ def commit() -> str:
     command = ["git", "describe", "--always", "--dirty=+", "--exclude=*"]
     described = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True, check=False)
     return described.stdout.strip()
-
-
-def _cpu_model() -> str:
-    for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
-        if line.startswith("model name"):
-            return line.partition(":")[2].strip()
-    return platform.machine()

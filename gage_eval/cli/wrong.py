@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from rich.cells import cell_len
 
 from gage_eval.cli.output import print_json
-from gage_eval.report.console import clean, counted, folded, padded, terminal_width
+from gage_eval.report.console import clean, counted, folded, one_line, padded, terminal_width
 
 if TYPE_CHECKING:
     from gage_eval.runs.results.explain import ExplainedAnswer, Tally
@@ -110,18 +110,18 @@ def _print(answers: Sequence["ExplainedAnswer"]) -> None:
 
 def _cells(explained: "ExplainedAnswer") -> list[str]:
     name = explained.row.sample_id + (f" (replicate {explained.replicate})" if len(explained.row.responses) > 1 else "")
-    expected = "" if explained.expected is None else f"expected {_short(explained.expected, _SHORT)}"
+    expected = "" if explained.expected is None else f"expected {one_line(explained.expected, _SHORT)}"
     return [clean(name), clean(expected), *map(clean, _said(explained))]
 
 
 def _said(explained: "ExplainedAnswer") -> list[str]:
     if explained.failure is not None:
-        return [_short(explained.failure, 2 * _LONG)]
+        return [one_line(explained.failure, 2 * _LONG)]
     answer = explained.answer or ""
     # Log-likelihoods and tool calls have no text.
     quoted = f'"{_around(answer, explained.extracted)}"' if answer.strip() else "an answer without text"
     if explained.extracted is not None:
-        parts = [f"read {_short(explained.extracted, _SHORT)} from {quoted}"]
+        parts = [f"read {one_line(explained.extracted, _SHORT)} from {quoted}"]
     elif explained.score_status == "unparsed":
         parts = [f"read nothing from {quoted}"]
     else:
@@ -136,7 +136,7 @@ def _said(explained: "ExplainedAnswer") -> list[str]:
     if explained.value is not None and 0 < explained.value < 1:
         parts.append(f"scored {explained.value:.3g}")
     if explained.explanation:
-        parts.append(_short(explained.explanation, 2 * _LONG))
+        parts.append(one_line(explained.explanation, 2 * _LONG))
     return parts
 
 
@@ -149,11 +149,6 @@ def _around(answer: str, extracted: str | None) -> str:
     end = len(text) if at < 0 else min(len(text), at + len(extracted or "") + _LONG // 4)
     start = max(0, end - _LONG)
     return ("…" if start else "") + text[start:end].strip() + ("…" if end < len(text) else "")
-
-
-def _short(text: str, limit: int) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= limit else line[: limit - 1] + "…"
 
 
 def _record(task: "TaskReader", answer: "ExplainedAnswer") -> dict[str, Any]:

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 from gage_eval.base.canonical import JsonValue, canonical_text, decode
 from gage_eval.base.errors import InputError
 from gage_eval.base.stages import Stage
+from gage_eval.report.console import one_line
 from gage_eval.runs.record import StageRecord
 from gage_eval.runs.results.reading import TaskReader
 from gage_eval.store import Store
@@ -221,7 +222,4 @@ def _leaves(value: JsonValue, path: str = "") -> Iterator[tuple[str, str]]:
 
 
 def _short(value: str | None) -> str:
-    if value is None:
-        return "(none)"
-    value = " ".join(value.split())
-    return value if len(value) <= _SHOWN else value[: _SHOWN - 1] + "…"
+    return "(none)" if value is None else one_line(value, _SHOWN)

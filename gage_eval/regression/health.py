@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from gage_eval.base.errors import NotFound, closest
 from gage_eval.regression.stored_answers import SHARED_WORDS, AnswerSet, Item, StoredAnswers, stored_answers
+from gage_eval.report.console import one_line
 from gage_eval.runs.options import Locations
 
 FindingKind: TypeAlias = Literal["gold", "duplicate", "leak", "flip", "dead"]
@@ -53,8 +54,8 @@ class Finding:
             "sample_id": self.item.sample_id,
             "score": round(self.score, 3),
             "detail": self.detail,
-            "gold": _cut(self.item.gold),
-            "question": _cut(self.item.question),
+            "gold": one_line(self.item.gold, _SHOWN),
+            "question": one_line(self.item.question, _SHOWN),
         }
 
 
@@ -122,13 +123,8 @@ class Health:
         """The findings of a kind, or all."""
         return tuple(finding for finding in self.findings if kind in (None, finding.kind))
 
-    def as_record(self, kind: str | None = None, limit: int | None = None) -> dict[str, Any]:
-        """For JSON.
-
-        Args:
-            kind: only findings of this kind.
-            limit: at most this many.
-        """
+    def as_record(self, kind: str | None = None) -> dict[str, Any]:
+        """For JSON; with findings of one kind only, where one is given."""
         return {
             "dataset_id": self.dataset_id,
             "metric": self.metric,
@@ -137,7 +133,7 @@ class Health:
             "flip_rate": self.flip_rate,
             "models": [vars(vote) for vote in self.models],
             "counts": self.counts,
-            "findings": [finding.as_record() for finding in self.of_kind(kind)[:limit]],
+            "findings": [finding.as_record() for finding in self.of_kind(kind)],
             "lacking": self.lacking,
             "left_out": dict(self.left_out),
         }
@@ -171,14 +167,16 @@ def health(locations: Locations, suite: str) -> tuple[list[Health], Mapping[str,
 def health_of(answers: StoredAnswers) -> Health:
     """The health of a dataset."""
     models = answers.models
-    votes = _votes(models)
+    right = {name: _right(sets) for name, sets in models.items()}
+    said = {name: _said(sets) for name, sets in models.items()}
+    votes = _votes(models, right, said)
     several = len(models) >= _LEAST_MODELS
     dead = list(_dead(answers, models)) if several else []
     flips, rate = _flips(answers)
     by_kind = {
-        "gold": list(_golds(answers, models, votes)) if several else [],
+        "gold": list(_golds(answers, right, said, votes)) if several else [],
         "duplicate": list(_duplicates(answers)),
-        "leak": list(_leaks(answers)),
+        "leak": list(_leaks(answers, models)),
         "flip": flips,
         "dead": dead,
     }
@@ -213,14 +211,16 @@ def table(results: Sequence[Health], kind: str | None = None) -> pa.Table:
     return pa.Table.from_pylist(rows, schema=schema)
 
 
-def _votes(models: Mapping[str, Sequence[AnswerSet]]) -> dict[str, ModelVote]:
+def _votes(
+    models: Mapping[str, Sequence[AnswerSet]],
+    right: Mapping[str, Mapping[str, bool]],
+    said: Mapping[str, Mapping[str, str]],
+) -> dict[str, ModelVote]:
     """The weight of each model in doubts about golds.
 
     A model that is right with probability a and whose wrong answer is that of another model with probability q
     multiplies the odds of an answer by a / ((1 − a) q): Dawid and Skene (1979) with one parameter for each model.
     """
-    right = {name: _right(sets) for name, sets in models.items()}
-    said = {name: _said(sets) for name, sets in models.items()}
     wrong, same = 0, 0
     for first, other in combinations(models, 2):
         for sample_id, answer in said[first].items():
@@ -240,11 +240,12 @@ def _votes(models: Mapping[str, Sequence[AnswerSet]]) -> dict[str, ModelVote]:
 
 
 def _golds(
-    answers: StoredAnswers, models: Mapping[str, Sequence[AnswerSet]], votes: Mapping[str, ModelVote]
+    answers: StoredAnswers,
+    right: Mapping[str, Mapping[str, bool]],
+    said: Mapping[str, Mapping[str, str]],
+    votes: Mapping[str, ModelVote],
 ) -> Iterator[Finding]:
-    strong = {name: sets for name, sets in models.items() if votes[name].weight > 0}
-    right = {name: _right(sets) for name, sets in strong.items()}
-    said = {name: _said(sets) for name, sets in strong.items()}
+    strong = [name for name, vote in votes.items() if vote.weight > 0]
     for sample_id, item in answers.items.items():
         if any(right[name].get(sample_id) for name in strong):
             continue
@@ -257,7 +258,7 @@ def _golds(
         answer = max(weights, key=lambda text: (weights[text], text), default=None)
         if answer is None or agreeing[answer] < _LEAST_MODELS:
             continue
-        detail = f"{agreeing[answer]} of {sum(agreeing.values())} strong models say {_cut(answer)}"
+        detail = f"{agreeing[answer]} of {sum(agreeing.values())} strong models say {one_line(answer, _SHOWN)}"
         yield Finding("gold", item, float(weights[answer]), detail)
 
 
@@ -275,12 +276,10 @@ def _duplicates(answers: StoredAnswers) -> Iterator[Finding]:
             yield Finding("duplicate", item, len(copies) + (1_000_000 if contradicts else 0), detail)
 
 
-def _leaks(answers: StoredAnswers) -> Iterator[Finding]:
+def _leaks(answers: StoredAnswers, models: Mapping[str, Sequence[AnswerSet]]) -> Iterator[Finding]:
     examples = {key: item.sample_id for item in answers.items.values() for key in item.examples}
     repeated = Counter(
-        (sample_id, name)
-        for name, sets in answers.models.items()
-        for sample_id in set().union(*(own.verbatim for own in sets))
+        (sample_id, name) for name, sets in models.items() for sample_id in set().union(*(own.verbatim for own in sets))
     )
     by_item: dict[str, list[str]] = {}
     for sample_id, name in repeated:
@@ -345,8 +344,3 @@ def _said(sets: Sequence[AnswerSet]) -> dict[str, str]:
         for sample_id, answer in own.said.items():
             counted.setdefault(sample_id, Counter())[answer] += 1
     return {sample_id: answered.most_common(1)[0][0] for sample_id, answered in counted.items()}
-
-
-def _cut(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= _SHOWN else line[: _SHOWN - 1] + "…"

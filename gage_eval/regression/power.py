@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from gage_eval.base.errors import GageError, InputError
@@ -47,7 +48,7 @@ class NumberPower:
     family: int = 1
     tier: Tier | None = None
 
-    @property
+    @cached_property
     def loss(self) -> float | None:
         """The smallest loss that is found with a chance of 80 %; None where none is, or it is not known."""
         return None if self.spread is None else planned_loss(self.spread, self.rows, self.rule, family=self.family)
@@ -61,7 +62,7 @@ class NumberPower:
         """A hundredth of the range of values; None without a range."""
         return None if self.spread is None or self.spread.width is None else _POINT * self.spread.width
 
-    @property
+    @cached_property
     def rows_for_point(self) -> int | None:
         """The rows on which a gate that tolerates nothing finds a loss of one point."""
         if self.point is None:

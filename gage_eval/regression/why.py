@@ -22,6 +22,7 @@ from gage_eval.regression.compare import ScoredTask, shared_tasks
 from gage_eval.regression.definitions import WRITTEN_BY_PROMPTS, Difference, differences, without_imported
 from gage_eval.regression.first_token import likelihood_change, parting, steps_of
 from gage_eval.regression.run_diff import run_differences
+from gage_eval.report.console import one_line
 from gage_eval.runs.results.outcomes import Measure
 from gage_eval.runs.results.reading import RunReader, TaskReader
 from gage_eval.runs.results.rows import SampleRow
@@ -72,6 +73,7 @@ _CUT = ("truncated", "looped", "limit")
 _LABELS = ("model", "engine", "environment")
 _OF_EVERY_RUN = ("host", "name", "tasks", "freshness")
 _OF_EXTRACTION = ("filter", "extract")
+_SHOWN = 60
 # So many answers are decoded at once.
 _BATCH = 512
 
@@ -534,5 +536,4 @@ def _number(value: Any) -> float:
 
 def _shown(value: Any) -> str:
     text = "nothing" if value is None else value if isinstance(value, str) else canonical_text(value)
-    text = " ".join(text.split())
-    return text if len(text) <= 60 else f"{text[:59]}…"
+    return one_line(text, _SHOWN)

@@ -408,6 +408,16 @@ def padded(text: str, width: int, *, right: bool = False) -> str:
     return blanks + text if right else text + blanks
 
 
+def one_line(text: str, limit: int) -> str:
+    """A text on one line, cut after so many characters.
+
+    >>> one_line("a\\nlonger text", 8)
+    'a longe…'
+    """
+    line = " ".join(text.split())
+    return line if len(line) <= limit else line[: limit - 1] + "…"
+
+
 def counted(count: int, noun: str) -> str:
     """``1 row``, ``1,319 rows``."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"

@@ -46,6 +46,11 @@ def device_name(env: Mapping[str, str]) -> str | None:
                 command, capture_output=True, text=True, check=True, timeout=_NAME_WITHIN_S
             ).stdout
             return ", ".join(line.strip() for line in told.splitlines())
+    return processor_name()
+
+
+def processor_name() -> str | None:
+    """The model of this machine's processor; None where it is not known."""
     with suppress(OSError):
         for line in Path("/proc/cpuinfo").read_text(errors="replace").splitlines():
             if line.startswith("model name"):

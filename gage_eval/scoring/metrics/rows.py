@@ -38,7 +38,7 @@ _LARGEST = 1e305
 
 
 def rows_of_filter(scores: pa.Table, name: str | None) -> pa.Table:
-    """The rows of `tables.SCORES` that belong to a filter; None is no filter."""
+    """The rows of `tables.SCORES` that belong to a filter; None for those without one."""
     own = pc.is_null(scores["filter"]) if name is None else pc.equal(scores["filter"], name)
     return scores.filter(pc.fill_null(own, fill_value=False))
 

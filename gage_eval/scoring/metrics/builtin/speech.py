@@ -1,7 +1,7 @@
 """Word and character error rates of transcripts, with the normalisers that published numbers use."""
 
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, partial
 from typing import Literal
 
 from gage_eval.scoring.metrics.base import Score, metric
@@ -9,9 +9,8 @@ from gage_eval.scoring.metrics.base import Score, metric
 Normalizer = Literal["whisper_basic", "whisper_english", "none"]
 
 
-@metric(
-    "wer",
-    value="wer",
+_rate_metric = partial(
+    metric,
     aggregate="ratio",
     higher_is_better=False,
     bounds=(0, None),
@@ -19,6 +18,9 @@ Normalizer = Literal["whisper_basic", "whisper_english", "none"]
     version=1,
     libraries=("rapidfuzz", "whisper-normalizer"),
 )
+
+
+@_rate_metric("wer", value="wer")
 def wer(prediction: str, answers: Sequence[str], *, normalizer: Normalizer = "whisper_basic") -> Score:
     """Word error rate: substituted, missing and added words per word of the reference; it can exceed 1.
 
@@ -30,16 +32,7 @@ def wer(prediction: str, answers: Sequence[str], *, normalizer: Normalizer = "wh
     return _rate("wer", prediction, answers, normalizer, str.split)
 
 
-@metric(
-    "cer",
-    value="cer",
-    aggregate="ratio",
-    higher_is_better=False,
-    bounds=(0, None),
-    perfect=0,
-    version=1,
-    libraries=("rapidfuzz", "whisper-normalizer"),
-)
+@_rate_metric("cer", value="cer")
 def cer(prediction: str, answers: Sequence[str], *, normalizer: Normalizer = "whisper_basic") -> Score:
     """Character error rate: as `wer` counts words, for languages that write none. Spaces between words count, too."""
     return _rate("cer", prediction, answers, normalizer, lambda text: list(" ".join(text.split())))
