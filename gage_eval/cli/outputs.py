@@ -250,6 +250,12 @@ class Rating(TypedDict):
     rating_low: float | None
     rating_high: float | None
     exists: bool
+    rating_at_equal_style: float | None
+    rating_at_equal_style_low: float | None
+    rating_at_equal_style_high: float | None
+    win_rate_at_equal_length: float | None
+    win_rate_at_equal_length_low: float | None
+    win_rate_at_equal_length_high: float | None
     better_than: int
     consistent: float | None
     position_bias: float | None

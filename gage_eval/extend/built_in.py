@@ -70,6 +70,7 @@ NAMES: Mapping[str, Mapping[str, Names]] = {
             "judge_score",
             "judge_share",
             "judge_threshold",
+            "length_controlled_win",
             "pairwise_win",
             "panel_pass",
             "panel_score",
@@ -135,6 +136,7 @@ NAMES: Mapping[str, Mapping[str, Names]] = {
         "lm_eval": ("lm_eval",),
         "replicates": ("at_least@{k}", "best", "cruxeval_pass@{k}", "majority", "mode", "pass@{k}", "pass^{k}"),
         "text_corpus": ("corpus_bleu", "corpus_chrf", "corpus_ter"),
+        "win_rates": ("length_controlled",),
     },
     "tools": {
         "box": ("bash", "python"),
