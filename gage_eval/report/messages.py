@@ -129,7 +129,7 @@ def _message(message: Mapping[str, Any]) -> Message:
     rest = {name: value for name, value in message.items() if name not in _OWN and value is not None}
     return Message(
         str(message.get("role", "")),
-        tuple(_part(item) for item in items),
+        tuple(shown_part(item) for item in items),
         tuple(tool_calls(message.get("tool_calls"))),
         str(message.get("tool_call_id") or ""),
         str(message.get("name") or ""),
@@ -272,7 +272,8 @@ def _times(ms: float | None) -> list[str]:
     return [] if ms is None else [f"{ms / 1000:.2f} s" if ms >= 100 else f"{ms:.1f} ms"]
 
 
-def _part(item: Any) -> Part:
+def shown_part(item: Any) -> Part:
+    """A part of a message's content; media of the store by their address in the viewer."""
     if isinstance(item, str):
         return Part("text", item)
     if not isinstance(item, Mapping):
