@@ -112,9 +112,17 @@ def request_messages(body: Mapping[str, Any]) -> list[Message]:
     """The messages of a request's body; a prompt without messages is one message."""
     if isinstance(messages := body.get("messages"), list):
         return shown_messages(messages)
-    if isinstance(prompt := body.get("prompt"), str):
+    media = [
+        shown_part({"type": kind, "url": url})
+        for name, kind in (("image", "image_url"), ("file", "audio_url"))
+        if isinstance(urls := body.get(name), list)
+        for url in urls
+    ]
+    prompt = body.get("prompt", body.get("input"))
+    if isinstance(prompt, str) or media:
         choices = [Message.plain("choice", str(choice)) for choice in body.get("choices") or ()]
-        return [Message.plain("prompt", prompt), *choices]
+        texts = [Part("text", prompt)] if isinstance(prompt, str) else []
+        return [Message("prompt", (*media, *texts)), *choices]
     return [Message("request", (Part("json", pretty(body)),))]
 
 

@@ -49,9 +49,7 @@ def drawing(models: MediaModels, **judge: Any) -> dict[str, Any]:
             {"adapter_id": "critic", "role_type": "judge_model", "backend_id": "eye", "prompt_id": "rate", **judge},
         ],
         "prompts": [{"prompt_id": "rate", "template": JUDGE}],
-        "tasks": [
-            {"task_id": "wishes", "dataset_id": "wishes", "adapter_id": "painter", "judge_adapter_id": "critic"}
-        ],
+        "tasks": [{"task_id": "wishes", "dataset_id": "wishes", "adapter_id": "painter", "judge_adapter_id": "critic"}],
         "metrics": ["judge_score"],
     }
 
@@ -87,7 +85,11 @@ def test_a_judge_sees_the_picture_and_nothing_is_drawn_twice(tmp_path: Path, mod
 
 def test_a_judge_that_does_not_see_is_refused(tmp_path: Path, models: MediaModels) -> None:
     sections = drawing(models)
-    sections["backends"][1] = {"backend_id": "eye", "type": "openai_speech", "config": {"base_url": models.url, "model": "m"}}
+    sections["backends"][1] = {
+        "backend_id": "eye",
+        "type": "openai_speech",
+        "config": {"base_url": models.url, "model": "m"},
+    }
     file = config_of(tmp_path, [{"id": "0", "question": WISHES[0]}], **sections)
     with pytest.raises(InputError, match="what the model made"):
         ran(file, "blind")

@@ -139,9 +139,8 @@ class OpenAIImages(_OpenAIMedia[OpenAIImagesConfig]):
         return {"response_format": self.config.response_format}
 
     def _asked(self, request: Request) -> dict[str, JsonValue]:
-        asked: dict[str, JsonValue] = {"prompt": _text(request)}
         pictures = _addresses(request, "image_url")
-        return asked | ({"image": pictures} if pictures else {})
+        return {"prompt": _text(request), **({"image": pictures} if pictures else {})}
 
     def _ask(self, request: Request, body: bytes, made: list[bytes]) -> Ask:
         def read(reply: Any) -> Response:
@@ -176,7 +175,7 @@ class OpenAISpeech(_OpenAIMedia[OpenAISpeechConfig]):
         def read(data: bytes) -> Response:
             if media_type(data) not in _RECORDINGS:
                 # Some servers say with status 200 what went wrong.
-                raise Malformed(f"the answer is no recording: {shown(data[:200].decode(errors='replace'))}")
+                raise Malformed(f"the answer is not a recording: {shown(data[:200].decode(errors='replace'))}")
             made.append(data)
             return Response("ok", finish_reason="stop")
 
