@@ -71,10 +71,9 @@ def executions(run: StageRun, spec: ExecutionSpec) -> Mapping[str, Artifact]:
         work_key = digest([key, run.env.run_id]) if run.refreshing else key
         outputs = _run(run, spec, work_key, None if run.refreshing else stored)
         complete = outputs[NAME].complete
-        ids = {name: artifact.id for name, artifact in outputs.items()}
-        action = store.actions.commit(NAME, key, ids, complete=complete, document=document, replaces=stored)
+        action = store.actions.commit(NAME, key, outputs, complete=complete, document=document, replaces=stored)
         store.wip(work_key).discard()
-    return action.artifacts if action.outputs != ids else outputs
+    return action.artifacts
 
 
 def _run(run: StageRun, spec: ExecutionSpec, work_key: str, earlier: Action | None) -> dict[str, Artifact]:
@@ -108,11 +107,10 @@ def _expected_outputs(run: StageRun, spec: ExecutionSpec, samples: Artifact, bac
         if stored is None or not stored.complete:
             source = ExpectedSource(spec, samples, store.media)
             outputs, tally = _generated(run, source, backend, key, stored, EXPECTED, reuse=True)
-            ids = {name: artifact.id for name, artifact in outputs.items()}
             complete = not tally.errors
-            stored = store.actions.commit(EXPECTED, key, ids, complete=complete, document=document, replaces=stored)
+            stored = store.actions.commit(EXPECTED, key, outputs, complete=complete, document=document, replaces=stored)
             store.wip(key).discard()
-    return store.artifact(stored.outputs[f"{EXPECTED}_responses"])
+    return stored.artifacts[f"{EXPECTED}_responses"]
 
 
 def _generated(

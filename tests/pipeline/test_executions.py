@@ -1,10 +1,15 @@
 """Programs of answers: run once, logged, found again, counted, and read by metrics."""
 
+import itertools
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
 from pipeline.calling import Bench
 from support.boxes import FakeExecutor
+from support.waiting import PATIENCE_S
 
 from gage_eval.base.errors import InputError
 from gage_eval.base.stages import StageResult
@@ -17,6 +22,7 @@ from gage_eval.pipeline import boxes, stages
 from gage_eval.pipeline.execution_spec import ExecutionSpec
 from gage_eval.pipeline.specs import ScoreSpec
 from gage_eval.scoring.metrics import BoundMetric, bind
+from gage_eval.store import Store
 
 PASSED = bind("execution_passed")
 SHARE = bind("tests_passed")
@@ -249,6 +255,31 @@ def test_a_refresh_runs_every_program_again(bench: Bench, box: FakeExecutor) -> 
     bench.env.refresh = frozenset({("t", "auto_eval")})
     scored(bench, inputs)
     assert len(box.ran) == 2
+
+
+def test_a_run_whose_executions_another_run_commits_first_scores_those(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inputs = answered(bench, ["good"])
+    together, ended = threading.Barrier(2), itertools.count()
+
+    def ends(program: Program, spec: BoxSpec) -> Execution:
+        together.wait(PATIENCE_S)
+        return Execution("passed", cpu_s=next(ended))
+
+    monkeypatch.setattr(boxes, "open_executor", lambda settings: FakeExecutor(ends))
+
+    def run(name: str) -> str:
+        with Runtime() as runtime:
+            racer = Bench(tmp_path, runtime)
+            racer.env.store = Store.open(str(tmp_path / "store"), locks=False)
+            racer.env.run_id, racer.env.refresh = name, frozenset({("t", "auto_eval")})
+            result = scored(racer, inputs)
+            assert values(racer, result) == {"execution_passed": 1.0}
+            return result.outputs["executions"]
+
+    with ThreadPoolExecutor(2) as pool:
+        assert len(set(pool.map(run, ["one", "other"]))) == 1
 
 
 def with_expected(program: Program, surroundings: BoxSpec) -> Execution:
