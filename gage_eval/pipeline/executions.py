@@ -24,7 +24,7 @@ from gage_eval.engine.rows import index_answers
 from gage_eval.models.backends.boxed import BoxBackend
 from gage_eval.models.client.types import RenderFailure, Request
 from gage_eval.pipeline.action import StageRun
-from gage_eval.pipeline.boxes import CannotRun, sandbox_files, sandboxes
+from gage_eval.pipeline.boxes import CannotRun
 from gage_eval.pipeline.execution_spec import ExecutionSpec
 from gage_eval.scoring.stdio import same_output
 from gage_eval.store import Action, Artifact, Media, Store
@@ -99,7 +99,7 @@ def _expected_outputs(run: StageRun, spec: ExecutionSpec, samples: Artifact, bac
         "limits": asdict(spec.limits),
         "image": spec.config.image,
         "box": spec.boxes.identity,
-        "files": sandbox_files(sandboxes(samples), spec.media),
+        "files": spec.files_identity(samples),
     }
     key = digest(document)
     with store.lock(key, run.env.check):
@@ -178,7 +178,7 @@ def _tables(
                 **{name: getattr(execution, name) for name in Execution.__slots__},
                 **{name: getattr(program.request, name) for name in ("row_index", "sample_id", "replicate")},
                 "mode": source.spec.config.mode,
-                "containment": backend.executor.resolve(program.image)[0],
+                "containment": backend.resolve(program.image)[0],
                 "code": program.code,
             }
             for schema in (EXECUTIONS, EXECUTION_TELEMETRY):

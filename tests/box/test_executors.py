@@ -14,6 +14,7 @@ from gage_eval.box.slot import received_socket
 from gage_eval.box.types import BoxSpec, BoxUnavailable, Execution, Limits, Program
 from gage_eval.extend.allowed_code import allow_only
 from tests.support.listening import talked
+from tests.support.podman import unpack_image
 
 
 @pytest.fixture
@@ -59,6 +60,37 @@ def test_a_program_that_waited_for_a_processor_when_wall_time_ended_has_starved_
     ended, after = asyncio.run(run())
     assert (ended.status, ended.reason) == ("box_error", "starved")
     assert after.status == "passed"
+
+
+@pytest.mark.skipif(probe()[0].problem is not None, reason="no bubblewrap here")
+def test_programs_of_an_unpacked_image_have_its_files_and_its_python_and_nothing_of_this_machine(
+    tmp_path: Path,
+) -> None:
+    root, bare = tmp_path / "root", tmp_path / "bare"
+    unpack_image(root, ["sh"], python=True)
+    (root / "etc" / "name").write_text("of the image")
+    bare.mkdir()
+    code = "import os, sys\nprint(open('/etc/name').read(), sys.executable, *map(os.path.exists, ('/usr', '/image')))"
+
+    async def run() -> tuple[list[Execution], list[str | None]]:
+        executor = open_executor(ExecutorSettings("bubblewrap", slots=1, roots={"mine": root, "bare": bare}))
+        try:
+            program = Program("stdio", code, stdin=("",))
+            ended = [await executor.execute(program, Limits(), BoxSpec(image)) for image in ("mine", "bare")]
+            called = Program("calls", "def f(x): return 2 * x", "f", tests="assert f(4) == 8")
+            ended += [await executor.execute(called, Limits(), BoxSpec(image)) for image in (None, "mine")]
+        finally:
+            await executor.close()
+        names = [executor.resolve("mine")[1], executor.resolve("mine")[1]]
+        (root / "etc" / "name").write_text("of another image")
+        return ended, [*names, executor.resolve("mine")[1]]
+
+    (inside, without, here, there), (name, same, other) = asyncio.run(run())
+    assert inside.outputs == ("of the image /py/bin/python3 False False\n",), inside
+    assert (without.status, without.reason) == ("box_error", "image")
+    assert "has no python3" in without.text
+    assert (here.status, there.status) == ("passed", "passed")
+    assert name == same != other, "an image whose files change is another image"
 
 
 @pytest.mark.skipif(probe()[0].problem is not None, reason="no bubblewrap here")

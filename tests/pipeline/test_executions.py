@@ -31,7 +31,7 @@ Answered = dict[str, StageResult]
 
 @pytest.fixture(autouse=True)
 def _found_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(boxes, "_identities", {})
+    monkeypatch.setattr(boxes, "_backends", {})
 
 
 @pytest.fixture
@@ -110,7 +110,7 @@ def test_another_interpreter_runs_them_again(bench: Bench, monkeypatch: pytest.M
     for version, expected in (("3.11", 1), ("3.12", 1), ("3.11", 0)):
         executor = FakeExecutor(version=version)
         monkeypatch.setattr(boxes, "open_executor", lambda settings, made=executor: made)
-        monkeypatch.setattr(boxes, "_identities", {})
+        monkeypatch.setattr(boxes, "_backends", {})
         with Runtime() as runtime:
             bench.env.runtime = runtime
             scored(bench, inputs)
@@ -193,14 +193,18 @@ def test_an_answer_that_is_no_program_has_a_status_and_a_sentence_and_never_ente
     ("sandbox", "said"),
     [
         ({"env": {"KEY": "env:SECRET"}}, "no secret enters a box"),
+        ({"env": {"KEY": "block:secret/mine"}}, "no secret enters a box"),
         ({"files": {"data.txt": "nowhere.txt"}}, "does not exist"),
         ({"files": {"data.txt": "../outside.txt"}}, "leads out of content_root"),
+        ({"files": {"data.txt": "link.txt"}}, "leads out of content_root"),
+        ({"files": {"data.txt": "http://127.0.0.1:9/data.txt"}}, "http"),
     ],
 )
 def test_a_sample_whose_surroundings_cannot_be_made_is_unscored_with_a_sentence(
     bench: Bench, box: FakeExecutor, sandbox: dict[str, Any], said: str
 ) -> None:
     (bench.folder.parent / "outside.txt").write_text("secret")
+    (bench.folder / "link.txt").symlink_to(bench.folder.parent / "outside.txt")
     samples = bench.samples(
         [
             {"id": "bad", "question": "good", "metadata": {"tests": "t", "entry": "f"}, "sandbox": sandbox},
@@ -234,6 +238,27 @@ def test_surroundings_of_a_sample_enter_the_box_and_the_key(bench: Bench, box: F
     (bench.folder / "data.txt").write_text("two")
     scored(bench, inputs)
     assert box.ran[1][2].files == {"in/data.txt": b"two"}
+
+
+@pytest.mark.parametrize("where", ["sample", "section"])
+def test_another_image_of_the_same_name_another_setup_and_another_variable_run_programs_again(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    box = FakeExecutor()
+    monkeypatch.setattr(boxes, "open_executor", lambda settings: box)
+    own = {"setup": "make", "env": {"A": "b"}, **({"image": "img"} if where == "sample" else {})}
+    section = {"image": "img"} if where == "section" else {}
+
+    def ran(**changed: Any) -> int:
+        before = len(box.ran)
+        with Runtime() as runtime:
+            bench.env.runtime = runtime
+            scored(bench, answered(bench, ["good"], sandbox={**own, **changed}), **section)
+        return len(box.ran) - before
+
+    assert (ran(), ran(), ran(setup="make all"), ran(env={"A": "c"})) == (1, 0, 1, 1)
+    box.images["img"] = "img@sha256:1"
+    assert (ran(), ran()) == (1, 0)
 
 
 def test_expected_outputs_of_a_stdio_program_never_enter_the_box(bench: Bench, box: FakeExecutor) -> None:
