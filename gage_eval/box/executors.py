@@ -147,7 +147,7 @@ def _bubblewrap_problem() -> str | None:
     with ThreadPoolExecutor(1) as thread:
         # This thread may have a running event loop.
         trial = thread.submit(asyncio.run, _trial()).result()
-    return None if trial.status == "passed" else _explained(trial)
+    return None if trial.status == "passed" else f"bubblewrap cannot make a box here: {trial.text}"
 
 
 async def _trial() -> Execution:
@@ -156,7 +156,3 @@ async def _trial() -> Execution:
         return await executor.execute(_TRIAL, _TRIAL_LIMITS)
     finally:
         await executor.close()
-
-
-def _explained(trial: Execution) -> str:
-    return f"bubblewrap cannot make a box here: {trial.text}"

@@ -11,7 +11,7 @@ import pytest
 from gage_eval.box.executors import ExecutorSettings, open_executor, probe
 from gage_eval.box.programs import _end
 from gage_eval.box.slot import received_socket
-from gage_eval.box.types import BoxSpec, BoxUnavailable, Execution, Limits, Program
+from gage_eval.box.types import BoxRefused, BoxSpec, BoxUnavailable, Execution, Limits, Program
 from gage_eval.extend.allowed_code import allow_only
 from tests.support.listening import talked
 from tests.support.podman import unpack_image
@@ -91,6 +91,37 @@ def test_programs_of_an_unpacked_image_have_its_files_and_its_python_and_nothing
     assert "has no python3" in without.text
     assert (here.status, there.status) == ("passed", "passed")
     assert name == same != other, "an image whose files change is another image"
+
+
+@pytest.mark.skipif(probe()[0].problem is not None, reason="no bubblewrap here")
+def test_nothing_is_written_or_read_through_a_link_that_a_program_has_made() -> None:
+    async def run() -> list[str]:
+        executor = open_executor(ExecutorSettings("bubblewrap", slots=1))
+        said = []
+        try:
+            box = await executor.open(
+                BoxSpec(setup="ln -s /tmp folder; ln -s /tmp/secret file; echo > /tmp/secret"), Limits()
+            )
+            for path in ("file", "folder/secret", "folder/new/x"):
+                for act in (box.put(path, b"x"), box.take(path)):
+                    with pytest.raises(BoxRefused) as refused:
+                        await act
+                    said.append(str(refused.value))
+            await box.put("plain", b"mine")
+            assert await box.take("plain") == b"mine"
+            left = await box.run(["ls", "/tmp"])
+            assert left.stdout == b"secret\n"
+            await box.close()
+            linked = await executor.execute(
+                Program("stdio", "print(1)", stdin=("",)), Limits(), BoxSpec(files={"a": b"", "a/b": b""})
+            )
+            return [*said, linked.reason]
+        finally:
+            await executor.close()
+
+    *said, reason = asyncio.run(run())
+    assert reason == "files"
+    assert len(said) == 6
 
 
 @pytest.mark.skipif(probe()[0].problem is not None, reason="no bubblewrap here")

@@ -160,14 +160,16 @@ def test_a_program_that_starved_is_tried_again_and_under_the_official_rule_timed
         return Execution("box_error", "starved", "it waited for a processor")
 
     inputs = answered(bench, ["slow"])
-    for section, status, count in (({}, "box_error", 3), ({"compat": "official"}, "timed_out", 1)):
+    for section, status, count, wall in (({}, "box_error", 3, 50.0), ({"compat": "official"}, "timed_out", 1, 5.0)):
         tries.clear()
+        box = FakeExecutor(ends)
         with pytest.MonkeyPatch.context() as patch, Runtime() as runtime:
-            patch.setattr(boxes, "open_executor", lambda settings: FakeExecutor(ends))
+            patch.setattr(boxes, "open_executor", lambda settings, made=box: made)
             bench.env.runtime = runtime
             result = scored(bench, inputs, **section)
         assert [row["status"] for row in bench.rows(result, "executions")] == [status]
         assert len(tries) == count
+        assert {limits.wall for _, limits, _ in box.ran} == {wall}
 
 
 @pytest.mark.parametrize(
