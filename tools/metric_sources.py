@@ -51,6 +51,7 @@ SOURCES: dict[str, Source] = {
     "field_completeness": Source(OURS),
     "greedy_match": Source(f"{HARNESS}, `exact_match` of log-likelihoods"),
     "gsm8k": Source(f"{HARNESS}, task gsm8k version 3", _TRIED),
+    "harbor_reward": Source("Harbor 0.26, `verifier`", "Harbor's mean counts a missing reward as 0"),
     "ifeval": Source(
         "google-research, instruction_following_eval",
         "sentences are split with parameters of our own for Punkt: 3 of 4,787 answers have another count; "

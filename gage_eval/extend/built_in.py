@@ -23,6 +23,7 @@ NAMES: Mapping[str, Mapping[str, Names]] = {
     "loaders": {
         "csv_file": ("csv", "tsv"),
         "files": ("files",),
+        "harbor": ("harbor",),
         "hf_hub": ("hf_hub",),
         "inline": ("inline",),
         "json_file": ("json",),
@@ -63,6 +64,7 @@ NAMES: Mapping[str, Mapping[str, Names]] = {
         "docvqa": ("docvqa_anls",),
         "execution": ("cruxeval", "execution_passed", "tests_passed"),
         "gsm8k": ("gsm8k",),
+        "harbor": ("harbor_reward",),
         "ifeval": ("ifeval",),
         "json_fields": ("json_fields",),
         "judging": (

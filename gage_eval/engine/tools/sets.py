@@ -59,10 +59,10 @@ class EpisodeTools:
 
     async def final_state(self, state: EpisodeState) -> str | None:
         """See `Tools`. An episode that ran no command has the files that its box begins with."""
-        if self._box is None or not self._box.artifacts:
+        if self._box is None or not (artifacts := self._box.artifacts_of(self.sample)):
             return None
         assert state.keep is not None
-        return await final_state(await opened(self._box, state), self._box.artifacts, self._box.limits, state.keep)
+        return await final_state(await opened(self._box, state), artifacts, self._box.limits, state.keep)
 
     @cached_property
     def _box(self) -> AgentBox | None:
