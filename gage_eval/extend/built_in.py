@@ -21,6 +21,7 @@ PACKAGES = {
 
 NAMES: Mapping[str, Mapping[str, Names]] = {
     "loaders": {
+        "bfcl": ("bfcl",),
         "csv_file": ("csv", "tsv"),
         "files": ("files",),
         "harbor": ("harbor",),
@@ -57,6 +58,7 @@ NAMES: Mapping[str, Mapping[str, Names]] = {
         "vllm_native": ("vllm_native",),
     },
     "metrics": {
+        "bfcl": ("bfcl_multi_turn",),
         "calculators": ("field_completeness", "list", "number"),
         "choice": ("multi_choice_accuracy",),
         "choice_set": ("choice_points", "choice_set"),
@@ -139,6 +141,7 @@ NAMES: Mapping[str, Mapping[str, Names]] = {
         "text_corpus": ("corpus_bleu", "corpus_chrf", "corpus_ter"),
     },
     "tools": {
+        "bfcl": ("bfcl",),
         "box": ("bash", "python"),
         "tau2_mock": ("tau2_mock", "tau2_mock_user"),
     },
