@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from gage_eval.base.canonical import decode
-from gage_eval.base.errors import InputError
+from gage_eval.base.errors import InputError, NotInstalled
+from gage_eval.extend.extras import install
 
-INSTALL = "pip install --no-deps bfcl-eval mpmath"
 _MODULES = {
     "GorillaFileSystem": "gorilla_file_system",
     "MathAPI": "math_api",
@@ -40,12 +40,19 @@ def package_folder() -> Path:
     """The folder of the installed package.
 
     Raises:
-        InputError: it is not installed.
+        NotInstalled: it is not there.
     """
     spec = importlib.util.find_spec("bfcl_eval")
     if spec is None or spec.origin is None:
-        raise InputError(f"BFCL's tasks and functions are those of the package bfcl-eval, which is missing: {INSTALL}.")
+        raise NotInstalled(
+            f"BFCL's tasks and functions are those of the package bfcl-eval, which is missing: {_install()}."
+        )
     return Path(spec.origin).parent
+
+
+def _install() -> str:
+    """The command that installs the package; what it needs fits few environments."""
+    return install("--no-deps", "bfcl-eval", "mpmath")
 
 
 @cache
@@ -71,7 +78,9 @@ def lines_of(path: str) -> list[dict[str, Any]]:
     try:
         return [decode(line) for line in (package_folder() / path).read_text("utf-8").splitlines() if line.strip()]
     except (OSError, ValueError) as error:
-        raise InputError(f"bfcl-eval: '{path}' cannot be read ({error}); install another version: {INSTALL}.") from None
+        raise InputError(
+            f"bfcl-eval: '{path}' cannot be read ({error}); install another version: {_install()}."
+        ) from None
 
 
 @cache
@@ -161,4 +170,4 @@ def _class(name: str) -> Any:
     try:
         return getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError) as error:
-        raise InputError(f"bfcl-eval: the class {name} cannot be loaded ({error}): {INSTALL}.") from None
+        raise InputError(f"bfcl-eval: the class {name} cannot be loaded ({error}): {_install()}.") from None

@@ -1,4 +1,4 @@
-"""BFCL v4's `multi_turn_base`: a perfect model has all 200 tasks right, and errors get the published checker's verdicts."""
+"""BFCL v4 multi_turn_base: a perfect model has 200 of 200, and errors get the verdicts of the published checker."""
 
 import importlib
 import json
@@ -169,26 +169,13 @@ def one_by_one(turns: list[list[Call]], chance: random.Random) -> Turns:
 
 @NEEDS_PACKAGE
 @pytest.mark.usefixtures("package")
-def test_a_perfect_model_has_200_of_200_in_a_whole_run(tmp_path: Path) -> None:
+def test_a_perfect_model_has_200_of_200_in_a_whole_run_of_the_suite(tmp_path: Path, repo_root: Path) -> None:
     (tmp_path / "agent.py").write_text(AGENT)
     scripts = {sample["id"]: gold(sample) for sample in samples()}
     (tmp_path / "scripts.json").write_text(json.dumps(scripts))
-    config = {
-        "datasets": [{"dataset_id": "tasks", "loader": "bfcl", "params": {}}],
-        "backends": [{"backend_id": "agent", "type": "agent.py:Agent"}],
-        "role_adapters": [
-            {
-                "adapter_id": "agent",
-                "role_type": "dut_model",
-                "backend_id": "agent",
-                "tools": ["bfcl"],
-                "tool_rounds": 100,
-            },
-            {"adapter_id": "user", "role_type": "user", "simulator": {"script": "metadata.user_turns"}},
-        ],
-        "tasks": [{"task_id": "bfcl", "dataset_id": "tasks", "adapter_id": "agent", "user": "user"}],
-        "metrics": ["bfcl_multi_turn"],
-    }
+    template = yaml.safe_load((repo_root / "configs/builtin_templates/bfcl_multi_turn/v1.yaml").read_text())
+    config = {**template["definition"], "backends": [{"backend_id": "agent", "type": "agent.py:Agent"}]}
+    config["role_adapters"][0]["backend_id"] = "agent"
     (tmp_path / "bfcl.yaml").write_text(yaml.safe_dump(config))
     gage_eval.run(tmp_path / "bfcl.yaml", store=str(tmp_path / "store"))
     rows = gage_eval.sql("SELECT sample_id, value, extracted FROM scores", store=str(tmp_path / "store")).to_pylist()
@@ -273,7 +260,7 @@ def test_an_unknown_class_is_refused() -> None:
 def test_a_missing_package_is_named_with_the_command_that_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
     bfcl.package_folder.cache_clear()
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(InputError, match="pip install --no-deps bfcl-eval"):
+    with pytest.raises(InputError, match="install --no-deps bfcl-eval mpmath"):
         BfclLoader({}, Path())
     with pytest.raises(InputError, match="no parameter 'path'"):
         BfclLoader({"path": "."}, Path())

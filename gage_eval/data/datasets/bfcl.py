@@ -16,7 +16,7 @@ _FILE = "BFCL_v4_multi_turn_base.json"
 
 @registry.loaders.register("bfcl", version=1)
 class BfclLoader:
-    """The 200 tasks of BFCL v4's `multi_turn_base`, read from the package bfcl-eval (`pip install --no-deps`).
+    """The 200 tasks of BFCL v4's `multi_turn_base`, from the package bfcl-eval (installed with `--no-deps`).
 
     The first message of the user is the prompt; the others are in ``metadata.user_turns``, for a scripted user. The
     functions that a task offers are in ``metadata.tool_names``, and what they are checked with in ``metadata.bfcl``.

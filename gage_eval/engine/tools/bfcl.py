@@ -5,6 +5,7 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 from gage_eval.base.canonical import JsonValue, decode
+from gage_eval.base.errors import NotInstalled
 from gage_eval.data import bfcl
 from gage_eval.engine.tools.python import shown
 from gage_eval.extend import registry
@@ -29,12 +30,12 @@ class BfclTool:
 
     @classmethod
     def all(cls) -> "list[BfclTool]":
-        """The functions of all classes.
-
-        Raises:
-            InputError: the package bfcl-eval is not installed.
-        """
-        return [cls(name) for name in bfcl.functions()]
+        """The functions of all classes. Without the package there are none, and the loader says that it is missing."""
+        try:
+            return [cls(name) for name in bfcl.functions()]
+        except NotInstalled:
+            # Suites can be listed and checked without it.
+            return []
 
     @property
     def identity(self) -> JsonValue:
