@@ -51,6 +51,7 @@ SOURCES: dict[str, Source] = {
     "execution_passed": Source(OURS),
     "field_completeness": Source(OURS),
     "greedy_match": Source(f"{HARNESS}, `exact_match` of log-likelihoods"),
+    "gaia": Source("GAIA leaderboard, `scorer.py`", "the final answer is read from the whole text"),
     "gsm8k": Source(f"{HARNESS}, task gsm8k version 3", _TRIED),
     "harbor_reward": Source("Harbor 0.26, `verifier`", "Harbor's mean counts a missing reward as 0"),
     "ifeval": Source(
