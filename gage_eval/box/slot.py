@@ -38,6 +38,7 @@ class Slot(ABC):
 
     ending_s: float = 10.0
     """Seconds that a harness has to end."""
+    is_container: bool = False
 
     @abstractmethod
     def harness(self) -> Harness:

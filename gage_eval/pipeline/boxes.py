@@ -89,7 +89,7 @@ class AgentBoxes:
         limits: of a command.
         image: for samples that name none.
         media: where the files of samples are.
-        artifacts: the files that are taken at the end of an episode.
+        artifacts: the files that are taken at the end of an episode, besides those that its sample names.
     """
 
     boxes: Boxes
@@ -113,6 +113,17 @@ class AgentBoxes:
         """
         try:
             return surroundings(sample, lambda address: file_content(address, self.media), self.image)
+        except CannotRun as error:
+            raise BoxError(str(error)) from None
+
+    def artifacts_of(self, sample: Mapping[str, Any]) -> Sequence[str]:
+        """The files that are taken at the end of an episode of a sample.
+
+        Raises:
+            BoxError: the sample names them in another form.
+        """
+        try:
+            return [*self.artifacts, *(sandbox_of(sample).get("artifacts") or ())]
         except CannotRun as error:
             raise BoxError(str(error)) from None
 
@@ -165,6 +176,9 @@ def sandbox_of(sample: Mapping[str, Any]) -> Mapping[str, Any]:
     for name, (kind, what) in _FORM.items():
         if own.get(name) and not isinstance(own[name], kind):
             raise CannotRun(f"metadata.execution.{name} is no {what}.")
+    artifacts = own.get("artifacts") or []
+    if not isinstance(artifacts, list) or not all(isinstance(path, str) and inside(path) for path in artifacts):
+        raise CannotRun("metadata.execution.artifacts is not a list of paths below the working folder.")
     return own
 
 
@@ -192,4 +206,5 @@ def surroundings(sample: Mapping[str, Any], read: Callable[[str], bytes], image:
             files[path] = read(str(address))
         except RecordRejected as error:
             raise CannotRun(f"sandbox.files.{path}: {error.reason}") from None
-    return BoxSpec(sandbox.get("image") or image, files, sandbox.get("setup") or None, env)
+    image, writable = sandbox.get("image") or image, sandbox.get("writable") is True
+    return BoxSpec(image, files, sandbox.get("setup") or None, env, writable=writable)

@@ -33,6 +33,7 @@ class AskingBox:
 
     def __init__(self) -> None:
         self.listener: socket.socket | None = socket.create_server(("127.0.0.1", 0))
+        self.root = "."
         self._files: dict[str, bytes] = {}
 
     async def put(self, path: str, content: bytes) -> None:

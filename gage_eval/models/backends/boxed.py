@@ -56,7 +56,12 @@ class BoxBackend:
         files = {path: sha256_hex(content) for path, content in sorted(boxed.spec.files.items())}
         limits = {**asdict(boxed.limits), "wall_s": boxed.limits.wall}
         image = self.resolve(boxed.spec.image)[1]
-        surroundings = {"image": image, "setup": boxed.spec.setup, "env": dict(boxed.spec.env)}
+        surroundings: dict[str, JsonValue] = {
+            "image": image,
+            "setup": boxed.spec.setup,
+            "env": dict(boxed.spec.env),
+            **({"writable": True} if boxed.spec.writable else {}),
+        }
         lists = {name: list(getattr(boxed.program, name)) for name in ("stdin", "command")}
         program = {**asdict(boxed.program), **lists}
         return {
