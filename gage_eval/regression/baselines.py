@@ -20,7 +20,7 @@ from gage_eval.regression.compare import ScoredTask
 from gage_eval.regression.policy import GatePolicy, declared_numbers
 from gage_eval.runs.baseline_files import DIGITS, ENTRY, FOLDER, entries_of, folder_of, suite_of
 from gage_eval.runs.names import is_name
-from gage_eval.runs.record import StageRecord, stage_name
+from gage_eval.runs.record import ProbeRecord, StageRecord, stage_name
 from gage_eval.runs.results.reading import RunReader, TaskReader
 from gage_eval.stats.evidence import REPEATS_ADVISED
 from gage_eval.stats.verdicts import GateRule
@@ -36,6 +36,7 @@ class BaselineTask(_Model):
 
     stages: dict[Stage, StageRecord]
     scores: dict[str, str] = Field(description="Scores artifact by metric id; garbage collection keeps them.")
+    probe: ProbeRecord | None = Field(None, description="What gage probe knew of its model when the run began.")
 
 
 class BaselineRun(_Model):
@@ -91,7 +92,7 @@ class BaselineEntry(_Model):
             outputs: dict[str, dict[str, str]] = {
                 stage: record.outputs for stage, record in task.stages.items() if record.outputs
             }
-            tasks.append(ScoredTask(run.run_id, TaskReader(store, task_id, outputs), task.stages))
+            tasks.append(ScoredTask(run.run_id, TaskReader(store, task_id, outputs), task.stages, task.probe))
         return tasks
 
 
@@ -265,6 +266,7 @@ def _of_run(run: RunReader) -> BaselineRun:
         task_id: BaselineTask(
             stages=dict(_stages(run, task_id)),
             scores={metric_id: artifact.id for metric_id, artifact in run.task(task_id).scores.items()},
+            probe=record.probe_of(task_id),
         )
         for task_id in run.task_ids
     }

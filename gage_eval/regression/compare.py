@@ -24,7 +24,7 @@ from gage_eval.regression.definitions import (
 )
 from gage_eval.regression.row_scores import Pairing, RowScores, aggregation_of, pair, row_scores
 from gage_eval.report.summary import signed_text
-from gage_eval.runs.record import StageRecord
+from gage_eval.runs.record import ProbeRecord, StageRecord
 from gage_eval.runs.results.outcomes import Measure
 from gage_eval.runs.results.reading import RunReader, TaskReader
 from gage_eval.scoring.metrics.grouping import Grouping, grouping
@@ -46,11 +46,13 @@ class ScoredTask:
         name: of the run.
         reader: its rows.
         stages: its stages by name, with their keys.
+        probe: what `gage probe` knew of its model when it was asked; None where nothing was measured.
     """
 
     name: str
     reader: TaskReader
     stages: Mapping[Stage, StageRecord]
+    probe: ProbeRecord | None = None
     _scores: dict[Measure, RowScores] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
@@ -64,7 +66,7 @@ class ScoredTask:
         stages = {stage: record for (name, stage), record in run.stored.stages.items() if name == task_id}
         if not reader.metrics:
             raise run.stored.unfinished(task_id, "auto_eval")
-        return cls(run.run_id, reader, stages)
+        return cls(run.run_id, reader, stages, run.stored.record.probe_of(task_id))
 
     def definition(self, metric_id: str) -> Definition:
         """What determined its score."""
@@ -180,6 +182,15 @@ class TaskComparison:
     def scale(self) -> Scale:
         """What the number means: of a share of right answers, more is better."""
         return aggregation_of(self.task_id, self.measure).scale_of(self.measure.scale)
+
+    @property
+    def probes(self) -> list[str]:
+        """Whether the models repeat their answers, in sentences; none where that was not measured before the runs."""
+        names: dict[str, list[str]] = {}
+        for task in (*self.baseline, self.current):
+            if task.probe is not None:
+                names.setdefault(task.probe.text, []).append(task.name)
+        return [f"{', '.join(runs)}: {text}" for text, runs in names.items()]
 
     def evidence(self, alpha: float) -> Evidence:
         """Tests and one-sided bounds at a level."""
@@ -434,3 +445,4 @@ def _notes(task: TaskComparison, numbers: Evidence) -> Iterator[str]:
     sampling = [difference.text for difference in task.differences if difference.kind == "sampling"]
     if sampling:
         yield f"other sampling: {', '.join(sampling)}"
+    yield from task.probes

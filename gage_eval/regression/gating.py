@@ -48,7 +48,7 @@ class TaskGate:
     def remarks(self) -> tuple[str, ...]:
         """What a reader must know in addition to the numbers, in sentences."""
         allowed = (f"NOT THE SAME {kind}, as allowed" for kind in self.allowed)
-        return (*allowed, *self.decision.notes, *self._deciding_rows())
+        return (*allowed, *self.decision.notes, *self._deciding_rows(), *self.comparison.probes)
 
     def _deciding_rows(self) -> Iterator[str]:
         needed, here = self.decision.rows_needed, self.comparison.pairing.samples

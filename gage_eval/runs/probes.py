@@ -10,8 +10,8 @@ from gage_eval.engine.probe import Verdict, any_stored, keep, probe, probe_ident
 from gage_eval.engine.runtime import Runtime
 from gage_eval.pipeline.generate_spec import GenerateSpec
 from gage_eval.pipeline.specs import Plan
-from gage_eval.runs.planned import PlannedRun, planned_before
-from gage_eval.runs.results.reading import RunReader
+from gage_eval.runs.planned import PlannedRun
+from gage_eval.runs.record import ProbeRecord
 from gage_eval.store import Store
 
 
@@ -50,14 +50,23 @@ def probes(plan: Plan, store: Store, concurrency: int | None = None) -> list[Mod
     ]
 
 
-def probes_of_run(run: RunReader) -> list[ModelProbe]:
-    """The models under test of a stored run, as they are now; none where its config can no longer be used."""
-    if not any_stored(run.store):
-        return []
+def probe_records(plan: Plan, store: Store, concurrency: int | None = None) -> list[ProbeRecord]:
+    """The same for run.json. What cannot be found out is not known: the run itself says what is wrong."""
     try:
-        return probes(planned_before(run.stored).plan, run.store, run.stored.record.options.get("concurrency"))
+        known = probes(plan, store, concurrency)
     except GageError:
         return []
+    return [
+        ProbeRecord(
+            model=probed.name,
+            tasks=list(probed.tasks),
+            identity=digest(probed.verdict.identity),
+            verdict=probed.verdict.verdict,
+            text=probed.text,
+            probed=probed.verdict.created,
+        )
+        for probed in known
+    ]
 
 
 def probe_models(run: PlannedRun, concurrency: int | None = None) -> list[ModelProbe]:
