@@ -13,9 +13,11 @@ from gage_eval.cli.options import AsJson, OutputDir, Store, To
 
 if TYPE_CHECKING:
     from gage_eval.regression.baselines import BaselineEntry, Baselines
+    from gage_eval.regression.exact import Ask
     from gage_eval.regression.gating import GateResult, TaskGate
     from gage_eval.regression.policy import GatePolicy
     from gage_eval.report.trend_chart import TrendPoint
+    from gage_eval.runs.options import RunOptions
     from gage_eval.runs.results.reading import RunReader
 
 _LEAST_BAR, _WIDEST_BAR = 13, 43
@@ -66,7 +68,11 @@ def gate(
     ] = None,
     mode: Annotated[
         str | None,
-        typer.Option("--mode", metavar="MODE", help="significance (default), or tolerance: compare without a test."),
+        typer.Option(
+            "--mode",
+            metavar="MODE",
+            help="significance (default); tolerance: compare without a test; exact: no answer may change.",
+        ),
     ] = None,
     metric: Annotated[
         str | None,
@@ -124,7 +130,9 @@ def gate(
     try:
         run = RunReader.open(Locations.at(store, output_dir), run_id)
         declared = _policy(policy)
-        gated, anchor = gate_with_anchor(run, baseline, rule, metric=metric, policy=declared, allowed=allow or ())
+        gated, anchor = gate_with_anchor(
+            run, baseline, rule, metric=metric, policy=declared, allowed=allow or (), ask=_asker(run, quiet=json)
+        )
     except GageError as error:
         _write(junit, gate_files.refused_junit(run_id, baseline, str(error)))
         _write(markdown, gate_files.refused_markdown(run_id, baseline, str(error)))
@@ -348,6 +356,19 @@ def _again(run: "RunReader", times: int) -> "list[RunReader]":
     return repetitions
 
 
+def _asker(run: "RunReader", *, quiet: bool) -> "Ask":
+    """Carries out runs that ask for some rows of a run again."""
+    from gage_eval.local.launch import launch_run
+    from gage_eval.runs.results.reading import RunReader
+
+    def ask(options: "RunOptions") -> RunReader:
+        if not quiet:
+            print(f"{len(options.sample_ids)} changed rows of run {run.run_id} are asked again")
+        return RunReader.open(run.stored.folder.locations, launch_run(options, quiet=quiet).run_id)
+
+    return ask
+
+
 def _record(entry: "BaselineEntry") -> dict[str, Any]:
     record = entry.model_dump(mode="json", include={"suite", "name", "number", "created", "by", "why"})
     return {**record, "runs": [run.run_id for run in entry.runs], "tasks": list(entry.runs[0].tasks)}
@@ -385,7 +406,7 @@ def _print(gated: "GateResult", anchor: "GateResult | None", label: str) -> None
                 format_value(numbers.current),
                 signed_text(numbers.difference),
                 signed_text(numbers.bounds and numbers.bounds[0]),
-                p_text(task.decision.p),
+                p_text(task.decision.p) if numbers.test != "none" else "–",
                 f"{numbers.n:,}",
             )
         )

@@ -20,13 +20,13 @@ from gage_eval.base.errors import ConfigError, GageError, InputError, Problem
 from gage_eval.engine.host import SharedEngines
 from gage_eval.models.backends.base import Blocks
 from gage_eval.regression.baselines import Baselines
+from gage_eval.regression.exact import Ask
 from gage_eval.regression.gate_report import write_report
 from gage_eval.regression.gating import GateResult, gate_with_anchor
 from gage_eval.regression.matrix import Matrix, MatrixModel, MatrixRow, StrictModel
 from gage_eval.regression.policy import GatePolicy
 from gage_eval.regression.power import entry_power
 from gage_eval.regression.trend import trend
-from gage_eval.report.summary import signed_text
 from gage_eval.report.trend_chart import MOST_POINTS, TrendPoint
 from gage_eval.runs.names import is_name, slug
 from gage_eval.runs.options import Locations, RunOptions
@@ -240,7 +240,7 @@ class NightCell:
         if self.gated is None:
             return f"{self.name}: {self.verdict} ({self.problem})"
         changes = [
-            f"{task.comparison.task_id} {task.comparison.measure.name} {signed_text(task.decision.evidence.difference)}"
+            f"{task.comparison.task_id} {task.comparison.measure.name} {task.change}"
             for task in self.gated.tasks
             if task.decision.verdict == self.verdict and task.tier != "advisory"
         ]
@@ -300,23 +300,31 @@ def run_night(
     places = [(row, model) for model in nightly.models for row in nightly.rows]
     cells: dict[int, NightCell] = {}
 
+    def carried_out(options: RunOptions, host: SharedEngines) -> RunReader:
+        reader = run(options, host)
+        # Here, because the gate may ask again, and the run's engine is still up.
+        number = next(number for number, own in runs.items() if own.run_id == options.run_id)
+        cells[number] = _measured(nightly, *places[number], reader, lambda more: run(locations.placed(more), host))
+        return reader
+
     def ended(number: int, result: RunReader | GageError) -> None:
-        cells[number] = _measured(nightly, *places[number], result)
+        if isinstance(result, GageError):
+            cells[number] = _measured(nightly, *places[number], result)
         try:
             told(cells[number])
         except Exception:  # noqa: BLE001 - the other cells are reported
             _log.exception("the verdict on %s could not be reported", cells[number].name)
 
-    options: dict[int, RunOptions] = {}
+    runs: dict[int, RunOptions] = {}
     for number, (row, model) in enumerate(places):
         try:
-            options[number] = locations.placed(nightly.options_of_night(label, row, model, configs))
+            runs[number] = locations.placed(nightly.options_of_night(label, row, model, configs))
         except GageError as error:
             ended(number, error)
-    numbers = list(options)
+    numbers = list(runs)
     run_all(
-        list(options.values()),
-        run,
+        list(runs.values()),
+        carried_out,
         at_once=nightly.runs_at_once,
         blocks=blocks,
         ended=lambda place, result: ended(numbers[place], result),
@@ -356,11 +364,13 @@ def check_detect(
         raise ConfigError(nightly.name, problems)
 
 
-def _measured(nightly: Nightly, row: MatrixRow, model: NightlyModel, result: RunReader | GageError) -> NightCell:
+def _measured(
+    nightly: Nightly, row: MatrixRow, model: NightlyModel, result: RunReader | GageError, ask: Ask | None = None
+) -> NightCell:
     if isinstance(result, GageError):
         return NightCell(row, model, None, problem=str(result))
     try:
-        newest, anchor = gate_with_anchor(result, model.baseline_name, nightly.gate, policy=nightly.policy)
+        newest, anchor = gate_with_anchor(result, model.baseline_name, nightly.gate, policy=nightly.policy, ask=ask)
     except GageError as error:
         return NightCell(row, model, result, problem=str(error))
     except Exception as error:  # noqa: BLE001 - the other cells go on

@@ -51,7 +51,9 @@ class NumberPower:
     @cached_property
     def loss(self) -> float | None:
         """The smallest loss that is found with a chance of 80 %; None where none is, or it is not known."""
-        return None if self.spread is None else planned_loss(self.spread, self.rows, self.rule, family=self.family)
+        if self.spread is None or self.rule.mode == "exact":
+            return None
+        return planned_loss(self.spread, self.rows, self.rule, family=self.family)
 
     def rows_for(self, loss: float, rule: GateRule | None = None) -> int | None:
         """The rows on which a loss is found with a chance of 80 %; None where no number is enough."""
@@ -73,6 +75,8 @@ class NumberPower:
     def sentence(self) -> str:
         """All of it."""
         name = f"{self.task_id} {self.metric}"
+        if self.rule.mode == "exact":
+            return f"{name}: any changed answer among {self.rows:,} rows is found, on an engine that is exact"
         if self.spread is None:
             return f"{name}: {self.against} does not show how rows vary, so what the gate could find is not known"
         if self.rows < LEAST_ROWS:
@@ -89,7 +93,7 @@ class NumberPower:
 
     def shortfall(self, loss: float) -> str | None:
         """Why a loss is not found with a chance of 80 %, and what would help; None where it is, or is not known."""
-        if self.spread is None or (self.loss is not None and self.loss <= loss):
+        if self.rule.mode == "exact" or self.spread is None or (self.loss is not None and self.loss <= loss):
             return None
         name = f"{self.task_id} {self.metric}"
         if loss <= self.rule.tolerance:

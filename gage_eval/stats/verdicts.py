@@ -18,6 +18,7 @@ from gage_eval.stats.evidence import REPEATS_ADVISED, REPEATS_FOR_NOISE, Evidenc
 from gage_eval.stats.multiple import holm
 
 Verdict: TypeAlias = Literal["regressed", "improved", "passed", "inconclusive"]
+Mode: TypeAlias = Literal["significance", "tolerance", "exact"]
 
 MAX_UNPAIRED_SHARE = 0.01
 UNKNOWN_ERROR = "how much the number varies is not known, so the difference has no interval and no test"
@@ -27,14 +28,15 @@ class GateRule(BaseModel):
     """How a gate decides.
 
     Attributes:
-        mode: ``significance``, or ``tolerance``: a loss of more than the tolerance, without a test.
+        mode: ``significance``; ``tolerance``: a loss of more than the tolerance, without a test; or ``exact``: any
+            changed answer, whatever it scores. The last one is not decided here, because it needs the answers.
         tolerance: the loss that is accepted, in units of the metric.
         alpha: one-sided level.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    mode: Literal["significance", "tolerance"] = "significance"
+    mode: Mode = "significance"
     tolerance: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.02
     alpha: Annotated[float, Field(gt=0, lt=0.5)] = 0.05
 
