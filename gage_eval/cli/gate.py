@@ -115,7 +115,7 @@ def gate(
     from gage_eval.runs.options import Locations
     from gage_eval.runs.results.reading import RunReader
     from gage_eval.runs.sinks import add_event
-    from gage_eval.stats.verdicts import GateRule
+    from gage_eval.stats.gate_rule import GateRule
 
     if fail_on not in ("regressed", "inconclusive"):
         raise InputError(f"--fail-on '{fail_on}' is unknown: regressed or inconclusive.")
@@ -167,7 +167,7 @@ def set_(
     run, baselines = _to_add(run_id, store, output_dir)
     baselines.check_new(run.stored.record.name, name, run_id)
     runs = [run, *_again(run, (repeats or 1) - 1)]
-    _tell(baselines.add(name, runs, promote=False, policy=declared))
+    _tell(baselines.add(name, runs, promote=False, policy=declared), baselines)
 
 
 @baseline_app.command()
@@ -183,7 +183,8 @@ def promote(
     declared = _policy(policy)
     run, baselines = _to_add(run_id, store, output_dir)
     before = baselines.latest(run.stored.record.name, name)
-    _tell(baselines.add(name, _again(run, repeats or len(before.runs)), promote=True, policy=declared))
+    runs = _again(run, repeats or len(before.runs))
+    _tell(baselines.add(name, runs, promote=True, policy=declared), baselines)
 
 
 @baseline_app.command("list")
@@ -245,6 +246,7 @@ def show_(
         for score in scores
     ]
     print_table(("run", "task", "metric", "score"), rows, right=("score",), stack=True)
+    _print_floors(entry, baselines)
 
 
 @baseline_app.command()
@@ -374,15 +376,24 @@ def _record(entry: "BaselineEntry") -> dict[str, Any]:
     return {**record, "runs": [run.run_id for run in entry.runs], "tasks": list(entry.runs[0].tasks)}
 
 
-def _tell(entry: "BaselineEntry") -> None:
+def _tell(entry: "BaselineEntry", baselines: "Baselines") -> None:
     from gage_eval.report.console import clean, counted
     from gage_eval.stats.evidence import REPEATS_ADVISED
 
     runs = ", ".join(run.run_id for run in entry.runs)
     repeats = counted(len(entry.runs), "repeat")
     print(clean(f"{entry.suite} · baseline {entry.name} · entry {entry.number} · {repeats}: {runs}"))
+    _print_floors(entry, baselines)
     if len(entry.runs) < (least := REPEATS_ADVISED):
         print(f"Fewer than {least} repeats hide the noise between runs or cost power: --repeats {least} or more.")
+
+
+def _print_floors(entry: "BaselineEntry", baselines: "Baselines") -> None:
+    """Say how many rows flip between the repeats."""
+    from gage_eval.report.console import clean
+
+    for task_id, floor in baselines.noise_floors(entry).items():
+        print(clean(f"{task_id}: {floor.text}"))
 
 
 def _print(gated: "GateResult", anchor: "GateResult | None", label: str) -> None:

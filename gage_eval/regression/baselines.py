@@ -16,14 +16,15 @@ from gage_eval.base.canonical import decode
 from gage_eval.base.errors import InputError, closest
 from gage_eval.base.processes import user_name
 from gage_eval.base.stages import Stage
-from gage_eval.regression.compare import ScoredTask
+from gage_eval.regression.compare import NoiseFloor, noise_floor
 from gage_eval.regression.policy import GatePolicy, declared_numbers
+from gage_eval.regression.scored_task import ScoredTask
 from gage_eval.runs.baseline_files import DIGITS, ENTRY, FOLDER, entries_of, folder_of, suite_of
 from gage_eval.runs.names import is_name
 from gage_eval.runs.record import ProbeRecord, StageRecord, stage_name
 from gage_eval.runs.results.reading import RunReader, TaskReader
 from gage_eval.stats.evidence import REPEATS_ADVISED
-from gage_eval.stats.verdicts import GateRule
+from gage_eval.stats.gate_rule import GateRule
 from gage_eval.store import Store
 
 
@@ -172,6 +173,11 @@ class Baselines:
                 value = task.reader.number_row(number)["value"]
                 scores.append(BaselineScore(task.name, task.reader.task_id, number.name, value))
         return scores
+
+    def noise_floors(self, entry: BaselineEntry) -> dict[str, NoiseFloor]:
+        """How much the first number of each task moves between the repeats; empty for one run."""
+        floors = {task_id: noise_floor(entry.tasks(self._store, task_id)) for task_id in entry.runs[0].tasks}
+        return {task_id: floor for task_id, floor in floors.items() if floor is not None}
 
     def latest(self, suite: str, name: str) -> BaselineEntry:
         """The newest entry, which runs are compared with.

@@ -16,7 +16,7 @@ from gage_eval.base.canonical import digest
 from gage_eval.base.errors import GageError, InputError
 from gage_eval.base.statuses import UNANSWERED
 from gage_eval.regression.again import options_again
-from gage_eval.regression.compare import ScoredTask
+from gage_eval.regression.scored_task import ScoredTask
 from gage_eval.runs.options import RunOptions
 from gage_eval.runs.results.reading import RunReader
 from gage_eval.runs.results.rows import read_part

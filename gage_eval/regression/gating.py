@@ -7,7 +7,7 @@ from typing import Any
 from gage_eval.base.errors import InputError
 from gage_eval.observability.events import GateDecided
 from gage_eval.regression.baselines import BaselineEntry, Baselines
-from gage_eval.regression.compare import ScoredTask, TaskComparison
+from gage_eval.regression.compare import TaskComparison, floor_record
 from gage_eval.regression.exact import AnswerChanges, Ask, answer_changes
 from gage_eval.regression.looks import with_looks
 from gage_eval.regression.policy import (
@@ -20,10 +20,12 @@ from gage_eval.regression.policy import (
     policy_verdict,
     regresses,
 )
+from gage_eval.regression.scored_task import ScoredTask, identical_runs
 from gage_eval.report.summary import signed_text
 from gage_eval.runs.results.reading import RunReader
+from gage_eval.stats.gate_rule import GateRule
 from gage_eval.stats.sequential import Alarm, alarm
-from gage_eval.stats.verdicts import GateRule, MetricVerdict, Verdict, decide
+from gage_eval.stats.verdicts import MetricVerdict, Verdict, decide
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,8 @@ class TaskGate:
     def remarks(self) -> tuple[str, ...]:
         """What a reader must know in addition to the numbers, in sentences."""
         allowed = (f"NOT THE SAME {kind}, as allowed" for kind in self.allowed)
-        return (*allowed, *self.decision.notes, *self._deciding_rows(), *self.comparison.probes)
+        floor = [] if (known := self.comparison.noise_floor) is None else [known.text]
+        return (*allowed, *floor, *self.decision.notes, *self._deciding_rows(), *self.comparison.probes)
 
     def _deciding_rows(self) -> Iterator[str]:
         needed, here = self.decision.rows_needed, self.comparison.pairing.samples
@@ -96,6 +99,7 @@ class TaskGate:
                 "p_worse": self.decision.p_worse,
                 "p_better": self.decision.p_better,
                 "detectable_loss": self.decision.detectable,
+                "noise_floor": floor_record(task.noise_floor),
                 "rows_needed": self.decision.rows_needed,
                 "unpaired": task.pairing.unpaired,
                 "worse": task.worse,
@@ -237,7 +241,13 @@ def gate_with_anchor(
         InputError: there is no such baseline, or the run is not comparable with it.
     """
     history = Baselines(run.store).history(run.stored.record.name, baseline, run_id=run.run_id)
-    newest = gate(run, history[-1], rule, metric=metric, policy=policy, allowed=allowed, ask=ask)
+    entry = history[-1]
+    alike: Mapping[str, Sequence[ScoredTask]] = {}
+    if len(entry.runs) == 1:
+        before = {task_id: entry.tasks(run.store, task_id)[0] for task_id in entry.runs[0].tasks}
+        but = (run.run_id, entry.runs[0].run_id)
+        alike = identical_runs(before, entry.suite, run.stored.folder.locations, but=but)
+    newest = gate(run, entry, rule, metric=metric, policy=policy, allowed=allowed, ask=ask, alike=alike)
     if len(history) == 1:
         return newest, None
     return newest, gate(run, history[0], rule, metric=metric, policy=newest.policy, allowed=allowed, exact=False)
@@ -253,6 +263,7 @@ def gate(
     allowed: Collection[str] = (),
     ask: Ask | None = None,
     exact: bool = True,
+    alike: Mapping[str, Sequence[ScoredTask]] | None = None,
 ) -> GateResult:
     """Compare a run with a baseline, and decide.
 
@@ -265,6 +276,7 @@ def gate(
         allowed: which of data, prompts and scorer may differ.
         ask: carries out a run, to ask for changed answers again in mode exact.
         exact: False decides by a test where the mode is exact.
+        alike: other runs by task that are identical with the baseline.
 
     Raises:
         ConfigError: the policy does not fit the run; all problems at once.
@@ -281,7 +293,10 @@ def gate(
         numbers = declared_numbers(policy, rule, task_ids, lambda task_id, name: scored[task_id].reader.number(name))
     if not exact:
         numbers = [number.with_test for number in numbers]
-    comparisons = [TaskComparison(scored[x.task_id], before[x.task_id], x.metric) for x in numbers]
+    others = alike or {}
+    comparisons = [
+        TaskComparison(scored[x.task_id], before[x.task_id], x.metric, others.get(x.task_id, ())) for x in numbers
+    ]
     for number, comparison in zip(numbers, comparisons, strict=True):
         if number.rule.mode != "exact" and comparison.scale.higher_is_better is None:
             raise InputError(
@@ -322,6 +337,7 @@ def _decisions(
             {str(at): comparisons[at].evidence(numbers[at].rule.alpha) for at in family},
             unpaired={str(at): comparisons[at].pairing.unpaired_share for at in family},
             rules={str(at): numbers[at].rule for at in family},
+            spreads={str(at): spread for at in family if (spread := comparisons[at].spread) is not None},
         )
         for at in family:
             if numbers[at].rule.mode == "exact":

@@ -16,7 +16,8 @@ from gage_eval.base.errors import ConfigError, InputError, NotFound, Problem
 from gage_eval.config.model_of import model_of
 from gage_eval.config.yaml.lines import MAX_BYTES, parse
 from gage_eval.runs.results.outcomes import Measure
-from gage_eval.stats.verdicts import GateRule, MetricVerdict, Mode, Verdict
+from gage_eval.stats.gate_rule import GateRule, Mode
+from gage_eval.stats.verdicts import MetricVerdict, Verdict
 
 Tier: TypeAlias = Literal["critical", "supporting", "advisory"]
 TIERS: tuple[Tier, ...] = get_args(Tier)

@@ -17,19 +17,20 @@ import numpy as np
 from gage_eval.base.errors import GageError, InputError
 from gage_eval.regression.again import options_again
 from gage_eval.regression.baselines import BaselineEntry
-from gage_eval.regression.compare import ScoredTask, SliceChange, TaskComparison
+from gage_eval.regression.compare import SliceChange, TaskComparison
 from gage_eval.regression.definitions import Difference
 from gage_eval.regression.gating import GateResult, TaskGate, gate
 from gage_eval.regression.policy import GatePolicy
 from gage_eval.regression.run_diff import run_differences
+from gage_eval.regression.scored_task import ScoredTask
 from gage_eval.regression.why import TaskWhy, why
 from gage_eval.runs.options import RunOptions
 from gage_eval.runs.results.explain import ExplainedAnswer, explain
 from gage_eval.runs.results.outcomes import Measure
 from gage_eval.runs.results.reading import RunReader, TaskReader
 from gage_eval.stats.evidence import Evidence, evidence
+from gage_eval.stats.gate_rule import GateRule
 from gage_eval.stats.repeats import expected_next
-from gage_eval.stats.verdicts import GateRule
 
 Outcome: TypeAlias = Literal["confirmed", "gone again", "chance"]
 

@@ -1,12 +1,7 @@
 """Promises of mode exact: every changed answer is found, chance is never a change, and nothing passes unasked."""
 
-import itertools
-import json
 import random
-import re
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -27,74 +22,21 @@ from gage_eval.runs.options import Locations
 from gage_eval.runs.planned import planned
 from gage_eval.runs.probes import probe_models
 from gage_eval.runs.results.reading import RunReader
-from gage_eval.stats.verdicts import GateRule
+from gage_eval.stats.gate_rule import GateRule
 from gage_eval.store import Store
+from tests.support.changing_model import ChangingModel, changing_model
 from tests.support.workspace import write_config, write_rows
 
 ROWS = 40
 EXACT = GateRule(mode="exact")
 
 
-class Model(BaseHTTPRequestHandler):
-    """A stand-in for an exact engine: right sums, but for those that a test has changed.
-
-    Attributes:
-        changed: what it says to some sums instead.
-        drifting: sums that get another answer each time.
-        down: whether it refuses everything.
-    """
-
-    protocol_version = "HTTP/1.1"
-    changed: dict[int, str]
-    drifting: set[int]
-    down: bool
-    asked: list[int]
-    count: Iterator[int]
-
-    def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        found = re.search(r"(\d+) \+ 1 = \?", body["messages"][-1]["content"])
-        answer = "Hello."
-        if found is not None:
-            number = int(found[1])
-            self.asked.append(number)
-            answer = self.changed.get(number, str(number + 1))
-            answer += f" or {next(self.count)}" if number in self.drifting else ""
-        choice = {"index": 0, "message": {"role": "assistant", "content": answer}, "finish_reason": "stop"}
-        data = json.dumps({"choices": [choice]}).encode()
-        self.send_response(400 if self.down else 200)
-        self.send_header("Content-Length", str(len(data)))
-        self.end_headers()
-        self.wfile.write(data)
-
-    def log_message(self, format: str, *args: Any) -> None: ...  # noqa: A002
-
-
-class Server(ThreadingHTTPServer):
-    # A client that connects often at once would wait a second for each connection that is not queued.
-    request_queue_size = 128
-
-
 @pytest.fixture
-def model() -> Iterator[type[Model]]:
-    Model.changed, Model.drifting, Model.down, Model.asked, Model.count = {}, set(), False, [], itertools.count()
-    server = Server(("127.0.0.1", 0), Model)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    backend = {
-        "backend_id": "model",
-        "type": "openai_http",
-        "config": {
-            "base_url": f"http://127.0.0.1:{server.server_port}/v1",
-            "model": "sums",
-            "default_params": {"temperature": 0},
-        },
-    }
-    write_config(Path(), backends=[backend])
-    yield Model
-    server.shutdown()
-    server.server_close()
-    thread.join()
+def model() -> Iterator[type[ChangingModel]]:
+    with changing_model() as (url, model):
+        config = {"base_url": url, "model": "sums", "default_params": {"temperature": 0}}
+        write_config(Path(), backends=[{"backend_id": "model", "type": "openai_http", "config": config}])
+        yield model
 
 
 @pytest.fixture(autouse=True)
@@ -131,7 +73,7 @@ def changed_in(result: GateResult) -> tuple[str, ...]:
     return task.changes.changed
 
 
-def test_the_same_answers_pass_and_nothing_is_asked_again(model: type[Model]) -> None:
+def test_the_same_answers_pass_and_nothing_is_asked_again(model: type[ChangingModel]) -> None:
     probed()
     entry = baseline(run("before"), run("before2"))
     now = run("now")
@@ -142,7 +84,7 @@ def test_the_same_answers_pass_and_nothing_is_asked_again(model: type[Model]) ->
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_every_planted_change_is_found_and_asked_again(model: type[Model], seed: int) -> None:
+def test_every_planted_change_is_found_and_asked_again(model: type[ChangingModel], seed: int) -> None:
     rng = random.Random(seed)
     planted = rng.sample(range(ROWS), rng.randint(1, 12))
     # Another answer that scores the same, and one that differs by a space.
@@ -159,7 +101,7 @@ def test_every_planted_change_is_found_and_asked_again(model: type[Model], seed:
     assert result.as_record()["tasks"][0]["details"]["changed"] == [f"s{number}" for number in sorted(planted)]
 
 
-def test_an_engine_whose_changed_answers_do_not_come_again_is_not_exact(model: type[Model]) -> None:
+def test_an_engine_whose_changed_answers_do_not_come_again_is_not_exact(model: type[ChangingModel]) -> None:
     probed()
     entry = baseline(run("before"))
     model.changed, model.drifting = {3: "no"}, {7}
@@ -168,7 +110,7 @@ def test_an_engine_whose_changed_answers_do_not_come_again_is_not_exact(model: t
     assert "this engine is not exact: asked again, 1 of 2 changed rows have another answer" in result.tasks[0].remarks
 
 
-def test_repeats_of_the_baseline_that_differ_show_an_engine_that_is_not_exact(model: type[Model]) -> None:
+def test_repeats_of_the_baseline_that_differ_show_an_engine_that_is_not_exact(model: type[ChangingModel]) -> None:
     probed()
     model.drifting = {7}
     entry = baseline(run("before"), run("before2"))
@@ -181,7 +123,7 @@ def test_repeats_of_the_baseline_that_differ_show_an_engine_that_is_not_exact(mo
 
 
 @pytest.mark.parametrize("when", ["never", "after", "between"])
-def test_without_a_probe_before_both_runs_nothing_is_decided(model: type[Model], when: str) -> None:
+def test_without_a_probe_before_both_runs_nothing_is_decided(model: type[ChangingModel], when: str) -> None:
     before = run("before")
     if when == "between":
         probed()
@@ -195,7 +137,7 @@ def test_without_a_probe_before_both_runs_nothing_is_decided(model: type[Model],
         assert any(f"nothing shows that the engine of run {name} is exact" in note for note in result.tasks[0].remarks)
 
 
-def test_changed_rows_that_cannot_be_asked_again_leave_no_verdict(model: type[Model]) -> None:
+def test_changed_rows_that_cannot_be_asked_again_leave_no_verdict(model: type[ChangingModel]) -> None:
     probed()
     entry = baseline(run("before"))
     model.changed = {3: "no"}
@@ -207,7 +149,7 @@ def test_changed_rows_that_cannot_be_asked_again_leave_no_verdict(model: type[Mo
     assert "asked again" in result.tasks[0].decision.notes[-1]
 
 
-def test_answers_from_the_store_and_missing_answers_do_not_pass(model: type[Model]) -> None:
+def test_answers_from_the_store_and_missing_answers_do_not_pass(model: type[ChangingModel]) -> None:
     probed()
     entry = baseline(run("before", freshness=None))
     kept = gated(run("kept", freshness=None), entry)
@@ -220,7 +162,7 @@ def test_answers_from_the_store_and_missing_answers_do_not_pass(model: type[Mode
     assert (drawn.verdict, drawn.tasks[0].decision.notes) == ("passed", ("0 of 30 rows changed",))
 
 
-def test_a_run_that_stopped_early_is_refused(model: type[Model]) -> None:
+def test_a_run_that_stopped_early_is_refused(model: type[ChangingModel]) -> None:
     entry = baseline(run("before"))
     document = yaml.safe_load(Path("mine.yaml").read_text())
     document["tasks"] = [{"task_id": "sums", "dataset_id": "sums", "stop_when": {"half_width": 0.1}}]
@@ -231,7 +173,7 @@ def test_a_run_that_stopped_early_is_refused(model: type[Model]) -> None:
         gated(run("now"), entry)
 
 
-def test_a_policy_says_which_number_is_exact(model: type[Model]) -> None:
+def test_a_policy_says_which_number_is_exact(model: type[ChangingModel]) -> None:
     probed()
     entry = baseline(run("before"))
     model.changed = {3: "4 "}
@@ -242,7 +184,7 @@ def test_a_policy_says_which_number_is_exact(model: type[Model]) -> None:
     assert (result.verdict, changed_in(result)) == ("regressed", ("s3",))
 
 
-def test_the_anchor_and_triage_look_at_scores(model: type[Model]) -> None:
+def test_the_anchor_and_triage_look_at_scores(model: type[ChangingModel]) -> None:
     probed()
     first = run("first")
     baselines = Baselines(Store.open("store"))
@@ -256,7 +198,7 @@ def test_the_anchor_and_triage_look_at_scores(model: type[Model]) -> None:
     assert (found.tasks, found.gated.tasks[0].changes) == ((), None)
 
 
-def test_a_night_asks_the_changed_rows_again_with_its_own_engines(model: type[Model], folder: Path) -> None:
+def test_a_night_asks_the_changed_rows_again_with_its_own_engines(model: type[ChangingModel], folder: Path) -> None:
     probed()
     locations = Locations.at(str(folder / "store"))
     document = {
