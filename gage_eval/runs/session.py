@@ -49,7 +49,7 @@ from gage_eval.runs.gc_roots import record_root
 from gage_eval.runs.graph import Node
 from gage_eval.runs.options import Locations, RunOptions, bundle_of
 from gage_eval.runs.planned import planned
-from gage_eval.runs.probes import probe_records
+from gage_eval.runs.probes import probe_records, unproven
 from gage_eval.runs.record import ConfigRecord, FlowRunRecord, ProcessRecord, RunRecord, RunStatus, stage_id_of
 from gage_eval.runs.recorder import Recorder
 from gage_eval.runs.scoring import scoring_processes
@@ -326,7 +326,7 @@ class RunSession:
                 flow_run.queued_s if flow_run is not None else None,
             )
         )
-        for warning in self.loaded.warnings:
+        for warning in (*self.loaded.warnings, *unproven(self.plan, self.folder.record().probes)):
             self.observer.emit(RunWarning(warning))
         placed = [spec for task in self.plan.tasks for _, spec in task.placed]
         if self.options.work_pool not in (None, HERE) and not placed:

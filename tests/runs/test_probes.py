@@ -2,9 +2,15 @@
 
 from pathlib import Path
 
+import orjson
 import pytest
 
+from gage_eval.base.errors import InputError
 from gage_eval.engine.probe import keep
+from gage_eval.models.backends.base import BackendContext
+from gage_eval.models.backends.build import build_backend
+from gage_eval.models.backends.hf_transformers import Transformers
+from gage_eval.models.client.types import Request
 from gage_eval.regression.baselines import Baselines
 from gage_eval.regression.compare import compare
 from gage_eval.regression.gating import gate
@@ -87,3 +93,55 @@ def test_a_damaged_verdict_does_not_stop_a_run() -> None:
     (file,) = Path("store", "probes").iterdir()
     file.write_bytes(b"{")
     assert run("damaged").stored.record.probes == []
+
+
+def deterministic(**config: object) -> None:
+    own = {"mode": "fixed", "answer": "2", "deterministic": True, **config}
+    write_config(Path(), backends=[{"backend_id": "model", "type": "dummy", "config": own}])
+
+
+def warnings(name: str) -> list[str]:
+    log = Path("store", "runs", name, "events.jsonl").read_bytes().splitlines()
+    events = [orjson.loads(line) for line in log]
+    return [event["payload"]["message"] for event in events if event["type"] == "warning"]
+
+
+def test_a_model_that_is_asked_to_be_deterministic_is_not_called_exact_unless_the_probe_agrees() -> None:
+    deterministic()
+    run("before")
+    begin = "dummy is asked to be deterministic, and its answers are not called exact, because "
+    assert warnings("before") == [f"{begin}no probe has measured it: gage probe"]
+    found = probed()
+    run("agrees", freshness="1")
+    assert warnings("agrees") == []
+    keep(Store.open("store"), found.verdict.model_copy(update={"verdict": "near"}))
+    run("disagrees", freshness="2")
+    (warning,) = warnings("disagrees")
+    assert warning.startswith(f"{begin}the probe does not agree: dummy is near")
+
+
+def test_the_mode_is_part_of_what_answers_a_question_and_not_sent() -> None:
+    write_config(Path(), backends=[{"backend_id": "model", "type": "dummy", "config": {"answer": "2"}}])
+    assert run("plain").stored.stages["sums", "infer"].state == "finished"
+    deterministic(deterministic=False)
+    assert run("off").stored.stages["sums", "infer"].state == "cached"
+    deterministic()
+    assert run("on").stored.stages["sums", "infer"].state == "finished"
+    config = {"base_url": "http://127.0.0.1:9/v1", "model": "m", "deterministic": True}
+    backend = build_backend("openai_http", config, BackendContext())
+    body = backend.body(Request("chat", messages=[{"role": "user", "content": "hello"}]))
+    assert "deterministic" not in body
+    assert backend.identity()["deterministic"] is True
+
+
+@pytest.mark.parametrize(
+    ("config", "size"), [({}, 16), ({"deterministic": True}, 1), ({"deterministic": True, "batch_size": 1}, 1)]
+)
+def test_transformers_computes_one_request_at_a_time(config: dict[str, object], size: int, tmp_path: Path) -> None:
+    (tmp_path / "checkpoint").mkdir()
+    (tmp_path / "checkpoint" / "config.json").write_text("{}")
+    backend = build_backend("transformers", {"model_path": "checkpoint", **config}, BackendContext(tmp_path))
+    assert isinstance(backend, Transformers)
+    assert backend._options()["batch_size"] == size
+    with pytest.raises(InputError, match="deterministic: true needs batch_size: 1"):
+        build_backend("transformers", {"model_path": "c", "deterministic": True, "batch_size": 4}, BackendContext())
