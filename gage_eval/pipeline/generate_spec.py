@@ -13,7 +13,7 @@ from gage_eval.engine.tools.mcp import McpServer
 from gage_eval.extend import registry
 from gage_eval.extend.loading import without_folders
 from gage_eval.models.backends.base import Backend, BackendContext
-from gage_eval.models.backends.build import build_backend
+from gage_eval.models.backends.build import build_backend, parse_config
 from gage_eval.models.backends.role_hooks import RoleHooks
 from gage_eval.models.client.episode_limits import EpisodeLimits
 from gage_eval.models.client.tools import DefinedTool
@@ -82,6 +82,13 @@ class GenerateSpec:
     def model(self) -> Backend:
         """The backend, built but not opened. It knows its identity and capabilities."""
         return build_backend(self.backend_type, self.backend_config, self.context)
+
+    @property
+    def is_deterministic(self) -> bool:
+        """Whether its engine is asked for the mode in which no answer depends on the others."""
+        # Few configs have the key, and reading one takes longer than looking for it.
+        config = self.backend_config
+        return "deterministic" in config and parse_config(self.backend_type, config).deterministic
 
     @property
     def engine_key(self) -> str | None:
