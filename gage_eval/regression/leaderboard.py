@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, TypeAlias
 
-from gage_eval.regression.compare import ScoredTask
 from gage_eval.regression.ranks import significant_pairs
+from gage_eval.regression.scored_task import ScoredTask
 from gage_eval.regression.style import style_differences
 from gage_eval.report.console import score_text
 from gage_eval.report.figures import Mark
@@ -73,8 +73,8 @@ class Rating:
             self.model,
             score_text(self.win),
             "–" if self.at_equal_length is None else score_text(self.at_equal_length),
-            rating_text(self.rating, self.interval),
-            "–" if self.at_equal_style is None else rating_text(*self.at_equal_style),
+            _rating_text(self.rating, self.interval),
+            "–" if self.at_equal_style is None else _rating_text(*self.at_equal_style),
             f"{self.better_than} of {others}",
             consistent,
             bias,
@@ -199,7 +199,7 @@ def _outcomes(task: ScoredTask, measure: Measure) -> list[tuple[str, float]]:
     return [(sample_id, value) for sample_id, value in pairs if math.isfinite(value)]
 
 
-def rating_text(rating: float, interval: Interval | None) -> str:
+def _rating_text(rating: float, interval: Interval | None) -> str:
     """``+85 [+40, +131]``, or ``> all`` where a rating does not exist."""
     if math.isinf(rating):
         return "> all" if rating > 0 else "< all"

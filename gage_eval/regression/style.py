@@ -11,8 +11,8 @@ from gage_eval.base.field_paths import compile_path
 from gage_eval.data.sample.table import rows_of
 from gage_eval.pipeline.outputs import responses_of
 from gage_eval.pipeline.pairs import OtherAnswers, Pairs
-from gage_eval.regression.compare import ScoredTask
 from gage_eval.regression.definitions import spec_of
+from gage_eval.regression.scored_task import ScoredTask
 from gage_eval.stats import style_difference
 
 _ELEMENTS = (
