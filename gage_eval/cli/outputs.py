@@ -158,6 +158,14 @@ class SliceChange(TypedDict):
     stands_out: bool
 
 
+class NoiseFloor(TypedDict):
+    """How many of the rows score differently in two of these identical runs (A/A), on average."""
+
+    runs: int
+    rows: int
+    flips: float
+
+
 class ComparedTask(TypedDict):
     """A task in two runs, paired by sample; positive differences are better. p_holm is adjusted over the tasks."""
 
@@ -173,6 +181,7 @@ class ComparedTask(TypedDict):
     p: float | None
     p_holm: float | None
     detectable_loss: float | None
+    noise_floor: NoiseFloor | None
     unpaired: int
     better: list[str]
     worse: list[str]

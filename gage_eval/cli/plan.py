@@ -155,10 +155,12 @@ def _print_stops(planned_run: "PlannedRun", forecasts: "list[Forecast]") -> None
 def _print_probes(planned_run: "PlannedRun") -> None:
     """Say whether the models repeat their answers, where that was measured."""
     from gage_eval.report.console import clean
-    from gage_eval.runs.probes import probes
+    from gage_eval.runs.probes import probes, unproven
 
-    for probed in probes(planned_run.plan, planned_run.store, planned_run.options.concurrency):
-        print(clean(probed.text))
+    plan = planned_run.plan
+    known = [probed.record for probed in probes(plan, planned_run.store, planned_run.options.concurrency)]
+    for text in (*(probe.text for probe in known), *unproven(plan, known)):
+        print(clean(text))
 
 
 def _power(planned_run: "PlannedRun") -> tuple[list[dict[str, Any]], list[str]]:

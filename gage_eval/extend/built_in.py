@@ -21,8 +21,10 @@ PACKAGES = {
 
 NAMES: Mapping[str, Mapping[str, Names]] = {
     "loaders": {
+        "bfcl": ("bfcl",),
         "csv_file": ("csv", "tsv"),
         "files": ("files",),
+        "harbor": ("harbor",),
         "hf_hub": ("hf_hub",),
         "inline": ("inline",),
         "json_file": ("json",),
@@ -35,6 +37,7 @@ NAMES: Mapping[str, Mapping[str, Names]] = {
         "agieval": ("agieval",),
         "cruxeval": ("cruxeval",),
         "default": ("default",),
+        "gaia": ("gaia",),
         "livecodebench": ("livecodebench",),
         "mmmu": ("mmmu", "mmmu_pro"),
         "multi_choice": ("multi_choice", "multi_choice_struct_only"),
@@ -51,18 +54,22 @@ NAMES: Mapping[str, Mapping[str, Names]] = {
         "hf_transformers": ("transformers", "vlm_transformers"),
         "llama_cpp": ("llama_cpp",),
         "openai_http": ("openai_http",),
+        "openai_media": ("openai_images", "openai_speech", "openai_transcriptions"),
         "replay": ("replay",),
         "vllm": ("vllm",),
         "vllm_native": ("vllm_native",),
     },
     "metrics": {
+        "bfcl": ("bfcl_multi_turn",),
         "calculators": ("field_completeness", "list", "number"),
         "choice": ("multi_choice_accuracy",),
         "choice_set": ("choice_points", "choice_set"),
         "classes": ("classification",),
         "docvqa": ("docvqa_anls",),
         "execution": ("cruxeval", "execution_passed", "tests_passed"),
+        "gaia": ("gaia",),
         "gsm8k": ("gsm8k",),
+        "harbor": ("harbor_reward",),
         "ifeval": ("ifeval",),
         "json_fields": ("json_fields",),
         "judging": (
@@ -137,6 +144,7 @@ NAMES: Mapping[str, Mapping[str, Names]] = {
         "text_corpus": ("corpus_bleu", "corpus_chrf", "corpus_ter"),
     },
     "tools": {
+        "bfcl": ("bfcl",),
         "box": ("bash", "python"),
         "tau2_mock": ("tau2_mock", "tau2_mock_user"),
     },

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from gage_eval.regression.compare import ScoredTask
 from gage_eval.regression.ranks import significant_pairs
+from gage_eval.regression.scored_task import ScoredTask
 from gage_eval.report.console import score_text
 from gage_eval.report.figures import Mark
 from gage_eval.report.summary import MetricSummary, format_value, metric_summary, signed_text

@@ -143,7 +143,10 @@ def _page(summary: Summary, details: RunDetails, home: str, room: Room) -> str:
             for place, card in enumerate(group.cards, 1):
                 samples.setdefault((task.task_id, card.sample_id), f"#task-{number}-{group.kind}-{place}")
     view = RunView(
-        [("run", summary.run.run_id), *run_facts(summary.models, summary, commit=details.commit)],
+        [
+            ("run", summary.run.run_id),
+            *run_facts(summary.models, summary, commit=details.commit, probes=details.probes),
+        ],
         remarks(summary),
         summary.groups,
         tasks,

@@ -89,11 +89,17 @@ class RunView:
 
 
 def run_facts(
-    models: Iterable[ModelRun], summary: Summary | None, *, parameters: str = "", commit: str | None = None
+    models: Iterable[ModelRun],
+    summary: Summary | None,
+    *,
+    parameters: str = "",
+    commit: str | None = None,
+    probes: Iterable[str] = (),
 ) -> list[tuple[str, str]]:
-    """What a run is of: models, parameters, commit. Once it has finished: what it took."""
+    """What a run is of: models, whether they repeat their answers, parameters, commit. At its end: what it took."""
     took = [] if summary is None else [*closing_facts(summary), f"{counted(summary.run.sent, 'request')} sent"]
-    facts = [*role_titles(models), ("parameters", parameters), ("commit", commit or ""), ("took", " · ".join(took))]
+    facts = [*role_titles(models), *(("probe", text) for text in probes), ("parameters", parameters)]
+    facts += [("commit", commit or ""), ("took", " · ".join(took))]
     return [(name, text) for name, text in facts if text]
 
 

@@ -48,15 +48,17 @@ from gage_eval.stats.special import t_tail
 if TYPE_CHECKING:
     from gage_eval.stats.arrays import PairedScores, ScoreInterval, compare, gate, pair, score_interval
     from gage_eval.stats.evidence import Evidence
+    from gage_eval.stats.gate_rule import GateRule
     from gage_eval.stats.sequential import Alarm, alarm
-    from gage_eval.stats.verdicts import GateRule, MetricVerdict
+    from gage_eval.stats.verdicts import MetricVerdict
 
 # Loaded when they are first used: scoring needs none of them.
 _LATE = {
     "arrays": ("PairedScores", "ScoreInterval", "compare", "gate", "pair", "score_interval"),
     "evidence": ("Evidence",),
     "sequential": ("Alarm", "alarm"),
-    "verdicts": ("GateRule", "MetricVerdict"),
+    "gate_rule": ("GateRule",),
+    "verdicts": ("MetricVerdict",),
 }
 _HOMES = {name: module for module, names in _LATE.items() for name in names}
 

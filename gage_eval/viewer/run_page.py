@@ -41,7 +41,13 @@ def run_page(open_runs: OpenRuns, lists: ListPage, run_id: str, params: Mapping[
     if not detailed:
         tasks.sort(key=lambda task: -_trouble(task.metric))
     view = RunView(
-        run_facts(record.models, summary, parameters=_parameters(run), commit=record.commit),
+        run_facts(
+            record.models,
+            summary,
+            parameters=_parameters(run),
+            commit=record.commit,
+            probes=[probe.text for probe in record.probes],
+        ),
         [*run_remarks(run.stored), *([] if summary is None else remarks(summary))],
         [] if summary is None else summary.groups,
         tasks,

@@ -26,7 +26,7 @@ from gage_eval.runs.results.reading import RunReader
 from gage_eval.scoring.metrics.aggregations.base import Aggregation, CountedRows, find_aggregation
 from gage_eval.scoring.metrics.scale import DEFAULT, Scale
 from gage_eval.stats.evidence import PairedRows, evidence
-from gage_eval.stats.verdicts import GateRule
+from gage_eval.stats.gate_rule import GateRule
 from gage_eval.store import Artifact, Store
 
 SCALES = {

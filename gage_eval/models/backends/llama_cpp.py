@@ -50,6 +50,8 @@ class LlamaCppConfig(BackendConfig):
     def _one_model(self) -> "LlamaCppConfig":
         if (self.model is None) == (self.model_path is None):
             raise ValueError(f"set either model_path (a .gguf file) or model ({', '.join(PACKAGED)})")
+        if self.deterministic and self.n_parallel > 1:
+            raise ValueError("deterministic: true needs n_parallel: 1, because slots are computed together")
         return self
 
 

@@ -92,8 +92,8 @@ class VLLMConfig(VLLMEngineConfig, KeyedConfig):
 
 # Fields that say how a server is asked, and not with what it is started.
 _OF_REQUESTS = {
-    *KeyedConfig.model_fields,
-    *ThinkingConfig.model_fields,
+    *(KeyedConfig.model_fields.keys() - {"deterministic"}),
+    *(ThinkingConfig.model_fields.keys() - {"deterministic"}),
     *("base_url", "model", "identity", "reasoning_effort", "thinking_budget", "add_bos_token", "prefix_token_id"),
 }
 
