@@ -365,6 +365,17 @@ class NumberPower(TypedDict):
     alpha: float
 
 
+class ShortLimit(TypedDict):
+    """A token limit that earlier answers do not fit (`runs.lengths.ShortLimit`)."""
+
+    task_id: str
+    run_id: str
+    limit: int
+    answers: int
+    p95: float
+    cut: float
+
+
 class Planned(TypedDict):
     """A run that was planned only."""
 
@@ -373,6 +384,7 @@ class Planned(TypedDict):
     fetch: list[Json]
     stages: list[PlannedStage]
     power: list[NumberPower]
+    short_limits: list[ShortLimit]
 
 
 class Artifact(TypedDict):
