@@ -209,7 +209,7 @@ def test_a_coroutine_answers_too(folder: Path) -> None:
         ("raises", "KeyError: 'no weights'"),
         ("number", "ValueError: it returned int, not text or a mapping"),
         ("unknown", "ValueError: it returned 'anser', which is not a field of an answer. Did you mean 'answer'?"),
-        ("status", "ValueError: its status is 'fine', not one of ok, truncated, limit, refused, error, skipped"),
+        ("status", "ValueError: its status is 'fine', not one of ok, truncated, looped, limit, refused, error, skipped"),
         ("type", "ValueError: its answer is int, not str"),
         ("count", "ValueError: its prompt_tokens is '3', which is not a count"),
         ("large", f"ValueError: its prompt_tokens is {2**70}, which is not a count"),
