@@ -211,22 +211,27 @@ class StageInfo:
     name: Stage
     body: Callable[[StageRun, Any], None]
     check: Callable[[StageContext, Any, StageResult], None] | None = None
+    settle: Callable[[StageContext, Any, Mapping[str, str]], Any] | None = None
 
 
 ALL: dict[Stage, StageInfo] = {}
 
 
 def stage(
-    name: Stage, *, check: Callable[[StageContext, SpecT, StageResult], None] | None = None
+    name: Stage,
+    *,
+    check: Callable[[StageContext, SpecT, StageResult], None] | None = None,
+    settle: Callable[[StageContext, SpecT, Mapping[str, str]], SpecT] | None = None,
 ) -> Callable[[Body[SpecT]], StageFunction]:
     """Decorator: ``body(run, spec)`` becomes a stage with key, hit and commit.
 
     ``check`` checks every committed result, cached or computed: a user's limit decides whether the run
-    continues, never what is computed.
+    continues, never what is computed. ``settle`` returns the spec with what only the run can find out; the key comes
+    after it.
     """
 
     def decorate(body: Body[SpecT]) -> StageFunction:
-        info = StageInfo(name, body, check)
+        info = StageInfo(name, body, check, settle)
         ALL[name] = info
 
         def call(env: StageContext, spec: SpecT, **inputs: StageResult | None) -> StageResult:
@@ -245,6 +250,7 @@ def run_stage(info: StageInfo, env: StageContext, spec: StageSpec, inputs: Mappi
     started, began = time.time(), time.perf_counter()
     env.observer.emit(StageStarted(spec.task_id, info.name, started))
     try:
+        spec = spec if info.settle is None else info.settle(env, spec, inputs)
         result = _run(info, env, spec, inputs)
         result = replace(result, started=started, seconds=time.perf_counter() - began)
         # Reported before the check: the result is stored and can be read even if the check refuses it.

@@ -14,6 +14,7 @@ from gage_eval.base.tables import ASKS, JUDGMENTS
 from gage_eval.pipeline.action import StageContext, StageRun, stage
 from gage_eval.pipeline.asks import Asks, AskTable, StoredAsks, write_asks
 from gage_eval.pipeline.generation import check_errors, generate, tokens_of
+from gage_eval.pipeline.judge_forms import settle
 from gage_eval.pipeline.judge_retries import Retries, ask_again
 from gage_eval.pipeline.judge_rule import RuleDecisions
 from gage_eval.pipeline.judge_spec import JudgeSpec
@@ -29,7 +30,7 @@ def _check(env: StageContext, spec: JudgeSpec, result: StageResult) -> None:
         check_errors(env, spec.generate, result)
 
 
-@stage("judge", check=_check)
+@stage("judge", check=_check, settle=settle)
 def judge(run: StageRun, spec: JudgeSpec) -> None:
     """Ask the judge about every response, and parse its verdict. A sample's ``eval_config`` may change the judge.
 
