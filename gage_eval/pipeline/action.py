@@ -62,7 +62,7 @@ class StageContext:
         only_errors: ask again only for rows that ended in error; refuse to compute anything new.
         judge_only: take stored answers as they are, those with errors too, and refuse to ask for new ones.
         verify: check the hashes of every part of a hit, not only its size.
-        max_inflight: most requests in flight for each task; None for the backend's own limit.
+        max_inflight: most requests of a stage in flight; None for the backends' own limits.
         prefetch_factor: requests that are rendered ahead, as a multiple of those in flight; None for the default.
         media_threads: number of media that are read or stored at once; 0 for the default.
         processes: score; None if this process does.
@@ -145,11 +145,12 @@ class StageRun:
     def input_id(self, name: str) -> str:
         return self.inputs[name]
 
-    def writer(self, schema: TableSchema) -> ArtifactWriter:
-        """The writer of the output that is named after its table."""
-        if schema.name not in self._writers:
-            self._writers[schema.name] = self.new_writer(schema, schema.name)
-        return self._writers[schema.name]
+    def writer(self, schema: TableSchema, name: str | None = None) -> ArtifactWriter:
+        """The writer of an output. By default, the output has the name of its table."""
+        output = name or schema.name
+        if output not in self._writers:
+            self._writers[output] = self.new_writer(schema, output)
+        return self._writers[output]
 
     def new_writer(self, schema: TableSchema, output: str) -> ArtifactWriter:
         """Begin an artifact of this stage; each of its parts is an event under the output's name."""
@@ -167,9 +168,10 @@ class StageRun:
         complete: bool = True,
         counts: Mapping[str, int] | None = None,
     ) -> Artifact:
-        """Commit the rows written for ``schema``. By default, the output has the name of its table."""
-        artifact = self._writers.pop(schema.name).commit(complete=complete, counts=dict(counts or {}))
-        self._outputs[name or schema.name] = artifact
+        """Commit the rows written for an output. By default, the output has the name of its table."""
+        output = name or schema.name
+        artifact = self._writers.pop(output).commit(complete=complete, counts=dict(counts or {}))
+        self._outputs[output] = artifact
         return artifact
 
     def after_commit(self, action: Callable[[], None]) -> None:
