@@ -12,7 +12,15 @@ from gage_eval.models.client.types import Request
 from gage_eval.observability.observer import Observer, Observers
 from gage_eval.pipeline import stages
 from gage_eval.pipeline.action import StageContext
-from gage_eval.pipeline.forecast import RenderedRequest, asks_a_model, asks_of, inputs_of, rendered, stored_outputs
+from gage_eval.pipeline.forecast import (
+    RenderedRequest,
+    asks_a_model,
+    asks_of,
+    inputs_of,
+    rendered,
+    settled_task,
+    stored_outputs,
+)
 from gage_eval.pipeline.source import RoleSource
 from gage_eval.pipeline.specs import TaskPlan
 from gage_eval.runs.options import RunOptions
@@ -99,6 +107,11 @@ def _add(preview: Preview, env: StageContext, task: TaskPlan, count: int) -> Non
                 f"task '{task.task_id}': the requests of {stage} show {lacking}, which do not exist yet."
             )
             continue
+        if stage == "judge":
+            task, unsettled = settled_task(env.store, task, inputs)
+            if unsettled:
+                preview.notes.append(f"task '{task.task_id}': {unsettled}.")
+                continue
         for asks in asks_of(env.store, stage, task, inputs):
             source = RoleSource.of(asks, env.store, inputs)
             for _, requests in islice(groupby(_requests(source), lambda request: request.row_index), count):

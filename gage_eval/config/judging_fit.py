@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from gage_eval.base.errors import InputError
 from gage_eval.config.problems import ConfigProblem, Loc, unknown
 from gage_eval.config.resolve import ResolvedRole, ResolvedTask
-from gage_eval.config.verdicts import settled_form
+from gage_eval.config.verdicts import possible_forms
 from gage_eval.models.backends.base import BackendContext
 from gage_eval.models.backends.build import build_backend
 from gage_eval.scoring.metrics import BoundMetric
@@ -39,8 +39,10 @@ def check_judging(
         yield from _rule((*loc, "judge_rule"), task, metrics)
     if config.judge_draws > 1:
         for role in first:
-            if _form(role, context) == "labels" and not role.adapter.verdict_reasoning:
+            if "labels" in _forms(role, context) and not role.adapter.verdict_reasoning:
                 said = f"the probabilities of judge '{role.adapter.adapter_id}' are the same each time; remove it."
+                if role.adapter.verdict == "auto":
+                    said = f"{said[:-1]}, or set its verdict: schema."
                 yield ConfigProblem((*loc, "judge_draws"), said)
     if config.second_judge is not None:
         yield from _second((*loc, "second_judge"), task, first, by_id.get(config.second_judge.adapter_id), context)
@@ -96,7 +98,7 @@ def _second(
         return
     for role in first:
         name = role.adapter.adapter_id
-        if config.below is not None and _form(role, context) != "labels":
+        if config.below is not None and "labels" not in _forms(role, context):
             said = f"judge '{name}' gives no probabilities. Set its verdict: labels, or remove it."
             yield ConfigProblem((*loc, "below"), said)
         scales = [_scale(role), _scale(second)]
@@ -111,13 +113,11 @@ def _scale(role: ResolvedRole) -> tuple[float, float] | None:
     return (min(labels.values()), max(labels.values())) if isinstance(labels, dict) and labels else None
 
 
-def _form(role: ResolvedRole, context: BackendContext) -> str:
-    """The form of a judge's verdicts; ``text`` where its backend cannot be built, which another check reports."""
+def _forms(role: ResolvedRole, context: BackendContext) -> Sequence[str]:
+    """The forms that a judge's verdicts may have; none where its backend is wrong, which another check reports."""
     adapter = role.adapter
-    if adapter.verdict_labels is None:
-        return "text"
     try:
         backend = build_backend(role.backend.type, role.backend.config, context)
     except InputError:
-        return "text"
-    return settled_form(adapter.verdict, adapter.verdict_labels, backend.capabilities)
+        return ()
+    return possible_forms(adapter.verdict, adapter.verdict_labels, backend.capabilities)

@@ -2,7 +2,10 @@
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+if TYPE_CHECKING:
+    from gage_eval.scoring.metrics.label_verdicts import SettledForm
 
 VerdictForm: TypeAlias = Literal["labels", "schema", "text", "auto"]
 VerdictLabels: TypeAlias = Sequence[str] | Mapping[str, float]
@@ -10,13 +13,10 @@ VerdictLabels: TypeAlias = Sequence[str] | Mapping[str, float]
 _MOST_LABELS = 20
 
 
-def settled_form(
+def possible_forms(
     form: VerdictForm, labels: VerdictLabels | None, capabilities: Collection[str]
-) -> Literal["labels", "schema", "text"]:
-    """The form, or what ``auto`` is for a backend. No endpoint is asked for it.
-
-    ``auto`` is ``labels`` for an engine that returns log probabilities of prompts, too: hosted endpoints
-    do not, and have other rules for each model. For all others it is ``text``.
+) -> "list[SettledForm]":
+    """The forms that a judge's verdicts may have, the best one first. Of several, the judge is asked which it gives.
 
     Args:
         form: of the judge's adapter.
@@ -24,9 +24,13 @@ def settled_form(
         capabilities: of its backend.
     """
     if form != "auto":
-        return form
-    reads_probabilities = {"logprobs", "likelihood"} <= {*capabilities} and wrong_labels("labels", labels) is None
-    return "labels" if reads_probabilities else "text"
+        return [form]
+    forms: list[SettledForm] = []
+    if "logprobs" in capabilities and wrong_labels("labels", labels) is None:
+        forms.append("labels")
+    if "schema" in capabilities:
+        forms.append("schema")
+    return [*forms, "text"]
 
 
 def wrong_labels(form: VerdictForm, labels: VerdictLabels | None) -> str | None:

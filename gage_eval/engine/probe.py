@@ -13,17 +13,18 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, ClassVar, Literal, TypeAlias
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 
-from gage_eval.base.canonical import JsonValue, decode, digest, encode
+from gage_eval.base.canonical import JsonValue, decode, encode
 from gage_eval.base.errors import EndpointFailed, InputError
 from gage_eval.base.statuses import ANSWERED
-from gage_eval.models.backends.base import Backend, BackendContext, KeyedConfig
+from gage_eval.models.backends.base import Backend, BackendContext, KeyedConfig, without_freshness
 from gage_eval.models.backends.build import build_backend, parse_config
 from gage_eval.models.backends.gpus import device_name
 from gage_eval.models.client.token_steps import NEAR_TIE, steps_in
 from gage_eval.models.client.types import Request, Response
 from gage_eval.store import Store
+from gage_eval.store.identified import ByIdentity, Identified
 
 ProbeVerdict: TypeAlias = Literal["exact", "near", "drifting"]
 
@@ -31,7 +32,6 @@ CROWDS = (8, 64)
 NEAR_SHARE = 0.1
 """At most so many of the near answers differ."""
 
-_FOLDER = "probes"
 _TOKENS = 32
 # Fields that say how the probe asks, and nothing of the engine. Another freshness is the same engine.
 _OF_REQUESTS = {*KeyedConfig.model_fields} - {"default_params"}
@@ -79,7 +79,7 @@ class CrowdResult(BaseModel):
     largest_gap: float | None
 
 
-class Verdict(BaseModel):
+class Verdict(Identified):
     """What the probe of a model found.
 
     Attributes:
@@ -88,18 +88,13 @@ class Verdict(BaseModel):
         prompts: how many were asked.
         crowds: the results by size.
         fingerprints: what the endpoint called the model while it was probed.
-        identity: what the verdict holds for (`probe_identity`).
-        created: when.
+        identity: see `probe_identity`.
     """
-
-    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     verdict: ProbeVerdict
     prompts: int
     crowds: tuple[CrowdResult, ...]
     fingerprints: tuple[str, ...]
-    identity: dict[str, Any]
-    created: AwareDatetime
 
     @property
     def text(self) -> str:
@@ -157,9 +152,7 @@ def probe_identity(
     """
     parsed = parse_config(type_, config)
     backend = build_backend(type_, parsed, context)
-    model = backend.identity()
-    if isinstance(settings := model.get("config"), dict):
-        model = {**model, "config": {name: value for name, value in settings.items() if name != "freshness"}}
+    model = without_freshness(backend.identity())
     starts = getattr(backend, "engine_key", lambda: None)() is not None
     place = context.placement
     return {
@@ -171,37 +164,9 @@ def probe_identity(
     }
 
 
-def stored(store: Store, identity: Mapping[str, JsonValue]) -> Verdict | None:
-    """The verdict on exactly this model, engine, device, settings and concurrency; None where it was not probed.
-
-    Args:
-        store: where verdicts are kept.
-        identity: see `probe_identity`.
-
-    Raises:
-        InputError: the file of the verdict is damaged.
-    """
-    path = _path(identity)
-    if not store.objects.exists(path):
-        return None
-    try:
-        return Verdict.model_validate(decode(store.objects.get(path)))
-    except (ValueError, ValidationError):
-        raise InputError(f"{path} in the store is damaged. Delete it, and probe again.") from None
-
-
-def any_stored(store: Store) -> bool:
-    """Whether the store has a verdict on any model: what identifies one may take a while to find out."""
-    return any(True for _ in store.objects.list(_FOLDER))
-
-
-def keep(store: Store, verdict: Verdict) -> None:
-    """Store a verdict, in place of an older one on the same engine."""
-    store.objects.replace(_path(verdict.identity), encode(verdict.model_dump(mode="json")))
-
-
-def _path(identity: Mapping[str, JsonValue]) -> str:
-    return f"{_FOLDER}/{digest(dict(identity))}.json"
+def probed(store: Store) -> ByIdentity[Verdict]:
+    """The verdicts of a store, each on exactly one model, engine, device, settings and concurrency."""
+    return ByIdentity(store.objects, "probes", Verdict)
 
 
 async def probe(backend: Backend, identity: Mapping[str, JsonValue], *, crowds: Sequence[int] = CROWDS) -> Verdict:

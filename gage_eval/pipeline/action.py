@@ -62,7 +62,7 @@ class StageContext:
         only_errors: ask again only for rows that ended in error; refuse to compute anything new.
         judge_only: take stored answers as they are, those with errors too, and refuse to ask for new ones.
         verify: check the hashes of every part of a hit, not only its size.
-        max_inflight: most requests in flight for each task; None for the backend's own limit.
+        max_inflight: most requests of a stage in flight; None for the backends' own limits.
         prefetch_factor: requests that are rendered ahead, as a multiple of those in flight; None for the default.
         media_threads: number of media that are read or stored at once; 0 for the default.
         processes: score; None if this process does.
@@ -145,11 +145,12 @@ class StageRun:
     def input_id(self, name: str) -> str:
         return self.inputs[name]
 
-    def writer(self, schema: TableSchema) -> ArtifactWriter:
-        """The writer of the output that is named after its table."""
-        if schema.name not in self._writers:
-            self._writers[schema.name] = self.new_writer(schema, schema.name)
-        return self._writers[schema.name]
+    def writer(self, schema: TableSchema, name: str | None = None) -> ArtifactWriter:
+        """The writer of an output. By default, the output has the name of its table."""
+        output = name or schema.name
+        if output not in self._writers:
+            self._writers[output] = self.new_writer(schema, output)
+        return self._writers[output]
 
     def new_writer(self, schema: TableSchema, output: str) -> ArtifactWriter:
         """Begin an artifact of this stage; each of its parts is an event under the output's name."""
@@ -167,9 +168,10 @@ class StageRun:
         complete: bool = True,
         counts: Mapping[str, int] | None = None,
     ) -> Artifact:
-        """Commit the rows written for ``schema``. By default, the output has the name of its table."""
-        artifact = self._writers.pop(schema.name).commit(complete=complete, counts=dict(counts or {}))
-        self._outputs[name or schema.name] = artifact
+        """Commit the rows written for an output. By default, the output has the name of its table."""
+        output = name or schema.name
+        artifact = self._writers.pop(output).commit(complete=complete, counts=dict(counts or {}))
+        self._outputs[output] = artifact
         return artifact
 
     def after_commit(self, action: Callable[[], None]) -> None:
@@ -211,22 +213,27 @@ class StageInfo:
     name: Stage
     body: Callable[[StageRun, Any], None]
     check: Callable[[StageContext, Any, StageResult], None] | None = None
+    settle: Callable[[StageContext, Any, Mapping[str, str]], Any] | None = None
 
 
 ALL: dict[Stage, StageInfo] = {}
 
 
 def stage(
-    name: Stage, *, check: Callable[[StageContext, SpecT, StageResult], None] | None = None
+    name: Stage,
+    *,
+    check: Callable[[StageContext, SpecT, StageResult], None] | None = None,
+    settle: Callable[[StageContext, SpecT, Mapping[str, str]], SpecT] | None = None,
 ) -> Callable[[Body[SpecT]], StageFunction]:
     """Decorator: ``body(run, spec)`` becomes a stage with key, hit and commit.
 
     ``check`` checks every committed result, cached or computed: a user's limit decides whether the run
-    continues, never what is computed.
+    continues, never what is computed. ``settle`` returns the spec with what only the run can find out; the key comes
+    after it.
     """
 
     def decorate(body: Body[SpecT]) -> StageFunction:
-        info = StageInfo(name, body, check)
+        info = StageInfo(name, body, check, settle)
         ALL[name] = info
 
         def call(env: StageContext, spec: SpecT, **inputs: StageResult | None) -> StageResult:
@@ -245,6 +252,7 @@ def run_stage(info: StageInfo, env: StageContext, spec: StageSpec, inputs: Mappi
     started, began = time.time(), time.perf_counter()
     env.observer.emit(StageStarted(spec.task_id, info.name, started))
     try:
+        spec = spec if info.settle is None else info.settle(env, spec, inputs)
         result = _run(info, env, spec, inputs)
         result = replace(result, started=started, seconds=time.perf_counter() - began)
         # Reported before the check: the result is stored and can be read even if the check refuses it.

@@ -20,6 +20,7 @@ from gage_eval.pipeline.asks import Asks
 from gage_eval.pipeline.dag import run_dag
 from gage_eval.pipeline.differences import differing, in_config_words
 from gage_eval.pipeline.generate_spec import GenerateSpec
+from gage_eval.pipeline.judge_forms import settled_before
 from gage_eval.pipeline.keys import action_document, finished_action, input_id
 from gage_eval.pipeline.outputs import telemetry_of
 from gage_eval.pipeline.source import RoleSource
@@ -157,6 +158,20 @@ def asks_of(store: Store, stage: Stage, task: TaskPlan, inputs: Mapping[str, str
     return [] if spec is None else [Asks.implicit(spec.binding)]
 
 
+def settled_task(store: Store, task: TaskPlan, inputs: Mapping[str, str]) -> tuple[TaskPlan, str]:
+    """The task with the forms of verdicts that are stored, and which are not, in words; empty if all are.
+
+    Args:
+        store: where the forms are.
+        task: the task.
+        inputs: artifact ids of the judge stage's inputs.
+    """
+    judge = settled_before(store, task.judge, inputs)
+    names = " and ".join(f"'{name}'" for name in judge.to_settle(store, inputs))
+    why = f"verdict: auto of judge {names} is not settled yet; a run asks it first" if names else ""
+    return task if judge is task.judge else replace(task, judge=judge), why
+
+
 def stored_outputs(
     store: Store, stage: Stage, task: TaskPlan, inputs: Mapping[str, str], *, incomplete: bool = False
 ) -> dict[str, str] | None:
@@ -232,6 +247,11 @@ class _Planner:
         if stage == "load" and any(file in self._missing for file in task.load.origin_files):
             return Forecast(task.task_id, stage, "missing", why="its data are fetched first")
         inputs = {name: input_id(name, before.outputs) for name, before in forecasts.items()}
+        if stage == "judge":
+            task, unsettled = settled_task(self._store, task, inputs)
+            if unsettled:
+                at_most = self._at_most(stage, task, forecasts)
+                return Forecast(task.task_id, stage, "missing", why=unsettled, at_most=at_most)
         document = _document(self._store, stage, task, inputs)
         key = digest(document)
         outputs = stored_outputs(self._store, stage, task, inputs)

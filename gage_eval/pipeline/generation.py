@@ -1,7 +1,10 @@
 """Ask a model as part of a stage; used by support, infer and judge."""
 
+import asyncio
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import ExitStack
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -31,36 +34,98 @@ from gage_eval.store import Artifact, Wip
 _CAUSES_SHOWN = 3
 
 
-def generate(run: StageRun, asks: Asks, *, progress: Progress | None = None) -> Artifact:
-    """Answer all asks of one model and commit responses and telemetry.
+def generate(run: StageRun, asks: Asks) -> Artifact:
+    """Answer all asks of one model and commit responses and telemetry (`generate_all`)."""
+    return generate_all(run, [asks])[0]
+
+
+def generate_all(run: StageRun, jobs: Sequence[Asks], *, before: int = 0, whole: int | None = None) -> list[Artifact]:
+    """Answer all asks of several models at once, and commit responses and telemetry of each.
+
+    If a model fails, the others still answer what they are asked. The models share the run's `max_inflight`.
 
     Args:
         run: the computation of the stage; gets the outputs that the asks name.
-        asks: the asks of one model.
-        progress: called with the progress, instead of the run's own.
+        jobs: the asks of each model.
+        before: asks of the stage that were answered before, for the progress.
+        whole: asks of the whole stage; those of the jobs by default.
 
     Raises:
-        EndpointFailed: the endpoint cannot answer any more; the message says how much is kept.
+        EndpointFailed: an endpoint cannot answer any more; the message says how much is kept.
         BudgetSpent: a limit of the run is reached; the message says which, and how much is kept.
     """
-    env, spec = run.env, asks.spec
-    check_only_errors(run, spec)
-    wip = env.store.wip(asks.work_key(run.work_key))
-    wip.begun_by(env.run_id)
-    with env.runtime.answers.step() as answers:
-        tally, counted = _ask(run, asks, wip, answers, progress or run.progress)
-        statuses = {name: counted[name] for name in RESPONSE_STATUSES}
-        is_last = asks.received == asks.output
-        responses = run.commit(
-            RESPONSES, name=asks.received, complete=statuses["error"] == 0, counts=statuses if is_last else {}
-        )
-        if is_last:
-            run.commit(RESPONSE_TELEMETRY, name=asks.telemetry)
-        index_answers(env.store, spec.model_identity, responses)
-    run.after_commit(wip.discard)
-    if not is_last:
-        responses = parsed(run, asks, responses)
-    run.counts.update(sent=tally.sent, reused=tally.reused + tally.replayed, retried=tally.retried)
+    env, progress = run.env, _SharedProgress(run, before, whole)
+    width = max(1, env.max_inflight // len(jobs)) if env.max_inflight else None
+    with ExitStack() as steps:
+        started = []
+        for asks in jobs:
+            check_only_errors(run, asks.spec)
+            wip = env.store.wip(asks.work_key(run.work_key))
+            wip.begun_by(env.run_id)
+            answers = steps.enter_context(env.runtime.answers.step())
+            started.append((asks, wip, _engine(run, asks, wip, answers, progress.of_job(), width)))
+        ended = env.runtime.call(_together([engine.run() for _, _, engine in started]))
+        # Also if another one failed: a run with another model in its place finds them.
+        committed = [
+            _committed(run, asks, engine)
+            for (asks, _, engine), failure in zip(started, ended, strict=True)
+            if not isinstance(failure, BaseException)
+        ]
+    for (_, _, engine), failure in zip(started, ended, strict=True):
+        if isinstance(failure, EndpointFailed):
+            raise EndpointFailed(stopped(run, engine.tally, failure)) from failure
+        if isinstance(failure, BudgetSpent):
+            raise BudgetSpent(out_of_budget(run, engine.tally, failure)) from failure
+        if isinstance(failure, BaseException):
+            raise failure
+    responses = []
+    for (asks, wip, engine), received in zip(started, committed, strict=True):
+        run.after_commit(wip.discard)
+        responses.append(received if asks.received == asks.output else parsed(run, asks, received))
+        tally = engine.tally
+        run.counts.update(sent=tally.sent, reused=tally.reused + tally.replayed, retried=tally.retried)
+    return responses
+
+
+async def _together(runs: Sequence[Coroutine[Any, Any, Tally]]) -> list[Tally | BaseException]:
+    return await asyncio.gather(*runs, return_exceptions=True)
+
+
+class _SharedProgress:
+    """The progress of jobs that run at once, as that of one."""
+
+    def __init__(self, run: StageRun, before: int, whole: int | None) -> None:
+        self._run = run
+        self._before = before
+        self._whole = whole
+        self._jobs: list[tuple[int, int, Mapping[str, int | float]]] = []
+
+    def of_job(self) -> Progress:
+        """What one more job reports to."""
+        at = len(self._jobs)
+        self._jobs.append((0, 0, {}))
+
+        def progress(done: int, total: int, **figures: int | float) -> None:
+            self._jobs[at] = done, total, figures
+            sums: Counter[str] = Counter()
+            for _, _, own in self._jobs:
+                sums.update(own)
+            answered, asks = (sum(counts) for counts in zip(*(job[:2] for job in self._jobs), strict=True))
+            self._run.progress(self._before + answered, self._whole or asks, **sums)
+
+        return progress
+
+
+def _committed(run: StageRun, asks: Asks, engine: Generate) -> Artifact:
+    """The answers as the model gave them, and their telemetry, unless the adapter adds to it."""
+    statuses = {name: engine.statuses[name] for name in RESPONSE_STATUSES}
+    is_last = asks.received == asks.output
+    responses = run.commit(
+        RESPONSES, name=asks.received, complete=statuses["error"] == 0, counts=statuses if is_last else {}
+    )
+    if is_last:
+        run.commit(RESPONSE_TELEMETRY, name=asks.telemetry)
+    index_answers(run.env.store, asks.spec.model_identity, responses)
     return responses
 
 
@@ -89,13 +154,13 @@ def check_only_errors(run: StageRun, spec: GenerateSpec) -> None:
         )
 
 
-def _ask(
-    run: StageRun, asks: Asks, wip: Wip, answers: StepAnswers, progress: Progress
-) -> tuple[Tally, Mapping[str, int]]:
-    """Ask the model in this process. Returns what was done, and the responses by status."""
+def _engine(
+    run: StageRun, asks: Asks, wip: Wip, answers: StepAnswers, progress: Progress, width: int | None
+) -> Generate:
+    """What asks the model in this process."""
     env, spec = run.env, asks.spec
     backend = env.runtime.backend(spec.backend_type, spec.backend_config, spec.context)
-    engine = Generate(
+    return Generate(
         Job(
             source=RoleSource.of(asks, env.store, run.inputs),
             backend=backend,
@@ -103,9 +168,9 @@ def _ask(
             store=env.store,
             wip=wip,
             log_folder=env.store.scratch(wip.key),
-            responses=run.writer(RESPONSES),
-            telemetry=run.writer(RESPONSE_TELEMETRY),
-            max_inflight=env.max_inflight,
+            responses=run.writer(RESPONSES, asks.received),
+            telemetry=run.writer(RESPONSE_TELEMETRY, asks.telemetry),
+            max_inflight=width,
             prefetch_factor=env.prefetch_factor,
             pool=env.runtime.pool(spec.adapter_id, spec.pool_size) if spec.pool_size else None,
             budget=env.runtime.budget,
@@ -120,12 +185,6 @@ def _ask(
             user=_user_model(run, spec.user),
         )
     )
-    try:
-        return env.runtime.call(engine.run()), engine.statuses
-    except EndpointFailed as error:
-        raise EndpointFailed(stopped(run, engine.tally, error)) from error
-    except BudgetSpent as error:
-        raise BudgetSpent(out_of_budget(run, engine.tally, error)) from error
 
 
 def _user_model(run: StageRun, spec: GenerateSpec | None) -> UserModel | None:
@@ -152,7 +211,7 @@ def parsed(run: StageRun, asks: Asks, responses: Artifact) -> Artifact:
     """
     hooks = asks.spec.hooks
     assert hooks is not None
-    writer = run.writer(RESPONSES)
+    writer = run.writer(RESPONSES, asks.output)
     counts: Counter[str] = Counter()
     failures: dict[int, dict[int, str]] = {}
     for part in responses.parts:
@@ -198,7 +257,7 @@ def _tell_why(run: StageRun, asks: Asks, failures: Mapping[int, Mapping[int, str
         at = table.schema.get_field_index("errors")
         return table.set_column(at, table.schema.field(at), [errors])
 
-    run.writer(RESPONSE_TELEMETRY).revise(with_reasons)
+    run.writer(RESPONSE_TELEMETRY, asks.telemetry).revise(with_reasons)
 
 
 def earlier(run: StageRun, asks: Asks) -> tuple[Artifact, Artifact] | None:

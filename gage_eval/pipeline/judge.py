@@ -13,7 +13,8 @@ from gage_eval.base.statuses import NO_VERDICT, RESPONSE_STATUSES, RULE
 from gage_eval.base.tables import ASKS, JUDGMENTS
 from gage_eval.pipeline.action import StageContext, StageRun, stage
 from gage_eval.pipeline.asks import Asks, AskTable, StoredAsks, write_asks
-from gage_eval.pipeline.generation import check_errors, generate, tokens_of
+from gage_eval.pipeline.generation import check_errors, generate_all, tokens_of
+from gage_eval.pipeline.judge_forms import settle
 from gage_eval.pipeline.judge_retries import Retries, ask_again
 from gage_eval.pipeline.judge_rule import RuleDecisions
 from gage_eval.pipeline.judge_spec import JudgeSpec
@@ -29,7 +30,7 @@ def _check(env: StageContext, spec: JudgeSpec, result: StageResult) -> None:
         check_errors(env, spec.generate, result)
 
 
-@stage("judge", check=_check)
+@stage("judge", check=_check, settle=settle)
 def judge(run: StageRun, spec: JudgeSpec) -> None:
     """Ask the judge about every response, and parse its verdict. A sample's ``eval_config`` may change the judge.
 
@@ -79,20 +80,21 @@ def judge(run: StageRun, spec: JudgeSpec) -> None:
 
 
 def _ask(run: StageRun, jobs: list[Asks]) -> list[tuple[Asks, Artifact]]:
-    """The asks and responses of each judge. The judges are asked one after another."""
-    prepared = run.input("prepared")
-    whole = sum(count for asks in jobs for _, count in asks.counts(prepared))
-    answered: list[tuple[Asks, Artifact]] = []
-    done_before = 0
+    """The asks and responses of each judge.
+
+    All endpoints are asked at once, as far as `max_inflight` has a request for each. Engines take turns on their GPUs.
+    """
+    by_engine: dict[str | None, list[Asks]] = {}
     for asks in jobs:
-
-        def progress(done: int, total: int | None, before: int = done_before, **figures: int | float) -> None:
-            run.progress(before + done, whole, **figures)
-
-        responses = generate(run, asks, progress=progress)
-        answered.append((asks, responses))
-        done_before += responses.rows
-    return answered
+        by_engine.setdefault(asks.spec.engine_key, []).append(asks)
+    prepared, most = run.input("prepared"), run.env.max_inflight or len(jobs)
+    whole = sum(count for asks in jobs for _, count in asks.counts(prepared))
+    responses: dict[str, Artifact] = {}
+    for group in (same[at : at + most] for same in by_engine.values() for at in range(0, len(same), most)):
+        before = sum(artifact.rows for artifact in responses.values())
+        answered = generate_all(run, group, before=before, whole=whole)
+        responses.update((asks.output, artifact) for asks, artifact in zip(group, answered, strict=True))
+    return [(asks, responses[asks.output]) for asks in jobs]
 
 
 @dataclass(frozen=True)

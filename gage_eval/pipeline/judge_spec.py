@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gage_eval.base.canonical import JsonValue, decode
+from gage_eval.base.errors import InputError
 from gage_eval.base.tables import ASKS
 from gage_eval.pipeline.asks import Asks, AskTable, identity_of
 from gage_eval.pipeline.generate_spec import Binding, GenerateSpec, PromptBinding
@@ -18,12 +19,28 @@ from gage_eval.pipeline.judge_overrides import JudgeOverride, judge_override
 from gage_eval.pipeline.judge_rule import JudgeRule, RuleDecisions, UndecidedAsks
 from gage_eval.pipeline.outputs import of_other_judge, of_second
 from gage_eval.pipeline.second_judge import SecondJudge
+from gage_eval.scoring.metrics.label_verdicts import SettledForm
 from gage_eval.scoring.metrics.overrides import COLUMN, eval_configs
 from gage_eval.scoring.metrics.verdicts import VerdictReader, read_parser
 from gage_eval.store import Artifact, Store
 
 # Why an ask differs from the task's own judge settings.
 _SET_BY = "eval_config.judge"
+
+
+@dataclass(frozen=True)
+class JudgeForm:
+    """A judge as it is asked for verdicts of one form.
+
+    Attributes:
+        spec: with the prompt and parameters of this form.
+        parser: reads the verdicts.
+        prompts: the prompts that a sample may name, by id.
+    """
+
+    spec: GenerateSpec
+    parser: VerdictReader
+    prompts: Mapping[str, PromptBinding]
 
 
 @dataclass(frozen=True)
@@ -42,6 +59,8 @@ class JudgeSpec:
         draws: how often each judge is asked.
         rule: decides answers before a judge is asked.
         second: a judge that is asked where the first ones are not sure.
+        unsettled: by adapter id, the forms that a judge's verdicts may have, the best one first. Until it is asked, its
+            spec is that of the last one (see `gage_eval.pipeline.judge_forms`).
     """
 
     task_id: str
@@ -55,6 +74,45 @@ class JudgeSpec:
     draws: int = 1
     rule: JudgeRule | None = None
     second: SecondJudge | None = None
+    unsettled: Mapping[str, Mapping[SettledForm, JudgeForm]] = field(default_factory=dict)
+
+    def to_settle(self, store: Store, inputs: Mapping[str, str]) -> list[str]:
+        """Adapter ids of the judges whose form is not settled, and that are asked about these inputs.
+
+        Args:
+            store: where the inputs are.
+            inputs: artifact ids; those of ``samples`` are read, whose settings may name a judge.
+        """
+        if not self.unsettled:
+            return []
+        names = {judge.adapter_id for judge in self.asked}
+        for texts in eval_configs(store.artifact(inputs["samples"])):
+            names.update(override.adapter_id or "" for text in texts if (override := self._override(text)) is not None)
+        return [name for name in self.unsettled if name in names]
+
+    def settled(self, forms: Mapping[str, SettledForm]) -> "JudgeSpec":
+        """The spec with settled forms, by adapter id.
+
+        Raises:
+            InputError: a second judge depends on probabilities that a judge does not give.
+        """
+        chosen = {name: self.unsettled[name][form] for name, form in forms.items()}
+        if self.second is not None and self.second.below is not None:
+            first = {judge.adapter_id for judge in self.asked} - {self.second.adapter_id}
+            if without := [name for name, form in forms.items() if name in first and form != "labels"]:
+                raise InputError(
+                    f"task '{self.task_id}', second_judge.below: judge '{without[0]}' gives no probabilities: its "
+                    f"verdict is {forms[without[0]]}. Remove 'below', or name another judge."
+                )
+        own, *others = [chosen[name].spec if (name := judge.adapter_id) in chosen else judge for judge in self.judges]
+        return replace(
+            self,
+            generate=own,
+            others=tuple(others),
+            prompts={**self.prompts, **{name: judge.prompts for name, judge in chosen.items()}},
+            parsers={**self.parsers, **{name: judge.parser for name, judge in chosen.items()}},
+            unsettled={name: forms for name, forms in self.unsettled.items() if name not in chosen},
+        )
 
     def parser_of(self, judge: GenerateSpec) -> VerdictReader:
         """The verdict parser of a judge."""
@@ -117,6 +175,7 @@ class JudgeSpec:
     def material(self) -> JsonValue:
         if self.generate is None:
             return None
+        assert not self.unsettled.keys() & {judge.adapter_id for judge in self.asked}, "a key holds settled forms"
         material = {"generate": self.generate.material(), "parser": self.reading(self.generate)}
         if self.rule is not None:
             material["rule"] = self.rule.material()

@@ -26,7 +26,7 @@ from gage_eval.config.models import (
 from gage_eval.config.resolve import ResolvedRole, ResolvedTask
 from gage_eval.config.resources import placement_on, starts_engine
 from gage_eval.config.suites.card import SuiteIdentity
-from gage_eval.config.verdicts import settled_form
+from gage_eval.config.verdicts import possible_forms
 from gage_eval.data.datasets.fetch import DataCache
 from gage_eval.data.prepare.media import MediaRules
 from gage_eval.engine.tools.mcp import McpServer
@@ -43,7 +43,7 @@ from gage_eval.pipeline.data_spec import DataSource, data_source, preprocess_spe
 from gage_eval.pipeline.execution_spec import ExecutionSpec
 from gage_eval.pipeline.generate_spec import GenerateSpec, PromptBinding
 from gage_eval.pipeline.judge_rule import JudgeRule
-from gage_eval.pipeline.judge_spec import JudgeSpec
+from gage_eval.pipeline.judge_spec import JudgeForm, JudgeSpec
 from gage_eval.pipeline.labels_spec import labels_spec
 from gage_eval.pipeline.pairs import Pairs
 from gage_eval.pipeline.quick import Quick
@@ -54,8 +54,8 @@ from gage_eval.pipeline.stopping import BaselineOf, StopRule, stop_rule
 from gage_eval.pipeline.subsets import Subset, chosen_tasks, subject_fields
 from gage_eval.report.model_run import kinship
 from gage_eval.scoring.metrics import BoundMetric
-from gage_eval.scoring.metrics.label_verdicts import LabelVerdicts
-from gage_eval.scoring.metrics.verdicts import VerdictReader, read_parser
+from gage_eval.scoring.metrics.label_verdicts import LabelVerdicts, SettledForm
+from gage_eval.scoring.metrics.verdicts import read_parser
 
 AnswersOf: TypeAlias = Callable[[str, str], str]
 """Name of a stored run, and of a task → id of the artifact with its answers. Raises InputError without them."""
@@ -382,32 +382,32 @@ def _judge(
     if task.judge is None:
         return JudgeSpec(task.task.task_id)
     roles = (task.judge, *task.other_judges)
-    judges: list[GenerateSpec] = []
-    prompts: dict[str, dict[str, PromptBinding]] = {}
-    parsers: dict[str, VerdictReader] = {}
+    forms: dict[str, dict[SettledForm, JudgeForm]] = {}
     for role in roles:
         adapter = role.adapter
-        whole = replace(_generate(task, role, "judge_model", context), pairs=pairs)
-        spec, reader, prompt_params = _judging(whole, adapter)
-        judges.append(spec)
-        prompts[adapter.adapter_id] = {prompt.prompt_id: _prompt(prompt, prompt_params) for prompt in config.prompts}
-        parsers[adapter.adapter_id] = reader
-    own, *others = judges
+        judge = replace(_generate(task, role, "judge_model", context), pairs=pairs)
+        forms[adapter.adapter_id] = {
+            form: _judge_form(judge, adapter, form, config.prompts)
+            for form in possible_forms(adapter.verdict, adapter.verdict_labels, judge.model.capabilities)
+        }
     retries = {role.adapter.adapter_id: role.adapter.verdict_retries for role in roles}
     panel = tuple(task.task.judges)
     second = task.task.second_judge
+    judges = {name: [*possible.values()][-1] for name, possible in forms.items()}
+    own, *others = [judge.spec for judge in judges.values()]
     return JudgeSpec(
         task.task.task_id,
         own,
         tuple(others),
-        prompts,
-        parsers,
+        {name: judge.prompts for name, judge in judges.items()},
+        {name: judge.parser for name, judge in judges.items()},
         retries,
         panel,
         both_orders=task.task.both_orders,
         draws=task.task.judge_draws,
         rule=_rule(task.task.judge_rule, scoring),
         second=None if second is None else SecondJudge(second.adapter_id, second.below, second.spread),
+        unsettled={name: possible for name, possible in forms.items() if len(possible) > 1},
     )
 
 
@@ -420,21 +420,24 @@ def _rule(config: JudgeRuleConfig | None, scoring: ScoreSpec) -> JudgeRule | Non
     return JudgeRule(metric, tuple(config.values), scale, scoring.nameable)
 
 
-def _judging(spec: GenerateSpec, adapter: RoleAdapterConfig) -> tuple[GenerateSpec, VerdictReader, Mapping[str, Any]]:
-    """A judge that is asked in the form of its verdicts, how they are read, and the parameters of its prompts."""
-    labels = adapter.verdict_labels
-    if labels is None:
-        return spec, read_parser(adapter.verdict_parser), adapter.prompt_params
-    form = settled_form(adapter.verdict, labels, spec.model.capabilities)
-    prompt_params = {**adapter.prompt_params, "verdict": form}
-    prompt = spec.prompt and replace(spec.prompt, params={**spec.prompt.params, "verdict": form})
-    if form == "text":
-        return replace(spec, prompt=prompt), read_parser(adapter.verdict_parser), prompt_params
-    reader = LabelVerdicts(form, labels if isinstance(labels, dict) else dict.fromkeys(labels))
+def _judge_form(
+    spec: GenerateSpec, adapter: RoleAdapterConfig, form: SettledForm, prompts: Sequence[PromptConfig]
+) -> JudgeForm:
+    """A judge that is asked for verdicts of a form."""
+    labels, params, reader = adapter.verdict_labels, adapter.prompt_params, read_parser(adapter.verdict_parser)
+    if labels is not None:
+        params = {**params, "verdict": form}
+        spec = replace(
+            spec, prompt=spec.prompt and replace(spec.prompt, params={**spec.prompt.params, "verdict": form})
+        )
+    named = {prompt.prompt_id: _prompt(prompt, params) for prompt in prompts}
+    if form == "text" or labels is None:
+        return JudgeForm(spec, reader, named)
+    by_labels = LabelVerdicts(form, labels if isinstance(labels, dict) else dict.fromkeys(labels))
     if adapter.verdict_reasoning:
         question = f"Give your verdict. Answer with one of {', '.join(labels)}, and nothing else."
-        return replace(spec, prompt=prompt, follow_up=FollowUp(question, reader.params)), reader, prompt_params
-    return replace(spec, prompt=prompt, params={**spec.params, **reader.params}), reader, prompt_params
+        return JudgeForm(replace(spec, follow_up=FollowUp(question, by_labels.params)), by_labels, named)
+    return JudgeForm(replace(spec, params={**spec.params, **by_labels.params}), by_labels, named)
 
 
 def _prompt(prompt: PromptConfig, params: Mapping[str, Any]) -> PromptBinding:

@@ -45,7 +45,7 @@ def preprocess(run: StageRun, spec: PreprocessSpec) -> None:
         InputError: none of the chosen sample ids is there, a subject is unknown, or the pool has too few examples.
     """
     samples = run.input("samples")
-    prepared, rejects = run.writer(PREPARED), run.writer(REJECTS)
+    prepared, rejects = run.writer(PREPARED), run.writer(REJECTS, "prepare_rejects")
     preparer = Preparer(run, spec)
     chosen = None if spec.subset is None else SubsetFilter(spec.subset)
     drawn = None if spec.quick is None else pa.array(spec.quick.rows(samples), pa.int64())

@@ -68,7 +68,7 @@ def ask_second(run: StageRun, spec: JudgeSpec, first: Callable[[int], list[dict[
         for part in run.input("prepared").parts
     }
     table = ChosenAsks(spec.second_asks(run.env.store, run.inputs), chosen)
-    write_asks(table, run.writer(ASKS))
+    write_asks(table, run.writer(ASKS, SECOND_ASKS))
     stored = run.commit(ASKS, name=SECOND_ASKS)
     if not stored.rows:
         return None

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from gage_eval.base.canonical import JsonValue, digest
 from gage_eval.base.errors import GageError, InputError
 from gage_eval.config.settings import load_settings
-from gage_eval.engine.probe import Verdict, any_stored, keep, probe, probe_identity, stored
+from gage_eval.engine.probe import Verdict, probe, probe_identity, probed
 from gage_eval.engine.runtime import Runtime
 from gage_eval.pipeline.generate_spec import GenerateSpec
 from gage_eval.pipeline.specs import Plan
@@ -55,19 +55,21 @@ def probes(plan: Plan, store: Store, concurrency: int | None = None) -> list[Mod
     Raises:
         InputError: a model is not there, or a stored verdict is damaged.
     """
-    if not any_stored(store):
+    stored = probed(store)
+    # What identifies a model may take a while to find out.
+    if not stored.any():
         return []
     return [
         ModelProbe(spec.model_name, tasks, verdict)
         for spec, tasks, identity in _models(plan, concurrency or load_settings().concurrency)
-        if (verdict := stored(store, identity)) is not None
+        if (verdict := stored.find(identity)) is not None
     ]
 
 
 def probe_records(plan: Plan, store: Store, concurrency: int | None = None) -> list[ProbeRecord]:
     """The same for run.json. What cannot be found out is not known: the run itself says what is wrong."""
     with suppress(GageError):
-        return [probed.record for probed in probes(plan, store, concurrency)]
+        return [model.record for model in probes(plan, store, concurrency)]
     return []
 
 
@@ -105,7 +107,7 @@ def probe_models(run: PlannedRun, concurrency: int | None = None) -> list[ModelP
         for spec, tasks, identity in models:
             backend = runtime.backend(spec.backend_type, spec.backend_config, spec.context)
             verdict = runtime.call(probe(backend, identity))
-            keep(run.store, verdict)
+            probed(run.store).replace(verdict)
             results.append(ModelProbe(spec.model_name, tasks, verdict))
     return results
 

@@ -301,7 +301,7 @@ class RunSession:
             only_errors=self.options.only_errors,
             judge_only=self.options.judge_only,
             verify=self.options.verify,
-            max_inflight=settings.max_inflight,
+            max_inflight=settings.concurrency or settings.max_inflight,
             prefetch_factor=settings.prefetch_factor,
             media_threads=settings.embed_media_threads,
             processes=processes,

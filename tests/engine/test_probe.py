@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gage_eval.base.errors import EndpointFailed, InputError
-from gage_eval.engine.probe import PROMPTS, Verdict, keep, probe, probe_identity, stored
+from gage_eval.engine.probe import PROMPTS, Verdict, probe, probe_identity, probed
 from gage_eval.models.backends.base import BackendConfig, BackendContext, BaseBackend
 from gage_eval.models.client.types import Request, Response
 from gage_eval.store import Store
@@ -147,20 +147,20 @@ def test_odd_log_probabilities_are_no_log_probabilities(logprobs: str) -> None:
 
 
 def test_a_verdict_holds_for_one_model_engine_device_settings_and_concurrency(tmp_path: Path) -> None:
-    store = Store.open(str(tmp_path / "store"))
+    stored = probed(Store.open(str(tmp_path / "store")))
     config: dict[str, Any] = {"base_url": "http://127.0.0.1:9/v1", "model": "m", "freshness": "monday"}
 
     def identity(concurrency: int = 8, **fields: Any) -> dict[str, Any]:
         return probe_identity("openai_http", {**config, **fields}, BackendContext(), concurrency=concurrency)
 
-    assert stored(store, identity()) is None
+    assert stored.find(identity()) is None
     verdict = asyncio.run(probe(Crowded(lambda at, crowd: said("a")), identity()))
-    keep(store, verdict)
-    assert stored(store, identity()) == verdict
-    assert stored(store, identity(freshness="tuesday", timeout=5, api_key="env:KEY")) == verdict
+    stored.replace(verdict)
+    assert stored.find(identity()) == verdict
+    assert stored.find(identity(freshness="tuesday", timeout=5, api_key="env:KEY")) == verdict
     for other in (identity(9), identity(model="n"), identity(identity="v2"), identity(stream=True)):
-        assert stored(store, other) is None
+        assert stored.find(other) is None
     (file,) = (tmp_path / "store" / "probes").iterdir()
     file.write_bytes(b'{"verdict": "exact"}')
     with pytest.raises(InputError, match="is damaged"):
-        stored(store, identity())
+        stored.find(identity())

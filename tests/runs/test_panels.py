@@ -1,11 +1,15 @@
 """Several judges per answer, and judges that are asked again: what is asked, and what the rule makes of it."""
 
+import threading
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
+from support.chat_server import ChatServer, chat_server
 from support.command import Command, command
+from support.waiting import PATIENCE_S
 
 from tests.support.workspace import JUDGED, write_config, write_rows
 
@@ -194,3 +198,67 @@ def test_a_wrong_panel_is_refused_before_anything_is_asked(
     assert ended.code == 2
     assert said in ended.err
     assert _asked(tmp_path) == []
+
+
+def test_the_seats_of_a_panel_are_asked_at_the_same_time(tmp_path: Path, gage: Command) -> None:
+    """Each request waits until the other seat has one open, too."""
+    both = threading.Barrier(2)
+
+    def reply(body: dict[str, Any]) -> str:
+        both.wait(PATIENCE_S)
+        return "SCORE: 1"
+
+    with chat_server(reply) as judge:
+        _write_seats(tmp_path, judge, judge)
+        ended = gage("run", "mine.yaml", "--run-id", "first")
+        assert ended.code == 0, ended.err
+        assert Counter(body["model"] for body in judge.asked) == {"one": 6, "two": 6}
+        assert "12 verdicts" in ended.out
+
+
+def test_a_sequential_run_asks_one_seat_after_the_other(
+    tmp_path: Path, gage: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GAGE_EVAL_SEQUENTIAL", "1")
+    with chat_server(lambda body: "SCORE: 1") as judge:
+        _write_seats(tmp_path, judge, judge)
+        ended = gage("run", "mine.yaml", "--run-id", "first")
+        assert ended.code == 0, ended.err
+        assert [body["model"] for body in judge.asked] == ["one"] * 6 + ["two"] * 6
+
+
+def test_a_seat_whose_endpoint_fails_leaves_the_answers_of_the_others(tmp_path: Path, gage: Command) -> None:
+    with chat_server(lambda body: "SCORE: 1") as judge, chat_server(lambda body: 401) as broken:
+        _write_seats(tmp_path, broken, judge)
+        ended = gage("run", "mine.yaml", "--run-id", "first")
+        assert ended.code == 1
+        assert f"judge stopped: {broken.url} answers 401" in ended.err
+        assert len(judge.asked) == 6
+        # With another judge in its place, the other seat is not asked again.
+        _write_seats(tmp_path, judge, judge)
+        assert gage("run", "mine.yaml", "--run-id", "second").code == 0
+        assert Counter(body["model"] for body in judge.asked) == {"one": 6, "two": 6}
+
+
+def _write_seats(folder: Path, *servers: ChatServer) -> None:
+    """A panel of two seats behind endpoints, one request at a time each."""
+    names = ("one", "two")
+    judges = [
+        {
+            "backend_id": name,
+            "type": "openai_http",
+            "config": {"base_url": server.url, "model": name, "max_concurrency": 1, "max_attempts": 1},
+        }
+        for name, server in zip(names, servers, strict=True)
+    ]
+    seats = [
+        {"adapter_id": name, "role_type": "judge_model", "backend_id": name, "prompt_id": "verdict"} for name in names
+    ]
+    write_config(
+        folder,
+        backends=[JUDGED["backends"][0], *judges],
+        role_adapters=[JUDGED["role_adapters"][0], *seats],
+        prompts=[{"prompt_id": "verdict", "template": "{{ sample.id }}"}],
+        tasks=[{"task_id": "sums", "dataset_id": "sums", "judges": list(names)}],
+        metrics=["panel_score"],
+    )

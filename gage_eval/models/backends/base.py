@@ -253,6 +253,14 @@ class Backend(Protocol):
         ...
 
 
+def without_freshness(identity: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+    """A model's identity for what does not change from one night to the next."""
+    settings = identity.get("config")
+    if not isinstance(settings, dict):
+        return dict(identity)
+    return {**identity, "config": {name: value for name, value in settings.items() if name != "freshness"}}
+
+
 ConfigT = TypeVar("ConfigT", bound=BackendConfig)
 
 

@@ -18,7 +18,15 @@ from gage_eval.engine.wal import LogIndex, index_logs
 from gage_eval.models.client.episode_limits import Price
 from gage_eval.models.client.types import Response
 from gage_eval.pipeline.asks import Asks, StoredAsks
-from gage_eval.pipeline.forecast import action_key, asks_a_model, asks_of, inputs_of, rendered, stored_outputs
+from gage_eval.pipeline.forecast import (
+    action_key,
+    asks_a_model,
+    asks_of,
+    inputs_of,
+    rendered,
+    settled_task,
+    stored_outputs,
+)
 from gage_eval.pipeline.outputs import SECOND_ASKS
 from gage_eval.pipeline.source import RoleSource
 from gage_eval.pipeline.specs import TaskPlan
@@ -149,13 +157,18 @@ class TaskCalls:
         return PendingResponses(self._store, asks, source, asks.work_key(self._work_key(stage)))
 
     def _inputs(self, stage: Stage) -> dict[str, str] | None:
-        """Artifact ids of a stage's inputs; None if it asks no model, or waits for answers of another stage."""
+        """Artifact ids of a stage's inputs; None if it asks no model, or waits for answers of another stage or for
+        a judge to say how it gives verdicts."""
         if not asks_a_model(stage, self._task):
             return None
         for earlier in stages_before(stage):
             if asks_a_model(earlier, self._task):
                 self._of(earlier)
-        return inputs_of(stage, self._task, {name: ids for name, ids in self._outputs.items() if ids})
+        inputs = inputs_of(stage, self._task, {name: ids for name, ids in self._outputs.items() if ids})
+        if stage == "judge" and inputs is not None:
+            self._task, unsettled = settled_task(self._store, self._task, inputs)
+            return None if unsettled else inputs
+        return inputs
 
     def _of(self, stage: Stage) -> Mapping[str, str]:
         """Outputs of a stage. Too many errors stop a stage after its outputs are stored, without a result in

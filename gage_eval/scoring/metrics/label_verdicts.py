@@ -3,10 +3,13 @@
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 from gage_eval.base.canonical import JsonValue, decode
 from gage_eval.scoring.metrics.verdicts import Verdict
+
+SettledForm: TypeAlias = Literal["labels", "schema", "text"]
+"""A form of verdicts: probabilities of labels, JSON by a schema, or text that a parser reads."""
 
 _VERSION = 2
 # The most that OpenAI's API and vLLM's default give.

@@ -6,7 +6,7 @@ from typing import Any
 import orjson
 import pytest
 
-from gage_eval.config.verdicts import settled_form, wrong_labels
+from gage_eval.config.verdicts import possible_forms, wrong_labels
 from gage_eval.scoring.metrics.label_verdicts import LabelVerdicts
 
 YES_NO = LabelVerdicts("labels", {"yes": 1, "no": 0})
@@ -92,9 +92,9 @@ def test_labels_that_cannot_be_told_apart_are_refused() -> None:
     assert "needs" in (wrong_labels("auto", None) or "")
 
 
-def test_auto_is_settled_by_the_backend_alone() -> None:
-    engine = {"chat", "likelihood", "logprobs"}
-    assert settled_form("auto", ["yes", "no"], engine) == "labels"
-    assert settled_form("auto", ["1", "10"], engine) == "text"
-    assert settled_form("auto", ["yes", "no"], {"chat", "logprobs", "schema"}) == "text"
-    assert settled_form("schema", ["yes", "no"], engine) == "schema"
+def test_auto_may_be_what_the_backend_can_give_and_the_labels_allow() -> None:
+    can = {"chat", "logprobs", "schema"}
+    assert possible_forms("auto", ["yes", "no"], can) == ["labels", "schema", "text"]
+    assert possible_forms("auto", ["1", "10"], can) == ["schema", "text"]
+    assert possible_forms("auto", ["yes", "no"], {"chat"}) == ["text"]
+    assert possible_forms("schema", ["yes", "no"], can) == ["schema"]
