@@ -4,6 +4,12 @@ import re
 from pathlib import Path
 
 _COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+_SHA1 = re.compile(r"[0-9a-f]{40}")
+
+
+def is_commit(text: str) -> bool:
+    """Whether a text is a full commit hash, as the hub and GitHub have them."""
+    return _SHA1.fullmatch(text) is not None
 
 
 def commit_of(folder: Path) -> str | None:

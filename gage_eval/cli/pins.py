@@ -26,6 +26,7 @@ def pin(
     import os
     from dataclasses import asdict
 
+    from gage_eval.authoring.lm_eval import suite_config
     from gage_eval.base.errors import InputError
     from gage_eval.cli.output import print_json
     from gage_eval.runs import RunOptions
@@ -38,7 +39,9 @@ def pin(
         if not equals:
             raise InputError(f"--revision {text}: write DATASET=COMMIT, as in --revision owner/name=0123….")
         commits[dataset] = commit
-    config = name if name.startswith(SUITE_PREFIX) or os.path.isfile(name) else f"{SUITE_PREFIX}{name}"
+    config = suite_config(name, store, None)
+    if config is None:
+        config = name if name.startswith(SUITE_PREFIX) or os.path.isfile(name) else f"{SUITE_PREFIX}{name}"
     made, kept = pin_data(RunOptions.of({"config": config, "store": store}), commits)
     if json:
         print_json({"pinned": [asdict(pinned) for pinned in made], "kept": [asdict(pinned) for pinned in kept]})

@@ -1,6 +1,5 @@
 """gage run, suite, resume."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -80,13 +79,15 @@ def suite(
     json: SummaryAsJson = False,
 ) -> None:
     """Run a built-in suite: a benchmark with everything pinned."""
+    from gage_eval.authoring.lm_eval import suite_config
     from gage_eval.runs import RunOptions
     from gage_eval.runs.options import SUITE_PREFIX
 
     if self_test and name.endswith((".yaml", ".yml")):
         config = name
     else:
-        config = _of_harness(name) or f"{SUITE_PREFIX}{name}" + (f"@{version}" if version else "")
+        suite = f"{SUITE_PREFIX}{name}" + (f"@{version}" if version else "")
+        config = suite_config(name, fields["store"], fields["output_dir"]) or suite
     options = RunOptions.of({**fields, "config": config})
     if self_test:
         _self_test(options, json=json)
@@ -112,16 +113,6 @@ def resume(
 
     options = resumed(run_id, store=store, output_dir=output_dir, only_errors=only_errors, verify=verify)
     carry_out(options, inline=inline, prefect=prefect, submit=submit, quiet=quiet, json=json)
-
-
-def _of_harness(name: str) -> str | None:
-    """The config of a task of the lm-eval harness; None for other suites."""
-    from gage_eval.authoring.lm_eval import PREFIX, harness_suite
-    from gage_eval.config.settings import load_settings
-
-    if not name.startswith(PREFIX):
-        return None
-    return str(harness_suite(name.removeprefix(PREFIX), Path(load_settings().data_cache).expanduser() / "lm-eval"))
 
 
 def _self_test(options: "RunOptions", *, json: bool) -> None:

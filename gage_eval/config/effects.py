@@ -27,6 +27,8 @@ from gage_eval.extend.allowed_code import engine_entry
 from gage_eval.extend.loading import is_path, nothing_imported
 from gage_eval.models.backends.base import BackendConfig, BackendContext, Blocks
 from gage_eval.models.backends.build import config_model
+from gage_eval.scoring.harness.reads import CODE, FILE
+from gage_eval.scoring.harness.sources import Sources, SourcesChanged
 
 Act: TypeAlias = Literal["run", "start", "send", "fetch", "read"]
 FileKind: TypeAlias = Literal["config", "code", "data", "model", "program"]
@@ -154,7 +156,13 @@ class _Lister:
         self.files.append(NamedFile(name, path_text(as_written(loc, self.document.data)), kind))
 
     def named_code(self, name: str, loc: Loc) -> None:
-        """Note the file of a plug-in: ``file.py:NAME``, or a module next to the config."""
+        """Note a plug-in: ``file.py:NAME``, a module next to the config, or a task of the lm-eval harness."""
+        if name == FILE:
+            self.named(name, loc, "data")
+            with suppress(SourcesChanged):
+                for own in Sources.of(self.folder).own():
+                    self.named(own, loc, "code" if own.endswith(CODE) else "data")
+            return
         file, colon, _ = name.rpartition(":")
         if colon and file.endswith(".py"):
             self.named(file, loc, "code")

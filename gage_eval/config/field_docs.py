@@ -39,8 +39,14 @@ TEXTS: Mapping[str, Mapping[str, str]] = {
         "loader": "What reads the records; the ending of the file chooses it.",
         "hub": "Name of a dataset on the Hugging Face hub.",
         "hub_params": "Subset, split and revision on the hub.",
+        "built_from": "Datasets of the hub that the file was made from; only shown.",
         "description": _DESCRIPTION,
         "params": "Which records, and how they become samples; keys that are not listed go to the loader.",
+    },
+    "HubData": {
+        "hub": "Its name.",
+        "revision": "What was asked for; the data are pinned where it is a full commit hash.",
+        "commit": "The commit that was loaded.",
     },
     "DatasetParams": {
         "path": "The file or files, relative to the config's folder; patterns such as `data/*.jsonl` too.",

@@ -167,6 +167,14 @@ def origin_patterns(params: DatasetParams) -> dict[str, list[str]]:
     return {key: patterns for key, patterns in wanted.items() if patterns}
 
 
+class HubData(ConfigModel):
+    """A dataset of the Hugging Face hub."""
+
+    hub: str = scheduling(min_length=1)
+    revision: str = scheduling("main")
+    commit: str | None = scheduling(None)
+
+
 class DatasetConfig(ConfigModel):
     """A source of rows."""
 
@@ -174,6 +182,7 @@ class DatasetConfig(ConfigModel):
     loader: str = semantic("load", min_length=1)
     hub: str | None = identity("load", None, min_length=1)
     hub_params: dict[str, JsonValue] = semantic("load", {})
+    built_from: list[HubData] = nested([])
     description: str | None = scheduling(None)
     params: DatasetParams = nested(DatasetParams())
 

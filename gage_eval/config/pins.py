@@ -4,25 +4,19 @@ A pin is a commit that was chosen for a dataset with `gage pin`. It is in the st
 store runs the same data.
 """
 
-import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from gage_eval.base.files import is_folder
+from gage_eval.base.git import is_commit
 from gage_eval.config.document import Document, Origin
 from gage_eval.config.models import DatasetConfig
 
 Pins: TypeAlias = Callable[[], Mapping[str, str]]
 """Gives the pinned commits by the name of the dataset on the hub; asked only where a config has an unpinned one."""
 
-_COMMIT = re.compile(r"[0-9a-f]{40}")
 _MOVING = (None, "main")
-
-
-def is_commit(text: str) -> bool:
-    """Whether a text is a full commit hash."""
-    return _COMMIT.fullmatch(text) is not None
 
 
 def has_commit(dataset: Mapping[str, Any]) -> bool:
@@ -32,13 +26,12 @@ def has_commit(dataset: Mapping[str, Any]) -> bool:
 
 def unpinned(datasets: Iterable[DatasetConfig], base_dir: Path) -> list[str]:
     """The datasets of the hub whose revision may move, by their names there."""
-    names = [
-        dataset.hub
-        for dataset in datasets
-        if dataset.hub is not None
-        and not is_folder(dataset.hub, base_dir)
-        and not is_commit(str(_revision(dataset.hub_params, dataset.params.model_extra)))
-    ]
+    names = []
+    for dataset in datasets:
+        named = dataset.hub is not None and not is_folder(dataset.hub, base_dir)
+        if named and not is_commit(str(_revision(dataset.hub_params, dataset.params.model_extra))):
+            names.append(str(dataset.hub))
+        names += [data.hub for data in dataset.built_from if not is_commit(data.revision)]
     return list(dict.fromkeys(names))
 
 

@@ -17,6 +17,7 @@ from gage_eval.config.models import (
 )
 from gage_eval.config.problems import Loc
 from gage_eval.extend.loading import absolute_name, is_path, look_in
+from gage_eval.scoring.harness.reads import FILE
 
 
 @dataclass(frozen=True)
@@ -113,6 +114,9 @@ class _Locate:
 
     def metric(self, loc: Loc, metric: MetricConfig) -> MetricConfig:
         changed: dict[str, Any] = self._fields(loc, metric, implementation="metrics")
+        if metric.implementation == "lm_eval":
+            # The code of the task, which is part of the key by its content.
+            self.named.append(NamedCode((*loc, "params", "sources"), None, str(self._base_dir / FILE), FILE))
         changed["filters"] = self._filters((*loc, "filters"), metric.filters)
         chosen, aggregation_loc = metric.aggregation, (*loc, "aggregation")
         if isinstance(chosen, str):

@@ -200,6 +200,11 @@ def look_in(folders: Iterable[Path]) -> None:
         sys.path[:] = [*path, *_own_folders, *_other_folders]
 
 
+def config_folders() -> list[str]:
+    """The folders of the configs that were read, the last one first."""
+    return [*_own_folders, *_other_folders]
+
+
 class _AllowedModules:
     """Finds modules of the config's folders whose files are all allowed."""
 

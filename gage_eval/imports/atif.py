@@ -47,7 +47,7 @@ def read_atif(path: Path) -> ImportedLog:
     """
     log = ImportedLog("atif", None, path.name.split(".")[0] or "atif")
     models, agents, seen = set[str](), set[str](), Counter[str]()
-    for where, tree, trial in _trajectories(path):
+    for where, tree, trial in _trajectories(path, log):
         version = text(tree.get("schema_version")) or ""
         if _VERSION.match(version) is None:
             raise InputError(f"{where} is of version '{version}'; trajectories of ATIF-v1 are read.")
@@ -67,12 +67,15 @@ def read_atif(path: Path) -> ImportedLog:
     return log
 
 
-def _trajectories(path: Path) -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
+def _trajectories(path: Path, log: ImportedLog) -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
     """(place, trajectory, the trial's result) of each."""
     if path.is_dir():
         for file in trajectories_of(path):
             result = file.parents[1] / "result.json"
-            trial = mapping(document(result)) if result.is_file() and not result.is_symlink() else {}
+            trial = {}
+            if result.is_file() and not result.is_symlink():
+                log.other_files.append(result)
+                trial = mapping(document(result))
             yield f"'{file.relative_to(path)}' of '{path.name}'", mapping(document(file)), trial
     elif ".json" in path.suffixes:
         yield f"'{path.name}'", mapping(document(path)), {}

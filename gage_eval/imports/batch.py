@@ -29,6 +29,7 @@ def read_batch(path: Path, requests: Path | None = None) -> ImportedLog:
         InputError: a file cannot be read, or a row is not one of a batch.
     """
     log = ImportedLog("openai-batch", None, path.name.split(".")[0])
+    log.other_files = [] if requests is None else [requests]
     prompts = {} if requests is None else dict(_prompts(requests, log))
     models = set()
     for where, row in rows_of(path):

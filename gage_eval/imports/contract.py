@@ -55,6 +55,7 @@ class ImportedLog:
         answers: in the log's order.
         unmapped: how many rows have something that is not imported, by its field.
         lower: scores of which less is better.
+        other_files: those that were read with it.
     """
 
     tool: str
@@ -64,6 +65,7 @@ class ImportedLog:
     answers: list[ImportedAnswer] = field(default_factory=list)
     unmapped: Counter[str] = field(default_factory=Counter)
     lower: set[str] = field(default_factory=set)
+    other_files: list[Path] = field(default_factory=list, compare=False)
 
     def leave(self, name: str) -> None:
         """Count a field of a row that is not imported."""

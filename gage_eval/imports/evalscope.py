@@ -36,6 +36,7 @@ def read_evalscope(path: Path) -> ImportedLog:
     if model.parent.name in _FOLDERS:
         log.model = model.name
         files = {name: model.parent.parent / name / model.name / path.name for name in _FOLDERS}
+    log.other_files = [file for file in files.values() if file.absolute() != path.absolute() and file.is_file()]
     predictions = _by_index(files["predictions"], "model_output", log, _PREDICTION)
     reviews = _by_index(files["reviews"], "sample_score", log, _REVIEW)
     models = {text(row.get("model")) or "" for row in predictions.values()} - {""}

@@ -1,6 +1,6 @@
 """A log as a folder with a config: samples, answers, and where they come from."""
 
-import hashlib
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from gage_eval.base.canonical import canonical_json
+from gage_eval.base.canonical import canonical_json, digest
 from gage_eval.base.errors import InputError
 from gage_eval.base.files import new_folder
 from gage_eval.base.hashing import file_digest
@@ -30,13 +30,18 @@ def id_of(text: str, default: str) -> str:
 
 
 def provenance(log: ImportedLog, path: Path) -> dict[str, Any]:
-    """Where the answers come from: tool, version, file and its hash, and what was not mapped."""
+    """Where the answers come from: tool, version, each file that was read with its hash, and what was not mapped."""
+    read = {*(trajectories_of(path) if path.is_dir() else [path]), *log.other_files}
+    root = path if path.is_dir() else path.parent
+    files = {os.path.relpath(file, root): file_digest(file) for file in sorted(read)}
     whole = sum(answer.messages[0].get("content") != NOT_IN_LOG for answer in log.answers)
     return {
         "tool": log.tool,
         "tool_version": log.version,
         "file": path.name,
-        "sha256": _digest(path),
+        # Of the list of the files' hashes, where there are several.
+        "sha256": digest([*files.items()]) if len(files) > 1 or path.is_dir() else files[path.name],
+        "files": files,
         "model": log.model,
         "task": log.task,
         "answers": len(log.answers),
@@ -45,14 +50,6 @@ def provenance(log: ImportedLog, path: Path) -> dict[str, Any]:
         "unmapped": dict(log.unmapped.most_common()),
         "lower_is_better": sorted(log.lower),
     }
-
-
-def _digest(path: Path) -> str:
-    """sha256 of the file; of a folder's trajectories, that of a list with the hash of each."""
-    if path.is_file():
-        return file_digest(path)
-    files = [[str(file.relative_to(path)), file_digest(file)] for file in trajectories_of(path)]
-    return hashlib.sha256(canonical_json(files)).hexdigest()
 
 
 def default_folder(log: ImportedLog, path: Path) -> Path:

@@ -29,12 +29,12 @@ def read_helm(path: Path) -> ImportedLog:
     tree = mapping(document(path))
     adapter = mapping(tree.get("adapter_spec"))
     log = ImportedLog("helm", None, path.parent.name or "helm", text(adapter.get("model")))
-    spec = _beside(path, "run_spec.json")
+    spec = _beside(path, "run_spec.json", log)
     # The model stands among the settings, and runs are compared by their task.
     scenario, _, settings = (text(mapping(spec).get("name")) or log.task).partition(":")
     kept = ",".join(part for part in settings.split(",") if not part.startswith("model="))
     log.task = f"{scenario}:{kept}" if kept else scenario
-    numbers = _numbers(_beside(path, "per_instance_stats.json"))
+    numbers = _numbers(_beside(path, "per_instance_stats.json", log))
     for place, state in enumerate(sequence(tree.get("request_states")), 1):
         where = f"request {place} of '{path.name}'"
         if not isinstance(state, dict) or not text(mapping(state.get("instance")).get("id")):
@@ -46,9 +46,12 @@ def read_helm(path: Path) -> ImportedLog:
     return log
 
 
-def _beside(path: Path, name: str) -> Any:
+def _beside(path: Path, name: str, log: ImportedLog) -> Any:
     file = path.with_name(name)
-    return document(file) if file.is_file() else None
+    if not file.is_file():
+        return None
+    log.other_files.append(file)
+    return document(file)
 
 
 def _key(instance_id: Any, perturbation: Any, trial: Any) -> tuple[str, str, int]:

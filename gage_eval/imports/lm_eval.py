@@ -33,12 +33,16 @@ def read_lm_eval(path: Path) -> ImportedLog:
     """
     named = _NAME.match(path.name)
     task = named["task"] if named else path.name.split(".")[0].removeprefix("samples_")
-    results = _results(path, named["time"] if named else None)
+    file = path.with_name(f"results_{named['time'] if named else ''}.json")
+    # The results of the same evaluation.
+    others = [file] if named is not None and file.is_file() else []
+    results = mapping(document(file)) if others else {}
     log = ImportedLog(
         "lm-eval",
         text(results.get("lm_eval_version")),
         task,
         text(results.get("model_name")) or text(mapping(results.get("config")).get("model")),
+        other_files=others,
     )
     higher = mapping(mapping(results.get("higher_is_better")).get(task))
     answers: dict[str, list[ImportedAnswer]] = {}
@@ -55,12 +59,6 @@ def read_lm_eval(path: Path) -> ImportedLog:
             _add_filter(before, made, where)
     log.answers = [answer for own in answers.values() for answer in own]
     return log
-
-
-def _results(path: Path, time: str | None) -> dict[str, Any]:
-    """The results file of the same evaluation; empty without one."""
-    file = path.with_name(f"results_{time}.json")
-    return mapping(document(file)) if time is not None and file.is_file() else {}
 
 
 def _add_filter(before: list[ImportedAnswer], made: list[ImportedAnswer], where: str) -> None:

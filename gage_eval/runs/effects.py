@@ -52,7 +52,8 @@ def own_code(options: RunOptions, folder: Path) -> frozenset[str]:
     try:
         audit = examined(options)
         named = {(options.base_dir / file.name).resolve() for file in audit.files if file.kind == "code"}
-        files = {code for file in named if file.suffix == ".py" and file.is_file() for code in code_files(file)}
+        here = [file for file in named if file.is_file()]
+        files = {code for file in here for code in (code_files(file) if file.suffix == ".py" else [file])}
         if not all(file.is_relative_to(folder.resolve()) for file in named | files):
             return frozenset()
         return frozenset((*audit.engines, *(f"sha256:{sha256_hex(file.read_bytes())}" for file in files)))

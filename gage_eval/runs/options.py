@@ -264,7 +264,8 @@ def load(
         loaded = load_config(options.config, context=context, with_data=with_data, **changes)
     # A copy in the user's folder counts by the hashes of its files.
     data = data_cache(options.data_dir)
-    moving = tuple(name for name in loaded.unpinned if data.hub_copy(name) is None)
+    built = {source.hub for dataset in loaded.config.datasets for source in dataset.built_from}
+    moving = tuple(name for name in loaded.unpinned if name in built or data.hub_copy(name) is None)
     notes = [
         f"the data '{name}' of the Hugging Face hub have no fixed commit, so that no score of them can become a "
         f"baseline. Fix it: gage pin {loaded.config.metadata.name or options.config}"

@@ -5,10 +5,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from gage_eval.base.errors import InputError, closest
+from gage_eval.base.git import is_commit
 from gage_eval.base.processes import user_name
 from gage_eval.config.files import read_config
 from gage_eval.config.load import read_document
-from gage_eval.config.pins import is_commit, unpinned
+from gage_eval.config.pins import unpinned
 from gage_eval.data.datasets.build import build_loader
 from gage_eval.runs.options import Locations, RunOptions
 from gage_eval.runs.stored_pins import Pin, pins_of, write_pin
@@ -20,7 +21,8 @@ def pin(options: RunOptions, commits: Mapping[str, str]) -> tuple[list[Pin], lis
 
     Args:
         options: the config and the store.
-        commits: the commit of a dataset by its name, chosen by the user; the newest of the hub unless given.
+        commits: the commit of a dataset by its name, chosen by the user. Unless given, it is the one of which the
+            config's data were made, else the newest of the hub.
 
     Returns:
         The new pins, and those that the store had.
@@ -42,14 +44,14 @@ def pin(options: RunOptions, commits: Mapping[str, str]) -> tuple[list[Pin], lis
             raise InputError(f"--revision {name}={commit}: give the full commit hash, 40 hex digits.")
     store = Store.open(Locations.at(options.store, options.output_dir).store)
     before = {existing.hub: existing for existing in pins_of(store)}
+    loaded = {data.hub: data.commit for dataset in config.datasets for data in dataset.built_from}
     made, kept = [], []
     for name in wanted:
         if name in before and name not in commits:
             kept.append(before[name])
             continue
-        new_pin = Pin(
-            name, commits.get(name) or _newest(name), datetime.now(UTC).isoformat(timespec="seconds"), user_name()
-        )
+        commit = commits.get(name) or loaded.get(name) or _newest(name)
+        new_pin = Pin(name, commit, datetime.now(UTC).isoformat(timespec="seconds"), user_name())
         write_pin(store, new_pin)
         made.append(new_pin)
     return made, kept

@@ -14,7 +14,7 @@ import pytest
 from gage_eval.base.errors import InputError
 from gage_eval.data.datasets import base
 from gage_eval.imports.contract import NOT_IN_LOG
-from gage_eval.imports.folder import write_import
+from gage_eval.imports.folder import provenance, write_import
 from gage_eval.imports.read import read_log
 from gage_eval.runs.options import Locations
 from gage_eval.runs.results.reading import RunReader
@@ -187,6 +187,30 @@ def test_trials_of_an_agent_are_replicates_and_a_reward_of_null_is_no_score() ->
     assert log.unmapped == {"steps before the last answer": 4 - 1}
     alone = read_log(SOURCES["atif"]).answers
     assert [(answer.sample_id, answer.answer) for answer in alone] == [("s-lines-7__a", "The file has 7 lines.")]
+
+
+@pytest.mark.parametrize(
+    ("name", "beside"),
+    [
+        ("records.csv", []),
+        ("evalscope/reviews/mock/gsm8k_default.jsonl", ["../../predictions/mock/gsm8k_default.jsonl"]),
+        ("helm/scenario_state.json", ["per_instance_stats.json", "run_spec.json"]),
+        (GEN.name, ["results_2026-11-26T02-35-31.426138.json"]),
+        ("atif", ["lines-12__a/result.json"]),
+    ],
+)
+def test_every_file_that_an_import_reads_is_among_its_hashes(name: str, beside: list[str], tmp_path: Path) -> None:
+    shutil.copytree(LOGS, tmp_path / "logs")
+    file = tmp_path / "logs" / name
+    before = provenance(read_log(file), file)
+    assert {*beside} <= before["files"].keys()
+    for other in beside:
+        place = file / other if file.is_dir() else file.parent / other
+        place.write_bytes(place.read_bytes() + b"\n")
+        after = provenance(read_log(file), file)
+        assert after["files"][other] != before["files"][other]
+        assert after["sha256"] != before["sha256"]
+        before = after
 
 
 @pytest.mark.parametrize(

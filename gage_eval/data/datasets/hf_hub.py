@@ -1,7 +1,6 @@
 """Datasets of the Hugging Face hub, and folders in the formats of the datasets library."""
 
 import importlib
-import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from functools import cached_property
@@ -11,6 +10,7 @@ from typing import Any
 from gage_eval.base.canonical import JsonValue
 from gage_eval.base.errors import InputError
 from gage_eval.base.files import is_folder, local_path
+from gage_eval.base.git import is_commit
 from gage_eval.base.hashing import file_digest
 from gage_eval.data.datasets.base import Record, check_params, foreign_errors, record_text, text_param, why
 from gage_eval.data.datasets.cells import plain
@@ -21,7 +21,6 @@ from gage_eval.extend.extras import missing
 from gage_eval.store.media import Keep
 
 _PARAMS = ("hub", "split", "subset", "revision", "streaming")
-_COMMIT = re.compile(r"[0-9a-f]{40}")
 _BATCH = 512
 
 
@@ -181,7 +180,7 @@ class HubLoader:
 
     @cached_property
     def _commit(self) -> str:
-        if _COMMIT.fullmatch(self._revision):
+        if is_commit(self._revision):
             return self._revision
         hub = _import("huggingface_hub")
         try:
@@ -204,7 +203,7 @@ class HubLoader:
             return None  # no dataset has that name, and the hub's own answer says so
         file = Path(constants.HF_HUB_CACHE) / folder / "refs" / self._revision
         commit = file.read_text().strip() if file.is_file() else ""
-        return commit if _COMMIT.fullmatch(commit) else None
+        return commit if is_commit(commit) else None
 
 
 def _tables(rows: Any) -> Iterator[Any]:

@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from gage_eval.base.errors import InputError
-from gage_eval.base.hashing import file_digest
-from gage_eval.extend.allowed_code import check_file
 from gage_eval.extend.extras import missing
+from gage_eval.scoring.harness.sources import Sources, found
 
 # A task's code that takes longer for one document hangs.
 _SECONDS_PER_DOCUMENT = 60.0
@@ -26,7 +25,7 @@ class HarnessError(InputError):
 
 
 class HarnessLost(InputError):
-    """The process of the harness ended or hung, or is no longer that with which documents were written."""
+    """The process of the harness ended or hung, or cannot load the task."""
 
 
 class HarnessProcess:
@@ -38,7 +37,9 @@ class HarnessProcess:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._process: subprocess.Popen[str] | None = None
-        self._loaded: dict[tuple[str, bool], dict[str, str] | None] = {}
+        self._loaded: set[str] = set()
+        # What the process loads while this one does something else.
+        self._loading: str | None = None
 
     def call(self, function: str, seconds: float | None = None, **arguments: Any) -> Any:
         """The result of a method of `worker.Harness`.
@@ -50,45 +51,64 @@ class HarnessProcess:
 
         Raises:
             HarnessError: it failed.
-            HarnessLost: it took too long, or the process died.
+            HarnessLost: it took too long, the process died, or what it was to load cannot be loaded.
         """
-        request = json.dumps({"call": function, "arguments": arguments, "folder": os.getcwd()})
         with self._lock:
             try:
-                line = _exchanged(self._started(), request, seconds)
+                process = self._started()
+                self._end_loading(process)
+                _send(process, function, arguments)
+                return _received(process, seconds)
+            except HarnessError:
+                raise
             except BaseException:
                 # An answer that still comes would be taken for that of the next call.
                 self._stop()
                 raise
-            if function == "build":
-                self._loaded.clear()
-        answer = json.loads(line)
-        if "error" in answer:
-            raise HarnessError(answer["error"])
-        return answer["result"]
 
-    def load(self, name: str, *, is_file: bool) -> dict[str, str] | None:
-        """Have the process read a task, for as long as that takes, and say from which `sources` it did.
+    def load(self, sources: str, folder: Path | None = None) -> None:
+        """Have the process load a task, unless it did. The next call waits for it.
+
+        Args:
+            sources: sha256 of the task's ``harness.json``.
+            folder: where it is; looked for unless given.
 
         Raises:
-            HarnessLost: it cannot be read.
+            SourcesChanged: a file of the task is missing or was changed.
+            HarnessLost: the process died.
         """
         with self._lock:
-            self._started()
-        if (name, is_file) not in self._loaded:
-            files = sources(name) if is_file else None
-            try:
-                self.call("load", name=name)
-            except HarnessError as error:
-                raise HarnessLost(str(error)) from error
-            self._loaded[name, is_file] = files
-            return files
-        return self._loaded[name, is_file]
+            process = self._started()
+            if sources in (*self._loaded, self._loading):
+                return
+            folder = found(sources) if folder is None else folder
+            task = Sources.of(folder)
+            task.check(folder)
+            self._end_loading(process)
+            self._loading = sources
+            arguments = {"name": task.place(folder), "folder": str(folder.resolve()), "data": task.data}
+            _send(process, "load", {"key": sources, **arguments})
+
+    def keep(self, sources: str) -> None:
+        """Take what the process built last for the task of these sources."""
+        self.call("keep", key=sources)
+        self._loaded.add(sources)
 
     def close(self) -> None:
         """End the process."""
         with self._lock:
             self._stop()
+
+    def _end_loading(self, process: "subprocess.Popen[str]") -> None:
+        """Wait until the process has loaded what it was asked to."""
+        loading, self._loading = self._loading, None
+        if loading is None:
+            return
+        try:
+            _received(process, None)
+        except HarnessError as error:
+            raise HarnessLost(str(error)) from error
+        self._loaded.add(loading)
 
     def _started(self) -> "subprocess.Popen[str]":
         if self._process is not None and self._process.poll() is not None:
@@ -111,22 +131,30 @@ class HarnessProcess:
     def _stop(self) -> None:
         process, self._process = self._process, None
         self._loaded.clear()
+        self._loading = None
         if process is not None:
             process.kill()
             process.communicate()
 
 
-def _exchanged(process: "subprocess.Popen[str]", request: str, seconds: float | None) -> str:
-    """The line with which a process answers a request.
+def _send(process: "subprocess.Popen[str]", function: str, arguments: dict[str, Any]) -> None:
+    assert process.stdin is not None
+    try:
+        process.stdin.write(json.dumps({"call": function, "arguments": arguments, "folder": os.getcwd()}) + "\n")
+        process.stdin.flush()
+    except OSError as error:
+        raise HarnessLost("the process of the lm-eval harness died.") from error
+
+
+def _received(process: "subprocess.Popen[str]", seconds: float | None) -> Any:
+    """What a process answers.
 
     Raises:
+        HarnessError: an error.
         HarnessLost: it took too long, or the process died.
     """
-    assert process.stdin is not None
     assert process.stdout is not None
     try:
-        process.stdin.write(request + "\n")
-        process.stdin.flush()
         answers = select.poll()
         answers.register(process.stdout, select.POLLIN)
         if seconds is not None and not answers.poll(seconds * 1000):
@@ -136,7 +164,10 @@ def _exchanged(process: "subprocess.Popen[str]", request: str, seconds: float | 
         line = ""
     if not line.endswith("\n"):
         raise HarnessLost("the process of the lm-eval harness died.")
-    return line
+    answer = json.loads(line)
+    if "error" in answer:
+        raise HarnessError(answer["error"])
+    return answer["result"]
 
 
 @cache
@@ -147,64 +178,43 @@ def shared_process() -> HarnessProcess:
     return process
 
 
-def sources(task: str) -> dict[str, str]:
-    """The files of a task that is a file, with their hashes: itself, its neighbours in YAML and Python.
-
-    Raises:
-        InputError: there is no such file, or the operator of the server did not allow its code.
-    """
-    file = Path(task)
-    if not file.is_file():
-        raise InputError(f"there is no file '{task}'.")
-    files = sorted(path for path in file.parent.iterdir() if path.suffix in (".yaml", ".yml", ".py"))
-    check_file(file.name, files)
-    return {path.name: file_digest(path) for path in files}
-
-
-def score(
-    name: str, task: str, document: Any, responses: list[Any], files: dict[str, str] | None
-) -> dict[str, dict[str, Any]]:
+def score(sources: str, task: str, document: Any, responses: list[Any]) -> dict[str, dict[str, Any]]:
     """The harness's values of one document, by filter and metric.
 
     Args:
-        name: the task, group or file that was built.
+        sources: sha256 of the ``harness.json`` with which the documents were written.
         task: which of its tasks.
         document: of the task.
         responses: as `worker.Harness.score` takes them.
-        files: the `sources` with which the documents were written; None for a task of the harness itself.
 
     Raises:
         HarnessError: the code of the task failed.
-        HarnessLost: it took too long, the process died, or the task's files changed.
+        HarnessLost: it took too long, the process died, or the task cannot be loaded.
+        SourcesChanged: a file of the task is missing or was changed.
     """
-    _check_files(name, files)
+    shared_process().load(sources)
     values: dict[str, dict[str, Any]] = shared_process().call(
-        "score", _SECONDS_PER_DOCUMENT, name=name, task=task, document=document, responses=responses
+        "score", _SECONDS_PER_DOCUMENT, key=sources, task=task, document=document, responses=responses
     )
     return values
 
 
-def aggregate(name: str, task: str, value: str, items: list[Any], files: dict[str, str] | None) -> Any:
+def aggregate(sources: str, task: str, value: str, items: list[Any]) -> Any:
     """A number of all documents by the harness's own aggregation.
 
     Args:
-        name: the task, group or file that was built.
+        sources: as for `score`.
         task: which of its tasks.
         value: the number's name.
         items: the documents' values of `score`, in order.
-        files: as for `score`.
 
     Raises:
         HarnessError: the code of the task failed.
-        HarnessLost: the process died, or the task's files changed.
+        HarnessLost: the process died, or the task cannot be loaded.
+        SourcesChanged: a file of the task is missing or was changed.
     """
-    _check_files(name, files)
+    shared_process().load(sources)
     try:
-        return shared_process().call("aggregate", name=name, task=task, value=value, items=items)
+        return shared_process().call("aggregate", key=sources, task=task, value=value, items=items)
     except HarnessError as error:
         raise HarnessError(f"{value} of task '{task}' over all rows: {error}") from error
-
-
-def _check_files(name: str, files: dict[str, str] | None) -> None:
-    if shared_process().load(name, is_file=files is not None) != files:
-        raise HarnessLost(f"the files of '{name}' changed after the documents were written; start the suite again.")

@@ -13,7 +13,7 @@ import random
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from typing import Any
 from gage_eval.base.canonical import digest
 from gage_eval.base.errors import InputError, visible
 from gage_eval.base.files import write_text
+from gage_eval.scoring.harness.reads import CannotRun, Reads, yaml_files
 
 # How the rows' values become one number, by the name of the harness's aggregation. Others are called with all rows.
 _AGGREGATIONS = {
@@ -33,28 +34,45 @@ _BINARY = frozenset({"acc", "acc_norm", "acc_bytes", "acc_mutual_info", "exact_m
 _DEFAULT_TOKENS = 256
 
 
-class CannotRun(Exception):
-    """A task that does not run here, and why: one sentence."""
-
-
 class Harness:
-    """The tasks that were loaded so far."""
+    """The tasks that were loaded so far, each with its documents' sources as the key."""
 
     def __init__(self) -> None:
         self._tasks: dict[str, Any] = {}
+        self._built: Any = None
 
     def names(self) -> dict[str, str]:
         """What may be asked for: ``task``, ``group`` or ``tag`` by name."""
         kinds = {"GROUP": "group", "TAG": "tag"}
         return {name: kinds.get(entry.kind.name, "task") for name, entry in _index().items()}
 
-    def load(self, name: str) -> None:
-        """Load what `score` is asked about."""
-        if name not in self._tasks:
-            self._tasks[name] = _load(name)["tasks"]
+    def load(self, key: str, name: str, folder: str, data: Mapping[str, Any]) -> None:
+        """Load what `score` is asked about.
+
+        Args:
+            key: the name for it from now on.
+            name: of the harness, or the file of a task or group.
+            folder: where the files of ``data`` are.
+            data: as `sources.Sources` has them.
+        """
+        found = _named(name)
+        with Reads({}, data, Path(folder)).watched():
+            self._tasks[key] = found()["tasks"]
+
+    def keep(self, key: str) -> None:
+        """Give what was built last a name, as if it was loaded."""
+        self._tasks[key] = self._built
 
     def build(
-        self, name: str, folder: str, *, num_fewshot: int | None, seed: int, chat: bool, limit: int | None
+        self,
+        name: str,
+        folder: str,
+        *,
+        num_fewshot: int | None,
+        seed: int,
+        chat: bool,
+        limit: int | None,
+        pins: Mapping[str, str],
     ) -> dict[str, Any]:
         """Write the documents of a task, a group or a tag, one file for each task.
 
@@ -65,21 +83,43 @@ class Harness:
             seed: of the choice of examples.
             chat: messages in place of one text.
             limit: the first documents only.
+            pins: the commits of data for which the task names none.
 
         Returns:
-            ``tasks``, each with ``file`` and what its config needs, and ``groups`` with the names of their tasks.
+            ``tasks``, each with ``file`` and what its config needs, ``groups`` with the names of their tasks, ``files``
+            and ``datasets`` that were read.
 
         Raises:
             CannotRun: a task asks for what is not there.
         """
         import numpy as np
 
+        found = _named(name)
         # As `simple_evaluate` begins.
         random.seed(0)
         np.random.seed(1234)
-        loaded = _load(name)
+        reads = Reads(pins, {}, Path())
+        with reads.watched():
+            loaded = found()
+            facts = self._write(loaded["tasks"], folder, num_fewshot=num_fewshot, seed=seed, chat=chat, limit=limit)
+        files = reads.files(Path(name) if name.endswith(".yaml") else None)
+        # The tasks stay, because they score the answers.
+        self._built = loaded["tasks"]
+        groups = {group.name: [task.task_name for task in group.get_all_tasks()] for group in loaded["groups"].values()}
+        return {"tasks": facts, "groups": groups, "files": files, "datasets": reads.datasets}
+
+    def _write(
+        self,
+        tasks: Mapping[str, Any],
+        folder: str,
+        *,
+        num_fewshot: int | None,
+        seed: int,
+        chat: bool,
+        limit: int | None,
+    ) -> list[dict[str, Any]]:
         facts = []
-        for number, (task_name, task) in enumerate(loaded["tasks"].items()):
+        for number, (task_name, task) in enumerate(tasks.items()):
             _set_fewshot(task, num_fewshot, seed)
             _check(task_name, task, chat=chat)
             # The template hands the messages through, as that of the harness's chat endpoints does.
@@ -93,26 +133,26 @@ class Harness:
             file = f"{number}.jsonl"
             with open(Path(folder, file), "w", encoding="utf-8") as out:
                 out.writelines(_line(task_name, row) + "\n" for row in _rows(task, chat=chat))
-            facts.append({"name": task_name, "file": file, "metrics": _metrics(task), **_asked(task, chat=chat)})
-            # The requests are written; the task stays, because it scores the answers.
+            hub = getattr(task, "DATASET_PATH", None)
+            facts.append(
+                {"name": task_name, "file": file, "hub": hub, "metrics": _metrics(task), **_asked(task, chat=chat)}
+            )
+            # The requests are written.
             task._instances = None
-        self._tasks[name] = loaded["tasks"]
-        groups = {group.name: [task.task_name for task in group.get_all_tasks()] for group in loaded["groups"].values()}
-        return {"tasks": facts, "groups": groups}
+        return facts
 
-    def score(self, name: str, task: str, document: Any, responses: list[Any]) -> dict[str, dict[str, Any]]:
+    def score(self, key: str, task: str, document: Any, responses: list[Any]) -> dict[str, dict[str, Any]]:
         """The harness's values of one document, by filter and metric.
 
         Args:
-            name: what was built.
+            key: what was loaded.
             task: which of its tasks.
             document: as it was written.
             responses: one text, or ``[log-likelihood, is greedy]`` for each request.
         """
         from lm_eval.api.instance import Instance
 
-        self.load(name)
-        loaded = self._tasks[name][task]
+        loaded = self._tasks[key][task]
         kind = "loglikelihood" if loaded.OUTPUT_TYPE == "multiple_choice" else loaded.OUTPUT_TYPE
         instances = [Instance(kind, document, (), place, (task, 0, 1)) for place, _ in enumerate(responses)]
         for instance, response in zip(instances, responses, strict=True):
@@ -129,38 +169,48 @@ class Harness:
             for ensemble in loaded._filters
         }
 
-    def aggregate(self, name: str, task: str, value: str, items: list[Any]) -> Any:
+    def aggregate(self, key: str, task: str, value: str, items: list[Any]) -> Any:
         """A number of all documents, by the harness's aggregation.
 
         Args:
-            name: what was built.
+            key: what was loaded.
             task: which of its tasks.
             value: the number's name.
             items: what `score` gave for it, in the order of the documents.
         """
-        self.load(name)
-        return self._tasks[name][task].aggregation()[value](items)
+        return self._tasks[key][task].aggregation()[value](items)
 
 
-def _load(name: str) -> Any:
-    """The tasks and groups of a name of the harness, or of a file."""
+def _named(name: str) -> Callable[[], Any]:
+    """Find a name of the harness, or a file, and give what loads its tasks and groups."""
     from lm_eval.tasks import TaskManager
 
     _keep_templates()
-    file = Path(name)
-    if file.suffix != ".yaml":
-        manager = TaskManager(include_defaults=False)
-        manager.task_index.update(_index())
-        if name not in manager.task_index:
-            raise CannotRun(f"the harness has no task, group or tag '{name}'.")
-        return manager.load(name)
-    manager = TaskManager(include_defaults=False, include_path=str(file.parent))
-    # By its path the harness loads a file that is a task, but not one that is a group.
-    own = next((entry.name for entry in manager.task_index.values() if entry.yaml_path == file), None)
-    if own is None:
-        raise CannotRun(f"'{file.name}' is neither a task nor a group of the harness.")
-    manager.task_index.update({**_index(), **manager.task_index})
-    return manager.load(own)
+    manager, file, own = TaskManager(include_defaults=False), Path(name), name
+    manager.task_index.update(_index())
+    if file.suffix == ".yaml":
+        entries = _entries(file.parent)
+        manager.task_index.update(entries)
+        # By its path the harness loads a file that is a task, but not one that is a group.
+        own = next((entry.name for entry in entries.values() if entry.yaml_path == file), "")
+        if not own:
+            raise CannotRun(f"'{file.name}' is neither a task nor a group of the harness.")
+    elif name not in manager.task_index:
+        raise CannotRun(f"the harness has no task, group or tag '{name}'.")
+    return partial(manager.load, own)
+
+
+def _entries(folder: Path) -> dict[str, Any]:
+    """What `TaskIndex.build` finds in a folder, without copies of tasks."""
+    from lm_eval.tasks._index import TaskIndex
+    from lm_eval.tasks._yaml_loader import load_yaml
+
+    entries: dict[str, Any] = {}
+    for file in yaml_files(folder):
+        # Other files of YAML are no tasks.
+        with suppress(Exception):
+            TaskIndex.process_cfg(load_yaml(file, resolve_func=False), file, entries)
+    return entries
 
 
 @cache

@@ -13,10 +13,18 @@ import pytest
 import gage_eval
 from gage_eval.authoring.lm_eval import harness_suite
 from gage_eval.base.errors import InputError
+from gage_eval.base.hashing import file_digest
+from gage_eval.extend.loading import look_in
+from gage_eval.runs import RunOptions, run_inline
+from gage_eval.runs.bundling import pack
+from gage_eval.runs.options import BUNDLE_PREFIX
 from gage_eval.scoring.harness import client, worker
+from gage_eval.scoring.harness.reads import FILE
+from gage_eval.scoring.harness.sources import SourcesChanged
 from gage_eval.scoring.metrics.builtin.lm_eval import lm_eval
+from gage_eval.store import Store
 from tests.outsider.pages import write_files
-from tests.scoring.harness.local_tasks import ROWS, write_group
+from tests.scoring.harness.local_tasks import CODE, ROWS, write_group
 from tests.support.command import command
 
 pytest.importorskip("lm_eval")
@@ -70,7 +78,7 @@ def test_the_numbers_are_those_of_the_harness(group: Path, tmp_path: Path) -> No
     micro = next(metric for metric in group_of_acc.metrics if metric.metric_id == "acc").micro
     assert micro.value == pytest.approx(harness["groups"]["local"]["acc,none"], rel=1e-14)
     with pytest.raises(InputError, match="f1 of task 'own_mutual' over all rows"):
-        client.aggregate(str(group), "own_mutual", "f1", ["no pair"], client.sources(str(group)))
+        client.aggregate(file_digest(suite.with_name(FILE)), "own_mutual", "f1", ["no pair"])
 
 
 @pytest.mark.parametrize(
@@ -109,19 +117,123 @@ def test_what_cannot_run_is_one_sentence(text: str, said: str, tmp_path: Path, m
     assert "\n" not in str(refused.value)
 
 
-def test_a_new_process_reads_a_task_anew_and_a_run_with_other_files_ends(group: Path, tmp_path: Path) -> None:
-    file = Path(shutil.copytree(group.parent, tmp_path / "own"), group.name)
-    before = client.sources(str(file))
+def test_a_run_whose_files_of_the_task_were_changed_ends(group: Path, tmp_path: Path) -> None:
+    suite = harness_suite(str(group), tmp_path / "cache")
+    sources = file_digest(suite.with_name(FILE))
+    look_in([suite.parent])
     process = client.shared_process()
-    assert process.load(str(file), is_file=True) == before
-    (file.parent / "more.py").write_text("")
-    assert process.load(str(file), is_file=True) == before, "what is loaded counts"
-    assert process._process is not None
-    process._process.kill()
-    process._process.wait()
-    row = {"document": {}, "answer": "A", "name": str(file), "task": "own_letters", "value": "right", "kind": "right"}
-    with pytest.raises(client.HarnessLost, match="changed after"):
-        lm_eval(**row, sources=before)  # type: ignore[arg-type]
+    process.close()
+    row = {"document": {"gold": "A"}, "answer": "A", "task": "own_letters", "value": "right", "kind": "right"}
+    assert lm_eval(**row, sources=sources, pipeline="last").value == {"right": 1.0}  # type: ignore[arg-type]
+    process.close()
+    with pytest.raises(SourcesChanged, match="is not next to the config"):
+        lm_eval(**row, sources="0" * 64)  # type: ignore[arg-type]
+    (suite.parent / "task" / "more.py").write_text("")
+    with pytest.raises(SourcesChanged, match=r"'task/more.py' changed after"):
+        lm_eval(**{**row, "answer": "B"}, sources=sources)  # type: ignore[arg-type]
+    (suite.parent / "task" / "more.py").unlink()
+    (suite.parent / "task" / "own.py").write_text("")
+    with pytest.raises(SourcesChanged, match=r"'task/own.py' changed after"):
+        lm_eval(**{**row, "answer": "B"}, sources=sources)  # type: ignore[arg-type]
+    again = harness_suite(str(group), tmp_path / "cache")
+    assert again == suite
+    assert (suite.parent / "task" / "own.py").read_text(encoding="utf-8") == CODE, "it is written again"
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Path:
+    """A user's group, whose task includes a file outside of its folder, with code that reads a file."""
+    texts = {
+        "home/mine/group.yaml": "group: mine\ntask: [colours]\n",
+        "home/mine/sub/colours.yaml": "task: colours\n"
+        "include: ../../common/base.yaml\ndoc_to_text: !function words.text\n",
+        "home/mine/sub/words.py": "from pathlib import Path\n\nWORDS = Path(__file__).with_name('words.txt')\n\n\n"
+        "def text(doc):\n    return WORDS.read_text() + doc['q']\n",
+        "home/mine/sub/words.txt": "Which colour has ",
+        "home/mine/other.yaml": "task: other\noutput_type: generate_until\n",
+        "home/common/base.yaml": "include: further.yaml\ndataset_path: json\ntest_split: test\n"
+        f"dataset_kwargs: {{data_files: {{test: {tmp_path}/rows/rows.jsonl}}}}\n",
+        "home/common/further.yaml": "output_type: generate_until\ndoc_to_target: a\n",
+        "rows/rows.jsonl": '{"q": "the sky?", "a": "blue"}\n{"q": "grass?", "a": "green"}\n',
+        "rows/secret.txt": "not read",
+    }
+    for name, text in texts.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    return tmp_path / "home" / "mine" / "group.yaml"
+
+
+READ = {
+    "home/mine/group.yaml",
+    "home/mine/sub/colours.yaml",
+    "home/mine/sub/words.py",
+    "home/mine/sub/words.txt",
+    "home/common/base.yaml",
+}
+READ |= {"home/common/further.yaml", "rows/rows.jsonl"}
+
+
+def test_a_change_of_anything_that_a_task_is_read_from_is_another_task(own: Path, tmp_path: Path) -> None:
+    def sources() -> str:
+        return file_digest(harness_suite(str(own), tmp_path / "cache").with_name(FILE))
+
+    seen = [sources()]
+    for name in sorted(READ):
+        file = tmp_path / name
+        file.write_text(file.read_text() + ("\n" if file.suffix != ".jsonl" else '{"q": "snow?", "a": "white"}\n'))
+        seen.append(sources())
+    assert len({*seen}) == 1 + len(READ)
+    (tmp_path / "home" / "mine" / "other.yaml").write_text("task: different\n")
+    (tmp_path / "rows" / "secret.txt").write_text("still not read")
+    assert sources() == seen[-1]
+
+
+def test_what_was_written_is_used_again_until_something_changes(
+    own: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache = tmp_path / "cache"
+    first = harness_suite(str(own), cache)
+    built: list[str] = []
+    call = client.HarnessProcess.call
+
+    def counted(process: client.HarnessProcess, function: str, *arguments: Any, **named: Any) -> Any:
+        built.append(function)
+        return call(process, function, *arguments, **named)
+
+    monkeypatch.setattr(client.HarnessProcess, "call", counted)
+    assert harness_suite(str(own), cache) == first
+    assert "build" not in built
+    assert harness_suite(f"{own},limit=1", cache) != first
+    assert built.count("build") == 1
+    # Its names come first, so that the group's task is another one.
+    (own.parent / "a.yaml").write_text((own.parent / "sub" / "colours.yaml").read_text().replace("../../", "../"))
+    (own.parent / "words.py").write_text("def text(doc):\n    return 'Guess: ' + doc['q']\n")
+    assert "Guess: the sky?" in harness_suite(str(own), cache).with_name("0.jsonl").read_text(encoding="utf-8")
+
+
+def test_a_run_of_a_users_task_needs_nothing_but_the_store(own: Path, tmp_path: Path) -> None:
+    options = RunOptions.of({"config": str(harness_suite(str(own), tmp_path / "cache")), "store": str(tmp_path / "s")})
+    options = options.model_copy(update={"engine": "dummy"})
+    outcome = run_inline(options.model_copy(update={"run_id": "here"}))
+    packed = pack(options, None)
+    assert packed is not None
+    assert (packed.stays, packed.needs) == ((), ())
+    code = {f"task/{name.removeprefix('home/')}" for name in READ if name.startswith("home/")}
+    data = {name for name in packed.files if name.startswith("data/")}
+    assert {*packed.files} == {"config.yaml", "0.jsonl", FILE, *code, *data}
+    assert len(data) == 1
+    assert not any(str(tmp_path).encode() in text for name, text in packed.files.items() if name not in (
+        "config.yaml", "task/common/base.yaml"
+    ))  # fmt: skip
+    bundle = packed.put(Store.open(str(tmp_path / "s")))
+    client.shared_process().close()
+    for folder in ("home", "rows", "cache"):
+        shutil.rmtree(tmp_path / folder)
+    there = options.model_copy(update={"config": f"{BUNDLE_PREFIX}{bundle}", "run_id": "there"})
+    again = run_inline(there.model_copy(update={"refresh": ("auto_eval",)}))
+    assert again.summary.tasks == outcome.summary.tasks
+    keys = [{name: stage.key for name, stage in run.folder.record().stages.items()} for run in (outcome, again)]
+    assert keys[0] == keys[1]
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ def lm_eval(rows: CountedRows) -> Aggregate:
     items = [json.loads(text) for text in rows.categories or () if text is not None]
     if not items:
         return Aggregate(None, samples=0)
-    name, task, value, sources = (rows.params.get(key) for key in ("name", "task", "value", "sources"))
-    number = client.aggregate(str(name), str(task), str(value), items, sources)
+    task, value, sources = (str(rows.params.get(key)) for key in ("task", "value", "sources"))
+    number = client.aggregate(sources, task, value, items)
     known = isinstance(number, int | float) and math.isfinite(number)
     return Aggregate(float(number) if known else None, samples=len(items))

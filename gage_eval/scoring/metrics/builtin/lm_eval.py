@@ -2,7 +2,6 @@
 
 import json
 import math
-from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -37,17 +36,17 @@ def lm_eval(
     answer: Any = None,
     logprobs: Any = None,
     *,
-    name: str,
     task: str,
     value: str,
     kind: Kind,
+    sources: str,
     pipeline: str = "none",
-    sources: Mapping[str, str] | None = None,
 ) -> Score:
     """A number of a task of the lm-eval harness, by the task's own filters and ``process_results``.
 
-    ``gage suite lm-eval:NAME`` writes its parameters: what was asked for (``name``), the ``task``, the number
-    (``value``) and the filter (``pipeline``) that it is of, and the hashes of the task's files. ``kind`` says how rows
+    ``gage suite lm-eval:NAME`` writes its parameters: the ``task``, the number (``value``) and the filter
+    (``pipeline``) that it is of, and ``sources``, the sha256 of the ``harness.json`` next to the config, which has the
+    hash of every file that the task was read from and the commits of its data. ``kind`` says how rows
     become one number: the mean of values that are 0 or 1 (``right``), of others (``score``, or ``loss`` where less is
     better), exp(−Σll/Σsize) (``perplexity``), −Σll/(Σbytes · ln 2) (``bits``), or the task's own aggregation of all
     rows (``corpus``, or ``corpus_loss`` where less is better). Rows of the latter have the value 1 where both parts of
@@ -57,9 +56,8 @@ def lm_eval(
     responses = _responses(answer, logprobs)
     if not responses:
         return Score.unscored("the response has neither an answer nor log-likelihoods", reason="missing_field")
-    files = None if sources is None else tuple(sorted(sources.items()))
     try:
-        values = _values(name, task, json.dumps(document), json.dumps(responses), files)
+        values = _values(sources, task, json.dumps(document), json.dumps(responses))
     except client.HarnessError as error:
         return Score.unscored(str(error))
     of_document = values.get(pipeline, {})
@@ -77,12 +75,9 @@ def lm_eval(
 
 
 @lru_cache(maxsize=4096)
-def _values(
-    name: str, task: str, document: str, responses: str, files: tuple[tuple[str, str], ...] | None
-) -> dict[str, dict[str, Any]]:
+def _values(sources: str, task: str, document: str, responses: str) -> dict[str, dict[str, Any]]:
     """All numbers of a document. Several metrics ask for them, each for all rows of a part."""
-    sources = None if files is None else dict(files)
-    return client.score(name, task, json.loads(document), json.loads(responses), sources)
+    return client.score(sources, task, json.loads(document), json.loads(responses))
 
 
 def _responses(answer: Any, logprobs: JsonValue) -> list[Any]:
