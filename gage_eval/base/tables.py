@@ -368,6 +368,7 @@ METRICS = TableSchema(
             ("unscored", pa.int64()),
             ("overridden", pa.int64()),
             ("truncated", pa.int64()),
+            ("looped", pa.int64()),
             ("limit", pa.int64()),
             ("refused", pa.int64()),
             ("error", pa.int64()),

@@ -88,7 +88,11 @@ def choose_models(document: Document, choice: ModelChoice, needs: Collection[Nee
     own = needs or ()
     if choice.names_a_model:
         _put_model(document, choice, own)
-    elif needs is not None and not _adapters(document, "dut_model") and not document.value(("backends",)):
+    elif (
+        needs is not None
+        and not any(_has_backend(adapter) for _, adapter in _adapters(document, "dut_model"))
+        and not document.value(("backends",))
+    ):
         message = (
             "the suite needs a model: name it with --model, and its server with --endpoint URL, or give a folder or a "
             "name on the hub."

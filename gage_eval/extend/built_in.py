@@ -21,8 +21,10 @@ PACKAGES = {
 
 NAMES: Mapping[str, Mapping[str, Names]] = {
     "loaders": {
+        "bfcl": ("bfcl",),
         "csv_file": ("csv", "tsv"),
         "files": ("files",),
+        "harbor": ("harbor",),
         "hf_hub": ("hf_hub",),
         "inline": ("inline",),
         "json_file": ("json",),
@@ -35,6 +37,7 @@ NAMES: Mapping[str, Mapping[str, Names]] = {
         "agieval": ("agieval",),
         "cruxeval": ("cruxeval",),
         "default": ("default",),
+        "gaia": ("gaia",),
         "livecodebench": ("livecodebench",),
         "mmmu": ("mmmu", "mmmu_pro"),
         "multi_choice": ("multi_choice", "multi_choice_struct_only"),
@@ -57,13 +60,16 @@ NAMES: Mapping[str, Mapping[str, Names]] = {
         "vllm_native": ("vllm_native",),
     },
     "metrics": {
+        "bfcl": ("bfcl_multi_turn",),
         "calculators": ("field_completeness", "list", "number"),
         "choice": ("multi_choice_accuracy",),
         "choice_set": ("choice_points", "choice_set"),
         "classes": ("classification",),
         "docvqa": ("docvqa_anls",),
         "execution": ("cruxeval", "execution_passed", "tests_passed"),
+        "gaia": ("gaia",),
         "gsm8k": ("gsm8k",),
+        "harbor": ("harbor_reward",),
         "ifeval": ("ifeval",),
         "json_fields": ("json_fields",),
         "judging": (
@@ -71,6 +77,7 @@ NAMES: Mapping[str, Mapping[str, Names]] = {
             "judge_score",
             "judge_share",
             "judge_threshold",
+            "length_controlled_win",
             "pairwise_win",
             "panel_pass",
             "panel_score",
@@ -136,8 +143,10 @@ NAMES: Mapping[str, Mapping[str, Names]] = {
         "lm_eval": ("lm_eval",),
         "replicates": ("at_least@{k}", "best", "cruxeval_pass@{k}", "majority", "mode", "pass@{k}", "pass^{k}"),
         "text_corpus": ("corpus_bleu", "corpus_chrf", "corpus_ter"),
+        "win_rates": ("length_controlled",),
     },
     "tools": {
+        "bfcl": ("bfcl",),
         "box": ("bash", "python"),
         "tau2_mock": ("tau2_mock", "tau2_mock_user"),
     },

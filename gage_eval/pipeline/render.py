@@ -184,7 +184,8 @@ class RequestRenderer:
         if context.responses is not None and payload["model_output"].get("answer") is None:
             # There is nothing to judge. A request without messages is skipped and not sent.
             return []
-        media: list[dict[str, Any]] = []
+        media = _media_of(row.messages)
+        in_question = len(media)
         pair = self._pair(row, context, replicate)
         if pair is not None:
             pair = {name: _shown(answer, media) for name, answer in pair.items()}
@@ -198,7 +199,7 @@ class RequestRenderer:
             model_answer=payload["model_output"].get("answer"),
             pair=pair,
         )
-        if media:
+        if len(media) > in_question:
             if not self._sees:
                 self._need("images", f"what the model made (sample '{row.sample_id}')")
             messages[-1]["content"] = [{"type": "text", "text": messages[-1]["content"]}, *media]
@@ -258,8 +259,14 @@ def _failure(error: PromptError | NoPartner) -> RenderFailure:
     return RenderFailure("prompt_failed", str(error))
 
 
+def _media_of(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The media of a question: a judge sees the picture before an edit, too."""
+    lists = (message["content"] for message in messages if isinstance(message.get("content"), list))
+    return [part for parts in lists for part in parts if part.get("type") != "text"]
+
+
 def _shown(answer: Mapping[str, Any], media: list[dict[str, Any]]) -> dict[str, Any]:
-    """An answer as a prompt shows it: a marker in place of a medium, which is appended to ``media``."""
+    """An answer as a prompt shows it: a numbered marker in place of a medium, which is appended to ``media``."""
     medium = made_medium(answer)
     if medium is None:
         return dict(answer)

@@ -513,6 +513,7 @@ OPTIONS: dict[str, list[Change]] = {
 _COMMON: dict[str, list[tuple[Any, bool]]] = {
     "default_params": [({"temperature": 0.7}, False)],
     "freshness": [("2030-01-01", False)],
+    "deterministic": [(True, False)],
     "max_concurrency": [(7, False)],
     "timeout": [(7.0, False)],
     "connect_timeout": [(7.0, False)],

@@ -1,5 +1,6 @@
 """What a model draws or says is stored, shown to judges, scored, and not asked for again."""
 
+import base64
 import json
 import shutil
 from collections.abc import Iterator
@@ -83,16 +84,27 @@ def test_a_judge_sees_the_picture_and_nothing_is_drawn_twice(tmp_path: Path, mod
     assert models.count("images/generations") == models.count("chat/completions") == len(WISHES)
 
 
-def test_a_judge_that_does_not_see_is_refused(tmp_path: Path, models: MediaModels) -> None:
+def test_a_judge_that_does_not_see_is_refused_before_anything_is_drawn(tmp_path: Path, models: MediaModels) -> None:
     sections = drawing(models)
-    sections["backends"][1] = {
-        "backend_id": "eye",
-        "type": "openai_speech",
-        "config": {"base_url": models.url, "model": "m"},
-    }
+    sections["backends"][1]["type"] = "openai_speech"
     file = config_of(tmp_path, [{"id": "0", "question": WISHES[0]}], **sections)
-    with pytest.raises(InputError, match="what the model made"):
+    with pytest.raises(InputError, match="answers with pictures"):
         ran(file, "blind")
+    assert not models.asked
+
+
+def test_the_judge_of_an_edit_sees_the_picture_before_and_after(tmp_path: Path, models: MediaModels) -> None:
+    (tmp_path / "before.png").write_bytes(drawn("before"))
+    content = [{"type": "image_url", "image_url": {"url": "before.png"}}, {"type": "text", "text": "Invert it."}]
+    records = [{"id": "0", "messages": [{"role": "user", "content": content}]}]
+    sections = drawing(models)
+    sections["prompts"][0]["template"] = 'After {{ history[-1].content }} "before" is {{ model_answer }}. Rate it.'
+    ran(config_of(tmp_path, records, **sections), "edit")
+    (body,) = (body for path, body in models.asked if path == "chat/completions")
+    text, *pictures = body["messages"][-1]["content"]
+    assert text["text"] == 'After [image]\nInvert it. "before" is [image 2]. Rate it.'
+    data = [base64.b64decode(picture["image_url"]["url"].partition(",")[2]) for picture in pictures]
+    assert data == [drawn("before"), edited(drawn("before"))]
 
 
 def test_an_edit_gets_the_picture_of_the_question(tmp_path: Path, models: MediaModels) -> None:

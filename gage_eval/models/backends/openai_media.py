@@ -10,7 +10,7 @@ import re
 import secrets
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar
 
 from gage_eval.base.canonical import JsonValue, canonical_text
 from gage_eval.base.errors import InputError
@@ -67,7 +67,16 @@ ConfigT = TypeVar("ConfigT", bound=HTTPModelConfig)
 
 
 class _OpenAIMedia(HTTPModel[ConfigT]):
-    """The base of the three: the parameters, and one request after another."""
+    """The base of the three: the parameters, and one request after another.
+
+    Class attributes:
+        makes: what it answers with in place of text; None for text.
+    """
+
+    makes: ClassVar[str | None] = None
+    # The endings of the types that are kept, and the name of the file.
+    _KEPT: ClassVar[Mapping[str, str]] = {}
+    _NAME: ClassVar[str] = ""
 
     def body(self, request: Request) -> dict[str, JsonValue]:
         """What is sent: the config's keys, the parameters, and the question; media by address.
@@ -122,9 +131,6 @@ class _OpenAIMedia(HTTPModel[ConfigT]):
         medium = MadeMedium(name, self.context.keep(data), len(data))
         response.answer, response.artifacts = medium.url, medium.artifacts
 
-    _KEPT: Mapping[str, str] = {}
-    _NAME = ""
-
 
 @registry.backends.register("openai_images", version=1, config=OpenAIImagesConfig)
 class OpenAIImages(_OpenAIMedia[OpenAIImagesConfig]):
@@ -132,6 +138,7 @@ class OpenAIImages(_OpenAIMedia[OpenAIImagesConfig]):
 
     type = "openai_images"
     capabilities = frozenset({"chat", "images"})
+    makes = "pictures"
     _KEPT, _NAME = _PICTURES, "image"
 
     @property
@@ -162,6 +169,7 @@ class OpenAISpeech(_OpenAIMedia[OpenAISpeechConfig]):
 
     type = "openai_speech"
     capabilities = frozenset({"chat"})
+    makes = "recordings"
     _KEPT, _NAME = _RECORDINGS, "speech"
 
     @property
