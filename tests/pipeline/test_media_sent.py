@@ -16,7 +16,7 @@ from support.runs import stage_states
 
 from gage_eval.base.canonical import decode, sha256_hex
 from gage_eval.base.errors import ConfigError, InputError
-from gage_eval.data.prepare import remote
+from gage_eval.data.prepare import media, remote
 from gage_eval.data.sample.record import RecordRejected
 from gage_eval.runs import RunOptions, RunOutcome, run_inline
 from gage_eval.store import Store
@@ -103,6 +103,22 @@ def test_a_changed_image_is_asked_about_again_and_an_unchanged_one_is_not(folder
     again = run(folder, endpoint, {"path": "data/seen.jsonl"}, {})
     assert next(result.stage for result in again.results.values() if not result.cached) == "preprocess"
     assert len(sent(endpoint)) == 2
+
+
+def test_a_file_that_changes_while_it_is_read_is_not_stored_under_the_old_key(
+    folder: Path, endpoint: MockEndpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def change_and_read(url: str, rules: media.MediaRules) -> bytes:
+        write_image(folder / "data" / "img" / "a.png", colour=(0, 90, 0))
+        return read(url, rules)
+
+    read = media.file_content
+    monkeypatch.setattr(media, "file_content", change_and_read)
+    with pytest.raises(InputError, match="changed while it was read"):
+        run(folder, endpoint, {"path": "data/seen.jsonl"}, {})
+    assert sent(endpoint) == []
+    run(folder, endpoint, {"path": "data/seen.jsonl"}, {})
+    assert len(sent(endpoint)) == 1
 
 
 def test_a_rejected_image_is_counted_in_the_summary(folder: Path, endpoint: MockEndpoint) -> None:
