@@ -152,10 +152,11 @@ def test_the_domain_never_imports_prefect() -> None:
     assert wrong == []
 
 
-def test_only_models_and_downloads_of_data_have_an_http_client() -> None:
+def test_only_models_and_downloads_of_data_and_media_have_an_http_client() -> None:
     wrong = []
+    downloads = ("gage_eval.data.datasets.download", "gage_eval.data.prepare.remote")
     for module, name, place, _ in imports(*PACKAGES):
-        if within(module, "gage_eval.models") or module == "gage_eval.data.datasets.download":
+        if within(module, "gage_eval.models") or module in downloads:
             continue
         if module == "gage_eval.box.engine_api":
             # It reaches only the unix socket of a container engine.

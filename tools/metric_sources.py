@@ -106,6 +106,7 @@ SOURCES: dict[str, Source] = {
     "regex_match": Source("GAGE, first version", "patterns respect case unless they say `(?i)`"),
     "rouge": Source("rouge-score 0.1.2"),
     "squad": Source("official SQuAD 1.1 script"),
+    "temporal_iou": Source("Gao et al. 2017 (TALL)", "published scripts read the times by rules of their own"),
     "ter": Source("sacrebleu 2", "very long pairs are compared without shifts, and say so"),
     "tests_passed": Source(OURS),
     "text_length": Source("GAGE, first version"),

@@ -5,7 +5,8 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice, product, takewhile
+from functools import partial
+from itertools import chain, islice, product, takewhile
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,7 @@ from gage_eval.pipeline.plan import make_plan
 from gage_eval.pipeline.score_row import score
 from gage_eval.runs.options import RunOptions
 from gage_eval.runs.planned import planned
+from gage_eval.scoring.metrics.bind import BoundMetric
 from gage_eval.scoring.metrics.builtin.json_fields import field_types
 from gage_eval.scoring.metrics.text_utils import as_text
 from gage_eval.store.media import media_url
@@ -73,7 +75,27 @@ _LONGEST_LABEL = 40
 _TRIED = 20
 # Labels are looked for in more rows than the rest: a rare one may come late.
 _LABEL_ROWS = 20_000
-_PICTURES = (".png", ".jpg", ".jpeg", ".webp", ".gif", ".bmp")
+# Media by their kind, as a preprocessor's `fields` names it.
+_MEDIA: Mapping[str, tuple[str, ...]] = {
+    "image": (".png", ".jpg", ".jpeg", ".webp", ".gif", ".bmp"),
+    "audio": (".wav", ".mp3", ".flac", ".ogg", ".opus", ".m4a", ".aac"),
+    "video": (".mp4", ".webm", ".mov", ".mkv", ".avi"),
+    "file": (".pdf",),
+}
+# How each kind is called, what is asked where there is no question, and the parameters of a dataset that decode it.
+_MEDIA_WORDS = {"image": "picture", "audio": "recording", "video": "video", "file": "document"}
+_MEDIA_QUESTIONS = {
+    "image": "What is in the picture?",
+    "audio": "Write down what is said, word for word, and nothing else.",
+    "video": "What happens in the video?",
+    "file": "What is the document about?",
+}
+_MEDIA_PARAMS: Mapping[str, Mapping[str, Any]] = {
+    "image": {},
+    "audio": {"audio_rate": 16_000},
+    "video": {"video_frames": 32},
+    "file": {"pdf": "images"},
+}
 _TABLES = (".jsonl", ".csv", ".tsv", ".json", ".parquet", ".xlsx")
 _SPLITS = ("test", "validation", "dev", "eval", "train")
 # How a field of an answer is named to the model.
@@ -101,6 +123,7 @@ RIGHT: Mapping[str, str] = {
     "classification": "the answer names the label",
     "json_fields": "the fields of the JSON are the same",
     "tool_call_match": "the same tools are called with the same arguments",
+    "wer": "the words are those that are said (word error rate)",
 }
 
 
@@ -129,12 +152,14 @@ class DataPreview:
         source: loader and parameters with which the rows are read, besides the path.
         messages: the field with the conversation; None without one.
         last_turn: whether the reference is the conversation's last message, as in rows for fine-tuning.
-        image, contexts: the fields with pictures and with retrieved texts.
+        medium, contexts: the fields with media and with retrieved texts.
+        kind: what the media are: image, audio, video or file.
         several_contexts: whether a row has a list of texts.
         labels: the labels that references consist of.
         types: the fields of references in JSON, with their types.
         structured: whether these references are objects, not text.
-        made_rows: the rows of a folder of pictures, a folder for each label; they are to be written next to the config.
+        made_rows: the rows of a folder of media, with a folder for each label or a text file next to each; they are to
+            be written next to the config.
     """
 
     file: Path
@@ -149,13 +174,19 @@ class DataPreview:
     source: Mapping[str, Any] = field(default_factory=dict)
     messages: str | None = None
     last_turn: bool = False
-    image: str | None = None
+    medium: str | None = None
+    kind: str = "image"
     contexts: str | None = None
     several_contexts: bool = False
     labels: tuple[str, ...] = ()
     types: Mapping[str, str] = field(default_factory=dict)
     structured: bool = False
     made_rows: str | None = None
+
+    @property
+    def word(self) -> str:
+        """What a medium of the rows is called."""
+        return _MEDIA_WORDS[self.kind]
 
     @property
     def shown_rows(self) -> str:
@@ -171,7 +202,7 @@ def look(data: str, *, question: str | None = None, answer: str | None = None) -
     """Preview the first rows of a data file or folder.
 
     Args:
-        data: the file, or a folder that ``save_to_disk`` wrote, of data files, or of pictures.
+        data: the file, or a folder that ``save_to_disk`` wrote, of data files, or of media.
         question: the field that holds the question; found by its name unless given.
         answer: the field that holds the reference.
 
@@ -189,16 +220,17 @@ def look(data: str, *, question: str | None = None, answer: str | None = None) -
             raise UnknownField(f"--{option} {name}: the rows of '{data}' have no such field. Fields: {known}."
                                f"{closest(name, fields)}", option)  # fmt: skip
     messages = next((name for name in _MESSAGES if question is None and _all(records, name, _is_conversation)), None)
-    image = next((name for name in fields if _all(records, name, _is_picture)), None)
-    question = None if messages else question or _first([name for name in fields if name != image], _QUESTIONS)
-    if question is None and not messages and not image:
+    kinds = ((name, kind) for name in fields for kind in _MEDIA if _all(records, name, partial(_is_of, kind)))
+    medium, kind = next(kinds, (None, "image"))
+    question = None if messages else question or _first([name for name in fields if name != medium], _QUESTIONS)
+    if question is None and not messages and not medium:
         known = ", ".join(fields[:_MOST_FIELDS])
         raise UnknownField(
             f"which field of '{data}' is the question? Name it with --question. Fields: {known}.", "question"
         )
     contexts = _first([name for name in fields if question is not None and _all(records, name, _is_texts)], _CONTEXTS)
     choices = _choices(fields, records)
-    others = [name for name in fields if name not in (question, messages, image, contexts)]
+    others = [name for name in fields if name not in (question, messages, medium, contexts)]
     answer = answer or _first(others, _ANSWERS)
     last_turn = answer is None and messages is not None and all(_ends_with_model(row[messages]) for row in records)
     turns = [row[messages][-1] for row in records] if last_turn and messages is not None else []
@@ -215,11 +247,12 @@ def look(data: str, *, question: str | None = None, answer: str | None = None) -
         else "json_fields" if types
         else "classification" if labels
         else "token_f1" if contexts is not None
+        else "wer" if kind == "audio" and question is None and choices is None
         else _metric(choices, answers)
     )  # fmt: skip
     return DataPreview(
         file, len(records), fields, question, answer, worked, choices, _index_base(records, choices, answers), metric,
-        source=source, messages=messages, last_turn=last_turn, image=image, contexts=contexts,
+        source=source, messages=messages, last_turn=last_turn, medium=medium, kind=kind, contexts=contexts,
         several_contexts=contexts is not None and _all(records, contexts, lambda value: isinstance(value, list)),
         labels=labels, types=types, structured=any(isinstance(value, dict) for value in answers),
         made_rows="".join(json.dumps(row, ensure_ascii=False) + "\n" for row in made) or None,
@@ -227,7 +260,7 @@ def look(data: str, *, question: str | None = None, answer: str | None = None) -
 
 
 def _source(file: Path, data: str) -> tuple[Path, dict[str, Any], list[dict[str, Any]]]:
-    """The file or folder to read, loader and parameters for it, and the rows that a folder of pictures stands for."""
+    """The file or folder to read, loader and parameters for it, and the rows that a folder of media stands for."""
     if os.path.isfile(file):
         if implied_loader({"params": {"path": str(file)}}) is None:
             if file.suffix in (".yaml", ".yml"):
@@ -240,18 +273,37 @@ def _source(file: Path, data: str) -> tuple[Path, dict[str, Any], list[dict[str,
         return file, {"loader": "hf_hub", "split": _split(file)}, []
     # os.walk passes over folders that vanish or cannot be read.
     files = (Path(folder, name) for folder, _, names in os.walk(file) for name in names)
-    pictures = sorted(path for path in files if path.suffix.lower() in _PICTURES)
+    media = sorted(path for path in files if path.suffix.lower() in chain(*_MEDIA.values()))
     tables = sorted(path for path in file.iterdir() if path.suffix.lower() in _TABLES)
     if len(tables) == 1:
-        return tables[0], {"content_root": str(file)} if pictures else {}, []
+        return tables[0], {"content_root": str(file)} if media else {}, []
     if tables:
         raise InputError(f"'{data}' holds several data files: name one of {', '.join(path.name for path in tables)}.")
-    places = [path.relative_to(file) for path in pictures]
-    if not places or any(len(place.parts) < 2 for place in places):
+    kinds = [kind for kind, endings in _MEDIA.items() if any(path.suffix.lower() in endings for path in media)]
+    if len(kinds) > 1:
+        raise InputError(
+            f"'{data}' holds media of several kinds ({', '.join(kinds)}): put each in a folder of its own."
+        )
+    places = [path.relative_to(file) for path in media]
+    if places and all(path.with_suffix(".txt").is_file() for path in media):
+        rows = [
+            {kinds[0]: place.as_posix(), "answer": _transcript(path)} for place, path in zip(places, media, strict=True)
+        ]
+    elif places and all(len(place.parts) > 1 for place in places):
+        rows = [{kinds[0]: place.as_posix(), "label": place.parts[0]} for place in places]
+    else:
         raise InputError(f"'{data}' holds no data file, such as labels.csv with a column for the file and one for the "
-                         "reference, and no folder of pictures for each label.")  # fmt: skip
-    rows = [{"image": place.as_posix(), "label": place.parts[0]} for place in places]
+                         "reference, no text file of the same name next to each medium, and no folder of media for "
+                         "each label.")  # fmt: skip
     return file, {"content_root": str(file)}, rows
+
+
+def _transcript(medium: Path) -> str:
+    file = medium.with_suffix(".txt")
+    try:
+        return file.read_text(encoding="utf-8").strip()
+    except (OSError, ValueError) as error:
+        raise InputError(f"'{file}' cannot be read as UTF-8 text.") from error
 
 
 def _split(folder: Path) -> str:
@@ -291,10 +343,13 @@ def _is_conversation(value: Any) -> bool:
     return isinstance(value, list) and bool(value) and all(isinstance(item, dict) and "role" in item for item in value)
 
 
-def _is_picture(value: Any) -> bool:
+def _is_of(kind: str, value: Any) -> bool:
+    """Whether a value names media of a kind. Stored bytes of a table are taken for images."""
     paths = value if isinstance(value, list) else [value]
     return bool(paths) and all(
-        isinstance(path, str) and (path.startswith("media://") or path.lower().endswith(_PICTURES)) for path in paths
+        isinstance(path, str)
+        and (path.lower().endswith(_MEDIA[kind]) or (kind == "image" and path.startswith("media://")))
+        for path in paths
     )
 
 
@@ -421,7 +476,7 @@ def new_config(
     out = out or Path(f"{name}.yaml")
     if os.path.exists(out):
         raise InputError(f"'{out}' is there already; choose another name with --out.")
-    needs: tuple[Need, ...] = () if seen.image is None else ("images",)
+    needs: tuple[Need, ...] = () if seen.medium is None or seen.kind == "audio" else ("images",)
     backend = backend_for(model, endpoint, engine, key_reference(api_key_env, None), needs)
     if seen.made_rows is not None:
         rows = out.with_name(f"{out.stem}-rows.jsonl")
@@ -450,7 +505,7 @@ def _try(options: RunOptions) -> None:
             return
         spec = {"implementation": metric.implementation, "params": dict(metric.recipe["params"])}
         results = [score(spec, sample=sample, model_output=_perfect(sample)) for sample in samples]
-        if not any(value > 0 for result in results for value in result.values.values()):
+        if not any(_has_credit(metric, key, value) for result in results for key, value in result.values.items()):
             why = next(
                 (str(result.metadata["explanation"]) for result in results if result.metadata["explanation"]), ""
             )
@@ -458,6 +513,11 @@ def _try(options: RunOptions) -> None:
                 f"an answer that is the reference is not right by {metric.implementation} in the first "
                 f"{len(samples)} rows{f' ({why})' if why else ''}. Name another --metric or --answer."
             )
+
+
+def _has_credit(metric: BoundMetric, key: str, value: float) -> bool:
+    scale = metric.scale(key)
+    return scale.is_right(value) if scale.higher_is_better is False else value > 0
 
 
 def _perfect(sample: Mapping[str, Any]) -> dict[str, Any]:
@@ -473,6 +533,7 @@ def _text(
     """The config as YAML, with paths as they are seen from a folder."""
     params: dict[str, Any] = {"path": os.path.relpath(seen.file, folder), **_preprocess(seen, implementation)}
     params |= {key: value for key, value in seen.source.items() if key not in ("loader", "content_root")}
+    params |= {} if seen.medium is None else _MEDIA_PARAMS[seen.kind]
     if "content_root" in seen.source:
         params["content_root"] = os.path.relpath(seen.source["content_root"], folder)
     loader = {"loader": seen.source["loader"]} if "loader" in seen.source else {}
@@ -569,14 +630,19 @@ def _implementation(metric: str, seen: DataPreview) -> str:
 
 def _preprocess(seen: DataPreview, metric: str) -> dict[str, Any]:
     """Preprocessor and prompt for the rows as they are."""
+    made = _asked(seen, metric)
+    if seen.medium is None:
+        return made
+    kwargs = made.get("preprocess_kwargs", {})
+    return {**made, "preprocess_kwargs": {**kwargs, "fields": {**kwargs.get("fields", {}), seen.kind: seen.medium}}}
+
+
+def _asked(seen: DataPreview, metric: str) -> dict[str, Any]:
     prompt = _instruction(seen, metric)
     said = {} if prompt is None else {"system_prompt": prompt}
-    if seen.image is not None:
-        kwargs = {"content_field": seen.image, "answers_field": seen.answer, "instruction": prompt}
-        prompts = (
-            {"question": "What is in the picture?"} if seen.question is None else {"question_field": seen.question}
-        )
-        return {"preprocess": "docvqa", "preprocess_kwargs": {**kwargs, **prompts}}
+    if seen.medium is not None and seen.question is None and seen.messages is None:
+        asks = {"question": _MEDIA_QUESTIONS[seen.kind], "answer_field": seen.answer}
+        return {"preprocess": "simple", "preprocess_kwargs": {**asks, **said}}
     if seen.last_turn:
         return {"preprocess": "strip_assistant", "preprocess_kwargs": {"last_only": True}}
     if metric == "tool_call_match":
@@ -614,7 +680,7 @@ def _preprocess(seen: DataPreview, metric: str) -> dict[str, Any]:
 def _instruction(seen: DataPreview, metric: str) -> str | None:
     """The instruction on the form of an answer."""
     if metric == "classification" and seen.labels:
-        what = "text" if seen.image is None else "picture"
+        what = "text" if seen.medium is None else seen.word
         return f"Which of these labels fits the {what}? Answer with the label only: {', '.join(seen.labels)}."
     if metric == "json_fields" and seen.types:
         named = ", ".join(f"{path} ({_TYPE_WORDS.get(kind, 'text')})" for path, kind in seen.types.items())

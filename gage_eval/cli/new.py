@@ -132,8 +132,8 @@ def _said(seen: "DataPreview") -> str:
     parts = [f"the question is '{seen.question}'" if seen.question else f"the question is in '{seen.messages}'"]
     if seen.question is None and seen.messages is None:
         parts = []
-    if seen.image is not None:
-        parts.append(f"the pictures are in '{seen.image}'")
+    if seen.medium is not None:
+        parts.append(f"the {seen.word}s are in '{seen.medium}'")
     if seen.contexts is not None:
         parts.append(f"the retrieved texts are in '{seen.contexts}'")
     if seen.choices is not None:

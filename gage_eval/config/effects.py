@@ -43,6 +43,11 @@ _LONGEST_NAME = 255
 _NAMES_CODE = frozenset({"type", "aggregation", "filters"})
 # What stands for the name of a data file in the path of its image.
 _STEM = "{stem}"
+# What makes a run fetch media, where records name addresses.
+_DECODED_BY = (
+    *("audio_rate", "video_frames", "video_fps", "pdf"),
+    *("image_min_pixels", "image_max_pixels", "image_factor"),
+)
 
 
 @dataclass(frozen=True)
@@ -235,6 +240,10 @@ class _Lister:
         params_loc: Loc = (*loc, "params")
         if params.allow_outside:
             self.add("read", "/", (*params_loc, "allow_outside"), "any file that its records name as a medium")
+        recipe = next((name for name in _DECODED_BY if getattr(params, name) is not None), None)
+        if recipe is not None:
+            inside = f", also from {', '.join(params.private_media_hosts)}" if params.private_media_hosts else ""
+            self.add("fetch", "http(s) addresses", (*params_loc, recipe), f"media that its records name{inside}")
         if params.origin is not None:
             self.origin(params.origin, (*params_loc, "origin"))
             return

@@ -68,6 +68,7 @@ TEXTS: Mapping[str, Mapping[str, str]] = {
         "content_root": "The folder of images and other media; that of the data file by default.",
         "allow_outside": "Let records name media outside `content_root`.",
         "embed_local_media": "Send media as data also to backends that read files.",
+        "private_media_hosts": "Hosts and networks inside yours that media may be fetched from, such as `10.0.0.0/8`.",
         "image_min_pixels": "Enlarge smaller images.",
         "image_max_pixels": "Reduce larger images.",
         "image_factor": "Make width and height of images multiples of it.",

@@ -139,6 +139,7 @@ class DatasetParams(ConfigModel):
     content_root: str | None = identity("preprocess", None)
     allow_outside: bool = semantic("preprocess", default=False)
     embed_local_media: bool = semantic("preprocess", default=False)
+    private_media_hosts: list[str] = semantic("preprocess", [])
     image_min_pixels: int | None = semantic("preprocess", None, ge=1)
     image_max_pixels: int | None = semantic("preprocess", None, ge=1)
     image_factor: int | None = semantic("preprocess", None, ge=1, le=1024)
@@ -153,6 +154,15 @@ class DatasetParams(ConfigModel):
     video_max_seconds: int = semantic("preprocess", 3_600, ge=1, le=14_400)
     max_reject_share: float = scheduling(0.0, ge=0.0, le=1.0)
     on_reject: Literal["fail", "skip"] = scheduling("fail")
+
+    @field_validator("private_media_hosts")
+    @classmethod
+    def _names_hosts(cls, names: list[str]) -> list[str]:
+        if names:
+            from gage_eval.data.prepare.remote import PrivateHosts
+
+            PrivateHosts(names)
+        return names
 
 
 def origin_patterns(params: DatasetParams) -> dict[str, list[str]]:

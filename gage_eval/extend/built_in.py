@@ -97,6 +97,7 @@ NAMES: Mapping[str, Mapping[str, Names]] = {
         "squad": ("squad", "token_f1"),
         "structured": ("json_schema", "json_valid"),
         "tau2": ("tau2_reward",),
+        "temporal": ("temporal_iou",),
         "text": ("contains", "exact_match", "regex_match", "text_length"),
         "tool_calls": ("tool_call_match", "tool_use", "trajectory_match"),
         "translation": ("bleu", "chrf", "ter"),

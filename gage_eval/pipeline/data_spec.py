@@ -149,6 +149,7 @@ def _media(source: DataSource) -> MediaRules:
         documents=None if params.pdf is None else DocumentRules(params.pdf, params.pdf_dpi, params.pdf_max_pages),
         recordings=(None if params.audio_rate is None else RecordingRules(params.audio_rate, params.audio_max_seconds)),
         videos=_videos(params),
+        private_hosts=tuple(params.private_media_hosts),
     )
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gage_eval.base.canonical import JsonValue, canonical_text
+from gage_eval.base.canonical import JsonValue, canonical_text, digest
 from gage_eval.base.errors import InputError
 from gage_eval.base.tables import PREPARED, REJECTS
 from gage_eval.data.prepare.examples import Conversation, Examples, OwnExamples, PoolExamples
@@ -18,6 +18,7 @@ from gage_eval.data.prepare.rows import SAMPLE_COLUMNS, prepared_table
 from gage_eval.data.sample.record import RecordRejected
 from gage_eval.data.sample.table import messages_from_array, rows_of
 from gage_eval.pipeline.action import StageRun, stage
+from gage_eval.pipeline.keys import action_document
 from gage_eval.pipeline.rejects import limit_on_rejects, rejects_table
 from gage_eval.pipeline.specs import PreprocessSpec
 from gage_eval.pipeline.subsets import SubsetFilter
@@ -42,7 +43,8 @@ def preprocess(run: StageRun, spec: PreprocessSpec) -> None:
         spec: the task's sampling parameters, replicates, examples, media and chosen sample ids.
 
     Raises:
-        InputError: none of the chosen sample ids is there, a subject is unknown, or the pool has too few examples.
+        InputError: none of the chosen sample ids is there, a subject is unknown, the pool has too few examples, or a
+            file that samples name changed meanwhile.
     """
     samples = run.input("samples")
     prepared, rejects = run.writer(PREPARED), run.writer(REJECTS, "prepare_rejects")
@@ -75,6 +77,11 @@ def preprocess(run: StageRun, spec: PreprocessSpec) -> None:
         chosen.check(spec.task_id)
     if spec.sample_ids and rows == 0:
         raise InputError(f"task '{spec.task_id}': no sample has the id {' or '.join(map(repr, spec.sample_ids))}.")
+    if digest(action_document("preprocess", spec, run.inputs, run.env.store)) != run.key:
+        # The key must name what was read.
+        raise InputError(
+            f"task '{spec.task_id}': a file that its samples name changed while it was read. Run it again."
+        )
     run.commit(PREPARED, counts={"requests": requests})
     run.commit(REJECTS, name="prepare_rejects")
 

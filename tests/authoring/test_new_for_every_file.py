@@ -112,6 +112,42 @@ def picture_column() -> str:
     return "scans/labels.csv"
 
 
+def transcribed_recordings() -> str:
+    documents = pytest.importorskip("tests.support.documents")
+    for at in range(3):
+        Path("calls", "june").mkdir(parents=True, exist_ok=True)
+        Path("calls", "june", f"{at}.wav").write_bytes(documents.tone(0.1 + at / 20))
+        Path("calls", "june", f"{at}.txt").write_text("This is a cat.\n")
+    return "calls"
+
+
+def recording_folders() -> str:
+    documents = pytest.importorskip("tests.support.documents")
+    for at in range(4):
+        Path("noises", ("cat", "dog")[at % 2]).mkdir(parents=True, exist_ok=True)
+        Path("noises", ("cat", "dog")[at % 2], f"{at}.WAV").write_bytes(documents.tone(0.1 + at / 20))
+    return "noises"
+
+
+def questions_on_documents() -> str:
+    documents = pytest.importorskip("tests.support.documents")
+    Path("bills").mkdir()
+    for at in range(3):
+        Path("bills", f"{at}.pdf").write_bytes(documents.pdf(f"bill {at}"))
+    return lines([{"file": f"{at}.pdf", "question": f"word {at}?", "answer": f"w{at}"} for at in range(3)],
+                 "bills/rows.jsonl")  # fmt: skip
+
+
+def choices_on_videos() -> str:
+    videos = pytest.importorskip("tests.support.videos", reason="needs the extra media", exc_type=ImportError)
+    Path("clips").mkdir()
+    for at in range(3):
+        Path("clips", f"{at}.mp4").write_bytes(videos.video(3 + at))
+    rows = [{"clip": f"{at}.mp4", "question": f"word {at}?", "options": ["w0", "w1", "w2"], "answer": "ABC"[at]}
+            for at in range(3)]  # fmt: skip
+    return str(Path(lines(rows, "clips/rows.jsonl")).parent)
+
+
 def tool_calls() -> str:
     rows = [{"messages": [user(f"call {at}?"), {**model_turn(""), "tool_calls": [CALL]}], "tools": TOOLS}
             for at in range(3)]  # fmt: skip
@@ -159,12 +195,25 @@ KINDS: dict[Callable[[], str], str] = {
     retrieved_without_reference: "faithfulness",
     picture_folders: "classification",
     picture_column: "exact_match",
+    transcribed_recordings: "wer",
+    recording_folders: "classification",
+    questions_on_documents: "exact_match",
+    choices_on_videos: "multi_choice_accuracy",
     tool_calls: "tool_call_match",
     golden_trajectories: "tool_call_match",
     saved_to_disk: "exact_match",
     arrow_folder: "exact_match",
     spreadsheet: "exact_match",
     openai_evals: "exact_match",
+}
+
+
+# The model says "cat" of everything; a word error rate is best at 0.
+BEST = {picture_folders: 0.5, recording_folders: 0.5, transcribed_recordings: 0}
+RECIPES = {
+    transcribed_recordings: ["audio_rate: 16000"],
+    questions_on_documents: ["pdf: images"],
+    choices_on_videos: ["video_frames: 32", "video: clip"],
 }
 
 
@@ -183,12 +232,17 @@ def test_what_is_written_runs_and_scores(
     if make in (json_text, json_objects):
         key.update({f"word {at}?": json.dumps({"n": at, "w": f"w{at}", "at": {"city": f"w{at}"}}) for at in range(6)})
     key["call "] = {"content": None, "tool_calls": [CALL]}
+    if make is choices_on_videos:
+        key.update({f"word {at}?": "ABC"[at] for at in range(3)})
+    if make is transcribed_recordings:
+        key["word for word"] = "this is a cat"
     options = {"question": "prompt_text"} if make is picture_column else {}
     file, text, _ = new_config(look(data, **options), model="m", endpoint=url)
     file.write_text(text)
     summary = run_inline(RunOptions.of({"config": str(file), "store": "store"})).summary
     first = summary.tasks[0].metrics[0]
-    assert (first.metric_id, first.value) == (KINDS[make], 1 if make is not picture_folders else 0.5)
+    assert (first.metric_id, first.value) == (KINDS[make], BEST.get(make, 1))
+    assert all(recipe in text for recipe in RECIPES.get(make, ()))
     if make is finetuning:
         assert "last_only: true" in text
     if make is labels:

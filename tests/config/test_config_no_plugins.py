@@ -316,3 +316,11 @@ def test_files_outside_are_listed_of_a_pinned_origin_too(tmp_path: Path, small: 
     params = {"origin": "gsm8k", "path": "*", "allow_outside": True}
     listed = told(effects(small(datasets=[{"dataset_id": "d", "loader": "jsonl", "params": params}]), tmp_path))
     assert ("read", "/", "datasets[0].params.allow_outside") in listed
+
+
+def test_addresses_that_records_may_name_are_listed_where_media_are_decoded(tmp_path: Path, small: Small) -> None:
+    params = {"path": "rows.jsonl", "audio_rate": 16_000, "private_media_hosts": ["10.0.0.0/8"]}
+    datasets = [{"dataset_id": "d", "params": params}, {"dataset_id": "e", "params": {"path": "rows.jsonl"}}]
+    (fetched,) = [effect for effect in effects(small(datasets=datasets), tmp_path) if effect.act == "fetch"]
+    assert (fetched.what, fetched.path) == ("http(s) addresses", "datasets[0].params.audio_rate")
+    assert fetched.note.endswith("also from 10.0.0.0/8")

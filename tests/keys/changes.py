@@ -136,6 +136,7 @@ CONFIG: dict[str, dict[str, list[Change]]] = {
         "image_min_pixels": [_data("image_min_pixels", 100)],
         "image_max_pixels": [_data("image_max_pixels", 10_000)],
         "image_factor": [_data("image_factor", 14)],
+        "private_media_hosts": [_data("private_media_hosts", ["10.0.0.0/8"])],
         "pdf": [_data("pdf", "text")],
         "pdf_dpi": [_with_recipe(pdf="images", pdf_dpi=72)],
         "pdf_max_pages": [_with_recipe(pdf="text", pdf_max_pages=3)],

@@ -16,9 +16,12 @@ from support.runs import stage_states
 
 from gage_eval.base.canonical import decode, sha256_hex
 from gage_eval.base.errors import ConfigError, InputError
+from gage_eval.data.prepare import media, remote
+from gage_eval.data.sample.record import RecordRejected
 from gage_eval.runs import RunOptions, RunOutcome, run_inline
 from gage_eval.store import Store
 from tests.support.documents import pdf, tone
+from tests.support.file_server import file_server
 from tests.support.videos import number_of, video
 
 
@@ -100,6 +103,22 @@ def test_a_changed_image_is_asked_about_again_and_an_unchanged_one_is_not(folder
     again = run(folder, endpoint, {"path": "data/seen.jsonl"}, {})
     assert next(result.stage for result in again.results.values() if not result.cached) == "preprocess"
     assert len(sent(endpoint)) == 2
+
+
+def test_a_file_that_changes_while_it_is_read_is_not_stored_under_the_old_key(
+    folder: Path, endpoint: MockEndpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def change_and_read(url: str, rules: media.MediaRules) -> bytes:
+        write_image(folder / "data" / "img" / "a.png", colour=(0, 90, 0))
+        return read(url, rules)
+
+    read = media.file_content
+    monkeypatch.setattr(media, "file_content", change_and_read)
+    with pytest.raises(InputError, match="changed while it was read"):
+        run(folder, endpoint, {"path": "data/seen.jsonl"}, {})
+    assert sent(endpoint) == []
+    run(folder, endpoint, {"path": "data/seen.jsonl"}, {})
+    assert len(sent(endpoint)) == 1
 
 
 def test_a_rejected_image_is_counted_in_the_summary(folder: Path, endpoint: MockEndpoint) -> None:
@@ -270,11 +289,51 @@ def test_a_video_is_sent_as_the_frames_that_are_named_each_with_its_time(folder:
     assert [store.media.get(one["url"]) for one in frames] == [base64.b64decode(picture) for picture in pictures]
 
 
-def test_a_changed_recipe_asks_again_and_a_remote_medium_is_rejected_by_one(
+def test_a_medium_on_a_server_is_fetched_once_and_kept(folder: Path, endpoint: MockEndpoint) -> None:
+    with file_server({"/said.wav": tone(0.25), "/b.wav": tone(0.5)}) as server:
+        rows = [asked_about("audio_url", f"{server.url}/{name}.wav?key=k") for name in ("said", "b", "said")]
+        (folder / "data" / "said.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        dataset = {"path": "data/said.jsonl", "audio_rate": 16_000}
+        with pytest.raises(InputError, match="private_media_hosts") as refusal:
+            run(folder, endpoint, dataset, {})
+        assert server.asked == []
+        assert "key=k" not in str(refusal.value)
+        for _ in range(2):
+            outcome = run(folder, endpoint, {**dataset, "private_media_hosts": ["127.0.0.1"]}, {})
+        assert sorted(server.asked) == ["/b.wav?key=k", "/said.wav?key=k"]
+
+    urls = [body["messages"][0]["content"][0]["audio_url"]["url"] for body in sent(endpoint)]
+    assert [url.partition(",")[0] for url in urls] == ["data:audio/wav;base64"] * 2, "equal questions are asked once"
+    store = Store.open(str(folder / "store"))
+    prepared = next(one for (_, stage), one in outcome.results.items() if stage == "preprocess").outputs["prepared"]
+    meta = decode(store.artifact(prepared).table().to_pylist()[0]["media_meta"])["media"][0]
+    assert store.media.get(meta["source"]) == tone(0.25)
+    assert meta["seconds"] == 0.25
+
+
+def test_a_server_that_is_away_ends_the_run_and_the_next_run_asks_it_again(
+    folder: Path, endpoint: MockEndpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(remote, "_PAUSES_S", (0.0, 0.0))
+    files: dict[str, bytes | int] = {"/a.wav": 503, "/b.wav": 503}
+    with file_server(files) as server:
+        rows = [asked_about("audio_url", f"{server.url}/{name}.wav") for name in ("a", "b")]
+        (folder / "data" / "said.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        dataset = {"path": "data/said.jsonl", "audio_rate": 16_000, "private_media_hosts": ["127.0.0.1"]}
+        with pytest.raises(InputError, match=r"HTTP 503\) and 1 more: try again") as failure:
+            run(folder, endpoint, {**dataset, "on_reject": "skip"}, {})
+        assert not isinstance(failure.value, RecordRejected)
+        assert len(server.asked) == 6
+        files.update({"/a.wav": tone(0.1), "/b.wav": tone(0.2)})
+        run(folder, endpoint, dataset, {})
+    assert len(sent(endpoint)) == 2
+
+
+def test_a_changed_recipe_asks_again_and_a_medium_inside_the_network_is_rejected_by_one(
     folder: Path, endpoint: MockEndpoint
 ) -> None:
     (folder / "data" / "bill.pdf").write_bytes(pdf("one"))
-    rows = [asked_about("file_url", "bill.pdf"), asked_about("file_url", "https://example.invalid/bill.pdf")]
+    rows = [asked_about("file_url", "bill.pdf"), asked_about("file_url", "http://127.0.0.1:9/bill.pdf")]
     (folder / "data" / "bills.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     dataset = {"path": "data/bills.jsonl", "pdf": "images", "on_reject": "skip"}
     for dpi in (72, 72, 96):

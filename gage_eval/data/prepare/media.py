@@ -1,7 +1,8 @@
 """Media of messages: resolved, read, checked, and stored by hash.
 
-Rows never hold data. A path or a ``data:`` URL becomes ``media://sha256/<hex>``; an ``http(s)://`` address is not
-changed. All addresses are treated as hostile, because they come from the data.
+Rows never hold data. A path or a ``data:`` URL becomes ``media://sha256/<hex>``; an ``http(s)://`` address is fetched
+if what is there is to be decoded, and not changed otherwise. All addresses are treated as hostile, because they come
+from the data.
 """
 
 import base64
@@ -14,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, unquote_to_bytes
+from urllib.parse import unquote, unquote_to_bytes, urlsplit
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -24,6 +25,7 @@ from gage_eval.base.hashing import file_digest
 from gage_eval.data.prepare.documents import DocumentRules, is_pdf, page_images, page_text, pdfium_version
 from gage_eval.data.prepare.images import ImageRules, Picture, pillow_version, prepared
 from gage_eval.data.prepare.recordings import RecordingRules, av_version, resampled
+from gage_eval.data.prepare.remote import REMOTE, FetchFailed, PrivateHosts, fetched
 from gage_eval.data.prepare.videos import VideoFrame, VideoRules, sampled
 from gage_eval.data.sample.record import RecordRejected
 from gage_eval.data.sample.rules import MEDIA_TYPES
@@ -33,7 +35,6 @@ from gage_eval.store.media_types import is_media_type, media_type
 
 MAX_BYTES = 512 * 2**20
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]{0,30})://")
-_REMOTE = ("http://", "https://")
 _DATA = "data:"
 _SHOWN = 80
 _MAX_HEAD = 200
@@ -53,6 +54,7 @@ class MediaRules:
         documents: how PDF files are sent; None to pass them on unread.
         recordings: how recordings are resampled; None to pass them on unread.
         videos: which frames of videos are sent; None to pass them on unread.
+        private_hosts: hosts and networks that are not public, and that media may be fetched from.
     """
 
     root: Path | None = None
@@ -62,6 +64,7 @@ class MediaRules:
     documents: DocumentRules | None = None
     recordings: RecordingRules | None = None
     videos: VideoRules | None = None
+    private_hosts: tuple[str, ...] = ()
 
     def material(self) -> JsonValue:
         """The values that determine rows; the files' content is in `files_identity`."""
@@ -71,7 +74,13 @@ class MediaRules:
             "embed": self.embed,
             "images": self.images.material(),
             **{name: rules.material() for name, rules in recipes.items() if rules is not None},
+            **({"private_hosts": sorted(self.private_hosts)} if self.private_hosts else {}),
         }
+
+    def decodes(self, kind: str) -> bool:
+        """Whether media of that type of segment are changed before they are sent, so that they must be here."""
+        recipes = {"audio_url": self.recordings, "file_url": self.documents, "video_url": self.videos}
+        return self.images.resizes if kind == "image_url" else recipes.get(kind) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,11 +123,16 @@ class MediaReader:
         self._rules = rules
         self._store = store
         self._threads = threads or _AUTO_THREADS
-        self._known: dict[tuple[str, str], tuple[Medium, ...] | str] = {}
+        self._private = PrivateHosts(rules.private_hosts)
+        self._known: dict[tuple[str, str], tuple[Medium, ...] | str | FetchFailed] = {}
 
     def read(self, conversations: Iterable[list[dict[str, Any]]]) -> None:
-        """Read all media of some conversations in parallel, ahead of `resolve`."""
-        if sum(map(len, self._known.values())) > _REMEMBERED:
+        """Read all media of some conversations in parallel, ahead of `resolve`.
+
+        Raises:
+            FetchFailed: servers did not answer that may answer another time; the sentence names the first.
+        """
+        if sum(len(media) if isinstance(media, tuple) else 1 for media in self._known.values()) > _REMEMBERED:
             self._known.clear()
         new = {
             address: None
@@ -131,12 +145,17 @@ class MediaReader:
         elif new:
             with ThreadPoolExecutor(self._threads, thread_name_prefix="media") as pool:
                 self._known.update(zip(new, pool.map(self._work, new), strict=True))
+        failed = [media for media in map(self._known.get, new) if isinstance(media, FetchFailed)]
+        if failed:
+            more = f" and {len(failed) - 1:,} more" if len(failed) > 1 else ""
+            raise FetchFailed(f"{failed[0]}{more}: try again, or leave out these rows.")
 
     def resolve(self, messages: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[JsonValue]]:
         """The messages with stored media, and the ``media_meta`` of the media in them, each once.
 
         Raises:
             RecordRejected: a medium is missing, broken or out of bounds.
+            FetchFailed: as `read`.
         """
         meta: list[Mapping[str, JsonValue]] = []
         out = []
@@ -164,24 +183,37 @@ class MediaReader:
         media = self._known[address]
         if isinstance(media, str):
             raise RecordRejected(media)
+        if isinstance(media, FetchFailed):
+            raise media
         return media
 
-    def _work(self, address: tuple[str, str]) -> tuple[Medium, ...] | str:
+    def _work(self, address: tuple[str, str]) -> tuple[Medium, ...] | str | FetchFailed:
         """The stored media of an address, or the reason why there are none."""
         kind, url = address
         try:
             return self._stored(kind, url)
         except RecordRejected as error:
             return f"{kind} '{shown(url)}': {error.reason}"
+        except FetchFailed as error:
+            return FetchFailed(f"{kind} '{shown(url)}': {error}")
 
     def _stored(self, kind: str, url: str) -> tuple[Medium, ...]:
         rules = self._rules
-        recipe = {"audio_url": rules.recordings, "file_url": rules.documents, "video_url": rules.videos}.get(kind)
-        if url.startswith(_REMOTE):
-            if recipe is not None:
-                raise RecordRejected("what is prepared here must be here: download it, and name the file.")
+        if not url.startswith(REMOTE):
+            return self._made(kind, url, self.content(url))
+        if not rules.decodes(kind):
             return (Medium(kind, url, {"url": url, "type": kind}),)
-        data = self.content(url)
+        data = fetched(url, self._private)
+        # What was there is kept too: it may not be there again.
+        source = self._store.put(data)
+        made = self._made(kind, urlsplit(url).path, data)
+        return tuple(
+            replace(medium, meta={**medium.meta, "source": source}) if medium.meta else medium for medium in made
+        )
+
+    def _made(self, kind: str, url: str, data: bytes) -> tuple[Medium, ...]:
+        """The stored media of some content, by the rules. The address tells the type that the content does not."""
+        rules = self._rules
         if kind == "image_url":
             return (self._image(data, url),)
         if rules.recordings is not None and kind == "audio_url":
@@ -415,8 +447,10 @@ def files_identity(media: Iterable[tuple[str, str]], rules: MediaRules) -> JsonV
     images = False
     decoders: dict[str, JsonValue] = {}
     for kind, url in media:
-        if url.startswith(_REMOTE):
-            continue
+        if url.startswith(REMOTE):
+            if not rules.decodes(kind):
+                continue
+            decoders["fetched"] = 1
         images = images or kind == "image_url"
         is_video = kind == "video_url" and rules.videos is not None
         if is_video or (kind == "audio_url" and rules.recordings is not None):
@@ -425,7 +459,7 @@ def files_identity(media: Iterable[tuple[str, str]], rules: MediaRules) -> JsonV
         if kind == "file_url" and rules.documents is not None:
             decoders["pdfium"] = pdfium_version()
             images = images or rules.documents.form == "images"
-        if not url.startswith((_DATA, MEDIA_SCHEME)):
+        if not url.startswith((_DATA, MEDIA_SCHEME, *REMOTE)):
             contents.append(_content(url, rules))
     if not contents and not images and not decoders:
         return None
@@ -440,7 +474,10 @@ def _content(url: str, rules: MediaRules) -> str | None:
 
 
 def shown(url: str) -> str:
-    """An address as messages show it: short, and without the data of a ``data:`` URL."""
+    """An address as messages show it: short, without the data of a ``data:`` URL and the query of others."""
     if url.startswith(_DATA):
         return f"{url.partition(',')[0][:_SHOWN]},…"
+    if url.startswith(REMOTE):
+        # A query may hold a key.
+        url = url.partition("?")[0]
     return url if len(url) <= _SHOWN else f"{url[: _SHOWN - 1]}…"

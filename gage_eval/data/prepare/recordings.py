@@ -7,16 +7,21 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from gage_eval.base.canonical import JsonValue
 from gage_eval.data.sample.record import RecordRejected
 from gage_eval.extend.extras import missing
 
 if TYPE_CHECKING:
+    from av import AudioFrame
     from av.container import InputContainer
 
 # Containers that hold their own data. Playlists (HLS, concat, DASH) name other files, and data must open none.
 _FORMATS = "wav,w64,aiff,au,mp3,flac,ogg,aac,mov,mp4,m4a,3gp,3g2,mj2,matroska,webm"
 _SAMPLE_BYTES = 2
+_FLOATS = {"flt": pa.float32(), "dbl": pa.float64()}
 # Of a frame of video: 7680 x 4320. A decoder may hold 16 frames.
 MOST_PIXELS = 33_177_600
 
@@ -35,7 +40,7 @@ class RecordingRules:
 
     def material(self) -> JsonValue:
         """What determines the bytes that are sent."""
-        return {"rate": self.rate, "max_seconds": self.max_seconds}
+        return {"rate": self.rate, "max_seconds": self.max_seconds, "recipe": 2}
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,11 +89,23 @@ def container_of(data: bytes, formats: str, what: str) -> "Iterator[InputContain
         raise RecordRejected(f"it is not a readable {what} ({' '.join(str(error).split())[:120]}).") from None
 
 
+def _check_finite(frame: "AudioFrame") -> None:
+    """Refuse samples that are no numbers: what they become depends on the processor."""
+    kind = _FLOATS.get(frame.format.packed.name)
+    if kind is None:
+        return
+    count = frame.samples * (1 if frame.format.is_planar else frame.layout.nb_channels)
+    for plane in frame.planes:
+        samples = pa.Array.from_buffers(kind, count, [None, pa.py_buffer(plane)])
+        if not pc.all(pc.is_finite(samples)).as_py():
+            raise RecordRejected("some of its samples are infinite or no numbers (NaN).")
+
+
 def resampled(data: bytes, rules: RecordingRules) -> Recording:
     """The first audio track as 16-bit mono samples at the given rate. Several channels are mixed.
 
     Raises:
-        RecordRejected: there is no audio track, it is broken, empty or too long.
+        RecordRejected: there is no audio track, it is broken, empty or too long, or has samples that are not finite.
         InputError: PyAV is not installed.
     """
     most = rules.max_seconds * rules.rate * _SAMPLE_BYTES
@@ -100,6 +117,7 @@ def resampled(data: bytes, rules: RecordingRules) -> Recording:
             raise RecordRejected("it has no audio track.")
         resampler = AudioResampler(format="s16", layout="mono", rate=rules.rate)
         for frame in container.decode(container.streams.audio[0]):
+            _check_finite(frame)
             for made in resampler.resample(frame):
                 samples += bytes(made.planes[0])[: made.samples * _SAMPLE_BYTES]
             if len(samples) > most:

@@ -14,7 +14,7 @@ from gage_eval.base import canonical, patterns
 from gage_eval.base.errors import InputError, closest
 from gage_eval.base.field_paths import MISSING, walk
 from gage_eval.data.sample.record import RecordRejected, kind_of
-from gage_eval.data.sample.rules import TEXTUAL, option_letter
+from gage_eval.data.sample.rules import MEDIA_TYPES, TEXTUAL, option_letter
 
 Preprocessor: TypeAlias = Callable[[dict[str, Any]], dict[str, Any]]
 
@@ -22,6 +22,8 @@ _SAMPLE_OBJECTS = ("metadata", "data_tag", "sampling_params", "generation_params
 # How many fields of a record an error names.
 _FIELDS_SHOWN = 20
 _SAMPLE_TEXTS = ("id", "task_type", "label", "unconditioned_input")
+# The segment types of media by their short names: image, audio, video, file.
+MEDIA_KINDS = {kind.removesuffix("_url"): kind for kind in MEDIA_TYPES}
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +178,7 @@ class FieldMap:
 
     Args:
         fields: Sample path → record path, as ``{"data_tag.topic": "subject", "id": "meta.0.uid"}``. A target
-            is a text field of the Sample, or a key of one of its objects.
+            is a text field of the Sample, a key of one of its objects, or a kind of media to show before the question.
         id_field: record path of the id; used where ``fields`` gives none.
 
     Raises:
@@ -187,8 +189,8 @@ class FieldMap:
         self._targets: list[tuple[str, str, str]] = [("id", "", id_field)] if id_field else []
         for target, source in (fields or {}).items():
             top, _, key = target.partition(".")
-            if not (top in _SAMPLE_OBJECTS and key) and not (top in _SAMPLE_TEXTS and not key):
-                known = [*_SAMPLE_TEXTS, *(f"{name}.<key>" for name in _SAMPLE_OBJECTS)]
+            if not (top in _SAMPLE_OBJECTS and key) and target not in (*_SAMPLE_TEXTS, *MEDIA_KINDS):
+                known = [*_SAMPLE_TEXTS, *MEDIA_KINDS, *(f"{name}.<key>" for name in _SAMPLE_OBJECTS)]
                 raise InputError(f"fields.{target}: a target must be one of {', '.join(known)}.{closest(top, known)}")
             if not isinstance(source, str) or not source:
                 raise InputError(f"fields.{target}: name the field of the record that it comes from.")
@@ -203,6 +205,10 @@ class FieldMap:
         for top, key, source in self._targets:
             value = read(record, source)
             if value is None:
+                continue
+            if top in MEDIA_KINDS:
+                inputs = object_of(sample, "inputs")
+                sample["inputs"] = {**inputs, "multi_modal_data": {**object_of(inputs, "multi_modal_data"), top: value}}
                 continue
             if not key:
                 sample[top] = text_of(value, source)

@@ -3,10 +3,7 @@
 from typing import Any
 
 from gage_eval.data.sample.record import RecordRejected, kind_of
-from gage_eval.data.sample.rules import MEDIA_TYPES
-from gage_eval.data.standardize.base import addresses
-
-_KINDS = {kind.removesuffix("_url"): kind for kind in MEDIA_TYPES}
+from gage_eval.data.standardize.base import MEDIA_KINDS, addresses
 
 
 def with_inputs(record: dict[str, Any]) -> dict[str, Any]:
@@ -41,10 +38,10 @@ def _media(data: Any) -> list[tuple[str, str]]:
     if type(data) is not dict:
         raise RecordRejected(f"{where}: it must be an object of media, not {kind_of(data)}.")
     for key in data:
-        if key not in _KINDS:
+        if key not in MEDIA_KINDS:
             raise RecordRejected(f"{where}.{key}: media are image, audio, video or file.")
     media: dict[tuple[str, str], None] = {}
-    for key, kind in _KINDS.items():
+    for key, kind in MEDIA_KINDS.items():
         if data.get(key) not in (None, []):
             media.update({(kind, url): None for url in addresses(data[key], f"{where}.{key}", "a file")})
     return list(media)

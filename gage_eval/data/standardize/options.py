@@ -16,6 +16,7 @@ from gage_eval.data.standardize.base import FieldMap
 from gage_eval.data.standardize.compose import check_roles
 from gage_eval.data.standardize.template import QuestionTemplate
 
+Question: TypeAlias = Annotated[str | None, Field(description="One question for all records, where they have none.")]
 QuestionField: TypeAlias = Annotated[str, Field(description="The record's question.")]
 AnswerField: TypeAlias = Annotated[str | None, Field(description="The answer, one or a list; null for sets without.")]
 IdField: TypeAlias = Annotated[str, Field(description="The record's id.")]
@@ -37,7 +38,10 @@ TaskType: TypeAlias = Annotated[str, Field(description="The samples' task type."
 DefaultTaskType: TypeAlias = Annotated[str | None, Field(description="The task type of records that state none.")]
 Fields: TypeAlias = Annotated[
     Mapping[str, str] | None,
-    Field(description='Further fields of the Sample → fields of the record, as `{"data_tag.topic": "subject"}`.'),
+    Field(
+        description='Further fields of the Sample → fields of the record, as `{"data_tag.topic": "subject"}`. `image`, '
+        "`audio`, `video` and `file` are media that stand before the question."
+    ),
 ]
 
 

@@ -27,6 +27,7 @@ from gage_eval.data.standardize.options import (
     BuiltInPreprocessor,
     IdField,
     Instruction,
+    Question,
     QuestionField,
     SystemPrompt,
     TaskType,
@@ -43,7 +44,7 @@ class DocVqa(BuiltInPreprocessor):
     ``metadata`` gets ``answers`` and ``image_url``. The pages stand before the question.
     """
 
-    question: Annotated[str | None, Field(description="One question for all records, where they have none.")] = None
+    question: Question = None
     question_field: QuestionField = "question"
     answers_field: Annotated[
         str | None,

@@ -17,6 +17,7 @@ from gage_eval.data.standardize.options import (
     DefaultTaskType,
     IdField,
     Instruction,
+    Question,
     QuestionField,
     RolesToRemove,
     SystemPrompt,
@@ -30,6 +31,7 @@ from gage_eval.extend import registry
 class Simple(BuiltInPreprocessor):
     """A question and its answer from named fields; nothing is guessed."""
 
+    question: Question = None
     question_field: QuestionField = "question"
     answer_field: AnswerField = "answer"
     id_field: IdField = "id"
@@ -39,7 +41,7 @@ class Simple(BuiltInPreprocessor):
     task_type: TaskType = "short-answer"
 
     def to_sample(self, record: dict[str, Any]) -> dict[str, Any]:
-        question = read(record, self.question_field)
+        question = self.question if self.question is not None else read(record, self.question_field)
         if question is None:
             raise lacking(record, (self.question_field,), "question", "question_field")
         answer_field = self.answer_field or ""

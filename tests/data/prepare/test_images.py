@@ -99,7 +99,11 @@ def test_a_photo_lying_on_its_side_is_turned_before_it_is_resized() -> None:
     ("data", "reason"),
     [
         (b"", "not a readable image"),
-        (b"<svg/>", "not a readable image"),
+        (
+            b"<svg xmlns='http://www.w3.org/2000/svg'><script>fetch('file:///etc/passwd')</script></svg>",
+            "not a readable",
+        ),
+        (b"\0\0\0\x18ftypheic\0\0\0\0mif1heic" + b"\0" * 200, "not a readable image"),
         (image()[:60], "broken"),
         (image(kind="JPEG")[:-200], "broken"),
         (claims(20_000, 20_000), "pixels"),

@@ -1,6 +1,8 @@
 """Recordings are decoded and resampled once to the same bytes; what cannot be heard is a reject in words."""
 
 import io
+import math
+import struct
 import subprocess
 import sys
 import wave
@@ -12,6 +14,7 @@ import pytest
 from gage_eval.data.prepare.recordings import RecordingRules, resampled
 from gage_eval.data.sample.record import RecordRejected
 from tests.support.documents import pdf, tone
+from tests.support.videos import video
 
 RULES = RecordingRules(rate=16_000, max_seconds=5)
 AGAIN = """
@@ -33,6 +36,14 @@ def encoded(data: bytes, container: str, codec: str) -> bytes:
                 target.mux(stream.encode(made))
         target.mux(stream.encode(None))
     return out.getvalue()
+
+
+def floats(*samples: float) -> bytes:
+    """A WAV file of 32-bit floats."""
+    data = struct.pack(f"<{len(samples)}f", *samples)
+    form = struct.pack("<HHIIHH", 3, 1, 16_000, 64_000, 4, 32)
+    sizes = struct.pack("<I", 36 + len(data)), struct.pack("<I", 16), struct.pack("<I", len(data))
+    return b"RIFF" + sizes[0] + b"WAVEfmt " + sizes[1] + form + b"data" + sizes[2] + data
 
 
 @pytest.mark.parametrize(
@@ -75,6 +86,10 @@ def test_another_process_makes_the_same_bytes(tmp_path: Path) -> None:
         (pdf("no sound"), "readable"),
         (b"#EXTM3U\n#EXT-X-TARGETDURATION:3\n#EXTINF:3,\nfile:///etc/passwd\n", "readable"),
         (b"ffconcat version 1.0\nfile '/etc/passwd'\n", "readable"),
+        (video(3), "no audio track"),
+        (floats(0.1, math.nan, 0.2), "no numbers"),
+        (floats(0.1, -math.inf), "infinite"),
+        (encoded(floats(*[0.1] * 2_000, math.nan), "matroska", "pcm_f64le"), "no numbers"),
     ],
 )
 def test_what_is_no_recording_is_rejected_and_opens_nothing(data: bytes, words: str) -> None:

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
+from gage_eval.data.prepare import videos
 from gage_eval.data.prepare.images import ImageRules
 from gage_eval.data.prepare.videos import VideoFrame, VideoRules, sampled
 from gage_eval.data.sample.record import RecordRejected
@@ -176,6 +177,15 @@ def test_bombs_are_rejected_before_they_are_decoded() -> None:
     ):
         with pytest.raises(RecordRejected, match=r"pixels|not a readable video"):
             frames_of(wide, VideoRules(4))
+
+
+def test_a_gif_of_very_many_frames_is_counted_and_not_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = video(2, "gif")
+    # From the first frame's control block to the trailer.
+    head, frames = whole[: whole.index(b"\x21\xf9")], whole[whole.index(b"\x21\xf9") : -1]
+    monkeypatch.setattr(videos, "_decoded", None)
+    with pytest.raises(RecordRejected, match="longer than 60 s"):
+        frames_of(head + frames * 5_000 + b";", VideoRules(4, max_seconds=60))
 
 
 @pytest.mark.parametrize("codec", ["h264", "vp9", "mjpeg", "gif"])

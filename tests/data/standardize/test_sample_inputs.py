@@ -42,6 +42,16 @@ def test_media_beside_the_messages_are_shown_in_the_last_question() -> None:
     assert contents({**record, "messages": None, "question": "What?"}) == [["a.png", "b.png", "c.wav", "What?"]]
 
 
+@pytest.mark.parametrize("kind", ["image", "audio", "video", "file"])
+def test_media_of_named_fields_stand_before_the_question(kind: str) -> None:
+    options = {"question": "What is it?", "fields": {kind: "what.path"}}
+    record = {"what": {"path": "it"}, "answer": "x"}
+    sample = to_standard(canonical_text(record), build(registry.preprocessors.get("simple"), options))[0]
+    shown, asked = sample["messages"][0]["content"]
+    assert (shown["type"], shown[f"{kind}_url"]["url"], asked["text"]) == (f"{kind}_url", "it", "What is it?")
+    assert sample["references"][0]["answer"][0]["text"] == "x"
+
+
 def test_media_that_a_message_shows_are_not_shown_twice() -> None:
     record = {
         "messages": [{"role": "user", "content": [{"type": "text", "text": "Read."}, image("/docs/page1.png")]}],
