@@ -18,7 +18,8 @@ def export_(
             "--format",
             metavar="FORMAT",
             help="jsonl (default), csv, parquet, lm-eval, inspect, atif, every-eval-ever, eval-results, otel, "
-            "per_sample_json, canonical_answers, or site: static pages of one or several runs. May be repeated.",
+            "per_sample_json, canonical_answers, media (what models made), or site: static pages of one "
+            "or several runs. May be repeated.",
         ),
     ] = None,
     task: Annotated[str | None, typer.Option("--task", metavar="ID", help="Only this task.")] = None,

@@ -64,6 +64,7 @@ Export: TypeAlias = Literal[
     "parquet",
     "per_sample_json",
     "canonical_answers",
+    "media",
     "lm-eval",
     "inspect",
     "atif",

@@ -13,10 +13,11 @@ from gage_eval.base.stages import STAGES, Stage
 from gage_eval.report.charts import Svg
 from gage_eval.report.console import count_text, counted, score_text
 from gage_eval.report.details import ComparedTask, RunDetails, SliceScore, TaskDetails
-from gage_eval.report.messages import pretty, trimmed
+from gage_eval.report.messages import Part, pretty, trimmed
 from gage_eval.report.model_run import model_title
 from gage_eval.report.pages import STYLE_FILE, VERDICT_TONES, page_environment
 from gage_eval.report.run_view import RunView, TaskView, run_facts, task_facts, worst_slices
+from gage_eval.report.sample_view import SampleView
 from gage_eval.report.shares import remarks, share_text
 from gage_eval.report.summary import Summary, TaskSummary, arrow_note
 from gage_eval.report.trend_chart import trend_chart
@@ -32,6 +33,8 @@ _LEAST_TREND = 2
 _CARD_BYTES, _ROW_BYTES, _TRIED_BYTES = 6_000, 1_000, 8_000_000
 # Of each task, where there is room for everything.
 _METRICS, _SLICES = 200, 500
+# Of all media in the page, as data URLs: beyond it, cards name them.
+_MEDIA_BYTES = 1_200_000
 _LEGEND = "± is half of the 95 % interval; where that is not symmetric, its ends are shown."
 
 
@@ -133,7 +136,10 @@ def _page(summary: Summary, details: RunDetails, home: str, room: Room) -> str:
     comparison = details.comparison
     compared = {task.task_id: task for task in comparison.tasks} if comparison else {}
     shown = summary.tasks[: room.of(160)]
-    tasks = [_task(task, summary, details.tasks.get(task.task_id), room) for task in summary.tasks[: room.of(600)]]
+    media = _MediaRoom(room.of(_MEDIA_BYTES))
+    tasks = [
+        _task(task, summary, details.tasks.get(task.task_id), room, media) for task in summary.tasks[: room.of(600)]
+    ]
     anchors = {(task.task_id, ""): f"#task-{number}" for number, task in enumerate(shown, 1)}
     samples: dict[tuple[str, str], str] = {}
     for number, task in enumerate(tasks[: len(shown)], 1):
@@ -181,9 +187,26 @@ def _page(summary: Summary, details: RunDetails, home: str, room: Room) -> str:
     )
 
 
-def _task(task: TaskSummary, summary: Summary, details: TaskDetails | None, room: Room) -> TaskView:
+class _MediaRoom:
+    """The characters that media may still take."""
+
+    def __init__(self, left: int) -> None:
+        self._left = left
+
+    def within(self, card: SampleView) -> SampleView:
+        """The card with its media, or without them where there is no room for them."""
+        if card.made is None:
+            return card
+        size = sum(len(part.text) for part in (card.made, *card.before))
+        if size > self._left:
+            return replace(card, made=Part("link", ""), before=())
+        self._left -= size
+        return card
+
+
+def _task(task: TaskSummary, summary: Summary, details: TaskDetails | None, room: Room, media: _MediaRoom) -> TaskView:
     known = details or TaskDetails()
-    kinds = tuple(replace(group, cards=tuple(card.trimmed() for card in group.cards[: room.of(10)]))
+    kinds = tuple(replace(group, cards=tuple(media.within(card.trimmed()) for card in group.cards[: room.of(10)]))
                   for group in known.kinds)  # fmt: skip
     return TaskView(
         task.task_id,

@@ -116,6 +116,7 @@ class SampleView:
         raw: the request's body as JSON; empty where it is not known.
         answer: the model's text.
         made: the picture or recording that the model answered with, whose address the text is.
+        before: the pictures of the question, where report.html shows them with the one that was made.
         reasoning: the model's thinking, where the endpoint returned it.
         extracted: what the metric read out of the answer.
         expected: the reference.
@@ -139,6 +140,7 @@ class SampleView:
     raw: str = ""
     answer: str | None = None
     made: Part | None = None
+    before: tuple[Part, ...] = ()
     reasoning: str = ""
     extracted: str | None = None
     expected: str | None = None
@@ -209,6 +211,8 @@ class SampleView:
             ),
             form=self.form,
             answer=cut(self.answer, _LONGEST_ANSWER),
+            made=self.made,
+            before=self.before,
             reasoning=trimmed(self.reasoning, _LONGEST_ANSWER),
             extracted=cut(self.extracted, _LONGEST_FIELD),
             expected=cut(self.expected, _LONGEST_FIELD),

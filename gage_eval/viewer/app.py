@@ -193,8 +193,11 @@ class Viewer:
         if data is None:
             said = f"run {request.path_params['run']} has no report.html: a run writes it at its end."
             return HTMLResponse(rendered("error.html", message=said, title="Not found"), 404)
-        # The report's own policy allows its one style sheet and nothing else.
-        policy = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; sandbox"
+        # The report's own policy allows its one style sheet and the media in it, and nothing else.
+        policy = (
+            "default-src 'none'; style-src 'unsafe-inline'; img-src data:; media-src data:; frame-ancestors 'none'; "
+            "sandbox"
+        )
         return Response(data, media_type="text/html", headers={"content-security-policy": policy})
 
     def _media(self, request: Request) -> Response:

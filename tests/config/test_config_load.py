@@ -154,8 +154,8 @@ DATASET = {"dataset_id": "mine", "params": {"path": "mine.jsonl"}}
         ({"metricks": []}, "metricks: unknown key 'metricks'. Did you mean 'metrics'?"),
         (
             {"export": ["jsonll"]},
-            "export[0]: must be one of jsonl, csv, parquet, per_sample_json, canonical_answers, lm-eval, inspect, "
-            "atif, every-eval-ever, eval-results, otel, not 'jsonll'. Did you mean 'jsonl'?",
+            "export[0]: must be one of jsonl, csv, parquet, per_sample_json, canonical_answers, media, lm-eval, "
+            "inspect, atif, every-eval-ever, eval-results, otel, not 'jsonll'. Did you mean 'jsonl'?",
         ),
         ({"datasets": "mine.jsonl"}, "datasets: must be a list, not 'mine.jsonl'."),
         ({"datasets": [5]}, "datasets[0]: must be a mapping, not 5."),

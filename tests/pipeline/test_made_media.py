@@ -1,7 +1,9 @@
 """What a model draws or says is stored, shown to judges, scored, and not asked for again."""
 
 import base64
+import io
 import json
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,6 +11,7 @@ from typing import Any
 
 import pytest
 import yaml
+from PIL import Image
 from support.media_models import MediaModels, drawn, edited, media_models
 
 from gage_eval.base.canonical import sha256_hex
@@ -16,6 +19,7 @@ from gage_eval.base.errors import InputError, RunFailed
 from gage_eval.runs import RunOptions, run_inline
 from gage_eval.runs.options import Locations
 from gage_eval.runs.results.reading import RunReader
+from gage_eval.runs.results.report_details import stored_report
 from gage_eval.store import Store
 from gage_eval.store.media import media_url
 
@@ -145,6 +149,37 @@ def test_speech_is_written_down_by_a_judge_and_scored(tmp_path: Path, models: Me
     records = [{"id": "0", "question": "one two three four", "answer": "one two three four"}]
     assert numbers(ran(config_of(tmp_path, records, **sections), "speech")) == {"wer": 0.25}
     assert [path for path, _ in models.asked] == ["audio/speech", "audio/transcriptions"]
+
+
+def test_the_report_shows_a_smaller_copy_and_an_export_writes_the_bytes(tmp_path: Path, models: MediaModels) -> None:
+    noise = io.BytesIO()
+    Image.effect_noise((640, 480), 90).save(noise, "PNG")
+    reply = {"data": [{"b64_json": base64.b64encode(noise.getvalue()).decode()}]}
+    models.instead["images/generations"] = json.dumps(reply).encode(), "application/json"
+    backend = {"base_url": models.url, "model": "painter"}
+    sections = {
+        "backends": [{"backend_id": "painter", "type": "openai_images", "config": backend}],
+        "metrics": ["text_length"],
+        "export": ["media"],
+    }
+    reader = ran(config_of(tmp_path, [{"id": "../up", "question": "noise"}], **sections), "noise")
+    folder = tmp_path / "store" / "runs" / "noise"
+    shown = re.findall(r'<img src="data:image/webp;base64,([^"]+)"', (folder / "report.html").read_text())
+    with Image.open(io.BytesIO(base64.b64decode(shown[0]))) as image:
+        assert image.size == (320, 240)
+
+    (entry,) = map(json.loads, (folder / "media" / "index.jsonl").read_text().splitlines())
+    url = media_url(sha256_hex(noise.getvalue()))
+    assert entry == entry | {
+        "task_id": "wishes", "sample_id": "../up", "replicate": 0, "url": url, "bytes": len(noise.getvalue())
+    }  # fmt: skip
+    (written,) = (file for file in (folder / "media").rglob("*") if file.suffix == ".png")
+    assert (folder / "media" / entry["file"], written.read_bytes()) == (written, noise.getvalue())
+
+    path = reader.store.media.path(url)
+    assert path is not None
+    path.unlink()
+    assert "gage export RUN --format media" in stored_report(reader), "the page says so and is written all the same"
 
 
 @pytest.mark.parametrize(

@@ -23,12 +23,12 @@ from gage_eval.report.details import (
     TaskDetails,
 )
 from gage_eval.report.html import MAX_BYTES, report_html
-from gage_eval.report.messages import Message
+from gage_eval.report.messages import Message, Part
 from gage_eval.report.sample_view import KINDS, SampleView, ShownJudgment, ShownScore, folded
 from gage_eval.report.trend_chart import TrendPoint
 
 HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>&amp;{{ 7*7 }}</title></style>"
-VOID = frozenset({"meta"})
+VOID = frozenset({"meta", "img"})
 message = Message.plain
 
 
@@ -176,7 +176,28 @@ def test_the_policy_allows_the_pages_own_style_and_nothing_else() -> None:
     policy = next(attributes["content"] for tag, attributes in Page(text).tags if "http-equiv" in attributes)
     style = text.partition("<style>")[2].partition("</style>")[0]
     own = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
-    assert policy == f"default-src 'none'; style-src 'sha256-{own}'; base-uri 'none'; form-action 'none'"
+    assert policy == (
+        f"default-src 'none'; style-src 'sha256-{own}'; img-src data:; media-src data:; base-uri 'none'; "
+        "form-action 'none'"
+    )
+
+
+def test_media_are_shown_while_there_is_room_and_then_the_cards_say_where_they_are() -> None:
+    picture, recording = (f"data:{kind};base64,{'A' * 240_000}" for kind in ("image/webp", "audio/wav"))
+    made = [
+        card(answer=f"media://sha256/{number:064}", made=made, before=before)
+        for number, (made, before) in enumerate(
+            [(Part("image", picture), (Part("image", picture),)), *[(Part("audio", recording), ())] * 9]
+        )
+    ]
+    text = report_html(summary(), details(*made))
+    page = Page(text)
+    assert len(text.encode()) <= MAX_BYTES
+    assert [attributes["src"] for tag, attributes in page.tags if tag == "img"] == [picture] * 2
+    players = [attributes for tag, attributes in page.tags if tag == "audio"]
+    assert [player["src"] for player in players] == [recording] * 2
+    assert "".join(page.text).count("gage export RUN --format media") == 7
+    assert all(sample.answer in text for sample in made if sample.answer)
 
 
 def test_the_tables_are_readable_without_seeing_them() -> None:

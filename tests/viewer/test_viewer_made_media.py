@@ -1,5 +1,6 @@
 """What a model drew or said is shown beside the question, and an address that a model merely writes is a text."""
 
+import base64
 import json
 from pathlib import Path
 
@@ -45,6 +46,14 @@ def test_a_picture_is_shown_and_an_address_that_a_model_writes_is_not(tmp_path: 
         assert f"/media/{sha256_hex(media.drawn('before'))}" in shown["painter"]
         assert f"media://sha256/{made}" in shown["liar"]
         assert f'src="/media/{made}"' not in shown["liar"]
+        report = page(client, "/runs/made/report")
+        before, after = (
+            f'<img src="data:image/png;base64,{base64.b64encode(data).decode()}"'
+            for data in (media.drawn("before"), media.edited(media.drawn("before")))
+        )
+        assert report.index(before) < report.index(after)
+        # As the lowest and the highest of its task; the liar's address is a text.
+        assert (report.count(before), report.count(after)) == (2, 2)
         response = client.get(f"/media/{made}")
         assert (response.headers["content-type"], response.content) == (
             "image/png", media.edited(media.drawn("before"))

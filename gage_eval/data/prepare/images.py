@@ -4,6 +4,8 @@ import io
 import math
 import struct
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
@@ -124,8 +126,49 @@ def prepared(data: bytes, rules: ImageRules) -> Picture:
         RecordRejected: the bytes are not an image, are broken, or have too many pixels or too extreme a ratio.
         InputError: Pillow is not installed.
     """
+    with decoded(data) as image:
+        from PIL import Image, ImageOps
+
+        media_type = Image.MIME.get(image.format or "", "application/octet-stream")
+        if rules.fitted(*image.size) == image.size:
+            return Picture(data, media_type, *image.size)
+        upright = ImageOps.exif_transpose(image)
+        size = rules.fitted(*upright.size)
+        return _encoded(upright.convert(_mode(upright)).resize(size, Image.Resampling.BICUBIC), media_type)
+
+
+def preview(data: bytes, longest: int) -> bytes:
+    """A small copy of a picture for pages, as WebP: its first frame, rotated as its metadata says.
+
+    Args:
+        data: of the picture.
+        longest: pixels of its longer side.
+
+    Raises:
+        RecordRejected, InputError: as `prepared`.
+    """
+    with decoded(data) as image:
+        from PIL import ImageOps
+
+        upright = ImageOps.exif_transpose(image)
+        small = upright.convert(_mode(upright))
+        small.thumbnail((longest, longest))
+        out = io.BytesIO()
+        small.save(out, "WEBP", quality=80)
+        return out.getvalue()
+
+
+@contextmanager
+def decoded(data: bytes) -> "Iterator[Image]":
+    """Context of an image of Pillow, decoded whole.
+
+    Raises:
+        RecordRejected: the bytes are not an image, are broken, or have too many pixels; also from the block, where
+            Pillow finds it out only there.
+        InputError: Pillow is not installed.
+    """
     pillow_version()
-    from PIL import Image, ImageOps, UnidentifiedImageError
+    from PIL import Image, UnidentifiedImageError
 
     try:
         with Image.open(io.BytesIO(data), formats=_formats()) as image:
@@ -133,12 +176,7 @@ def prepared(data: bytes, rules: ImageRules) -> Picture:
             if width * height > BOMB_PIXELS:
                 raise RecordRejected(f"the image has {width} x {height} pixels, more than {BOMB_PIXELS:,} in all.")
             image.load()
-            media_type = Image.MIME.get(image.format or "", "application/octet-stream")
-            if rules.fitted(width, height) == (width, height):
-                return Picture(data, media_type, width, height)
-            upright = ImageOps.exif_transpose(image)
-            size = rules.fitted(*upright.size)
-            return _encoded(upright.convert(_mode(upright)).resize(size, Image.Resampling.BICUBIC), media_type)
+            yield image
     except UnidentifiedImageError:
         raise RecordRejected("it is not a readable image.") from None
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):

@@ -14,13 +14,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, Protocol
 
 import pyarrow as pa
 
 from gage_eval.base.canonical import canonical_json, canonical_text
 from gage_eval.base.errors import InputError, StoreError
+from gage_eval.base.made_media import made_medium
 from gage_eval.base.tables import SAMPLES
 from gage_eval.data.sample.table import rows_of
 from gage_eval.runs.record import RunRecord
@@ -38,6 +39,9 @@ EXPORTED = pa.schema(
         *((name, pa.string()) for name in ("predict_result", "eval_result", "score_card")),
     ]
 )
+MEDIA = "media"
+"""The folder of media that models made, and the name of their export."""
+
 _TABLES = ("responses", "scores", "compared")
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,80}")
 
@@ -154,6 +158,27 @@ def _write_answers(tasks: Sequence[TaskReader], target: Target) -> str:
     return "canonical_answers.jsonl"
 
 
+def _write_media(tasks: Sequence[TaskReader], target: Target) -> str:
+    """What models drew, said or filmed, one file per answer, and an index of whose answers they are."""
+    folders: set[str] = set()
+    with _placed(target, f"{MEDIA}/index.jsonl") as file, file.open("wb") as lines:
+        for task in tasks:
+            folder, taken = _different(file_name(task.task_id), task.task_id, folders), set[str]()
+            for index in task.parts:
+                part = task.part(index, tables=("responses",))
+                ids = dict(zip(*(part.samples[name].to_pylist() for name in ("row_index", "id")), strict=True))
+                for sample_id, response in ((ids[row], response) for row in ids for response in part.responses[row]):
+                    if (medium := made_medium(response)) is None:
+                        continue
+                    replicate = response["replicate"]
+                    name = _different(f"{file_name(sample_id)}__{replicate + 1}", sample_id, taken)
+                    place = f"{folder}/{name}{PurePosixPath(medium.name).suffix}"
+                    target.write(f"{MEDIA}/{place}", task.store.media.get(medium.url))
+                    entry = {"task_id": task.task_id, "sample_id": sample_id, "replicate": replicate, "file": place}
+                    lines.write(canonical_json({**entry, "url": medium.url, "bytes": medium.size}) + b"\n")
+    return MEDIA
+
+
 def _write_csv(tasks: Sequence[TaskReader], target: Target) -> str:
     with _placed(target, "samples.csv") as file, file.open("wb") as lines:
         rows = ({"task_id": task.task_id, **sample} for task in tasks for sample in sample_records(task))
@@ -238,6 +263,7 @@ PLAIN = {
     "parquet": _write_parquet,
     "per_sample_json": _write_files,
     "canonical_answers": _write_answers,
+    MEDIA: _write_media,
 }
 """The writer of each kind of export that needs nothing of the run but its tasks."""
 

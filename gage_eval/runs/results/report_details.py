@@ -1,5 +1,6 @@
 """What report.html shows besides the summary, read from the run: few samples, a few small columns of all answers."""
 
+import base64
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -10,10 +11,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gage_eval.base.errors import InputError
+from gage_eval.base.errors import InputError, StoreError
 from gage_eval.base.stages import writer_of
+from gage_eval.data.prepare.images import preview
 from gage_eval.report.details import Bin, Comparison, KindOfAnswer, Reason, RunDetails, TaskDetails
 from gage_eval.report.html import report_html
+from gage_eval.report.messages import Part
 from gage_eval.report.sample_view import KINDS, Kind, SampleView
 from gage_eval.runs.record import RunRecord
 from gage_eval.runs.results.calls import ModelCall
@@ -23,6 +26,9 @@ from gage_eval.runs.results.rows import read_part
 from gage_eval.runs.results.sample_view import sample_view
 from gage_eval.runs.results.sent_requests import ShownCalls
 from gage_eval.scoring.metrics.scale import Scale
+from gage_eval.store import Store
+from gage_eval.store.media import media_url
+from gage_eval.store.media_types import media_type
 
 CARDS = 10
 """Samples of each kind."""
@@ -36,6 +42,9 @@ _BINS = 10
 _RIGHT_OR_WRONG = 2
 # From one whole number to another: ratings of 1 to 10 have one bar each, and an axis without gaps.
 _MOST_RATINGS = _BINS - 1
+# Pictures of more bytes are shown as smaller copies, of so many pixels; longer recordings are not in the page.
+_PICTURE_BYTES, _PREVIEW_PIXELS, _RECORDING_BYTES = 20_000, 320, 300_000
+_MOST_BEFORE = 2
 _PROMPT_KEYS = frozenset({"messages", "prompt", "model", "tools", "choices"})
 
 _Array = np.ndarray[Any, np.dtype[Any]]
@@ -218,13 +227,36 @@ def _cards(
                 calls = [] if sent is None else [ModelCall("infer", "", replicate, sent, None, None, None)]
                 view = sample_view(task, row, replicate, measure, "", ShownCalls(calls, ""))
                 if view is not None:
-                    views[row.row_index, replicate] = view.trimmed()
+                    views[row.row_index, replicate] = _with_media(view, task.store).trimmed()
     cards: dict[Kind, list[SampleView]] = {}
     for kind, kept in scan.kept.items():
         for _, _, row_index, replicate in kept.answers:
             if (view := views.get((row_index, replicate))) is not None:
                 cards.setdefault(kind, []).append(replace(view, kind=kind))
     return cards, sampling
+
+
+def _with_media(view: SampleView, store: Store) -> SampleView:
+    """The view with the bytes of what the model made, and of the pictures that it was made from."""
+    if view.made is None:
+        return view
+    pictures = [part for message in view.messages for part in message.parts if part.kind == "image"]
+    before = tuple(_inlined(part, store) for part in pictures[:_MOST_BEFORE])
+    return replace(view, made=_inlined(view.made, store), before=before)
+
+
+def _inlined(part: Part, store: Store) -> Part:
+    """A stored medium as a data URL; a link where it is too large, gone or not of its kind."""
+    try:
+        data = store.media.get(media_url(part.text.rpartition("/")[2]))
+        if part.kind == "image" and len(data) > _PICTURE_BYTES:
+            data = preview(data, _PREVIEW_PIXELS)
+    except (StoreError, InputError):
+        return Part("link", "")
+    kind = media_type(data)
+    if len(data) > _RECORDING_BYTES or not kind.startswith(f"{part.kind}/"):
+        return Part("link", "")
+    return Part(part.kind, f"data:{kind};base64,{base64.b64encode(data).decode()}")
 
 
 def _bodies(task: TaskReader, part: int, samples: Mapping[int, str]) -> Mapping[tuple[str, int], dict[str, Any]]:
