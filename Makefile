@@ -53,7 +53,7 @@ test-fast: install-dev ## run the tests that start neither a Prefect server nor 
 	$(BIN)/python -m pytest -n $(TEST_JOBS) --dist loadfile -m "not server and not model and not vllm and not suites and not e2e and not browser and not gpu" $(ARGS)
 
 test-e2e: install-dev ## run suites on Prefect with Postgres and two workers, and on a failing store (Debian: postgresql, chromium)
-	$(BIN)/python -m pytest -m e2e tests/e2e tests/runs/test_outages_of_s3.py $(ARGS)
+	$(BIN)/python -m pytest -n $(TEST_JOBS) --dist loadscope -m e2e tests/e2e tests/runs/test_outages_of_s3.py $(ARGS)
 
 test-browser: install-dev ## click through report and viewer in a browser (Debian: chromium)
 	$(BIN)/python -m pytest -m browser tests/browser $(ARGS)
@@ -92,7 +92,7 @@ test-gpu: install-dev $(if $(HAS_GPU),install-gpu) ## run vLLM on this machine's
 	$(BIN)/python -m pytest -m gpu tests/gpu $(ARGS)
 
 test-suites: install-dev install-vllm ## run every built-in suite with a small model on this CPU; ROWS=… rows each
-	ROWS=$(ROWS) $(BIN)/python -m pytest -n $(MODEL_JOBS) --dist worksteal tests/suites $(ARGS)
+	ROWS=$(ROWS) $(BIN)/python -m pytest -n $(MODEL_JOBS) --dist worksteal -m suites tests/suites $(ARGS)
 
 bench-vllm: install-dev install-vllm ## measure vllm_native against vLLM's own throughput benchmark
 	$(BIN)/python -m bench.vllm $(ARGS)
