@@ -54,7 +54,11 @@ def run(
 @takes(*_FIRST, *_LAST)
 def suite(
     name: Annotated[
-        str, typer.Argument(metavar="SUITE", help="Name of a built-in suite (gage list suites), or lm-eval:NAME.")
+        str,
+        typer.Argument(
+            metavar="SUITE",
+            help="Name of a built-in suite (gage list suites), or lm-eval:NAME; with --self-test also a config's file.",
+        ),
     ],
     version: Annotated[
         str | None, typer.Option("--version", metavar="vN", help="Version of the suite; the newest by default.")
@@ -79,7 +83,10 @@ def suite(
     from gage_eval.runs import RunOptions
     from gage_eval.runs.options import SUITE_PREFIX
 
-    config = _of_harness(name) or f"{SUITE_PREFIX}{name}" + (f"@{version}" if version else "")
+    if self_test and name.endswith((".yaml", ".yml")):
+        config = name
+    else:
+        config = _of_harness(name) or f"{SUITE_PREFIX}{name}" + (f"@{version}" if version else "")
     options = RunOptions.of({**fields, "config": config})
     if self_test:
         _self_test(options, json=json)

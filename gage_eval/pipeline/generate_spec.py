@@ -19,7 +19,7 @@ from gage_eval.models.client.episode_limits import EpisodeLimits
 from gage_eval.models.client.tools import DefinedTool
 from gage_eval.models.client.types import FollowUp
 from gage_eval.pipeline.agents import AgentProgram
-from gage_eval.pipeline.boxes import Boxes, sandbox_files, sandboxes
+from gage_eval.pipeline.boxes import Boxes, sandbox_identity, sandboxes
 from gage_eval.pipeline.keys import RENDER_VERSION
 from gage_eval.pipeline.outputs import responses_of
 from gage_eval.pipeline.pairs import Pairs
@@ -169,10 +169,10 @@ class GenerateSpec:
         return {**self.binding.material(), "model": self.model_material}
 
     def input_material(self, store: Store, inputs: Mapping[str, str]) -> dict[str, JsonValue]:
-        """The content of the files that samples put into the boxes of tools."""
+        """The content of the files and images that samples put into the boxes of tools."""
         if self.boxes is None or "samples" not in inputs:
             return {}
-        files = sandbox_files(sandboxes(store.artifact(inputs["samples"])), self.media)
+        files = sandbox_identity(sandboxes(store.artifact(inputs["samples"])), self.media, self.boxes)
         return {} if files is None else {"files": files}
 
 

@@ -236,8 +236,7 @@ class _Answer:
 
     @property
     def status(self) -> str:
-        is_loop = self.response.get("error_kind") == "looped"
-        return "looped" if is_loop else str(self.response.get("status"))
+        return str(self.response.get("status"))
 
 
 class _TaskCauses:

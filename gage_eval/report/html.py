@@ -220,7 +220,7 @@ def _chips(summary: Summary, compared: Sequence[ComparedTask]) -> Sequence[tuple
         for metric in task.metrics[:1]:
             shares += [
                 (count / metric.all_rows, f"{task.task_id}: {share_text(count, metric.all_rows)} {name}")
-                for name in ("error", "unparsed", "truncated", "refused")
+                for name in ("error", "unparsed", "truncated", "looped", "refused")
                 if metric.all_rows and (count := getattr(metric, name))
             ]
     return chips + [("warn", text) for _, text in sorted(shares, key=lambda share: -share[0])[:4]]

@@ -120,7 +120,7 @@ def task_facts(task: TaskSummary, models: Sequence[ModelRun]) -> str:
 
 def problems(metric: MetricSummary) -> str:
     """The answers that a number does not say enough about: ``4.1 % unparsed · 3 error``."""
-    names = ("truncated", "refused", "unparsed", "unscored")
+    names = ("truncated", "looped", "refused", "unparsed", "unscored")
     shares = [f"{share_text(n, metric.all_rows)} {name}" for name in names if (n := getattr(metric, name))]
     return " · ".join([*shares, *([f"{metric.error:,} error"] if metric.error else [])])
 

@@ -35,10 +35,18 @@ from gage_eval.stats.intervals import (
     t_quantile,
     wilson_interval,
 )
+from gage_eval.stats.logits import length_controlled_win_rate
 from gage_eval.stats.multiple import holm
 from gage_eval.stats.paired import PairedDifference, paired_difference
 from gage_eval.stats.paired_binary import mcnemar, mcnemar_mid_p, tango_interval
-from gage_eval.stats.pairwise import BothOrders, Ratings, both_orders, bradley_terry, rating_intervals
+from gage_eval.stats.pairwise import (
+    BothOrders,
+    Ratings,
+    both_orders,
+    bradley_terry,
+    rating_intervals,
+    style_difference,
+)
 from gage_eval.stats.pooling import macro_freedom, macro_mean, macro_stderr, mover_interval, pooled_mean, pooled_stderr
 from gage_eval.stats.power import difference_sd, minimum_detectable_effect, required_samples
 from gage_eval.stats.quantiles import quantile, quantile_interval, repeated_quantile
@@ -101,6 +109,7 @@ __all__ = [
     "holm",
     "krippendorff_alpha",
     "labels_to_decide",
+    "length_controlled_win_rate",
     "macro_freedom",
     "macro_mean",
     "macro_stderr",
@@ -127,6 +136,7 @@ __all__ = [
     "repeated_quantile",
     "required_samples",
     "score_interval",
+    "style_difference",
     "t_interval",
     "t_quantile",
     "t_tail",

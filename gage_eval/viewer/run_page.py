@@ -118,7 +118,7 @@ def _flips(lists: ListPage, run: RunReader, task_id: str, rival: str) -> tuple[i
 
 def _summary_details(metrics: Sequence[MetricSummary]) -> TaskDetails:
     """Failures as the summary counts them; an answer may be in several of these counts."""
-    names = ("error", "refused", "truncated", "unparsed")
+    names = ("error", "refused", "truncated", "looped", "unparsed")
     kinds = [KindOfAnswer(name, count) for metric in metrics for name in names if (count := getattr(metric, name))]
     return TaskDetails(kinds=tuple(kinds))
 

@@ -70,6 +70,7 @@ class TransformersConfig(CheckpointConfig):
 class Transformers(EngineBackend[TransformersConfig]):
     """A text model run by transformers: chat, completions, log-likelihoods."""
 
+    ENDS_LOOPS = False
     type = "transformers"
     capabilities = frozenset({"chat", "completion", "likelihood", "chat_likelihood"})
 

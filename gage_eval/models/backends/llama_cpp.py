@@ -55,6 +55,11 @@ class LlamaCppConfig(BackendConfig):
         return self
 
 
+class _Client(ServedClient):
+    ENDS_LOOPS = False
+    type = "llama_cpp"
+
+
 @registry.backends.register("llama_cpp", version=3, config=LlamaCppConfig)
 class LlamaCpp(BaseBackend[LlamaCppConfig]):
     """A GGUF model in a llama.cpp server that is started for the run."""
@@ -65,7 +70,7 @@ class LlamaCpp(BaseBackend[LlamaCppConfig]):
     def __init__(self, config: LlamaCppConfig, context: BackendContext) -> None:
         super().__init__(config, context)
         self._engine: Engine[StartedServer] | None = None
-        self._http = ServedClient(config, context, self.limiter, model="gguf", extra=config.model_extra)
+        self._http = _Client(config, context, self.limiter, model="gguf", extra=config.model_extra)
 
     def identity(self) -> dict[str, JsonValue]:
         """The content of the model file and the semantic values; never threads, slots or a port.

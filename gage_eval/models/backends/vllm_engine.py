@@ -26,13 +26,12 @@ from gage_eval.models.backends.child import Child, watched
 from gage_eval.models.backends.engines import EnginePart
 from gage_eval.models.backends.gpus import devices
 from gage_eval.models.backends.replicas import each_replica, start_together
+from gage_eval.models.client.sampling import THINKING_BUDGET
 
 PartT = TypeVar("PartT", bound=EnginePart)
 
 LADDER = (0.7, 0.5)
 MODEL_NAME = "model"
-# vLLM's name of thinking_budget.
-THINKING_BUDGET = "thinking_token_budget"
 _CHUNK = 2048
 # What a model of unknown context length surely takes.
 _SMALLEST_CONTEXT = 1024
