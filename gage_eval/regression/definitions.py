@@ -152,12 +152,17 @@ def changed_samples(a: TaskReader, b: TaskReader, *, ignored: Collection[str] = 
     return count, first
 
 
+def is_imported(sample: Mapping[str, Any]) -> bool:
+    """Whether a sample comes from a log of another tool."""
+    metadata = sample.get("metadata")
+    return isinstance(metadata, dict) and _OF_ANSWERS in metadata
+
+
 def without_imported(sample: Mapping[str, Any]) -> dict[str, Any]:
     """A sample without what another tool's log says about its answers."""
-    metadata = sample.get("metadata")
-    if not isinstance(metadata, dict) or _OF_ANSWERS not in metadata:
+    if not is_imported(sample):
         return dict(sample)
-    return {**sample, "metadata": {name: value for name, value in metadata.items() if name != _OF_ANSWERS}}
+    return {**sample, "metadata": {name: value for name, value in sample["metadata"].items() if name != _OF_ANSWERS}}
 
 
 def _as_data(samples: pa.Table) -> pa.Table:

@@ -157,9 +157,8 @@ def _digests(task: ScoredTask) -> dict[str, str]:
     """The content hash of each sample's answers, of all its replicates; without samples that lack an answer."""
     hashes: dict[str, list[str]] = {}
     unanswered = set()
-    columns = ("sample_id", "replicate", "turns", "logprobs", *_CONTENT)
     for part in task.reader.parts:
-        for row in read_part(task.reader.responses, part, columns).to_pylist():
+        for row in read_part(task.reader.responses, part).to_pylist():
             name = row["sample_id"]
             if row["status"] in UNANSWERED:
                 unanswered.add(name)
@@ -169,11 +168,11 @@ def _digests(task: ScoredTask) -> dict[str, str]:
 
 def _content(row: Mapping[str, Any]) -> dict[str, Any]:
     """What a model gave, of a row of `tables.RESPONSES`."""
-    content = {name: row[name] for name in _CONTENT} | {"replicate": row["replicate"]}
-    if (logprobs := row["logprobs"]) is not None and logprobs.startswith(_LIKELIHOODS):
+    content = {name: row.get(name) for name in _CONTENT} | {"replicate": row["replicate"]}
+    if (logprobs := row.get("logprobs")) is not None and logprobs.startswith(_LIKELIHOODS):
         content["logprobs"] = logprobs
-    if row["turns"]:
-        content["turns"] = [{name: turn[name] for name in _OF_TURN} for turn in row["turns"]]
+    if turns := row.get("turns"):
+        content["turns"] = [{name: turn.get(name) for name in _OF_TURN} for turn in turns]
     return content
 
 

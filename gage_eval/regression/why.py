@@ -19,7 +19,7 @@ from gage_eval.base.errors import InputError, NotFound, closest
 from gage_eval.base.statuses import REPLAYED, UNANSWERED
 from gage_eval.models.client.token_steps import NEAR_TIE
 from gage_eval.regression.compare import shared_tasks
-from gage_eval.regression.definitions import WRITTEN_BY_PROMPTS, Difference, differences, without_imported
+from gage_eval.regression.definitions import WRITTEN_BY_PROMPTS, Difference, differences, is_imported, without_imported
 from gage_eval.regression.first_token import likelihood_change, parting, steps_of
 from gage_eval.regression.run_diff import run_differences
 from gage_eval.regression.scored_task import ScoredTask
@@ -299,10 +299,10 @@ class _TaskCauses:
 
     def _sample(self, a: _Answer, b: _Answer) -> tuple[Cause, str] | None:
         mine, other = (without_imported(answer.row.sample) for answer in (a, b))
+        # In a log of another tool, the messages of a sample are the prompt as it was sent.
+        ignored = WRITTEN_BY_PROMPTS if is_imported(a.row.sample) and is_imported(b.row.sample) else self._ignored
         fields = [
-            name
-            for name in dict.fromkeys([*mine, *other])
-            if name not in self._ignored and mine.get(name) != other.get(name)
+            name for name in dict.fromkeys([*mine, *other]) if name not in ignored and mine.get(name) != other.get(name)
         ]
         return ("sample", ", ".join(fields)) if fields else None
 

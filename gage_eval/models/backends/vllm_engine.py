@@ -40,7 +40,9 @@ _OUT_OF_MEMORY = re.compile(
 )
 # What holds on Hopper too, where FlashAttention 3 does not (vLLM #47069), nor the sampler of FlashInfer (#51187).
 _BATCH_INVARIANT = {"VLLM_BATCH_INVARIANT": "1", "VLLM_USE_FLASHINFER_SAMPLER": "0"}
-_INVARIANT_ATTENTION = "TRITON_ATTN"
+_INVARIANT_ATTENTION = {"attention_backend": "TRITON_ATTN"}
+# On processors vLLM has no such mode, and stops where it is asked for: one request at a time, each computed whole.
+_SERIAL = {"max_num_seqs": 1, "enable_prefix_caching": False}
 # Arguments that a field of the config or the backend sets.
 _OURS = frozenset({
     "model", "tokenizer_revision", "host", "port", "uds", "api_key", "served_model_name", "ssl_keyfile", "ssl_certfile",
@@ -98,10 +100,18 @@ class VLLMEngineConfig(CheckpointConfig):
                 raise ValueError(f"'{name}' is set by gage-eval itself: remove it")
         return self
 
-    @property
-    def engine_env(self) -> dict[str, str]:
+    def engine_env(self, context: BackendContext) -> dict[str, str]:
         """Environment variables of the engine."""
-        return {**(_BATCH_INVARIANT if self.deterministic else {}), **self.env}
+        return {**(_BATCH_INVARIANT if self.deterministic and self._has_gpus(context) else {}), **self.env}
+
+    def deterministic_arguments(self, context: BackendContext) -> dict[str, Any]:
+        """Arguments of the mode in which no answer depends on the others."""
+        if not self.deterministic:
+            return {}
+        return _INVARIANT_ATTENTION if self._has_gpus(context) else _SERIAL
+
+    def _has_gpus(self, context: BackendContext) -> bool:
+        return bool(devices({**context.env, **self.env}))
 
     @model_validator(mode="after")
     def _asks_for_one_mode(self) -> "VLLMEngineConfig":
@@ -163,7 +173,7 @@ async def start_replicas(
     arguments = _arguments(config, context, type_)
     python = interpreter(config.python, context.base_dir)
     lora = adapter(config, context, type_)
-    env = {**context.env, "VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1", **config.engine_env}
+    env = {**context.env, "VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1", **config.engine_env(context)}
 
     async def start_one(variables: dict[str, str], log: Path | None) -> PartT:
         def with_share(share: float) -> tuple[Child, Awaitable[PartT]]:
@@ -191,9 +201,7 @@ def _arguments(config: VLLMEngineConfig, context: BackendContext, type_: str) ->
     for name in ("revision", "quantization", "max_model_len", "trust_remote_code", "enforce_eager"):
         if value := getattr(config, name):
             arguments[name] = value
-    if config.deterministic and devices({**context.env, **config.env}):
-        arguments["attention_backend"] = _INVARIANT_ATTENTION
-    return {**arguments, **(config.model_extra or {})}
+    return {**arguments, **config.deterministic_arguments(context), **(config.model_extra or {})}
 
 
 def started_with(config: VLLMEngineConfig, context: BackendContext, type_: str) -> JsonValue:
@@ -207,7 +215,7 @@ def started_with(config: VLLMEngineConfig, context: BackendContext, type_: str) 
         {
             "gpu_memory_utilization": config.gpu_memory_utilization,
             "replicas": config.replicas,
-            "env": config.engine_env,
+            "env": config.engine_env(context),
         },
     ]
 
