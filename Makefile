@@ -74,6 +74,7 @@ lock: install-dev ## record the results of plug-ins and stages after a change of
 pages: install-dev ## write the generated pages of docs/ and deployments/ again
 	for page in config commands suites metrics preprocessors environment events; do \
 	  $(BIN)/python -m tools.$${page}_page || exit 1; done
+	$(BIN)/python -m bench.prompts --page
 	$(BIN)/python -m tools.deployment_files
 	$(BIN)/python -m tools.work_pools
 	for name in sample summary outputs; do $(BIN)/gage schema $$name --output docs/$$name.schema.json || exit 1; done

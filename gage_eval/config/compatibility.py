@@ -82,6 +82,7 @@ def check_fit(
         )
         yield from _positions(("tasks", at), ("datasets", number, "params"), task, context)
         yield from _orders(("tasks", at), task)
+        yield from _blind_judges(("tasks", at), task, context)
         yield from check_judging(("tasks", at), task, metrics.get(task.task.task_id, ()), context)
         if task.task.execution is not None:
             yield from _execution(("tasks", at, "execution"), task, task.task.execution, base_dir)
@@ -291,6 +292,17 @@ def _capabilities(
             can = ", ".join(sorted(has))
             name = without_folders(backend.type)
             yield ConfigProblem((*loc, index), f"backend '{name}' lacks '{needed}'. It can: {can}.")
+
+
+def _blind_judges(loc: Loc, task: ResolvedTask, context: BackendContext) -> Iterator[ConfigProblem]:
+    """Judges that are to see or hear what the model makes, and cannot."""
+    made = getattr(_built(task.dut.backend, context), "makes", None)
+    for judge in (task.judge, *task.other_judges) if made is not None else ():
+        has = None if judge is None else _can(judge.backend, context)
+        if judge is not None and has is not None and "images" not in has:
+            name = without_folders(judge.backend.type)
+            said = f"the model answers with {made}, which the judge's backend '{name}' does not take: name another."
+            yield ConfigProblem((*loc, "judge_adapter_id"), said)
 
 
 def _verdict(

@@ -114,6 +114,7 @@ class SampleView:
         note: why they are not as sent.
         raw: the request's body as JSON; empty where it is not known.
         answer: the model's text.
+        made: the picture or recording that the model answered with, whose address the text is.
         reasoning: the model's thinking, where the endpoint returned it.
         extracted: what the metric read out of the answer.
         expected: the reference.
@@ -136,6 +137,7 @@ class SampleView:
     note: str = ""
     raw: str = ""
     answer: str | None = None
+    made: Part | None = None
     reasoning: str = ""
     extracted: str | None = None
     expected: str | None = None

@@ -556,6 +556,16 @@ _VLLM: dict[str, list[tuple[Any, bool]]] = {
     "prefill_chunk": [(64, False)],
     "env": [({"VLLM_CPU_KVCACHE_SPACE": "1"}, False)],
 }
+_ENDPOINT = {"base_url": "http://127.0.0.1:9/v1", "model": "m"}
+_AT_ENDPOINT: dict[str, list[tuple[Any, bool]]] = {
+    **_COMMON,
+    **_KEYED,
+    "base_url": [("http://127.0.0.1:10/v1", False)],
+    "model": [("n", False)],
+    "identity": [("rev-2", False)],
+    "shared": [(True, False)],
+}
+
 _TRANSFORMERS: dict[str, list[tuple[Any, bool]]] = {
     **_COMMON,
     **_CHECKPOINT,
@@ -602,14 +612,13 @@ BACKENDS: dict[str, tuple[dict[str, Any], dict[str, list[tuple[Any, bool]]]]] = 
             "start_timeout": [(7.0, False)],
         },
     ),
+    "openai_images": (_ENDPOINT, {**_AT_ENDPOINT, "response_format": [(None, False)]}),
+    "openai_speech": (_ENDPOINT, {**_AT_ENDPOINT, "response_format": [("mp3", False)], "voice": [("verse", False)]}),
+    "openai_transcriptions": (_ENDPOINT, {**_AT_ENDPOINT, "language": [("de", False)]}),
     "openai_http": (
-        {"base_url": "http://127.0.0.1:9/v1", "model": "m"},
+        _ENDPOINT,
         {
-            **_COMMON,
-            **_KEYED,
-            "base_url": [("http://127.0.0.1:10/v1", False)],
-            "model": [("n", False)],
-            "identity": [("rev-2", False)],
+            **_AT_ENDPOINT,
             "max_tokens_field": [("max_completion_tokens", False)],
             "reasoning_effort": [("low", False)],
             "thinking_budget": [(64, False)],
@@ -617,7 +626,6 @@ BACKENDS: dict[str, tuple[dict[str, Any], dict[str, list[tuple[Any, bool]]]]] = 
             **_THINKING,
             "stream": [(True, False)],
             "audio_part": [("input_audio", False)],
-            "shared": [(True, False)],
             "echo_logprobs": [(True, False)],
         },
     ),

@@ -58,6 +58,7 @@ class BackendContext:
         base_dir: folder that relative paths of the config are relative to.
         media: bytes of a ``media://`` URL; None where the run holds no media.
         media_file: the file that holds them, None where there is none on this machine.
+        keep: stores bytes that a model made, and returns their ``media://`` URL; None where there is no store.
         env: environment variables, for ``env:NAME`` references and proxies.
         blocks: the blocks of the Prefect API; None without one.
         built: the built backends by type and config, so that each is built once; None to build a new one each time.
@@ -70,6 +71,7 @@ class BackendContext:
     env: Mapping[str, str] = field(default_factory=lambda: os.environ, repr=False)
     blocks: Blocks | None = field(default=None, repr=False)
     media_file: Callable[[str], Path | None] = lambda url: None
+    keep: Callable[[bytes], str] | None = None
     built: "dict[str, Backend] | None" = field(default=None, compare=False, repr=False)
     engines: Engines = field(default_factory=Engines, compare=False, repr=False)
     placement: Placement | None = None
