@@ -285,6 +285,7 @@ NOT_COMPARED: Mapping[str, str] = {
     "arena_hard": "The harness has no such task.",
     "alpaca_eval": "The harness has no such task.",
     "text_to_image": "The harness has no such task.",
+    "bfcl_multi_turn": "The harness has no such task.",
     "judge_bench": "Only a judge is asked, and the harness has no such task.",
     "cruxeval": "The harness has no such task.",
 }

@@ -75,6 +75,10 @@ SOURCES: dict[str, Source] = {
     ),
     "recorded_score": Source("the log of the other tool"),
     "latency": Source("GAGE, first version", "a latency that was not measured is unscored"),
+    "length_controlled_win": Source(
+        "AlpacaEval 2, `length_controlled_noreg`",
+        "both orders averaged; the interval fits again on resampled instructions; published figures also regularise",
+    ),
     "likelihood": Source(
         "GAGE, first version", "a missing loss is unscored, not 0; an unknown `metric_type` is refused"
     ),

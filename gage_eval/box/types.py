@@ -12,8 +12,8 @@ from gage_eval.base.errors import GageError
 # which can forge their result.
 Mode: TypeAlias = Literal["calls", "stdio", "script"]
 
-# What keeps a program in: kernel namespaces of its own, only a user id of its own, a container, or nothing.
-Containment: TypeAlias = Literal["namespaces", "uid", "container", "none"]
+# What keeps a program in: kernel namespaces of its own, a container, or nothing.
+Containment: TypeAlias = Literal["namespaces", "container", "none"]
 
 # `passed` to `tampered` are verdicts on the program and final. `box_error` is no verdict: the box itself failed, or the
 # program waited for a processor until its wall time was over. It is run again.

@@ -6,6 +6,7 @@ from pathlib import Path, PurePosixPath
 
 from gage_eval.base.canonical import canonical_text
 from gage_eval.base.errors import InputError, closest
+from gage_eval.base.field_paths import compile_path
 from gage_eval.base.files import is_folder, local_path
 from gage_eval.config.judging_fit import check_judging
 from gage_eval.config.models import BackendEntry, ExecutionConfig, PipelineConfig, PromptConfig, RoleAdapterConfig
@@ -232,6 +233,8 @@ def _metrics(loc: Loc, task: ResolvedTask, metrics: Sequence[BoundMetric], *, ju
             )
         if task.task.execution is None and any(path.input.stage == "auto_eval" for path in required):
             yield ConfigProblem(loc, f"{name} reads how programs ended, and the task runs none. Add 'execution'.")
+        if metric.implementation == "length_controlled_win":
+            yield from _length_control(loc, task, metric)
         if not _answers_as_ours(task):
             continue
         asks_likelihoods = kind_of_calls(mode) in ("likelihood", "chat_likelihood")
@@ -249,6 +252,27 @@ def _metrics(loc: Loc, task: ResolvedTask, metrics: Sequence[BoundMetric], *, ju
                 f"{name} reads the answer's text, which {mode} requests do not give. Use a metric of "
                 "log-likelihoods, such as acc, or set mode: chat.",
             )
+
+
+def _length_control(loc: Loc, task: ResolvedTask, metric: BoundMetric) -> Iterator[ConfigProblem]:
+    """A length-controlled win rate without a table of difficulties, or with the lengths of other answers."""
+    name, against = f"metric '{metric.metric_id}'", task.task.against
+    other, difficulty = (
+        next(path for path, item in zip(metric.field_paths, metric.definition.fields, strict=True) if item.name == own)
+        for own in ("other", "difficulty")
+    )
+    if "difficulty_field" not in (metric.recipe["params"] or {}) or difficulty.root != "sample":
+        yield ConfigProblem(
+            loc,
+            f"{name} needs a table of the instructions' difficulty, and without one pairwise_win is nearer to the "
+            "truth: name its field of the samples with difficulty_field, or use pairwise_win.",
+        )
+    if against is None or against.field is None or compile_path(against.field).canonical != other.canonical:
+        yield ConfigProblem(
+            loc,
+            f"{name} reads the other answers in {other.text}, and the judge sees those of 'against': name the same "
+            "field in both, with other_field.",
+        )
 
 
 def _answers_as_ours(task: ResolvedTask) -> bool:

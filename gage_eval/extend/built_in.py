@@ -77,6 +77,7 @@ NAMES: Mapping[str, Mapping[str, Names]] = {
             "judge_score",
             "judge_share",
             "judge_threshold",
+            "length_controlled_win",
             "pairwise_win",
             "panel_pass",
             "panel_score",
@@ -142,6 +143,7 @@ NAMES: Mapping[str, Mapping[str, Names]] = {
         "lm_eval": ("lm_eval",),
         "replicates": ("at_least@{k}", "best", "cruxeval_pass@{k}", "majority", "mode", "pass@{k}", "pass^{k}"),
         "text_corpus": ("corpus_bleu", "corpus_chrf", "corpus_ter"),
+        "win_rates": ("length_controlled",),
     },
     "tools": {
         "bfcl": ("bfcl",),

@@ -9,13 +9,14 @@ from typing import Any, Literal, TypeAlias
 from gage_eval.report.messages import ANSWER, Candidate, Message, Part, Token, ToolCall, tokens, trimmed
 
 Kind: TypeAlias = Literal[
-    "error", "refused", "truncated", "unparsed", "unscored", "wrong", "right", "lowest", "highest"
+    "error", "refused", "truncated", "looped", "unparsed", "unscored", "wrong", "right", "lowest", "highest"
 ]
 Tone: TypeAlias = Literal["good", "bad", "warn", "plain"]
 KINDS: Mapping[Kind, tuple[Tone, str]] = {
     "error": ("bad", "No answer: the request failed."),
     "refused": ("warn", "The model or the endpoint refused."),
     "truncated": ("warn", "Cut at the token limit."),
+    "looped": ("warn", "Repeated itself until it was cut."),
     "unparsed": ("warn", "The metric could not read an answer out of the text."),
     "unscored": ("warn", "The metric gave no score."),
     "wrong": ("bad", "Read, and worse than what counts as right."),

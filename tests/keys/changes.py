@@ -141,6 +141,10 @@ CONFIG: dict[str, dict[str, list[Change]]] = {
         "pdf_max_pages": [_with_recipe(pdf="text", pdf_max_pages=3)],
         "audio_rate": [_data("audio_rate", 8_000)],
         "audio_max_seconds": [_with_recipe(audio_rate=8_000, audio_max_seconds=3)],
+        "video_frames": [_data("video_frames", 4)],
+        "video_fps": [_data("video_fps", 0.5)],
+        "video_times": [_with_recipe(video_frames=4, video_times=True)],
+        "video_max_seconds": [_with_recipe(video_frames=4, video_max_seconds=60)],
         "max_reject_share": [_data("max_reject_share", 0.5)],
         "on_reject": [_data("on_reject", "skip")],
     },
@@ -508,6 +512,7 @@ OPTIONS: dict[str, list[Change]] = {
 _COMMON: dict[str, list[tuple[Any, bool]]] = {
     "default_params": [({"temperature": 0.7}, False)],
     "freshness": [("2030-01-01", False)],
+    "deterministic": [(True, False)],
     "max_concurrency": [(7, False)],
     "timeout": [(7.0, False)],
     "connect_timeout": [(7.0, False)],

@@ -33,9 +33,8 @@ def test_a_judge_rates_alignment_and_quality_of_each_picture(tmp_path: Path, mon
         file = tmp_path / "suite.yaml"
         file.write_text(yaml.safe_dump(config))
         done = run_inline(RunOptions(config=str(file), store=str(tmp_path / "store"), run_id="drawn"))
-    assert [body["prompt"] for path, body in models.asked if path == "images/generations"] == [
-        "bond", 'a sign that says "no"'
-    ]  # fmt: skip
+    drawn = {body["prompt"] for path, body in models.asked if path == "images/generations"}
+    assert drawn == {"bond", 'a sign that says "no"'}
     (task,) = done.summary.tasks
     assert {metric.metric_id: (metric.value, metric.n) for metric in task.metrics} == {
         "alignment": (4.0, 2), "quality": (2.0, 2)

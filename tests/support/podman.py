@@ -65,10 +65,24 @@ def _remove(folder: Path) -> None:
         time.sleep(0.05)
 
 
+def unpack_image(folder: Path, programs: list[str], *, python: bool = False) -> None:
+    """Make the root folder of an image of programs of this machine with the libraries that they need."""
+    with tarfile.open(fileobj=io.BytesIO(_content(programs, python=python))) as tar:
+        tar.extractall(folder, filter="fully_trusted")
+
+
 def import_image(
     folder: Path, name: str, programs: list[str], *, python: bool = False, workdir: str | None = None
 ) -> None:
     """Make an image of programs of this machine with the libraries that they need."""
+    change = ["--change", "ENV PATH=/py/bin:/bin", "--change", "ENV LD_LIBRARY_PATH=/py/lib"]
+    if workdir is not None:
+        change += ["--change", f"WORKDIR /{workdir}"]
+    content = _content(programs, python=python, workdir=workdir)
+    subprocess.run([*_arguments(folder), "import", *change, "-", name], input=content, check=True, capture_output=True)
+
+
+def _content(programs: list[str], *, python: bool, workdir: str | None = None) -> bytes:
     found = {f"bin/{program}": shutil.which(program) or "" for program in programs}
     content = io.BytesIO()
     with tarfile.open(fileobj=content, mode="w") as tar:
@@ -87,12 +101,7 @@ def import_image(
             entry.uid = entry.gid = 0
             with path.open("rb") as file:
                 tar.addfile(entry, file)
-    change = ["--change", "ENV PATH=/py/bin:/bin", "--change", "ENV LD_LIBRARY_PATH=/py/lib"]
-    if workdir is not None:
-        change += ["--change", f"WORKDIR /{workdir}"]
-    subprocess.run(
-        [*_arguments(folder), "import", *change, "-", name], input=content.getvalue(), check=True, capture_output=True
-    )
+    return content.getvalue()
 
 
 def _arguments(folder: Path) -> list[str]:

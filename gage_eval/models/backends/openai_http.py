@@ -141,7 +141,7 @@ class OpenAIHTTP(HTTPModel[OpenAIHTTPConfig]):
 
     def _mapped(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """Parameters by the endpoint's names; those without a value are left out."""
-        out = {name: value for name, value in params.items() if value is not None}
+        out = self.known({name: value for name, value in params.items() if value is not None})
         if "max_new_tokens" in out:
             out[self._max_tokens_field] = out.pop("max_new_tokens")
         return out
