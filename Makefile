@@ -17,6 +17,8 @@ HAS_GPU := $(shell nvidia-smi --list-gpus 2>/dev/null | grep GPU)
 LM_EVAL := .venv-lm-eval
 # Reads our exports.
 INSPECT := .venv-inspect
+# The tasks and functions of BFCL; its pins fit no other package.
+BFCL := .venv-bfcl
 EVERY_EVAL := .venv-every-eval-ever
 # Tests that wait for servers and processes leave room for a third process on two cores; models do not.
 TEST_JOBS = $(or $(JOBS),3)
@@ -33,9 +35,9 @@ LOCKED := $(if $(shell command -v flock),flock --close Makefile,)
 INSTALL := $(LOCKED) $(MAKE) --silent --no-print-directory
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast test-browser lint format lock pages docs bench test-e2e test-vllm test-gpu test-suites test-inspect \
+.PHONY: help demo test test-fast test-browser lint format lock pages docs bench test-e2e test-vllm test-gpu test-suites test-inspect test-bfcl \
   bench-vllm bench-piqa bench-prompts record-likelihoods clean install-demo install-dev install-vllm install-gpu install-lm-eval \
-  install-inspect test-every-eval-ever install-every-eval-ever
+  install-inspect test-every-eval-ever install-every-eval-ever install-bfcl
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' Makefile
@@ -72,6 +74,7 @@ lock: install-dev ## record the results of plug-ins and stages after a change of
 pages: install-dev ## write the generated pages of docs/ and deployments/ again
 	for page in config commands suites metrics preprocessors environment events; do \
 	  $(BIN)/python -m tools.$${page}_page || exit 1; done
+	$(BIN)/python -m bench.prompts --page
 	$(BIN)/python -m tools.deployment_files
 	$(BIN)/python -m tools.work_pools
 	for name in sample summary outputs; do $(BIN)/gage schema $$name --output docs/$$name.schema.json || exit 1; done
@@ -107,6 +110,9 @@ test-inspect: install-dev install-inspect ## open our exports with Inspect's own
 	$(BIN)/python -m pytest tests/runs/results/test_inspect_export.py tests/runs/results/test_shared_exports.py \
 	  tests/runs/results/test_atif_export.py $(ARGS)
 
+test-bfcl: install-dev install-bfcl ## compare BFCL's conversations with its published checker
+	$(BIN)/python -m pytest tests/runs/test_bfcl.py $(ARGS)
+
 test-every-eval-ever: install-dev install-every-eval-ever ## check our export with the validator of Every Eval Ever
 	$(BIN)/python -m pytest tests/runs/results/test_shared_exports.py $(ARGS)
 
@@ -125,6 +131,9 @@ install-vllm:
 
 install-gpu:
 	@$(INSTALL) $(GPU)/.ready
+
+install-bfcl:
+	@$(INSTALL) $(BFCL)/bfcl_eval
 
 install-inspect:
 	@$(INSTALL) $(INSPECT)/.ready $(INSPECT)/every_eval_ever/schemas
@@ -198,6 +207,11 @@ $(INSPECT)/.ready: | $(VENV)/.pip
 $(INSPECT)/every_eval_ever/schemas: | $(INSPECT)/.ready
 	$(INSPECT)/bin/python -m pip install --quiet --no-deps --ignore-requires-python --target $(INSPECT) harbor==0.26.0
 	$(INSPECT)/bin/python -m pip install --quiet --no-deps --ignore-requires-python --target $(INSPECT) every_eval_ever==0.3.0
+
+$(BFCL)/bfcl_eval: | $(VENV)/.pip
+	@echo "installing bfcl-eval into $(BFCL)"
+	$(PIP) install --quiet --no-deps --target $(BFCL) bfcl-eval==2026.3.23 mpmath==1.4.1
+	@touch $@
 
 $(EVERY_EVAL)/.ready:
 	@echo "installing Every Eval Ever into $(EVERY_EVAL), with Python 3.12 or newer"

@@ -13,10 +13,11 @@ import numpy as np
 
 from gage_eval.scoring.metrics.aggregations.base import CountedRows, find_aggregation
 from gage_eval.stats.evidence import PairedRows, evidence
+from gage_eval.stats.gate_rule import GateRule
 from gage_eval.stats.intervals import t_quantile
 from gage_eval.stats.paired_bootstrap import PairedNumbers
 from gage_eval.stats.sequential import alarm, promise
-from gage_eval.stats.verdicts import GateRule, decide
+from gage_eval.stats.verdicts import decide
 
 PAGE = Path(__file__).parents[1] / "docs" / "gate-simulations.md"
 STRICT = GateRule(tolerance=0)

@@ -284,6 +284,8 @@ NOT_COMPARED: Mapping[str, str] = {
     "mt_bench_panel": "The harness has no such task.",
     "arena_hard": "The harness has no such task.",
     "alpaca_eval": "The harness has no such task.",
+    "text_to_image": "The harness has no such task.",
+    "bfcl_multi_turn": "The harness has no such task.",
     "judge_bench": "Only a judge is asked, and the harness has no such task.",
     "cruxeval": "The harness has no such task.",
 }
@@ -393,7 +395,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.prompts", description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, default=ROOT.parent / "shared", help="folder with the folder 'data'")
     parser.add_argument("--lm-eval", default=str(ROOT / ".venv-lm-eval" / "bin" / "python"), help="that has lm-eval")
+    parser.add_argument("--page", action="store_true", help="write the page again from what is stored")
     options = parser.parse_args()
+    if options.page:
+        stored = json.loads(GOLDEN.read_text(encoding="utf-8"))
+        PAGE.write_text(page(stored["lm_eval"], stored["tasks"]), encoding="utf-8")
+        return 0
     (HERE / "out").mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(dir=HERE / "out") as name:
         folder = Path(name)

@@ -37,7 +37,10 @@ from gage_eval.runs.names import NAME_PATTERN
 from gage_eval.runs.options import SUITE_PREFIX, Locations, RunOptions, suite_of
 from gage_eval.runs.options_dict import LEAST, TEXTS
 
-Engine: TypeAlias = Literal["openai_http", "vllm", "vllm_native", "transformers", "vlm_transformers", "llama_cpp"]
+Engine: TypeAlias = Literal[
+    "openai_http", "vllm", "vllm_native", "transformers", "vlm_transformers", "llama_cpp",
+    "openai_images", "openai_speech", "openai_transcriptions",
+]  # fmt: skip
 
 # Patterns, and not validators, so that the server refuses a wrong value when the form is sent.
 Url: TypeAlias = Annotated[str, StringConstraints(pattern=r"^(https?://.+)?$")]

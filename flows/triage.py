@@ -20,7 +20,7 @@ from gage_eval.regression.policy import GatePolicy
 from gage_eval.regression.triage import triage as look_into
 from gage_eval.report.console import readable
 from gage_eval.runs.results.reading import RunReader
-from gage_eval.stats.verdicts import GateRule
+from gage_eval.stats.gate_rule import GateRule
 
 TRIAGED = "gage.regression.triaged"
 _GATE = GateRule()

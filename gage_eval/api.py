@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 _SCORES = (
     "task_id", "metric_id", "filter", "value_key", "value", "stderr", "ci_low", "ci_high", "n", "truncated",
-    "unparsed", "unscored", "error",
+    "looped", "unparsed", "unscored", "error",
 )  # fmt: skip
 
 
@@ -159,8 +159,8 @@ class Run:
 
         Args:
             task_id: the task; may be left out when there is one.
-            outcomes: only samples with an answer that is ``wrong``, ``unparsed``, ``truncated``, ``refused``,
-                ``error`` or ``unscored``.
+            outcomes: only samples with an answer that is ``wrong``, ``unparsed``, ``truncated``, ``looped``,
+                ``refused``, ``error`` or ``unscored``.
             metric: the metric that wrong, unparsed and unscored are about; the primary one by default.
             ids: only these samples.
             start: skip so many.

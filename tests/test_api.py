@@ -23,7 +23,7 @@ from tests.support.workspace import ROWS, config, write_config, write_rows
 
 COLUMNS = [
     "model", "task_id", "metric_id", "filter", "value_key", "value", "stderr", "ci_low", "ci_high", "n", "truncated",
-    "unparsed", "unscored", "error",
+    "looped", "unparsed", "unscored", "error",
 ]  # fmt: skip
 
 

@@ -23,6 +23,7 @@ SOURCES: dict[str, Source] = {
     "acc_bytes": Source(HARNESS, _EMPTY_CHOICE.replace("character", "byte")),
     "acc_mutual_info": Source(HARNESS),
     "acc_norm": Source(HARNESS, _EMPTY_CHOICE),
+    "bfcl_multi_turn": Source("bfcl-eval 2026.3.23, `multi_turn_checker`"),
     "bits_per_byte": Source(HARNESS),
     "bleu": Source("sacrebleu 2"),
     "brier_score": Source(HARNESS),
@@ -50,7 +51,9 @@ SOURCES: dict[str, Source] = {
     "execution_passed": Source(OURS),
     "field_completeness": Source(OURS),
     "greedy_match": Source(f"{HARNESS}, `exact_match` of log-likelihoods"),
+    "gaia": Source("GAIA leaderboard, `scorer.py`", "the final answer is read from the whole text"),
     "gsm8k": Source(f"{HARNESS}, task gsm8k version 3", _TRIED),
+    "harbor_reward": Source("Harbor 0.26, `verifier`", "Harbor's mean counts a missing reward as 0"),
     "ifeval": Source(
         "google-research, instruction_following_eval",
         "sentences are split with parameters of our own for Punkt: 3 of 4,787 answers have another count; "
@@ -72,6 +75,10 @@ SOURCES: dict[str, Source] = {
     ),
     "recorded_score": Source("the log of the other tool"),
     "latency": Source("GAGE, first version", "a latency that was not measured is unscored"),
+    "length_controlled_win": Source(
+        "AlpacaEval 2, `length_controlled_noreg`",
+        "both orders averaged; the interval fits again on resampled instructions; published figures also regularise",
+    ),
     "likelihood": Source(
         "GAGE, first version", "a missing loss is unscored, not 0; an unknown `metric_type` is refused"
     ),

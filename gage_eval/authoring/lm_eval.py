@@ -96,8 +96,8 @@ def harness_suite(text: str, cache: Path, pins: Mapping[str, str] = MappingProxy
     stats = [(str(file), file.stat()) for file in reads.yaml_files(Path(name).parent)] if is_file else []
     neighbours = [[file, stat.st_size, stat.st_mtime_ns] for file, stat in stats]
     code = [file_digest(Path(str(module.__file__))) for module in (worker, reads)]
-    asked = [text, name, os.getcwd(), __version__, _installed(), code, choices.model_dump(), {**pins}, neighbours]
-    record = cache / f"{digest(asked)}.json"
+    inputs = [text, name, os.getcwd(), __version__, _installed(), code, choices.model_dump(), {**pins}, neighbours]
+    record = cache / f"{digest(inputs)}.json"
     config = _written(record)
     if config is not None:
         with suppress(SourcesChanged):

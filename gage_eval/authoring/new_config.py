@@ -22,6 +22,7 @@ from gage_eval.config.model_choice import backend_for, key_reference
 from gage_eval.config.models import implied_loader, is_id
 from gage_eval.config.rules import name_of_file
 from gage_eval.config.sugar import metric_form
+from gage_eval.config.suites.card import Need
 from gage_eval.config.suites.template_file import read_template
 from gage_eval.config.yaml.lines import as_written
 from gage_eval.config.yaml.nodes import node_of
@@ -420,7 +421,8 @@ def new_config(
     out = out or Path(f"{name}.yaml")
     if os.path.exists(out):
         raise InputError(f"'{out}' is there already; choose another name with --out.")
-    backend = backend_for(model, endpoint, engine, key_reference(api_key_env, None), images=seen.image is not None)
+    needs: tuple[Need, ...] = () if seen.image is None else ("images",)
+    backend = backend_for(model, endpoint, engine, key_reference(api_key_env, None), needs)
     if seen.made_rows is not None:
         rows = out.with_name(f"{out.stem}-rows.jsonl")
         write_new(rows, seen.made_rows)

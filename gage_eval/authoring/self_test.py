@@ -1,11 +1,13 @@
 """The self-test of a suite whose answers are programs: what its tests accept, and what they let through.
 
 The suite's own solutions, an empty answer and the attacks take the place of the model's answers. They run as a model's
-programs do: by the task's filters, with its tests, in a box.
+programs do: by the task's filters, with its tests, in a box. Where the final state of an agent's box is checked, the
+solution is a shell script that runs in such a box, and the empty answer is a box in which nothing ran.
 """
 
+import asyncio
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,10 +19,13 @@ from gage_eval.base.python_syntax import module_tree
 from gage_eval.base.tables import RESPONSES
 from gage_eval.config.suites.templates import suite_info
 from gage_eval.data.sample.table import rows_of
+from gage_eval.engine.final_state import final_state
 from gage_eval.engine.runtime import Runtime
+from gage_eval.engine.tools.box import BoxTool
 from gage_eval.observability.observer import Observer, Observers
 from gage_eval.pipeline import stages
 from gage_eval.pipeline.action import StageContext
+from gage_eval.pipeline.boxes import AgentBoxes
 from gage_eval.pipeline.execution_spec import ExecutionSpec
 from gage_eval.pipeline.specs import TaskPlan
 from gage_eval.runs.fetching import fetch_hub_data
@@ -43,6 +48,7 @@ class TaskSelfTest:
         exceptions: those of them that the suite's card names.
         without_solution: the problems that bring no solution.
         lenient: the problems that pass a plainly wrong or an empty answer, by their rules; attacks on them say nothing.
+            A final state that nothing was done for must not pass.
         passed: by attack, the other problems that it passes.
     """
 
@@ -58,7 +64,8 @@ class TaskSelfTest:
     @property
     def is_as_expected(self) -> bool:
         """Whether all solutions pass, and no attack, unless the mode lets the tests be forged."""
-        return self.failed.keys() <= {*self.exceptions} and (self.mode == "script" or not any(self.passed.values()))
+        lets_through = self.lenient if self.mode == "final_state" else any(self.passed.values())
+        return self.failed.keys() <= {*self.exceptions} and (self.mode == "script" or not lets_through)
 
     def lines(self) -> list[str]:
         """All of it for people."""
@@ -67,9 +74,12 @@ class TaskSelfTest:
         lines = [
             f"{self.task_id} · mode {self.mode} · {self.problems} problems",
             f"  its own solutions: {solutions - len(self.failed)} of {solutions} pass",
-            f"  empty and wrong answers: {len(self.lenient)} of {self.problems} problems pass one",
-            f"  attacks: {len(passing)} of {len(self.passed)} pass",
         ]
+        if self.mode == "final_state":
+            lines.append(f"  doing nothing: {len(self.lenient)} of {self.problems} problems pass")
+        else:
+            lines.append(f"  empty and wrong answers: {len(self.lenient)} of {self.problems} problems pass one")
+            lines.append(f"  attacks: {len(passing)} of {len(self.passed)} pass")
         lines += [f"    {name}" for name in passing]
         lines += [f"  the solution of {problem} does not pass: {why}" for problem, why in self.failed.items()]
         if self.lenient:
@@ -116,7 +126,13 @@ def _tested(env: StageContext, task: TaskPlan, named: Mapping[str, str], attacks
         raise InputError(f"task '{task.task_id}': attacks run only on this machine: set 'work_pool' to local.")
     made = stages.standardize(env, task.standardize, raw=stages.load(env, task.load))
     samples = env.store.artifact(made.outputs["samples"])
-    answers = _answers(env.store, spec, samples, list(attacks.values()))
+    if spec.config.mode == "final_state":
+        attacks, boxes = {}, _agent_boxes(task)
+        states = asyncio.run(_final_states(boxes, samples, env.store.media.put))
+        answers = _answers(env.store, samples, "artifacts", lambda sample: states[sample["id"]])
+    else:
+        tried = list(attacks.values())
+        answers = _answers(env.store, samples, "answer", lambda sample: _programs(spec, sample, tried))
     responses = replace(made, outputs={"responses": answers.id})
     scoring = replace(task.auto_eval, metrics=(), max_unscored_share=None)
     result = stages.auto_eval(env, scoring, samples=made, responses=responses)
@@ -134,6 +150,7 @@ def _judged(
     for row in rows:
         by_name[names[row["replicate"]]].append(row)
     canonical = by_name.pop(_CANONICAL)
+    problems = [row["sample_id"] for row in by_name[_EMPTY]]
     passes = {name: [row["sample_id"] for row in of if row["status"] == "passed"] for name, of in by_name.items()}
     lenient = dict.fromkeys(passes.pop(_EMPTY) + passes.pop(WRONG, []))
     tried = [row for row in canonical if row["reason"] != "no_program"]
@@ -141,28 +158,72 @@ def _judged(
     return TaskSelfTest(
         task_id,
         mode,
-        len(canonical),
+        len(problems),
         {**failed, **{problem: named[problem] for problem in failed if problem in named}},
         [problem for problem in failed if problem in named],
-        [row["sample_id"] for row in canonical if row["reason"] == "no_program"],
+        [problem for problem in problems if problem not in {row["sample_id"] for row in tried}],
         list(lenient),
         {name: [problem for problem in ids if problem not in lenient] for name, ids in passes.items()},
     )
 
 
-def _answers(store: Store, spec: ExecutionSpec, samples: Artifact, attacks: Sequence[Attack]) -> Artifact:
-    """The answers of all samples: for each program a replicate."""
+def _answers(
+    store: Store, samples: Artifact, column: str, answers_of: Callable[[Mapping[str, Any]], Sequence[str | None]]
+) -> Artifact:
+    """The answers of all samples: for each program or final state a replicate."""
     writer = store.writer(RESPONSES)
     blank = {**dict.fromkeys(RESPONSES.arrow.names), "status": "ok"}
     for part in samples.parts:
         table = samples.read(part.index)
         rows = [
-            {**blank, "row_index": index, "sample_id": sample["id"], "replicate": number, "answer": text}
+            {**blank, "row_index": index, "sample_id": sample["id"], "replicate": number, column: text}
             for index, sample in zip(table["row_index"].to_pylist(), rows_of(table), strict=True)
-            for number, text in enumerate(_programs(spec, sample, attacks))
+            for number, text in enumerate(answers_of(sample))
+            if text is not None
         ]
         writer.write(part.index, pa.Table.from_pylist(rows, schema=RESPONSES.arrow))
     return writer.commit()
+
+
+def _agent_boxes(task: TaskPlan) -> AgentBoxes:
+    """The boxes of a task's agent."""
+    tools = [tool.box for tool in task.infer.tools.values() if isinstance(tool, BoxTool)]
+    boxes = tools[0] if task.infer.agent is None else task.infer.agent.boxes
+    assert isinstance(boxes, AgentBoxes)
+    if boxes.boxes.settings.allow_unsafe:
+        raise InputError(f"task '{task.task_id}': solutions run only in a box: remove 'allow_unsafe'.")
+    return boxes
+
+
+async def _final_states(
+    boxes: AgentBoxes, samples: Artifact, keep: Callable[[bytes], str]
+) -> dict[str, tuple[str | None, str]]:
+    """By sample: the final state that its solution leaves, None without a solution, and that of a box with no work.
+
+    Raises:
+        BoxError: a box cannot be made.
+    """
+    executor = boxes.boxes.backend().executor
+
+    async def left(sample: Mapping[str, Any], solution: str) -> str:
+        box = await executor.open(boxes.spec(sample), boxes.limits)
+        try:
+            if solution:
+                await box.run(["sh", "-s"], stdin=solution.encode(), limits=boxes.limits)
+            return await final_state(box, boxes.artifacts_of(sample), boxes.limits, keep)
+        finally:
+            await box.close()
+
+    async def both(sample: Mapping[str, Any]) -> tuple[str | None, str]:
+        solution = (sample.get("metadata") or {}).get("solution")
+        return await left(sample, solution) if isinstance(solution, str) else None, await left(sample, "")
+
+    rows = [row for part in samples.parts for row in rows_of(samples.read(part.index))]
+    try:
+        states = await asyncio.gather(*map(both, rows))
+    finally:
+        await executor.close()
+    return {row["id"]: state for row, state in zip(rows, states, strict=True)}
 
 
 def _programs(spec: ExecutionSpec, sample: Mapping[str, Any], attacks: Sequence[Attack]) -> list[str]:

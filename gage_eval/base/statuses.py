@@ -6,9 +6,10 @@ exports show them.
 
 from typing import Literal, TypeAlias, get_args
 
-ResponseStatus: TypeAlias = Literal["ok", "truncated", "limit", "refused", "error", "skipped"]
-"""``error`` and ``skipped`` have no answer. The others have one, which is scored like any other. ``limit``: the model
-still called tools at a limit of its episode, which the error kind names: rounds, tokens, cost, time or looped."""
+ResponseStatus: TypeAlias = Literal["ok", "truncated", "looped", "limit", "refused", "error", "skipped"]
+"""``error`` and ``skipped`` have no answer. The others have one, which is scored like any other. ``looped``: the answer
+was cut while it repeated itself, or a tool was called again and again (error kind ``same_calls``). ``limit``: the model
+still called tools at a limit of its episode, which the error kind names: rounds, tokens, cost or time."""
 
 JudgmentStatus: TypeAlias = Literal["ok", "unparsed", "error", "skipped"]
 """``unparsed``: the judge answered without a verdict. ``error`` and ``skipped`` are those of its response."""
@@ -65,8 +66,12 @@ UNANSWERED: frozenset[str] = frozenset({"error", "skipped"})
 
 ANSWERED: frozenset[str] = frozenset(RESPONSE_STATUSES) - UNANSWERED
 
-FINISH_STATUSES: dict[str, ResponseStatus] = {"length": "truncated", "content_filter": "refused"}
-"""The status of an answer, by its finish reason; ``ok`` for all others."""
+FINISH_STATUSES: dict[str, ResponseStatus] = {
+    "length": "truncated",
+    "repetition": "looped",
+    "content_filter": "refused",
+}
+"""The status of an answer, by its finish reason; ``ok`` for all others. ``repetition`` is vLLM's."""
 
 REPLAYED = "replay"
 """The finish reason of an answer that was recorded elsewhere: no request was sent for it."""

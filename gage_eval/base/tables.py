@@ -102,8 +102,9 @@ REJECTS = TableSchema(
 
 # What an episode needs, free of any model. `params` are the sample's and the task's sampling parameters, merged.
 # `prompt` is the text of completion and likelihood requests, `choices` what likelihood compares as its continuations.
-# `media_meta`: {embed, media: [{url, type, media_type, bytes, width, height}]}. The last three say who makes one text
-# of the messages: (backend, backend, model) for chat, (none, preprocess, manual) for the others.
+# `media_meta`: {embed, media: [{url, type, media_type, bytes, width, height}]}; a frame has also the hash of its video,
+# its index and its time. The last three say who makes one text of the messages: (backend, backend, model) for chat,
+# (none, preprocess, manual) for the others.
 PREPARED = TableSchema(
     "prepared",
     2,
@@ -367,6 +368,7 @@ METRICS = TableSchema(
             ("unscored", pa.int64()),
             ("overridden", pa.int64()),
             ("truncated", pa.int64()),
+            ("looped", pa.int64()),
             ("limit", pa.int64()),
             ("refused", pa.int64()),
             ("error", pa.int64()),

@@ -67,6 +67,7 @@ class ContainerSlot(Slot):
     """Runs each program in a new container of its image."""
 
     ending_s = 60.0
+    is_container = True
 
     def __init__(self, engine: Engine, number: int, image: str) -> None:
         self._engine, self._user, self._image = engine, user_of(number), image
@@ -128,7 +129,7 @@ class ContainerSlot(Slot):
             if self._has_python:
                 with self._door(name) if request["listens"] else contextlib.nullcontext() as door:
                     try:
-                        await self._with_python(first, request["limits"], door, reader, writer)
+                        await self._with_python(first, request, door, reader, writer)
                     except _NoPython:
                         self._has_python = False
             if not self._has_python:
@@ -161,13 +162,15 @@ class ContainerSlot(Slot):
     async def _with_python(
         self,
         first: bytes,
-        limits: Mapping[str, Any],
+        request: Mapping[str, Any],
         door: str | None,
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
     ) -> None:
-        command = ["python3", "-s", "-c", _PROGRAM, "gage_eval.box.inside.container"]
-        async with self._started(command, limits, limits["memory_mb"] * 2 + _HARNESS_MB, door=door) as (_, stream):
+        what = ["writable"] if request["writable"] else []
+        command = ["python3", "-s", "-c", _PROGRAM, "gage_eval.box.inside.container", *what]
+        memory_mb = request["limits"]["memory_mb"] * 2 + _HARNESS_MB
+        async with self._started(command, request, memory_mb, door=door) as (_, stream):
             stream.stdin.write(packed(_sources()) + first)
             feeding = asyncio.ensure_future(_feed(reader, stream.stdin))
             errors, has_replied = b"", False
@@ -189,13 +192,13 @@ class ContainerSlot(Slot):
     async def _started(
         self,
         command: Sequence[str],
-        limits: Mapping[str, Any],
+        request: Mapping[str, Any],
         memory_mb: int,
         *ulimits: tuple[str, int],
         door: str | None = None,
     ) -> AsyncIterator[tuple[str, Stream]]:
         """A running container with its streams, and the unix socket that is handed in."""
-        config = self._config(command, limits, memory_mb, dict(ulimits))
+        config = self._config(command, request, memory_mb, dict(ulimits))
         if door is not None:
             config["HostConfig"]["Binds"] = [f"{door}:{HANDED_IN}"]
         async with contextlib.AsyncExitStack() as stack:
@@ -218,18 +221,20 @@ class ContainerSlot(Slot):
         return error
 
     def _config(
-        self, command: Sequence[str], limits: Mapping[str, Any], memory_mb: int, ulimits: Mapping[str, int]
+        self, command: Sequence[str], request: Mapping[str, Any], memory_mb: int, ulimits: Mapping[str, int]
     ) -> dict[str, Any]:
+        limits, writable = request["limits"], request["writable"]
         processes = limits["processes"] + _OWN_PROCESSES
         bounds = {"nofile": _OPEN_FILES, "nproc": processes, "core": 0, "memlock": 0, "msgqueue": 0, **ulimits}
         files = f"size={limits['files_mb']}m,mode=1777,exec,nosuid,nodev"
+        closed = {} if writable else _CLOSED
         return {
             "Image": self._image,
             "Entrypoint": [command[0]],
             "Cmd": list(command[1:]),
             "Hostname": "box",
-            "User": f"{self._user}:{self._user}",
-            "WorkingDir": _TEMPORARY,
+            "User": "0:0" if writable else f"{self._user}:{self._user}",
+            **({} if writable else {"WorkingDir": _TEMPORARY}),
             "Env": ["PYTHONHASHSEED=0", "PYTHONDONTWRITEBYTECODE=1"],
             "Labels": {"gage-eval": "box"},
             "NetworkDisabled": True,
@@ -237,11 +242,11 @@ class ContainerSlot(Slot):
             "HostConfig": {
                 "NetworkMode": "none",
                 "IpcMode": "none",
-                "ReadonlyRootfs": True,
+                "ReadonlyRootfs": not writable,
                 "AutoRemove": True,
                 "CapDrop": ["ALL"],
                 "SecurityOpt": ["no-new-privileges"],
-                "Tmpfs": {_TEMPORARY: files, **_CLOSED, "/dev/shm": "size=1m,mode=1777,nosuid,nodev"},  # noqa: S108
+                "Tmpfs": {_TEMPORARY: files, **closed, "/dev/shm": "size=1m,mode=1777,nosuid,nodev"},  # noqa: S108
                 "Memory": memory_mb * _MEGABYTE,
                 "MemorySwap": memory_mb * _MEGABYTE,
                 "PidsLimit": processes,
@@ -257,7 +262,8 @@ class ContainerSlot(Slot):
         """Serve the messages of the harness, as far as they ask for commands and files."""
         limits = request["limits"]
         bounds = (("cpu", math.ceil(limits["cpu_s"]) + 1), ("fsize", limits["files_mb"] * _MEGABYTE))
-        async with self._started(["sh", "-c", _WAIT], limits, limits["memory_mb"], *bounds) as (identifier, stream):
+        wait = f"chmod 755 / && {_WAIT}" if request["writable"] else _WAIT
+        async with self._started(["sh", "-c", wait], request, limits["memory_mb"], *bounds) as (identifier, stream):
             if await stream.read() is None:
                 raise BoxError(f"image {self._image!r} needs sh, mkdir and cat")
             commands = _Commands(self._engine, identifier, request)
@@ -270,6 +276,9 @@ class ContainerSlot(Slot):
                 message = parsed((await _message(reader))[4:])
                 try:
                     answer = await commands.reply(message)
+                except EngineError:
+                    # It says nothing about the command.
+                    raise
                 except BoxError as error:
                     answer = {"error": str(error)}
                 writer.write(packed(answer))
@@ -331,7 +340,7 @@ class _Commands:
     async def _quiet(self, argv: Sequence[str], stdin: bytes = b"", most: int = _PIECE) -> bytes:
         """Run a command that no program had. Returns what it prints."""
         output: list[bytearray] = [bytearray(), bytearray()]
-        code = await self._exec(argv, stdin, output, most)
+        code = await self._exec(argv, stdin, output, most, "/" if self._request["writable"] else _WORK)
         if code != 0:
             raise BoxError(output[1].decode("utf-8", "replace").strip() or f"{argv[0]}: exit {code}")
         return bytes(output[0])
@@ -341,8 +350,10 @@ class _Commands:
         used, began = (await self._usage())[0], time.monotonic()
         code: int | None = None
         reason, self._has_run = "", True
+        folder = None if self._request["writable"] else _WORK
         try:
-            code = await asyncio.wait_for(self._exec(argv, stdin, output, limits["output_kb"] << 10), limits["wall_s"])
+            running = self._exec(argv, stdin, output, limits["output_kb"] << 10, folder)
+            code = await asyncio.wait_for(running, limits["wall_s"])
         except TimeoutError:
             reason = "idle"
         except _Flood:
@@ -364,10 +375,18 @@ class _Commands:
             "peak_mb": round(peak_mb, 1),
         }
 
-    async def _exec(self, argv: Sequence[str], stdin: bytes, output: Sequence[bytearray], most: int) -> int:
-        """Run a command to its end. Of each output the first bytes are kept. Returns its exit code."""
-        env = {"HOME": _WORK, "TMPDIR": _TEMPORARY, "LANG": "C.UTF-8", **self._request["env"]}
-        body = {"AttachStdin": True, "AttachStdout": True, "AttachStderr": True, "WorkingDir": _WORK}
+    async def _exec(
+        self, argv: Sequence[str], stdin: bytes, output: Sequence[bytearray], most: int, folder: str | None
+    ) -> int:
+        """Run a command to its end, by default in the image's folder. Of each output the first bytes are kept.
+
+        Returns its exit code.
+        """
+        own = {} if self._request["writable"] else {"HOME": _WORK}
+        env = {**own, "TMPDIR": _TEMPORARY, "LANG": "C.UTF-8", **self._request["env"]}
+        body: dict[str, Any] = {"AttachStdin": True, "AttachStdout": True, "AttachStderr": True}
+        if folder is not None:
+            body["WorkingDir"] = folder
         body |= {"Cmd": list(argv), "Env": [f"{name}={value}" for name, value in env.items()]}
         name = (await self._engine.acall("POST", f"/containers/{self._identifier}/exec", body))["Id"]
         async with self._engine.stream(f"/exec/{name}/start", {"Detach": False, "Tty": False}) as stream:

@@ -7,11 +7,10 @@ import shutil
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from gage_eval.box.bubblewrap import bubblewrap_slot
+from gage_eval.box.bubblewrap import bubblewrap_slot, root_identity
 from gage_eval.box.containers import ContainerSlot
 from gage_eval.box.engine_api import ENGINES, Engine, EngineName
 from gage_eval.box.programs import SlotExecutor
@@ -128,9 +127,10 @@ def _resolver(
 ) -> Callable[[str | None], tuple[Containment, str | None]]:
     """What contains the programs of an image, and its name with the hash of its content."""
 
-    @cache
     def resolve(image: str | None) -> tuple[Containment, str | None]:
-        if image is None or image in roots or engine is None:
+        if image is not None and image in roots:
+            return without, f"{image}@{root_identity(roots[image])}"
+        if image is None or engine is None:
             return without, image
         identifier = None if is_pinned(image) else engine.image_id(image)
         return "container", image if identifier is None else f"{image}@{identifier}"
@@ -147,7 +147,7 @@ def _bubblewrap_problem() -> str | None:
     with ThreadPoolExecutor(1) as thread:
         # This thread may have a running event loop.
         trial = thread.submit(asyncio.run, _trial()).result()
-    return None if trial.status == "passed" else _explained(trial)
+    return None if trial.status == "passed" else f"bubblewrap cannot make a box here: {trial.text}"
 
 
 async def _trial() -> Execution:
@@ -156,7 +156,3 @@ async def _trial() -> Execution:
         return await executor.execute(_TRIAL, _TRIAL_LIMITS)
     finally:
         await executor.close()
-
-
-def _explained(trial: Execution) -> str:
-    return f"bubblewrap cannot make a box here: {trial.text}"

@@ -73,10 +73,12 @@ class SlotExecutor:
         surroundings = surroundings_of(spec, limits) | {"has_program": False}
         async with AsyncExitStack() as stack:
             slot, harness = await stack.enter_async_context(self._harness(spec.image))
+            if spec.writable and not slot.is_container:
+                raise BoxError(f"image {spec.image!r} is written to, which needs a container: set executor to podman")
             reply = await slot.request(harness, surroundings, wall_s=limits.wall)
             if reply.get("status") != "open":
                 raise BoxError(f"The box cannot be made: {reply.get('text') or _end(await slot.finish(harness))}")
-            box = SlotBox(slot, harness, limits)
+            box = SlotBox(slot, harness, limits, "/" if spec.writable else ".")
             if spec.listens:
                 try:
                     box.listener = await asyncio.wait_for(slot.listener(harness), _FILE_S)
@@ -126,6 +128,8 @@ class SlotExecutor:
             surroundings = surroundings_of(spec, limits) | {"has_program": True}
         except BoxError as error:
             return Execution("box_error", "spec", str(error))
+        if spec.writable:
+            return Execution("box_error", "spec", "An image that can be written runs commands only: set 'command'")
         message = {"mode": program.mode, "code": program.code, "entry": program.entry, "stdin": stdin}
         message |= {"prelude": program.prelude, "tests": program.tests}
         wall_s = limits.wall * (1 if spec.setup is None else 2)
@@ -175,8 +179,9 @@ class SlotExecutor:
 class SlotBox:
     """An open box in a slot."""
 
-    def __init__(self, slot: Slot, harness: Harness, limits: Limits) -> None:
+    def __init__(self, slot: Slot, harness: Harness, limits: Limits, root: str = ".") -> None:
         self._slot, self._harness, self._limits = slot, harness, limits
+        self.root = root
         self.listener: socket.socket | None = None
         # What ends with the box.
         self.stack = AsyncExitStack()
@@ -265,6 +270,7 @@ def surroundings_of(spec: BoxSpec, limits: Limits) -> dict[str, Any]:
         "setup": spec.setup,
         "env": dict(spec.env),
         "listens": spec.listens,
+        "writable": spec.writable,
     }
 
 

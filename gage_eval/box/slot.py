@@ -38,6 +38,7 @@ class Slot(ABC):
 
     ending_s: float = 10.0
     """Seconds that a harness has to end."""
+    is_container: bool = False
 
     @abstractmethod
     def harness(self) -> Harness:
@@ -96,11 +97,6 @@ class ServerSlot(Slot):
         self._control: socket.socket | None = None
         self._next: Harness | None = None
 
-    @property
-    def is_open(self) -> bool:
-        """Whether its process answers."""
-        return self._control is not None
-
     def _start(self) -> None:
         ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with its:
@@ -118,7 +114,7 @@ class ServerSlot(Slot):
         Raises:
             SlotDied: the slot's process ended.
         """
-        if not self.is_open:
+        if self._control is None:
             self._start()
         if self._next is None:
             raise SlotDied("the box's server ended")

@@ -12,8 +12,8 @@ from gage_eval.base.errors import GageError
 # which can forge their result.
 Mode: TypeAlias = Literal["calls", "stdio", "script"]
 
-# What keeps a program in: kernel namespaces of its own, only a user id of its own, a container, or nothing.
-Containment: TypeAlias = Literal["namespaces", "uid", "container", "none"]
+# What keeps a program in: kernel namespaces of its own, a container, or nothing.
+Containment: TypeAlias = Literal["namespaces", "container", "none"]
 
 # `passed` to `tampered` are verdicts on the program and final. `box_error` is no verdict: the box itself failed, or the
 # program waited for a processor until its wall time was over. It is run again.
@@ -69,6 +69,9 @@ class BoxSpec:
     env: Mapping[str, str] = field(default_factory=dict)
     listens: bool = False
     """Open a socket at 127.0.0.1 of the box, and hand it to the evaluator: `Box.listener`. The one way out."""
+    writable: bool = False
+    """All of the image can be written, by its root user. Paths start at ``/``, and commands run in the image's own
+    folder with its variables. Containers only; what is written is bounded by the size of one file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +136,8 @@ class Box(Protocol):
 
     listener: socket.socket | None
     """Accepts what programs in the box connect to, where `BoxSpec.listens`."""
+    root: str
+    """Where its paths start, for commands: ``.``, or ``/`` where `BoxSpec.writable`."""
 
     async def run(self, argv: Sequence[str], *, stdin: bytes = b"", limits: Limits | None = None) -> Ran:
         """Run a command in the work folder."""

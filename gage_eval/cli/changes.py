@@ -43,7 +43,7 @@ def changes_of(outcome: "RunOutcome") -> "tuple[list[Change], list[str]]":
 
 def _changes(gated: "GateResult") -> "list[Change]":
     from gage_eval.report.console import Change
-    from gage_eval.report.summary import p_text, signed_text
+    from gage_eval.report.summary import p_text
 
     out = []
     for task in gated.tasks:
@@ -54,6 +54,6 @@ def _changes(gated: "GateResult") -> "list[Change]":
             reason = f" ({'; '.join(task.decision.notes)})"
         else:
             reason = "" if numbers.test == "none" else f" (p {p_text(task.decision.p)})"
-        text = f"{signed_text(numbers.difference)}{arrow}  {verdict}{reason}"
+        text = f"{task.change}{arrow}  {verdict}{reason}"
         out.append(Change(gated.entry.name, task.comparison.task_id, task.comparison.measure.name, text))
     return out

@@ -250,19 +250,8 @@ def _print(first: "RunReader", other: "RunReader", comparisons: "list[TaskCompar
             print(clean(f"{compared.task.task_id}: {sentence}" if len(comparisons) > 1 else sentence))
     if any(compared.task.worse or compared.task.better for compared in comparisons):
         print(clean(f"see them: gage view {other.run_id} --against {first.run_id}"))
-    _print_probes(first, other)
     if len(comparisons) > 1:
         print(f"p is adjusted for {len(comparisons)} comparisons (Holm).")
-
-
-def _print_probes(*runs: "RunReader") -> None:
-    """Say whether the models of the runs repeat their answers, where that was measured."""
-    from gage_eval.report.console import clean
-    from gage_eval.runs.probes import probes_of_run
-
-    for run in runs:
-        for probed in probes_of_run(run):
-            print(clean(f"{run.run_id}: {probed.text}"))
 
 
 def _remarks(compared: "TaskComparisonResult", limit: int) -> list[str]:

@@ -23,7 +23,7 @@ _OPTIONAL = {
     "vllm": ("engine vllm, in a separate environment", ""),
     "transformers": ("engine transformers", "transformers"),
     "pillow": ("images in samples", "media"),
-    "av": ("recordings that are resampled", "media"),
+    "av": ("recordings that are resampled, frames of videos", "media"),
     "pypdfium2": ("pages of PDF files", "media"),
     "datasets": ("data from the HF hub", "hf"),
     "prefect-kubernetes": ("work pools on Kubernetes", "kubernetes"),

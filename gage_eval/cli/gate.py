@@ -13,9 +13,11 @@ from gage_eval.cli.options import AsJson, OutputDir, Store, To
 
 if TYPE_CHECKING:
     from gage_eval.regression.baselines import BaselineEntry, Baselines
+    from gage_eval.regression.exact import Ask
     from gage_eval.regression.gating import GateResult, TaskGate
     from gage_eval.regression.policy import GatePolicy
     from gage_eval.report.trend_chart import TrendPoint
+    from gage_eval.runs.options import RunOptions
     from gage_eval.runs.results.reading import RunReader
 
 _LEAST_BAR, _WIDEST_BAR = 13, 43
@@ -66,7 +68,11 @@ def gate(
     ] = None,
     mode: Annotated[
         str | None,
-        typer.Option("--mode", metavar="MODE", help="significance (default), or tolerance: compare without a test."),
+        typer.Option(
+            "--mode",
+            metavar="MODE",
+            help="significance (default); tolerance: compare without a test; exact: no answer may change.",
+        ),
     ] = None,
     metric: Annotated[
         str | None,
@@ -109,7 +115,7 @@ def gate(
     from gage_eval.runs.options import Locations
     from gage_eval.runs.results.reading import RunReader
     from gage_eval.runs.sinks import add_event
-    from gage_eval.stats.verdicts import GateRule
+    from gage_eval.stats.gate_rule import GateRule
 
     if fail_on not in ("regressed", "inconclusive"):
         raise InputError(f"--fail-on '{fail_on}' is unknown: regressed or inconclusive.")
@@ -124,7 +130,9 @@ def gate(
     try:
         run = RunReader.open(Locations.at(store, output_dir), run_id)
         declared = _policy(policy)
-        gated, anchor = gate_with_anchor(run, baseline, rule, metric=metric, policy=declared, allowed=allow or ())
+        gated, anchor = gate_with_anchor(
+            run, baseline, rule, metric=metric, policy=declared, allowed=allow or (), ask=_asker(run, quiet=json)
+        )
     except GageError as error:
         _write(junit, gate_files.refused_junit(run_id, baseline, str(error)))
         _write(markdown, gate_files.refused_markdown(run_id, baseline, str(error)))
@@ -159,7 +167,7 @@ def set_(
     run, baselines = _to_add(run_id, store, output_dir)
     baselines.check_new(run.stored.record.name, name, run_id)
     runs = [run, *_again(run, (repeats or 1) - 1)]
-    _tell(baselines.add(name, runs, promote=False, policy=declared))
+    _tell(baselines.add(name, runs, promote=False, policy=declared), baselines)
 
 
 @baseline_app.command()
@@ -175,7 +183,8 @@ def promote(
     declared = _policy(policy)
     run, baselines = _to_add(run_id, store, output_dir)
     before = baselines.latest(run.stored.record.name, name)
-    _tell(baselines.add(name, _again(run, repeats or len(before.runs)), promote=True, policy=declared))
+    runs = _again(run, repeats or len(before.runs))
+    _tell(baselines.add(name, runs, promote=True, policy=declared), baselines)
 
 
 @baseline_app.command("list")
@@ -237,6 +246,7 @@ def show_(
         for score in scores
     ]
     print_table(("run", "task", "metric", "score"), rows, right=("score",), stack=True)
+    _print_floors(entry, baselines)
 
 
 @baseline_app.command()
@@ -348,20 +358,42 @@ def _again(run: "RunReader", times: int) -> "list[RunReader]":
     return repetitions
 
 
+def _asker(run: "RunReader", *, quiet: bool) -> "Ask":
+    """Carries out runs that ask for some rows of a run again."""
+    from gage_eval.local.launch import launch_run
+    from gage_eval.runs.results.reading import RunReader
+
+    def ask(options: "RunOptions") -> RunReader:
+        if not quiet:
+            print(f"{len(options.sample_ids)} changed rows of run {run.run_id} are asked again")
+        return RunReader.open(run.stored.folder.locations, launch_run(options, quiet=quiet).run_id)
+
+    return ask
+
+
 def _record(entry: "BaselineEntry") -> dict[str, Any]:
     record = entry.model_dump(mode="json", include={"suite", "name", "number", "created", "by", "why"})
     return {**record, "runs": [run.run_id for run in entry.runs], "tasks": list(entry.runs[0].tasks)}
 
 
-def _tell(entry: "BaselineEntry") -> None:
+def _tell(entry: "BaselineEntry", baselines: "Baselines") -> None:
     from gage_eval.report.console import clean, counted
     from gage_eval.stats.evidence import REPEATS_ADVISED
 
     runs = ", ".join(run.run_id for run in entry.runs)
     repeats = counted(len(entry.runs), "repeat")
     print(clean(f"{entry.suite} · baseline {entry.name} · entry {entry.number} · {repeats}: {runs}"))
+    _print_floors(entry, baselines)
     if len(entry.runs) < (least := REPEATS_ADVISED):
         print(f"Fewer than {least} repeats hide the noise between runs or cost power: --repeats {least} or more.")
+
+
+def _print_floors(entry: "BaselineEntry", baselines: "Baselines") -> None:
+    """Say how many rows flip between the repeats."""
+    from gage_eval.report.console import clean
+
+    for task_id, floor in baselines.noise_floors(entry).items():
+        print(clean(f"{task_id}: {floor.text}"))
 
 
 def _print(gated: "GateResult", anchor: "GateResult | None", label: str) -> None:
@@ -385,7 +417,7 @@ def _print(gated: "GateResult", anchor: "GateResult | None", label: str) -> None
                 format_value(numbers.current),
                 signed_text(numbers.difference),
                 signed_text(numbers.bounds and numbers.bounds[0]),
-                p_text(task.decision.p),
+                p_text(task.decision.p) if numbers.test != "none" else "–",
                 f"{numbers.n:,}",
             )
         )

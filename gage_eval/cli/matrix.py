@@ -27,7 +27,7 @@ def matrix(
     from gage_eval.engine.host import SharedEngines
     from gage_eval.extend.tuning import tune_process
     from gage_eval.local.launch import known_blocks, launch_run
-    from gage_eval.regression.leaderboard import RATINGS_HEADER, RATINGS_NOTE, ratings_tables
+    from gage_eval.regression.leaderboard import RATINGS_NOTE, ratings_tables
     from gage_eval.regression.matrix import (
         RANKS_NOTE,
         Matrix,
@@ -65,10 +65,10 @@ def matrix(
         print()
         print_matrix(*table(ranking, cells, runs=True), first=3, cut=1)
         print(RANKS_NOTE)
-        for title, rows in ratings_tables(rated):
+        for title, header, rows in ratings_tables(rated):
             print()
             print(clean(f"win rates and ratings of {title}"))
-            print_table(RATINGS_HEADER, rows, stack=True)
+            print_table(header, rows, stack=True)
         if rated:
             print(RATINGS_NOTE)
     failed = [cell for cell in cells if cell.error is not None]

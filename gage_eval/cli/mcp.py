@@ -120,7 +120,7 @@ class Tools:
     ) -> Any:
         """Answers of a run with question, reference, answer and the reason.
 
-        outcome: wrong, unparsed, truncated, refused, error or unscored.
+        outcome: wrong, unparsed, truncated, looped, refused, error or unscored.
         """
         from gage_eval.base.errors import InputError, closest
         from gage_eval.cli.wrong import outcome_records

@@ -158,6 +158,14 @@ class SliceChange(TypedDict):
     stands_out: bool
 
 
+class NoiseFloor(TypedDict):
+    """How many of the rows score differently in two of these identical runs (A/A), on average."""
+
+    runs: int
+    rows: int
+    flips: float
+
+
 class ComparedTask(TypedDict):
     """A task in two runs, paired by sample; positive differences are better. p_holm is adjusted over the tasks."""
 
@@ -173,6 +181,7 @@ class ComparedTask(TypedDict):
     p: float | None
     p_holm: float | None
     detectable_loss: float | None
+    noise_floor: NoiseFloor | None
     unpaired: int
     better: list[str]
     worse: list[str]
@@ -250,6 +259,12 @@ class Rating(TypedDict):
     rating_low: float | None
     rating_high: float | None
     exists: bool
+    rating_at_equal_style: float | None
+    rating_at_equal_style_low: float | None
+    rating_at_equal_style_high: float | None
+    win_rate_at_equal_length: float | None
+    win_rate_at_equal_length_low: float | None
+    win_rate_at_equal_length_high: float | None
     better_than: int
     consistent: float | None
     position_bias: float | None
@@ -350,6 +365,17 @@ class NumberPower(TypedDict):
     alpha: float
 
 
+class ShortLimit(TypedDict):
+    """A token limit that earlier answers do not fit (`runs.lengths.ShortLimit`)."""
+
+    task_id: str
+    run_id: str
+    limit: int
+    answers: int
+    p95: float
+    cut: float
+
+
 class Planned(TypedDict):
     """A run that was planned only."""
 
@@ -358,6 +384,7 @@ class Planned(TypedDict):
     fetch: list[Json]
     stages: list[PlannedStage]
     power: list[NumberPower]
+    short_limits: list[ShortLimit]
 
 
 class Artifact(TypedDict):

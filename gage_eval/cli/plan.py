@@ -37,6 +37,7 @@ def plan(
     from gage_eval.pipeline.forecast import forecast
     from gage_eval.report.console import clean
     from gage_eval.runs.fetching import fetch_line, would_fetch
+    from gage_eval.runs.lengths import short_limits
     from gage_eval.runs.options import RunOptions
     from gage_eval.runs.planned import planned
     from gage_eval.runs.progress import ConsoleObserver
@@ -60,6 +61,7 @@ def plan(
         missing=missing,
     )
     fetched = would_fetch(missing)
+    short = short_limits(planned_run.plan, planned_run.locations)
     if json:
         stages = [_record(stage) for stage in forecasts]
         to_fetch = [origin.payload() for origin in fetched]
@@ -70,6 +72,7 @@ def plan(
                 "fetch": to_fetch,
                 "stages": stages,
                 "power": _power(planned_run)[0],
+                "short_limits": [limit.as_record() for limit in short],
             }
         )
         return
@@ -78,7 +81,7 @@ def plan(
     _print(forecasts, [task.task_id for task in planned_run.plan.tasks])
     _print_stops(planned_run, forecasts)
     _print_probes(planned_run)
-    for sentence in _power(planned_run)[1]:
+    for sentence in (*[limit.sentence for limit in short], *_power(planned_run)[1]):
         print(clean(sentence))
     if fetched:
         print("Requests are counted once the data are here: --fetch fetches them now.")
@@ -152,10 +155,12 @@ def _print_stops(planned_run: "PlannedRun", forecasts: "list[Forecast]") -> None
 def _print_probes(planned_run: "PlannedRun") -> None:
     """Say whether the models repeat their answers, where that was measured."""
     from gage_eval.report.console import clean
-    from gage_eval.runs.probes import probes
+    from gage_eval.runs.probes import probes, unproven
 
-    for probed in probes(planned_run.plan, planned_run.store, planned_run.options.concurrency):
-        print(clean(probed.text))
+    plan = planned_run.plan
+    known = [probed.record for probed in probes(plan, planned_run.store, planned_run.options.concurrency)]
+    for text in (*(probe.text for probe in known), *unproven(plan, known)):
+        print(clean(text))
 
 
 def _power(planned_run: "PlannedRun") -> tuple[list[dict[str, Any]], list[str]]:

@@ -53,7 +53,11 @@ def run(
 @takes(*_FIRST, *_LAST)
 def suite(
     name: Annotated[
-        str, typer.Argument(metavar="SUITE", help="Name of a built-in suite (gage list suites), or lm-eval:NAME.")
+        str,
+        typer.Argument(
+            metavar="SUITE",
+            help="Name of a built-in suite (gage list suites), or lm-eval:NAME; with --self-test also a config's file.",
+        ),
     ],
     version: Annotated[
         str | None, typer.Option("--version", metavar="vN", help="Version of the suite; the newest by default.")
@@ -79,8 +83,10 @@ def suite(
     from gage_eval.runs import RunOptions
     from gage_eval.runs.options import SUITE_PREFIX
 
-    suite = f"{SUITE_PREFIX}{name}" + (f"@{version}" if version else "")
-    config = suite_config(name, fields["store"], fields["output_dir"]) or suite
+    config = suite_config(name, fields["store"], fields["output_dir"])
+    if config is None:
+        is_file = self_test and name.endswith((".yaml", ".yml"))
+        config = name if is_file else f"{SUITE_PREFIX}{name}" + (f"@{version}" if version else "")
     options = RunOptions.of({**fields, "config": config})
     if self_test:
         _self_test(options, json=json)

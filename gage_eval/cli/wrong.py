@@ -126,11 +126,11 @@ def _said(explained: "ExplainedAnswer") -> list[str]:
         parts = [f"read nothing from {quoted}"]
     else:
         parts = [f"answered {quoted}" if answer.strip() else quoted]
-    if explained.status == "truncated":
+    if explained.status in ("truncated", "looped"):
         tokens = (
             "" if explained.completion_tokens is None else f" after {counted(explained.completion_tokens, 'token')}"
         )
-        parts.append(f"cut at the limit{tokens}")
+        parts.append(f"{'in a loop' if explained.status == 'looped' else 'cut at the limit'}{tokens}")
     elif explained.status != "ok":
         parts.append(explained.status)
     if explained.value is not None and 0 < explained.value < 1:

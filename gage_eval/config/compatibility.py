@@ -6,6 +6,7 @@ from pathlib import Path, PurePosixPath
 
 from gage_eval.base.canonical import canonical_text
 from gage_eval.base.errors import InputError, closest
+from gage_eval.base.field_paths import compile_path
 from gage_eval.base.files import is_folder, local_path
 from gage_eval.config.judging_fit import check_judging
 from gage_eval.config.models import BackendEntry, ExecutionConfig, PipelineConfig, PromptConfig, RoleAdapterConfig
@@ -82,6 +83,7 @@ def check_fit(
         )
         yield from _positions(("tasks", at), ("datasets", number, "params"), task, context)
         yield from _orders(("tasks", at), task)
+        yield from _blind_judges(("tasks", at), task, context)
         yield from check_judging(("tasks", at), task, metrics.get(task.task.task_id, ()), context)
         if task.task.execution is not None:
             yield from _execution(("tasks", at, "execution"), task, task.task.execution, base_dir)
@@ -231,6 +233,8 @@ def _metrics(loc: Loc, task: ResolvedTask, metrics: Sequence[BoundMetric], *, ju
             )
         if task.task.execution is None and any(path.input.stage == "auto_eval" for path in required):
             yield ConfigProblem(loc, f"{name} reads how programs ended, and the task runs none. Add 'execution'.")
+        if metric.implementation == "length_controlled_win":
+            yield from _length_control(loc, task, metric)
         if not _answers_as_ours(task):
             continue
         asks_likelihoods = kind_of_calls(mode) in ("likelihood", "chat_likelihood")
@@ -248,6 +252,27 @@ def _metrics(loc: Loc, task: ResolvedTask, metrics: Sequence[BoundMetric], *, ju
                 f"{name} reads the answer's text, which {mode} requests do not give. Use a metric of "
                 "log-likelihoods, such as acc, or set mode: chat.",
             )
+
+
+def _length_control(loc: Loc, task: ResolvedTask, metric: BoundMetric) -> Iterator[ConfigProblem]:
+    """A length-controlled win rate without a table of difficulties, or with the lengths of other answers."""
+    name, against = f"metric '{metric.metric_id}'", task.task.against
+    other, difficulty = (
+        next(path for path, item in zip(metric.field_paths, metric.definition.fields, strict=True) if item.name == own)
+        for own in ("other", "difficulty")
+    )
+    if "difficulty_field" not in (metric.recipe["params"] or {}) or difficulty.root != "sample":
+        yield ConfigProblem(
+            loc,
+            f"{name} needs a table of the instructions' difficulty, and without one pairwise_win is nearer to the "
+            "truth: name its field of the samples with difficulty_field, or use pairwise_win.",
+        )
+    if against is None or against.field is None or compile_path(against.field).canonical != other.canonical:
+        yield ConfigProblem(
+            loc,
+            f"{name} reads the other answers in {other.text}, and the judge sees those of 'against': name the same "
+            "field in both, with other_field.",
+        )
 
 
 def _answers_as_ours(task: ResolvedTask) -> bool:
@@ -291,6 +316,17 @@ def _capabilities(
             can = ", ".join(sorted(has))
             name = without_folders(backend.type)
             yield ConfigProblem((*loc, index), f"backend '{name}' lacks '{needed}'. It can: {can}.")
+
+
+def _blind_judges(loc: Loc, task: ResolvedTask, context: BackendContext) -> Iterator[ConfigProblem]:
+    """Judges that are to see or hear what the model makes, and cannot."""
+    made = getattr(_built(task.dut.backend, context), "makes", None)
+    for judge in (task.judge, *task.other_judges) if made is not None else ():
+        has = None if judge is None else _can(judge.backend, context)
+        if judge is not None and has is not None and "images" not in has:
+            name = without_folders(judge.backend.type)
+            said = f"the model answers with {made}, which the judge's backend '{name}' does not take: name another."
+            yield ConfigProblem((*loc, "judge_adapter_id"), said)
 
 
 def _verdict(

@@ -85,25 +85,29 @@ def choose_models(document: Document, choice: ModelChoice, needs: Collection[Nee
         choice: what the command line names.
         needs: what the suite needs; None for a config that is not a suite.
     """
-    images = needs is not None and "images" in needs
+    own = needs or ()
     if choice.names_a_model:
-        _put_model(document, choice, images=images)
-    elif needs is not None and not _adapters(document, "dut_model") and not document.value(("backends",)):
+        _put_model(document, choice, own)
+    elif (
+        needs is not None
+        and not any(_has_backend(adapter) for _, adapter in _adapters(document, "dut_model"))
+        and not document.value(("backends",))
+    ):
         message = (
             "the suite needs a model: name it with --model, and its server with --endpoint URL, or give a folder or a "
             "name on the hub."
         )
         document.refuse(message)
         # What depends on the model cannot be checked; that there is none is not said again.
-        _add_model(document, _STAND_IN, Origin("rule", "no model was named"), images=images)
+        _add_model(document, _STAND_IN, Origin("rule", "no model was named"), own)
     if choice.judges or (needs is not None and "judge" in needs):
         _put_judges(document, choice)
 
 
-def _put_model(document: Document, choice: ModelChoice, *, images: bool) -> None:
+def _put_model(document: Document, choice: ModelChoice, needs: Collection[Need]) -> None:
     loc, before = _backend_of(document)
     try:
-        made = _chosen(choice, images=images)
+        made = _chosen(choice, needs)
     except InputError as error:
         document.refuse(str(error))
         made = dict(_STAND_IN)
@@ -119,12 +123,12 @@ def _put_model(document: Document, choice: ModelChoice, *, images: bool) -> None
         for key, value in made.items():
             document.put((*loc, key), value, origin)
         return
-    _add_model(document, made, origin, images=images)
+    _add_model(document, made, origin, needs)
 
 
-def _chosen(choice: ModelChoice, *, images: bool) -> dict[str, Any]:
+def _chosen(choice: ModelChoice, needs: Collection[Need]) -> dict[str, Any]:
     if choice.model_block is None:
-        return backend_for(choice.model, choice.endpoint, choice.engine, choice.api_key, images=images)
+        return backend_for(choice.model, choice.endpoint, choice.engine, choice.api_key, needs)
     for name in ("endpoint", "engine", "api_key_env", "api_key_block"):
         if getattr(choice, name) is not None:
             option = name.replace("_", "-")
@@ -133,7 +137,7 @@ def _chosen(choice: ModelChoice, *, images: bool) -> dict[str, Any]:
     return {"block": choice.model_block, **named}
 
 
-def _add_model(document: Document, made: Mapping[str, Any], origin: Origin, *, images: bool) -> None:
+def _add_model(document: Document, made: Mapping[str, Any], origin: Origin, needs: Collection[Need]) -> None:
     """A backend and an adapter for it, where the config has none."""
     _append(document, "backends", {"backend_id": DUT, **made}, origin)
     waiting = [index for index, adapter in _adapters(document, "dut_model") if not _has_backend(adapter)]
@@ -141,7 +145,9 @@ def _add_model(document: Document, made: Mapping[str, Any], origin: Origin, *, i
         document.put(("role_adapters", index, "backend_id"), DUT, origin)
     if not waiting:
         adapter: dict[str, Any] = {"adapter_id": DUT, "role_type": "dut_model", "backend_id": DUT}
-        _append(document, "role_adapters", {**adapter, "capabilities": ["images"]} if images else adapter, origin)
+        _append(
+            document, "role_adapters", {**adapter, "capabilities": ["images"]} if "images" in needs else adapter, origin
+        )
 
 
 def _put_judges(document: Document, choice: ModelChoice) -> None:
@@ -161,7 +167,7 @@ def _put_judges(document: Document, choice: ModelChoice) -> None:
     for place, (judge, own) in enumerate(zip(judges, places, strict=True)):
         name = JUDGE if len(judges) == 1 else f"{JUDGE}_{place + 1}"
         try:
-            made = backend_for(judge, endpoint, None, choice.judge_api_key, images=False)
+            made = backend_for(judge, endpoint, None, choice.judge_api_key, ())
         except InputError as error:
             document.refuse(str(error))
             return
@@ -231,7 +237,7 @@ def key_reference(variable: str | None, block: str | None) -> str | None:
 
 
 def backend_for(
-    model: str | None, endpoint: str | None, engine: str | None, api_key: str | None, *, images: bool
+    model: str | None, endpoint: str | None, engine: str | None, api_key: str | None, needs: Collection[Need]
 ) -> dict[str, Any]:
     """Type and config of the backend that serves a model. ``api_key`` is a `key_reference`.
 
@@ -245,9 +251,9 @@ def backend_for(
         if "://" not in endpoint:
             raise InputError(f"the endpoint '{endpoint}' is not a URL; write it as http://{_host(endpoint)}/v1.")
         config = {"base_url": endpoint.rstrip("/").removesuffix("/chat/completions"), "model": model}
-        type_ = engine or "openai_http"
+        type_ = engine or ("openai_images" if "image_generation" in needs else "openai_http")
     else:
-        type_ = engine or _implied_engine(model, images=images)
+        type_ = engine or _implied_engine(model, needs)
         if model is not None:
             config[_model_field(type_, model)] = local_model(os.path.expanduser(model))
         if type_ == "llama_cpp" and "model_path" in config:
@@ -265,7 +271,7 @@ def _host(endpoint: str) -> str:
     return place if re.fullmatch(r"[\w.-]+(:\d+)?", place) else "127.0.0.1:8000"
 
 
-def _implied_engine(model: str | None, *, images: bool) -> str:
+def _implied_engine(model: str | None, needs: Collection[Need]) -> str:
     if model is None:
         raise InputError("an API key is about an endpoint: name it with --endpoint, and the model with --model.")
     if model.endswith(".gguf"):
@@ -281,7 +287,7 @@ def _implied_engine(model: str | None, *, images: bool) -> str:
         )
     if _has_gpu() and find_spec("vllm") is not None:
         return "vllm"
-    return "vlm_transformers" if images else "transformers"
+    return "vlm_transformers" if "images" in needs else "transformers"
 
 
 def _has_gpu() -> bool:

@@ -147,6 +147,10 @@ class DatasetParams(ConfigModel):
     pdf_max_pages: int = semantic("preprocess", 50, ge=1, le=2000)
     audio_rate: int | None = semantic("preprocess", None, ge=8_000, le=192_000)
     audio_max_seconds: int = semantic("preprocess", 600, ge=1, le=14_400)
+    video_frames: int | None = semantic("preprocess", None, ge=1, le=10_000)
+    video_fps: float | None = semantic("preprocess", None, ge=0.001, le=240)
+    video_times: bool = semantic("preprocess", default=False)
+    video_max_seconds: int = semantic("preprocess", 3_600, ge=1, le=14_400)
     max_reject_share: float = scheduling(0.0, ge=0.0, le=1.0)
     on_reject: Literal["fail", "skip"] = scheduling("fail")
 

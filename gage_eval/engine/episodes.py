@@ -107,8 +107,9 @@ async def tool_calls(calls: Calls, request: Request) -> Outcome:
     """Answer the model's tool calls with the tools of the request, until the model gives an answer.
 
     The tools run one after another. A model that still calls tools after ``tool_rounds`` rounds, or at another limit of
-    the request, gets the status ``limit``, and the answer is what it said last. With a simulated user, each answer is
-    followed by a turn of the user, who speaks first unless the last message is one of a user.
+    the request, gets the status ``limit`` (``looped`` for one call over and over), and the answer is what it said last.
+    With a simulated user, each answer is followed by a turn of the user, who speaks first unless the last message is
+    one of a user.
     """
     limits = request.limits or EpisodeLimits()
     seen: Counter[tuple[str, str, str]] = Counter()
@@ -147,7 +148,7 @@ async def tool_calls(calls: Calls, request: Request) -> Outcome:
         if rounds > request.tool_rounds:
             reached = "rounds", f"the model called tools in more than {request.tool_rounds:,} rounds"
         elif called and max(seen.values(), default=0) >= (limits.same_calls or math.inf):
-            reached = "looped", f"one call had the same output {limits.same_calls:,} times"
+            reached = "same_calls", f"one call had the same output {limits.same_calls:,} times"
         if reached is not None:
             turns[-1] = _limited(response, *reached)
             break
@@ -266,8 +267,9 @@ def _of_model(turns: Sequence[Response]) -> list[Response]:
 
 
 def _limited(response: Response, kind: str, sentence: str) -> Response:
-    """A turn at a limit of its episode."""
-    return replace(response, status="limit", error_kind=kind, errors=[*response.errors, sentence])
+    """A turn at a limit of its episode, or in a loop."""
+    status = "looped" if kind == "same_calls" else "limit"
+    return replace(response, status=status, error_kind=kind, errors=[*response.errors, sentence])
 
 
 def _outcome(turns: list[Response]) -> Outcome:

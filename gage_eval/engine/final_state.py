@@ -19,8 +19,10 @@ LARGEST_STATE_MB = 64
 _CPU_S, _WALL_S, _OUTPUT_KB = 10.0, 120.0, 1024
 # Above those of the box, whose files may already take all of them.
 _MORE_FILES, _MORE_MEMORY_MB, _MORE_PROCESSES = 64, 256, 8
-_LINKS = r"""for path; do [ ! -L "$path" ] || printf 'l%s\0' "$path"; done"""
-_FILES = rf"""find "$@" -type l -exec printf 'l%s\0' {{}} +
+_LINKS = r"""cd "$0" || exit; for path; do [ ! -L "$path" ] || printf 'l%s\0' "$path"; done"""
+_FILES = rf"""cd "$0" || exit
+[ "$(find . -prune -exec printf x \; 2>&1)" = x ] || {{ echo "the box has no find, or no printf" >&2; exit 1; }}
+find "$@" -type l -exec printf 'l%s\0' {{}} +
 find "$@" -type f -size +{LARGEST_FILE_MB << 10}k -exec printf 'b%s\0' {{}} +
 find "$@" -type f -exec printf 'f%s\0' {{}} +
 exit 0"""
@@ -104,7 +106,7 @@ def _steps(path: str) -> Iterator[str]:
 
 async def _listed(box: Box, script: str, arguments: Sequence[str], limits: Limits) -> list[tuple[str, str]]:
     """(kind, path) of what a script lists."""
-    ran = await box.run(["sh", "-c", script, "sh", *arguments], limits=limits)
+    ran = await box.run(["sh", "-c", script, box.root, *arguments], limits=limits)
     if ran.reason == "output" or len(ran.stdout) >= limits.output_kb << 10:
         raise _Unfit("too_many", f"the artifacts are too many; at most {MOST_FILES:,} are taken")
     if ran.reason in ("cpu", "memory"):

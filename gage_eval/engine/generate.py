@@ -22,6 +22,7 @@ from gage_eval.engine.episodes import Outcome
 from gage_eval.engine.feeding import Feeder
 from gage_eval.engine.job import Item, Job, Tally
 from gage_eval.engine.known import KnownAnswers
+from gage_eval.engine.loops import with_loop_noted
 from gage_eval.engine.ready import MAX_OPEN_CHUNKS, ReadyQueue
 from gage_eval.engine.refusals import Refusals
 from gage_eval.engine.shared_log import SharedLog
@@ -115,6 +116,7 @@ class Generate:
 
     def _record(self, item: Item, outcome: Outcome, group: asyncio.TaskGroup) -> None:
         chunk, tally = item.chunk, self.tally
+        outcome = with_loop_noted(outcome)
         self._finished += 1
         tally.done += 1
         if outcome.response.status == "error":

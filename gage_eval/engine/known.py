@@ -2,6 +2,7 @@
 
 from gage_eval.engine.episodes import Outcome
 from gage_eval.engine.job import Job
+from gage_eval.engine.loops import with_loop_noted
 from gage_eval.engine.other_runs_logs import OtherRunsLogs
 from gage_eval.engine.rows import outcomes_in, outcomes_of
 from gage_eval.engine.wal import index_logs
@@ -66,7 +67,7 @@ class KnownAnswers:
                 from_others.get(key) if outcome is None else outcome
                 for key, outcome in zip(keys, outcomes, strict=True)
             ]
-        return outcomes
+        return [None if outcome is None else with_loop_noted(outcome) for outcome in outcomes]
 
     def from_other_runs(self, keys: list[str]) -> dict[str, Outcome]:
         """Outcomes by key of other runs: committed ones, and those in the logs of runs on this machine."""

@@ -72,7 +72,7 @@ class CrowdResult(BaseModel):
             None where the endpoint gives none.
     """
 
-    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid")
+    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     size: int
     changed: int
@@ -92,7 +92,7 @@ class Verdict(BaseModel):
         created: when.
     """
 
-    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid")
+    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     verdict: ProbeVerdict
     prompts: int

@@ -59,7 +59,7 @@ class SampleAnswered(SampleEvent):
         backend: the type of the backend that was asked.
         model: the model's name as configured.
         kind: chat, completion, likelihood, turns or tools.
-        status: ok, truncated, refused, error or skipped.
+        status: ok, truncated, looped, limit, refused, error or skipped.
         source: sent, log (kept by an earlier attempt of this run), reused (from another run) or repeated (an equal
             request of this run).
         attempts: requests sent for it.

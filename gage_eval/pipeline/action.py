@@ -320,20 +320,16 @@ def _compute(
     except BaseException:
         run.abort()
         raise
-    store = run.env.store
     complete = all(artifact.complete for artifact in run.outputs.values())
-    action = store.actions.commit(
+    action = run.env.store.actions.commit(
         info.name,
         run.key,
-        {name: artifact.id for name, artifact in run.outputs.items()},
+        run.outputs,
         complete=complete,
         document=document,
         replaces=replaced,
     )
     run.finish()
-    made = {artifact.id: artifact for artifact in run.outputs.values()}
-    # Another run may have committed first: its artifacts stand then.
-    artifacts = {name: made.get(id_) or store.artifact(id_) for name, id_ in action.outputs.items()}
     return StageResult(
         info.name,
         run.task_id,
@@ -341,7 +337,7 @@ def _compute(
         dict(action.outputs),
         cached=False,
         complete=action.complete,
-        counts={**_counts(artifacts), **run.counts},
+        counts={**_counts(action.artifacts), **run.counts},
     )
 
 

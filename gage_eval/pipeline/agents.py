@@ -1,6 +1,7 @@
 """The program of a role adapter: what it is, and the agent that it is for a sample."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -8,7 +9,7 @@ from typing import Any
 
 from gage_eval.base.canonical import JsonValue, canonical_text, digest, sha256_hex
 from gage_eval.base.errors import InputError
-from gage_eval.box.types import BoxSpec
+from gage_eval.box.types import BoxError, BoxSpec
 from gage_eval.models.client.agents import Agent
 from gage_eval.pipeline.boxes import AgentBoxes, CannotRun, sandbox_of
 
@@ -64,6 +65,10 @@ class AgentProgram:
             return replace(own, files={**own.files, **self.contents}, env={**own.env, **self.env})
 
         files = self.boxes.files_identity(sample)
+        artifacts: Sequence[str] = ()
+        # Otherwise its box cannot be made either.
+        with suppress(BoxError):
+            artifacts = self.boxes.artifacts_of(sample)
         return Agent(
             self.command,
             self.answer_file,
@@ -72,7 +77,7 @@ class AgentProgram:
             spec,
             takes_tools,
             {**self.identity, "sandbox": _sandbox(sample), "sandbox_files": files},
-            self.boxes.artifacts,
+            artifacts,
         )
 
 

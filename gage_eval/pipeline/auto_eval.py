@@ -101,15 +101,14 @@ def scores(run: StageRun, spec: ScoreSpec) -> list[Artifact]:
             computation.writer.abort()
         raise
     for index, computation in computations.items():
-        outputs = {"scores": computation.writer.commit().id}
         action = store.actions.commit(
             "scores",
             digest(computation.document),
-            outputs,
+            {"scores": computation.writer.commit()},
             document=computation.document,
             replaces=computation.previous,
         )
-        artifacts[index] = store.artifact(action.outputs["scores"])
+        artifacts[index] = action.artifacts["scores"]
     run.counts["computed_metrics"] = len(computations)
     return [artifacts[index] for index in range(len(metrics))]
 

@@ -19,8 +19,9 @@ from gage_eval.models.backends.pools import Pools
 from gage_eval.store import Artifact
 
 _REFERENCES = ("env:", "block:")
-# Of executors that this process has found, by `Boxes.key`.
-_identities: dict[str, JsonValue] = {}
+_FORM = {"files": (Mapping, "object"), "env": (Mapping, "object"), "image": (str, "text"), "setup": (str, "text")}
+# That this process has found, by `Boxes.key`.
+_backends: dict[str, BoxBackend] = {}
 
 
 class CannotRun(Exception):
@@ -32,6 +33,7 @@ class Boxes:
     """The boxes of one executor."""
 
     settings: ExecutorSettings
+    _images: dict[str, str | None] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
     def key(self) -> str:
@@ -59,9 +61,23 @@ class Boxes:
         Raises:
             BoxUnavailable: this machine has no such executor.
         """
-        if self.key not in _identities:
-            _identities[self.key] = self.backend().identity()
-        return _identities[self.key]
+        return self._found.identity()
+
+    def image(self, name: str) -> str | None:
+        """The name of an image with the hash of its content on this machine; asked for once.
+
+        Raises:
+            BoxUnavailable: this machine has no such executor.
+        """
+        if name not in self._images:
+            self._images[name] = self._found.executor.resolve(name)[1]
+        return self._images[name]
+
+    @property
+    def _found(self) -> BoxBackend:
+        if self.key not in _backends:
+            _backends[self.key] = self.backend()
+        return _backends[self.key]
 
 
 @dataclass(frozen=True)
@@ -73,7 +89,7 @@ class AgentBoxes:
         limits: of a command.
         image: for samples that name none.
         media: where the files of samples are.
-        artifacts: the files that are taken at the end of an episode.
+        artifacts: the files that are taken at the end of an episode, besides those that its sample names.
     """
 
     boxes: Boxes
@@ -86,7 +102,8 @@ class AgentBoxes:
     def identity(self) -> JsonValue:
         """The executor, the limits, the image, and the files that are taken."""
         own: dict[str, JsonValue] = {"artifacts": list(self.artifacts)} if self.artifacts else {}
-        return {"executor": self.boxes.identity, "limits": asdict(self.limits), "image": self.image, **own}
+        image = None if self.image is None else self.boxes.image(self.image)
+        return {"executor": self.boxes.identity, "limits": asdict(self.limits), "image": image, **own}
 
     def spec(self, sample: Mapping[str, Any]) -> BoxSpec:
         """The surroundings that a sample sets.
@@ -99,19 +116,43 @@ class AgentBoxes:
         except CannotRun as error:
             raise BoxError(str(error)) from None
 
+    def artifacts_of(self, sample: Mapping[str, Any]) -> Sequence[str]:
+        """The files that are taken at the end of an episode of a sample.
+
+        Raises:
+            BoxError: the sample names them in another form.
+        """
+        try:
+            return [*self.artifacts, *(sandbox_of(sample).get("artifacts") or ())]
+        except CannotRun as error:
+            raise BoxError(str(error)) from None
+
     def files_identity(self, sample: Mapping[str, Any]) -> JsonValue:
-        """The content of the files that a sample brings; None where it brings none."""
-        return sandbox_files([sample], self.media)
+        """The content of the files and the image that a sample brings; None where it brings none."""
+        return sandbox_identity([sample], self.media, self.boxes)
 
 
-def sandbox_files(samples: Iterable[Mapping[str, Any]], media: MediaRules) -> JsonValue:
-    """The content of the files that samples put into their boxes; None where they put in none."""
-    addresses = set()
+def sandbox_identity(
+    samples: Iterable[Mapping[str, Any]], media: MediaRules, boxes: Boxes, image: str | None = None
+) -> JsonValue:
+    """The content of the files and images that samples put into their boxes; None where they put in none.
+
+    Args:
+        samples: the samples.
+        media: where the files are.
+        boxes: know the images.
+        image: of samples that name none.
+    """
+    addresses, images = set(), {image}
     for sample in samples:
         # A sample whose surroundings have another form costs its row.
         with suppress(CannotRun):
-            addresses |= {str(address) for address in (sandbox_of(sample).get("files") or {}).values()}
-    return files_identity([("file", address) for address in sorted(addresses)], media)
+            own = sandbox_of(sample)
+            addresses |= {str(address) for address in (own.get("files") or {}).values()}
+            images.add(own.get("image") or image)
+    files = files_identity([("file", address) for address in sorted(addresses)], media)
+    named = {name: boxes.image(name) for name in sorted(filter(None, images))}
+    return {"files": files, "images": named} if named else files
 
 
 def sandboxes(samples: Artifact) -> Iterator[Mapping[str, Any]]:
@@ -132,9 +173,12 @@ def sandbox_of(sample: Mapping[str, Any]) -> Mapping[str, Any]:
         own = metadata.get("execution") if isinstance(metadata, Mapping) else None
     if not isinstance(own, Mapping):
         return {}
-    wrong = [name for name in ("files", "env") if not isinstance(own.get(name) or {}, Mapping)]
-    if wrong:
-        raise CannotRun(f"metadata.execution.{wrong[0]} is no object.")
+    for name, (kind, what) in _FORM.items():
+        if own.get(name) and not isinstance(own[name], kind):
+            raise CannotRun(f"metadata.execution.{name} is no {what}.")
+    artifacts = own.get("artifacts") or []
+    if not isinstance(artifacts, list) or not all(isinstance(path, str) and inside(path) for path in artifacts):
+        raise CannotRun("metadata.execution.artifacts is not a list of paths below the working folder.")
     return own
 
 
@@ -162,4 +206,5 @@ def surroundings(sample: Mapping[str, Any], read: Callable[[str], bytes], image:
             files[path] = read(str(address))
         except RecordRejected as error:
             raise CannotRun(f"sandbox.files.{path}: {error.reason}") from None
-    return BoxSpec(sandbox.get("image") or image, files, sandbox.get("setup") or None, env)
+    image, writable = sandbox.get("image") or image, sandbox.get("writable") is True
+    return BoxSpec(image, files, sandbox.get("setup") or None, env, writable=writable)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from gage_eval.base.files import folder_of, local_path
 from gage_eval.config.data_origins import load_origin
-from gage_eval.config.models import DatasetConfig, origin_patterns
+from gage_eval.config.models import DatasetConfig, DatasetParams, origin_patterns
 from gage_eval.config.resolve import ResolvedTask
 from gage_eval.data.datasets.fetch import DataCache
 from gage_eval.data.datasets.origins import OriginPath, origin_paths
@@ -14,9 +14,13 @@ from gage_eval.data.prepare.few_shot import FewShotRules
 from gage_eval.data.prepare.images import ImageRules
 from gage_eval.data.prepare.media import MediaRules
 from gage_eval.data.prepare.recordings import RecordingRules
+from gage_eval.data.prepare.videos import VideoRules
 from gage_eval.data.standardize.callables import MediaCallable, TextCallable
 from gage_eval.pipeline.specs import PreprocessSpec, StandardizeSpec
 from gage_eval.pipeline.subsets import Subset
+
+# Of a video with `video_fps` and no `video_frames`: as many as Qwen2.5-VL takes.
+_MOST_FRAMES = 768
 
 
 @dataclass(frozen=True)
@@ -144,7 +148,15 @@ def _media(source: DataSource) -> MediaRules:
         images=ImageRules(params.image_min_pixels, params.image_max_pixels, params.image_factor),
         documents=None if params.pdf is None else DocumentRules(params.pdf, params.pdf_dpi, params.pdf_max_pages),
         recordings=(None if params.audio_rate is None else RecordingRules(params.audio_rate, params.audio_max_seconds)),
+        videos=_videos(params),
     )
+
+
+def _videos(params: DatasetParams) -> VideoRules | None:
+    if params.video_frames is None and params.video_fps is None:
+        return None
+    frames = params.video_frames or _MOST_FRAMES
+    return VideoRules(frames, params.video_fps, params.video_max_seconds, params.video_times)
 
 
 def _content_root(dataset: DatasetConfig, base_dir: Path) -> Path | None:

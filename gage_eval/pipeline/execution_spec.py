@@ -17,7 +17,7 @@ from gage_eval.config.execution import ExecutionConfig, ExecutionLimitsConfig
 from gage_eval.data.prepare.media import MediaReader, MediaRules
 from gage_eval.models.backends.placement import HERE
 from gage_eval.models.client.types import BoxedProgram
-from gage_eval.pipeline.boxes import Boxes, CannotRun, sandbox_files, sandboxes, surroundings
+from gage_eval.pipeline.boxes import Boxes, CannotRun, sandbox_identity, sandboxes, surroundings
 from gage_eval.scoring.metrics.pipelines import FilterPipeline, read_steps
 from gage_eval.store import Artifact
 
@@ -110,8 +110,12 @@ class ExecutionSpec:
         }
         if self.check is not None:
             material["check"] = sha256_hex(self._check.encode())
-        files = sandbox_files(sandboxes(samples), self.media)
+        files = self.files_identity(samples)
         return material if files is None else {**material, "files": files}
+
+    def files_identity(self, samples: Artifact) -> JsonValue:
+        """The content of the files and images that samples put into their boxes; None where they put in none."""
+        return sandbox_identity(sandboxes(samples), self.media, self.boxes, self.config.image)
 
     @cached_property
     def _check(self) -> str:

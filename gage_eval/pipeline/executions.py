@@ -5,10 +5,10 @@ finds those of earlier runs. The key does not contain the metrics, so a changed 
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, Generic, TypeAlias, TypeVar
 
 import pyarrow as pa
 
@@ -24,7 +24,7 @@ from gage_eval.engine.rows import index_answers
 from gage_eval.models.backends.boxed import BoxBackend
 from gage_eval.models.client.types import RenderFailure, Request
 from gage_eval.pipeline.action import StageRun
-from gage_eval.pipeline.boxes import CannotRun, sandbox_files, sandboxes
+from gage_eval.pipeline.boxes import CannotRun
 from gage_eval.pipeline.execution_spec import ExecutionSpec
 from gage_eval.scoring.stdio import same_output
 from gage_eval.store import Action, Artifact, Media, Store
@@ -36,6 +36,9 @@ EXPECTED = "expected_outputs"
 """What programs of samples print for the tests of all answers to them; a separate action."""
 
 _LONGEST_SHOWN = 200
+
+_Row: TypeAlias = Mapping[str, Any]
+RowT = TypeVar("RowT")
 
 
 def executions_document(store: Store, spec: ExecutionSpec, inputs: Mapping[str, str]) -> dict[str, JsonValue]:
@@ -71,10 +74,9 @@ def executions(run: StageRun, spec: ExecutionSpec) -> Mapping[str, Artifact]:
         work_key = digest([key, run.env.run_id]) if run.refreshing else key
         outputs = _run(run, spec, work_key, None if run.refreshing else stored)
         complete = outputs[NAME].complete
-        ids = {name: artifact.id for name, artifact in outputs.items()}
-        action = store.actions.commit(NAME, key, ids, complete=complete, document=document, replaces=stored)
+        action = store.actions.commit(NAME, key, outputs, complete=complete, document=document, replaces=stored)
         store.wip(work_key).discard()
-    return action.artifacts if action.outputs != ids else outputs
+    return action.artifacts
 
 
 def _run(run: StageRun, spec: ExecutionSpec, work_key: str, earlier: Action | None) -> dict[str, Artifact]:
@@ -100,7 +102,7 @@ def _expected_outputs(run: StageRun, spec: ExecutionSpec, samples: Artifact, bac
         "limits": asdict(spec.limits),
         "image": spec.config.image,
         "box": spec.boxes.identity,
-        "files": sandbox_files(sandboxes(samples), spec.media),
+        "files": spec.files_identity(samples),
     }
     key = digest(document)
     with store.lock(key, run.env.check):
@@ -108,11 +110,10 @@ def _expected_outputs(run: StageRun, spec: ExecutionSpec, samples: Artifact, bac
         if stored is None or not stored.complete:
             source = ExpectedSource(spec, samples, store.media)
             outputs, tally = _generated(run, source, backend, key, stored, EXPECTED, reuse=True)
-            ids = {name: artifact.id for name, artifact in outputs.items()}
             complete = not tally.errors
-            stored = store.actions.commit(EXPECTED, key, ids, complete=complete, document=document, replaces=stored)
+            stored = store.actions.commit(EXPECTED, key, outputs, complete=complete, document=document, replaces=stored)
             store.wip(key).discard()
-    return store.artifact(stored.outputs[f"{EXPECTED}_responses"])
+    return stored.artifacts[f"{EXPECTED}_responses"]
 
 
 def _generated(
@@ -170,7 +171,7 @@ def _tables(
         errors = telemetry.read(part.index, columns=["errors"])["errors"].to_pylist()
         rows = responses.read(part.index, columns=["status", "answer", "error_kind"]).to_pylist()
         tables: dict[str, list[dict[str, Any]]] = {name: [] for name in writers}
-        for program, row, failed in zip(source.open(part.index).programs(), rows, errors, strict=True):
+        for program, row, failed in zip(source.programs(part.index), rows, errors, strict=True):
             if row["status"] == "skipped":
                 continue
             execution = program.judged(_execution(row, failed))
@@ -180,7 +181,7 @@ def _tables(
                 **{name: getattr(execution, name) for name in Execution.__slots__},
                 **{name: getattr(program.request, name) for name in ("row_index", "sample_id", "replicate")},
                 "mode": source.spec.config.mode,
-                "containment": backend.executor.resolve(program.image)[0],
+                "containment": backend.resolve(program.image)[0],
                 "code": program.code,
             }
             for schema in (EXECUTIONS, EXECUTION_TELEMETRY):
@@ -276,13 +277,40 @@ class ProgramSource:
         """(part index, number of answers) in order."""
         return [(part.index, part.rows) for part in self._responses.parts]
 
-    def open(self, part: int) -> "ProgramPart":
+    def open(self, part: int) -> "RenderedPart[_Row]":
         """Read the samples and answers of a part."""
+        answers, program = self._read(part)
+        return RenderedPart(answers, lambda answer: program(answer).request)
+
+    def programs(self, part: int) -> Iterator[AskedProgram]:
+        """The programs of all answers of a part in order."""
+        answers, program = self._read(part)
+        return map(program, answers)
+
+    def _read(self, part: int) -> tuple[Sequence[_Row], Callable[[_Row], AskedProgram]]:
+        """The answers of a part, and what is asked for each."""
         table = self._samples.read(part, columns=self.spec.sample_columns)
         samples = dict(zip(table["row_index"].to_pylist(), rows_of(table), strict=True))
-        answers = self._responses.read(part).to_pylist()
         expected = {} if self._expected is None else _printed(self._expected, part)
-        return ProgramPart(self.spec, samples, answers, self._reader, expected)
+        return self._responses.read(part).to_pylist(), partial(self._asked, samples, expected)
+
+    def _asked(self, samples: Mapping[int, _Row], expected: Mapping[int, str], answer: _Row) -> AskedProgram:
+        index = answer["row_index"]
+        request = Request("run", sample_id=answer["sample_id"], row_index=index, replicate=answer["replicate"])
+        if answer["status"] in UNANSWERED:
+            return AskedProgram(request)
+        sample, spec, mode = samples[index], self.spec, self.spec.config.mode
+        about = f"sample '{answer['sample_id']}': "
+        try:
+            boxed = spec.boxed(sample, answer, self._reader, expected.get(index))
+            outputs = spec.expected(sample, answer) if mode == "stdio" else None
+            state = spec.final_state(answer) if mode == "final_state" else None
+        except CannotRun as error:
+            return AskedProgram(replace(request, unasked=RenderFailure("sample", about + str(error))))
+        except Exception as error:  # noqa: BLE001  # a filter that fails on an answer costs only its row
+            return AskedProgram(replace(request, unasked=RenderFailure("filter_failed", f"{about}{error}")))
+        verdict = state if isinstance(state, Execution) else None
+        return AskedProgram(replace(request, program=boxed), outputs, state is not None, verdict)
 
 
 def _printed(responses: Artifact, part: int) -> dict[int, str]:
@@ -306,28 +334,13 @@ class ExpectedSource:
         """(part index, number of samples) in order."""
         return [(part.index, part.rows) for part in self._samples.parts]
 
-    def open(self, part: int) -> "ExpectedPart":
-        """Read the samples of a part."""
+    def open(self, part: int) -> "RenderedPart[tuple[int, _Row]]":
+        """Read the samples of a part. The request of one without a program is empty."""
         table = self._samples.read(part, columns=[*self._spec.sample_columns, "id"])
-        samples = zip(table["row_index"].to_pylist(), rows_of(table), strict=True)
-        return ExpectedPart(self._spec, list(samples), self._reader)
+        return RenderedPart(list(zip(table["row_index"].to_pylist(), rows_of(table), strict=True)), self._request)
 
-
-class ExpectedPart:
-    """The programs of one part of the samples."""
-
-    def __init__(
-        self, spec: ExecutionSpec, samples: Sequence[tuple[int, Mapping[str, Any]]], reader: MediaReader
-    ) -> None:
-        self._spec = spec
-        self._samples = samples
-        self._reader = reader
-
-    def render(self, start: int, stop: int) -> list[Request]:
-        """The requests of the samples ``start`` to ``stop`` (exclusive); empty for a sample without a program."""
-        return [self._request(index, sample) for index, sample in self._samples[start:stop]]
-
-    def _request(self, index: int, sample: Mapping[str, Any]) -> Request:
+    def _request(self, row: tuple[int, _Row]) -> Request:
+        index, sample = row
         request = Request("run", sample_id=sample["id"], row_index=index)
         try:
             return replace(request, program=self._spec.expected_program(sample, self._reader))
@@ -335,57 +348,12 @@ class ExpectedPart:
             return request
 
 
-class ProgramPart:
-    """The programs of one part."""
+class RenderedPart(Generic[RowT]):
+    """The requests of one part (`gage_eval.engine.job.PartSource`), one for each row."""
 
-    def __init__(
-        self,
-        spec: ExecutionSpec,
-        samples: Mapping[int, Mapping[str, Any]],
-        answers: Sequence[Mapping[str, Any]],
-        reader: MediaReader,
-        expected: Mapping[int, str],
-    ) -> None:
-        """Args:
-        spec: how programs are run.
-        samples: by row index.
-        answers: the responses of the part.
-        reader: reads the files that samples name.
-        expected: what the tests compare with, by row index, where programs have printed it.
-        """
-        self._expected = expected
-        self._spec = spec
-        self._samples = samples
-        self._answers = answers
-        self._reader = reader
+    def __init__(self, rows: Sequence[RowT], request: Callable[[RowT], Request]) -> None:
+        self._rows, self._request = rows, request
 
     def render(self, start: int, stop: int) -> list[Request]:
-        """The requests of the answers ``start`` to ``stop`` (exclusive), one each."""
-        return [self._asked(answer).request for answer in self._answers[start:stop]]
-
-    def programs(self) -> Iterator[AskedProgram]:
-        """The programs of all answers in order."""
-        return map(self._asked, self._answers)
-
-    def _asked(self, answer: Mapping[str, Any]) -> AskedProgram:
-        request = Request(
-            "run",
-            sample_id=answer["sample_id"],
-            row_index=answer["row_index"],
-            replicate=answer["replicate"],
-        )
-        if answer["status"] in UNANSWERED:
-            return AskedProgram(request)
-        sample = self._samples[answer["row_index"]]
-        about = f"sample '{answer['sample_id']}': "
-        try:
-            boxed = self._spec.boxed(sample, answer, self._reader, self._expected.get(answer["row_index"]))
-            mode = self._spec.config.mode
-            expected = self._spec.expected(sample, answer) if mode == "stdio" else None
-            state = self._spec.final_state(answer) if mode == "final_state" else None
-        except CannotRun as error:
-            return AskedProgram(replace(request, unasked=RenderFailure("sample", about + str(error))))
-        except Exception as error:  # noqa: BLE001  # a filter that fails on an answer costs only its row
-            return AskedProgram(replace(request, unasked=RenderFailure("filter_failed", f"{about}{error}")))
-        verdict = state if isinstance(state, Execution) else None
-        return AskedProgram(replace(request, program=boxed), expected, state is not None, verdict)
+        """The requests of the rows ``start`` to ``stop`` (exclusive)."""
+        return [self._request(row) for row in self._rows[start:stop]]

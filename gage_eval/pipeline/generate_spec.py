@@ -13,13 +13,13 @@ from gage_eval.engine.tools.mcp import McpServer
 from gage_eval.extend import registry
 from gage_eval.extend.loading import without_folders
 from gage_eval.models.backends.base import Backend, BackendContext
-from gage_eval.models.backends.build import build_backend
+from gage_eval.models.backends.build import build_backend, parse_config
 from gage_eval.models.backends.role_hooks import RoleHooks
 from gage_eval.models.client.episode_limits import EpisodeLimits
 from gage_eval.models.client.tools import DefinedTool
 from gage_eval.models.client.types import FollowUp
 from gage_eval.pipeline.agents import AgentProgram
-from gage_eval.pipeline.boxes import Boxes, sandbox_files, sandboxes
+from gage_eval.pipeline.boxes import Boxes, sandbox_identity, sandboxes
 from gage_eval.pipeline.keys import RENDER_VERSION
 from gage_eval.pipeline.outputs import responses_of
 from gage_eval.pipeline.pairs import Pairs
@@ -82,6 +82,13 @@ class GenerateSpec:
     def model(self) -> Backend:
         """The backend, built but not opened. It knows its identity and capabilities."""
         return build_backend(self.backend_type, self.backend_config, self.context)
+
+    @property
+    def is_deterministic(self) -> bool:
+        """Whether its engine is asked for the mode in which no answer depends on the others."""
+        # Few configs have the key, and reading one takes longer than looking for it.
+        config = self.backend_config
+        return "deterministic" in config and parse_config(self.backend_type, config).deterministic
 
     @property
     def engine_key(self) -> str | None:
@@ -162,10 +169,10 @@ class GenerateSpec:
         return {**self.binding.material(), "model": self.model_material}
 
     def input_material(self, store: Store, inputs: Mapping[str, str]) -> dict[str, JsonValue]:
-        """The content of the files that samples put into the boxes of tools."""
+        """The content of the files and images that samples put into the boxes of tools."""
         if self.boxes is None or "samples" not in inputs:
             return {}
-        files = sandbox_files(sandboxes(store.artifact(inputs["samples"])), self.media)
+        files = sandbox_identity(sandboxes(store.artifact(inputs["samples"])), self.media, self.boxes)
         return {} if files is None else {"files": files}
 
 

@@ -18,10 +18,10 @@ VERSIONS: Mapping[Stage, int] = {
     "load": 1,
     "standardize": 7,
     "preprocess": 6,
-    "support": 4,
-    "infer": 2,
+    "support": 5,
+    "infer": 3,
     "judge": 4,
-    "auto_eval": 8,
+    "auto_eval": 9,
     "report": 11,
 }
 # Versions of steps within stages: a metric's scores, the rendering of a role's requests.

@@ -11,7 +11,7 @@ from gage_eval.base.errors import InputError
 from gage_eval.base.tables import PREPARED, REJECTS
 from gage_eval.data.prepare.examples import Conversation, Examples, OwnExamples, PoolExamples
 from gage_eval.data.prepare.few_shot import Example, as_chat, as_text
-from gage_eval.data.prepare.media import MediaReader, media_of
+from gage_eval.data.prepare.media import MediaReader, each_once, media_of
 from gage_eval.data.prepare.options import with_options
 from gage_eval.data.prepare.prompt import Prompt, prompt_of
 from gage_eval.data.prepare.rows import SAMPLE_COLUMNS, prepared_table
@@ -184,4 +184,4 @@ class Preparer:
 
 def _media_meta(media: Sequence[Mapping[str, Any]], *, embed: bool) -> JsonValue:
     """The media of a prepared row, without repetitions; None if there are none."""
-    return {"embed": embed, "media": list({medium["url"]: medium for medium in media}.values())} if media else None
+    return {"embed": embed, "media": each_once(media)} if media else None

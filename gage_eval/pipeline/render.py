@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from gage_eval.base.canonical import decode
 from gage_eval.base.errors import GageError, InputError
 from gage_eval.base.field_paths import reference_texts, resolve
+from gage_eval.base.made_media import made_medium
 from gage_eval.data.prompts import PromptError, PromptRenderer
 from gage_eval.engine.episodes import kind_of_calls
 from gage_eval.engine.tools.sets import episode_tools, merged
@@ -180,19 +181,29 @@ class RequestRenderer:
             # A request without messages is skipped and not sent.
             return row.messages
         payload = context.payload(replicate)
-        answer = payload["model_output"].get("answer")
-        if context.responses is not None and answer is None:
+        if context.responses is not None and payload["model_output"].get("answer") is None:
             # There is nothing to judge. A request without messages is skipped and not sent.
             return []
+        media = _media_of(row.messages)
+        in_question = len(media)
         pair = self._pair(row, context, replicate)
-        return self._template.render(
+        if pair is not None:
+            pair = {name: _shown(answer, media) for name, answer in pair.items()}
+        else:
+            payload["model_output"] = _shown(payload["model_output"], media)
+        messages = self._template.render(
             sample=payload["sample"],
             payload=payload,
             history=row.messages,
             extras={"adapter_id": self._spec.adapter_id, "role_type": self._spec.role},
-            model_answer=answer,
+            model_answer=payload["model_output"].get("answer"),
             pair=pair,
         )
+        if len(media) > in_question:
+            if not self._sees:
+                self._need("images", f"what the model made (sample '{row.sample_id}')")
+            messages[-1]["content"] = [{"type": "text", "text": messages[-1]["content"]}, *media]
+        return messages
 
     def _pair(self, row: PreparedRow, context: RowContext, replicate: int) -> dict[str, Mapping[str, Any]] | None:
         """The answers that a judge compares, in the order of this binding; None where it compares none."""
@@ -246,6 +257,21 @@ def _failure(error: PromptError | NoPartner) -> RenderFailure:
     if isinstance(error, NoPartner):
         return RenderFailure(NO_PARTNER, str(error), "skipped")
     return RenderFailure("prompt_failed", str(error))
+
+
+def _media_of(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The media of a question: a judge sees the picture before an edit, too."""
+    lists = (message["content"] for message in messages if isinstance(message.get("content"), list))
+    return [part for parts in lists for part in parts if part.get("type") != "text"]
+
+
+def _shown(answer: Mapping[str, Any], media: list[dict[str, Any]]) -> dict[str, Any]:
+    """An answer as a prompt shows it: a numbered marker in place of a medium, which is appended to ``media``."""
+    medium = made_medium(answer)
+    if medium is None:
+        return dict(answer)
+    media.append(medium.part)
+    return {**answer, "answer": f"[{medium.kind} {len(media)}]"}
 
 
 def _compared(context: RowContext, replicate: int) -> list[dict[str, Any]]:

@@ -48,7 +48,7 @@ def join_user(request: Request, spec: GenerateSpec, rendered: Request | None, sa
 
 def _turns(script: Any) -> list[dict[str, Any]] | None:
     """The turns of a script; None if it is none."""
-    if script is MISSING or not isinstance(script, list) or not script:
+    if script is MISSING or not isinstance(script, list):
         return None
     turns = [{"content": turn} if isinstance(turn, str) else turn for turn in script]
     return turns if all(map(_is_turn, turns)) else None

@@ -16,14 +16,15 @@ from gage_eval.base.canonical import decode
 from gage_eval.base.errors import InputError, closest
 from gage_eval.base.processes import user_name
 from gage_eval.base.stages import Stage
-from gage_eval.regression.compare import ScoredTask
+from gage_eval.regression.compare import NoiseFloor, noise_floor
 from gage_eval.regression.policy import GatePolicy, declared_numbers
+from gage_eval.regression.scored_task import ScoredTask
 from gage_eval.runs.baseline_files import DIGITS, ENTRY, FOLDER, entries_of, folder_of, suite_of
 from gage_eval.runs.names import is_name
-from gage_eval.runs.record import StageRecord, stage_name
+from gage_eval.runs.record import ProbeRecord, StageRecord, stage_name
 from gage_eval.runs.results.reading import RunReader, TaskReader
 from gage_eval.stats.evidence import REPEATS_ADVISED
-from gage_eval.stats.verdicts import GateRule
+from gage_eval.stats.gate_rule import GateRule
 from gage_eval.store import Store
 
 
@@ -36,6 +37,7 @@ class BaselineTask(_Model):
 
     stages: dict[Stage, StageRecord]
     scores: dict[str, str] = Field(description="Scores artifact by metric id; garbage collection keeps them.")
+    probe: ProbeRecord | None = Field(None, description="What gage probe knew of its model when the run began.")
 
 
 class BaselineRun(_Model):
@@ -91,7 +93,7 @@ class BaselineEntry(_Model):
             outputs: dict[str, dict[str, str]] = {
                 stage: record.outputs for stage, record in task.stages.items() if record.outputs
             }
-            tasks.append(ScoredTask(run.run_id, TaskReader(store, task_id, outputs), task.stages))
+            tasks.append(ScoredTask(run.run_id, TaskReader(store, task_id, outputs), task.stages, task.probe))
         return tasks
 
 
@@ -171,6 +173,11 @@ class Baselines:
                 value = task.reader.number_row(number)["value"]
                 scores.append(BaselineScore(task.name, task.reader.task_id, number.name, value))
         return scores
+
+    def noise_floors(self, entry: BaselineEntry) -> dict[str, NoiseFloor]:
+        """How much the first number of each task moves between the repeats; empty for one run."""
+        floors = {task_id: noise_floor(entry.tasks(self._store, task_id)) for task_id in entry.runs[0].tasks}
+        return {task_id: floor for task_id, floor in floors.items() if floor is not None}
 
     def latest(self, suite: str, name: str) -> BaselineEntry:
         """The newest entry, which runs are compared with.
@@ -265,6 +272,7 @@ def _of_run(run: RunReader) -> BaselineRun:
         task_id: BaselineTask(
             stages=dict(_stages(run, task_id)),
             scores={metric_id: artifact.id for metric_id, artifact in run.task(task_id).scores.items()},
+            probe=record.probe_of(task_id),
         )
         for task_id in run.task_ids
     }

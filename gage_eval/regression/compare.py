@@ -1,7 +1,7 @@
 """Two runs on the same samples: what differs between them, and how each task's score changed."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -9,104 +9,30 @@ import numpy as np
 import pyarrow as pa
 
 from gage_eval.base.errors import InputError, NotComparable, closest
-from gage_eval.base.stages import Stage
 from gage_eval.regression.controlled import ControlledScore, controlled_score
 from gage_eval.regression.corrected import CorrectedChange, corrected_change
 from gage_eval.regression.definitions import (
     KINDS,
     WRITTEN_BY_PROMPTS,
-    Definition,
     Difference,
     changed_samples,
-    definition,
     differences,
-    spec_of,
 )
-from gage_eval.regression.row_scores import Pairing, RowScores, aggregation_of, pair, row_scores
+from gage_eval.regression.row_scores import Pairing, RowScores, aggregation_of, pair
+from gage_eval.regression.scored_task import ScoredTask, identical_runs
 from gage_eval.report.summary import signed_text
-from gage_eval.runs.record import StageRecord
-from gage_eval.runs.results.outcomes import Measure
-from gage_eval.runs.results.reading import RunReader, TaskReader
-from gage_eval.scoring.metrics.grouping import Grouping, grouping
+from gage_eval.runs.results.reading import RunReader
 from gage_eval.scoring.metrics.scale import Scale
 from gage_eval.stats.evidence import Evidence, evidence, unlike
+from gage_eval.stats.gate_rule import GateRule
 from gage_eval.stats.multiple import holm
-from gage_eval.stats.verdicts import MAX_UNPAIRED_SHARE, UNKNOWN_ERROR, GateRule, detectable_loss
+from gage_eval.stats.planned import RowSpread, detectable_loss
+from gage_eval.stats.repeats import flips
+from gage_eval.stats.verdicts import MAX_UNPAIRED_SHARE, UNKNOWN_ERROR
 
 _MIN_SLICE = 5
 _SLICE_DRAWS = 200  # of the bootstrap, for each of many slices
 _ALPHA = 0.05
-
-
-@dataclass(frozen=True)
-class ScoredTask:
-    """A task of a run or of a baseline.
-
-    Attributes:
-        name: of the run.
-        reader: its rows.
-        stages: its stages by name, with their keys.
-    """
-
-    name: str
-    reader: TaskReader
-    stages: Mapping[Stage, StageRecord]
-    _scores: dict[Measure, RowScores] = field(default_factory=dict, repr=False, compare=False)
-
-    @classmethod
-    def of_run(cls, run: RunReader, task_id: str) -> "ScoredTask":
-        """A task of a stored run.
-
-        Raises:
-            InputError: the run has no such task, or has not scored it.
-        """
-        reader = run.task(task_id)
-        stages = {stage: record for (name, stage), record in run.stored.stages.items() if name == task_id}
-        if not reader.metrics:
-            raise run.stored.unfinished(task_id, "auto_eval")
-        return cls(run.run_id, reader, stages)
-
-    def definition(self, metric_id: str) -> Definition:
-        """What determined its score."""
-        return definition(self.reader.store, self.stages, metric_id)
-
-    @property
-    def part(self) -> str | None:
-        """How its samples were chosen, of those that it could have asked: ``quick`` or ``look``; None for all."""
-        return next((name for name in ("quick", "look") if name in self._prepared), None)
-
-    @property
-    def look(self) -> int:
-        """The rows of its last look; it has stopped early."""
-        return int(self._prepared["look"])
-
-    @cached_property
-    def _prepared(self) -> Mapping[str, Any]:
-        record = self.stages.get("preprocess")
-        spec = None if record is None else spec_of(self.reader.store, "preprocess", record)
-        return spec if isinstance(spec, dict) else {}
-
-    def grouping(self, metric_id: str) -> Grouping:
-        """The metric's fields of clusters, weights and slices when the task was scored."""
-        how = self._aggregation(metric_id)
-        return grouping(
-            metric_id,
-            cluster_field=how.get("cluster"),
-            weight_field=how.get("weight"),
-            slices=how.get("slices", ()),
-        )
-
-    def scores(self, measure: Measure) -> RowScores:
-        """One number of every sample. It is read only once."""
-        if measure not in self._scores:
-            params = self._aggregation(measure.metric_id).get("params")
-            self._scores[measure] = row_scores(self.reader, measure, self.grouping(measure.metric_id), params)
-        return self._scores[measure]
-
-    def _aggregation(self, metric_id: str) -> Mapping[str, Any]:
-        """How the metric was aggregated when the task was scored; empty where nothing is known."""
-        metrics = spec_of(self.reader.store, "auto_eval", self.stages["auto_eval"]) or ()
-        return next((metric["identity"]["aggregation"] for metric in metrics if metric["metric_id"] == metric_id), {})
 
 
 @dataclass(frozen=True)
@@ -134,6 +60,45 @@ class SliceChange:
         return f"{self.name} {signed_text(self.difference)} ({bounds}n {self.n:,})"
 
 
+@dataclass(frozen=True)
+class NoiseFloor:
+    """What differs between runs of the same model that ask the same (A/A).
+
+    Attributes:
+        runs: how many show it.
+        rows: that all of them have scored.
+        flips: rows that score differently in two of them, on average.
+        spread: how the difference of two of them varies.
+    """
+
+    runs: int
+    rows: int
+    flips: float
+    spread: RowSpread | None
+
+    @property
+    def text(self) -> str:
+        """``12.3 of 1,319 rows flip between two identical runs (A/A, 5 runs)``."""
+        return f"{self.flips:,.3g} of {self.rows:,} rows flip between two identical runs (A/A, {self.runs} runs)"
+
+
+def noise_floor(tasks: Sequence[ScoredTask], metric: str | None = None) -> NoiseFloor | None:
+    """How much a number of a task moves between identical runs; None for fewer than two, or for other rows."""
+    if len(tasks) < 2:
+        return None
+    comparison = TaskComparison(tasks[-1], tasks[:-1], metric)
+    rows = comparison.pairing.rows
+    flipped = flips(rows.runs)
+    if not rows.n or flipped is None:
+        return None
+    return NoiseFloor(len(tasks), rows.n, flipped, RowSpread.of(comparison.evidence(_ALPHA), len(tasks)))
+
+
+def floor_record(floor: NoiseFloor | None) -> dict[str, Any] | None:
+    """For JSON."""
+    return None if floor is None else {"runs": floor.runs, "rows": floor.rows, "flips": floor.flips}
+
+
 class TaskComparison:
     """One number of one task in two runs.
 
@@ -141,6 +106,7 @@ class TaskComparison:
         current: the run to compare.
         baseline: the run to compare it with, or several repeats of it.
         metric: name of the number as it is printed, the task's first by default.
+        identical: other runs that are identical with the baseline.
 
     Attributes:
         task_id: the task.
@@ -152,10 +118,31 @@ class TaskComparison:
         InputError: the task has no such number, or runs cannot be compared by it.
     """
 
-    def __init__(self, current: ScoredTask, baseline: Sequence[ScoredTask], metric: str | None = None) -> None:
+    def __init__(
+        self,
+        current: ScoredTask,
+        baseline: Sequence[ScoredTask],
+        metric: str | None = None,
+        identical: Sequence[ScoredTask] = (),
+    ) -> None:
         self.task_id = current.reader.task_id
         self.measure = current.reader.number(metric)
         self.current, self.baseline = current, baseline
+        self._identical = identical
+
+    @cached_property
+    def noise_floor(self) -> NoiseFloor | None:
+        """What differs between the repeats of the baseline; None where it has none."""
+        try:
+            return noise_floor((*self.baseline, *self._identical), self.measure.name)
+        except InputError:
+            # The baseline has no such number.
+            return None
+
+    @property
+    def spread(self) -> RowSpread | None:
+        """How rows vary between runs of the baseline's model; None where no repeats show it."""
+        return None if self.noise_floor is None else self.noise_floor.spread
 
     @cached_property
     def pairing(self) -> Pairing:
@@ -180,6 +167,15 @@ class TaskComparison:
     def scale(self) -> Scale:
         """What the number means: of a share of right answers, more is better."""
         return aggregation_of(self.task_id, self.measure).scale_of(self.measure.scale)
+
+    @property
+    def probes(self) -> list[str]:
+        """Whether the models repeat their answers, in sentences; none where that was not measured before the runs."""
+        names: dict[str, list[str]] = {}
+        for task in (*self.baseline, self.current):
+            if task.probe is not None:
+                names.setdefault(task.probe.text, []).append(task.name)
+        return [f"{', '.join(runs)}: {text}" for text, runs in names.items()]
 
     def evidence(self, alpha: float) -> Evidence:
         """Tests and one-sided bounds at a level."""
@@ -336,6 +332,7 @@ class TaskComparisonResult:
             "p": numbers.p if bounded else None,
             "p_holm": self.p if bounded else None,
             "detectable_loss": self.detectable,
+            "noise_floor": floor_record(task.noise_floor),
             "unpaired": task.pairing.unpaired,
             "better": task.better,
             "worse": task.worse,
@@ -380,10 +377,11 @@ def compare(
     Raises:
         InputError: the runs share no task, or are not comparable.
     """
-    tasks = [
-        TaskComparison(ScoredTask.of_run(current, name), [ScoredTask.of_run(baseline, name)], metric)
-        for name in shared_tasks(baseline, current, task_id)
-    ]
+    names = shared_tasks(baseline, current, task_id)
+    before = {name: ScoredTask.of_run(baseline, name) for name in names}
+    stored = baseline.stored
+    alike = identical_runs(before, stored.record.name, stored.folder.locations, but=(baseline.run_id, current.run_id))
+    tasks = [TaskComparison(ScoredTask.of_run(current, x), [before[x]], metric, alike[x]) for x in names]
     for task in tasks:
         task.check_comparable(allowed)
     evidence_by_task = {task.task_id: task.evidence(0.025) for task in tasks}
@@ -393,7 +391,7 @@ def compare(
             task,
             evidence_by_task[task.task_id],
             adjusted[task.task_id],
-            detectable_loss(evidence_by_task[task.task_id], rule or GateRule()),
+            detectable_loss(evidence_by_task[task.task_id], rule or GateRule(), task.spread),
             task.allowed_differences(allowed),
             tuple(_notes(task, evidence_by_task[task.task_id])),
             corrected_change(baseline.task(task.task_id), current.task(task.task_id), task.measure),
@@ -424,6 +422,8 @@ def shared_tasks(baseline: RunReader, current: RunReader, task_id: str | None = 
 
 def _notes(task: TaskComparison, numbers: Evidence) -> Iterator[str]:
     pairing = task.pairing
+    if task.noise_floor is not None:
+        yield task.noise_floor.text
     if numbers.difference is not None and numbers.test == "none":
         yield UNKNOWN_ERROR
     if pairing.unpaired:
@@ -434,3 +434,4 @@ def _notes(task: TaskComparison, numbers: Evidence) -> Iterator[str]:
     sampling = [difference.text for difference in task.differences if difference.kind == "sampling"]
     if sampling:
         yield f"other sampling: {', '.join(sampling)}"
+    yield from task.probes

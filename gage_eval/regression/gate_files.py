@@ -48,13 +48,16 @@ def gate_markdown(gated: GateResult, anchor: GateResult | None = None) -> str:
     notes += gated.remarks
     if anchor is not None and anchor.verdict != gated.verdict:
         notes.append(f"Against the anchor (entry {anchor.entry.number}) the verdict is {anchor.verdict}.")
+    accepted = f"a loss of {gated.rule.tolerance:g} is accepted"
+    if gated.rule.mode == "exact":
+        accepted = "no answer may change"
     level = f"{100 * (1 - 2 * gated.rule.alpha):g} %"
     return page(
         f"## {_SIGNS[gated.verdict]} {gated.verdict.capitalize()}: {code(gated.run_id)} against baseline "
         f"{code(entry.name)}",
         table(_HEADER, map(_cells, gated.tasks)),
         f"{plain(entry.suite)}, entry {entry.number} of the baseline. Positive differences are better, intervals have "
-        f"{level}, and a loss of {gated.rule.tolerance:g} is accepted.",
+        f"{level}, and {accepted}.",
         bullets(notes),
         *(_details(task) for task in gated.tasks),
     )
@@ -73,6 +76,8 @@ def _case(gated: GateResult, task: TaskGate, *, fail_undecided: bool) -> ET.Elem
         f"{decision.verdict}: {format_value(numbers.baseline)} → {format_value(numbers.current)}, better by "
         f"{signed_text(numbers.difference)} ({_interval(task)}), p {p_text(decision.p)}, n {numbers.n:,}"
     )
+    if task.changes is not None:
+        said = f"{decision.verdict}: {task.changes.text}"
     if task in gated.regressed:
         _outcome(case, "failure", decision.verdict, said, [*_remarks(task), *_flips(task)])
     elif task in gated.undecided:

@@ -1,13 +1,14 @@
 """A run against a baseline: the comparison of every task, and the gate's verdict on them."""
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from gage_eval.base.errors import InputError
 from gage_eval.observability.events import GateDecided
 from gage_eval.regression.baselines import BaselineEntry, Baselines
-from gage_eval.regression.compare import ScoredTask, TaskComparison
+from gage_eval.regression.compare import TaskComparison, floor_record
+from gage_eval.regression.exact import AnswerChanges, Ask, answer_changes
 from gage_eval.regression.looks import with_looks
 from gage_eval.regression.policy import (
     Declared,
@@ -19,9 +20,12 @@ from gage_eval.regression.policy import (
     policy_verdict,
     regresses,
 )
+from gage_eval.regression.scored_task import ScoredTask, identical_runs
+from gage_eval.report.summary import signed_text
 from gage_eval.runs.results.reading import RunReader
+from gage_eval.stats.gate_rule import GateRule
 from gage_eval.stats.sequential import Alarm, alarm
-from gage_eval.stats.verdicts import GateRule, MetricVerdict, Verdict, decide
+from gage_eval.stats.verdicts import MetricVerdict, Verdict, decide
 
 
 @dataclass(frozen=True)
@@ -35,6 +39,7 @@ class TaskGate:
         rule: tolerance, level and mode.
         allowed: which of data, prompts and scorer differ and were allowed to.
         tier: of the policy; None without one.
+        changes: the answers that changed, in mode exact.
     """
 
     comparison: TaskComparison
@@ -43,12 +48,19 @@ class TaskGate:
     rule: GateRule
     allowed: tuple[str, ...] = ()
     tier: Tier | None = None
+    changes: AnswerChanges | None = None
+
+    @property
+    def change(self) -> str:
+        """What changed, in a few words: ``−0.100``, or in mode exact ``3 of 400 rows changed``."""
+        return signed_text(self.decision.evidence.difference) if self.changes is None else self.changes.text
 
     @property
     def remarks(self) -> tuple[str, ...]:
         """What a reader must know in addition to the numbers, in sentences."""
         allowed = (f"NOT THE SAME {kind}, as allowed" for kind in self.allowed)
-        return (*allowed, *self.decision.notes, *self._deciding_rows())
+        floor = [] if (known := self.comparison.noise_floor) is None else [known.text]
+        return (*allowed, *floor, *self.decision.notes, *self._deciding_rows(), *self.comparison.probes)
 
     def _deciding_rows(self) -> Iterator[str]:
         needed, here = self.decision.rows_needed, self.comparison.pairing.samples
@@ -87,10 +99,12 @@ class TaskGate:
                 "p_worse": self.decision.p_worse,
                 "p_better": self.decision.p_better,
                 "detectable_loss": self.decision.detectable,
+                "noise_floor": floor_record(task.noise_floor),
                 "rows_needed": self.decision.rows_needed,
                 "unpaired": task.pairing.unpaired,
                 "worse": task.worse,
                 "better": task.better,
+                **({} if self.changes is None else {"changed": list(self.changes.changed)}),
                 "alarm": {"rings": self.alarm.rings, "level": self.alarm.level, "withheld": self.alarm.withheld},
                 "allowed_different": list(self.allowed),
                 "notes": list(self.decision.notes),
@@ -210,13 +224,15 @@ def gate_with_anchor(
     metric: str | None = None,
     policy: GatePolicy | None = None,
     allowed: Collection[str] = (),
+    ask: Ask | None = None,
 ) -> tuple[GateResult, GateResult | None]:
     """Compare a run with the newest entry of a baseline of its suite, and with the anchor.
 
     Args:
         run: a scored run.
         baseline: the baseline's name.
-        rule, metric, policy, allowed: as for `gate`. The anchor is measured by the policy of the newest entry.
+        rule, metric, policy, allowed, ask: as for `gate`. The anchor is measured by the policy of the newest entry, and
+            by a test where that has mode exact: it is there for losses that add up.
 
     Returns:
         The result against the newest entry, and that against the anchor; None if the anchor is the newest entry.
@@ -225,10 +241,16 @@ def gate_with_anchor(
         InputError: there is no such baseline, or the run is not comparable with it.
     """
     history = Baselines(run.store).history(run.stored.record.name, baseline, run_id=run.run_id)
-    newest = gate(run, history[-1], rule, metric=metric, policy=policy, allowed=allowed)
+    entry = history[-1]
+    alike: Mapping[str, Sequence[ScoredTask]] = {}
+    if len(entry.runs) == 1:
+        before = {task_id: entry.tasks(run.store, task_id)[0] for task_id in entry.runs[0].tasks}
+        but = (run.run_id, entry.runs[0].run_id)
+        alike = identical_runs(before, entry.suite, run.stored.folder.locations, but=but)
+    newest = gate(run, entry, rule, metric=metric, policy=policy, allowed=allowed, ask=ask, alike=alike)
     if len(history) == 1:
         return newest, None
-    return newest, gate(run, history[0], rule, metric=metric, policy=newest.policy, allowed=allowed)
+    return newest, gate(run, history[0], rule, metric=metric, policy=newest.policy, allowed=allowed, exact=False)
 
 
 def gate(
@@ -239,6 +261,9 @@ def gate(
     metric: str | None = None,
     policy: GatePolicy | None = None,
     allowed: Collection[str] = (),
+    ask: Ask | None = None,
+    exact: bool = True,
+    alike: Mapping[str, Sequence[ScoredTask]] | None = None,
 ) -> GateResult:
     """Compare a run with a baseline, and decide.
 
@@ -249,6 +274,9 @@ def gate(
         metric: the declared number; each task's first by default.
         policy: which numbers decide; that of the baseline by default, unless a metric is named.
         allowed: which of data, prompts and scorer may differ.
+        ask: carries out a run, to ask for changed answers again in mode exact.
+        exact: False decides by a test where the mode is exact.
+        alike: other runs by task that are identical with the baseline.
 
     Raises:
         ConfigError: the policy does not fit the run; all problems at once.
@@ -263,15 +291,24 @@ def gate(
     numbers = [Declared(task_id, metric, rule) for task_id in task_ids]
     if policy is not None:
         numbers = declared_numbers(policy, rule, task_ids, lambda task_id, name: scored[task_id].reader.number(name))
-    comparisons = [TaskComparison(scored[x.task_id], before[x.task_id], x.metric) for x in numbers]
-    for comparison in comparisons:
-        if comparison.scale.higher_is_better is None:
+    if not exact:
+        numbers = [number.with_test for number in numbers]
+    others = alike or {}
+    comparisons = [
+        TaskComparison(scored[x.task_id], before[x.task_id], x.metric, others.get(x.task_id, ())) for x in numbers
+    ]
+    for number, comparison in zip(numbers, comparisons, strict=True):
+        if number.rule.mode != "exact" and comparison.scale.higher_is_better is None:
             raise InputError(
                 f"task '{comparison.task_id}': {comparison.measure.name} does not say which values are better, so "
                 "no run can be worse. Name another metric with --metric."
             )
         comparison.check_comparable(allowed)
-    decisions = _decisions(numbers, comparisons)
+    changes = {
+        name: answer_changes(run, scored[name], before[name], ask)
+        for name in {number.task_id: None for number in numbers if number.rule.mode == "exact"}
+    }
+    decisions = _decisions(numbers, comparisons, changes)
     year = run.stored.record.created.year
     tasks = tuple(
         TaskGate(
@@ -281,6 +318,7 @@ def gate(
             number.rule,
             comparison.allowed_differences(allowed),
             number.tier,
+            changes[number.task_id] if number.rule.mode == "exact" else None,
         )
         for number, comparison, decision in zip(numbers, comparisons, decisions, strict=True)
     )
@@ -289,15 +327,29 @@ def gate(
     return GateResult(run.run_id, entry, rule, verdict, tasks, unwatched, policy)
 
 
-def _decisions(numbers: Sequence[Declared], comparisons: Sequence[TaskComparison]) -> list[MetricVerdict]:
-    """The verdict on each number. The numbers of a tier are a family of Holm's method."""
+def _decisions(
+    numbers: Sequence[Declared], comparisons: Sequence[TaskComparison], changes: Mapping[str, AnswerChanges]
+) -> list[MetricVerdict]:
+    """The verdict on each number. The numbers of a tier that are tested are a family of Holm's method."""
     decided: dict[int, MetricVerdict] = {}
-    for tier in {number.tier for number in numbers}:
-        family = [at for at, number in enumerate(numbers) if number.tier == tier]
+    for family in _families(numbers):
         verdicts = decide(
             {str(at): comparisons[at].evidence(numbers[at].rule.alpha) for at in family},
             unpaired={str(at): comparisons[at].pairing.unpaired_share for at in family},
             rules={str(at): numbers[at].rule for at in family},
+            spreads={str(at): spread for at in family if (spread := comparisons[at].spread) is not None},
         )
-        decided |= {at: with_looks(verdicts[str(at)], comparisons[at], numbers[at].rule, len(family)) for at in family}
+        for at in family:
+            if numbers[at].rule.mode == "exact":
+                decided[at] = changes[numbers[at].task_id].decide(verdicts[str(at)])
+            else:
+                decided[at] = with_looks(verdicts[str(at)], comparisons[at], numbers[at].rule, len(family))
     return [decided[at] for at in range(len(numbers))]
+
+
+def _families(numbers: Sequence[Declared]) -> list[list[int]]:
+    """Positions of the numbers that are decided together."""
+    families: dict[tuple[Tier | None, int | None], list[int]] = {}
+    for at, number in enumerate(numbers):
+        families.setdefault((number.tier, at if number.rule.mode == "exact" else None), []).append(at)
+    return list(families.values())

@@ -3,24 +3,34 @@
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from itertools import chain
+from typing import Any, TypeAlias
 
-from gage_eval.regression.compare import ScoredTask
 from gage_eval.regression.ranks import significant_pairs
+from gage_eval.regression.scored_task import ScoredTask
+from gage_eval.regression.style import style_differences
 from gage_eval.report.console import score_text
 from gage_eval.report.figures import Mark
 from gage_eval.report.summary import MetricSummary, format_value, metric_summary, signed_text
 from gage_eval.runs.results.outcomes import Measure
 from gage_eval.stats import Interval, bradley_terry, rating_intervals
+from gage_eval.stats.pairwise import Game
 
-RATINGS_HEADER = ("model", "win rate", "rating", "better than", "same in both orders", "position bias")
 RATINGS_NOTE = (
     "Ratings are Bradley–Terry's, 400·log10 of the odds to win; the answers that they are compared with have 0. "
+    "Those at equal style leave out what length, headers, lists and bold text add. "
     "Intervals are of 95 %, over prompts."
 )
 _POINTS = 400 / math.log(10)
 # No model has an empty name.
 _BASELINE = ""
+_HEADER = (
+    *("model", "win rate", "at equal length", "rating", "at equal style", "better than"),
+    *("same in both orders", "position bias"),
+)
+
+# A game, and how the style of its answers differs where that is known.
+_Game: TypeAlias = tuple[Game, Sequence[float] | None]
 
 
 @dataclass(frozen=True)
@@ -30,7 +40,9 @@ class Rating:
     Attributes:
         win: the win rate with its interval over prompts, both orders averaged.
         rating: in points; infinite where the model won, or lost, all games.
-        interval: its 95 % interval, of which an end may be infinite.
+        interval: its 95 % interval, of which an end may be infinite; None where it is unknown.
+        at_equal_style: both for answers that look the same; None where nothing tells style from model.
+        at_equal_length: the length-controlled win rate; None without the metric.
         better_than: how many of the other models are significantly worse.
         consistent: the share of pairs with one outcome in both orders.
         position_bias: the share of wins of the answer shown first, minus ½.
@@ -41,35 +53,37 @@ class Rating:
     model: str
     win: MetricSummary
     rating: float
-    interval: Interval
+    interval: Interval | None
+    at_equal_style: tuple[float, Interval | None] | None
+    at_equal_length: MetricSummary | None
     better_than: int
     consistent: float | None
     position_bias: float | None
 
     @property
-    def text(self) -> str:
-        """``+85 [+40, +131]``, or ``> all`` where a rating does not exist."""
-        if math.isinf(self.rating):
-            return "> all" if self.rating > 0 else "< all"
-        low, high = map(_points_text, self.interval)
-        return f"{_points_text(self.rating)} [{low}, {high}]"
-
-    @property
     def mark(self) -> Mark:
         """In a figure."""
-        ends = self.interval if all(map(math.isfinite, self.interval)) else (None, None)
-        return Mark(self.model, self.rating if math.isfinite(self.rating) else None, *ends)
+        return Mark(self.model, self.rating, *(self.interval or ()))
 
     def cells(self, others: int) -> tuple[str, ...]:
-        """As a row below `RATINGS_HEADER`."""
+        """As a row below the header of `ratings_tables`."""
         bias = "–" if self.position_bias is None else signed_text(self.position_bias)
         consistent = format_value(self.consistent)
-        return self.model, score_text(self.win), self.text, f"{self.better_than} of {others}", consistent, bias
+        return (
+            self.model,
+            score_text(self.win),
+            "–" if self.at_equal_length is None else score_text(self.at_equal_length),
+            _rating_text(self.rating, self.interval),
+            "–" if self.at_equal_style is None else _rating_text(*self.at_equal_style),
+            f"{self.better_than} of {others}",
+            consistent,
+            bias,
+        )
 
     def as_record(self) -> dict[str, Any]:
         """For JSON; what is infinite is null, and `exists` says so."""
-        low, high = (end if math.isfinite(end) else None for end in self.interval)
         exists = math.isfinite(self.rating)
+        styled, length = self.at_equal_style, self.at_equal_length
         return {
             "row": self.row,
             "task_id": self.task_id,
@@ -77,10 +91,14 @@ class Rating:
             "win_rate": self.win.value,
             "win_rate_low": self.win.ci_low,
             "win_rate_high": self.win.ci_high,
-            "rating": self.rating if exists else None,
-            "rating_low": low,
-            "rating_high": high,
+            "rating": _finite(self.rating),
+            **_ends("rating", self.interval),
             "exists": exists,
+            "rating_at_equal_style": None if styled is None else _finite(styled[0]),
+            **_ends("rating_at_equal_style", None if styled is None else styled[1]),
+            "win_rate_at_equal_length": None if length is None else length.value,
+            "win_rate_at_equal_length_low": None if length is None else length.ci_low,
+            "win_rate_at_equal_length_high": None if length is None else length.ci_high,
             "better_than": self.better_than,
             "consistent": self.consistent,
             "position_bias": self.position_bias,
@@ -99,17 +117,17 @@ def leaderboard(row: str, tasks: Mapping[str, ScoredTask], problems: list[str] |
     Raises:
         NotComparable: two runs are not comparable, and nothing takes the reason.
     """
-    wins = {model: win for model, task in tasks.items() if (win := _number(task, "win")) is not None}
+    wins = {model: win for model, task in tasks.items() if (win := _number(task, "pairwise_win", "win")) is not None}
     if not wins:
         return []
     rated = {model: tasks[model] for model in wins}
-    games: dict[str, list[tuple[str, str, float]]] = {}
+    games: dict[str, list[_Game]] = {}
     for model, (measure, _) in wins.items():
+        styles = style_differences(rated[model])
         for sample_id, outcome in _outcomes(rated[model], measure):
-            games.setdefault(sample_id, []).append((model, _BASELINE, outcome))
-    prompts = list(games.values())
-    ratings = bradley_terry((game for prompt in prompts for game in prompt), _BASELINE).ratings
-    intervals = rating_intervals(prompts, _BASELINE) if prompts else {}
+            games.setdefault(sample_id, []).append(((model, _BASELINE, outcome), styles.get(sample_id)))
+    rates, intervals = _rates(games.values(), with_style=False)
+    styled_rates, styled_intervals = _rates(games.values(), with_style=True)
     better = significant_pairs(rated, problems, next(iter(wins.values()))[0].name)
     board = [
         Rating(
@@ -117,31 +135,52 @@ def leaderboard(row: str, tasks: Mapping[str, ScoredTask], problems: list[str] |
             tasks[model].reader.task_id,
             model,
             win,
-            ratings[model] * _POINTS,
-            Interval(*(end * _POINTS for end in intervals[model])),
+            rates[model],
+            intervals.get(model),
+            (styled_rates[model], styled_intervals.get(model)) if model in styled_rates else None,
+            None if (length := _number(tasks[model], "length_controlled_win", "win")) is None else length[1],
             sum(first == model for first, _ in better),
             _value(tasks[model], "consistent"),
             None if (shown_first := _value(tasks[model], "first_place")) is None else shown_first - 0.5,
         )
         for model, (_, win) in wins.items()
-        if model in ratings
+        if model in rates
     ]
     return sorted(board, key=lambda rating: -rating.rating)
 
 
-def ratings_tables(ratings: Sequence[Rating]) -> Iterable[tuple[str, list[tuple[str, ...]]]]:
-    """The title and rows of each task's table."""
+def _rates(prompts: Iterable[Sequence[_Game]], *, with_style: bool) -> tuple[dict[str, float], dict[str, Interval]]:
+    """The ratings of the models and their intervals, in points; with style, of the games whose style is known."""
+    kept = [[game for game in prompt if not with_style or game[1] is not None] for prompt in prompts]
+    kept = [prompt for prompt in kept if prompt]
+    if not kept:
+        return {}, {}
+    games = [[game for game, _ in prompt] for prompt in kept]
+    styles = [[style or () for _, style in prompt] for prompt in kept] if with_style else None
+    every = None if styles is None else list(chain.from_iterable(styles))
+    rates = bradley_terry(chain.from_iterable(games), _BASELINE, styles=every).ratings
+    intervals = rating_intervals(games, _BASELINE, styles=styles) if rates else {}
+    return (
+        {model: rate * _POINTS for model, rate in rates.items()},
+        {model: Interval(*(end * _POINTS for end in interval)) for model, interval in intervals.items()},
+    )
+
+
+def ratings_tables(ratings: Sequence[Rating]) -> Iterable[tuple[str, list[str], list[list[str]]]]:
+    """The title, header and rows of each task's table; columns in which nothing is known are left out."""
     tables: dict[tuple[str, str], list[Rating]] = {}
     for rating in ratings:
         tables.setdefault((rating.row, rating.task_id), []).append(rating)
     for (row, task_id), own in tables.items():
-        yield f"{row} {task_id}", [rating.cells(len(own) - 1) for rating in own]
+        columns = zip(_HEADER, *(rating.cells(len(own) - 1) for rating in own), strict=True)
+        header, *rows = zip(*(column for column in columns if {*column[1:]} != {"–"}), strict=True)
+        yield f"{row} {task_id}", list(header), list(map(list, rows))
 
 
-def _number(task: ScoredTask, value_key: str) -> tuple[Measure, MetricSummary] | None:
-    """A number of the metric `pairwise_win`; None where the task does not have the metric."""
+def _number(task: ScoredTask, metric: str, value_key: str) -> tuple[Measure, MetricSummary] | None:
+    """A number of a built-in metric; None where the task does not have the metric."""
     for row in task.reader.metrics:
-        if row["implementation"] == "pairwise_win" and row["value_key"] == value_key and row["slice_field"] is None:
+        if row["implementation"] == metric and row["value_key"] == value_key and row["slice_field"] is None:
             key = (row["metric_id"], row["filter"], value_key)
             measure = next(x for x in task.reader.measures if (x.metric_id, x.filter, x.value_key) == key)
             return replace(measure, aggregation=row["aggregation"]), metric_summary(row)
@@ -149,7 +188,7 @@ def _number(task: ScoredTask, value_key: str) -> tuple[Measure, MetricSummary] |
 
 
 def _value(task: ScoredTask, value_key: str) -> float | None:
-    number = _number(task, value_key)
+    number = _number(task, "pairwise_win", value_key)
     return None if number is None else number[1].value
 
 
@@ -158,6 +197,22 @@ def _outcomes(task: ScoredTask, measure: Measure) -> list[tuple[str, float]]:
     scores = task.scores(measure)
     pairs = zip(scores.ids.to_pylist(), scores.values.tolist(), strict=True)
     return [(sample_id, value) for sample_id, value in pairs if math.isfinite(value)]
+
+
+def _rating_text(rating: float, interval: Interval | None) -> str:
+    """``+85 [+40, +131]``, or ``> all`` where a rating does not exist."""
+    if math.isinf(rating):
+        return "> all" if rating > 0 else "< all"
+    return _points_text(rating) + ("" if interval is None else f" [{', '.join(map(_points_text, interval))}]")
+
+
+def _ends(name: str, interval: Interval | None) -> dict[str, float | None]:
+    low, high = (None, None) if interval is None else map(_finite, interval)
+    return {f"{name}_low": low, f"{name}_high": high}
+
+
+def _finite(number: float) -> float | None:
+    return number if math.isfinite(number) else None
 
 
 def _points_text(points: float) -> str:

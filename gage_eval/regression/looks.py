@@ -6,7 +6,8 @@ import numpy as np
 
 from gage_eval.regression.compare import TaskComparison
 from gage_eval.stats.early_stop import difference_limits_by_look, looks_up_to
-from gage_eval.stats.verdicts import GateRule, MetricVerdict, Verdict
+from gage_eval.stats.gate_rule import GateRule
+from gage_eval.stats.verdicts import MetricVerdict, Verdict
 
 
 def with_looks(decision: MetricVerdict, task: TaskComparison, rule: GateRule, family: int) -> MetricVerdict:

@@ -14,9 +14,9 @@ from gage_eval.config.model_of import model_of
 from gage_eval.config.yaml.lines import MAX_BYTES, parse
 from gage_eval.engine.host import SharedEngines
 from gage_eval.models.backends.base import Blocks
-from gage_eval.regression.compare import ScoredTask
 from gage_eval.regression.leaderboard import RATINGS_NOTE, Rating, leaderboard
 from gage_eval.regression.ranks import significant_pairs
+from gage_eval.regression.scored_task import ScoredTask
 from gage_eval.report.console import score_text
 from gage_eval.report.figures import Mark, interval_figure
 from gage_eval.report.groups import macro_score

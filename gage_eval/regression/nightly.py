@@ -20,20 +20,21 @@ from gage_eval.base.errors import ConfigError, GageError, InputError, Problem
 from gage_eval.engine.host import SharedEngines
 from gage_eval.models.backends.base import Blocks
 from gage_eval.regression.baselines import Baselines
+from gage_eval.regression.exact import Ask
 from gage_eval.regression.gate_report import write_report
 from gage_eval.regression.gating import GateResult, gate_with_anchor
 from gage_eval.regression.matrix import Matrix, MatrixModel, MatrixRow, StrictModel
 from gage_eval.regression.policy import GatePolicy
-from gage_eval.regression.power import entry_power
+from gage_eval.regression.power import NumberPower, entry_power, newest_power
 from gage_eval.regression.trend import trend
-from gage_eval.report.summary import signed_text
 from gage_eval.report.trend_chart import MOST_POINTS, TrendPoint
 from gage_eval.runs.names import is_name, slug
 from gage_eval.runs.options import Locations, RunOptions
-from gage_eval.runs.planned import planned
+from gage_eval.runs.planned import PlannedRun, planned
 from gage_eval.runs.results.reading import RunReader
 from gage_eval.runs.sequence import run_all
-from gage_eval.stats.verdicts import GateRule, Verdict
+from gage_eval.stats.gate_rule import GateRule
+from gage_eval.stats.verdicts import Verdict
 
 # The name of another attempt. It has no hyphen: the parts of a run's name are joined by hyphens.
 ATTEMPT_PATTERN = r"[A-Za-z0-9_]{1,20}"
@@ -98,7 +99,8 @@ class Nightly(Matrix):
         notify: notification block of Prefect that is sent the same as text, ``TYPE/NAME`` such as
             ``slack-webhook/team``.
         runs_at_once: how many runs go on side by side.
-        detect: the loss that every cell must be able to find with a chance of 80 %, in units of the metric.
+        detect: the loss that every cell must be able to find with a chance of 80 %, in units of the metric. Where the
+            gate has no tolerance, it then tolerates half of it at most, which takes no more rows.
     """
 
     name: str = "nightly"
@@ -110,6 +112,15 @@ class Nightly(Matrix):
     notify: str | None = Field(None, pattern=r"^[a-z0-9-]+/[a-z0-9-]+$")
     runs_at_once: int = Field(2, ge=1)
     detect: float | None = Field(None, gt=0, allow_inf_nan=False)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _tolerates_less(cls, value: Any) -> Any:
+        # The default tolerance would accept the very loss that is to be found.
+        detect, gate = (value.get(name) for name in ("detect", "gate")) if isinstance(value, dict) else (None, None)
+        if not isinstance(detect, int | float) or not isinstance(gate, dict | None) or "tolerance" in (gate or {}):
+            return value
+        return {**value, "gate": {**(gate or {}), "tolerance": min(GateRule().tolerance, detect / 2)}}
 
     @field_validator("webhook")
     @classmethod
@@ -240,7 +251,7 @@ class NightCell:
         if self.gated is None:
             return f"{self.name}: {self.verdict} ({self.problem})"
         changes = [
-            f"{task.comparison.task_id} {task.comparison.measure.name} {signed_text(task.decision.evidence.difference)}"
+            f"{task.comparison.task_id} {task.comparison.measure.name} {task.change}"
             for task in self.gated.tasks
             if task.decision.verdict == self.verdict and task.tier != "advisory"
         ]
@@ -296,27 +307,36 @@ def run_night(
     Raises:
         InputError: a cell cannot find the loss that the file asks for.
     """
-    check_detect(nightly, configs, locations, blocks)
+    for sentence in check_detect(nightly, configs, locations, blocks):
+        _log.warning("%s", sentence)
     places = [(row, model) for model in nightly.models for row in nightly.rows]
     cells: dict[int, NightCell] = {}
 
+    def carried_out(options: RunOptions, host: SharedEngines) -> RunReader:
+        reader = run(options, host)
+        # Here, because the gate may ask again, and the run's engine is still up.
+        number = next(number for number, own in runs.items() if own.run_id == options.run_id)
+        cells[number] = _measured(nightly, *places[number], reader, lambda more: run(locations.placed(more), host))
+        return reader
+
     def ended(number: int, result: RunReader | GageError) -> None:
-        cells[number] = _measured(nightly, *places[number], result)
+        if isinstance(result, GageError):
+            cells[number] = _measured(nightly, *places[number], result)
         try:
             told(cells[number])
         except Exception:  # noqa: BLE001 - the other cells are reported
             _log.exception("the verdict on %s could not be reported", cells[number].name)
 
-    options: dict[int, RunOptions] = {}
+    runs: dict[int, RunOptions] = {}
     for number, (row, model) in enumerate(places):
         try:
-            options[number] = locations.placed(nightly.options_of_night(label, row, model, configs))
+            runs[number] = locations.placed(nightly.options_of_night(label, row, model, configs))
         except GageError as error:
             ended(number, error)
-    numbers = list(options)
+    numbers = list(runs)
     run_all(
-        list(options.values()),
-        run,
+        list(runs.values()),
+        carried_out,
         at_once=nightly.runs_at_once,
         blocks=blocks,
         ended=lambda place, result: ended(numbers[place], result),
@@ -326,41 +346,66 @@ def run_night(
 
 def check_detect(
     nightly: Nightly, configs: Mapping[str, str], locations: Locations, blocks: Blocks | None = None
-) -> None:
+) -> list[str]:
     """Refuse nights that could not find the loss that their file asks for. No model is asked.
 
-    Cells without a baseline are left out, because nothing shows how their rows vary, and so are cells that cannot run,
+    Cells without a baseline are checked by the newest run of their config or suite. Cells that cannot run are left out,
     because the night says so itself.
 
     Args:
         nightly, configs, locations, blocks: as for `run_night`.
 
+    Returns:
+        A sentence for each cell that cannot be checked, because nothing stored shows how its rows vary.
+
     Raises:
         ConfigError: which numbers of which cells fall short, with the rows that they need; all at once.
     """
     if nightly.detect is None:
-        return
+        return []
     problems = []
+    unchecked = []
     for model in nightly.models:
         for row in nightly.rows:
-            with suppress(GageError):
+            cell = f"{row.name} with {model.name}"
+            try:
                 options = locations.placed(nightly.options_of(row, model, configs))
                 run = planned(options, blocks=blocks, read_only=True)
-                entry = Baselines(run.store).latest(run.plan.name, model.baseline_name)
-                problems += [
-                    Problem("detect", f"{row.name} with {model.name}: {short}.")
-                    for power in entry_power(run.plan, run.store, entry, nightly.gate, nightly.policy)
-                    if power.tier != "advisory" and (short := power.shortfall(nightly.detect)) is not None
-                ]
+            except GageError:
+                continue
+            powers: list[NumberPower] = []
+            with suppress(GageError):  # there is no store yet, or a baseline is damaged
+                powers = _powers_of(nightly, model, run)
+            deciding = [power for power in powers if power.tier != "advisory"]
+            unknown = [power for power in deciding if power.spread is None and power.rule.mode != "exact"]
+            if unknown or not deciding:
+                unchecked.append(f"{cell}: detect is not checked, because nothing stored shows how its rows vary")
+            problems += [
+                Problem("detect", f"{cell}: {short}.")
+                for power in deciding
+                if (short := power.shortfall(nightly.detect)) is not None
+            ]
     if problems:
         raise ConfigError(nightly.name, problems)
+    return unchecked
 
 
-def _measured(nightly: Nightly, row: MatrixRow, model: NightlyModel, result: RunReader | GageError) -> NightCell:
+def _powers_of(nightly: Nightly, model: NightlyModel, run: PlannedRun) -> list[NumberPower]:
+    """What the gate could find in a cell: against its baseline, else by the newest run of its config or suite."""
+    baselines = Baselines(run.store)
+    if (run.plan.name, model.baseline_name) not in baselines.names():
+        return newest_power(run.plan, run.locations, nightly.gate, nightly.policy)
+    entry = baselines.latest(run.plan.name, model.baseline_name)
+    return entry_power(run.plan, run.store, entry, run.locations, nightly.gate, nightly.policy)
+
+
+def _measured(
+    nightly: Nightly, row: MatrixRow, model: NightlyModel, result: RunReader | GageError, ask: Ask | None = None
+) -> NightCell:
     if isinstance(result, GageError):
         return NightCell(row, model, None, problem=str(result))
     try:
-        newest, anchor = gate_with_anchor(result, model.baseline_name, nightly.gate, policy=nightly.policy)
+        newest, anchor = gate_with_anchor(result, model.baseline_name, nightly.gate, policy=nightly.policy, ask=ask)
     except GageError as error:
         return NightCell(row, model, result, problem=str(error))
     except Exception as error:  # noqa: BLE001 - the other cells go on

@@ -4,7 +4,7 @@ A night therefore runs them as they were then. A config that cannot travel is re
 this machine can do.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,12 +27,14 @@ class NightlyFiles:
         folder: that paths of configs start from.
         store: URL of the store.
         packed: the files by config, as the file of nightly runs names it. All models of a config share them.
+        unchecked: which cells cannot be checked for the loss that the file asks for, a sentence each.
     """
 
     nightly: Nightly
     folder: Path
     store: str
     packed: Mapping[str, RunFiles]
+    unchecked: Sequence[str] = ()
 
     @property
     def configs(self) -> dict[str, str]:
@@ -50,6 +52,7 @@ class NightlyFiles:
         Raises:
             InputError: a config cannot travel, and the store is for other machines.
         """
+        yield from self.unchecked
         if self.packed:
             yield from lacks(None, self.store, pool)
         for name, files in self.packed.items():
@@ -109,5 +112,5 @@ def nightly_files(nightly: Nightly, folder: Path, locations: Locations, blocks: 
         files = pack_together(runs, blocks, strict=True)
         assert files is not None, "a config that is named by a path has files"
         packed[row.config] = files
-    check_detect(nightly, configs, locations, blocks)
-    return NightlyFiles(nightly, folder, locations.store, packed)
+    unchecked = check_detect(nightly, configs, locations, blocks)
+    return NightlyFiles(nightly, folder, locations.store, packed, unchecked)

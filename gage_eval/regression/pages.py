@@ -127,7 +127,9 @@ def _verdicts(cell: NightCell) -> Iterator[str]:
         alarm = "rings" if task.alarm.rings else "withheld" if task.alarm.withheld else "quiet"
         p = p_text(task.decision.p) if numbers.test != "none" else "–"
         values = f"{format_value(numbers.baseline)} → {format_value(numbers.current)}"
-        change = f"{signed_text(numbers.difference)}, at least {signed_text(numbers.bounds and numbers.bounds[0])}"
+        change = task.change
+        if task.changes is None:
+            change += f", at least {signed_text(numbers.bounds and numbers.bounds[0])}"
         what = plain(f"{changed.task_id} {changed.measure.name}")
         tier = f" ({task.tier})" if task.tier else ""
         yield f"- **{task.decision.verdict}**{tier}, alarm {alarm}: {name}, {what} {values} ({change}, p {plain(p)})"

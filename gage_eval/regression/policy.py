@@ -6,7 +6,7 @@ advisory     never fails a run
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias, get_args
 
@@ -16,7 +16,8 @@ from gage_eval.base.errors import ConfigError, InputError, NotFound, Problem
 from gage_eval.config.model_of import model_of
 from gage_eval.config.yaml.lines import MAX_BYTES, parse
 from gage_eval.runs.results.outcomes import Measure
-from gage_eval.stats.verdicts import GateRule, MetricVerdict, Verdict
+from gage_eval.stats.gate_rule import GateRule, Mode
+from gage_eval.stats.verdicts import MetricVerdict, Verdict
 
 Tier: TypeAlias = Literal["critical", "supporting", "advisory"]
 TIERS: tuple[Tier, ...] = get_args(Tier)
@@ -37,7 +38,7 @@ class PolicyMetric(BaseModel):
     task: str | None = None
     tolerance: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
     alpha: Annotated[float, Field(gt=0, lt=0.5)] | None = None
-    mode: Literal["significance", "tolerance"] | None = None
+    mode: Mode | None = None
 
     @model_validator(mode="before")
     @classmethod
@@ -117,6 +118,12 @@ class Declared:
     metric: str | None
     rule: GateRule
     tier: Tier | None = None
+
+    @property
+    def with_test(self) -> "Declared":
+        """The same, decided by a test where its mode is exact."""
+        is_exact = self.rule.mode == "exact"
+        return replace(self, rule=self.rule.model_copy(update={"mode": "significance"})) if is_exact else self
 
 
 def declared_numbers(

@@ -9,14 +9,15 @@ from typing import Any
 from gage_eval.base.errors import GageError, InputError
 from gage_eval.pipeline.specs import Plan, TaskPlan
 from gage_eval.regression.baselines import BaselineEntry, Baselines
-from gage_eval.regression.compare import ScoredTask, TaskComparison
+from gage_eval.regression.compare import noise_floor
 from gage_eval.regression.policy import Declared, GatePolicy, Tier, declared_numbers
+from gage_eval.regression.scored_task import ScoredTask, identical_runs
 from gage_eval.runs.options import Locations
 from gage_eval.runs.results.outcomes import Measure
 from gage_eval.runs.results.reading import RunReader
 from gage_eval.runs.results.stored import stored_runs
+from gage_eval.stats.gate_rule import GateRule
 from gage_eval.stats.planned import LEAST_ROWS, POWER, RowSpread, planned_loss, planned_rows
-from gage_eval.stats.verdicts import GateRule
 from gage_eval.store import Store
 
 # A point: so large a part of the range of values.
@@ -51,7 +52,9 @@ class NumberPower:
     @cached_property
     def loss(self) -> float | None:
         """The smallest loss that is found with a chance of 80 %; None where none is, or it is not known."""
-        return None if self.spread is None else planned_loss(self.spread, self.rows, self.rule, family=self.family)
+        if self.spread is None or self.rule.mode == "exact":
+            return None
+        return planned_loss(self.spread, self.rows, self.rule, family=self.family)
 
     def rows_for(self, loss: float, rule: GateRule | None = None) -> int | None:
         """The rows on which a loss is found with a chance of 80 %; None where no number is enough."""
@@ -73,6 +76,8 @@ class NumberPower:
     def sentence(self) -> str:
         """All of it."""
         name = f"{self.task_id} {self.metric}"
+        if self.rule.mode == "exact":
+            return f"{name}: any changed answer among {self.rows:,} rows is found, on an engine that is exact"
         if self.spread is None:
             return f"{name}: {self.against} does not show how rows vary, so what the gate could find is not known"
         if self.rows < LEAST_ROWS:
@@ -89,7 +94,7 @@ class NumberPower:
 
     def shortfall(self, loss: float) -> str | None:
         """Why a loss is not found with a chance of 80 %, and what would help; None where it is, or is not known."""
-        if self.spread is None or (self.loss is not None and self.loss <= loss):
+        if self.rule.mode == "exact" or self.spread is None or (self.loss is not None and self.loss <= loss):
             return None
         name = f"{self.task_id} {self.metric}"
         if loss <= self.rule.tolerance:
@@ -126,17 +131,43 @@ def plan_power(plan: Plan, store: Store, locations: Locations) -> list[NumberPow
     names = [name for suite, name in baselines.names() if suite == plan.name]
     entries = sorted((baselines.latest(plan.name, name) for name in names), key=lambda entry: entry.created)
     if entries:
-        return [power for entry in entries[-_MOST_BASELINES:] for power in entry_power(plan, store, entry)]
+        return [power for entry in entries[-_MOST_BASELINES:] for power in entry_power(plan, store, entry, locations)]
+    return newest_power(plan, locations)
+
+
+def newest_power(
+    plan: Plan, locations: Locations, rule: GateRule | None = None, policy: GatePolicy | None = None
+) -> list[NumberPower]:
+    """What the gate could find in a run of a plan, if the newest run of its name were the baseline; empty without one.
+
+    Args:
+        plan, rule, policy: as for `entry_power`.
+        locations: where runs are stored.
+
+    Raises:
+        InputError: the policy does not fit.
+    """
     run = _newest(plan, locations)
     if run is None:
         return []
-    tasks = {name: [ScoredTask.of_run(run, name)] for name in run.task_ids}
-    against = f"run {run.run_id} alone, as if another run were independent of it"
-    return _powers(plan, tasks, against, GateRule(), None)
+    alone = {name: ScoredTask.of_run(run, name) for name in run.task_ids}
+    tasks, runs = _with_identical(alone, plan.name, locations, run.run_id)
+    return _powers(
+        plan,
+        tasks,
+        f"run {run.run_id} {runs or 'alone, as if another run were independent of it'}",
+        rule or GateRule(),
+        policy,
+    )
 
 
 def entry_power(
-    plan: Plan, store: Store, entry: BaselineEntry, rule: GateRule | None = None, policy: GatePolicy | None = None
+    plan: Plan,
+    store: Store,
+    entry: BaselineEntry,
+    locations: Locations,
+    rule: GateRule | None = None,
+    policy: GatePolicy | None = None,
 ) -> list[NumberPower]:
     """What the gate could find in a run of a plan, against an entry of a baseline.
 
@@ -144,16 +175,29 @@ def entry_power(
         plan: of the run.
         store: where the baseline is.
         entry: the baseline.
+        locations: where runs are stored, of which identical ones count as repeats of a baseline without any.
         rule: tolerance, level and mode.
         policy: which numbers decide; that of the baseline by default.
 
     Raises:
         InputError: the baseline is damaged, or the policy does not fit.
     """
-    tasks = {name: entry.tasks(store, name) for name in entry.runs[0].tasks}
-    count = len(entry.runs)
-    repeats = f"{count} repeats" if count > 1 else "one run, as if another one were independent of it"
+    tasks: Mapping[str, Sequence[ScoredTask]] = {name: entry.tasks(store, name) for name in entry.runs[0].tasks}
+    repeats = f"{len(entry.runs)} repeats"
+    if len(entry.runs) == 1:
+        alone = {name: runs[0] for name, runs in tasks.items()}
+        tasks, runs = _with_identical(alone, plan.name, locations, entry.runs[0].run_id)
+        repeats = f"one run {runs}" if runs else "one run, as if another one were independent of it"
     return _powers(plan, tasks, f"baseline {entry.name} ({repeats})", rule or GateRule(), policy or entry.policy)
+
+
+def _with_identical(
+    alone: Mapping[str, ScoredTask], suite: str, locations: Locations, run_id: str
+) -> tuple[dict[str, list[ScoredTask]], str]:
+    """The tasks of a run with those of identical runs, and ``and 2 identical ones``; empty without any."""
+    alike = identical_runs(alone, suite, locations, but=(run_id,))
+    most = max(map(len, alike.values()), default=0)
+    return {name: [task, *alike[name]] for name, task in alone.items()}, f"and {most} identical" if most else ""
 
 
 def _newest(plan: Plan, locations: Locations) -> RunReader | None:
@@ -218,12 +262,10 @@ def _spread(tasks: Sequence[ScoredTask], measure: Measure) -> tuple[int, RowSpre
     rows = int(row["n"])
     width, count = measure.scale.width, len(tasks)
     binary = measure.scale.binary and row["rows"] == row["n"]
-    if count > 1:
-        with suppress(InputError):
-            known = TaskComparison(tasks[-1], tasks[:-1], measure.name).evidence(GateRule().alpha)
-            if known.sd is not None and known.stderr is not None:
-                noise = max(0.0, known.stderr**2 - known.sd**2 / known.n)
-                return rows, RowSpread(known.sd**2, width, binary, noise if noise > 1e-12 else 0.0, count)
+    with suppress(InputError):
+        floor = noise_floor(tasks, measure.name)
+        if floor is not None and floor.spread is not None:
+            return rows, floor.spread
     if row["stderr"] is None:
         return rows, None
     return rows, RowSpread(2 * rows * row["stderr"] ** 2, width, binary, repeats=count)

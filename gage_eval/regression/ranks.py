@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from itertools import combinations
 
 from gage_eval.base.errors import InputError
-from gage_eval.regression.compare import ScoredTask, TaskComparison
+from gage_eval.regression.compare import TaskComparison
+from gage_eval.regression.scored_task import ScoredTask
 from gage_eval.stats.multiple import holm
 
 _ALPHA = 0.05

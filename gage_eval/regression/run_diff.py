@@ -2,8 +2,9 @@
 
 from collections.abc import Iterator
 
-from gage_eval.regression.compare import ScoredTask, shared_tasks
+from gage_eval.regression.compare import shared_tasks
 from gage_eval.regression.definitions import Difference, differences
+from gage_eval.regression.scored_task import ScoredTask
 from gage_eval.runs.results.reading import RunReader, TaskReader
 from gage_eval.runs.results.rows import read_part
 

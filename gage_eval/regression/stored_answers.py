@@ -15,8 +15,8 @@ import pyarrow.compute as pc
 
 from gage_eval.base.canonical import canonical_text, decode
 from gage_eval.base.errors import GageError, InputError
-from gage_eval.regression.compare import ScoredTask
 from gage_eval.regression.definitions import Definition, differences
+from gage_eval.regression.scored_task import ScoredTask
 from gage_eval.runs.options import Locations
 from gage_eval.runs.results.outcomes import Measure, answer_kinds
 from gage_eval.runs.results.reading import RunReader, TaskReader

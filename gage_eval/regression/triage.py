@@ -15,21 +15,22 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from gage_eval.base.errors import GageError, InputError
+from gage_eval.regression.again import options_again
 from gage_eval.regression.baselines import BaselineEntry
-from gage_eval.regression.compare import ScoredTask, SliceChange, TaskComparison
+from gage_eval.regression.compare import SliceChange, TaskComparison
 from gage_eval.regression.definitions import Difference
 from gage_eval.regression.gating import GateResult, TaskGate, gate
 from gage_eval.regression.policy import GatePolicy
 from gage_eval.regression.run_diff import run_differences
+from gage_eval.regression.scored_task import ScoredTask
 from gage_eval.regression.why import TaskWhy, why
 from gage_eval.runs.options import RunOptions
-from gage_eval.runs.planned import options_before
 from gage_eval.runs.results.explain import ExplainedAnswer, explain
 from gage_eval.runs.results.outcomes import Measure
 from gage_eval.runs.results.reading import RunReader, TaskReader
 from gage_eval.stats.evidence import Evidence, evidence
+from gage_eval.stats.gate_rule import GateRule
 from gage_eval.stats.repeats import expected_next
-from gage_eval.stats.verdicts import GateRule
 
 Outcome: TypeAlias = Literal["confirmed", "gone again", "chance"]
 
@@ -117,7 +118,8 @@ def triage(
     Raises:
         InputError: the run does not compare with the baseline.
     """
-    gated = gate(run, entry, rule, policy=policy)
+    # Of answers that changed, those count here that score worse.
+    gated = gate(run, entry, rule, policy=policy, exact=False)
     tasks = tuple(_task(run, task, ask, repeats, most) for task in gated.regressed)
     differences: list[Difference] = []
     moved: list[TaskWhy] = []
@@ -144,7 +146,8 @@ def _task(
     ids = comparison.worse[:most]
     again, problem = None, None
     try:
-        new = ask(_again(run, comparison.task_id, ids, repeats))
+        replicates = f"tasks.{comparison.task_id}.replicates={repeats}"
+        new = ask(options_again(run, comparison.task_id, ids, f"triage of {run.run_id}", replicates))
         now = ScoredTask.of_run(new, comparison.task_id)
         again = _against_prediction(comparison, TaskComparison(now, comparison.baseline, comparison.measure.name))
     except GageError as error:
@@ -153,24 +156,6 @@ def _task(
     cards = _cards(comparison.baseline[0].reader, run.task(comparison.task_id), comparison.measure, ids[:_CARDS])
     outcome = _outcome(gated, again)
     return TriagedTask(gated, len(ids), again, outcome, problem, tuple(losses[:_SLICES]), tuple(cards))
-
-
-def _again(run: RunReader, task_id: str, ids: Sequence[str], repeats: int) -> RunOptions:
-    """The run's own options, for a few samples of one task, asked several times."""
-    options = options_before(run.stored)
-    return options.model_copy(
-        update={
-            "run_id": None,
-            "task_ids": (task_id,),
-            "sample_ids": tuple(ids),
-            "overrides": (*options.overrides, f"tasks.{task_id}.replicates={repeats}"),
-            # Not the answers of the run itself, and not those of another triage.
-            "freshness": f"{options.freshness or ''} triage of {run.run_id}".strip(),
-            "resume": False,
-            "only_errors": False,
-            "refresh": (),
-        }
-    )
 
 
 def _against_prediction(before: TaskComparison, again: TaskComparison) -> Evidence:

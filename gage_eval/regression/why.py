@@ -18,10 +18,11 @@ from gage_eval.base.canonical import canonical_text
 from gage_eval.base.errors import InputError, NotFound, closest
 from gage_eval.base.statuses import REPLAYED, UNANSWERED
 from gage_eval.models.client.token_steps import NEAR_TIE
-from gage_eval.regression.compare import ScoredTask, shared_tasks
+from gage_eval.regression.compare import shared_tasks
 from gage_eval.regression.definitions import WRITTEN_BY_PROMPTS, Difference, differences, without_imported
 from gage_eval.regression.first_token import likelihood_change, parting, steps_of
 from gage_eval.regression.run_diff import run_differences
+from gage_eval.regression.scored_task import ScoredTask
 from gage_eval.report.console import one_line
 from gage_eval.runs.results.outcomes import Measure
 from gage_eval.runs.results.reading import RunReader, TaskReader
@@ -235,8 +236,7 @@ class _Answer:
 
     @property
     def status(self) -> str:
-        is_loop = self.response.get("error_kind") == "looped"
-        return "looped" if is_loop else str(self.response.get("status"))
+        return str(self.response.get("status"))
 
 
 class _TaskCauses:

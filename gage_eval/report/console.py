@@ -131,12 +131,18 @@ def metric_rows(metrics: Iterable[TaskMetric], label: str = "") -> list[tuple[st
             clean(metric.marked_name),
             f"{score_text(metric)}{label}",
             f"{metric.n:,}",
-            share_text(metric.truncated, metric.all_rows),
+            _cut_text(metric),
             share_text(metric.unparsed, metric.all_rows),
             f"{metric.error:,}",
         )
         for metric in metrics
     ]
+
+
+def _cut_text(metric: MetricSummary) -> str:
+    """``4.1 %``, with answers that ended in a loop ``4.1 % + 0.8 % looped``."""
+    truncated, looped = (share_text(count, metric.all_rows) for count in (metric.truncated, metric.looped))
+    return truncated if looped == "0" else f"{truncated} + {looped} looped"
 
 
 def group_lines(summary: Summary) -> list[str]:

@@ -220,6 +220,7 @@ class RunDetails:
         config_source, config_digest, config_text: the config as written; references to secrets are not replaced.
         options: the run's options.
         packages: versions by package.
+        probes: whether each model under test repeats its answers, where that was measured.
         digests: task, stage, key and artifact ids of each stage.
         tasks: details by task id.
         comparison: with a baseline.
@@ -232,6 +233,7 @@ class RunDetails:
     config_text: str = ""
     options: Mapping[str, Any] = field(default_factory=dict)
     packages: Mapping[str, str] = field(default_factory=dict)
+    probes: tuple[str, ...] = ()
     digests: tuple[tuple[str, str, str], ...] = ()
     tasks: Mapping[str, TaskDetails] = field(default_factory=dict)
     comparison: Comparison | None = None

@@ -22,7 +22,7 @@ _LETTER, _LONGEST_LABEL = 7, 44
 
 @dataclass(frozen=True)
 class Mark:
-    """A number with its interval; None where unknown."""
+    """A number with its interval; None where unknown. A rating that does not exist is infinite, as an end may be."""
 
     label: str
     value: float | None
@@ -50,7 +50,7 @@ def interval_figure(title: str, panels: Sequence[Panel], *, differences: bool = 
     Returns:
         SVG; empty without a number.
     """
-    panels = [(name, [mark for mark in marks if mark.ends]) for name, marks in panels]
+    panels = [(name, [mark for mark in marks if mark.value is not None]) for name, marks in panels]
     panels = [(name, marks) for name, marks in panels if marks]
     if not panels:
         return ""
@@ -119,9 +119,10 @@ def _panel(name: str, marks: Sequence[Mark], left: int, top: float, *, differenc
     for at, mark in enumerate(marks):
         y = top + _ROW * (at + 1.25)
         rows.append(_text(left - 10, y + 4, _label(mark.label), anchor="end"))
-        if mark.value is None or not math.isfinite(mark.value):
+        if mark.value is None:
             continue
-        if not differences:
+        exists = math.isfinite(mark.value)
+        if exists and not differences:
             first, last = sorted((x(0), x(mark.value)))
             size = f'width="{last - first:.1f}" height="14"'
             rows.append(f'<rect class="bar" x="{first:.1f}" y="{y - 7:.1f}" {size} fill="{_BAR}"/>')
@@ -129,8 +130,10 @@ def _panel(name: str, marks: Sequence[Mark], left: int, top: float, *, differenc
             line = f"M{x(mark.low):.1f} {y:.1f}H{x(mark.high):.1f}"
             caps = "".join(f"M{x(end):.1f} {y - 4:.1f}v8" for end in (mark.low, mark.high))
             rows.append(f'<path class="whisker" d="{line}{caps}" stroke="{_WHISKER}" stroke-width="1.5" fill="none"/>')
-        rows.append(f'<circle class="dot" cx="{x(mark.value):.1f}" cy="{y:.1f}" r="3.5" fill="{_DOT}"/>')
-        rows.append(_text(left + _PLOT + 12, y + 4, write(mark.value)))
+        if exists:
+            rows.append(f'<circle class="dot" cx="{x(mark.value):.1f}" cy="{y:.1f}" r="3.5" fill="{_DOT}"/>')
+        shown = write(mark.value) if exists else "> all" if mark.value > 0 else "< all"
+        rows.append(_text(left + _PLOT + 12, y + 4, shown))
     return (
         f'<g class="soft" fill="{_SOFT}">{_text(8, top + 10, name)}{axis}</g>'
         f'<g class="grid" stroke="{_GRID}">{lines}</g>'

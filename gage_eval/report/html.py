@@ -143,7 +143,10 @@ def _page(summary: Summary, details: RunDetails, home: str, room: Room) -> str:
             for place, card in enumerate(group.cards, 1):
                 samples.setdefault((task.task_id, card.sample_id), f"#task-{number}-{group.kind}-{place}")
     view = RunView(
-        [("run", summary.run.run_id), *run_facts(summary.models, summary, commit=details.commit)],
+        [
+            ("run", summary.run.run_id),
+            *run_facts(summary.models, summary, commit=details.commit, probes=details.probes),
+        ],
         remarks(summary),
         summary.groups,
         tasks,
@@ -217,7 +220,7 @@ def _chips(summary: Summary, compared: Sequence[ComparedTask]) -> Sequence[tuple
         for metric in task.metrics[:1]:
             shares += [
                 (count / metric.all_rows, f"{task.task_id}: {share_text(count, metric.all_rows)} {name}")
-                for name in ("error", "unparsed", "truncated", "refused")
+                for name in ("error", "unparsed", "truncated", "looped", "refused")
                 if metric.all_rows and (count := getattr(metric, name))
             ]
     return chips + [("warn", text) for _, text in sorted(shares, key=lambda share: -share[0])[:4]]

@@ -112,9 +112,17 @@ def request_messages(body: Mapping[str, Any]) -> list[Message]:
     """The messages of a request's body; a prompt without messages is one message."""
     if isinstance(messages := body.get("messages"), list):
         return shown_messages(messages)
-    if isinstance(prompt := body.get("prompt"), str):
+    media = [
+        shown_part({"type": kind, "url": url})
+        for name, kind in (("image", "image_url"), ("file", "audio_url"))
+        if isinstance(urls := body.get(name), list)
+        for url in urls
+    ]
+    prompt = body.get("prompt", body.get("input"))
+    if isinstance(prompt, str) or media:
         choices = [Message.plain("choice", str(choice)) for choice in body.get("choices") or ()]
-        return [Message.plain("prompt", prompt), *choices]
+        texts = [Part("text", prompt)] if isinstance(prompt, str) else []
+        return [Message("prompt", (*media, *texts)), *choices]
     return [Message("request", (Part("json", pretty(body)),))]
 
 
@@ -129,7 +137,7 @@ def _message(message: Mapping[str, Any]) -> Message:
     rest = {name: value for name, value in message.items() if name not in _OWN and value is not None}
     return Message(
         str(message.get("role", "")),
-        tuple(_part(item) for item in items),
+        tuple(shown_part(item) for item in items),
         tuple(tool_calls(message.get("tool_calls"))),
         str(message.get("tool_call_id") or ""),
         str(message.get("name") or ""),
@@ -272,7 +280,8 @@ def _times(ms: float | None) -> list[str]:
     return [] if ms is None else [f"{ms / 1000:.2f} s" if ms >= 100 else f"{ms:.1f} ms"]
 
 
-def _part(item: Any) -> Part:
+def shown_part(item: Any) -> Part:
+    """A part of a message's content; media of the store by their address in the viewer."""
     if isinstance(item, str):
         return Part("text", item)
     if not isinstance(item, Mapping):

@@ -89,11 +89,17 @@ class RunView:
 
 
 def run_facts(
-    models: Iterable[ModelRun], summary: Summary | None, *, parameters: str = "", commit: str | None = None
+    models: Iterable[ModelRun],
+    summary: Summary | None,
+    *,
+    parameters: str = "",
+    commit: str | None = None,
+    probes: Iterable[str] = (),
 ) -> list[tuple[str, str]]:
-    """What a run is of: models, parameters, commit. Once it has finished: what it took."""
+    """What a run is of: models, whether they repeat their answers, parameters, commit. At its end: what it took."""
     took = [] if summary is None else [*closing_facts(summary), f"{counted(summary.run.sent, 'request')} sent"]
-    facts = [*role_titles(models), ("parameters", parameters), ("commit", commit or ""), ("took", " · ".join(took))]
+    facts = [*role_titles(models), *(("probe", text) for text in probes), ("parameters", parameters)]
+    facts += [("commit", commit or ""), ("took", " · ".join(took))]
     return [(name, text) for name, text in facts if text]
 
 
@@ -114,7 +120,7 @@ def task_facts(task: TaskSummary, models: Sequence[ModelRun]) -> str:
 
 def problems(metric: MetricSummary) -> str:
     """The answers that a number does not say enough about: ``4.1 % unparsed · 3 error``."""
-    names = ("truncated", "refused", "unparsed", "unscored")
+    names = ("truncated", "looped", "refused", "unparsed", "unscored")
     shares = [f"{share_text(n, metric.all_rows)} {name}" for name in names if (n := getattr(metric, name))]
     return " · ".join([*shares, *([f"{metric.error:,} error"] if metric.error else [])])
 

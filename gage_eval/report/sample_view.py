@@ -9,13 +9,14 @@ from typing import Any, Literal, TypeAlias
 from gage_eval.report.messages import ANSWER, Candidate, Message, Part, Token, ToolCall, tokens, trimmed
 
 Kind: TypeAlias = Literal[
-    "error", "refused", "truncated", "unparsed", "unscored", "wrong", "right", "lowest", "highest"
+    "error", "refused", "truncated", "looped", "unparsed", "unscored", "wrong", "right", "lowest", "highest"
 ]
 Tone: TypeAlias = Literal["good", "bad", "warn", "plain"]
 KINDS: Mapping[Kind, tuple[Tone, str]] = {
     "error": ("bad", "No answer: the request failed."),
     "refused": ("warn", "The model or the endpoint refused."),
     "truncated": ("warn", "Cut at the token limit."),
+    "looped": ("warn", "Repeated itself until it was cut."),
     "unparsed": ("warn", "The metric could not read an answer out of the text."),
     "unscored": ("warn", "The metric gave no score."),
     "wrong": ("bad", "Read, and worse than what counts as right."),
@@ -114,6 +115,7 @@ class SampleView:
         note: why they are not as sent.
         raw: the request's body as JSON; empty where it is not known.
         answer: the model's text.
+        made: the picture or recording that the model answered with, whose address the text is.
         reasoning: the model's thinking, where the endpoint returned it.
         extracted: what the metric read out of the answer.
         expected: the reference.
@@ -136,6 +138,7 @@ class SampleView:
     note: str = ""
     raw: str = ""
     answer: str | None = None
+    made: Part | None = None
     reasoning: str = ""
     extracted: str | None = None
     expected: str | None = None

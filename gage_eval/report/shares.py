@@ -15,6 +15,7 @@ class Limits:
 
     Attributes:
         truncated: answers cut at the token limit, of all responses.
+        looped: of all responses.
         refused: of all responses.
         unparsed: answers that could not be read, of a metric's rows.
         failed: rows without a score (error, skipped, unscored), of a metric's rows.
@@ -22,6 +23,7 @@ class Limits:
     """
 
     truncated: float = 0.05
+    looped: float = 0.01
     refused: float = 0.05
     unparsed: float = 0.10
     failed: float = 0.01
@@ -73,13 +75,18 @@ def _first(names: Sequence[str]) -> str:
 def _task_remarks(task: TaskSummary, limits: Limits) -> Iterator[str]:
     responses = sum(task.responses.values())
     records = task.sample_count + task.rejects
-    truncated, refused = task.responses.get("truncated", 0), task.responses.get("refused", 0)
+    truncated, looped, refused = (task.responses.get(status, 0) for status in ("truncated", "looped", "refused"))
     if _above(task.rejects, records, limits.rejected):
         yield f"{task.task_id}: {_of(task.rejects, records)} records were rejected and are not scored."
     if _above(truncated, responses, limits.truncated):
         yield (
             f"{task.task_id}: {_of(truncated, responses)} answers were cut at the token limit and are scored "
             "like any other answer. Raise max_new_tokens."
+        )
+    if _above(looped, responses, limits.looped):
+        yield (
+            f"{task.task_id}: {_of(looped, responses)} answers ended in a loop and are scored like any other answer. "
+            "More tokens would not help."
         )
     if limit := task.responses.get("limit", 0):
         yield (

@@ -79,6 +79,7 @@ class MetricSummary(MetricNumber):
     unscored: int = Field(description="Rows without a score (no answer, missing field, failure): not in rows.")
     overridden: int = Field(default=0, description="Rows scored under parameters that their sample's eval_config sets.")
     truncated: int = Field(description="Responses that ended at the token limit; scored like any other.")
+    looped: int = Field(default=0, description="Responses cut while they repeated themselves; scored like any other.")
     limit: int = Field(default=0, description="Responses that still called tools at the end; scored like any other.")
     refused: int = Field(description="Responses the model or endpoint refused; scored like any other.")
     error: int = Field(description="Responses that infrastructure failed to get; not in rows.")
@@ -184,7 +185,9 @@ class TaskSummary(SummaryModel):
         default=None, description="The primary score and whether it passes; null for a task without an answer type."
     )
     slices: list[MetricSummary] = Field(default=[], description="The same numbers over slices of the rows.")
-    responses: dict[str, int] = Field(description="Responses by status: ok, truncated, limit, refused, error, skipped.")
+    responses: dict[str, int] = Field(
+        description="Responses by status: ok, truncated, looped, limit, refused, error, skipped."
+    )
     rejects: int = Field(default=0, description="Rejected rows; they are part of no number.")
     first_rejects: list[str] = Field(default=[], description="Place and reason of the first rejected rows.")
     complete: bool = Field(default=True, description="False while responses are missing for errors.")

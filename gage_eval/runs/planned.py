@@ -49,6 +49,7 @@ class PlannedRun:
         context = BackendContext(
             media=lambda url: self.store.media.get(url),
             media_file=lambda url: self.store.media.path(url),
+            keep=lambda data: self.store.media.put(data),
             blocks=blocks,
             engines=engines or Engines(),
         )

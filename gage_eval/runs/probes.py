@@ -1,6 +1,7 @@
 """What the probe knows of the models that a run asks."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 
 from gage_eval.base.canonical import JsonValue, digest
@@ -10,8 +11,8 @@ from gage_eval.engine.probe import Verdict, any_stored, keep, probe, probe_ident
 from gage_eval.engine.runtime import Runtime
 from gage_eval.pipeline.generate_spec import GenerateSpec
 from gage_eval.pipeline.specs import Plan
-from gage_eval.runs.planned import PlannedRun, planned_before
-from gage_eval.runs.results.reading import RunReader
+from gage_eval.runs.planned import PlannedRun
+from gage_eval.runs.record import ProbeRecord
 from gage_eval.store import Store
 
 
@@ -34,6 +35,19 @@ class ModelProbe:
         """The verdict in a sentence."""
         return f"{self.name} is {self.verdict.text}"
 
+    @property
+    def record(self) -> ProbeRecord:
+        """The same for run.json."""
+        verdict = self.verdict
+        return ProbeRecord(
+            model=self.name,
+            tasks=list(self.tasks),
+            identity=digest(verdict.identity),
+            verdict=verdict.verdict,
+            text=self.text,
+            probed=verdict.created,
+        )
+
 
 def probes(plan: Plan, store: Store, concurrency: int | None = None) -> list[ModelProbe]:
     """The models under test of a plan that were probed.
@@ -50,14 +64,29 @@ def probes(plan: Plan, store: Store, concurrency: int | None = None) -> list[Mod
     ]
 
 
-def probes_of_run(run: RunReader) -> list[ModelProbe]:
-    """The models under test of a stored run, as they are now; none where its config can no longer be used."""
-    if not any_stored(run.store):
-        return []
-    try:
-        return probes(planned_before(run.stored).plan, run.store, run.stored.record.options.get("concurrency"))
-    except GageError:
-        return []
+def probe_records(plan: Plan, store: Store, concurrency: int | None = None) -> list[ProbeRecord]:
+    """The same for run.json. What cannot be found out is not known: the run itself says what is wrong."""
+    with suppress(GageError):
+        return [probed.record for probed in probes(plan, store, concurrency)]
+    return []
+
+
+def unproven(plan: Plan, known: Iterable[ProbeRecord]) -> list[str]:
+    """A sentence for each model under test that is asked to be deterministic and that no probe has found exact.
+
+    Args:
+        plan: the run's plan.
+        known: what the probe knows of its models.
+    """
+    verdicts = {task_id: probe for probe in known for task_id in probe.tasks}
+    sentences = {}
+    for task in plan.tasks:
+        probe, name = verdicts.get(task.task_id), task.infer.model_name
+        if not task.infer.is_deterministic or (probe is not None and probe.verdict == "exact"):
+            continue
+        why = "no probe has measured it: gage probe" if probe is None else f"the probe does not agree: {probe.text}"
+        sentences[name] = f"{name} is asked to be deterministic, and its answers are not called exact, because {why}"
+    return list(sentences.values())
 
 
 def probe_models(run: PlannedRun, concurrency: int | None = None) -> list[ModelProbe]:

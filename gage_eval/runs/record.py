@@ -95,6 +95,20 @@ class FlowRunRecord(_Model):
     )
 
 
+class ProbeRecord(_Model):
+    """A model under test that `gage probe` had measured when the run began: whether it repeats its answers in a crowd.
+
+    The verdict holds for one model, engine, device, settings and concurrency, whose digest is ``identity``.
+    """
+
+    model: str
+    tasks: list[str] = Field(description="The tasks that ask it.")
+    identity: str = Field(pattern=_DIGEST, description="Name of the verdict's file in the store, below probes/.")
+    verdict: Literal["exact", "near", "drifting"]
+    text: str = Field(description="The verdict in a sentence.")
+    probed: AwareDatetime
+
+
 class RescoredRecord(_Model):
     """For a run of `gage score --save`: which run's responses it scored, and with which metrics."""
 
@@ -124,6 +138,7 @@ class RunRecord(_Model):
     rescored: RescoredRecord | None = None
     suite: SuiteRun | None = Field(None, description="The suite; None for a run of another config.")
     models: list[ModelRun] = Field([], description="The models that it asks.")
+    probes: list[ProbeRecord] = Field([], description="What gage probe knew of its models under test at that time.")
     tool_lists: dict[str, str] = Field({}, description="Digests of what MCP servers listed, by server.")
     commit: str | None = Field(None, description="Git commit of the config's folder; None outside of a repository.")
     pinned: bool = Field(default=True, description="Whether all its data are fixed: files, or commits of the hub.")
@@ -160,6 +175,10 @@ class RunRecord(_Model):
     def text(self) -> bytes:
         """The content of run.json."""
         return self.model_dump_json(indent=2, exclude_none=True).encode() + b"\n"
+
+    def probe_of(self, task_id: str) -> ProbeRecord | None:
+        """What gage probe knew of the model that a task asks."""
+        return next((probe for probe in self.probes if task_id in probe.tasks), None)
 
     @property
     def title(self) -> str:

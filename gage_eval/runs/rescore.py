@@ -89,6 +89,7 @@ class RescoredRun:
                 ),
                 suite=self.summary.suite,
                 models=record.models,
+                probes=record.probes,
                 pinned=record.pinned,
                 stages={**kept, **mine},
             ),

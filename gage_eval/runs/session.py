@@ -49,6 +49,7 @@ from gage_eval.runs.gc_roots import record_root
 from gage_eval.runs.graph import Node
 from gage_eval.runs.options import Locations, RunOptions, bundle_of
 from gage_eval.runs.planned import planned
+from gage_eval.runs.probes import probe_records, unproven
 from gage_eval.runs.record import ConfigRecord, FlowRunRecord, ProcessRecord, RunRecord, RunStatus, stage_id_of
 from gage_eval.runs.recorder import Recorder
 from gage_eval.runs.scoring import scoring_processes
@@ -325,7 +326,7 @@ class RunSession:
                 flow_run.queued_s if flow_run is not None else None,
             )
         )
-        for warning in self.loaded.warnings:
+        for warning in (*self.loaded.warnings, *unproven(self.plan, self.folder.record().probes)):
             self.observer.emit(RunWarning(warning))
         placed = [spec for task in self.plan.tasks for _, spec in task.placed]
         if self.options.work_pool not in (None, HERE) and not placed:
@@ -351,6 +352,7 @@ class RunSession:
             prefect=flow_run,
             suite=self.suite,
             models=self.plan.models(),
+            probes=probe_records(self.plan, self.store, self.options.concurrency),
             tool_lists=self.plan.tool_lists(),
             commit=commit_of(self.loaded.base_dir.absolute()),
             pinned=not self.loaded.unpinned,
@@ -381,7 +383,9 @@ class RunSession:
             if bundle_of(str(kept.get("config"))) is not None:
                 # A night that was deployed again reads its config from another bundle.
                 kept = {**kept, "config": record.options["config"]}
-            update = {"resumed": record.created, "options": kept, **again}
+            # A verdict holds for all answers only if the model was the same each time.
+            probes = [probe for probe in record.probes if probe in before.probes]
+            update = {"resumed": record.created, "options": kept, "probes": probes, **again}
             return before.with_stopped_stages().model_copy(update=update)
 
         folder.update(resumed)

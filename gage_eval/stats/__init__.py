@@ -35,10 +35,18 @@ from gage_eval.stats.intervals import (
     t_quantile,
     wilson_interval,
 )
+from gage_eval.stats.logits import length_controlled_win_rate
 from gage_eval.stats.multiple import holm
 from gage_eval.stats.paired import PairedDifference, paired_difference
 from gage_eval.stats.paired_binary import mcnemar, mcnemar_mid_p, tango_interval
-from gage_eval.stats.pairwise import BothOrders, Ratings, both_orders, bradley_terry, rating_intervals
+from gage_eval.stats.pairwise import (
+    BothOrders,
+    Ratings,
+    both_orders,
+    bradley_terry,
+    rating_intervals,
+    style_difference,
+)
 from gage_eval.stats.pooling import macro_freedom, macro_mean, macro_stderr, mover_interval, pooled_mean, pooled_stderr
 from gage_eval.stats.power import difference_sd, minimum_detectable_effect, required_samples
 from gage_eval.stats.quantiles import quantile, quantile_interval, repeated_quantile
@@ -48,15 +56,17 @@ from gage_eval.stats.special import t_tail
 if TYPE_CHECKING:
     from gage_eval.stats.arrays import PairedScores, ScoreInterval, compare, gate, pair, score_interval
     from gage_eval.stats.evidence import Evidence
+    from gage_eval.stats.gate_rule import GateRule
     from gage_eval.stats.sequential import Alarm, alarm
-    from gage_eval.stats.verdicts import GateRule, MetricVerdict
+    from gage_eval.stats.verdicts import MetricVerdict
 
 # Loaded when they are first used: scoring needs none of them.
 _LATE = {
     "arrays": ("PairedScores", "ScoreInterval", "compare", "gate", "pair", "score_interval"),
     "evidence": ("Evidence",),
     "sequential": ("Alarm", "alarm"),
-    "verdicts": ("GateRule", "MetricVerdict"),
+    "gate_rule": ("GateRule",),
+    "verdicts": ("MetricVerdict",),
 }
 _HOMES = {name: module for module, names in _LATE.items() for name in names}
 
@@ -99,6 +109,7 @@ __all__ = [
     "holm",
     "krippendorff_alpha",
     "labels_to_decide",
+    "length_controlled_win_rate",
     "macro_freedom",
     "macro_mean",
     "macro_stderr",
@@ -125,6 +136,7 @@ __all__ = [
     "repeated_quantile",
     "required_samples",
     "score_interval",
+    "style_difference",
     "t_interval",
     "t_quantile",
     "t_tail",

@@ -10,8 +10,9 @@ import numpy.typing as npt
 
 from gage_eval.stats.clusters import clustered_stderr, clustered_wilson_interval, weighted_mean_stderr
 from gage_eval.stats.evidence import Evidence, Floats, PairedRows, evidence
+from gage_eval.stats.gate_rule import GateRule
 from gage_eval.stats.intervals import Interval, mean_stderr, t_interval, wilson_interval
-from gage_eval.stats.verdicts import GateRule, MetricVerdict, decide
+from gage_eval.stats.verdicts import MetricVerdict, decide
 
 Scores: TypeAlias = Sequence[float] | npt.NDArray[Any]
 Frame: TypeAlias = Any

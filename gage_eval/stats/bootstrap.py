@@ -77,12 +77,29 @@ def bootstrap_sums(
         group = unit_groups(count, generator)
         terms = np.stack([np.bincount(group, weights=column, minlength=_MOST_UNITS) for column in terms.T], axis=1)
         count = _MOST_UNITS
+    return bootstrap_counts(count, lambda times: statistic(times @ terms), draws=draws, generator=generator)
+
+
+def bootstrap_counts(
+    count: int,
+    statistic: Callable[[npt.NDArray[np.int64]], float],
+    *,
+    draws: int = DRAWS,
+    generator: np.random.RandomState | None = None,
+) -> BootstrapResult:
+    """Uncertainty of a function of how often each of ``count`` units counts.
+
+    Returns:
+        (None, None) for fewer than two units, or when the statistic is not finite on a resample.
+    """
+    generator = generator or np.random.RandomState(SEED)
+    if count < 2:
+        return BootstrapResult(None, None)
     drawn = np.empty(draws)
     for index in range(draws):
-        times = np.bincount(generator.randint(0, count, size=count), minlength=count)
-        drawn[index] = statistic(times @ terms)
-    if not np.isfinite(drawn).all():
-        return BootstrapResult(None, None)
+        drawn[index] = statistic(np.bincount(generator.randint(0, count, size=count), minlength=count))
+        if not math.isfinite(drawn[index]):
+            return BootstrapResult(None, None)
     low, high = (float(x) for x in np.quantile(drawn, (0.025, 0.975)))
     mean = math.fsum(drawn.tolist()) / draws
     spread = math.sqrt(math.fsum((x - mean) ** 2 for x in drawn.tolist()) / (draws - 1))

@@ -123,6 +123,8 @@ class Evidence:
         noise: the run noise of the baseline; None with fewer than `REPEATS_FOR_NOISE` repeats.
         row_p_worse: ``p_worse`` from row noise alone.
         span: how far two values of the metric can lie apart.
+        width: of the range that the metric declares for its values; None without such a range.
+        binary: each value is one answer that is right or wrong.
     """
 
     n: int
@@ -141,6 +143,8 @@ class Evidence:
     noise: RunNoise | None = None
     row_p_worse: float = 1.0
     span: float = 1.0
+    width: float | None = None
+    binary: bool = False
 
     @property
     def test_name(self) -> str:
@@ -176,10 +180,16 @@ def evidence(rows: PairedRows, *, alpha: float = 0.05, draws: int = DRAWS) -> Ev
     if rows.n == 0:
         return Evidence(0)
     if rows.numbers is not None:
-        return _of_numbers(rows, rows.numbers, alpha, draws)
+        return replace(_of_numbers(rows, rows.numbers, alpha, draws), width=rows.width)
     discordant = rows.discordant
     numbers = _of_means(rows, alpha) if discordant is None else _of_discordant(rows.n, *discordant, alpha)
-    return replace(numbers, baseline=rows.mean(rows.baseline.mean(axis=0)), current=rows.mean(rows.current))
+    return replace(
+        numbers,
+        baseline=rows.mean(rows.baseline.mean(axis=0)),
+        current=rows.mean(rows.current),
+        width=1.0 if rows.binary else rows.width,
+        binary=rows.binary,
+    )
 
 
 def unlike(a: Evidence, b: Evidence) -> float:

@@ -12,12 +12,15 @@ import numpy as np
 import numpy.typing as npt
 
 from gage_eval.stats.intervals import Interval, mean_stderr, t_interval
+from gage_eval.stats.logits import fit_binary, fit_logits
 
 Game: TypeAlias = tuple[str, str, float]
 _Floats = npt.NDArray[np.float64]
+# Two models, how often the first won, tied and lost, and how its style differs.
+_Row: TypeAlias = tuple[str, str, _Floats, _Floats]
 
-_STEPS = 100
-_PRECISION = 1e-12
+# A win that is less of all games is what rounding leaves of none.
+_LEAST_SHARE = 1e-7
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,59 +75,99 @@ class Ratings:
     Attributes:
         ratings: by model; ∞ for one that is above all that it can be compared with, −∞ for one below. A model that
             nothing compares with the anchor is not in it.
-        ties: Davidson's ν; None where ties are half a win.
+        ties: Davidson's ν, ∞ where all games are tied; None where ties are half a win.
     """
 
     ratings: Mapping[str, float]
     ties: float | None = None
 
 
-def bradley_terry(games: Iterable[Game], anchor: str, *, model_ties: bool = False) -> Ratings:
+def style_difference(first: Sequence[float], second: Sequence[float]) -> tuple[float, ...]:
+    """How the style of two answers differs, as in Chatbot Arena (Li et al. 2024) and Arena-Hard.
+
+    Args:
+        first, second: the length of an answer, and how often it has each element of style: headers, lists, bold text.
+
+    Returns:
+        (a − b)/(a + b) of the lengths; (a − b)/(a + b + 1) of each element's number by (length + 1).
+    """
+    (a, *own), (b, *others) = first, second
+    dense = [(x / (a + 1), y / (b + 1)) for x, y in zip(own, others, strict=True)]
+    return (a - b) / ((a + b) or 1), *((x - y) / (x + y + 1) for x, y in dense)
+
+
+def bradley_terry(
+    games: Iterable[Game], anchor: str, *, model_ties: bool = False, styles: Sequence[Sequence[float]] | None = None
+) -> Ratings:
     """Ratings by maximum likelihood (Bradley & Terry 1952), logit P(a beats b) = r_a − r_b.
 
-    They exist for models that have won and lost against each other, directly or through others (Ford 1957).
+    They exist for models that have won and lost against each other, directly or through others (Ford 1957). With
+    styles, logit P = r_a − r_b + β·style: the ratings that answers of one style would have. β is not regularised, and
+    styles are not centred: 0 stays no difference.
 
     Args:
         games: (model, model, outcome).
         anchor: the model whose rating is 0.
         model_ties: a tie has the chance ν·√(p_a·p_b) (Davidson 1970); else they are half a win each.
+        styles: of each game, how the answer of the first model differs from that of the second.
+
+    Returns:
+        No ratings where the styles leave none: they separate wins from losses, or say which model it is.
     """
     counts: dict[tuple[str, str], _Floats] = {}
-    for a, b, outcome in games:
+    rows: list[_Row] = []
+    for at, (a, b, outcome) in enumerate(games):
         pair, won = ((a, b), outcome) if a < b else ((b, a), 1 - outcome)
-        row = [won, 0.0, 1 - won]
-        if model_ties and won == 0.5:
-            row = [0.0, 1.0, 0.0]
+        row = np.array([0.0, 1.0, 0.0] if model_ties and won == 0.5 else [won, 0.0, 1 - won])
         counts[pair] = counts.get(pair, np.zeros(3)) + row
+        if styles is not None:
+            rows.append((*pair, row, np.asarray(styles[at]) * (1 if a < b else -1)))
     above, below = (_reached(counts, anchor, upwards) for upwards in (True, False))
     rated = sorted(above & below | {anchor})
     ends = dict.fromkeys(above - below, math.inf) | dict.fromkeys(below - above, -math.inf)
-    rates, ties = _fit(counts, rated, model_ties)
+    fit = _fit(rows or [(*pair, row, np.empty(0)) for pair, row in counts.items()], rated, model_ties)
+    if fit is None:
+        return Ratings({})
+    rates, ties = fit
     shift = rates[rated.index(anchor)]
     fitted = {name: float(rate - shift) for name, rate in zip(rated, rates, strict=True)}
     return Ratings(dict(sorted({**ends, **fitted}.items())), ties)
 
 
 def rating_intervals(
-    prompts: Sequence[Sequence[Game]], anchor: str, *, draws: int = 200, seed: int = 1234
+    prompts: Sequence[Sequence[Game]],
+    anchor: str,
+    *,
+    styles: Sequence[Sequence[Sequence[float]]] | None = None,
+    draws: int = 200,
+    seed: int = 1234,
 ) -> Mapping[str, Interval]:
     """95 % intervals of `bradley_terry`, by resampling prompts with all their games.
 
     Games of one prompt depend on each other, so resampling games would make intervals too narrow. An end is infinite
-    where the rating does not exist in so many draws.
+    where the rating does not exist in so many draws. A model without a rating in more than one draw of 40 has none.
+
+    Args:
+        prompts: the games of each prompt.
+        anchor: the model whose rating is 0.
+        styles: of each game, by prompt.
+        draws: resamples.
+        seed: of the generator.
     """
     random = np.random.RandomState(seed)
     drawn: dict[str, list[float]] = {}
     for _ in range(draws):
         chosen = random.randint(0, len(prompts), len(prompts))
-        ratings = bradley_terry((game for index in chosen for game in prompts[index]), anchor).ratings
+        own = None if styles is None else [style for index in chosen for style in styles[index]]
+        ratings = bradley_terry([game for index in chosen for game in prompts[index]], anchor, styles=own).ratings
         for name, rating in ratings.items():
             drawn.setdefault(name, []).append(rating)
     intervals = {}
     for name, values in sorted(drawn.items()):
         ordered = sorted(values)
         cut = math.floor(0.025 * len(ordered))
-        intervals[name] = Interval(ordered[cut], ordered[-1 - cut])
+        if len(ordered) >= 0.975 * draws:
+            intervals[name] = Interval(ordered[cut], ordered[-1 - cut])
     return intervals
 
 
@@ -133,7 +176,7 @@ def _reached(counts: Mapping[tuple[str, str], _Floats], start: str, upwards: boo
     beats: dict[str, set[str]] = {}
     for (a, b), (won, tied, lost) in counts.items():
         for winner, loser, times in ((a, b, won + tied), (b, a, lost + tied)):
-            if times:
+            if times > _LEAST_SHARE * (won + tied + lost):
                 source, to = (loser, winner) if upwards else (winner, loser)
                 beats.setdefault(source, set()).add(to)
     seen, waiting = {start}, [start]
@@ -144,34 +187,33 @@ def _reached(counts: Mapping[tuple[str, str], _Floats], start: str, upwards: boo
     return seen
 
 
-def _fit(
-    counts: Mapping[tuple[str, str], _Floats], names: Sequence[str], model_ties: bool
-) -> tuple[_Floats, float | None]:
-    """Newton's method on the log-likelihood of a win, a tie and a loss for each pair of the named models."""
+def _fit(rows: Sequence[_Row], names: Sequence[str], model_ties: bool) -> tuple[_Floats, float | None] | None:
+    """Ratings of the named models, the first one's 0, and ν; None where style leaves no ratings."""
     places = {name: place for place, name in enumerate(names)}
-    kept = [(places[a], places[b], row) for (a, b), row in counts.items() if a in places and b in places]
-    width = len(names) + 1
-    # Logits of the three outcomes are d/2, log ν and −d/2 with d = r_a − r_b.
-    features = np.zeros((len(kept), 3, width))
-    observed = np.array([row for _, _, row in kept]).reshape(-1, 3)
-    for at, (a, b, _) in enumerate(kept):
-        features[at, 0, [a, b]] = 0.5, -0.5
-        features[at, 2, [a, b]] = -0.5, 0.5
-        features[at, 1, -1] = 1.0
+    kept = [(places[a], places[b], row, style) for a, b, row, style in rows if a in places and b in places]
+    if not kept:
+        return np.zeros(len(names)), None
+    shown = np.zeros((len(kept), len(names)))
+    for at, (a, b, _, _) in enumerate(kept):
+        shown[at, [a, b]] = 1.0, -1.0
+    style = np.stack([own for _, _, _, own in kept])
+    style = style / np.maximum(np.sqrt((style**2).mean(axis=0)), np.finfo(float).tiny)
+    shown = np.concatenate([shown[:, 1:], style], axis=1)
+    models = len(names) - 1
+    if style.size and np.linalg.matrix_rank(shown) < models + np.linalg.matrix_rank(style):
+        return None
+    observed = np.stack([row for _, _, row, _ in kept])
     tied = model_ties and bool(observed[:, 1].any())
-    offset = np.array([0.0, 0.0 if tied else -np.inf, 0.0])
-    free = np.arange(1, width if tied else width - 1)  # The first model's rating is 0.
-    theta = np.zeros(width)
-    for _ in range(_STEPS if len(free) else 0):
-        logits = features @ theta + offset
-        shares = np.exp(logits - logits.max(axis=1, keepdims=True))
-        shares /= shares.sum(axis=1, keepdims=True)
-        n = observed.sum(axis=1, keepdims=True)
-        gradient = np.einsum("go,gof->f", observed - n * shares, features)[free]
-        centred = features - np.einsum("go,gof->gf", shares, features)[:, None, :]
-        information = np.einsum("go,gof,goh->fh", n * shares, centred, centred)[np.ix_(free, free)]
-        step = np.linalg.solve(information, gradient)
-        theta[free] += step / max(1.0, float(np.abs(step).max()))
-        if float(np.abs(step).max()) < _PRECISION:
-            break
-    return theta[:-1], float(np.exp(theta[-1])) if tied else None
+    if tied and not observed[:, [0, 2]].any():
+        return np.zeros(len(names)), math.inf
+    if tied:
+        # Logits of the three outcomes are d/2, log ν and −d/2.
+        features = np.stack([shown / 2, np.zeros_like(shown), -shown / 2], axis=1)
+        features = np.concatenate([features, np.tile([[0.0], [1.0], [0.0]], (len(kept), 1, 1))], axis=2)
+        theta = fit_logits(features, observed)
+    else:
+        played = observed.sum(axis=1)
+        theta = fit_binary(shown, observed[:, 0] / played, played)
+    if theta is None:
+        return None
+    return np.append(0.0, theta[:models]), float(np.exp(theta[-1])) if tied else None

@@ -10,9 +10,9 @@ import math
 from dataclasses import dataclass
 from statistics import NormalDist
 
-from gage_eval.stats.evidence import REPEATS_ADVISED, REPEATS_FOR_NOISE
+from gage_eval.stats.evidence import REPEATS_ADVISED, REPEATS_FOR_NOISE, Evidence
+from gage_eval.stats.gate_rule import GateRule
 from gage_eval.stats.intervals import t_quantile
-from gage_eval.stats.verdicts import GateRule
 
 POWER = 0.8
 # On fewer rows the formula does not hold, so nothing is promised.
@@ -21,6 +21,7 @@ LEAST_ROWS = 20
 _WITH_FEW_REPEATS = 0.9
 _MOST_ROWS = 10**9
 _HALVINGS = 60
+_ROUNDING = 1e-12
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,19 @@ class RowSpread:
     binary: bool = False
     noise: float = 0.0
     repeats: int = 1
+
+    @classmethod
+    def of(cls, evidence: Evidence, repeats: int = 1) -> "RowSpread | None":
+        """The spread that the difference of two runs shows; None without a standard error.
+
+        Args:
+            evidence: of a run against another one, or against several repeats of it.
+            repeats: runs of the baseline.
+        """
+        if evidence.sd is None or evidence.stderr is None:
+            return None
+        noise = evidence.stderr**2 - evidence.sd**2 / evidence.n
+        return cls(evidence.sd**2, evidence.width, evidence.binary, noise if noise > _ROUNDING else 0.0, repeats)
 
 
 def planned_loss(spread: RowSpread, rows: int, rule: GateRule, *, family: int = 1) -> float | None:
@@ -65,6 +79,25 @@ def planned_loss(spread: RowSpread, rows: int, rule: GateRule, *, family: int = 
         middle = (low + high) / 2
         low, high = (low, middle) if _is_found(middle, spread, rows, rule, family) else (middle, high)
     return high
+
+
+def detectable_loss(
+    evidence: Evidence, rule: GateRule, spread: RowSpread | None = None, *, family: int = 1
+) -> float | None:
+    """The smallest true loss that a gate finds on the rows of some evidence with a chance of 80 %.
+
+    Args:
+        evidence: of a run against a baseline.
+        rule: tolerance, level and mode.
+        spread: how rows vary between runs of the same model; what the evidence shows by default.
+        family: numbers that are decided together.
+
+    Returns:
+        None as for `planned_loss`; and without a spread where every row is the same in both runs.
+    """
+    if spread is None and evidence.stderr:
+        spread = RowSpread.of(evidence, 1 if evidence.noise is None else evidence.noise.repeats)
+    return None if spread is None else planned_loss(spread, evidence.n, rule, family=family)
 
 
 def planned_rows(loss: float, spread: RowSpread, rule: GateRule, *, family: int = 1) -> int | None:

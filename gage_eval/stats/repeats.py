@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from itertools import combinations
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +24,20 @@ class RunNoise:
     repeats: int
     variance: float
     p: float
+
+
+def flips(repeats: npt.NDArray[np.float64]) -> float | None:
+    """How many samples score differently in two runs of the same model: the mean over all pairs of runs.
+
+    Args:
+        repeats: one row per run, one column per sample.
+
+    Returns:
+        None for fewer than two runs.
+    """
+    if len(repeats) < 2:
+        return None
+    return float(np.mean([np.count_nonzero(a != b) for a, b in combinations(repeats, 2)]))
 
 
 def run_noise(repeats: npt.NDArray[np.float64]) -> RunNoise | None:

@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass
 
 from gage_eval.stats.evidence import REPEATS_ADVISED, Evidence
-from gage_eval.stats.verdicts import GateRule
+from gage_eval.stats.gate_rule import GateRule
 
 MAX_NOISE_P = 0.1
 

@@ -8,35 +8,19 @@ inconclusive   otherwise, with the number of rows that would decide
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import NormalDist
-from typing import Annotated, Literal, TypeAlias
-
-from pydantic import BaseModel, ConfigDict, Field
+from typing import Literal, TypeAlias
 
 from gage_eval.stats.evidence import REPEATS_ADVISED, REPEATS_FOR_NOISE, Evidence
+from gage_eval.stats.gate_rule import GateRule
 from gage_eval.stats.multiple import holm
+from gage_eval.stats.planned import RowSpread, detectable_loss
 
 Verdict: TypeAlias = Literal["regressed", "improved", "passed", "inconclusive"]
 
 MAX_UNPAIRED_SHARE = 0.01
 UNKNOWN_ERROR = "how much the number varies is not known, so the difference has no interval and no test"
-
-
-class GateRule(BaseModel):
-    """How a gate decides.
-
-    Attributes:
-        mode: ``significance``, or ``tolerance``: a loss of more than the tolerance, without a test.
-        tolerance: the loss that is accepted, in units of the metric.
-        alpha: one-sided level.
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    mode: Literal["significance", "tolerance"] = "significance"
-    tolerance: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.02
-    alpha: Annotated[float, Field(gt=0, lt=0.5)] = 0.05
 
 
 @dataclass(frozen=True)
@@ -74,6 +58,7 @@ def decide(
     *,
     unpaired: Mapping[str, float] | None = None,
     rules: Mapping[str, GateRule] | None = None,
+    spreads: Mapping[str, RowSpread] | None = None,
 ) -> dict[str, MetricVerdict]:
     """The verdict on each declared metric.
 
@@ -83,16 +68,21 @@ def decide(
         rule: tolerance and level.
         unpaired: by name, the share of rows that only one run has scored. More than 1 % leaves the metric undecided.
         rules: by name, those of metrics with rules of their own.
+        spreads: by name, how rows vary between runs of the same model, for what the gate finds; what the evidence shows
+            by default, unless all its rows are the same.
     """
     default = rule or GateRule()
     worse = holm({name: evidence.p_worse for name, evidence in by_metric.items()})
     better = holm({name: evidence.p_better for name, evidence in by_metric.items()})
-    return {
-        name: _decide(
-            evidence, worse[name], better[name], (rules or {}).get(name, default), (unpaired or {}).get(name, 0.0)
-        )
-        for name, evidence in by_metric.items()
-    }
+    decided = {}
+    for name, evidence in by_metric.items():
+        own = (rules or {}).get(name, default)
+        verdict = _decide(evidence, worse[name], better[name], own, (unpaired or {}).get(name, 0.0))
+        if own.mode == "significance" and evidence.difference is not None:
+            loss = detectable_loss(evidence, own, (spreads or {}).get(name), family=len(by_metric))
+            verdict = replace(verdict, detectable=loss)
+        decided[name] = verdict
+    return decided
 
 
 def _decide(evidence: Evidence, p_worse: float, p_better: float, rule: GateRule, unpaired: float) -> MetricVerdict:
@@ -106,7 +96,6 @@ def _decide(evidence: Evidence, p_worse: float, p_better: float, rule: GateRule,
         regressed = _loses_more_than(rule.tolerance, evidence.difference)
         return MetricVerdict(evidence, "regressed" if regressed else "passed", not regressed, p_worse, p_better)
     notes = _notes(evidence)
-    detectable = detectable_loss(evidence, rule)
     holds = evidence.low > -rule.tolerance and evidence.too_skewed != "better"
     verdict: Verdict = "inconclusive"
     if (
@@ -120,7 +109,7 @@ def _decide(evidence: Evidence, p_worse: float, p_better: float, rule: GateRule,
     elif holds:
         verdict = "passed"
     needed = rows_needed(evidence, rule) if verdict == "inconclusive" else None
-    return MetricVerdict(evidence, verdict, holds, p_worse, p_better, detectable, needed, notes)
+    return MetricVerdict(evidence, verdict, holds, p_worse, p_better, rows_needed=needed, notes=notes)
 
 
 def _loses_more_than(tolerance: float, difference: float) -> bool:
@@ -148,17 +137,6 @@ def rows_needed(evidence: Evidence, rule: GateRule) -> int | None:
         # Even without a discordant pair, the bound lies span · z²/(n + z²) below.
         needed = max(needed, z * z * (evidence.span - distance) / distance)
     return max(2, math.ceil(needed))
-
-
-def detectable_loss(evidence: Evidence, rule: GateRule) -> float | None:
-    """The smallest true loss that the gate finds with a chance of 80 %; None where nothing shows how rows vary.
-
-    A loss is found if the observed loss exceeds the tolerance and is significant. The larger of the two limits counts.
-    """
-    if not evidence.stderr:
-        return None
-    z, power = NormalDist().inv_cdf(1 - rule.alpha), NormalDist().inv_cdf(0.8)
-    return max(rule.tolerance + power * evidence.stderr, (z + power) * evidence.stderr)
 
 
 def _notes(evidence: Evidence) -> tuple[str, ...]:

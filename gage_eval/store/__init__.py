@@ -5,7 +5,7 @@
     if action is None:
         writer = store.writer(RESPONSES)
         ...
-        action = store.actions.commit("infer", key, {"responses": writer.commit().id}, document=document)
+        action = store.actions.commit("infer", key, {"responses": writer.commit()}, document=document)
     responses = store.artifact(action.outputs["responses"])
 
 Each object is created once, whole or not at all, and results are named by their content. So any number of processes

@@ -24,7 +24,7 @@ class Action:
         complete: False when another run should retry error rows.
         document: the content of the key, to name the field that differs.
         created_by: version of the software that committed it.
-        artifacts: by name of the output, where `Actions.find` gave the action: it has looked at them all.
+        artifacts: by name of the output, whole; empty where a listing gave the action, which looks at none.
     """
 
     stage: str
@@ -61,7 +61,7 @@ class Actions:
         self,
         stage: str,
         key: str,
-        outputs: Mapping[str, str],
+        outputs: Mapping[str, Artifact],
         *,
         complete: bool = True,
         document: JsonValue,
@@ -74,7 +74,7 @@ class Actions:
             replaces: replace this action if it still stands (a refreshed or retried stage).
 
         Returns:
-            The action that stands afterwards, ours or another's.
+            The action that stands afterwards, ours or another's, with its artifacts.
 
         Raises:
             StoreError: the store cannot be written.
@@ -85,24 +85,24 @@ class Actions:
                 "format": _FORMAT,
                 "stage": stage,
                 "key": key,
-                "outputs": outputs,
+                "outputs": {name: artifact.id for name, artifact in outputs.items()},
                 "complete": complete,
                 "document": document,
                 "created_by": __version__,
             }
         )
-        ours = _parse(data, action_path(stage, key))
+        ours = replace(_parse(data, action_path(stage, key)), artifacts=outputs)
         expected = replaces.raw if replaces is not None else None
         while True:
             if self._objects.swap(action_path(stage, key), data, expected=expected):
                 return ours
             current = self._current(stage, key)
-            if current is None:
-                expected = None
-            elif current.outputs == ours.outputs or (self._whole(current) is not None and current.complete >= complete):
-                return current
-            else:
-                expected = current.raw
+            if current is not None:
+                if current.outputs == ours.outputs:
+                    return replace(current, artifacts=outputs)
+                if current.complete >= complete and (whole := self._whole(current)) is not None:
+                    return whole
+            expected = None if current is None else current.raw
 
     def all(self, stage: str | None = None) -> Iterator[Action]:
         """Every action, or those of a stage, by key, including those whose artifacts are gone.

@@ -15,6 +15,8 @@ _MAGIC = (
     (8, b"WAVE", "audio/wav"),
     (0, b"ID3", "audio/mpeg"),
     (0, b"\xff\xfb", "audio/mpeg"),
+    (0, b"\xff\xf3", "audio/mpeg"),
+    (0, b"\xff\xf2", "audio/mpeg"),
     (0, b"OggS", "audio/ogg"),
     (0, b"fLaC", "audio/flac"),
     (0, b"\x1aE\xdf\xa3", "video/webm"),

@@ -17,7 +17,7 @@ from typing import Any, Generic, TypeVar
 
 from gage_eval.base.canonical import JsonValue, digest
 from gage_eval.base.errors import GageError, InputError
-from gage_eval.regression.compare import ScoredTask
+from gage_eval.regression.scored_task import ScoredTask
 from gage_eval.runs.options import Locations
 from gage_eval.runs.results.calls import PendingResponses
 from gage_eval.runs.results.reading import RunReader, TaskReader

@@ -41,7 +41,13 @@ def run_page(open_runs: OpenRuns, lists: ListPage, run_id: str, params: Mapping[
     if not detailed:
         tasks.sort(key=lambda task: -_trouble(task.metric))
     view = RunView(
-        run_facts(record.models, summary, parameters=_parameters(run), commit=record.commit),
+        run_facts(
+            record.models,
+            summary,
+            parameters=_parameters(run),
+            commit=record.commit,
+            probes=[probe.text for probe in record.probes],
+        ),
         [*run_remarks(run.stored), *([] if summary is None else remarks(summary))],
         [] if summary is None else summary.groups,
         tasks,
@@ -112,7 +118,7 @@ def _flips(lists: ListPage, run: RunReader, task_id: str, rival: str) -> tuple[i
 
 def _summary_details(metrics: Sequence[MetricSummary]) -> TaskDetails:
     """Failures as the summary counts them; an answer may be in several of these counts."""
-    names = ("error", "refused", "truncated", "unparsed")
+    names = ("error", "refused", "truncated", "looped", "unparsed")
     kinds = [KindOfAnswer(name, count) for metric in metrics for name in names if (count := getattr(metric, name))]
     return TaskDetails(kinds=tuple(kinds))
 

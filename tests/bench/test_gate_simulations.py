@@ -5,8 +5,8 @@ import re
 import pytest
 
 from bench.gate import CASES, NUMBER_CASES, PAGE, case_row, number_shares, power_row, share_of
+from gage_eval.stats.gate_rule import GateRule
 from gage_eval.stats.sequential import promise
-from gage_eval.stats.verdicts import GateRule
 
 SEED = 1
 

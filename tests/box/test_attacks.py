@@ -13,6 +13,7 @@ import pytest
 from gage_eval.box.executors import ExecutorSettings, open_executor, probe
 from gage_eval.box.types import BoxSpec, Execution, Executor, Limits, Program
 from tests.box.attacks import ATTACKS, FORGED, FORGED_TESTS, GUARD, LIMITS, TAMPERING, Attack, aimed
+from tests.support.podman import unpack_image
 
 pytestmark = pytest.mark.skipif(
     next(item.problem for item in probe() if item.name == "bubblewrap") is not None, reason="no bubblewrap here"
@@ -164,6 +165,38 @@ def test_what_writes_to_the_channel_has_tampered(name: str, forged: dict[tuple[s
 def test_only_what_the_harness_can_prove_is_called_tampered(forged: dict[tuple[str, str], Execution]) -> None:
     tampered = {name for (mode, name), result in forged.items() if mode == "calls" and result.status == "tampered"}
     assert tampered == set(TAMPERING)
+
+
+# Those that look for what the image's box shows of this machine, or what its maker left open.
+IN_AN_IMAGE = {
+    "TCP and DNS on loopback", "unix and abstract sockets", "vsock, netlink, packets", "writing outside",
+    "files of others and our environment", "leftovers for the next test", "ptrace and memory of others", "clock",
+    "kill of all it can reach", "setuid and user namespaces", "/proc and /sys", "links in the work folder",
+}  # fmt: skip
+
+
+def test_the_box_of_an_unpacked_image_contains_them_too(targets: dict[str, object], tmp_path: Path) -> None:
+    unpack_image(tmp_path, ["sh"], python=True)
+    settings = ExecutorSettings("bubblewrap", slots=1, roots={"mine": tmp_path})
+    attacks = [aimed(attack, **targets) for attack in ATTACKS if attack.name in IN_AN_IMAGE]
+
+    async def run() -> dict[str, set[str]]:
+        executor = open_executor(settings)
+        try:
+            spec = BoxSpec("mine")
+            guarded = await executor.execute(program(GUARD + "print('guarded')"), LIMITS, spec)
+            assert guarded.outputs == ("guarded\n",), guarded
+            return {
+                attack.name: set(attack.escapes(await executor.execute(program(attack.program), attack.limits, spec)))
+                for attack in attacks
+                for _ in range(attack.times)
+            }
+        finally:
+            await executor.close()
+
+    # It has a folder of this name of its own.
+    escapes = {name: lines - {"ESCAPED: /root"} for name, lines in asyncio.run(run()).items()}
+    assert {name: lines for name, lines in escapes.items() if lines} == {}
 
 
 @pytest.mark.parametrize("path", ["../x", "/etc/x", "a/../../x", "a//b", ".", ""])

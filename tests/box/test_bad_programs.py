@@ -26,6 +26,7 @@ class Bad:
     reason: str
     said: str
     code: str = RIGHT
+    tests: str = "assert f(4) == 8"
     spec: BoxSpec = field(default_factory=BoxSpec)
     stdin: tuple[str, ...] = ()
     wall_s: float = 60.0
@@ -36,6 +37,7 @@ CASES = {
     "lone surrogates": Bad("failed", "exception", "surrogates not allowed", f"{RIGHT}\nname = '\ud800'"),
     "no entry point": Bad("failed", "no entry", "no function 'f'", "def g(x): return x"),
     "an entry point that is no function": Bad("failed", "no entry", "no function 'f'", "f = 2"),
+    "tests that pass what is not data": Bad("refused", "form", "cannot be passed", tests="assert f(lambda: 4) == 8"),
     "a setup that fails": Bad("box_error", "setup", "exit 3: gone", spec=BoxSpec(setup="echo gone >&2; exit 3")),
     "a setup that hangs": Bad("box_error", "setup", "idle|starved", spec=BoxSpec(setup="sleep 60"), wall_s=4.0),
     "an unknown image": Bad("box_error", "image", "execution.roots", spec=BoxSpec(image="nowhere/nothing")),
@@ -50,7 +52,7 @@ def executions() -> dict[str, Execution]:
     async def run() -> dict[str, Execution]:
         executor = open_executor(ExecutorSettings("bubblewrap", slots=2))
         programs = {
-            name: Program("stdio" if bad.stdin else "calls", bad.code, "f", tests="assert f(4) == 8", stdin=bad.stdin)
+            name: Program("stdio" if bad.stdin else "calls", bad.code, "f", tests=bad.tests, stdin=bad.stdin)
             for name, bad in CASES.items()
         }
         try:

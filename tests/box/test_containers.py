@@ -38,8 +38,8 @@ ITS_OWN = {"ESCAPED: /etc/passwd", "ESCAPED: /etc/hostname", "ESCAPED: /root", "
 def podman() -> Iterator[Path]:
     """The folder of a service with two images: one has Python, the other a shell."""
     with service() as (folder, engine), pytest.MonkeyPatch.context() as patch:
-        import_image(folder, "with-python", ["sh", "cat", "sleep"], python=True)
-        import_image(folder, "debian:12", ["sh", "cat", "sleep", "mkdir"])
+        import_image(folder, "with-python", ["sh", "cat", "sleep"], python=True, workdir="app")
+        import_image(folder, "debian:12", ["sh", "cat", "sleep", "mkdir", "chmod"], workdir="app")
         # On a busy machine an engine needs long for an answer, and for a container, which the wall time covers, too.
         patch.setattr(engine_api, "_PROBE_S", PATIENCE_S)
         patch.setattr(slot, "_GRACE_S", PATIENCE_S)
@@ -127,6 +127,27 @@ def test_a_box_keeps_files_between_commands_and_has_the_surroundings_of_its_spec
     assert printed == b"one\xff twohello\n"
     assert taken == b"three"
     assert b"sleep" not in running
+
+
+@pytest.mark.usefixtures("podman")
+@pytest.mark.parametrize("spec", [PYTHON, SHELL], ids=["with Python", "without"])
+def test_an_image_that_can_be_written_has_its_own_folders_and_keeps_nothing(spec: BoxSpec) -> None:
+    async def commands(executor: Executor) -> tuple[bytes, bytes]:
+        printed = []
+        for path in ("tests/check", "logs/a/b"):
+            box = await executor.open(BoxSpec(spec.image, {path: b"one"}, writable=True), LIMITS)
+            ran = await box.run(
+                ["sh", "-c", f"cat /{path}; cat /tests/check /logs/a/b; pwd; echo 2 > /new && cat /new"]
+            )
+            assert await box.take("new") == b"2\n"
+            printed.append(ran.stdout)
+            await box.close()
+        return printed[0], printed[1]
+
+    assert work(commands) == (b"oneone/app\n2\n", b"oneone/app\n2\n")
+    program = Program("stdio", "print(1)", stdin=("",))
+    (refused,) = executed((program, BoxSpec(spec.image, writable=True)))
+    assert (refused.status, refused.reason) == ("box_error", "spec")
 
 
 @pytest.mark.usefixtures("podman")

@@ -11,9 +11,10 @@ import pytest
 from gage_eval.box.executors import ExecutorSettings, open_executor, probe
 from gage_eval.box.programs import _end
 from gage_eval.box.slot import received_socket
-from gage_eval.box.types import BoxSpec, BoxUnavailable, Execution, Limits, Program
+from gage_eval.box.types import BoxRefused, BoxSpec, BoxUnavailable, Execution, Limits, Program
 from gage_eval.extend.allowed_code import allow_only
 from tests.support.listening import talked
+from tests.support.podman import unpack_image
 
 
 @pytest.fixture
@@ -59,6 +60,68 @@ def test_a_program_that_waited_for_a_processor_when_wall_time_ended_has_starved_
     ended, after = asyncio.run(run())
     assert (ended.status, ended.reason) == ("box_error", "starved")
     assert after.status == "passed"
+
+
+@pytest.mark.skipif(probe()[0].problem is not None, reason="no bubblewrap here")
+def test_programs_of_an_unpacked_image_have_its_files_and_its_python_and_nothing_of_this_machine(
+    tmp_path: Path,
+) -> None:
+    root, bare = tmp_path / "root", tmp_path / "bare"
+    unpack_image(root, ["sh"], python=True)
+    (root / "etc" / "name").write_text("of the image")
+    bare.mkdir()
+    code = "import os, sys\nprint(open('/etc/name').read(), sys.executable, *map(os.path.exists, ('/usr', '/image')))"
+
+    async def run() -> tuple[list[Execution], list[str | None]]:
+        executor = open_executor(ExecutorSettings("bubblewrap", slots=1, roots={"mine": root, "bare": bare}))
+        try:
+            program = Program("stdio", code, stdin=("",))
+            ended = [await executor.execute(program, Limits(), BoxSpec(image)) for image in ("mine", "bare")]
+            called = Program("calls", "def f(x): return 2 * x", "f", tests="assert f(4) == 8")
+            ended += [await executor.execute(called, Limits(), BoxSpec(image)) for image in (None, "mine")]
+        finally:
+            await executor.close()
+        names = [executor.resolve("mine")[1], executor.resolve("mine")[1]]
+        (root / "etc" / "name").write_text("of another image")
+        return ended, [*names, executor.resolve("mine")[1]]
+
+    (inside, without, here, there), (name, same, other) = asyncio.run(run())
+    assert inside.outputs == ("of the image /py/bin/python3 False False\n",), inside
+    assert (without.status, without.reason) == ("box_error", "image")
+    assert "has no python3" in without.text
+    assert (here.status, there.status) == ("passed", "passed")
+    assert name == same != other, "an image whose files change is another image"
+
+
+@pytest.mark.skipif(probe()[0].problem is not None, reason="no bubblewrap here")
+def test_nothing_is_written_or_read_through_a_link_that_a_program_has_made() -> None:
+    async def run() -> list[str]:
+        executor = open_executor(ExecutorSettings("bubblewrap", slots=1))
+        said = []
+        try:
+            box = await executor.open(
+                BoxSpec(setup="ln -s /tmp folder; ln -s /tmp/secret file; echo > /tmp/secret"), Limits()
+            )
+            for path in ("file", "folder/secret", "folder/new/x"):
+                for act in (box.put(path, b"x"), box.take(path)):
+                    with pytest.raises(BoxRefused) as refused:
+                        await act
+                    said.append(str(refused.value))
+            await box.put("plain", b"mine")
+            assert await box.take("plain") == b"mine"
+            left = await box.run(["ls", "/tmp"])
+            assert left.stdout == b"secret\n"
+            await box.close()
+            linked = await executor.execute(
+                Program("stdio", "print(1)", stdin=("",)), Limits(), BoxSpec(files={"a": b"", "a/b": b""})
+            )
+            return [*said, linked.reason]
+        finally:
+            await executor.close()
+
+    *said, reason = asyncio.run(run())
+    assert reason == "files"
+    assert len(said) == 6
 
 
 @pytest.mark.skipif(probe()[0].problem is not None, reason="no bubblewrap here")

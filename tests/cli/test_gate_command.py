@@ -122,6 +122,23 @@ def test_the_tolerance_mode_and_a_wide_tolerance_decide_otherwise(runs: Path, ga
     assert gage("gate", "bad", "--baseline", "main", "--tolerance", "0.2").code == 0
 
 
+def test_mode_exact_without_a_probe_lists_the_changed_rows_and_decides_nothing(runs: Path, gage: Gage) -> None:
+    assert gage("baseline", "set", "main", "good").code == 0
+    exact = ("gate", "bad", "--baseline", "main", "--mode", "exact")
+    shown = gage(*exact, "--markdown", "verdict.md", "--junit", "verdict.xml")
+    assert shown.code == 0
+    assert "INCONCLUSIVE" in shown.out
+    assert "60 of 400 rows changed: s180" in " ".join(shown.out.split())
+    assert "nothing shows that the engine of run good is exact" in " ".join(shown.out.split())
+    assert "no answer may change" in (runs / "verdict.md").read_text()
+    assert "inconclusive: 60 of 400 rows changed" in (runs / "verdict.xml").read_text()
+    assert gage(*exact, "--fail-on", "inconclusive").code == 4
+    record = gage(*exact, "--json")
+    assert len(record.json["tasks"][0]["details"]["changed"]) == 60
+    wrong = gage("gate", "bad", "--baseline", "main", "--mode", "exactly")
+    assert (wrong.code, "--mode" in wrong.err) == (2, True)
+
+
 def test_a_policy_says_which_numbers_fail_a_run(runs: Path, gage: Gage) -> None:
     gage("baseline", "set", "main", "good")
     policy = runs / "policy.yaml"

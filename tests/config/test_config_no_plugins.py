@@ -215,11 +215,12 @@ _CANARIES = [
 def test_no_field_of_a_backend_that_reaches_out_is_left_out(
     tmp_path: Path, small: Small, backend: str, name: str
 ) -> None:
+    endpoint = {"base_url": "http://h/v1", "model": "m"}
     needed = {
-        "openai_http": {"base_url": "http://h/v1", "model": "m"},
+        **dict.fromkeys(("openai_http", "openai_images", "openai_speech", "openai_transcriptions"), endpoint),
         "custom_script": {"class_name": "X", **({} if name in ("module_path", "file_path") else {"module_path": "m"})},
         "replay": {"path": "a.jsonl"},
-        "vllm": {"base_url": "http://h/v1", "model": "m"} if name in ("base_url", "api_key") else {"model_path": "a/b"},
+        "vllm": endpoint if name in ("base_url", "api_key") else {"model_path": "a/b"},
     }.get(backend, {"model_path": "a/b"})
     canary: Any = {
         "base_url": "http://canary/v1",

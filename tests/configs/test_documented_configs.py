@@ -84,7 +84,7 @@ def test_the_few_shot_page_shows_examples_of_the_same_subject(tmp_path: Path) ->
 
 def test_the_record_of_the_multimodal_page_is_one_with_an_image(tmp_path: Path) -> None:
     pictures = pytest.importorskip("support.pictures", reason="needs the extra media", exc_type=ImportError)
-    config, _ = [yaml.safe_load(block) for block in yaml_blocks("docs/multimodal.md")]
+    config = yaml.safe_load(yaml_blocks("docs/multimodal.md")[0])
     page = (ROOT / "docs/multimodal.md").read_text(encoding="utf-8")
     (record,) = re.findall(r"^```json\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
     pictures.write_image(tmp_path / "data" / "scans" / "img" / "r1.jpg")

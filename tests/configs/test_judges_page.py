@@ -21,3 +21,8 @@ def test_the_page_leads_from_twelve_lines_to_a_corrected_score(tmp_path: Path) -
     # The truth is 0.6 in the mean; the judge accepts three of ten wrong answers.
     (raw, corrected) = re.findall(r"Raw (0\.\d+), corrected (0\.\d+)", ended.stdout)[-1]
     assert float(raw) > float(corrected)
+    # No model is better than the other answers; one is longer.
+    long, plain = (re.findall(rf"^{name} .*", ended.stdout, re.MULTILINE)[-1] for name in ("long", "plain"))
+    (raw_win, at_equal_length), (plain_win, _) = (re.findall(r"(0\.\d{3}) [±[]", line) for line in (long, plain))
+    assert float(raw_win) > 0.65 > float(plain_win)
+    assert abs(float(at_equal_length) - 0.5) < 0.1

@@ -14,14 +14,14 @@ from support.waiting import PATIENCE_S, wait_for
 
 from gage_eval.box.executors import probe
 
-ROWS, STEPS, KILLS, IN_FLIGHT = 12, 6, 6, 3
+ROWS, STEPS, KILLS, IN_FLIGHT, TALK = 12, 6, 6, 3, 2
 AGENT = f"""
 import asyncio, hashlib, json
 from pathlib import Path
 from gage_eval.plugins import BaseBackend, Response
 
-class Agent(BaseBackend):
-    type = "agent"
+class Talker(BaseBackend):
+    type = "talker"
     capabilities = frozenset({{"chat", "tools"}})
     max_concurrency = {IN_FLIGHT}
     def body(self, request):
@@ -35,7 +35,18 @@ class Agent(BaseBackend):
         while mark.exists() and len(asked.read_text().split()) >= int(mark.read_text()):
             await asyncio.sleep(0.01)
         await asyncio.sleep(0.03)
-        outputs = [message["content"] for message in request.messages if message["role"] == "tool"]
+        return self.answer(request)
+
+class Customer(Talker):
+    def answer(self, request):
+        said = sum(message["role"] == "assistant" for message in request.messages)
+        text = request.messages[0]["content"] + f", part {{said}}"
+        return Response("ok", answer="###STOP###" if said == {TALK} else text)
+
+class Agent(Talker):
+    def answer(self, request):
+        turn = max(at for at, message in enumerate(request.messages) if message["role"] == "user")
+        outputs = [message["content"] for message in request.messages[turn:] if message["role"] == "tool"]
         if len(outputs) == {STEPS}:
             return Response("ok", answer=" ".join(outputs))
         name = ("double", "add", "bash")[len(outputs) % 3]
@@ -79,23 +90,29 @@ while (message := ask(messages)).get("tool_calls"):
         messages.append({"role": "tool", "tool_call_id": call["id"], "content": output})
 print(message["content"])
 """
-TOOLS = {"tools": ["agent.py:double", "agent.py:Sum", "bash"], "tool_rounds": 9}
+TOOLS = {"tools": ["agent.py:double", "agent.py:Sum", "bash"], "tool_rounds": 99}
 RELAYED = {"agent": {"command": ["python3", "program.py", "{prompt_file}"], "files": {"program.py": "program.py"}}}
+CUSTOMER = {"adapter_id": "customer", "role_type": "user", "backend_id": "customer", "prompt_id": "wish"}
+CHECKED = {"mode": "final_state", "tests": "metadata.tests"}
 
 
-def project(folder: Path, agent: dict[str, Any]) -> Gage:
+def project(folder: Path, agent: dict[str, Any], task: dict[str, Any]) -> Gage:
     folder.mkdir()
     (folder / "program.py").write_text(PROGRAM)
     (folder / "agent.py").write_text(AGENT)
-    rows = [{"question": f"Task {number}", "answer": str(number)} for number in range(ROWS)]
+    tests = "assert open('lines').read() == 'x\\n' * 2"
+    rows = [
+        {"question": f"Task {number}", "answer": str(number), "metadata": {"tests": tests}} for number in range(ROWS)
+    ]
     (folder / "tasks.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     adapter = {"adapter_id": "agent", "role_type": "dut_model", "backend_id": "agent", **agent}
     config = {
         "datasets": [{"dataset_id": "tasks", "params": {"path": "tasks.jsonl"}}],
-        "backends": [{"backend_id": "agent", "type": "agent.py:Agent"}],
-        "role_adapters": [{**adapter, "box": {"slots": IN_FLIGHT}}],
-        "tasks": [{"task_id": "work", "dataset_id": "tasks"}],
-        "metrics": ["contains"],
+        "backends": [{"backend_id": name, "type": f"agent.py:{name.title()}"} for name in ("agent", "customer")],
+        "prompts": [{"prompt_id": "wish", "template": "{{ sample.label }}"}],
+        "role_adapters": [{**adapter, "box": {"slots": IN_FLIGHT, "artifacts": ["lines"]}}, CUSTOMER],
+        "tasks": [{"task_id": "work", "dataset_id": "tasks", "adapter_id": "agent", **task}],
+        "metrics": ["execution_passed" if "execution" in task else "contains"],
     }
     (folder / "work.yaml").write_text(yaml.safe_dump(config))
     return Gage(folder)
@@ -107,11 +124,23 @@ def asked(gage: Gage) -> Counter[str]:
 
 
 @pytest.mark.skipif(probe()[0].problem is not None, reason="no bubblewrap here")
-@pytest.mark.parametrize("agent", [TOOLS, RELAYED], ids=["tools", "a program"])
-def test_agents_go_on_at_the_step_where_they_were_killed(agent: dict[str, Any], tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("agent", "task", "turns"),
+    [
+        (TOOLS, {}, 1),
+        (RELAYED, {}, 1),
+        (TOOLS, {"user": "customer"}, TALK),
+        (TOOLS, {"execution": CHECKED}, 1),
+    ],
+    ids=["tools", "a program", "a simulated user", "a final state"],
+)
+def test_agents_go_on_at_the_step_where_they_were_killed(
+    agent: dict[str, Any], task: dict[str, Any], turns: int, tmp_path: Path
+) -> None:
     chance = random.Random(32)
-    gage = project(tmp_path / "killed", agent)
-    calls = ROWS * (STEPS + 1)
+    gage = project(tmp_path / "killed", agent, task)
+    # A simulated user is asked after each answer.
+    calls = ROWS * turns * (STEPS + 1) + (ROWS * turns if "user" in task else 0)
     for number in range(KILLS):
         mark = min(asked(gage).total() + chance.randrange(1, 2 * calls // KILLS), calls - IN_FLIGHT)
         # The model waits there, so that no busy machine is late with the kill.
@@ -124,9 +153,10 @@ def test_agents_go_on_at_the_step_where_they_were_killed(agent: dict[str, Any], 
         wait_for(lambda boxes=boxes: not any(lives(*box) for box in boxes), "the end of all boxes")
     (gage.folder / "mark.txt").unlink()
     gage.finish("resume", "killed")
-    whole = project(tmp_path / "whole", agent)
+    whole = project(tmp_path / "whole", agent, task)
     whole.finish("run", "work.yaml")
     assert outputs(gage.folder) == outputs(whole.folder)
     assert asked(gage).keys() == asked(whole).keys()
     assert asked(whole).total() == calls
-    assert asked(gage).total() - calls <= KILLS * IN_FLIGHT, "only what was in flight was asked for again"
+    in_flight = 2 * IN_FLIGHT if "user" in task else IN_FLIGHT
+    assert asked(gage).total() - calls <= KILLS * in_flight, "only what was in flight was asked for again"

@@ -18,6 +18,7 @@ class Listing:
     """A box whose commands print what they are told."""
 
     listener: socket.socket | None = None
+    root = "."
 
     def __init__(self, stdout: bytes = b"", code: int | None = 0, reason: str = "", refuses: bool = False) -> None:
         self._said = (code, stdout, reason)

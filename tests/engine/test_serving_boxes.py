@@ -131,7 +131,7 @@ def test_a_box_with_another_interpreter_is_refused(
     config: Config, pool: LocalPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pooled_boxes, "executor_identity", lambda containment: {"python": "3.99.0"})
-    monkeypatch.setattr(boxes, "_identities", {})
+    monkeypatch.setattr(boxes, "_backends", {})
     with pytest.raises(GageError, match="verdicts might differ"):
         run_on_pool(config(), pool)
 

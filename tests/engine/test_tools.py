@@ -264,7 +264,7 @@ def test_other_tools_are_another_episode_and_another_state_is_another_call() -> 
         (EpisodeLimits(tokens=20), "tokens", 2),
         (EpisodeLimits(cost=0.02, price=Price(input=1000)), "cost", 2),
         (EpisodeLimits(model_s=2.0), "time", 2),
-        (EpisodeLimits(same_calls=2), "looped", 3),
+        (EpisodeLimits(same_calls=2), "same_calls", 3),
         (None, "rounds", ROUNDS + 1),
     ],
 )
@@ -287,5 +287,6 @@ def test_the_turn_that_reaches_a_limit_is_the_last(
     source.limits = limits
     done = generate(store, source, backend)
     (row,) = done.responses.table().to_pylist()
-    assert (row["status"], row["error_kind"], row["answer"]) == ("limit", kind, str(turns))
+    status = "looped" if kind == "same_calls" else "limit"
+    assert (row["status"], row["error_kind"], row["answer"]) == (status, kind, str(turns))
     assert len(backend.asked) == turns

@@ -54,7 +54,7 @@ def test_rows_that_never_succeed_fail_the_run_and_are_asked_again_alone(tmp_path
     after = artifact(tmp_path, "ill", "infer", "responses")
     assert after.id != before
     assert after.complete
-    assert after.counts == {"ok": 300, "truncated": 0, "limit": 0, "refused": 0, "error": 0, "skipped": 0}
+    assert after.counts == {"ok": 300, "truncated": 0, "looped": 0, "limit": 0, "refused": 0, "error": 0, "skipped": 0}
     assert score(tmp_path, "ill")["value"] == truth(300, 0.75)
 
 

@@ -109,6 +109,10 @@ CONFIG: dict[str, dict[str, list[Change]]] = {
         "hub_params": [_at("datasets.0.hub_params", {"split": "test"}, refused="no parameter 'split'")],
         "description": [_at("datasets.0.description", "Sums of two.")],
     },
+    "HubData": {
+        name: [_at("datasets.0.built_from", [{"hub": "owner/name", name: value}])]
+        for name, value in {"hub": "other/name", "revision": "v1", "commit": "0" * 40}.items()
+    },
     "DatasetParams": {
         "origin": [_data("origin", "nowhere", refused="no origin 'nowhere'")],
         "path": [_data("path", "copy.jsonl", same=True), _data("path", "other.jsonl")],
@@ -141,6 +145,10 @@ CONFIG: dict[str, dict[str, list[Change]]] = {
         "pdf_max_pages": [_with_recipe(pdf="text", pdf_max_pages=3)],
         "audio_rate": [_data("audio_rate", 8_000)],
         "audio_max_seconds": [_with_recipe(audio_rate=8_000, audio_max_seconds=3)],
+        "video_frames": [_data("video_frames", 4)],
+        "video_fps": [_data("video_fps", 0.5)],
+        "video_times": [_with_recipe(video_frames=4, video_times=True)],
+        "video_max_seconds": [_with_recipe(video_frames=4, video_max_seconds=60)],
         "max_reject_share": [_data("max_reject_share", 0.5)],
         "on_reject": [_data("on_reject", "skip")],
     },
@@ -508,6 +516,7 @@ OPTIONS: dict[str, list[Change]] = {
 _COMMON: dict[str, list[tuple[Any, bool]]] = {
     "default_params": [({"temperature": 0.7}, False)],
     "freshness": [("2030-01-01", False)],
+    "deterministic": [(True, False)],
     "max_concurrency": [(7, False)],
     "timeout": [(7.0, False)],
     "connect_timeout": [(7.0, False)],
@@ -556,6 +565,16 @@ _VLLM: dict[str, list[tuple[Any, bool]]] = {
     "prefill_chunk": [(64, False)],
     "env": [({"VLLM_CPU_KVCACHE_SPACE": "1"}, False)],
 }
+_ENDPOINT = {"base_url": "http://127.0.0.1:9/v1", "model": "m"}
+_AT_ENDPOINT: dict[str, list[tuple[Any, bool]]] = {
+    **_COMMON,
+    **_KEYED,
+    "base_url": [("http://127.0.0.1:10/v1", False)],
+    "model": [("n", False)],
+    "identity": [("rev-2", False)],
+    "shared": [(True, False)],
+}
+
 _TRANSFORMERS: dict[str, list[tuple[Any, bool]]] = {
     **_COMMON,
     **_CHECKPOINT,
@@ -602,14 +621,13 @@ BACKENDS: dict[str, tuple[dict[str, Any], dict[str, list[tuple[Any, bool]]]]] = 
             "start_timeout": [(7.0, False)],
         },
     ),
+    "openai_images": (_ENDPOINT, {**_AT_ENDPOINT, "response_format": [(None, False)]}),
+    "openai_speech": (_ENDPOINT, {**_AT_ENDPOINT, "response_format": [("mp3", False)], "voice": [("verse", False)]}),
+    "openai_transcriptions": (_ENDPOINT, {**_AT_ENDPOINT, "language": [("de", False)]}),
     "openai_http": (
-        {"base_url": "http://127.0.0.1:9/v1", "model": "m"},
+        _ENDPOINT,
         {
-            **_COMMON,
-            **_KEYED,
-            "base_url": [("http://127.0.0.1:10/v1", False)],
-            "model": [("n", False)],
-            "identity": [("rev-2", False)],
+            **_AT_ENDPOINT,
             "max_tokens_field": [("max_completion_tokens", False)],
             "reasoning_effort": [("low", False)],
             "thinking_budget": [(64, False)],
@@ -617,7 +635,6 @@ BACKENDS: dict[str, tuple[dict[str, Any], dict[str, list[tuple[Any, bool]]]]] = 
             **_THINKING,
             "stream": [(True, False)],
             "audio_part": [("input_audio", False)],
-            "shared": [(True, False)],
             "echo_logprobs": [(True, False)],
         },
     ),

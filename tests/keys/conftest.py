@@ -14,5 +14,5 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Laboratory]:
     """Runs of five rows; each base config is computed once. No program is run in earnest."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(boxes, "open_executor", lambda settings: FakeExecutor())
-        patch.setattr(boxes, "_identities", {})
+        patch.setattr(boxes, "_backends", {})
         yield Laboratory(tmp_path_factory.mktemp("lab"))

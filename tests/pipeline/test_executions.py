@@ -1,10 +1,15 @@
 """Programs of answers: run once, logged, found again, counted, and read by metrics."""
 
+import itertools
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
 from pipeline.calling import Bench
 from support.boxes import FakeExecutor
+from support.waiting import PATIENCE_S
 
 from gage_eval.base.errors import InputError
 from gage_eval.base.stages import StageResult
@@ -17,6 +22,7 @@ from gage_eval.pipeline import boxes, stages
 from gage_eval.pipeline.execution_spec import ExecutionSpec
 from gage_eval.pipeline.specs import ScoreSpec
 from gage_eval.scoring.metrics import BoundMetric, bind
+from gage_eval.store import Store
 
 PASSED = bind("execution_passed")
 SHARE = bind("tests_passed")
@@ -25,7 +31,7 @@ Answered = dict[str, StageResult]
 
 @pytest.fixture(autouse=True)
 def _found_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(boxes, "_identities", {})
+    monkeypatch.setattr(boxes, "_backends", {})
 
 
 @pytest.fixture
@@ -104,7 +110,7 @@ def test_another_interpreter_runs_them_again(bench: Bench, monkeypatch: pytest.M
     for version, expected in (("3.11", 1), ("3.12", 1), ("3.11", 0)):
         executor = FakeExecutor(version=version)
         monkeypatch.setattr(boxes, "open_executor", lambda settings, made=executor: made)
-        monkeypatch.setattr(boxes, "_identities", {})
+        monkeypatch.setattr(boxes, "_backends", {})
         with Runtime() as runtime:
             bench.env.runtime = runtime
             scored(bench, inputs)
@@ -154,14 +160,16 @@ def test_a_program_that_starved_is_tried_again_and_under_the_official_rule_timed
         return Execution("box_error", "starved", "it waited for a processor")
 
     inputs = answered(bench, ["slow"])
-    for section, status, count in (({}, "box_error", 3), ({"compat": "official"}, "timed_out", 1)):
+    for section, status, count, wall in (({}, "box_error", 3, 50.0), ({"compat": "official"}, "timed_out", 1, 5.0)):
         tries.clear()
+        box = FakeExecutor(ends)
         with pytest.MonkeyPatch.context() as patch, Runtime() as runtime:
-            patch.setattr(boxes, "open_executor", lambda settings: FakeExecutor(ends))
+            patch.setattr(boxes, "open_executor", lambda settings, made=box: made)
             bench.env.runtime = runtime
             result = scored(bench, inputs, **section)
         assert [row["status"] for row in bench.rows(result, "executions")] == [status]
         assert len(tries) == count
+        assert {limits.wall for _, limits, _ in box.ran} == {wall}
 
 
 @pytest.mark.parametrize(
@@ -187,14 +195,18 @@ def test_an_answer_that_is_no_program_has_a_status_and_a_sentence_and_never_ente
     ("sandbox", "said"),
     [
         ({"env": {"KEY": "env:SECRET"}}, "no secret enters a box"),
+        ({"env": {"KEY": "block:secret/mine"}}, "no secret enters a box"),
         ({"files": {"data.txt": "nowhere.txt"}}, "does not exist"),
         ({"files": {"data.txt": "../outside.txt"}}, "leads out of content_root"),
+        ({"files": {"data.txt": "link.txt"}}, "leads out of content_root"),
+        ({"files": {"data.txt": "http://127.0.0.1:9/data.txt"}}, "http"),
     ],
 )
 def test_a_sample_whose_surroundings_cannot_be_made_is_unscored_with_a_sentence(
     bench: Bench, box: FakeExecutor, sandbox: dict[str, Any], said: str
 ) -> None:
     (bench.folder.parent / "outside.txt").write_text("secret")
+    (bench.folder / "link.txt").symlink_to(bench.folder.parent / "outside.txt")
     samples = bench.samples(
         [
             {"id": "bad", "question": "good", "metadata": {"tests": "t", "entry": "f"}, "sandbox": sandbox},
@@ -230,6 +242,27 @@ def test_surroundings_of_a_sample_enter_the_box_and_the_key(bench: Bench, box: F
     assert box.ran[1][2].files == {"in/data.txt": b"two"}
 
 
+@pytest.mark.parametrize("where", ["sample", "section"])
+def test_another_image_of_the_same_name_another_setup_and_another_variable_run_programs_again(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    box = FakeExecutor()
+    monkeypatch.setattr(boxes, "open_executor", lambda settings: box)
+    own = {"setup": "make", "env": {"A": "b"}, **({"image": "img"} if where == "sample" else {})}
+    section = {"image": "img"} if where == "section" else {}
+
+    def ran(**changed: Any) -> int:
+        before = len(box.ran)
+        with Runtime() as runtime:
+            bench.env.runtime = runtime
+            scored(bench, answered(bench, ["good"], sandbox={**own, **changed}), **section)
+        return len(box.ran) - before
+
+    assert (ran(), ran(), ran(setup="make all"), ran(env={"A": "c"})) == (1, 0, 1, 1)
+    box.images["img"] = "img@sha256:1"
+    assert (ran(), ran()) == (1, 0)
+
+
 def test_expected_outputs_of_a_stdio_program_never_enter_the_box(bench: Bench, box: FakeExecutor) -> None:
     metadata = {"in": ["1", "2"], "out": ["good 1\n", "other"]}
     section = {"mode": "stdio", "entry": None, "tests": None, "inputs": "metadata.in", "outputs": "metadata.out"}
@@ -249,6 +282,31 @@ def test_a_refresh_runs_every_program_again(bench: Bench, box: FakeExecutor) -> 
     bench.env.refresh = frozenset({("t", "auto_eval")})
     scored(bench, inputs)
     assert len(box.ran) == 2
+
+
+def test_a_run_whose_executions_another_run_commits_first_scores_those(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inputs = answered(bench, ["good"])
+    together, ended = threading.Barrier(2), itertools.count()
+
+    def ends(program: Program, spec: BoxSpec) -> Execution:
+        together.wait(PATIENCE_S)
+        return Execution("passed", cpu_s=next(ended))
+
+    monkeypatch.setattr(boxes, "open_executor", lambda settings: FakeExecutor(ends))
+
+    def run(name: str) -> str:
+        with Runtime() as runtime:
+            racer = Bench(tmp_path, runtime)
+            racer.env.store = Store.open(str(tmp_path / "store"), locks=False)
+            racer.env.run_id, racer.env.refresh = name, frozenset({("t", "auto_eval")})
+            result = scored(racer, inputs)
+            assert values(racer, result) == {"execution_passed": 1.0}
+            return result.outputs["executions"]
+
+    with ThreadPoolExecutor(2) as pool:
+        assert len(set(pool.map(run, ["one", "other"]))) == 1
 
 
 def with_expected(program: Program, surroundings: BoxSpec) -> Execution:

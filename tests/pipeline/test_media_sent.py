@@ -14,10 +14,12 @@ from support.endpoint import MockEndpoint, mock_endpoint
 from support.pictures import write_image
 from support.runs import stage_states
 
+from gage_eval.base.canonical import decode, sha256_hex
 from gage_eval.base.errors import ConfigError, InputError
 from gage_eval.runs import RunOptions, RunOutcome, run_inline
 from gage_eval.store import Store
 from tests.support.documents import pdf, tone
+from tests.support.videos import number_of, video
 
 
 @pytest.fixture(scope="module")
@@ -240,6 +242,32 @@ def test_a_pdf_is_sent_as_its_pages_or_as_its_text(folder: Path, endpoint: MockE
     assert [part["type"] for part in images] == ["image_url", "image_url", "text"]
     assert all(part["image_url"]["url"].startswith("data:image/png;base64,") for part in images[:2])
     assert [part["text"] for part in text] == ["Total: 12.50\fpage two", "What is said?"]
+
+
+def test_a_video_is_sent_as_the_frames_that_are_named_each_with_its_time(folder: Path, endpoint: MockEndpoint) -> None:
+    # Frames 0 and 2 look the same, and both are sent and listed.
+    (folder / "data" / "clip.mp4").write_bytes(video([9, 5, 9, 7, 1], rate=2))
+    (folder / "data" / "clips.jsonl").write_text(json.dumps(asked_about("video_url", "clip.mp4")) + "\n")
+    outcome = run(folder, endpoint, {"path": "data/clips.jsonl", "video_frames": 3, "video_times": True}, {})
+
+    (body,) = sent(endpoint)
+    *shown, question = body["messages"][0]["content"]
+    assert [part["text"] for part in [*shown[::2], question]] == [
+        "<0.0 seconds>", "<1.0 seconds>", "<2.0 seconds>", "What is said?"
+    ]  # fmt: skip
+    heads, pictures = zip(*(part["image_url"]["url"].split(",") for part in shown[1::2]), strict=True)
+    assert set(heads) == {"data:image/jpeg;base64"}
+    assert [number_of(base64.b64decode(picture)) for picture in pictures] == [9, 9, 1]
+
+    store = Store.open(str(folder / "store"))
+    prepared = next(one for (_, stage), one in outcome.results.items() if stage == "preprocess").outputs["prepared"]
+    (row,) = store.artifact(prepared).table().to_pylist()
+    frames = decode(row["media_meta"])["media"]
+    assert [(one["frame"], one["seconds"], one["type"]) for one in frames] == [
+        (0, 0.0, "image_url"), (2, 1.0, "image_url"), (4, 2.0, "image_url")
+    ]  # fmt: skip
+    assert {one["video"] for one in frames} == {sha256_hex((folder / "data" / "clip.mp4").read_bytes())}
+    assert [store.media.get(one["url"]) for one in frames] == [base64.b64decode(picture) for picture in pictures]
 
 
 def test_a_changed_recipe_asks_again_and_a_remote_medium_is_rejected_by_one(

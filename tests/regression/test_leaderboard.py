@@ -3,11 +3,14 @@
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import orjson
 import pytest
 import yaml
 from support.command import Command, command
 
+from gage_eval.regression.style import style_of
+from gage_eval.stats import length_controlled_win_rate
 from tests.support.workspace import JUDGED, write_config, write_rows
 
 COUNT = 60
@@ -64,6 +67,7 @@ def test_models_are_rated_against_the_other_answers_and_ranked_beyond_chance(tmp
     assert "> all" in said.out
     figure = (tmp_path / "table.svg").read_text(encoding="utf-8")
     assert "rating" in figure
+    assert "&gt; all" in figure
     assert "good" in figure
     assert "Bradley–Terry" in (tmp_path / "table.md").read_text(encoding="utf-8")
     best, good, weak = orjson.loads(gage("matrix", "matrix.yaml", "--json").out)["ratings"]
@@ -88,3 +92,113 @@ def test_a_task_without_pairs_has_no_leaderboard(tmp_path: Path, gage: Command) 
     assert said.code == 0
     assert "win rates" not in said.out
     assert orjson.loads(gage("matrix", "matrix.yaml", "--json").out)["ratings"] == []
+
+
+# Likes long answers and those of "g", and notes what it is asked.
+LIKES_LENGTH = """
+from pathlib import Path
+
+def worth(text):
+    return len(text) + sum(map(ord, text)) % 37 + 15 * ("g" in text)
+
+class Longer:
+    def generate(self, request):
+        first, second = request["messages"][-1]["content"].split("|")
+        with Path("asked.txt").open("a") as file:
+            file.write(".")
+        return "VERDICT: " + ("A" if worth(first) >= worth(second) else "B")
+"""
+
+
+@pytest.fixture
+def controlled(tmp_path: Path, gage: Command) -> Command:
+    """Two models that answer the same samples, whose other answers and difficulties are fields."""
+    random = np.random.RandomState(5)
+    rows: list[dict[str, Any]] = []
+    for at in range(120):
+        own, other, weak = (int(x) for x in random.randint(20, 70, 3))
+        markdown = "# T\n- **x** " if at % 4 == 0 else ""
+        answers = {"good": markdown + "g" * own, "weak": "w" * weak, "baseline": "b" * other}
+        rows.append({"id": f"s{at}", "question": "?", "difficulty": float(random.normal()), **answers})
+    (tmp_path / "rows.jsonl").write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in rows))
+    (tmp_path / "judge.py").write_text(LIKES_LENGTH)
+    config = yaml.safe_load((tmp_path / "mine.yaml").read_text())
+    names = ("good", "weak", "baseline", "difficulty")
+    config["datasets"][0]["params"]["preprocess_kwargs"] = {"fields": {f"metadata.{name}": name for name in names}}
+    config["backends"][0]["config"] = {"match": "field", "sample_field": "metadata.good"}
+    config["prompts"] = [{"prompt_id": "verdict", "template": "{{ pair.a.answer }}|{{ pair.b.answer }}"}]
+    config["tasks"][0]["against"] = {"field": "metadata.baseline"}
+    params = {"difficulty_field": "metadata.difficulty"}
+    config["metrics"] = ["pairwise_win", {"metric_id": "length_controlled_win", "params": params}]
+    (tmp_path / "mine.yaml").write_text(yaml.safe_dump(config))
+    models = [
+        {"name": name, "options": {"overrides": [f"backends.model.config.sample_field=metadata.{name}"]}}
+        for name in ("good", "weak")
+    ]
+    (tmp_path / "matrix.yaml").write_text(yaml.safe_dump({"rows": [{"config": "mine.yaml"}], "models": models}))
+    return gage
+
+
+def _expected(folder: Path, name: str) -> float | None:
+    space: dict[str, Any] = {}
+    exec(LIKES_LENGTH, space)
+    rows = [orjson.loads(line) for line in (folder / "rows.jsonl").read_bytes().splitlines()]
+    pairs = [(space["worth"](row[name]), space["worth"](row["baseline"])) for row in rows]
+    wins = np.array([((a >= b) + (a > b)) / 2 for a, b in pairs])
+    longer = np.array([len(row[name]) - len(row["baseline"]) for row in rows], float)
+    return length_controlled_win_rate(wins, longer, np.array([row["difficulty"] for row in rows]))
+
+
+def test_length_and_style_are_taken_out_of_a_leaderboard(tmp_path: Path, controlled: Command) -> None:
+    said = controlled("matrix", "matrix.yaml")
+    assert said.code == 0, said.err
+    assert "at equal length" in said.out
+    assert "at equal style" in said.out
+    for rating in orjson.loads(controlled("matrix", "matrix.yaml", "--json").out)["ratings"]:
+        at_equal_length = rating["win_rate_at_equal_length"]
+        assert at_equal_length == pytest.approx(_expected(tmp_path, rating["model"]), abs=1e-9)
+        assert rating["rating_at_equal_style"] is not None
+        assert rating["rating_at_equal_style"] != pytest.approx(rating["rating"], abs=1)
+
+
+def test_another_table_of_difficulties_scores_again_and_asks_nothing(tmp_path: Path, controlled: Command) -> None:
+    def rate(run_id: str) -> float:
+        (file,) = tmp_path.rglob(f"{run_id}/summary.json")
+        metrics = orjson.loads(file.read_bytes())["metrics"]
+        metric = next(metric for metric in metrics if metric["implementation"] == "length_controlled_win")
+        return float(metric["raw_values"]["win"])
+
+    assert controlled("run", "mine.yaml", "--run-id", "first").code == 0
+    asked = (tmp_path / "asked.txt").read_text()
+    assert rate("first") == pytest.approx(_expected(tmp_path, "good"), abs=1e-9)
+    rows = [orjson.loads(line) for line in (tmp_path / "rows.jsonl").read_bytes().splitlines()]
+    changed = ({**row, "difficulty": row["difficulty"] * len(row["good"]) / 40} for row in rows)
+    (tmp_path / "rows.jsonl").write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in changed))
+    assert controlled("run", "mine.yaml", "--run-id", "second").code == 0
+    assert rate("second") != rate("first")
+    assert rate("second") == pytest.approx(_expected(tmp_path, "good"), abs=1e-9)
+    assert (tmp_path / "asked.txt").read_text() == asked
+
+
+def test_a_length_controlled_rate_without_a_table_or_with_other_lengths_is_refused(
+    tmp_path: Path, controlled: Command
+) -> None:
+    said = controlled("run", "mine.yaml", "--set", "metrics.length_controlled_win.params={}")
+    assert said.code == 2
+    assert "needs a table of the instructions' difficulty" in said.err
+    said = controlled("run", "mine.yaml", "--set", "tasks.pairs.against.field=metadata.weak")
+    assert said.code == 2
+    assert "name the same field in both" in said.err
+    # Named, and in no sample.
+    rows = [orjson.loads(line) for line in (tmp_path / "rows.jsonl").read_bytes().splitlines()]
+    for row in rows:
+        del row["difficulty"]
+    (tmp_path / "rows.jsonl").write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in rows))
+    said = controlled("run", "mine.yaml")
+    assert said.code != 0
+    assert "the difficulty 'None' is not a number" in said.err
+
+
+def test_style_is_counted_outside_of_code() -> None:
+    text = "# One\n1. a\n  - **b** __c__\n```\n# no\n- no\n**no**\n```\n#hash ** x\n"
+    assert style_of(text) == (len(text), 1, 2, 2)

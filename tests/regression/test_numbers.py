@@ -26,7 +26,7 @@ from gage_eval.runs.results.reading import RunReader
 from gage_eval.scoring.metrics.aggregations.base import Aggregation, CountedRows, find_aggregation
 from gage_eval.scoring.metrics.scale import DEFAULT, Scale
 from gage_eval.stats.evidence import PairedRows, evidence
-from gage_eval.stats.verdicts import GateRule
+from gage_eval.stats.gate_rule import GateRule
 from gage_eval.store import Artifact, Store
 
 SCALES = {
@@ -54,7 +54,7 @@ def names_of(plugin_name: str) -> str:
     return plugin_name.replace("{k}", "2").replace("{q}", "90")
 
 
-TERMS = {"corpus_bleu": 10, "corpus_chrf": 18, "corpus_ece": 4, "cruxeval_pass@2": 1}
+TERMS = {"corpus_bleu": 10, "corpus_chrf": 18, "corpus_ece": 4, "cruxeval_pass@2": 1, "length_controlled": 3}
 OWN_CODE = {"lm_eval"}
 
 
@@ -73,6 +73,9 @@ def rows_of(how: Aggregation, scale: Scale, data: st.DataObject) -> tuple[Counte
         width = TERMS.get(how.name, 2)
         numbers = st.lists(st.integers(1, 9), min_size=width, max_size=width)
         terms = np.array([data.draw(numbers) for _ in flat], np.float64)
+        if how.name == "length_controlled":
+            # The first one is a win.
+            terms[:, 0] %= 2
     texts = {
         "categories": [data.draw(st.sampled_from(["A", "B", "C", None])) for _ in flat] if how.categories else None,
         "references": [data.draw(st.sampled_from(["A", "B", "C"])) for _ in flat] if how.pairs else None,

@@ -16,7 +16,8 @@ from gage_eval.runs import RunOptions, run_inline
 from gage_eval.runs.options import Locations
 from gage_eval.runs.results.reading import RunReader
 from gage_eval.stats.evidence import Evidence, PairedRows, evidence
-from gage_eval.stats.verdicts import GateRule, MetricVerdict, Verdict, decide
+from gage_eval.stats.gate_rule import GateRule
+from gage_eval.stats.verdicts import MetricVerdict, Verdict, decide
 from gage_eval.store import Store
 
 

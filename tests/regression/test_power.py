@@ -12,7 +12,8 @@ from gage_eval.regression.nightly_files import nightly_files
 from gage_eval.regression.power import NumberPower, entry_power, plan_power
 from gage_eval.runs.options import Locations, RunOptions
 from gage_eval.runs.planned import planned
-from gage_eval.stats.verdicts import GateRule
+from gage_eval.stats.gate_rule import GateRule
+from gage_eval.stats.planned import RowSpread, planned_rows
 from gage_eval.store import Store
 from tests.support.nights import COUNT, FIRST, SECOND, night_of, set_baselines, two_models
 
@@ -60,9 +61,11 @@ def test_repeats_show_more_than_one_run_and_the_newest_run_stands_for_a_baseline
     steady = next(cell.run for cell in night.cells if cell.model.name == "steady")
     assert steady is not None
     entry = baselines.add("twice", [steady, steady], promote=False)
+    locations = Locations.at(store.url)
     run = planned(RunOptions(config=str(tmp_path / "mine.yaml"), store=store.url))
-    (twice,) = entry_power(run.plan, store, entry, GateRule(tolerance=0))
-    (once,) = entry_power(run.plan, store, baselines.latest("small", "steady"), GateRule(tolerance=0))
+    (twice,) = entry_power(run.plan, store, entry, locations, GateRule(tolerance=0))
+    nowhere = Locations.at(store.url, str(tmp_path / "elsewhere"))
+    (once,) = entry_power(run.plan, store, baselines.latest("small", "steady"), nowhere, GateRule(tolerance=0))
     assert twice.loss is not None
     assert once.loss is not None
     assert twice.loss < once.loss / 4
@@ -70,7 +73,7 @@ def test_repeats_show_more_than_one_run_and_the_newest_run_stands_for_a_baseline
     for path in list(store.objects.list("baselines")):
         store.objects.delete(path.path)
     (alone,) = plan_power(run.plan, store, Locations.at(store.url))
-    assert alone.against.endswith("alone, as if another run were independent of it")
+    assert alone.against.endswith("alone, as if another run were independent of it"), "a recording is no repeat"
 
 
 def test_nights_that_cannot_find_the_loss_are_refused_with_the_rows(nightly: Nightly, tmp_path: Path) -> None:
@@ -101,8 +104,44 @@ def test_a_quick_look_and_cells_without_a_baseline_are_not_refused(nightly: Nigh
         check_detect(asking(nightly, 0.001), configs, locations)
 
 
+def test_cells_without_a_baseline_are_checked_by_the_newest_run_and_others_are_named(
+    nightly: Nightly, tmp_path: Path
+) -> None:
+    store, configs = Store.open(str(tmp_path / "store")), nightly.configs_in(tmp_path)
+    for path in list(store.objects.list("baselines")):
+        store.objects.delete(path.path)
+    with pytest.raises(ConfigError, match=r"with steady: .* rows, and 400 are planned"):
+        check_detect(asking(nightly, 0.001), configs, Locations.at(store.url))
+    empty = Locations.at(str(tmp_path / "empty"))
+    why = "detect is not checked, because nothing stored shows how its rows vary"
+    said = [f"mine.yaml with {name}: {why}" for name in ("steady", "shaky")]
+    assert check_detect(asking(nightly, 0.02), configs, empty) == said
+    assert [*nightly_files(asking(nightly, 0.02), tmp_path, empty, None).lacks(None)][:2] == said
+
+
+NIGHT = "rows: [gsm8k]\nmodels: [{name: m}]\nschedule: {cron: '0 2 * * *'}\n"
+
+
+@pytest.mark.parametrize(
+    ("more", "tolerance"),
+    [
+        ("", 0.02),
+        ("detect: 0.02", 0.01),
+        ("detect: 0.5", 0.02),
+        ("detect: 0.02\ngate: {alpha: 0.01}", 0.01),
+        ("detect: 0.02\ngate: {tolerance: 0.015}", 0.015),
+    ],
+)
+def test_a_night_that_is_to_find_a_loss_does_not_tolerate_it_by_default(more: str, tolerance: float) -> None:
+    assert Nightly.of_text(NIGHT + more, "nightly.yaml").gate.tolerance == tolerance
+
+
+def test_a_tolerance_of_half_the_loss_takes_no_more_rows() -> None:
+    spread = RowSpread(0.02, 1.0, binary=True, repeats=5)
+    assert planned_rows(0.02, spread, GateRule(tolerance=0.01)) == planned_rows(0.02, spread, GateRule(tolerance=0))
+
+
 @pytest.mark.parametrize("value", ["0", "-0.02", ".inf", "much"])
 def test_an_impossible_loss_is_refused(value: str) -> None:
-    text = f"rows: [gsm8k]\nmodels: [{{name: m}}]\nschedule: {{cron: '0 2 * * *'}}\ndetect: {value}\n"
     with pytest.raises(ConfigError, match="detect"):
-        Nightly.of_text(text, "nightly.yaml")
+        Nightly.of_text(f"{NIGHT}detect: {value}\n", "nightly.yaml")

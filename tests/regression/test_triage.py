@@ -7,15 +7,15 @@ from unittest.mock import Mock
 import orjson
 import pytest
 
-from gage_eval.regression import compare, gating
+from gage_eval.regression import gating, scored_task
 from gage_eval.regression.baselines import BaselineEntry, Baselines
 from gage_eval.regression.pages import triage_page
 from gage_eval.regression.triage import Triage, triage
 from gage_eval.runs import RunOptions, run_inline
 from gage_eval.runs.options import Locations
 from gage_eval.runs.results.reading import RunReader
+from gage_eval.stats.gate_rule import GateRule
 from gage_eval.stats.sequential import Alarm
-from gage_eval.stats.verdicts import GateRule
 from gage_eval.store import Store
 from tests.support.workspace import write_config, write_rows
 
@@ -132,8 +132,8 @@ def test_the_model_is_named_before_the_environment_and_the_date_is_not(tmp_path:
 def test_the_scores_of_the_baseline_are_read_once(
     tmp_path: Path, entry: BaselineEntry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    read = Mock(wraps=compare.row_scores)
-    monkeypatch.setattr(compare, "row_scores", read)
+    read = Mock(wraps=scored_task.row_scores)
+    monkeypatch.setattr(scored_task, "row_scores", read)
     triaged(tmp_path, entry, lambda n: True)
     # The baseline, the night, and the samples that were asked again.
     assert read.call_count == 3

@@ -54,7 +54,7 @@ def test_a_summary_survives_its_file() -> None:
 
 def test_counts_that_are_no_status_are_left_out_and_statuses_filled_up() -> None:
     task = task_summary(task_id="t", dataset_id="d", metrics=[], sample_count=1, statuses={"ok": 1, "rows": 1})
-    assert task.responses == {"ok": 1, "truncated": 0, "limit": 0, "refused": 0, "error": 0, "skipped": 0}
+    assert task.responses == {"ok": 1, "truncated": 0, "looped": 0, "limit": 0, "refused": 0, "error": 0, "skipped": 0}
     assert task.tokens.total is None
 
 

@@ -6,8 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gage_eval.stats.evidence import Evidence, PairedRows, evidence
+from gage_eval.stats.gate_rule import GateRule
+from gage_eval.stats.planned import RowSpread, planned_loss
 from gage_eval.stats.sequential import alarm, promise
-from gage_eval.stats.verdicts import GateRule, decide, rows_needed
+from gage_eval.stats.verdicts import decide, rows_needed
 
 
 def right_and_wrong(n: int, better: int, worse: int) -> Evidence:
@@ -112,7 +114,24 @@ def test_equal_rows_claim_no_power() -> None:
             same = decide({"m": evidence(PairedRows(current, rows[None], binary=False))})["m"]
             assert same.detectable is None
     assert decide({"m": right_and_wrong(10, 0, 0)})["m"].detectable is None
-    assert decide({"m": right_and_wrong(10, 0, 1)})["m"].detectable is not None
+    assert decide({"m": right_and_wrong(30, 0, 1)})["m"].detectable is not None
+
+
+def test_the_gate_promises_no_more_than_a_plan_of_the_same_rows() -> None:
+    numbers = right_and_wrong(400, 12, 12)
+    spread = RowSpread.of(numbers)
+    assert spread is not None
+    assert (spread.binary, spread.width) == (True, 1.0)
+    rule = GateRule(tolerance=0)
+    for family in (1, 3):
+        by_metric = {str(number): numbers for number in range(family)}
+        assert decide(by_metric, rule)["0"].detectable == planned_loss(spread, 400, rule, family=family)
+    # What the runs show of each other is not the model's own noise, where repeats show that.
+    quiet = RowSpread(0.0, 1.0, binary=True, repeats=5)
+    loss = decide({"m": numbers}, rule, spreads={"m": quiet})["m"].detectable
+    assert loss == planned_loss(quiet, 400, rule)
+    assert loss is not None
+    assert loss < (planned_loss(spread, 400, rule) or 0)
 
 
 def test_the_bound_of_equal_rows_is_in_units_of_the_metric() -> None:

@@ -24,7 +24,9 @@ from gage_eval.stats import (
     corrected_share,
     krippendorff_alpha,
     labels_to_decide,
+    length_controlled_win_rate,
     rating_intervals,
+    style_difference,
 )
 
 
@@ -82,6 +84,87 @@ def test_ratings_are_those_of_the_references_with_ties_and_without(shared: Path)
             found = bradley_terry(games, given["anchor"], model_ties=True)
             assert found.ratings == pytest.approx(expected["davidson"], abs=1e-7)
             assert found.ties == pytest.approx(expected["nu"], abs=1e-7)
+
+
+def test_the_length_controlled_win_rate_is_that_of_the_reference(shared: Path) -> None:
+    for given, expected in _vectors(shared, "lc_winrate"):
+        wins, difficulty = np.array(given["preference"]), np.array(given["difficulty"])
+        longer = np.array(given["length_model"], float) - np.array(given["length_baseline"])
+        assert length_controlled_win_rate(wins, longer, difficulty) == pytest.approx(expected["winrate"], abs=1e-7)
+        # A row that counts twice is two rows.
+        times = np.arange(len(wins)) % 3
+        repeated = (np.repeat(values, times) for values in (wins, longer, difficulty))
+        counted = length_controlled_win_rate(wins, longer, difficulty, times)
+        assert counted == pytest.approx(length_controlled_win_rate(*repeated), abs=1e-9)
+
+
+def test_a_win_rate_at_equal_length_that_does_not_exist_is_none() -> None:
+    random = np.random.RandomState(2)
+    wins, longer, difficulty = random.rand(60), random.normal(50, 100, 60), random.normal(0, 1, 60)
+    nothing = np.empty(0)
+    assert length_controlled_win_rate(nothing, nothing, nothing) is None
+    assert length_controlled_win_rate(np.ones(60), longer, difficulty) is None
+    assert length_controlled_win_rate((longer > 0).astype(float), longer, difficulty) is None
+    assert length_controlled_win_rate(wins, np.full(60, 30.0), difficulty) is None
+    # A model against itself: nothing to control.
+    same = length_controlled_win_rate(np.full(60, 0.5), np.zeros(60), difficulty)
+    assert same == pytest.approx(0.5)
+
+
+def _styled_games(count: int) -> tuple[list[list[Any]], list[list[tuple[float, ...]]]]:
+    """Games against "base" of "long", which is no better, and of "good", by a judge that likes long answers."""
+    random = np.random.RandomState(3)
+    prompts, styles = [], []
+    for index in range(count):
+        games, differences = [], []
+        for model, strength, more in (("long", 0.0, 500), ("good", 0.7, 0)):
+            own, other = random.randint(100, 900, 2)
+            style = style_difference((own + more, index % 3, 1, 0), (other, index % 2, 2, 1))
+            won = float(random.rand() < 1 / (1 + math.exp(-strength - 1.5 * style[0])))
+            swapped = index % 2
+            games.append(("base", model, 1 - won) if swapped else (model, "base", won))
+            differences.append(tuple(-part for part in style) if swapped else style)
+        prompts.append(games)
+        styles.append(differences)
+    return prompts, styles
+
+
+def test_style_control_takes_the_judges_liking_for_length_out_of_the_ratings() -> None:
+    prompts, styles = _styled_games(1500)
+    games = [game for own in prompts for game in own]
+    raw = bradley_terry(games, "base").ratings
+    ratings = bradley_terry(games, "base", styles=[style for own in styles for style in own]).ratings
+    assert raw["long"] > 0.5
+    assert ratings["long"] == pytest.approx(0, abs=0.2)
+    assert ratings["good"] == pytest.approx(0.7, abs=0.2)
+    intervals = rating_intervals(prompts[:300], "base", styles=styles[:300], draws=100)
+    assert intervals["long"].low < 0 < intervals["long"].high
+    assert intervals["good"].low < 0.7 < intervals["good"].high
+
+
+def test_style_control_is_silent_where_style_and_model_cannot_be_told_apart() -> None:
+    prompts, _ = _styled_games(60)
+    games = [game for own in prompts for game in own]
+    no_style = [(0.0, 0.0)] * len(games)
+    without = bradley_terry(games, "base").ratings
+    assert bradley_terry(games, "base", styles=no_style).ratings == pytest.approx(without, abs=1e-9)
+    which = [[float(game[0] == "long") - float(game[1] == "long")] for game in games]
+    assert bradley_terry(games, "base", styles=which).ratings == {}
+    # The style alone says who wins.
+    won = [[2 * game[2] - 1] for game in games]
+    assert bradley_terry(games, "base", styles=won).ratings == {}
+    assert rating_intervals(prompts, "base", styles=[[[0.0]] * 2] * 60, draws=40).keys() == without.keys()
+
+
+def test_style_differences_are_those_of_arena_hard() -> None:
+    assert style_difference((300, 2, 0, 3), (100, 0, 4, 3)) == pytest.approx(
+        (0.5, (2 / 301) / (2 / 301 + 1), -(4 / 101) / (4 / 101 + 1), (3 / 301 - 3 / 101) / (3 / 301 + 3 / 101 + 1))
+    )
+    assert style_difference((0, 0), (0, 0)) == (0, 0)
+
+
+def test_games_that_are_all_tied_have_equal_ratings() -> None:
+    assert bradley_terry([("a", "b", 0.5)] * 3, "a", model_ties=True).ties == math.inf
 
 
 def test_a_model_that_never_lost_has_no_rating_and_the_others_keep_theirs() -> None:

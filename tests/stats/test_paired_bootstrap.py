@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from gage_eval.stats.evidence import Evidence, Floats, PairedRows, evidence
+from gage_eval.stats.gate_rule import GateRule
 from gage_eval.stats.paired_bootstrap import Ints, PairedNumbers, Recount, paired_bootstrap
-from gage_eval.stats.verdicts import UNKNOWN_ERROR, GateRule, decide
+from gage_eval.stats.verdicts import UNKNOWN_ERROR, decide
 
 N = 300
 

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from gage_eval.stats.evidence import PairedRows, evidence
+from gage_eval.stats.gate_rule import GateRule
 from gage_eval.stats.planned import RowSpread, planned_loss, planned_rows
-from gage_eval.stats.verdicts import GateRule, decide
+from gage_eval.stats.verdicts import decide
 
 DRAWS = 4000
 # Four standard errors of a share of 0.8 in so many draws.

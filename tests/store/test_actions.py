@@ -2,7 +2,7 @@
 
 import pytest
 
-from gage_eval.base.canonical import decode
+from gage_eval.base.canonical import canonical_json, decode
 from gage_eval.base.errors import ArtifactDamaged, StoreError
 from gage_eval.store import Store
 from tests.store.small import commit, rows
@@ -13,7 +13,7 @@ KEY = "a" * 64
 def test_a_committed_action_is_found_with_its_document(store: Store) -> None:
     artifact = commit(store, rows(0, 3))
 
-    made = store.actions.commit("infer", KEY, {"responses": artifact.id}, complete=False, document={"model": "m"})
+    made = store.actions.commit("infer", KEY, {"responses": artifact}, complete=False, document={"model": "m"})
 
     action = store.actions.find("infer", KEY)
     assert action == made
@@ -28,18 +28,19 @@ def test_a_committed_action_is_found_with_its_document(store: Store) -> None:
 def test_the_first_to_come_stands(store: Store) -> None:
     first, two = commit(store, rows(0, 3)), commit(store, rows(0, 4))
 
-    store.actions.commit("infer", KEY, {"responses": first.id}, document={})
-    second = store.actions.commit("infer", KEY, {"responses": two.id}, document={})
+    store.actions.commit("infer", KEY, {"responses": first}, document={})
+    second = store.actions.commit("infer", KEY, {"responses": two}, document={})
 
     assert second.outputs == {"responses": first.id}
+    assert second.artifacts["responses"].table().equals(rows(0, 3))
 
 
 def test_a_complete_action_takes_the_place_of_an_incomplete_one_and_never_the_other_way(store: Store) -> None:
     smallest, two, three = (commit(store, rows(0, count)) for count in (3, 4, 5))
-    store.actions.commit("infer", KEY, {"responses": smallest.id}, complete=False, document={})
+    store.actions.commit("infer", KEY, {"responses": smallest}, complete=False, document={})
 
-    second = store.actions.commit("infer", KEY, {"responses": two.id}, document={})
-    third = store.actions.commit("infer", KEY, {"responses": three.id}, complete=False, document={})
+    second = store.actions.commit("infer", KEY, {"responses": two}, document={})
+    third = store.actions.commit("infer", KEY, {"responses": three}, complete=False, document={})
 
     assert second.outputs == third.outputs == {"responses": two.id}
     assert store.actions.find("infer", KEY) == second
@@ -47,10 +48,10 @@ def test_a_complete_action_takes_the_place_of_an_incomplete_one_and_never_the_ot
 
 def test_an_action_is_replaced_only_while_it_stands(store: Store) -> None:
     smallest, two, three = (commit(store, rows(0, count)) for count in (3, 4, 5))
-    first = store.actions.commit("infer", KEY, {"responses": smallest.id}, document={})
+    first = store.actions.commit("infer", KEY, {"responses": smallest}, document={})
 
-    second = store.actions.commit("infer", KEY, {"responses": two.id}, document={}, replaces=first)
-    late = store.actions.commit("infer", KEY, {"responses": three.id}, document={}, replaces=first)
+    second = store.actions.commit("infer", KEY, {"responses": two}, document={}, replaces=first)
+    late = store.actions.commit("infer", KEY, {"responses": three}, document={}, replaces=first)
 
     assert second.outputs == late.outputs == {"responses": two.id}
     assert store.actions.find("infer", KEY) == second
@@ -58,11 +59,11 @@ def test_an_action_is_replaced_only_while_it_stands(store: Store) -> None:
 
 def test_an_action_whose_artifact_is_gone_is_a_miss_and_gives_way(store: Store) -> None:
     lost, two = commit(store, rows(0, 3)), commit(store, rows(0, 4))
-    store.actions.commit("infer", KEY, {"responses": lost.id}, document={})
+    store.actions.commit("infer", KEY, {"responses": lost}, document={})
     store.objects.delete(f"artifacts/{lost.id}/manifest.json")
 
     assert store.actions.find("infer", KEY) is None
-    made = store.actions.commit("infer", KEY, {"responses": two.id}, document={})
+    made = store.actions.commit("infer", KEY, {"responses": two}, document={})
 
     assert made.outputs == {"responses": two.id}
     assert store.actions.find("infer", KEY) == made
@@ -85,8 +86,14 @@ def test_an_action_moved_to_another_key_is_refused(store: Store) -> None:
 
 
 def test_an_action_cannot_name_a_path(store: Store) -> None:
+    store.actions.commit("infer", KEY, {"responses": commit(store, rows(0, 3))}, document={})
+    fields = decode(store.objects.get(f"actions/infer/{KEY}.json"))
+    assert isinstance(fields, dict)
+    store.objects.replace(
+        f"actions/infer/{KEY}.json", canonical_json({**fields, "outputs": {"responses": "../../secrets"}})
+    )
     with pytest.raises(ArtifactDamaged, match="not an artifact id"):
-        store.actions.commit("infer", KEY, {"responses": "../../secrets"}, document={})
+        store.actions.find("infer", KEY)
     with pytest.raises(StoreError, match="not an action key"):
         store.actions.find("infer", "../x")
     with pytest.raises(StoreError, match="cannot name an object"):
@@ -96,10 +103,10 @@ def test_an_action_cannot_name_a_path(store: Store) -> None:
 def test_two_racers_write_the_same_action(store: Store) -> None:
     """Nothing of the moment or the machine is in it."""
     artifact = commit(store, rows(0, 3))
-    store.actions.commit("infer", KEY, {"responses": artifact.id}, document={"b": 1, "a": 2})
+    store.actions.commit("infer", KEY, {"responses": artifact}, document={"b": 1, "a": 2})
     first = store.objects.get(f"actions/infer/{KEY}.json")
     store.objects.delete(f"actions/infer/{KEY}.json")
-    store.actions.commit("infer", KEY, {"responses": artifact.id}, document={"a": 2, "b": 1})
+    store.actions.commit("infer", KEY, {"responses": artifact}, document={"a": 2, "b": 1})
 
     assert store.objects.get(f"actions/infer/{KEY}.json") == first
     assert set(decode(first)) == {"format", "stage", "key", "outputs", "complete", "document", "created_by"}

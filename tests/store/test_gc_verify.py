@@ -34,7 +34,7 @@ def two_of(store: Store) -> tuple[Artifact, Artifact]:
     for key in KEYS:
         url = store.media.put(key.encode())
         artifact = commit(store, pa.table({"row_index": [0], "text": [f"see {url}"]}, ROWS.arrow))
-        store.actions.commit("infer", key, {"responses": artifact.id}, document={})
+        store.actions.commit("infer", key, {"responses": artifact}, document={})
         index(store, "model", artifact.id, [sha256_hex(key.encode())], [(0, 0)])
         artifacts.append(artifact)
     return artifacts[0], artifacts[1]
@@ -259,7 +259,7 @@ def test_verify_never_takes_what_is_committed_while_it_reads_for_damage(
     def listed(prefix: str = "") -> list[ObjectInfo]:
         objects = list(listing(prefix))
         if prefix == "artifacts":
-            local.actions.commit("infer", KEYS[0], {"responses": commit(local, rows(0, 5)).id}, document={})
+            local.actions.commit("infer", KEYS[0], {"responses": commit(local, rows(0, 5))}, document={})
         return objects
 
     monkeypatch.setattr(local.objects, "list", listed)

@@ -27,7 +27,7 @@ from tests.store.small import commit, rows
 
 store = Store.open(sys.argv[1], locks=False)
 artifact = commit(store, rows(0, 50), rows(50, 70))
-print(store.actions.commit("infer", "a" * 64, {"responses": artifact.id}, document={}).outputs["responses"])
+print(store.actions.commit("infer", "a" * 64, {"responses": artifact}, document={}).outputs["responses"])
 """
 
 KILL_AT_LINK = """
@@ -76,11 +76,56 @@ def test_one_of_sixteen_racers_swaps(store: Store) -> None:
 def test_sixteen_racers_commit_one_artifact_and_one_action(store: Store) -> None:
     def work(_: int) -> tuple[str, bytes]:
         artifact = commit(store, rows(0, 20), rows(20, 30))
-        return artifact.id, store.actions.commit("infer", KEY, {"responses": artifact.id}, document={}).raw
+        return artifact.id, store.actions.commit("infer", KEY, {"responses": artifact}, document={}).raw
 
     assert len(set(race(16, work))) == 1
     assert [listed.rows for listed in store.ls()] == [30]
     assert store.verify() == []
+
+
+def test_all_of_sixteen_racers_get_what_the_winner_stored(store: Store) -> None:
+    def work(index: int) -> int:
+        artifact = commit(store, rows(0, index + 1))
+        return store.actions.commit("infer", KEY, {"responses": artifact}, document={}).artifacts["responses"].rows
+
+    assert len(set(race(16, work))) == 1
+
+
+COMMIT_OWN = """
+import sys
+from gage_eval.store import Store
+from tests.store.small import commit, rows
+
+store = Store.open(sys.argv[1], locks=False)
+artifact = commit(store, rows(0, int(sys.argv[2])))
+print("ready", flush=True)
+sys.stdin.readline()
+print(store.actions.commit("infer", "a" * 64, {"responses": artifact}, document={}).artifacts["responses"].rows)
+"""
+
+
+def test_two_processes_with_results_of_their_own_get_what_the_winner_stored(url: str) -> None:
+    Store.open(url)
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", COMMIT_OWN, url, count],
+            cwd=ROOT,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for count in ("5", "7")
+    ]
+    assert [process.stdout.readline() for process in processes if process.stdout] == ["ready\n"] * 2
+    for process in processes:
+        assert process.stdin is not None
+        process.stdin.write("now\n")
+        process.stdin.flush()
+    results = [process.communicate(timeout=120)[0] for process in processes]
+
+    (listed,) = Store.open(url).actions.all("infer")
+    stands = Store.open(url).artifact(listed.outputs["responses"]).rows
+    assert results == [f"{stands}\n"] * 2
 
 
 def test_two_processes_without_locks_end_with_the_same_artifacts(url: str) -> None:
@@ -131,9 +176,9 @@ def test_a_server_that_fails_every_third_call_changes_no_result(
         monkeypatch.setenv("AWS_ENDPOINT_URL", proxy.address)
         store = Store.open(s3_url)
         artifact = commit(store, rows(0, 20), rows(20, 30))
-        first = store.actions.commit("infer", KEY, {"responses": artifact.id}, document={})
+        first = store.actions.commit("infer", KEY, {"responses": artifact}, document={})
         two = commit(store, rows(0, 31))
-        second = store.actions.commit("infer", KEY, {"responses": two.id}, document={}, replaces=first)
+        second = store.actions.commit("infer", KEY, {"responses": two}, document={}, replaces=first)
         with store.lock(KEY):
             assert store.wip("k").put_chunk(0, 0, 5, {"responses": parquet_bytes(rows(0, 5))}) or lose_reply
         assert store.actions.find("infer", KEY) == second
@@ -157,7 +202,7 @@ def test_a_server_out_of_reach_is_one_sentence_without_secrets(s3_url: str, monk
 def test_no_object_of_a_store_on_s3_holds_its_credentials(s3_url: str) -> None:
     store = Store.open(s3_url)
     artifact = commit(store, rows(0, 3))
-    store.actions.commit("infer", KEY, {"responses": artifact.id}, document={})
+    store.actions.commit("infer", KEY, {"responses": artifact}, document={})
 
     for item in store.objects.list():
         data = store.objects.get(item.path)
@@ -238,7 +283,7 @@ for write in (
 
 def test_a_read_only_disk_can_be_read_and_says_so_on_a_write(local: Store) -> None:
     artifact = commit(local, rows(0, 5))
-    local.actions.commit("infer", KEY, {"responses": artifact.id}, document={})
+    local.actions.commit("infer", KEY, {"responses": artifact}, document={})
 
     done = in_mount('mount --bind "$0" "$0" && mount -o remount,ro,bind "$0"', Path(local.url), READ_ONLY)
 

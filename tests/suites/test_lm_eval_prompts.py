@@ -53,7 +53,7 @@ def test_every_suite_is_compared_or_says_why_not(golden: dict[str, Any]) -> None
 
 
 def test_the_page_names_every_difference(golden: dict[str, Any]) -> None:
-    assert PAGE.read_text(encoding="utf-8") == page(golden["lm_eval"], golden["tasks"]), "run make bench-prompts"
+    assert PAGE.read_text(encoding="utf-8") == page(golden["lm_eval"], golden["tasks"]), "run make pages"
 
 
 def test_a_prompt_that_differs_is_noticed(golden: dict[str, Any], tmp_path: Path) -> None:

@@ -33,6 +33,7 @@ class AskingBox:
 
     def __init__(self) -> None:
         self.listener: socket.socket | None = socket.create_server(("127.0.0.1", 0))
+        self.root = "."
         self._files: dict[str, bytes] = {}
 
     async def put(self, path: str, content: bytes) -> None:
@@ -62,6 +63,7 @@ class FakeExecutor:
 
     Attributes:
         ran: the programs that it was asked to run, with their limits and surroundings.
+        images: what the names of images stand for, where they do not stand for themselves.
     """
 
     name = "fake"
@@ -71,6 +73,7 @@ class FakeExecutor:
     def __init__(self, ends: Ends = by_its_word, version: str = "1") -> None:
         self.ran: list[tuple[Program, Limits, BoxSpec]] = []
         self.closed = 0
+        self.images: dict[str, str] = {}
         self._ends = ends
         self._version = version
 
@@ -79,7 +82,7 @@ class FakeExecutor:
         return {"interpreter": self._version}
 
     def resolve(self, image: str | None) -> tuple[Containment, str | None]:
-        return self.containment, image
+        return self.containment, self.images.get(image or "", image)
 
     async def execute(self, program: Program, limits: Limits, spec: BoxSpec = _BARE) -> Execution:
         self.ran.append((program, limits, spec))

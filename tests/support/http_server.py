@@ -157,7 +157,7 @@ async def client_of(
     """A client of a URL, closed at the end."""
     client = HTTPClient(
         route_to(url, env or {}, certificate),
-        headers={"Content-Type": "application/json"},
+        headers={},
         env=env or {},
         timeout_s=timeout_s,
         connect_timeout_s=connect_timeout_s,

@@ -35,8 +35,8 @@ def service() -> Iterator[tuple[Path, Engine]]:
     folder = Path(tempfile.mkdtemp(prefix="pod-"))
     arguments = _arguments(folder)
     address = folder / "podman.sock"
-    # It waits five minutes before it ends what is left of a command.
-    (folder / "containers.conf").write_text("[engine]\nexit_command_delay = 1\n")
+    # It waits five minutes before it forgets a command, whose exit code is asked for until then.
+    (folder / "containers.conf").write_text("[engine]\nexit_command_delay = 10\n")
     environment = {**os.environ, "CONTAINERS_CONF": str(folder / "containers.conf")}
     with (folder / "service.log").open("wb") as log:
         process = subprocess.Popen(
@@ -65,12 +65,28 @@ def _remove(folder: Path) -> None:
         time.sleep(0.05)
 
 
-def import_image(folder: Path, name: str, programs: list[str], *, python: bool = False) -> None:
+def unpack_image(folder: Path, programs: list[str], *, python: bool = False) -> None:
+    """Make the root folder of an image of programs of this machine with the libraries that they need."""
+    with tarfile.open(fileobj=io.BytesIO(_content(programs, python=python))) as tar:
+        tar.extractall(folder, filter="fully_trusted")
+
+
+def import_image(
+    folder: Path, name: str, programs: list[str], *, python: bool = False, workdir: str | None = None
+) -> None:
     """Make an image of programs of this machine with the libraries that they need."""
+    change = ["--change", "ENV PATH=/py/bin:/bin", "--change", "ENV LD_LIBRARY_PATH=/py/lib"]
+    if workdir is not None:
+        change += ["--change", f"WORKDIR /{workdir}"]
+    content = _content(programs, python=python, workdir=workdir)
+    subprocess.run([*_arguments(folder), "import", *change, "-", name], input=content, check=True, capture_output=True)
+
+
+def _content(programs: list[str], *, python: bool, workdir: str | None = None) -> bytes:
     found = {f"bin/{program}": shutil.which(program) or "" for program in programs}
     content = io.BytesIO()
     with tarfile.open(fileobj=content, mode="w") as tar:
-        for place in ("proc", "sys", "dev", "tmp", "etc"):
+        for place in ("proc", "sys", "dev", "tmp", "etc", *filter(None, [workdir])):
             entry = tarfile.TarInfo(place)
             entry.type, entry.mode = tarfile.DIRTYPE, 0o1777 if place == "tmp" else 0o755
             tar.addfile(entry)
@@ -85,10 +101,7 @@ def import_image(folder: Path, name: str, programs: list[str], *, python: bool =
             entry.uid = entry.gid = 0
             with path.open("rb") as file:
                 tar.addfile(entry, file)
-    change = ["--change", "ENV PATH=/py/bin:/bin", "--change", "ENV LD_LIBRARY_PATH=/py/lib"]
-    subprocess.run(
-        [*_arguments(folder), "import", *change, "-", name], input=content.getvalue(), check=True, capture_output=True
-    )
+    return content.getvalue()
 
 
 def _arguments(folder: Path) -> list[str]:

@@ -1,6 +1,7 @@
 """The harness as the first process of a container, which ends with it. Its channel is stdin and stdout."""
 
 import os
+import sys
 
 from gage_eval.box.inside.harness import harness
 from gage_eval.box.inside.place import Place
@@ -41,7 +42,11 @@ def serve() -> None:
 
 
 def _place() -> Place:
-    """The container's file system in memory, whose size the engine has set."""
+    """The container's file system in memory, whose size the engine has set; or all of it."""
+    if sys.argv[-1] == "writable":
+        # Podman makes it 555, and root has no capability here.
+        os.chmod("/", 0o755)  # noqa: S103
+        return Place("/", is_ours=False, folder=os.getcwd(), variables=dict(os.environ))
     place = Place("/tmp/box", path=os.environ.get("PATH", os.defpath), is_ours=False)  # noqa: S108
     os.mkdir(place.work, 0o700)
     return place

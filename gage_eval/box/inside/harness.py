@@ -131,7 +131,7 @@ def command(argv: list[str], stdin: bytes, request: Mapping[str, Any], here: Pla
     def child() -> NoReturn:
         os.closerange(3, 1024)
         place.confine(here, request["limits"])
-        os.chdir(here.work)
+        os.chdir(here.folder or here.work)
         try:
             os.execvpe(argv[0], argv, here.environment(request["env"]))  # noqa: S606
         except OSError as error:

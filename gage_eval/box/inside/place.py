@@ -6,7 +6,7 @@ import resource
 import stat
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from gage_eval.box.inside import kernel
@@ -25,6 +25,10 @@ class Place:
     path: str = "/py/bin:/usr/local/bin:/usr/bin:/bin"
     is_ours: bool = True
     """Whether the file systems are the harness's own, so that it can set their size."""
+    folder: str | None = None
+    """Where commands run, if not in `work`."""
+    variables: Mapping[str, str] = field(default_factory=dict)
+    """That programs have, too."""
 
     def environment(self, extra: Mapping[str, str]) -> dict[str, str]:
         """The variables of a program."""
@@ -36,7 +40,7 @@ class Place:
             "PYTHONHASHSEED": "0",
         }
         libraries = os.environ.get("LD_LIBRARY_PATH")
-        return mine | ({"LD_LIBRARY_PATH": libraries} if libraries else {}) | dict(extra)
+        return {**mine, **({"LD_LIBRARY_PATH": libraries} if libraries else {}), **self.variables, **extra}
 
 
 def mounted() -> Place:

@@ -147,6 +147,18 @@ def prepared(data: bytes, rules: ImageRules) -> Picture:
         raise RecordRejected(_broken(error)) from None
 
 
+def as_jpeg(image: "Image", rules: ImageRules) -> Picture:
+    """An RGB image of Pillow, such as a frame of a video, as JPEG (quality 95), resized by the rules.
+
+    Raises:
+        RecordRejected: its ratio is too extreme.
+    """
+    from PIL import Image
+
+    size = rules.fitted(*image.size)
+    return _encoded(image if size == image.size else image.resize(size, Image.Resampling.BICUBIC), "image/jpeg")
+
+
 @cache
 def _formats() -> tuple[str, ...]:
     """The formats that Pillow reads without starting another program."""

@@ -11,6 +11,7 @@ import stat
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, unquote_to_bytes
@@ -18,11 +19,12 @@ from urllib.parse import unquote, unquote_to_bytes
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gage_eval.base.canonical import JsonValue, digest
+from gage_eval.base.canonical import JsonValue, digest, sha256_hex
 from gage_eval.base.hashing import file_digest
 from gage_eval.data.prepare.documents import DocumentRules, is_pdf, page_images, page_text, pdfium_version
-from gage_eval.data.prepare.images import ImageRules, pillow_version, prepared
+from gage_eval.data.prepare.images import ImageRules, Picture, pillow_version, prepared
 from gage_eval.data.prepare.recordings import RecordingRules, av_version, resampled
+from gage_eval.data.prepare.videos import VideoFrame, VideoRules, sampled
 from gage_eval.data.sample.record import RecordRejected
 from gage_eval.data.sample.rules import MEDIA_TYPES
 from gage_eval.store import Artifact
@@ -50,6 +52,7 @@ class MediaRules:
         images: sizes of images.
         documents: how PDF files are sent; None to pass them on unread.
         recordings: how recordings are resampled; None to pass them on unread.
+        videos: which frames of videos are sent; None to pass them on unread.
     """
 
     root: Path | None = None
@@ -58,10 +61,11 @@ class MediaRules:
     images: ImageRules = field(default_factory=ImageRules)
     documents: DocumentRules | None = None
     recordings: RecordingRules | None = None
+    videos: VideoRules | None = None
 
     def material(self) -> JsonValue:
         """The values that determine rows; the files' content is in `files_identity`."""
-        recipes = {"documents": self.documents, "recordings": self.recordings}
+        recipes = {"documents": self.documents, "recordings": self.recordings, "videos": self.videos}
         return {
             "allow_outside": self.allow_outside,
             "embed": self.embed,
@@ -114,7 +118,7 @@ class MediaReader:
 
     def read(self, conversations: Iterable[list[dict[str, Any]]]) -> None:
         """Read all media of some conversations in parallel, ahead of `resolve`."""
-        if len(self._known) > _REMEMBERED:
+        if sum(map(len, self._known.values())) > _REMEMBERED:
             self._known.clear()
         new = {
             address: None
@@ -134,7 +138,7 @@ class MediaReader:
         Raises:
             RecordRejected: a medium is missing, broken or out of bounds.
         """
-        meta: dict[str, JsonValue] = {}
+        meta: list[Mapping[str, JsonValue]] = []
         out = []
         for message in messages:
             content = message.get("content")
@@ -149,10 +153,10 @@ class MediaReader:
                     continue
                 for medium in self._media((kind, segment[kind]["url"])):
                     if medium.meta:
-                        meta[medium.url] = dict(medium.meta)
+                        meta.append(medium.meta)
                     segments.append(medium.segment(segment))
             out.append({**message, "content": segments})
-        return out, list(meta.values())
+        return out, each_once(meta)
 
     def _media(self, address: tuple[str, str]) -> tuple[Medium, ...]:
         if address not in self._known:
@@ -172,7 +176,7 @@ class MediaReader:
 
     def _stored(self, kind: str, url: str) -> tuple[Medium, ...]:
         rules = self._rules
-        recipe = {"audio_url": rules.recordings, "file_url": rules.documents}.get(kind)
+        recipe = {"audio_url": rules.recordings, "file_url": rules.documents, "video_url": rules.videos}.get(kind)
         if url.startswith(_REMOTE):
             if recipe is not None:
                 raise RecordRejected("what is prepared here must be here: download it, and name the file.")
@@ -187,14 +191,32 @@ class MediaReader:
             if rules.documents.form == "text":
                 return (Medium("text", page_text(data, rules.documents)),)
             return tuple(self._image(page, "") for page in page_images(data, rules.documents))
+        if rules.videos is not None and kind == "video_url":
+            return self._frames(data, rules.videos)
         mime = media_type(data, "" if url.startswith((MEDIA_SCHEME, _DATA)) else url)
         return (self._kept(kind, data, url, mime, {}),)
 
     def _image(self, data: bytes, url: str) -> Medium:
         picture = prepared(data, self._rules.images)
-        facts = {"width": picture.width, "height": picture.height}
-        made = self._kept("image_url", picture.data, url if picture.data is data else None, picture.media_type, facts)
-        return replace(made, media_type=None)
+        return self._picture(picture, url if picture.data is data else None, {})
+
+    def _frames(self, data: bytes, rules: VideoRules) -> tuple[Medium, ...]:
+        video = sha256_hex(data)
+
+        def keep(frame: VideoFrame) -> Medium:
+            facts = {"video": video, "frame": frame.index, "seconds": frame.seconds}
+            return self._picture(frame.picture, None, facts)
+
+        frames = sampled(data, rules, self._rules.images, keep)
+        if not rules.times:
+            return tuple(frames)
+        # As Qwen3-VL's processor writes them.
+        texts = (Medium("text", f"<{frame.meta['seconds']:.1f} seconds>") for frame in frames)
+        return tuple(chain.from_iterable(zip(texts, frames, strict=True)))
+
+    def _picture(self, picture: Picture, url: str | None, facts: Mapping[str, JsonValue]) -> Medium:
+        sized = {"width": picture.width, "height": picture.height, **facts}
+        return replace(self._kept("image_url", picture.data, url, picture.media_type, sized), media_type=None)
 
     def _kept(self, kind: str, data: bytes, url: str | None, mime: str, facts: Mapping[str, JsonValue]) -> Medium:
         """The stored medium; bytes that came from the store are not stored again."""
@@ -209,6 +231,11 @@ class MediaReader:
             RecordRejected: it cannot be read, or may not be.
         """
         return self._store.get(url) if url.startswith(MEDIA_SCHEME) else file_content(url, self._rules)
+
+
+def each_once(media: Iterable[Mapping[str, JsonValue]]) -> list[JsonValue]:
+    """Entries of ``media_meta`` without repetitions. Frames of a video may look the same, and each has an entry."""
+    return list({(entry["url"], entry.get("video"), entry.get("frame")): dict(entry) for entry in media}.values())
 
 
 def file_content(url: str, rules: MediaRules) -> bytes:
@@ -382,7 +409,7 @@ def files_identity(media: Iterable[tuple[str, str]], rules: MediaRules) -> JsonV
     The digests of large files are cached (`gage_eval.base.hashing.file_digest`).
 
     Raises:
-        InputError: there are images, recordings or documents to decode, and the package for it is not installed.
+        InputError: there are media to decode, and the package for it is not installed.
     """
     contents: list[str | None] = []
     images = False
@@ -391,8 +418,10 @@ def files_identity(media: Iterable[tuple[str, str]], rules: MediaRules) -> JsonV
         if url.startswith(_REMOTE):
             continue
         images = images or kind == "image_url"
-        if kind == "audio_url" and rules.recordings is not None:
+        is_video = kind == "video_url" and rules.videos is not None
+        if is_video or (kind == "audio_url" and rules.recordings is not None):
             decoders["av"] = av_version()
+            images = images or is_video
         if kind == "file_url" and rules.documents is not None:
             decoders["pdfium"] = pdfium_version()
             images = images or rules.documents.form == "images"

@@ -2,15 +2,23 @@
 
 import io
 import wave
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from gage_eval.base.canonical import JsonValue
 from gage_eval.data.sample.record import RecordRejected
 from gage_eval.extend.extras import missing
 
+if TYPE_CHECKING:
+    from av.container import InputContainer
+
 # Containers that hold their own data. Playlists (HLS, concat, DASH) name other files, and data must open none.
 _FORMATS = "wav,w64,aiff,au,mp3,flac,ogg,aac,mov,mp4,m4a,3gp,3g2,mj2,matroska,webm"
 _SAMPLE_BYTES = 2
+# Of a frame of video: 7680 x 4320. A decoder may hold 16 frames.
+MOST_PIXELS = 33_177_600
 
 
 @dataclass(frozen=True)
@@ -47,8 +55,33 @@ def av_version() -> str:
     try:
         from av import __version__
     except ImportError:
-        raise missing("a dataset with `audio_rate`", "av", "media") from None
+        raise missing("a dataset with `audio_rate`, `video_frames` or `video_fps`", "av", "media") from None
     return __version__
+
+
+@contextmanager
+def container_of(data: bytes, formats: str, what: str) -> "Iterator[InputContainer]":
+    """The container that the bytes hold, opened. It can open no other file and no address.
+
+    Args:
+        data: the bytes of a file.
+        formats: the formats that are tried, as FFmpeg names them.
+        what: what it should be, for people.
+
+    Raises:
+        RecordRejected: it is in no such format, or what is read of it in the block is broken.
+        InputError: PyAV is not installed.
+    """
+    av_version()
+    import av
+
+    # Opening decodes the first frames of tracks whose headers do not say enough.
+    options = {"format_whitelist": formats, "protocol_whitelist": "none", "max_pixels": str(MOST_PIXELS)}
+    try:
+        with av.open(io.BytesIO(data), "r", options=options, metadata_errors="replace") as container:
+            yield container
+    except (av.FFmpegError, ValueError, OverflowError, MemoryError) as error:
+        raise RecordRejected(f"it is not a readable {what} ({' '.join(str(error).split())[:120]}).") from None
 
 
 def resampled(data: bytes, rules: RecordingRules) -> Recording:
@@ -58,26 +91,21 @@ def resampled(data: bytes, rules: RecordingRules) -> Recording:
         RecordRejected: there is no audio track, it is broken, empty or too long.
         InputError: PyAV is not installed.
     """
-    av_version()
-    import av
-
     most = rules.max_seconds * rules.rate * _SAMPLE_BYTES
     samples = bytearray()
-    options = {"format_whitelist": _FORMATS, "protocol_whitelist": "none"}
-    try:
-        with av.open(io.BytesIO(data), "r", options=options, metadata_errors="replace") as container:
-            if not container.streams.audio:
-                raise RecordRejected("it has no audio track.")
-            resampler = av.AudioResampler(format="s16", layout="mono", rate=rules.rate)
-            for frame in container.decode(container.streams.audio[0]):
-                for made in resampler.resample(frame):
-                    samples += bytes(made.planes[0])[: made.samples * _SAMPLE_BYTES]
-                if len(samples) > most:
-                    raise RecordRejected(f"it is longer than {rules.max_seconds:,} s (audio_max_seconds).")
-            for made in resampler.resample(None):
+    with container_of(data, _FORMATS, "recording") as container:
+        from av import AudioResampler
+
+        if not container.streams.audio:
+            raise RecordRejected("it has no audio track.")
+        resampler = AudioResampler(format="s16", layout="mono", rate=rules.rate)
+        for frame in container.decode(container.streams.audio[0]):
+            for made in resampler.resample(frame):
                 samples += bytes(made.planes[0])[: made.samples * _SAMPLE_BYTES]
-    except (av.FFmpegError, ValueError, OverflowError, MemoryError) as error:
-        raise RecordRejected(f"it is not a readable recording ({' '.join(str(error).split())[:120]}).") from None
+            if len(samples) > most:
+                raise RecordRejected(f"it is longer than {rules.max_seconds:,} s (audio_max_seconds).")
+        for made in resampler.resample(None):
+            samples += bytes(made.planes[0])[: made.samples * _SAMPLE_BYTES]
     if not samples:
         raise RecordRejected("the recording is empty.")
     out = io.BytesIO()

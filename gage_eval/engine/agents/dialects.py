@@ -102,7 +102,7 @@ class Said:
             identifier: of the answer.
             model: as the program calls it.
         """
-        finish = {"truncated": "length", "refused": "content_filter"}.get(response.status, "stop")
+        finish = {"truncated": "length", "looped": "length", "refused": "content_filter"}.get(response.status, "stop")
         named = [
             (f"call_{identifier}_{number}", call["function"]["name"], call["function"]["arguments"])
             for number, call in enumerate(calls)

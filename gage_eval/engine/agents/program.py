@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
 from typing import Any
 
 from gage_eval.base.statuses import ResponseStatus
@@ -90,7 +91,8 @@ async def _run(box: Box, agent: Agent, relay: Relay, prompt: str) -> Ran | Respo
     assert box.listener is not None
     await box.put(PROMPT_FILE, prompt.encode("utf-8", "replace"))
     variables = relay.environment(box.listener.getsockname()[1])
-    command = [part.replace("{prompt_file}", PROMPT_FILE) for part in agent.command]
+    prompt_file = str(PurePosixPath(box.root, PROMPT_FILE))
+    command = [part.replace("{prompt_file}", prompt_file) for part in agent.command]
     server = HTTPServer(relay.answer)
     listening = await asyncio.start_server(server.converse, sock=box.listener)
     program = asyncio.ensure_future(

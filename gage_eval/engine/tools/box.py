@@ -42,9 +42,12 @@ class AgentBox(Protocol):
     def identity(self) -> JsonValue:
         """What determines what commands do, besides the sample."""
 
-    @property
-    def artifacts(self) -> Sequence[str]:
-        """The files of a box that are taken at the end of an episode."""
+    def artifacts_of(self, sample: Mapping[str, Any]) -> Sequence[str]:
+        """The files of a box that are taken at the end of an episode.
+
+        Raises:
+            BoxError: the sample names them in another form.
+        """
 
     def files_identity(self, sample: Mapping[str, Any]) -> JsonValue:
         """The content of the files that a sample brings; None where it brings none."""

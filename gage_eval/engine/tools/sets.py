@@ -8,6 +8,7 @@ from typing import Any
 
 from gage_eval.base.canonical import JsonValue, digest
 from gage_eval.engine.final_state import final_state
+from gage_eval.engine.tools.bfcl import BfclTool
 from gage_eval.engine.tools.box import AgentBox, BoxTool, opened
 from gage_eval.engine.tools.mcp import McpServer
 from gage_eval.engine.tools.python import of_plugin
@@ -46,8 +47,10 @@ class EpisodeTools:
 
     @property
     def definitions(self) -> Sequence[Mapping[str, Any]]:
-        """Those of the adapter's tools."""
-        return [tool.definition for tool in self.own.values()]
+        """Those of the adapter's tools that the sample offers, by ``metadata.tool_names``; by default all."""
+        names = (self.sample.get("metadata") or {}).get("tool_names")
+        offered = names if isinstance(names, list) else self.own
+        return [self.own[name].definition for name in offered if name in self.own]
 
     def get(self, name: str) -> Tool | None:
         """See `Tools`."""
@@ -59,10 +62,10 @@ class EpisodeTools:
 
     async def final_state(self, state: EpisodeState) -> str | None:
         """See `Tools`. An episode that ran no command has the files that its box begins with."""
-        if self._box is None or not self._box.artifacts:
+        if self._box is None or not (artifacts := self._box.artifacts_of(self.sample)):
             return None
         assert state.keep is not None
-        return await final_state(await opened(self._box, state), self._box.artifacts, self._box.limits, state.keep)
+        return await final_state(await opened(self._box, state), artifacts, self._box.limits, state.keep)
 
     @cached_property
     def _box(self) -> AgentBox | None:
@@ -95,6 +98,8 @@ def tools_of(
 
 
 def _of_plugin(plugin: Plugin[Any], box: AgentBox | None) -> Sequence[DefinedTool]:
+    if plugin.obj is BfclTool:
+        return BfclTool.all()
     is_boxed = inspect.isclass(plugin.obj) and issubclass(plugin.obj, BoxTool)
     return [plugin.obj(box)] if is_boxed else of_plugin(plugin)
 

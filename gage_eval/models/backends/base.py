@@ -13,7 +13,7 @@ from pydantic import AliasChoices, BaseModel, ConfigDict, field_validator, model
 
 from gage_eval.base.canonical import JsonValue
 from gage_eval.base.errors import InputError, closest
-from gage_eval.base.marks import scheduling, semantic, semantic_values
+from gage_eval.base.marks import identity, scheduling, semantic, semantic_values
 from gage_eval.base.stages import Stage
 from gage_eval.extend import registry
 from gage_eval.models.backends.engines import Engines
@@ -21,6 +21,7 @@ from gage_eval.models.backends.placement import Placement
 from gage_eval.models.client.limiter import Limiter
 from gage_eval.models.client.retry import RetryPolicy
 from gage_eval.models.client.route import UNIX
+from gage_eval.models.client.sampling import REPETITION_DETECTION, THINKING_BUDGET
 from gage_eval.models.client.types import KINDS, Request, Response
 
 _REFERENCE = re.compile(r"(env|block):[A-Za-z0-9_.\-/]+")
@@ -58,6 +59,7 @@ class BackendContext:
         base_dir: folder that relative paths of the config are relative to.
         media: bytes of a ``media://`` URL; None where the run holds no media.
         media_file: the file that holds them, None where there is none on this machine.
+        keep: stores bytes that a model made, and returns their ``media://`` URL; None where there is no store.
         env: environment variables, for ``env:NAME`` references and proxies.
         blocks: the blocks of the Prefect API; None without one.
         built: the built backends by type and config, so that each is built once; None to build a new one each time.
@@ -70,6 +72,7 @@ class BackendContext:
     env: Mapping[str, str] = field(default_factory=lambda: os.environ, repr=False)
     blocks: Blocks | None = field(default=None, repr=False)
     media_file: Callable[[str], Path | None] = lambda url: None
+    keep: Callable[[bytes], str] | None = None
     built: "dict[str, Backend] | None" = field(default=None, compare=False, repr=False)
     engines: Engines = field(default_factory=Engines, compare=False, repr=False)
     placement: Placement | None = None
@@ -112,6 +115,11 @@ class BackendConfig(BaseModel):
     )
     freshness: str | None = semantic(
         "infer", None, description="Answers of another freshness are not reused; nightly runs set the date."
+    )
+    deterministic: bool = identity(
+        "infer",
+        default=False,
+        description="Ask the engine for its mode in which no answer depends on the others. The probe says if it does.",
     )
     max_concurrency: int = scheduling(
         32,
@@ -256,8 +264,11 @@ class BaseBackend(ABC, Generic[ConfigT]):
         capabilities: the kinds of requests that it serves (`gage_eval.models.client.types.KINDS`), and of
             chat_likelihood, tools, images; files: it reads media from files; logprobs, schema: its answers may have
             log probabilities, or follow a JSON schema.
+        ENDS_LOOPS: ``repetition_detection`` and ``thinking_token_budget`` are passed on; False for an engine that lacks
+            them.
     """
 
+    ENDS_LOOPS: ClassVar[bool] = True
     type: ClassVar[str]
     capabilities: frozenset[str]
 
@@ -295,7 +306,9 @@ class BaseBackend(ABC, Generic[ConfigT]):
         known = registry.backends.of(type(self)) or registry.backends.loaded(self.type)
         # A class that only a config names is not in the registry. Keys contain its plug-in in addition.
         backend = known.identity() if known is not None else self.type
-        return {"backend": backend, "config": semantic_values(self.config, "infer")}
+        # Named only where it is set, so that the keys of all other answers are those of before.
+        mode: dict[str, JsonValue] = {"deterministic": True} if self.config.deterministic else {}
+        return {"backend": backend, "config": semantic_values(self.config, "infer"), **mode}
 
     def check_installed(self) -> None:
         """Check that what `open` starts is on this machine, for `gage validate`; nothing is started.
@@ -313,7 +326,27 @@ class BaseBackend(ABC, Generic[ConfigT]):
         """The request in plain form: messages or prompt, parameters over the defaults, tools."""
         if request.kind == "likelihood":
             return likelihood_body(request, self.defaults)
-        return {**self.defaults, **request.params, **request_content(request)}
+        return {**self.params(request), **request_content(request)}
+
+    def params(self, request: Request) -> dict[str, Any]:
+        """The parameters of an answer: the request's override the config's.
+
+        Raises:
+            InputError: the engine lacks one.
+        """
+        return self.known({**self.defaults, **request.params})
+
+    def known(self, params: dict[str, Any]) -> dict[str, Any]:
+        """Parameters without ``repetition_detection`` where the engine lacks it: loops are found in its answers.
+
+        Raises:
+            InputError: the engine cannot end its thinking.
+        """
+        if self.ENDS_LOOPS:
+            return params
+        if params.get(THINKING_BUDGET) is not None:
+            raise InputError(f"{self.type} cannot limit thinking: remove parameter '{THINKING_BUDGET}', or use vllm.")
+        return {name: value for name, value in params.items() if name not in (REPETITION_DETECTION, THINKING_BUDGET)}
 
     async def open(self, log_folder: Path | None) -> None:
         """Nothing to start."""

@@ -38,7 +38,13 @@ _Send: TypeAlias = Callable[[_Message], Awaitable[None]]
 def request_body(program: Program, limits: Limits, spec: BoxSpec) -> bytes:
     """The body of a request."""
     files = {path: base64.b64encode(content).decode() for path, content in spec.files.items()}
-    surroundings = {"image": spec.image, "files": files, "setup": spec.setup, "env": dict(spec.env)}
+    surroundings = {
+        "image": spec.image,
+        "files": files,
+        "setup": spec.setup,
+        "env": dict(spec.env),
+        "writable": spec.writable,
+    }
     return json.dumps({"program": asdict(program), "limits": asdict(limits), "spec": surroundings}).encode()
 
 
@@ -53,7 +59,11 @@ def read_request(body: bytes) -> tuple[Program, Limits, BoxSpec]:
         spec = BoxSpec(**request["spec"])
         files = {path: base64.b64decode(content, validate=True) for path, content in spec.files.items()}
         limits = Limits(**request["limits"])
-        return Program(**request["program"]), limits, BoxSpec(spec.image, files, spec.setup, spec.env)
+        return (
+            Program(**request["program"]),
+            limits,
+            BoxSpec(spec.image, files, spec.setup, spec.env, writable=spec.writable),
+        )
     except (AttributeError, KeyError, TypeError, RecursionError) as error:
         raise ValueError(str(error)) from None
 

@@ -1,6 +1,7 @@
 """Answers requests of the kind ``run``: an executor runs their programs. No config names this backend."""
 
 from dataclasses import asdict, replace
+from functools import cache
 from pathlib import Path
 
 from gage_eval.base.canonical import JsonValue, canonical_text, sha256_hex
@@ -31,6 +32,8 @@ class BoxBackend:
 
     def __init__(self, executor: Executor) -> None:
         self.executor = executor
+        # An image is the same for all programs of a run.
+        self.resolve = cache(executor.resolve)
         self.limiter = Limiter(executor.slots)
 
     @property
@@ -52,8 +55,13 @@ class BoxBackend:
             return {"program": None}
         files = {path: sha256_hex(content) for path, content in sorted(boxed.spec.files.items())}
         limits = {**asdict(boxed.limits), "wall_s": boxed.limits.wall}
-        image = self.executor.resolve(boxed.spec.image)[1]
-        surroundings = {"image": image, "setup": boxed.spec.setup, "env": dict(boxed.spec.env)}
+        image = self.resolve(boxed.spec.image)[1]
+        surroundings: dict[str, JsonValue] = {
+            "image": image,
+            "setup": boxed.spec.setup,
+            "env": dict(boxed.spec.env),
+            **({"writable": True} if boxed.spec.writable else {}),
+        }
         lists = {name: list(getattr(boxed.program, name)) for name in ("stdin", "command")}
         program = {**asdict(boxed.program), **lists}
         return {

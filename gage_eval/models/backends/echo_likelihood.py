@@ -9,7 +9,7 @@ from typing import Any
 from gage_eval.base.canonical import encode
 from gage_eval.base.errors import EndpointFailed
 from gage_eval.models.backends.worker.likelihood import by_context, entry, split
-from gage_eval.models.client.http import HTTPEndpoint
+from gage_eval.models.client.http import Ask, HTTPEndpoint
 from gage_eval.models.client.payload import Malformed, model_fingerprint
 from gage_eval.models.client.types import Request, Response, token_count
 
@@ -60,7 +60,7 @@ async def answer(endpoint: HTTPEndpoint, model: str, request: Request) -> Respon
         "temperature": 0,
     }
     try:
-        response = await endpoint.call("completions", encode(body), read)
+        response = await endpoint.call(Ask("completions", encode(body), read))
     except _NoEcho:
         raise EndpointFailed(
             f"{endpoint.base_url} does not echo prompts with their log probabilities, so it gives no log-likelihoods. "

@@ -86,9 +86,9 @@ class EngineBackend(BaseBackend[ConfigT], Generic[ConfigT]):
             engine.failed = True
             raise
         if response.answer:
-            take_thinking(response, self.config, self._params(request).get("stop"))
+            take_thinking(response, self.config, self.params(request).get("stop"))
         if response.logprobs is not None and request.kind != "likelihood":
-            store_tokens(response, self._params(request))
+            store_tokens(response, self.params(request))
         return response
 
     async def close(self) -> None:
@@ -97,15 +97,11 @@ class EngineBackend(BaseBackend[ConfigT], Generic[ConfigT]):
         if engine is not None:
             await self.context.engines.release(engine)
 
-    def _params(self, request: Request) -> dict[str, Any]:
-        """The parameters of an answer: the request's override the config's."""
-        return {**self.defaults, **request.params}
-
     def _asked(self, request: Request) -> Mapping[str, Any]:
         payload: dict[str, Any] = {"kind": request.kind}
         if request.kind == "likelihood":
             return {**payload, **self.body(request)}
-        params = self._params(request)
+        params = self.params(request)
         payload["params"] = {
             name: value for name, value in params.items() if name != "stop" or not self.config.stop_after_thinking
         }

@@ -52,6 +52,12 @@ class TransformersConfig(CheckpointConfig):
                 raise ValueError(f"'{name}' is not set here: write image_{name} in the dataset's params")
         return self
 
+    @model_validator(mode="after")
+    def _one_at_a_time(self) -> "TransformersConfig":
+        if self.deterministic and "batch_size" in self.model_fields_set and self.batch_size > 1:
+            raise ValueError("deterministic: true needs batch_size: 1, because a batch is computed together")
+        return self
+
     @field_validator("device")
     @classmethod
     def _is_device(cls, value: str | None) -> str | None:
@@ -64,6 +70,7 @@ class TransformersConfig(CheckpointConfig):
 class Transformers(EngineBackend[TransformersConfig]):
     """A text model run by transformers: chat, completions, log-likelihoods."""
 
+    ENDS_LOOPS = False
     type = "transformers"
     capabilities = frozenset({"chat", "completion", "likelihood", "chat_likelihood"})
 
@@ -114,10 +121,10 @@ class Transformers(EngineBackend[TransformersConfig]):
             "prefix": config.prefix_token_id,
             **config.model_dump(
                 include={
-                    "revision", "dtype", "max_model_len", "trust_remote_code", "add_bos_token", "batch_size",
-                    "device", "threads",
+                    "revision", "dtype", "max_model_len", "trust_remote_code", "add_bos_token", "device", "threads",
                 }
             ),
+            "batch_size": 1 if config.deterministic else config.batch_size,
         }  # fmt: skip
 
     async def _start(self, log_folder: Path | None, gpus: Sequence[str]) -> list[Worker]:

@@ -50,7 +50,14 @@ class LlamaCppConfig(BackendConfig):
     def _one_model(self) -> "LlamaCppConfig":
         if (self.model is None) == (self.model_path is None):
             raise ValueError(f"set either model_path (a .gguf file) or model ({', '.join(PACKAGED)})")
+        if self.deterministic and self.n_parallel > 1:
+            raise ValueError("deterministic: true needs n_parallel: 1, because slots are computed together")
         return self
+
+
+class _Client(ServedClient):
+    ENDS_LOOPS = False
+    type = "llama_cpp"
 
 
 @registry.backends.register("llama_cpp", version=3, config=LlamaCppConfig)
@@ -63,7 +70,7 @@ class LlamaCpp(BaseBackend[LlamaCppConfig]):
     def __init__(self, config: LlamaCppConfig, context: BackendContext) -> None:
         super().__init__(config, context)
         self._engine: Engine[StartedServer] | None = None
-        self._http = ServedClient(config, context, self.limiter, model="gguf", extra=config.model_extra)
+        self._http = _Client(config, context, self.limiter, model="gguf", extra=config.model_extra)
 
     def identity(self) -> dict[str, JsonValue]:
         """The content of the model file and the semantic values; never threads, slots or a port.

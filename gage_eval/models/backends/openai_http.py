@@ -2,58 +2,39 @@
 
 import asyncio
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
-from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import model_validator
-
 from gage_eval.base.canonical import JsonValue, encode
-from gage_eval.base.errors import InputError
 from gage_eval.base.marks import scheduling, semantic
 from gage_eval.base.statuses import FINISH_STATUSES
-from gage_eval.data.sample.rules import RESERVED_PARAMS
 from gage_eval.extend import registry
 from gage_eval.models.backends import echo_likelihood
 from gage_eval.models.backends.base import (
     BackendContext,
-    BaseBackend,
-    KeyedConfig,
     ThinkingConfig,
     is_empty,
     likelihood_body,
     request_content,
     skipped,
 )
+from gage_eval.models.backends.http_model import HTTPModel, HTTPModelConfig, check_parameters
 from gage_eval.models.backends.media import MEDIA_REFERENCE, as_input_audio, with_media
 from gage_eval.models.backends.thinking import take_thinking
 from gage_eval.models.backends.worker.token_ids import token_digest
-from gage_eval.models.client.http import Ask, HTTPEndpoint
-from gage_eval.models.client.limiter import Limiter
-from gage_eval.models.client.pace import Rates
+from gage_eval.models.client.http import Ask
 from gage_eval.models.client.payload import Malformed, model_fingerprint, shown
 from gage_eval.models.client.token_steps import LOGPROBS_PARAMETER, store_tokens
 from gage_eval.models.client.types import Request, Response, token_count
 
-OPENAI = "https://api.openai.com/v1"
 # Extra fields of a streamed request. They are not part of the body, because streaming does not change the question.
 _STREAMED = b'{"stream":true,"stream_options":{"include_usage":true},'
-_RESERVED = frozenset(RESERVED_PARAMS)
 
 
-class OpenAIHTTPConfig(KeyedConfig, ThinkingConfig):
+class OpenAIHTTPConfig(HTTPModelConfig, ThinkingConfig):
     """An OpenAI-compatible endpoint. Undeclared keys become fields of every request body."""
 
-    SENDS_UNDECLARED = True
-
-    base_url: str = semantic("infer", OPENAI, description="The part of the URL before /chat/completions.")
-    model: str = semantic("infer", min_length=1, description="The model's name at the endpoint.")
-    identity: str | None = semantic(
-        "infer",
-        None,
-        description="What the endpoint runs (a revision, a date); a change asks for new answers.",
-    )
     max_tokens_field: Literal["max_tokens", "max_completion_tokens"] = semantic(
         "infer", "max_tokens", description="The endpoint's name of max_new_tokens."
     )
@@ -71,23 +52,11 @@ class OpenAIHTTPConfig(KeyedConfig, ThinkingConfig):
         "audio_url",
         description="The form of recordings: vLLM's and SGLang's `audio_url`, or OpenAI's `input_audio` (WAV and MP3).",
     )
-    shared: bool = scheduling(
-        default=False,
-        description="All runs of the store share max_concurrency and the rates, instead of each having them.",
-    )
     stream: bool = scheduling(default=False, description="Ask for streams, to time the first token.")
-
-    @model_validator(mode="after")
-    def _no_reserved_parameters(self) -> "OpenAIHTTPConfig":
-        for where, names in (("default_params.", self.default_params), ("", self.model_extra or {})):
-            for name in RESERVED_PARAMS:
-                if name in names:
-                    raise ValueError(f"{where}{name} is set by gage-eval itself: remove it")
-        return self
 
 
 @registry.backends.register("openai_http", version=3, config=OpenAIHTTPConfig)
-class OpenAIHTTP(BaseBackend[OpenAIHTTPConfig]):
+class OpenAIHTTP(HTTPModel[OpenAIHTTPConfig]):
     """An OpenAI-compatible endpoint, hosted or self-hosted (vLLM, llama.cpp, …)."""
 
     type = "openai_http"
@@ -95,7 +64,6 @@ class OpenAIHTTP(BaseBackend[OpenAIHTTPConfig]):
 
     def __init__(self, config: OpenAIHTTPConfig, context: BackendContext) -> None:
         super().__init__(config, context)
-        self.limiter = Limiter(config.max_concurrency, adaptive=config.adaptive)
         if config.echo_logprobs:
             self.capabilities = self.capabilities | {"likelihood"}
         # Read for every request; a field of a model costs three times as much as an attribute.
@@ -114,8 +82,6 @@ class OpenAIHTTP(BaseBackend[OpenAIHTTPConfig]):
         self._asks_tokens = self._constant.get(LOGPROBS_PARAMETER) is not None
         # Of servers whose answers may hold the token ids of the prompt.
         self.tells_token_ids = False
-        self._endpoint: HTTPEndpoint | None = None
-        self._rates: Rates | None = None
 
     def body(self, request: Request) -> dict[str, JsonValue]:
         """The request body: the config's keys, then the parameters, then messages or prompt.
@@ -124,9 +90,7 @@ class OpenAIHTTP(BaseBackend[OpenAIHTTPConfig]):
             InputError: a parameter would change what is asked of whom (model, messages, stream, n, …).
         """
         body: dict[str, JsonValue] = {**self._constant, **self._mapped(request.params)}
-        if not _RESERVED.isdisjoint(body):
-            name = next(name for name in RESERVED_PARAMS if name in body)
-            raise InputError(f"sample '{request.sample_id}': parameter '{name}' is set by gage-eval itself: remove it.")
+        check_parameters(request, body)
         body["model"] = self._model
         if request.kind == "likelihood":
             return {"model": self._model, **likelihood_body(request, self.defaults)}
@@ -136,57 +100,6 @@ class OpenAIHTTP(BaseBackend[OpenAIHTTPConfig]):
         body.update(request_content(request))
         return body
 
-    async def open(self, log_folder: Path | None) -> None:
-        """Resolve the key and make the session. The first request shows whether the endpoint exists."""
-        config = self.config
-        reference = config.api_key
-        if reference is None and config.base_url.startswith("https://api.openai.com/"):
-            reference = "env:OPENAI_API_KEY"
-        # In a thread: reading a block asks Prefect's API, which a running loop must not wait for.
-        key = None if reference is None else await asyncio.to_thread(self.context.secret, reference)
-        await self._connect(config.base_url, key)
-
-    def endpoint_at(
-        self,
-        url: str,
-        key: str | None,
-        is_alive: Callable[[], bool] | None = None,
-        rates: Rates | None = None,
-        certificate: str | None = None,
-    ) -> HTTPEndpoint:
-        """An HTTP API with the limits of this backend; not open yet."""
-        return HTTPEndpoint(
-            url,
-            api_key=key,
-            policy=self.config.retry_policy,
-            timeout_s=self.config.timeout,
-            connect_timeout_s=self.config.connect_timeout,
-            idle_timeout_s=self.config.idle_timeout,
-            env=self.context.env,
-            certificate=certificate,
-            is_alive=is_alive,
-            limiter=self.limiter,
-            rates=rates,
-            give_up_after_s=self.config.give_up_after,
-        )
-
-    async def _connect(
-        self,
-        base_url: str,
-        api_key: str | None,
-        is_alive: Callable[[], bool] | None = None,
-        certificate: str | None = None,
-    ) -> None:
-        self._rates = Rates(self.config.requests_per_minute, self.config.tokens_per_minute)
-        self._endpoint = self.endpoint_at(base_url, api_key, is_alive, self._rates, certificate)
-        await self._endpoint.open()
-
-    def share_limits(self, permits: int, part: float) -> None:
-        """Use only some permits and a part of the rates; called on the runtime's loop."""
-        self.limiter.share(permits)
-        if self._rates is not None:
-            self._rates.share(part)
-
     async def call(self, request: Request, body: bytes) -> Response:
         """One answer. An empty prompt is skipped without a request."""
         assert self._endpoint is not None, "the backend is not open"
@@ -195,10 +108,10 @@ class OpenAIHTTP(BaseBackend[OpenAIHTTPConfig]):
         if request.kind == "likelihood":
             return await echo_likelihood.answer(self._endpoint, self._model, request)
         if request.kind == "chat" and MEDIA_REFERENCE in body:
-            path, body, read, stream = await asyncio.to_thread(self._ask, request, body)
+            ask = await asyncio.to_thread(self._ask, request, body)
         else:
-            path, body, read, stream = self._ask(request, body)
-        response = await self._endpoint.call(path, body, read, stream=stream)
+            ask = self._ask(request, body)
+        response = await self._endpoint.call(ask)
         if response.answer and request.kind != "embed":
             stops = self.body(request).get("stop") if self._cuts_at_stops else None
             take_thinking(response, self.config, stops)
@@ -211,15 +124,10 @@ class OpenAIHTTP(BaseBackend[OpenAIHTTPConfig]):
         if self._endpoint is not None and request.kind != "likelihood":
             self._endpoint.remember(partial(self._ask, request, body))
 
-    async def close(self) -> None:
-        """Close the session."""
-        if self._endpoint is not None:
-            await self._endpoint.close()
-
     def _ask(self, request: Request, body: bytes) -> Ask:
         """How a request is sent. Media are read."""
         if request.kind == "embed":
-            return "embeddings", body, read_embedding, False
+            return Ask("embeddings", body, read_embedding)
         is_chat = request.kind == "chat"
         if is_chat and MEDIA_REFERENCE in body:
             body = self._with_media(request)
@@ -228,12 +136,12 @@ class OpenAIHTTP(BaseBackend[OpenAIHTTPConfig]):
         if self._streams:
             body = _STREAMED + body[1:]
         if is_chat:
-            return "chat/completions", body, read_chat, self._streams
-        return "completions", body, read_completion, self._streams
+            return Ask("chat/completions", body, read_chat, self._streams)
+        return Ask("completions", body, read_completion, self._streams)
 
     def _mapped(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """Parameters by the endpoint's names; those without a value are left out."""
-        out = {name: value for name, value in params.items() if value is not None}
+        out = self.known({name: value for name, value in params.items() if value is not None})
         if "max_new_tokens" in out:
             out[self._max_tokens_field] = out.pop("max_new_tokens")
         return out

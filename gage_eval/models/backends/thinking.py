@@ -21,7 +21,7 @@ def take_thinking(response: Response, config: ThinkingConfig, stops: Any) -> Non
         answer = thought.answer
         if thought.reasoning is not None:
             response.reasoning = "\n".join(filter(None, (response.reasoning, thought.reasoning)))
-        if not thought.closed:
+        if not thought.closed and response.status == "ok":
             response.status = "truncated"
     response.answer = cut_at(answer, stops) if config.stop_after_thinking else answer
 

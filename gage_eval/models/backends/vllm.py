@@ -41,7 +41,6 @@ from gage_eval.models.backends.replicas import needed_gpus
 from gage_eval.models.backends.served import ServedClient, StartedServer, in_url
 from gage_eval.models.backends.vllm_engine import (
     MODEL_NAME,
-    THINKING_BUDGET,
     Replica,
     VLLMEngineConfig,
     start_replicas,
@@ -52,6 +51,7 @@ from gage_eval.models.client.http import HTTPEndpoint
 from gage_eval.models.client.http1 import FAILURES, HTTPClient
 from gage_eval.models.client.limiter import Limiter
 from gage_eval.models.client.route import route_to
+from gage_eval.models.client.sampling import THINKING_BUDGET
 from gage_eval.models.client.types import Request, Response
 from gage_eval.store.serving import ServingSpec
 
@@ -92,8 +92,8 @@ class VLLMConfig(VLLMEngineConfig, KeyedConfig):
 
 # Fields that say how a server is asked, and not with what it is started.
 _OF_REQUESTS = {
-    *KeyedConfig.model_fields,
-    *ThinkingConfig.model_fields,
+    *(KeyedConfig.model_fields.keys() - {"deterministic"}),
+    *(ThinkingConfig.model_fields.keys() - {"deterministic"}),
     *("base_url", "model", "identity", "reasoning_effort", "thinking_budget", "add_bos_token", "prefix_token_id"),
 }
 

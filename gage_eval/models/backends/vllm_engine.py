@@ -24,20 +24,23 @@ from gage_eval.models.backends.checkpoint import (
 )
 from gage_eval.models.backends.child import Child, watched
 from gage_eval.models.backends.engines import EnginePart
+from gage_eval.models.backends.gpus import devices
 from gage_eval.models.backends.replicas import each_replica, start_together
+from gage_eval.models.client.sampling import THINKING_BUDGET
 
 PartT = TypeVar("PartT", bound=EnginePart)
 
 LADDER = (0.7, 0.5)
 MODEL_NAME = "model"
-# vLLM's name of thinking_budget.
-THINKING_BUDGET = "thinking_token_budget"
 _CHUNK = 2048
 # What a model of unknown context length surely takes.
 _SMALLEST_CONTEXT = 1024
 _OUT_OF_MEMORY = re.compile(
     r"out of memory|OutOfMemory|MemoryError|less than desired|bad_alloc|Cannot allocate memory", re.IGNORECASE
 )
+# What holds on Hopper too, where FlashAttention 3 does not (vLLM #47069), nor the sampler of FlashInfer (#51187).
+_BATCH_INVARIANT = {"VLLM_BATCH_INVARIANT": "1", "VLLM_USE_FLASHINFER_SAMPLER": "0"}
+_INVARIANT_ATTENTION = "TRITON_ATTN"
 # Arguments that a field of the config or the backend sets.
 _OURS = frozenset({
     "model", "tokenizer_revision", "host", "port", "uds", "api_key", "served_model_name", "ssl_keyfile", "ssl_certfile",
@@ -95,6 +98,18 @@ class VLLMEngineConfig(CheckpointConfig):
                 raise ValueError(f"'{name}' is set by gage-eval itself: remove it")
         return self
 
+    @property
+    def engine_env(self) -> dict[str, str]:
+        """Environment variables of the engine."""
+        return {**(_BATCH_INVARIANT if self.deterministic else {}), **self.env}
+
+    @model_validator(mode="after")
+    def _asks_for_one_mode(self) -> "VLLMEngineConfig":
+        for name, value in _BATCH_INVARIANT.items():
+            if self.deterministic and self.env.get(name, value) != value:
+                raise ValueError(f"deterministic: true needs {name}={value}: remove it from env")
+        return self
+
     @field_validator("env")
     @classmethod
     def _no_literal_secrets(cls, value: dict[str, str]) -> dict[str, str]:
@@ -148,7 +163,7 @@ async def start_replicas(
     arguments = _arguments(config, context, type_)
     python = interpreter(config.python, context.base_dir)
     lora = adapter(config, context, type_)
-    env = {**context.env, "VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1", **config.env}
+    env = {**context.env, "VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1", **config.engine_env}
 
     async def start_one(variables: dict[str, str], log: Path | None) -> PartT:
         def with_share(share: float) -> tuple[Child, Awaitable[PartT]]:
@@ -176,6 +191,8 @@ def _arguments(config: VLLMEngineConfig, context: BackendContext, type_: str) ->
     for name in ("revision", "quantization", "max_model_len", "trust_remote_code", "enforce_eager"):
         if value := getattr(config, name):
             arguments[name] = value
+    if config.deterministic and devices({**context.env, **config.env}):
+        arguments["attention_backend"] = _INVARIANT_ATTENTION
     return {**arguments, **(config.model_extra or {})}
 
 
@@ -187,7 +204,11 @@ def started_with(config: VLLMEngineConfig, context: BackendContext, type_: str) 
         interpreter(config.python, context.base_dir),
         _arguments(config, context, type_),
         adapter(config, context, type_),
-        {"gpu_memory_utilization": config.gpu_memory_utilization, "replicas": config.replicas, "env": config.env},
+        {
+            "gpu_memory_utilization": config.gpu_memory_utilization,
+            "replicas": config.replicas,
+            "env": config.engine_env,
+        },
     ]
 
 

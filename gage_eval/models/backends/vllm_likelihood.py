@@ -7,7 +7,7 @@ from typing import Any
 from gage_eval.base.canonical import encode
 from gage_eval.models.backends.worker.chat import template_variables
 from gage_eval.models.backends.worker.likelihood import ForwardPass, by_candidate, by_context, entry, locate, split
-from gage_eval.models.client.http import HTTPEndpoint
+from gage_eval.models.client.http import Ask, HTTPEndpoint
 from gage_eval.models.client.payload import Malformed, model_fingerprint
 from gage_eval.models.client.types import Response, token_count
 
@@ -119,7 +119,7 @@ class Likelihoods:
                 raise Malformed(f"the answer has no {' and '.join(_ANSWERS[path])}") from None
             return Response("ok")
 
-        response = await self._root.call(path, encode({"model": self._model, **body}), read)
+        response = await self._root.call(Ask(path, encode({"model": self._model, **body}), read))
         if response.status != "ok":
             raise _GivenUp(response)
         return answer
@@ -147,7 +147,7 @@ class Likelihoods:
             # The tokens asked for and no others: each further one costs as much again, at every place.
             "prompt_logprobs": 0,
         }
-        response = await self._api.call("completions", encode(body), read)
+        response = await self._api.call(Ask("completions", encode(body), read))
         if response.status != "ok":
             raise _GivenUp(response)
         return entries, response

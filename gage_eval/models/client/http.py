@@ -6,14 +6,14 @@ import logging
 import math
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from gage_eval.base.errors import EndpointFailed, GageError, InputError
 from gage_eval.models.client.connect import Unreachable
 from gage_eval.models.client.connection import Answer, Broken, Sink, Unusable
 from gage_eval.models.client.echoes import EchoedKey
-from gage_eval.models.client.http1 import HTTPClient, NoAnswer
+from gage_eval.models.client.http1 import JSON, HTTPClient, NoAnswer
 from gage_eval.models.client.limiter import Limiter
 from gage_eval.models.client.pace import Breaker, Rates
 from gage_eval.models.client.payload import A_PAGE, Malformed, is_page, parse_json
@@ -32,8 +32,24 @@ _EVENTS = "text/event-stream"
 _TEXTS = ("answer", "reasoning", "tool_calls", "logprobs", "finish_reason", "model_fingerprint")
 
 
-Ask: TypeAlias = tuple[str, bytes, Callable[[Any], Response], bool]
-"""One request: its path, its body, what reads the answer, and whether it asks for a stream."""
+class Ask(NamedTuple):
+    """One request of an HTTP API.
+
+    Attributes:
+        path: below the base URL, as ``chat/completions``.
+        body: as it is sent.
+        read: makes a `Response` of what ``parse`` returns; raises `Malformed`.
+        stream: the body asks for a stream, whose first token is timed.
+        content_type: of the body.
+        parse: makes a value of an answer's bytes; raises `Malformed`.
+    """
+
+    path: str
+    body: bytes
+    read: Callable[[Any], Response]
+    stream: bool = False
+    content_type: str = JSON
+    parse: Callable[[bytes], Any] = parse_json
 
 
 class HTTPEndpoint:
@@ -99,9 +115,7 @@ class HTTPEndpoint:
             route = route_to(self.base_url, self._env, self._certificate)
         except ValueError as error:
             raise InputError(f"base_url '{self.base_url}' is not a URL: {error}.") from None
-        headers = {"Content-Type": "application/json"}
-        if self._api_key is not None:
-            headers["Authorization"] = f"Bearer {self._api_key}"
+        headers = {} if self._api_key is None else {"Authorization": f"Bearer {self._api_key}"}
         self._client = HTTPClient(
             route,
             headers=headers,
@@ -125,14 +139,8 @@ class HTTPEndpoint:
         if self._answered_ask is None:
             self._answered_ask = ask
 
-    async def call(self, path: str, body: bytes, read: Callable[[Any], Response], *, stream: bool = False) -> Response:
-        """Send a body; retry until an answer can be read or the policy gives up.
-
-        Args:
-            path: below the base URL, as ``chat/completions``.
-            body: JSON text.
-            read: makes a `Response` of an answer's parsed JSON; raises `Malformed`.
-            stream: the body asks for a stream, whose first token is timed.
+    async def call(self, ask: Ask) -> Response:
+        """Send a request; retry until an answer can be read or the policy gives up.
 
         Returns:
             The answer, or a response of status ``error`` with its kind and one line for each failed attempt.
@@ -147,20 +155,20 @@ class HTTPEndpoint:
         reserved = 0.0
         while True:
             if self._rates.limited:
-                turn, reserved = self._rates.turn(body)
+                turn, reserved = self._rates.turn(ask.body)
                 if turn > 0:
                     waiting = time.monotonic()
                     await self._limiter.wait(turn)
                     started += time.monotonic() - waiting
             attempt = self._breaker.sent()
             try:
-                result = await self._attempt(path, body, read, stream)
+                result = await self._attempt(ask)
             finally:
                 self._breaker.ended(attempt)
             if isinstance(result, Response):
                 self._went_through()
                 if self._answered_ask is None:
-                    self._answered_ask = lambda: (path, body, read, stream)
+                    self._answered_ask = lambda: ask
                 if self._rates.limited:
                     self._rates.used(reserved, _tokens_of(result))
                 result.attempts = len(errors) + 1
@@ -235,21 +243,20 @@ class HTTPEndpoint:
             except GageError:
                 # Its media are gone.
                 return False
-            result = await self._attempt(*ask)
+            result = await self._attempt(ask)
             answers = isinstance(result, Response) or result.action is not Action.RETRY or result.is_refusal
             if answers:
                 self._breaker.answered()
             return answers
 
-    async def _attempt(
-        self, path: str, body: bytes, read: Callable[[Any], Response], stream: bool
-    ) -> Response | Failure:
+    async def _attempt(self, ask: Ask) -> Response | Failure:
         """Send one request. Returns the answer or the failure."""
         assert self._client is not None, "the endpoint is not open"
-        events = _Events() if stream else None
+        events = _Events() if ask.stream else None
         sent = time.monotonic()
         try:
-            answer = await self._client.post(path, body, events.sink_of if events is not None else None)
+            sink_of = events.sink_of if events is not None else None
+            answer = await self._client.post(ask.path, ask.body, sink_of, ask.content_type)
         except NoAnswer as error:
             return Failure(Action.RETRY, "timeout", str(error))
         except Unreachable as error:
@@ -265,7 +272,7 @@ class HTTPEndpoint:
             return Failure(failure.action, failure.kind, self._hide(failure.message), failure.retry_after_s)
         try:
             streamed = None if events is None else events.reply()
-            response = read(parse_json(answer.body) if streamed is None else streamed)
+            response = ask.read(ask.parse(answer.body) if streamed is None else streamed)
         except Malformed as error:
             if is_page(answer.body):
                 return Failure(Action.REFUSED, "malformed", f"200 ({A_PAGE})")

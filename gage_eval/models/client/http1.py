@@ -12,6 +12,8 @@ from gage_eval.models.client.connect import Connector, Unreachable, proxy_header
 from gage_eval.models.client.connection import Answer, Broken, Connection, Sink, Unusable
 from gage_eval.models.client.route import Route
 
+JSON = "application/json"
+
 # Servers close connections that rest; many after a minute, some after a few seconds.
 KEEP_S = 30.0
 _CLOSING_S = 1.0
@@ -58,7 +60,7 @@ class HTTPClient:
         self._connector = Connector(route, env)
         lines = {"Host": route.authority, "Accept-Encoding": "identity", "User-Agent": "gage-eval", **headers}
         self._headers = "".join(f"{name}: {value}\r\n" for name, value in lines.items()) + proxy_headers(route)
-        self._heads: dict[str, bytes] = {}
+        self._heads: dict[tuple[str, str], bytes] = {}
         self._timeout_s = timeout_s
         self._connect_timeout_s = connect_timeout_s
         self._idle_timeout_s = idle_timeout_s
@@ -70,13 +72,18 @@ class HTTPClient:
         self.now: Callable[[], float] = asyncio.get_running_loop().time
 
     def post(
-        self, path: str, body: bytes, sink_of: Callable[[Answer], Sink | None] | None = None
+        self,
+        path: str,
+        body: bytes,
+        sink_of: Callable[[Answer], Sink | None] | None = None,
+        content_type: str = JSON,
     ) -> Coroutine[Any, Any, Answer]:
         """Send a body to a path below the base URL.
 
         Args:
             path: as ``chat/completions``.
-            body: JSON text.
+            body: any bytes.
+            content_type: what they are.
             sink_of: called with an answer whose body has not come yet; the sink it returns gets the body's pieces.
 
         Raises:
@@ -86,10 +93,11 @@ class HTTPClient:
             NoAnswer: the answer did not come in time.
             Exception: what the sink raised.
         """
-        head = self._heads.get(path)
+        head = self._heads.get((path, content_type))
         if head is None:
-            text = f"POST {self._route.target(path)} HTTP/1.1\r\n{self._headers}Content-Length: "
-            head = self._heads[path] = text.encode("latin-1")
+            line = f"POST {self._route.target(path)} HTTP/1.1\r\n{self._headers}"
+            text = f"{line}Content-Type: {content_type}\r\nContent-Length: "
+            head = self._heads[path, content_type] = text.encode("latin-1")
         return self._send(b"%b%d\r\n\r\n" % (head, len(body)), body, sink_of)
 
     def get(self, path: str) -> Coroutine[Any, Any, Answer]:

@@ -21,6 +21,19 @@ def _texts(value: Any) -> bool:
     return isinstance(value, str) or (isinstance(value, list) and all(isinstance(item, str) for item in value))
 
 
+def _detects(value: Any) -> bool:
+    names = {"max_pattern_size": 1, "min_pattern_size": 1, "min_count": 2}
+    return (
+        isinstance(value, dict)
+        and {"max_pattern_size", "min_count"} <= value.keys() <= names.keys()
+        and all(type(value[name]) is int and value[name] >= least for name, least in names.items() if name in value)
+        and value.get("min_pattern_size", 1) <= value["max_pattern_size"]
+    )
+
+
+REPETITION_DETECTION, THINKING_BUDGET = "repetition_detection", "thinking_token_budget"
+"""Sampling parameters that vLLM has: it ends an answer that repeats itself, or its thinking."""
+
 _TEXTS = ("a text or a list of texts", _texts)
 _PENALTY = _within(-2, 2)
 # Parameters that are not here are a matter between the config and its endpoint.
@@ -39,6 +52,11 @@ _ALLOWED: Mapping[str, tuple[str, Callable[[Any], bool]]] = {
     "stop": _TEXTS,
     "token_logprobs": ("2: the chosen token and the runner-up", lambda value: _is_number(value) and value == 2),
     "until": _TEXTS,
+    THINKING_BUDGET: _whole(0),
+    REPETITION_DETECTION: (
+        "max_pattern_size, perhaps min_pattern_size, and min_count of at least 2: whole numbers of tokens and repeats",
+        _detects,
+    ),
 }
 
 

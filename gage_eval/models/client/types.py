@@ -176,7 +176,7 @@ class Response:
     """The result of one call, retries included. New fields go at the end: the log stores values by position.
 
     Attributes:
-        status: ok, truncated, refused, error or skipped.
+        status: `statuses.ResponseStatus`.
         answer: the model's text; None when there is none.
         reasoning: the thinking text that the endpoint returns separately from the answer.
         tool_calls: JSON text of the calls the model asks for.
@@ -185,7 +185,7 @@ class Response:
             ``{"choices": [{"ll", "is_greedy", "tokens", "truncated"}, …], "unconditioned": [like choices]}``.
         prompt_tokens: tokens of the prompt, as counted by the endpoint.
         completion_tokens: tokens of the answer, as counted by the endpoint.
-        error_kind: why the status is error, skipped or limit, one word (``http_400``, ``timeout``, ``looped``, …).
+        error_kind: why the status is error, skipped or limit, one word (``http_400``, ``timeout``, ``rounds``, …).
         latency_ms: wall time of the attempt that gave the answer.
         ttft_ms: time to the first token, where the backend streams.
         attempts: requests sent; 0 when none was needed.

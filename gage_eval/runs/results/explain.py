@@ -13,7 +13,7 @@ from gage_eval.runs.results.reading import TaskReader
 from gage_eval.runs.results.rows import SampleRow
 from gage_eval.scoring.metrics.trajectories import calls_text
 
-_SHOWN_OUTCOMES: tuple[Outcome, ...] = ("unparsed", "truncated")
+_SHOWN_OUTCOMES: tuple[Outcome, ...] = ("unparsed", "truncated", "looped")
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Tally:
     Attributes:
         matching: answers with this outcome.
         answers: all answers.
-        among: how many of those answers are unparsed and truncated.
+        among: how many of those answers are unparsed, truncated and looped.
         unscored: answers without a score, which are neither right nor wrong.
     """
 
@@ -47,7 +47,7 @@ class ExplainedAnswer:
         question: text of the sample's last user message, media as their type in brackets.
         expected: as `expected_of` gives it.
         answer: the model's answer; of one without text the tools that it calls, with their arguments.
-        status: of the response: ok, truncated, refused, error or skipped.
+        status: of the response: `statuses.ResponseStatus`.
         extracted: what the metric extracted from the answer.
         score_status: scored, unparsed or unscored; None without a score.
         value: the score.

@@ -1,4 +1,4 @@
-"""Outcomes of answers (right, wrong, unparsed, truncated, …), computed from a few small columns."""
+"""Outcomes of answers (right, wrong, unparsed, truncated, looped, …), computed from a few small columns."""
 
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
@@ -15,16 +15,18 @@ from gage_eval.runs.results.cards import Cards
 from gage_eval.scoring.metrics.rows import rows_of_filter, values_of
 from gage_eval.scoring.metrics.scale import DEFAULT, Scale
 
-Outcome: TypeAlias = Literal["wrong", "unparsed", "truncated", "refused", "error", "unscored"]
+Outcome: TypeAlias = Literal["wrong", "unparsed", "truncated", "looped", "refused", "error", "unscored"]
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 
-AnswerKind: TypeAlias = Literal["error", "refused", "truncated", "unparsed", "unscored", "wrong", "right", "scored"]
+AnswerKind: TypeAlias = Literal[
+    "error", "refused", "truncated", "looped", "unparsed", "unscored", "wrong", "right", "scored"
+]
 ANSWER_KINDS: tuple[AnswerKind, ...] = get_args(AnswerKind)
 """What an answer is, the failures first; an answer of several kinds is of the first. ``scored``: nothing is right or
 wrong by the measure."""
 
 _OF_SCORE = frozenset({"wrong", "unparsed", "unscored"})
-_STATUS = {"truncated": "truncated", "refused": "refused", "error": "error"}
+_STATUS = frozenset({"truncated", "looped", "refused", "error"})
 
 
 @dataclass(frozen=True)
@@ -138,7 +140,7 @@ def outcome_mask(outcome: Outcome, answers: pa.Table, measure: Measure | None) -
             ``bounds`` and has values outside 0..1.
     """
     if outcome in _STATUS:
-        return pc.equal(answers["status"], _STATUS[outcome])
+        return pc.equal(answers["status"], outcome)
     unparsed = pc.fill_null(pc.equal(answers["score_status"], "unparsed"), fill_value=False)
     if outcome == "unparsed":
         return unparsed

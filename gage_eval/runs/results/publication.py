@@ -109,7 +109,9 @@ def of_run(summary: Summary) -> Publication:
             "task": metric.task_id,
             "metric": metric.name,
             "value": metric.value,
-            **metric.model_dump(include={"stderr", "ci_low", "ci_high", "n", "truncated", "unparsed", "error"}),
+            **metric.model_dump(
+                include={"stderr", "ci_low", "ci_high", "n", "truncated", "looped", "unparsed", "error"}
+            ),
         }
         for metric in summary.metrics
     ]

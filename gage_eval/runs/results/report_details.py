@@ -65,6 +65,7 @@ def run_details(
         config_text=record.config.text,
         options={name: value for name, value in record.options.items() if value not in (None, False, [], {})},
         packages=record.packages,
+        probes=tuple(probe.text for probe in record.probes),
         digests=tuple((task_id, stage, record.key) for (task_id, stage), record in stages if record.key),
         tasks={task.task_id: task_details(task) for task in tasks},
         comparison=comparison,

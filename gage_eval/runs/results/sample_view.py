@@ -5,6 +5,7 @@ from typing import Any
 
 from gage_eval.base.canonical import decode
 from gage_eval.base.field_paths import reference_texts
+from gage_eval.base.made_media import made_medium
 from gage_eval.base.statuses import DIVERGES_AT
 from gage_eval.report.messages import (
     answer_step,
@@ -13,6 +14,7 @@ from gage_eval.report.messages import (
     pretty,
     request_messages,
     shown_messages,
+    shown_part,
     tool_calls,
 )
 from gage_eval.report.sample_view import OF_SAMPLE, SampleView, ShownExecution, ShownJudgment, ShownScore
@@ -58,6 +60,7 @@ def sample_view(
     telemetry: Mapping[str, Any] = next((entry for entry in row.telemetry if entry["replicate"] == replicate), {})
     errors = [str(error) for error in telemetry.get("errors") or ()]
     answer = explain(row, response, measure)
+    medium = made_medium(response)
     return SampleView(
         sample_id=row.sample_id,
         replicate=replicate,
@@ -75,6 +78,7 @@ def sample_view(
         note=note,
         raw=pretty(request) if request is not None and own[0].as_sent is not None else "",
         answer=answer.answer,
+        made=None if medium is None else shown_part(medium.part),
         reasoning=str(response.get("reasoning") or ""),
         extracted=answer.extracted,
         expected=answer.expected,

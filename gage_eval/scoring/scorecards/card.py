@@ -39,7 +39,7 @@ class ScoreCard(BaseModel):
     passed: bool = Field(description="Whether the primary score reaches the threshold; false without a preset.")
     sub_scores: dict[str, float | None] = Field(description="Every score by its key.")
     error_tags: list[str] = Field(
-        default=[], description="What went wrong: truncated, refused, error, skipped, unparsed, unscored."
+        default=[], description="What went wrong: truncated, looped, refused, error, skipped, unparsed, unscored."
     )
     explain: str = Field(default="", description="Why, in a sentence.")
 

@@ -42,6 +42,7 @@ FACTORIES: list[tuple[str, dict[str, Any]]] = [
     ("humaneval", {}),
     ("humaneval_plus", {}),
     ("cruxeval", {"predicts": "output", "template": "{{ record.a }}"}),
+    ("gaia", {"question_field": "goal", "file_field": "text", "id_field": "a"}),
     ("livecodebench", {"windows": ["2024-08-01"], "question_field": "goal", "id_field": "a"}),
     ("cruxeval", {"predicts": "input", "id_field": "a"}),
     ("hellaswag", {"answer_field": "target"}),

@@ -8,6 +8,7 @@ import pytest
 from support.calls import ask, chat
 
 from gage_eval.base.errors import InputError
+from gage_eval.base.statuses import RESPONSE_STATUSES
 from gage_eval.engine.runtime import Runtime
 from gage_eval.models.backends.base import BackendContext
 from gage_eval.models.backends.build import build_backend
@@ -209,7 +210,7 @@ def test_a_coroutine_answers_too(folder: Path) -> None:
         ("raises", "KeyError: 'no weights'"),
         ("number", "ValueError: it returned int, not text or a mapping"),
         ("unknown", "ValueError: it returned 'anser', which is not a field of an answer. Did you mean 'answer'?"),
-        ("status", "ValueError: its status is 'fine', not one of ok, truncated, limit, refused, error, skipped"),
+        ("status", f"ValueError: its status is 'fine', not one of {', '.join(RESPONSE_STATUSES)}"),
         ("type", "ValueError: its answer is int, not str"),
         ("count", "ValueError: its prompt_tokens is '3', which is not a count"),
         ("large", f"ValueError: its prompt_tokens is {2**70}, which is not a count"),

@@ -59,6 +59,7 @@ def smollm2() -> Path:
     [
         ({}, "set either model_path (a .gguf file) or model (smollm2-135m)"),
         ({"model": "smollm2-135m", "model_path": "x.gguf"}, "set either model_path"),
+        ({"model": "smollm2-135m", "deterministic": True, "n_parallel": 2}, "deterministic: true needs n_parallel: 1"),
     ],
 )
 def test_a_config_names_one_model(config: dict[str, Any], sentence: str) -> None:

@@ -1,6 +1,5 @@
 import base64
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
 
@@ -16,7 +15,7 @@ from gage_eval.models.backends import echo_likelihood
 from gage_eval.models.backends.base import Backend, BackendContext
 from gage_eval.models.backends.build import build_backend
 from gage_eval.models.backends.openai_http import read_chat, read_completion, read_embedding
-from gage_eval.models.client.http import data_url
+from gage_eval.models.client.http import Ask, data_url
 from gage_eval.models.client.payload import Malformed, parse_json
 from gage_eval.models.client.types import Request, Response
 
@@ -326,8 +325,8 @@ async def test_an_endpoint_without_log_probabilities_is_told_in_one_request(choi
 
         base_url = "http://it/v1"
 
-        async def call(self, path: str, body: bytes, read: Callable[[Any], Response]) -> Response:
-            return read({"choices": choices})
+        async def call(self, ask: Ask) -> Response:
+            return ask.read({"choices": choices})
 
     with pytest.raises(EndpointFailed, match="does not echo prompts with their log probabilities"):
         await echo_likelihood.answer(cast(Any, Endpoint()), "m", Request("likelihood", prompt="a", choices=["b"]))

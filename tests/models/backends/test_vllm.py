@@ -163,6 +163,33 @@ def test_the_fields_of_an_engine_reach_the_offline_engine(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("type_", ["vllm", "vllm_native"])
+@pytest.mark.parametrize("gpus", ["", "0"])
+def test_a_deterministic_engine_is_started_in_its_batch_invariant_mode(type_: str, gpus: str, folder: Path) -> None:
+    variables = ("VLLM_BATCH_INVARIANT", "VLLM_USE_FLASHINFER_SAMPLER")
+    wanted = " ".join(f"${name}" for name in variables)
+    script = f'#!/bin/sh\nhead -n 1 > {folder / "read"}\necho {wanted} "$@" > {folder / "told"}\nexit 3\n'
+    (folder / "python").write_text(script)
+    config = {"model_path": "checkpoint", "python": "./python"}
+
+    def told(**more: Any) -> str:
+        with Runtime() as runtime, pytest.raises(EndpointFailed, match="ended with status 3"):
+            runtime.backend(type_, {**config, **more}, context(folder, CUDA_VISIBLE_DEVICES=gpus))
+        return (folder / "told").read_text() + (folder / "read").read_text()
+
+    assert not told().startswith("1 0")
+    mode = told(deterministic=True)
+    assert mode.startswith("1 0")
+    # FlashAttention 3 is not invariant on Hopper; a processor has no choice.
+    assert ("TRITON_ATTN" in mode) == bool(gpus)
+    own = told(deterministic=True, attention_backend="FLASH_ATTN")
+    assert "FLASH_ATTN" in own
+    assert "TRITON_ATTN" not in own
+    here = context(folder, CUDA_VISIBLE_DEVICES=gpus)
+    keys = [build_backend(type_, {**config, "deterministic": is_set}, here).engine_key() for is_set in (True, False)]  # type: ignore[attr-defined]
+    assert keys[0] != keys[1]
+
+
+@pytest.mark.parametrize("type_", ["vllm", "vllm_native"])
 def test_how_much_a_model_thinks_is_part_of_what_is_asked(type_: str, folder: Path) -> None:
     config = {"model_path": "checkpoint", "reasoning_effort": "low", "thinking_budget": 64}
     backend = build_backend(type_, config, context(folder))
@@ -322,6 +349,10 @@ def test_no_process_of_a_server_outlives_a_run_that_is_killed(folder: Path, repo
         ({"model_path": "p", "port": 80}, "'port' is set by gage-eval itself"),
         ({"model_path": "p", "Max-Seqs": 80}, "is not an argument of vLLM"),
         ({"model_path": "p", "env": {"HF_TOKEN": "x"}}, "may be a secret"),
+        (
+            {"model_path": "p", "deterministic": True, "env": {"VLLM_BATCH_INVARIANT": "0"}},
+            "deterministic: true needs VLLM_BATCH_INVARIANT=1: remove it from env",
+        ),
     ],
 )
 def test_what_a_config_may_not_say_is_named(config: dict[str, Any], sentence: str) -> None:

@@ -19,7 +19,7 @@ from gage_eval.base.canonical import encode
 from gage_eval.base.errors import EndpointFailed, InputError
 from gage_eval.engine.runtime import Runtime
 from gage_eval.models.client.echoes import EchoedKey
-from gage_eval.models.client.http import HTTPEndpoint
+from gage_eval.models.client.http import Ask, HTTPEndpoint
 from gage_eval.models.client.payload import Malformed
 from gage_eval.models.client.retry import RetryPolicy
 from gage_eval.models.client.types import Response
@@ -60,7 +60,7 @@ async def test_a_retry_is_told_to_the_caller_before_the_next_attempt() -> None:
         told: list[tuple[Retry, int]] = []
         watch_retries(lambda retry: told.append((retry, endpoint.stats()["requests"])))
         response = await http.call(
-            "chat/completions", encode({"model": "mock", "messages": chat(1).messages}), unreadable
+            Ask("chat/completions", encode({"model": "mock", "messages": chat(1).messages}), unreadable)
         )
         await http.close()
     assert response.attempts == 3

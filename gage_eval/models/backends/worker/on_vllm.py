@@ -115,6 +115,10 @@ class VLLMEngine:
         tokens = own.pop("token_logprobs", None)
         if own.get("logprobs") is True:
             own["logprobs"] = own.pop("top_logprobs", None) or 1
+        if (loops := own.pop("repetition_detection", None)) is not None:
+            from vllm.sampling_params import RepetitionDetectionParams
+
+            own["repetition_detection"] = RepetitionDetectionParams(**loops)
         if tokens is not None:
             own["logprobs"] = max(tokens, own.get("logprobs") or 0)
         try:

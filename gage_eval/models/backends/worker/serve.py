@@ -16,6 +16,8 @@ import traceback
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
+from gage_eval.base.statuses import FINISH_STATUSES
+
 WorkerRequest: TypeAlias = dict[str, Any]
 WorkerResponse: TypeAlias = dict[str, Any]
 LINE_BYTES = 512 * 2**20
@@ -144,9 +146,9 @@ def fitting(tokens: Sequence[int], longest: int) -> list[int]:
 
 
 def answered(text: str, finish: str | None, prompt_tokens: int, completion_tokens: int) -> WorkerResponse:
-    """The response with a text; one that reached the token limit is truncated."""
+    """The response with a text; its status follows from the finish reason."""
     return {
-        "status": "truncated" if finish == "length" else "ok",
+        "status": FINISH_STATUSES.get(finish or "", "ok"),
         "answer": text,
         "finish_reason": finish,
         "prompt_tokens": prompt_tokens,

@@ -13,6 +13,8 @@ from gage_eval.scoring.metrics.verdicts import PAIR_OUTCOMES
 
 PanelRule: TypeAlias = Literal["mean", "median", "majority"]
 
+_NO_PAIR = Score.unscored("no judge gave a verdict in both orders", reason="no_verdict")
+
 
 @metric("judge_threshold", value="score", aggregate="mean", binary=True, version=2)
 def judge_threshold(judge: JsonValue, *, threshold: float = 0.5) -> Score:
@@ -131,16 +133,9 @@ def pairwise_win(
         disagreement: what counts where the orders differ: the ``mean`` of both, or a ``tie``. With ``loss``, as
             JudgeBench counts, a pair is won whose mean is more than a half, and lost else, with two ties, too.
     """
-    by_slot = {
-        slot: PAIR_OUTCOMES.get(str(answer).strip().casefold()) for slot, answer in zip(slots, answers, strict=True)
-    }
-    pairs = [
-        (first, 1 - second)
-        for slot, first in by_slot.items()
-        if slot % 2 == 0 and first is not None and (second := by_slot.get(slot + 1)) is not None
-    ]
+    pairs = _pairs(answers, slots)
     if not pairs:
-        return Score.unscored("no judge gave a verdict in both orders", reason="no_verdict")
+        return _NO_PAIR
     wins = [(a + b) / 2 if a == b or disagreement != "tie" else 0.5 for a, b in pairs]
     if disagreement == "loss":
         wins = [float(win > 0.5) for win in wins]
@@ -151,6 +146,53 @@ def pairwise_win(
             "first_place": math.fsum(a + 1 - b for a, b in pairs) / (2 * len(pairs)),
         }
     )
+
+
+@metric(
+    "length_controlled_win",
+    value="win",
+    aggregate="length_controlled",
+    bounds=(0, 1),
+    version=1,
+    fields={
+        "answers": "verdicts.answer",
+        "slots": "verdicts.slot",
+        "response": "model_output.answer",
+        "other": "sample.metadata.baseline",
+        "difficulty": "sample.metadata.difficulty",
+    },
+)
+def length_controlled_win(
+    answers: JsonValue, slots: JsonValue, response: JsonValue, other: JsonValue, difficulty: JsonValue = None
+) -> Score:
+    """The win rate that the model's answers would have if they were as long as the other answers (AlpacaEval 2).
+
+    ``difficulty_field`` must name the field of the samples that has the difficulty of each instruction, from a table
+    that was fitted on many models; ``other_field`` that of the other answers. Lengths are in characters. A row
+    without a difficulty is unscored, as it is without a verdict in both orders.
+    """
+    pairs = _pairs(answers, slots)
+    if not pairs:
+        return _NO_PAIR
+    weight = _number(difficulty)
+    if weight is None or isinstance(difficulty, bool):
+        return Score.unscored(f"the difficulty {str(difficulty)[:40]!r} is not a number")
+    if not isinstance(response, str) or not isinstance(other, str):
+        return Score.unscored("the lengths of an answer of several turns are not compared")
+    win = math.fsum((a + b) / 2 for a, b in pairs) / len(pairs)
+    return Score(win, components={"win": [win, len(response) - len(other), weight]})
+
+
+def _pairs(answers: JsonValue, slots: JsonValue) -> list[tuple[float, float]]:
+    """The model's outcome in both orders, by every judge that gave a verdict in both."""
+    by_slot = {
+        slot: PAIR_OUTCOMES.get(str(answer).strip().casefold()) for slot, answer in zip(slots, answers, strict=True)
+    }
+    return [
+        (first, 1 - second)
+        for slot, first in by_slot.items()
+        if slot % 2 == 0 and first is not None and (second := by_slot.get(slot + 1)) is not None
+    ]
 
 
 def _of_panel(scores: Sequence[float | None], rule: PanelRule, min_valid: int) -> Score:

@@ -8,13 +8,18 @@ from gage_eval.data.tau2_mock import Actor, Database, call, earlier_calls, holds
 from gage_eval.scoring.metrics.base import Score, metric
 
 _USUAL_BASIS = ("DB", "COMMUNICATE")
-_FIELDS = {"task": "sample.metadata.tau2", "turns": "model_output.turns", "status": "model_output.status"}
+_FIELDS = {
+    "task": "sample.metadata.tau2",
+    "turns": "model_output.turns",
+    "status": "model_output.status",
+    "error_kind": "model_output.error_kind",
+}
 _ACTORS: tuple[Actor, Actor] = ("assistant", "user")
 _Call = tuple[Actor, str, Mapping[str, Any]]
 
 
 @metric("tau2_reward", value="score", aggregate="mean", binary=True, version=1, fields=_FIELDS)
-def tau2_reward(task: JsonValue, turns: JsonValue = None, status: str = "ok") -> Score:
+def tau2_reward(task: JsonValue, turns: JsonValue = None, status: str = "ok", error_kind: str | None = None) -> Score:
     """1 where all parts of a task's ``reward_basis`` hold, else 0; by default ``DB`` and ``COMMUNICATE`` (tau²-bench).
 
     The calls that the tools answered are made again in fresh databases. ``DB``: the agent's database equals that after
@@ -37,7 +42,8 @@ def tau2_reward(task: JsonValue, turns: JsonValue = None, status: str = "ok") ->
     }
     if unknown := [name for name in basis if name not in parts]:
         return Score.unscored(f"the reward of the task depends on {unknown[0]}, which is not computed here")
-    failed = ["limit"] if status == "limit" else [name for name in basis if not parts[name]()]
+    at_limit = status == "limit" or error_kind == "same_calls"
+    failed = ["limit"] if at_limit else [name for name in basis if not parts[name]()]
     return Score(float(not failed), extracted=", ".join(failed) or None)
 
 

@@ -1,0 +1,84 @@
+"""The functions of BFCL's simulated classes, for samples of the loader `bfcl`."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+from gage_eval.base.canonical import JsonValue, decode
+from gage_eval.base.errors import NotInstalled
+from gage_eval.data import bfcl
+from gage_eval.engine.tools.python import shown
+from gage_eval.extend import registry
+from gage_eval.models.client.tools import Effects, EpisodeState, ToolError
+
+_TYPES = {"dict": "object", "float": "number", "tuple": "array", "list": "array", "bool": "boolean", "any": "string"}
+
+
+@registry.tools.register("bfcl")
+@dataclass(frozen=True, eq=False)
+class BfclTool:
+    """A function of a simulated class: `gage_eval.models.client.tools.DefinedTool`.
+
+    Attributes:
+        name: as the model calls it.
+    """
+
+    effects: ClassVar[Effects] = "state"
+    is_repeatable: ClassVar[bool] = False
+
+    name: str
+
+    @classmethod
+    def all(cls) -> "list[BfclTool]":
+        """The functions of all classes. Without the package there are none, and the loader says that it is missing."""
+        try:
+            return [cls(name) for name in bfcl.functions()]
+        except NotInstalled:
+            # Suites can be listed and checked without it.
+            return []
+
+    @property
+    def identity(self) -> JsonValue:
+        """The function, and the code of all classes."""
+        return {"bfcl": self.name, "code": bfcl.identity(), "definition": self.definition}
+
+    @cached_property
+    def definition(self) -> dict[str, Any]:
+        """The published document in OpenAI's form, with its rules for types."""
+        document = bfcl.functions()[self.name][1]
+        parameters = {**_typed(document["parameters"]), "type": "object"}
+        function = {"name": self.name, "description": document["description"], "parameters": parameters}
+        return {"type": "function", "function": function}
+
+    async def run(self, arguments: str, state: EpisodeState) -> str:
+        """See `Tool`."""
+        try:
+            read = decode(arguments or "{}")
+        except ValueError:
+            read = None
+        if not isinstance(read, dict):
+            raise ToolError("the arguments must be an object")
+        simulation = state.objects.get(BfclTool)
+        if simulation is None:
+            simulation = state.objects[BfclTool] = bfcl.Simulation(state.sample["metadata"]["bfcl"])
+        text, is_error = simulation.call(self.name, (), read)
+        if is_error:
+            raise ToolError(text)
+        return shown(text)
+
+    def normalised(self, content: str) -> str:
+        """The content."""
+        return content
+
+
+def _typed(schema: dict[str, Any]) -> dict[str, Any]:
+    """A schema with the types of JSON Schema."""
+    kind = schema.get("type", "string")
+    typed = {**schema, "type": _TYPES.get(kind, kind)}
+    if kind == "float":
+        typed |= {"format": "float", "description": f"{schema.get('description', '')} This is a float type value."}
+    if "properties" in schema:
+        typed["properties"] = {name: _typed(inner) for name, inner in schema["properties"].items()}
+    if isinstance(schema.get("items"), dict):
+        typed["items"] = _typed(schema["items"])
+    return typed

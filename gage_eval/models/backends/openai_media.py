@@ -1,0 +1,314 @@
+"""Models that make pictures and speech, or write speech down, behind OpenAI's images and audio APIs.
+
+A picture or a recording is stored by its hash as soon as it comes. The answer is its address (`base.made_media`).
+"""
+
+import asyncio
+import base64
+import mimetypes
+import re
+import secrets
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar, Literal, TypeVar
+
+from gage_eval.base.canonical import JsonValue, canonical_text
+from gage_eval.base.errors import InputError
+from gage_eval.base.made_media import MadeMedium
+from gage_eval.base.marks import semantic
+from gage_eval.extend import registry
+from gage_eval.models.backends.base import is_empty, skipped
+from gage_eval.models.backends.http_model import HTTPModel, HTTPModelConfig, check_parameters
+from gage_eval.models.backends.media import with_media
+from gage_eval.models.client.http import Ask
+from gage_eval.models.client.payload import Malformed, model_fingerprint, shown
+from gage_eval.models.client.types import Request, Response, token_count
+from gage_eval.store.media_types import media_type
+
+LARGEST = 64 << 20
+"""The largest picture or recording that is kept, in bytes."""
+
+_PICTURES = {"image/png": "png", "image/jpeg": "jpg", "image/webp": "webp"}
+_RECORDINGS = {"audio/wav": "wav", "audio/mpeg": "mp3", "audio/flac": "flac", "audio/ogg": "ogg"}
+# Nothing that data holds can be equal to it by chance or by design.
+_BOUNDARY = f"gage-eval-{secrets.token_hex(16)}"
+_FORM = f"multipart/form-data; boundary={_BOUNDARY}"
+_FIELD = re.compile(r"[\w.-]+(\[\])?")
+
+
+class _Unusable(Exception):
+    """What was answered cannot be kept, or what is asked cannot be sent: an error kind and a sentence."""
+
+
+class OpenAIImagesConfig(HTTPModelConfig):
+    """A model that makes or edits pictures. Undeclared keys (size, quality, …) become fields of every request."""
+
+    response_format: Literal["b64_json"] | None = semantic(
+        "infer", "b64_json", description="The form of pictures; null for models that know no such field (gpt-image)."
+    )
+
+
+class OpenAISpeechConfig(HTTPModelConfig):
+    """A model that speaks a text. Undeclared keys (speed, instructions, …) become fields of every request."""
+
+    voice: str = semantic("infer", "alloy", min_length=1, description="Whose voice.")
+    response_format: Literal["wav", "mp3", "flac", "opus"] = semantic(
+        "infer", "wav", description="The format of recordings."
+    )
+
+
+class OpenAITranscriptionsConfig(HTTPModelConfig):
+    """A model that writes speech down. Undeclared keys (temperature, prompt, …) become fields of every request."""
+
+    language: str | None = semantic("infer", None, description="The language that is spoken, as ISO 639-1 has it.")
+
+
+ConfigT = TypeVar("ConfigT", bound=HTTPModelConfig)
+
+
+class _OpenAIMedia(HTTPModel[ConfigT]):
+    """The base of the three: the parameters, and one request after another.
+
+    Class attributes:
+        makes: what it answers with in place of text; None for text.
+    """
+
+    makes: ClassVar[str | None] = None
+    # The endings of the types that are kept, and the name of the file.
+    _KEPT: ClassVar[Mapping[str, str]] = {}
+    _NAME: ClassVar[str] = ""
+
+    def body(self, request: Request) -> dict[str, JsonValue]:
+        """What is sent: the config's keys, the parameters, and the question; media by address.
+
+        Raises:
+            InputError: a parameter would change what is asked of whom, or the question cannot be sent.
+        """
+        body = {**(self.config.model_extra or {}), **self._own, **self.defaults, **request.params}
+        body = {name: value for name, value in body.items() if value is not None}
+        check_parameters(request, body)
+        return {**body, "model": self.config.model, **self._asked(request)}
+
+    async def call(self, request: Request, body: bytes) -> Response:
+        """One answer. An empty prompt is skipped without a request."""
+        assert self._endpoint is not None, "the backend is not open"
+        if is_empty(request):
+            return skipped()
+        made: list[bytes] = []
+        try:
+            ask = await asyncio.to_thread(self._ask, request, body, made)
+            response = await self._endpoint.call(ask)
+            if response.status == "ok" and made:
+                await asyncio.to_thread(self._keep, response, made[-1])
+        except _Unusable as error:
+            kind, sentence = error.args
+            return Response("error", error_kind=kind, attempts=1, errors=[sentence])
+        return response
+
+    @property
+    def _own(self) -> dict[str, JsonValue]:
+        """The fields of the config that are sent."""
+        return {}
+
+    @abstractmethod
+    def _asked(self, request: Request) -> dict[str, JsonValue]:
+        """The fields that ask the question."""
+
+    @abstractmethod
+    def _ask(self, request: Request, body: bytes, made: list[bytes]) -> Ask:
+        """How a request is sent. What its answer holds is appended to ``made``."""
+
+    def _keep(self, response: Response, data: bytes) -> None:
+        """Store a medium; the answer becomes its address."""
+        if self.context.keep is None:
+            raise InputError("a model that makes media needs a store, and this run has none.")
+        if len(data) > LARGEST:
+            raise _Unusable("too_large", f"the answer has more than {LARGEST >> 20} MiB")
+        kind = media_type(data)
+        if kind not in self._KEPT:
+            raise _Unusable("wrong_media", f"the answer is {kind}, and not one of {', '.join(self._KEPT)}")
+        name = f"{self._NAME}.{self._KEPT[kind]}"
+        medium = MadeMedium(name, self.context.keep(data), len(data))
+        response.answer, response.artifacts = medium.url, medium.artifacts
+
+
+@registry.backends.register("openai_images", version=1, config=OpenAIImagesConfig)
+class OpenAIImages(_OpenAIMedia[OpenAIImagesConfig]):
+    """Pictures by OpenAI's images API (``/images/generations``, and ``/images/edits`` for a question with pictures)."""
+
+    type = "openai_images"
+    capabilities = frozenset({"chat", "images"})
+    makes = "pictures"
+    _KEPT, _NAME = _PICTURES, "image"
+
+    @property
+    def _own(self) -> dict[str, JsonValue]:
+        return {"response_format": self.config.response_format}
+
+    def _asked(self, request: Request) -> dict[str, JsonValue]:
+        pictures = _addresses(request, "image_url")
+        return {"prompt": _text(request), **({"image": pictures} if pictures else {})}
+
+    def _ask(self, request: Request, body: bytes, made: list[bytes]) -> Ask:
+        def read(reply: Any) -> Response:
+            data, response = _first_picture(reply)
+            made.append(data)
+            return response
+
+        pictures = _contents(with_media(request, self.context), "image_url")
+        if not pictures:
+            return Ask("images/generations", body, read)
+        fields = {name: value for name, value in self.body(request).items() if name != "image"}
+        name = "image" if len(pictures) == 1 else "image[]"
+        return Ask("images/edits", _form(fields, [(name, data) for data in pictures]), read, content_type=_FORM)
+
+
+@registry.backends.register("openai_speech", version=1, config=OpenAISpeechConfig)
+class OpenAISpeech(_OpenAIMedia[OpenAISpeechConfig]):
+    """Speech by OpenAI's audio API (``/audio/speech``)."""
+
+    type = "openai_speech"
+    capabilities = frozenset({"chat"})
+    makes = "recordings"
+    _KEPT, _NAME = _RECORDINGS, "speech"
+
+    @property
+    def _own(self) -> dict[str, JsonValue]:
+        return {"voice": self.config.voice, "response_format": self.config.response_format}
+
+    def _asked(self, request: Request) -> dict[str, JsonValue]:
+        return {"input": _text(request)}
+
+    def _ask(self, request: Request, body: bytes, made: list[bytes]) -> Ask:
+        def read(data: bytes) -> Response:
+            if media_type(data) not in _RECORDINGS:
+                # Some servers say with status 200 what went wrong.
+                raise Malformed(f"the answer is not a recording: {shown(data[:200].decode(errors='replace'))}")
+            made.append(data)
+            return Response("ok", finish_reason="stop")
+
+        return Ask("audio/speech", body, read, parse=bytes)
+
+
+@registry.backends.register("openai_transcriptions", version=1, config=OpenAITranscriptionsConfig)
+class OpenAITranscriptions(_OpenAIMedia[OpenAITranscriptionsConfig]):
+    """The words of a recording by OpenAI's audio API (``/audio/transcriptions``). Only the recording is sent."""
+
+    type = "openai_transcriptions"
+    capabilities = frozenset({"chat", "images"})
+
+    @property
+    def _own(self) -> dict[str, JsonValue]:
+        return {"language": self.config.language}
+
+    def _asked(self, request: Request) -> dict[str, JsonValue]:
+        return {"file": _addresses(request, "audio_url")}
+
+    def _ask(self, request: Request, body: bytes, made: list[bytes]) -> Ask:
+        recordings = _contents(with_media(request, self.context), "audio_url")
+        if len(recordings) != 1:
+            raise _Unusable("no_recording", f"a transcription takes one recording; the question has {len(recordings)}")
+        fields = {name: value for name, value in self.body(request).items() if name != "file"}
+        return Ask("audio/transcriptions", _form(fields, [("file", recordings[0])]), _written, content_type=_FORM)
+
+
+def _first_picture(reply: Any) -> tuple[bytes, Response]:
+    data = reply.get("data") if isinstance(reply, dict) else None
+    first = data[0] if isinstance(data, list) and data and isinstance(data[0], dict) else {}
+    text = first.get("b64_json")
+    if not isinstance(text, str):
+        if first.get("url"):
+            raise _Unusable("address", "the endpoint answers with an address and not with the picture")
+        error = reply.get("error") if isinstance(reply, dict) else None
+        raise Malformed(f"the answer has no data[0].b64_json{f': {shown(error)}' if error else ''}")
+    try:
+        picture = base64.b64decode(text, validate=True)
+    except ValueError:
+        raise Malformed("data[0].b64_json of the answer is not base64") from None
+    response = _counted(reply)
+    revised = first.get("revised_prompt")
+    response.reasoning = revised if isinstance(revised, str) else None
+    return picture, response
+
+
+def _written(reply: Any) -> Response:
+    text = reply.get("text") if isinstance(reply, dict) else None
+    if not isinstance(text, str):
+        raise Malformed("the answer has no text")
+    response = _counted(reply)
+    response.answer = text
+    return response
+
+
+def _counted(reply: Mapping[str, Any]) -> Response:
+    """A response with what the endpoint counted."""
+    usage = reply.get("usage")
+    usage = usage if isinstance(usage, dict) else {}
+    return Response(
+        "ok",
+        finish_reason="stop",
+        prompt_tokens=token_count(usage.get("input_tokens")),
+        completion_tokens=token_count(usage.get("output_tokens")),
+        model_fingerprint=model_fingerprint(dict(reply)),
+    )
+
+
+def _text(request: Request) -> str:
+    """All texts of a question; the API knows no roles."""
+    texts: list[str] = []
+    for message in request.messages or []:
+        content = message.get("content")
+        if isinstance(content, str):
+            texts.append(content)
+        else:
+            texts += [part["text"] for part in content or [] if isinstance(part.get("text"), str)]
+    return "\n\n".join(text for text in texts if text)
+
+
+def _addresses(request: Request, kind: str) -> list[JsonValue]:
+    """The addresses of a question's media of a kind."""
+    return [str(part[kind].get("url")) for part in _parts(request.messages or [], kind)]
+
+
+def _contents(messages: Iterable[Mapping[str, Any]], kind: str) -> list[bytes]:
+    """The bytes of a question's media of a kind.
+
+    Raises:
+        _Unusable: one of them is an address elsewhere.
+    """
+    contents = []
+    for part in _parts(messages, kind):
+        head, separator, data = str(part[kind].get("url")).partition(";base64,")
+        if not head.startswith("data:") or not separator:
+            raise _Unusable("not_at_hand", f"{head[:100]} is not stored; this API takes bytes and no addresses")
+        contents.append(base64.b64decode(data))
+    return contents
+
+
+def _parts(messages: Iterable[Mapping[str, Any]], kind: str) -> list[Mapping[str, Any]]:
+    lists = (message["content"] for message in messages if isinstance(message.get("content"), list))
+    return [part for parts in lists for part in parts if isinstance(part.get(kind), dict)]
+
+
+def _form(fields: Mapping[str, JsonValue], files: Sequence[tuple[str, bytes]]) -> bytes:
+    """Fields and files as multipart/form-data.
+
+    Raises:
+        _Unusable: a parameter's name cannot be a field's.
+    """
+    pieces: list[bytes] = []
+    for name, value in fields.items():
+        if not _FIELD.fullmatch(name):
+            raise _Unusable("wrong_parameter", f"parameter {name!r} cannot be the name of a field")
+        text = value if isinstance(value, str) else canonical_text(value)
+        pieces.append(_piece(f'name="{name}"', "text/plain; charset=utf-8", text.encode()))
+    for name, data in files:
+        kind = media_type(data)
+        ending = mimetypes.guess_extension(kind) or ""
+        pieces.append(_piece(f'name="{name}"; filename="{name.rstrip("[]")}{ending}"', kind, data))
+    return b"".join((*pieces, f"--{_BOUNDARY}--\r\n".encode()))
+
+
+def _piece(what: str, kind: str, data: bytes) -> bytes:
+    head = f"--{_BOUNDARY}\r\nContent-Disposition: form-data; {what}\r\nContent-Type: {kind}\r\n\r\n"
+    return b"%b%b\r\n" % (head.encode(), data)

@@ -1,0 +1,81 @@
+"""The verdict of BFCL v4 on a conversation of several turns."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from gage_eval.base.canonical import JsonValue, decode
+from gage_eval.data.bfcl import Simulation, gold_call
+from gage_eval.scoring.metrics.base import Score, metric
+
+_FIELDS = {"task": "sample.metadata.bfcl", "turns": "model_output.turns", "status": "model_output.status"}
+# A turn with more steps that call functions is ended there (`MAXIMUM_STEP_LIMIT`).
+_MOST_STEPS = 20
+_Call = tuple[str, Mapping[str, Any]]
+
+
+@metric("bfcl_multi_turn", binary=True, version=1, fields=_FIELDS)
+def bfcl_multi_turn(task: JsonValue, turns: JsonValue = None, status: str = "ok") -> Score:
+    """1 where each turn of a task of BFCL's `multi_turn_base` was carried out, else 0.
+
+    The calls of the model and the published ones are made again, turn by turn. After each turn with published calls,
+    the model has made calls in it, all public attributes of the simulated objects are equal, and each output of the
+    published calls of the turn is among the model's outputs so far, each as often, in any order. More than 20 steps in
+    a turn, or the status ``limit``, are 0. Needs the package bfcl-eval.
+    """
+    if not isinstance(task, dict):
+        return Score.unscored("the sample does not come from the loader bfcl")
+    reason = "limit" if status == "limit" else _fault(task, _by_turn(turns))
+    return Score(float(reason is None), extracted=reason)
+
+
+def _fault(task: Mapping[str, Any], by_turn: list[list[list[_Call]]]) -> str | None:
+    """What was wrong first; None where nothing was."""
+    model, gold = Simulation(task), Simulation(task)
+    outputs: list[str] = []
+    if any(len(steps) > _MOST_STEPS for steps in by_turn):
+        return "force_terminated"
+    if len(by_turn) != len(task["ground_truth"]):
+        return "turns"
+    for number, (steps, published) in enumerate(zip(by_turn, task["ground_truth"], strict=True), 1):
+        outputs += [model.call(name, (), arguments)[0] for calls in steps for name, arguments in calls]
+        wanted = [gold.call(*gold_call(text))[0] for text in published]
+        if not published:
+            continue
+        if not steps:
+            return f"turn {number}: no call"
+        if not model.equals(gold):
+            return f"turn {number}: state"
+        left = list(outputs)
+        for text in wanted:
+            if text not in left:
+                return f"turn {number}: output"
+            left.remove(text)
+    return None
+
+
+def _by_turn(turns: JsonValue) -> list[list[list[_Call]]]:
+    """For each turn of the user, the model's steps with calls."""
+    by_turn: list[list[list[_Call]]] = [[]]
+    for turn in turns if isinstance(turns, list) else ():
+        if not isinstance(turn, dict):
+            continue
+        if turn.get("actor") == "user":
+            by_turn.append([])
+        elif calls := _calls(turn.get("tool_calls")):
+            by_turn[-1].append(calls)
+    return by_turn
+
+
+def _calls(text: Any) -> list[_Call]:
+    made = decode(text) if isinstance(text, str) else []
+    calls: list[_Call] = []
+    for item in made if isinstance(made, list) else ():
+        function = item.get("function") if isinstance(item, dict) else None
+        arguments = function.get("arguments") if isinstance(function, dict) else None
+        try:
+            read = decode(arguments or "{}") if isinstance(arguments, str) else arguments
+        except ValueError:
+            continue
+        if isinstance(function, dict) and isinstance(read, dict):
+            calls.append((str(function.get("name")), read))
+    return calls

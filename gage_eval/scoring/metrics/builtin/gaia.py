@@ -1,0 +1,49 @@
+"""The exact match of GAIA's leaderboard."""
+
+import re
+import string
+
+from gage_eval.scoring.metrics.base import metric
+
+_MARK = "FINAL ANSWER:"
+_LIST = re.compile("[,;]")
+_PUNCTUATION = str.maketrans("", "", string.punctuation)
+
+
+@metric("gaia", binary=True, version=1)
+def gaia(prediction: str, reference: str) -> bool:
+    """1 when the final answer is right by the rules of GAIA's leaderboard, else 0.
+
+    The final answer is what follows the last ``FINAL ANSWER:``, else all of it. A reference that is a number: equal
+    numbers, without ``$``, ``%`` and ``,``. With ``,`` or ``;``: equally long lists, whose elements are equal numbers,
+    or equal texts without white space and case. Any other: equal texts without white space, case and ASCII punctuation.
+    """
+    answer = prediction.rpartition(_MARK)[2]
+    if _is_number(reference):
+        return _number(answer) == float(reference)
+    if not _LIST.search(reference):
+        return _plain(answer).translate(_PUNCTUATION) == _plain(reference).translate(_PUNCTUATION)
+    answers, references = _LIST.split(answer), _LIST.split(reference)
+    return len(answers) == len(references) and all(
+        _number(said) == float(gold) if _is_number(gold) else _plain(said) == _plain(gold)
+        for said, gold in zip(answers, references, strict=True)
+    )
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _number(text: str) -> float:
+    """The number of a text; infinity where it has another form, as the leaderboard's script says."""
+    for char in "$%,":
+        text = text.replace(char, "")
+    return float(text) if _is_number(text) else float("inf")
+
+
+def _plain(text: str) -> str:
+    return re.sub(r"\s", "", text).lower()

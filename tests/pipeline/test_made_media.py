@@ -1,0 +1,171 @@
+"""What a model draws or says is stored, shown to judges, scored, and not asked for again."""
+
+import base64
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from support.media_models import MediaModels, drawn, edited, media_models
+
+from gage_eval.base.canonical import sha256_hex
+from gage_eval.base.errors import InputError, RunFailed
+from gage_eval.runs import RunOptions, run_inline
+from gage_eval.runs.options import Locations
+from gage_eval.runs.results.reading import RunReader
+from gage_eval.store import Store
+from gage_eval.store.media import media_url
+
+WISHES = ["a red fox", "a boat at night", "three apples"]
+JUDGE = 'Somebody asked for "{{ sample.messages[0].content[0].text }}". Rate from 1 to 5: {{ model_answer }}'
+
+
+@pytest.fixture
+def models() -> Iterator[MediaModels]:
+    with media_models() as served:
+        yield served
+
+
+def config_of(folder: Path, records: list[dict[str, Any]], **sections: Any) -> Path:
+    (folder / "wishes.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
+    file = folder / "made.yaml"
+    file.write_text(
+        yaml.safe_dump({"datasets": [{"dataset_id": "wishes", "params": {"path": "wishes.jsonl"}}], **sections})
+    )
+    return file
+
+
+def drawing(models: MediaModels, **judge: Any) -> dict[str, Any]:
+    backend = {"base_url": models.url, "model": "painter"}
+    return {
+        "backends": [
+            {"backend_id": "painter", "type": "openai_images", "config": backend},
+            {"backend_id": "eye", "type": "openai_http", "config": {**backend, "model": "eye"}},
+        ],
+        "role_adapters": [
+            {"adapter_id": "painter", "role_type": "dut_model", "backend_id": "painter"},
+            {"adapter_id": "critic", "role_type": "judge_model", "backend_id": "eye", "prompt_id": "rate", **judge},
+        ],
+        "prompts": [{"prompt_id": "rate", "template": JUDGE}],
+        "tasks": [{"task_id": "wishes", "dataset_id": "wishes", "adapter_id": "painter", "judge_adapter_id": "critic"}],
+        "metrics": ["judge_score"],
+    }
+
+
+def ran(file: Path, name: str) -> RunReader:
+    store = str(file.parent / "store")
+    run_inline(RunOptions(config=str(file), store=store, run_id=name))
+    return RunReader.open(Locations.at(store), name)
+
+
+def numbers(reader: RunReader) -> dict[str, float | None]:
+    return {metric.metric_id: metric.value for metric in reader.task().summary.metrics}
+
+
+def test_a_judge_sees_the_picture_and_nothing_is_drawn_twice(tmp_path: Path, models: MediaModels) -> None:
+    records = [{"id": str(number), "question": wish} for number, wish in enumerate(WISHES)]
+    file = config_of(tmp_path, records, **drawing(models))
+    reader = ran(file, "first")
+    assert numbers(reader) == {"judge_score": 5.0}
+    store = Store.open(str(tmp_path / "store"))
+    for row, wish in zip(reader.task().rows(), WISHES, strict=True):
+        (response,) = row.responses
+        url = media_url(sha256_hex(drawn(wish)))
+        assert response["answer"] == url
+        assert json.loads(response["artifacts"])["files"] == {"image.png": {"url": url, "bytes": len(drawn(wish))}}
+        assert store.media.get(url) == drawn(wish)
+    assert models.count("images/generations") == len(WISHES)
+    assert {body["response_format"] for path, body in models.asked if path == "images/generations"} == {"b64_json"}
+
+    assert numbers(ran(file, "again")) == {"judge_score": 5.0}
+    assert models.count("images/generations") == models.count("chat/completions") == len(WISHES)
+
+
+def test_a_judge_that_does_not_see_is_refused_before_anything_is_drawn(tmp_path: Path, models: MediaModels) -> None:
+    sections = drawing(models)
+    sections["backends"][1]["type"] = "openai_speech"
+    file = config_of(tmp_path, [{"id": "0", "question": WISHES[0]}], **sections)
+    with pytest.raises(InputError, match="answers with pictures"):
+        ran(file, "blind")
+    assert not models.asked
+
+
+def test_the_judge_of_an_edit_sees_the_picture_before_and_after(tmp_path: Path, models: MediaModels) -> None:
+    (tmp_path / "before.png").write_bytes(drawn("before"))
+    content = [{"type": "image_url", "image_url": {"url": "before.png"}}, {"type": "text", "text": "Invert it."}]
+    records = [{"id": "0", "messages": [{"role": "user", "content": content}]}]
+    sections = drawing(models)
+    sections["prompts"][0]["template"] = 'After {{ history[-1].content }} "before" is {{ model_answer }}. Rate it.'
+    ran(config_of(tmp_path, records, **sections), "edit")
+    (body,) = (body for path, body in models.asked if path == "chat/completions")
+    text, *pictures = body["messages"][-1]["content"]
+    assert text["text"] == 'After [image]\nInvert it. "before" is [image 2]. Rate it.'
+    data = [base64.b64decode(picture["image_url"]["url"].partition(",")[2]) for picture in pictures]
+    assert data == [drawn("before"), edited(drawn("before"))]
+
+
+def test_an_edit_gets_the_picture_of_the_question(tmp_path: Path, models: MediaModels) -> None:
+    (tmp_path / "before.png").write_bytes(drawn("before"))
+    content = [{"type": "image_url", "image_url": {"url": "before.png"}}, {"type": "text", "text": "Invert it."}]
+    records = [{"id": "0", "messages": [{"role": "user", "content": content}]}]
+    backend = {"base_url": models.url, "model": "painter", "size": "48x32"}
+    backends = [{"backend_id": "painter", "type": "openai_images", "config": backend}]
+    reader = ran(config_of(tmp_path, records, backends=backends, metrics=["text_length"]), "edit")
+    (row,) = reader.task().rows()
+    assert row.responses[0]["answer"] == media_url(sha256_hex(edited(drawn("before"))))
+    ((path, form),) = models.asked
+    assert path == "images/edits"
+    assert form["image"] == drawn("before")
+    assert {name: form[name] for name in ("prompt", "model", "size")} == {
+        "prompt": b"Invert it.", "model": b"painter", "size": b"48x32"
+    }  # fmt: skip
+
+
+def test_speech_is_written_down_by_a_judge_and_scored(tmp_path: Path, models: MediaModels) -> None:
+    if shutil.which("espeak-ng") is None:
+        pytest.skip("espeak-ng is not installed (Debian: espeak-ng)")
+    models.heard = lambda data: "one two three five" if data.startswith(b"RIFF") else "noise"
+    backend = {"base_url": models.url}
+    sections = {
+        "backends": [
+            {"backend_id": "mouth", "type": "openai_speech", "config": {**backend, "model": "mouth"}},
+            {"backend_id": "ear", "type": "openai_transcriptions", "config": {**backend, "model": "ear"}},
+        ],
+        "role_adapters": [
+            {"adapter_id": "mouth", "role_type": "dut_model", "backend_id": "mouth"},
+            {"adapter_id": "ear", "role_type": "judge_model", "backend_id": "ear", "prompt_id": "listen"},
+        ],
+        "prompts": [{"prompt_id": "listen", "template": "{{ model_answer }}"}],
+        "tasks": [{"task_id": "wishes", "dataset_id": "wishes", "adapter_id": "mouth", "judge_adapter_id": "ear"}],
+        "metrics": [{"metric_id": "wer", "params": {"prediction_field": "judge_output.text"}}],
+    }
+    records = [{"id": "0", "question": "one two three four", "answer": "one two three four"}]
+    assert numbers(ran(config_of(tmp_path, records, **sections), "speech")) == {"wer": 0.25}
+    assert [path for path, _ in models.asked] == ["audio/speech", "audio/transcriptions"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind"),
+    [
+        (b'{"data": [{"url": "http://169.254.169.254/latest"}]}', "address"),
+        (b'{"data": [{"b64_json": "PHN2Zz48L3N2Zz4="}]}', "wrong_media"),
+        (b'{"data": [{"b64_json": "***"}]}', "malformed"),
+        (b'{"data": []}', "malformed"),
+        (b"[1]", "malformed"),
+    ],
+)
+def test_an_answer_that_is_no_picture_is_an_error_of_its_row(
+    tmp_path: Path, models: MediaModels, answer: bytes, kind: str
+) -> None:
+    models.instead["images/generations"] = answer, "application/json"
+    backend = {"base_url": models.url, "model": "painter", "max_attempts": 1}
+    backends = [{"backend_id": "painter", "type": "openai_images", "config": backend}]
+    file = config_of(tmp_path, [{"id": "0", "question": "a fox"}], backends=backends, metrics=["text_length"])
+    with pytest.raises(RunFailed):
+        ran(file, "bad")
+    reader = RunReader.open(Locations.at(str(tmp_path / "store")), "bad")
+    (row,) = reader.task().rows()
+    assert row.responses[0]["error_kind"] == kind

@@ -1,0 +1,133 @@
+"""Stand-ins for models that draw, edit, speak, listen and look, behind OpenAI's APIs on loopback."""
+
+import base64
+import hashlib
+import io
+import json
+import re
+import subprocess
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from email.parser import BytesParser
+from email.policy import HTTP
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from PIL import Image, ImageOps
+
+
+@dataclass
+class MediaModels:
+    """What was asked of the models.
+
+    Attributes:
+        url: base URL of all APIs.
+        asked: (path, body) of each request; forms as a mapping from a field's name to its bytes.
+        heard: what a recording says, for transcriptions.
+        instead: bytes and content type that are answered in place of what was asked, by path.
+    """
+
+    url: str = ""
+    asked: list[tuple[str, Any]] = field(default_factory=list)
+    heard: Callable[[bytes], str] = lambda data: f"{len(data)} bytes"
+    instead: dict[str, tuple[bytes, str]] = field(default_factory=dict)
+
+    def count(self, path: str) -> int:
+        """How often a path was asked."""
+        return sum(name == path for name, _ in self.asked)
+
+
+def drawn(prompt: str) -> bytes:
+    """A picture of a prompt: a colour of its own."""
+    colour = tuple(hashlib.sha256(prompt.encode()).digest()[:3])
+    out = io.BytesIO()
+    Image.new("RGB", (48, 32), colour).save(out, "PNG")
+    return out.getvalue()
+
+
+def edited(picture: bytes) -> bytes:
+    """A picture in its opposite colours."""
+    out = io.BytesIO()
+    with Image.open(io.BytesIO(picture)) as image:
+        ImageOps.invert(image.convert("RGB")).save(out, "PNG")
+    return out.getvalue()
+
+
+def spoken(text: str) -> bytes:
+    """A recording of a text, by espeak-ng."""
+    return subprocess.run(
+        ["espeak-ng", "-s", "130", "--stdout", text], check=True, capture_output=True, stdin=subprocess.DEVNULL
+    ).stdout
+
+
+def looked_at(messages: list[dict[str, Any]]) -> str:
+    """A judge's verdict: 5 for a picture of the text between quotation marks, else 1."""
+    parts = messages[-1]["content"]
+    if not isinstance(parts, list):
+        return "I see no picture."
+    text = "".join(part.get("text", "") for part in parts)
+    pictures = [part["image_url"]["url"].partition(",")[2] for part in parts if part["type"] == "image_url"]
+    wanted = re.search(r'"(.*)"', text)
+    assert wanted is not None
+    return "Score: 5" if [base64.b64decode(data) for data in pictures] == [drawn(wanted[1])] else "Score: 1"
+
+
+@contextmanager
+def media_models() -> Iterator[MediaModels]:
+    """Serve the models."""
+    models = MediaModels()
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            path = self.path.removeprefix("/v1/")
+            body = self._body()
+            models.asked.append((path, body))
+            data, kind = models.instead.get(path) or self._answer(path, body)
+            self.send_response(200)
+            self.send_header("Content-Type", kind)
+            self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+        def _body(self) -> Any:
+            data = self.rfile.read(int(self.headers["Content-Length"]))
+            kind = self.headers["Content-Type"]
+            if kind == "application/json":
+                return json.loads(data)
+            form = BytesParser(policy=HTTP).parsebytes(f"Content-Type: {kind}\r\n\r\n".encode() + data)
+            return {
+                part.get_param("name", header="content-disposition"): part.get_payload(decode=True)
+                for part in form.iter_parts()
+            }
+
+        def _answer(self, path: str, body: Any) -> tuple[bytes, str]:
+            if path == "audio/speech":
+                return spoken(body["input"]), "audio/wav"
+            if path == "images/generations":
+                value: Any = {"data": [{"b64_json": base64.b64encode(drawn(body["prompt"])).decode()}]}
+            elif path == "images/edits":
+                value = {"data": [{"b64_json": base64.b64encode(edited(body["image"])).decode()}]}
+            elif path == "audio/transcriptions":
+                value = {"text": models.heard(body["file"])}
+            else:
+                message = {"role": "assistant", "content": looked_at(body["messages"])}
+                value = {"choices": [{"message": message, "finish_reason": "stop"}], "model": "judge"}
+            return json.dumps(value).encode(), "application/json"
+
+        def log_message(self, *_: Any) -> None:
+            """Nothing is logged."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    models.url = f"http://127.0.0.1:{server.server_port}/v1"
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield models
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
