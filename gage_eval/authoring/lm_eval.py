@@ -32,10 +32,9 @@ from gage_eval.config.yaml.text import yaml_text
 from gage_eval.runs.options import Locations
 from gage_eval.runs.stored_pins import stored_pins
 from gage_eval.scoring.harness import reads, worker
-from gage_eval.scoring.harness.client import HarnessProcess, shared_process
+from gage_eval.scoring.harness.client import PREFIX, HarnessProcess, shared_process
 from gage_eval.scoring.harness.sources import Sources, SourcesChanged, write_sources
 
-PREFIX = "lm-eval:"
 _CONFIG = "config.yaml"
 
 

@@ -79,6 +79,12 @@ def suite(
     json: SummaryAsJson = False,
 ) -> None:
     """Run a built-in suite: a benchmark with everything pinned."""
+    from gage_eval.scoring.harness.client import PREFIX, shared_process
+
+    if name.startswith(PREFIX):
+        # It imports the harness while this process imports what follows.
+        shared_process().start()
+
     from gage_eval.authoring.lm_eval import suite_config
     from gage_eval.runs import RunOptions
     from gage_eval.runs.options import SUITE_PREFIX

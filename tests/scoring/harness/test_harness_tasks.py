@@ -236,6 +236,19 @@ def test_a_run_of_a_users_task_needs_nothing_but_the_store(own: Path, tmp_path: 
     assert keys[0] == keys[1]
 
 
+def test_the_harness_starts_before_the_suite_is_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order: list[str] = []
+    monkeypatch.setattr(client.HarnessProcess, "start", lambda _: order.append("start"))
+    monkeypatch.setattr("gage_eval.authoring.lm_eval.suite_config", lambda *_: order.append("suite"))
+    gage = command(tmp_path, capsys, monkeypatch)
+    assert gage("suite", "lm-eval:gsm8k").code == 2
+    assert order == ["start", "suite"]
+    assert gage("suite", "no_such_suite").code == 2
+    assert order == ["start", "suite", "suite"]
+
+
 @pytest.mark.parametrize(
     ("own", "pairs", "made"),
     [
