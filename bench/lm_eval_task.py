@@ -23,7 +23,8 @@ def lm_eval_task(folder: Path, repeats: int) -> list[Figure]:
         ours = ["-m", "gage_eval", "suite", f"lm-eval:{task},chat=true", "--model", "mock", "--endpoint", endpoint.url]
         ours += ["--concurrency", str(_IN_FLIGHT), "--inline", "--store", str(folder / "store")]
         for number in range(repeats):
-            shutil.rmtree(folder / "store", ignore_errors=True)
+            for written in ("store", "cache"):
+                shutil.rmtree(folder / written, ignore_errors=True)
             env = {"GAGE_EVAL_DATA_CACHE": str(folder / "cache"), "HF_HOME": str(folder / "hf")}
             theirs.append(run(harness, folder, env).wall_s)
             first.append(run(ours, folder, env).wall_s)

@@ -32,10 +32,9 @@ from gage_eval.config.yaml.text import yaml_text
 from gage_eval.runs.options import Locations
 from gage_eval.runs.stored_pins import stored_pins
 from gage_eval.scoring.harness import reads, worker
-from gage_eval.scoring.harness.client import HarnessProcess, shared_process
+from gage_eval.scoring.harness.client import PREFIX, HarnessProcess, shared_process
 from gage_eval.scoring.harness.sources import Sources, SourcesChanged, write_sources
 
-PREFIX = "lm-eval:"
 _CONFIG = "config.yaml"
 
 
@@ -96,8 +95,8 @@ def harness_suite(text: str, cache: Path, pins: Mapping[str, str] = MappingProxy
     stats = [(str(file), file.stat()) for file in reads.yaml_files(Path(name).parent)] if is_file else []
     neighbours = [[file, stat.st_size, stat.st_mtime_ns] for file, stat in stats]
     code = [file_digest(Path(str(module.__file__))) for module in (worker, reads)]
-    asked = [text, name, os.getcwd(), __version__, _installed(), code, choices.model_dump(), {**pins}, neighbours]
-    record = cache / f"{digest(asked)}.json"
+    inputs = [text, name, os.getcwd(), __version__, _installed(), code, choices.model_dump(), {**pins}, neighbours]
+    record = cache / f"{digest(inputs)}.json"
     config = _written(record)
     if config is not None:
         with suppress(SourcesChanged):

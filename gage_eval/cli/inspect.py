@@ -171,7 +171,8 @@ def list_(
     if kind is not None and kind not in kinds:
         raise InputError(f"no kind '{kind}' to list. Kinds: {', '.join(kinds)}.{closest(kind, kinds)}")
     if lm_eval is not None:
-        from gage_eval.authoring.lm_eval import PREFIX, harness_names
+        from gage_eval.authoring.lm_eval import harness_names
+        from gage_eval.scoring.harness.client import PREFIX
 
         if kind != "suites":
             raise InputError("--lm-eval goes with suites: gage list suites --lm-eval TEXT.")

@@ -79,15 +79,20 @@ def suite(
     json: SummaryAsJson = False,
 ) -> None:
     """Run a built-in suite: a benchmark with everything pinned."""
+    from gage_eval.scoring.harness.client import PREFIX, shared_process
+
+    if name.startswith(PREFIX):
+        # It imports the harness while this process imports what follows.
+        shared_process().start()
+
     from gage_eval.authoring.lm_eval import suite_config
     from gage_eval.runs import RunOptions
     from gage_eval.runs.options import SUITE_PREFIX
 
-    if self_test and name.endswith((".yaml", ".yml")):
-        config = name
-    else:
-        suite = f"{SUITE_PREFIX}{name}" + (f"@{version}" if version else "")
-        config = suite_config(name, fields["store"], fields["output_dir"]) or suite
+    config = suite_config(name, fields["store"], fields["output_dir"])
+    if config is None:
+        is_file = self_test and name.endswith((".yaml", ".yml"))
+        config = name if is_file else f"{SUITE_PREFIX}{name}" + (f"@{version}" if version else "")
     options = RunOptions.of({**fields, "config": config})
     if self_test:
         _self_test(options, json=json)

@@ -109,6 +109,10 @@ CONFIG: dict[str, dict[str, list[Change]]] = {
         "hub_params": [_at("datasets.0.hub_params", {"split": "test"}, refused="no parameter 'split'")],
         "description": [_at("datasets.0.description", "Sums of two.")],
     },
+    "HubData": {
+        name: [_at("datasets.0.built_from", [{"hub": "owner/name", name: value}])]
+        for name, value in {"hub": "other/name", "revision": "v1", "commit": "0" * 40}.items()
+    },
     "DatasetParams": {
         "origin": [_data("origin", "nowhere", refused="no origin 'nowhere'")],
         "path": [_data("path", "copy.jsonl", same=True), _data("path", "other.jsonl")],

@@ -16,6 +16,9 @@ from gage_eval.base.errors import InputError
 from gage_eval.extend.extras import missing
 from gage_eval.scoring.harness.sources import Sources, found
 
+PREFIX = "lm-eval:"
+"""How the name of a task begins in ``gage suite``."""
+
 # A task's code that takes longer for one document hangs.
 _SECONDS_PER_DOCUMENT = 60.0
 
@@ -29,7 +32,7 @@ class HarnessLost(InputError):
 
 
 class HarnessProcess:
-    """A process of the harness. It starts with the first call, and answers one at a time.
+    """A process of the harness. It starts with the first call, if not before, and answers one at a time.
 
     A process that died or hung is started again by the next call.
     """
@@ -40,6 +43,15 @@ class HarnessProcess:
         self._loaded: set[str] = set()
         # What the process loads while this one does something else.
         self._loading: str | None = None
+
+    def start(self) -> None:
+        """Start the process, which imports the harness while this one does something else.
+
+        Raises:
+            NotInstalled: the harness is not installed.
+        """
+        with self._lock:
+            self._started()
 
     def call(self, function: str, seconds: float | None = None, **arguments: Any) -> Any:
         """The result of a method of `worker.Harness`.

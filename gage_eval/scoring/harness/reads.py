@@ -71,8 +71,8 @@ class Reads:
             CannotRun: only another commit of the data is at hand.
         """
         revision = options.get("revision")
-        asked = [path, name, *(options.get(key) for key in ("data_dir", "data_files", "revision"))]
-        call = digest(json.loads(json.dumps(asked, default=str)))
+        arguments = [path, name, *(options.get(key) for key in ("data_dir", "data_files", "revision"))]
+        call = digest(json.loads(json.dumps(arguments, default=str)))
         stored = self._stored.get(call, {})
         if "files" in stored:
             files = {split: [str(self._folder / file) for file in own] for split, own in stored["files"].items()}
@@ -133,7 +133,7 @@ def _listen() -> None:
 
 
 def _forget_modules() -> None:
-    """Have the Python files of tasks read anew: Python keeps a module that it has."""
+    """Have the Python files of tasks read again: Python keeps a module that it has."""
     for name, module in list(sys.modules.items()):
         file = getattr(module, "__file__", None)
         if isinstance(file, str) and name != "__main__" and _is_own(Path(file)):
@@ -148,7 +148,7 @@ def tasks_folder() -> Path:
 
 @cache
 def _foreign() -> tuple[Path, ...]:
-    """Folders whose files are no part of a task."""
+    """Folders whose files do not belong to tasks."""
     caches = import_module("datasets.config"), import_module("huggingface_hub.constants")
     names = ("HF_CACHE_HOME", "HF_DATASETS_CACHE", "HF_MODULES_CACHE", "HF_HOME", "HF_HUB_CACHE", "HF_XET_CACHE")
     folders = [getattr(module, name, None) for module in caches for name in names]

@@ -55,9 +55,9 @@ class Harness:
             folder: where the files of ``data`` are.
             data: as `sources.Sources` has them.
         """
-        found = _named(name)
+        loader = _named(name)
         with Reads({}, data, Path(folder)).watched():
-            self._tasks[key] = found()["tasks"]
+            self._tasks[key] = loader()["tasks"]
 
     def keep(self, key: str) -> None:
         """Give what was built last a name, as if it was loaded."""
@@ -94,13 +94,13 @@ class Harness:
         """
         import numpy as np
 
-        found = _named(name)
+        loader = _named(name)
         # As `simple_evaluate` begins.
         random.seed(0)
         np.random.seed(1234)
         reads = Reads(pins, {}, Path())
         with reads.watched():
-            loaded = found()
+            loaded = loader()
             facts = self._write(loaded["tasks"], folder, num_fewshot=num_fewshot, seed=seed, chat=chat, limit=limit)
         files = reads.files(Path(name) if name.endswith(".yaml") else None)
         # The tasks stay, because they score the answers.
@@ -207,7 +207,7 @@ def _entries(folder: Path) -> dict[str, Any]:
 
     entries: dict[str, Any] = {}
     for file in yaml_files(folder):
-        # Other files of YAML are no tasks.
+        # A folder may have other files of YAML.
         with suppress(Exception):
             TaskIndex.process_cfg(load_yaml(file, resolve_func=False), file, entries)
     return entries
@@ -386,6 +386,9 @@ def main() -> None:
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     harness = Harness()
+    # The caller does something else in the meantime. The first request says what is wrong.
+    with suppress(Exception):
+        _index()
     for line in sys.stdin:
         answers.write(_answer(harness, json.loads(line)) + "\n")
         answers.flush()

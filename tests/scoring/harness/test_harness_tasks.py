@@ -46,6 +46,19 @@ class Mixed(ConfigurableTask):
         asked = {"generate_until": (ctx, {"until": []}), "loglikelihood": (ctx, " no")}
         return [Instance(request_type=kind, doc=doc, arguments=asked[kind], idx=0, **kwargs) for kind in asked]
 """
+RAISES = """
+import os
+import urllib.request
+
+def text(doc):
+    return 1 / 0
+
+def calls(doc):
+    return urllib.request.urlopen("http://127.0.0.1:9").read()
+
+def exits(doc):
+    os._exit(0)
+"""
 
 
 @pytest.fixture(scope="module")
@@ -91,6 +104,8 @@ def test_the_numbers_are_those_of_the_harness(group: Path, tmp_path: Path) -> No
         ("TEXT.yml", "rename it"),
         ("TEXT.yaml", "neither a task nor a group"),
         ("RAISES.yaml", "ZeroDivisionError"),
+        ("CALLS.yaml", "the harness raised URLError"),
+        ("EXITS.yaml", "process of the lm-eval harness died"),
         ("REPEATS.yaml", "each question 5 times"),
         ("MIXED.yaml", "asks for generate_until and loglikelihood"),
         ("WITHOUT.yaml", "names no numbers"),
@@ -99,10 +114,12 @@ def test_the_numbers_are_those_of_the_harness(group: Path, tmp_path: Path) -> No
 def test_what_cannot_run_is_one_sentence(text: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "TEXT.yaml").write_text("hello: there\n")
     (tmp_path / "rows.jsonl").write_text('{"q": "a"}\n')
-    (tmp_path / "raises.py").write_text("def text(doc):\n    return 1 / 0\n")
+    (tmp_path / "raises.py").write_text(RAISES)
     (tmp_path / "mixed.py").write_text(MIXED)
     for name, fields in (
         ("RAISES", "doc_to_text: !function raises.text"),
+        ("CALLS", "doc_to_text: !function raises.calls"),
+        ("EXITS", "doc_to_text: !function raises.exits"),
         ("REPEATS", "doc_to_text: q\nrepeats: 5"),
         ("WITHOUT", "doc_to_text: q\nprocess_results: !function raises.text\nmetric_list: []"),
     ):
@@ -115,6 +132,7 @@ def test_what_cannot_run_is_one_sentence(text: str, said: str, tmp_path: Path, m
     with pytest.raises(InputError, match=said) as refused:
         harness_suite(text, tmp_path / "cache")
     assert "\n" not in str(refused.value)
+    assert [*tmp_path.glob("cache/*")] == [], "nothing is left"
 
 
 def test_a_run_whose_files_of_the_task_were_changed_ends(group: Path, tmp_path: Path) -> None:
@@ -234,6 +252,29 @@ def test_a_run_of_a_users_task_needs_nothing_but_the_store(own: Path, tmp_path: 
     assert again.summary.tasks == outcome.summary.tasks
     keys = [{name: stage.key for name, stage in run.folder.record().stages.items()} for run in (outcome, again)]
     assert keys[0] == keys[1]
+
+
+def test_names_of_the_harness_are_found_by_a_part(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gage = command(tmp_path, capsys, monkeypatch)
+    found = json.loads(gage("list", "suites", "--lm-eval", "GLOBAL_FACTS", "--json").out)
+    assert {"name": "lm-eval:mmlu_global_facts", "kind": "task"} in found
+    assert all("global_facts" in entry["name"].lower() for entry in found)
+    assert "goes with suites" in gage("list", "runs", "--lm-eval", "arc").sentence
+
+
+def test_the_harness_starts_before_the_suite_is_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order: list[str] = []
+    monkeypatch.setattr(client.HarnessProcess, "start", lambda _: order.append("start"))
+    monkeypatch.setattr("gage_eval.authoring.lm_eval.suite_config", lambda *_: order.append("suite"))
+    gage = command(tmp_path, capsys, monkeypatch)
+    assert gage("suite", "lm-eval:gsm8k").code == 2
+    assert order == ["start", "suite"]
+    assert gage("suite", "no_such_suite").code == 2
+    assert order == ["start", "suite", "suite"]
 
 
 @pytest.mark.parametrize(

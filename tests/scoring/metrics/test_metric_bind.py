@@ -459,7 +459,7 @@ def test_identities_are_canonical_json() -> None:
 
     needed = {"regex_match": {"pattern": "a"}, "pattern": {"pattern": "a"}, "field_completeness": {"fields": ["a"]}}
     needed["recorded_score"] = {"score": "acc"}
-    needed["lm_eval"] = {"name": "acc", "task": "arc_easy", "value": "acc", "kind": "right"}
+    needed["lm_eval"] = {"sources": "0", "task": "arc_easy", "value": "acc", "kind": "right"}
     for name in registry.metrics.names():
         assert canonical_text(bind(name, needed.get(name)).identity())
 
