@@ -19,6 +19,8 @@ LM_EVAL := .venv-lm-eval
 INSPECT := .venv-inspect
 # The tasks and functions of BFCL; its pins fit no other package.
 BFCL := .venv-bfcl
+# An agent of others, which runs in a box.
+AGENTS := .venv-agents
 EVERY_EVAL := .venv-every-eval-ever
 # Tests that wait for servers and processes leave room for a third process on two cores; models do not.
 TEST_JOBS = $(or $(JOBS),3)
@@ -37,7 +39,7 @@ INSTALL := $(LOCKED) $(MAKE) --silent --no-print-directory
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-fast test-browser lint format lock pages docs bench test-e2e test-vllm test-gpu test-suites test-inspect test-bfcl \
   bench-vllm bench-piqa bench-prompts record-likelihoods clean install-demo install-dev install-vllm install-gpu install-lm-eval \
-  install-inspect test-every-eval-ever install-every-eval-ever install-bfcl
+  install-inspect test-every-eval-ever install-every-eval-ever install-bfcl test-agents install-agents
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' Makefile
@@ -113,6 +115,9 @@ test-inspect: install-dev install-inspect ## open our exports with Inspect's own
 test-bfcl: install-dev install-bfcl ## compare BFCL's conversations with its published checker
 	$(BIN)/python -m pytest tests/runs/test_bfcl.py $(ARGS)
 
+test-agents: install-dev install-agents ## run mini-swe-agent, unchanged, before a scripted model
+	$(BIN)/python -m pytest tests/runs/test_published_agent.py $(ARGS)
+
 test-every-eval-ever: install-dev install-every-eval-ever ## check our export with the validator of Every Eval Ever
 	$(BIN)/python -m pytest tests/runs/results/test_shared_exports.py $(ARGS)
 
@@ -134,6 +139,9 @@ install-gpu:
 
 install-bfcl:
 	@$(INSTALL) $(BFCL)/bfcl_eval
+
+install-agents:
+	@$(INSTALL) $(AGENTS)/.ready
 
 install-inspect:
 	@$(INSTALL) $(INSPECT)/.ready $(INSPECT)/every_eval_ever/schemas
@@ -211,6 +219,14 @@ $(INSPECT)/every_eval_ever/schemas: | $(INSPECT)/.ready
 $(BFCL)/bfcl_eval: | $(VENV)/.pip
 	@echo "installing bfcl-eval into $(BFCL)"
 	$(PIP) install --quiet --no-deps --target $(BFCL) bfcl-eval==2026.3.23 mpmath==1.4.1
+	@touch $@
+
+# Without what only its own benchmarks and its viewer need. To compile all of it takes longer than to run it.
+$(AGENTS)/.ready: | $(VENV)/.pip
+	@echo "installing mini-swe-agent into $(AGENTS)"
+	$(BIN)/python -m venv --without-pip $(AGENTS)
+	$(PIP) --python $(AGENTS) install --quiet --no-compile litellm==1.110.2 platformdirs prompt_toolkit requests rich tenacity typer
+	$(PIP) --python $(AGENTS) install --quiet --no-compile --no-deps mini-swe-agent==2.4.6
 	@touch $@
 
 $(EVERY_EVAL)/.ready:

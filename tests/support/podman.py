@@ -95,7 +95,7 @@ def _content(programs: list[str], *, python: bool, workdir: str | None = None) -
             files["py/bin/python3"] = Path(sys.base_prefix, "bin", f"python3.{sys.version_info.minor}")
             files |= _standard_library()
         for path in [path for path in files.values() if path.suffix not in (".py", ".pyc")]:
-            files |= {library.lstrip("/"): Path(library) for library in _libraries(str(path.resolve()))}
+            files |= {library.lstrip("/"): Path(library) for library in libraries(str(path.resolve()))}
         for place, path in files.items():
             entry = tar.gettarinfo(str(path.resolve()), place)
             entry.uid = entry.gid = 0
@@ -120,6 +120,7 @@ def _standard_library() -> dict[str, Path]:
     return found
 
 
-def _libraries(program: str) -> list[str]:
+def libraries(program: str) -> list[str]:
+    """The shared libraries of a program, or of another one."""
     listed = subprocess.run(["ldd", program], capture_output=True, text=True, check=False).stdout
     return re.findall(r"(/\S+) \(0x", listed)

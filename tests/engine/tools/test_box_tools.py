@@ -87,6 +87,18 @@ def test_how_a_command_ends_is_shown_to_the_model() -> None:
     assert last == "alive"
 
 
+def test_a_model_that_deletes_its_workspace_goes_on_without_it() -> None:
+    async def script(act: Act) -> list[str]:
+        return [
+            await act("echo x > a; rm -rf ./* ./.??* /box /tmp /harness; rmdir $PWD; true"),
+            await act("ls; echo alive"),
+            await act("print('alive')", tool="python"),
+        ]
+
+    _, listed, program = episode(script)
+    assert (listed, program) == ("alive", "alive")
+
+
 def test_a_sample_sets_the_surroundings() -> None:
     sandbox = {"setup": "echo made > there.txt", "env": {"COLOUR": "red"}}
     assert episode(lambda act: act("cat there.txt; echo $COLOUR"), {"sandbox": sandbox}) == "made\nred"

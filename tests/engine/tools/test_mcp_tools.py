@@ -113,6 +113,13 @@ def test_a_command_that_does_not_exist_is_said(tmp_path: Path) -> None:
         assert tool.definition
 
 
+def test_a_tool_of_a_server_with_the_name_of_another_tool_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "own.py").write_text("def twice(number: int) -> int: ...")
+    for names, servers in (([f"{tmp_path}/own.py:twice"], 1), ([], 2)):
+        with pytest.raises(InputError, match="two tools are named 'twice'"):
+            tools_of(names, servers=[server(tmp_path)] * servers)
+
+
 def test_a_list_that_changed_since_the_run_began_is_refused(tmp_path: Path) -> None:
     served = server(tmp_path, "changing")
     before = served.tools()[0].identity
