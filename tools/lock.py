@@ -38,8 +38,10 @@ VECTORS = ROOT / "tests" / "lock" / "vectors.yaml"
 LOCK = ROOT / "tests" / "lock" / "results.json"
 # Sentences for people, and ids of artifacts that hold some.
 _NO_RESULTS = frozenset({"explanation", "scores", "first_rejects"})
-# The code of a library, which needs the files of a task; or which is not installed with this package.
-_OF_LIBRARIES = frozenset({"aggregations:lm_eval", "metrics:lm_eval", "metrics:bfcl_multi_turn"})
+# The code of a library or a program, which needs the files of a task; or is not installed with this package.
+_OF_LIBRARIES = frozenset(
+    {"aggregations:lm_eval", "metrics:lm_eval", "metrics:bfcl_multi_turn", "metrics:rendered_text"}
+)
 
 Case: TypeAlias = tuple[str, Any, Any]
 """The name of a plug-in, the vector, and the result."""

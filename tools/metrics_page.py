@@ -134,7 +134,7 @@ def _source(plugin: Plugin[Any]) -> str:
     file = inspect.getsourcefile(inspect.unwrap(plugin.obj))
     assert file is not None, "built-in code has a file"
     file_name = Path(file).resolve().relative_to(PAGE.parents[1]).as_posix()
-    libraries = ", ".join(plugin.info.get("libraries", ()))
+    libraries = ", ".join((*plugin.info.get("libraries", ()), *plugin.info.get("programs", ())))
     with_them = f", with {libraries}" if libraries else ""
     profiled = "; a scoring profile's normalisation goes before it" if plugin.info.get("normalized") else ""
     return f"version {plugin.version}, [{file_name}](../{file_name}){with_them}{profiled}"

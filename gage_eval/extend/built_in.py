@@ -90,6 +90,7 @@ NAMES: Mapping[str, Mapping[str, Names]] = {
         "mmmu": ("mmmu_accuracy", "mmmu_pro_accuracy"),
         "numeric": ("numeric_match",),
         "perplexity": ("bits_per_byte", "byte_perplexity", "likelihood", "word_perplexity"),
+        "pictures": ("psnr", "rendered_text", "ssim"),
         "ranking": ("ranking",),
         "recorded": ("recorded_score",),
         "rouge": ("rouge",),

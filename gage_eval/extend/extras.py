@@ -4,7 +4,9 @@ import json
 import os
 import shlex
 import shutil
+import subprocess
 import sys
+from functools import cache
 from importlib import metadata, util
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -23,6 +25,34 @@ def missing(what: str, package: str, extra: str) -> NotInstalled:
         extra: of this package, that brings it.
     """
     return NotInstalled(f"{what} needs {package}, which is not installed: {install_extra(extra)}.")
+
+
+def program_version(what: str, program: str, package: str) -> str:
+    """The version of a program that a feature runs: the first line of its ``--version``.
+
+    Args:
+        what: needs the program, as ``metric rendered_text``.
+        program: its name.
+        package: of Debian that has it.
+
+    Raises:
+        NotInstalled: it is not installed, or does not run.
+    """
+    file = shutil.which(program)
+    version = None if file is None else _version(file, os.stat(file).st_mtime_ns)
+    if not version:
+        how = f"install it (Debian: apt-get install {package})"
+        raise NotInstalled(f"{what} needs the program {program}, which is not installed: {how}.")
+    return version
+
+
+@cache
+def _version(file: str, _changed: int) -> str | None:
+    try:
+        done = subprocess.run([file, "--version"], capture_output=True, check=True, timeout=60)  # noqa: S603 - of PATH
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return next(iter((done.stdout or done.stderr).decode(errors="replace").splitlines()), None)
 
 
 def install_extra(extra: str) -> str:

@@ -17,7 +17,7 @@ from gage_eval.base.errors import InputError, closest
 from gage_eval.extend import protocols
 from gage_eval.extend.allowed_code import check_distribution
 from gage_eval.extend.built_in import modules_of
-from gage_eval.extend.extras import missing
+from gage_eval.extend.extras import missing, program_version
 from gage_eval.extend.loading import (
     about_to_import,
     check_allowed,
@@ -91,12 +91,16 @@ class Plugin(Generic[T]):
         return known
 
     def libraries(self) -> dict[str, str]:
-        """The installed versions of the distributions that ``info["libraries"]`` declares, by name.
+        """The installed versions of what ``info["libraries"]`` and ``info["programs"]`` declare, by name.
 
         Raises:
             InputError: one of them is not installed.
         """
-        return {name: self._version_of(name) for name in self.info.get("libraries", ())}
+        what = f"{self.singular} {self.name}"
+        programs = self.info.get("programs", {}).items()
+        return {name: self._version_of(name) for name in self.info.get("libraries", ())} | {
+            name: program_version(what, name, package) for name, package in programs
+        }
 
     def _version_of(self, library: str) -> str:
         try:

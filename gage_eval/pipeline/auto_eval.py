@@ -5,7 +5,7 @@ computes only its own scores, a changed aggregation computes none, and a metric 
 its scores if the samples change.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -95,7 +95,7 @@ def scores(run: StageRun, spec: ScoreSpec) -> list[Artifact]:
             writer = run.new_writer(SCORES, f"scores of {metric.metric_id}")
             computations[index] = _Computation(metric, document, writer, action)
     try:
-        _score(run, list(computations.values()), spec.nameable)
+        _score(run, list(computations.values()), spec)
     except BaseException:
         for computation in computations.values():
             computation.writer.abort()
@@ -113,18 +113,18 @@ def scores(run: StageRun, spec: ScoreSpec) -> list[Artifact]:
     return [artifacts[index] for index in range(len(metrics))]
 
 
-def _score(run: StageRun, computations: Sequence[_Computation], known: Collection[str]) -> None:
+def _score(run: StageRun, computations: Sequence[_Computation], spec: ScoreSpec) -> None:
     """Score all parts, in this process or in others, with the same result."""
     if not computations:
         return
     metrics = [computation.metric for computation in computations]
-    inputs = Inputs.of(metrics, run.inputs, known)
+    inputs = Inputs.of(metrics, run.inputs, spec.nameable, spec.media)
     parts = run.input("responses").parts
     total, done = sum(part.rows for part in parts), 0
     tables: Iterator[list[pa.Table]]
     if run.env.processes is None or total <= FEWEST_ROWS:
         reader = RowReader(run.env.store, inputs)
-        tables = (score_rows(metrics, reader.tables(Rows(part.index, 0, part.rows)), inputs) for part in parts)
+        tables = (score_rows(metrics, reader, Rows(part.index, 0, part.rows)) for part in parts)
     else:
         # Costs 20 ms to import.
         from gage_eval.pipeline.score_parts import scored_in_processes

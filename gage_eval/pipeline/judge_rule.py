@@ -58,16 +58,14 @@ class RuleDecisions:
         inputs: artifact ids of ``samples`` and ``responses``.
         """
         self._rule = rule
-        self._inputs = Inputs.of([rule.metric], inputs, rule.known)
-        self._reader = RowReader(store, self._inputs)
+        self._reader = RowReader(store, Inputs.of([rule.metric], inputs, rule.known))
         self._rows = {part.index: part.rows for part in store.artifact(inputs["responses"]).parts}
         self.of = lru_cache(1)(self._of)
         """The score of each decided answer of a part."""
 
     def _of(self, part: int) -> Mapping[AnswerKey, float]:
         rule = self._rule
-        tables = self._reader.tables(Rows(part, 0, self._rows[part]))
-        (table,) = score_rows([rule.metric], tables, self._inputs)
+        (table,) = score_rows([rule.metric], self._reader, Rows(part, 0, self._rows[part]))
         first, key = rule.metric.filters[0].name, rule.metric.value_keys[0]
         return {
             (row["row_index"], row["replicate"]): rule.score(value)

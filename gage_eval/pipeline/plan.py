@@ -144,7 +144,7 @@ def _task(
     user = None if task.user is None else _generate(task, task.user, "user", loaded.context)
     infer = replace(_generate(task, task.dut, "dut_model", loaded.context, preprocess.media), user=user)
     execution = _execution(task.task, loaded.base_dir, preprocess.media)
-    scoring = score_spec(task, loaded.metrics[task_id], metric_names(loaded.config), execution)
+    scoring = score_spec(task, loaded.metrics[task_id], metric_names(loaded.config), execution, preprocess.media)
     load = _load(task, source, subset)
     if quick is not None:
         preprocess = replace(preprocess, quick=Quick(quick, load.seed, subject_fields(loaded, task)))

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from gage_eval.config.resolve import ResolvedTask
+from gage_eval.data.prepare.media import MediaRules
 from gage_eval.pipeline.execution_spec import ExecutionSpec
 from gage_eval.pipeline.specs import ScoreSpec
 from gage_eval.report.headline import named
@@ -16,6 +17,7 @@ def score_spec(
     metrics: tuple[BoundMetric, ...],
     known: frozenset[str] = frozenset(),
     execution: ExecutionSpec | None = None,
+    media: MediaRules | None = None,
 ) -> ScoreSpec:
     """The spec of auto_eval for a task.
 
@@ -24,9 +26,10 @@ def score_spec(
         metrics: its metrics.
         known: names of metrics that samples may use for other tasks.
         execution: how its programs are run.
+        media: where the media of its samples are.
     """
     config = task.task
-    return ScoreSpec(config.task_id, metrics, config.max_unscored_share, known, execution)
+    return ScoreSpec(config.task_id, metrics, config.max_unscored_share, known, execution, media or MediaRules())
 
 
 def task_card(task: ResolvedTask, metrics: Sequence[BoundMetric], quoted: str | None = None) -> CardRule | None:

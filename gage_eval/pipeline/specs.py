@@ -224,6 +224,7 @@ class ScoreSpec:
         known: ids and implementations of the config's metrics, those of other tasks too: samples may name them in
             their ``eval_config``.
         execution: how the programs of the answers are run; None where none are.
+        media: where the media of the samples are, for metrics that compare them.
     """
 
     task_id: str
@@ -231,6 +232,7 @@ class ScoreSpec:
     max_unscored_share: float | None = 0.05
     known: frozenset[str] = frozenset()
     execution: ExecutionSpec | None = None
+    media: MediaRules = field(default_factory=MediaRules)
 
     @property
     def inputs(self) -> tuple[Input, ...]:
@@ -274,17 +276,26 @@ class ScoreSpec:
             named: what `named` gives for it.
         """
         overriding = self.overriding(metric, named)
-        return scores_document(metric, inputs, overriding, own_settings=bool(samples.counts.get(COLUMN)))
+        document = scores_document(metric, inputs, overriding, own_settings=bool(samples.counts.get(COLUMN)))
+        files = self._files(metric, samples)
+        return document if files is None else {**document, "files": files}
+
+    def _files(self, metric: BoundMetric, samples: Artifact) -> JsonValue:
+        """The content of the files that a metric compares answers with; None where it reads none."""
+        addresses = sorted(metric.media_addresses(samples))
+        return files_identity((("image_url", address) for address in addresses), self.media) if addresses else None
 
     def overriding(self, metric: BoundMetric, named: frozenset[str]) -> frozenset[str]:
         """The names in the samples' ``eval_config`` that change this metric's scores."""
         return named & {metric.metric_id, metric.implementation} | unknown_metrics(named, self.nameable)
 
     def input_material(self, store: Store, inputs: Mapping[str, str]) -> dict[str, JsonValue]:
-        """The names in the samples' ``eval_config`` that no metric has, and how programs are run; else nothing."""
+        """Names in ``eval_config`` that no metric has, files that are compared, how programs are run; or nothing."""
         samples = store.artifact(inputs["samples"])
         unknown = unknown_metrics(self.named(samples), self.nameable)
         material: dict[str, JsonValue] = {"unknown_metrics": sorted(unknown)} if unknown else {}
+        if any(files := [self._files(metric, samples) for metric in self.metrics]):
+            material["files"] = files
         return material if self.execution is None else {**material, "execution": self.execution.material(samples)}
 
 

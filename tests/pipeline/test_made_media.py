@@ -128,6 +128,39 @@ def test_an_edit_gets_the_picture_of_the_question(tmp_path: Path, models: MediaM
     }  # fmt: skip
 
 
+def test_an_edit_is_compared_with_the_reference_and_again_when_its_file_changes(
+    tmp_path: Path, models: MediaModels
+) -> None:
+    records = []
+    for number in range(2):
+        (tmp_path / f"{number}.png").write_bytes(drawn(str(number)))
+        (tmp_path / f"{number}-after.png").write_bytes(edited(drawn(str(number))))
+        content = [{"type": "image_url", "image_url": {"url": f"{number}.png"}}, {"type": "text", "text": "Invert it."}]
+        after = {"type": "image_url", "image_url": {"url": f"{number}-after.png"}}
+        records.append({
+            "id": str(number),
+            "messages": [{"role": "user", "content": content}],
+            "references": [{"answer": [after]}],
+        })  # fmt: skip
+    backend = {"base_url": models.url, "model": "painter"}
+    backends = [{"backend_id": "painter", "type": "openai_images", "config": backend}]
+    file = config_of(tmp_path, records, backends=backends, metrics=["ssim", "psnr", "text_length"])
+    reader = ran(file, "right")
+    assert numbers(reader) == {"ssim": 1.0, "psnr": 100.0, "text_length": 79.0}
+    assert ran(file, "again").stored.record.by_stage["wishes", "auto_eval"].state == "cached"
+
+    (tmp_path / "1-after.png").write_bytes(drawn("1"))
+    changed = numbers(ran(file, "changed"))
+    assert changed["psnr"] is not None
+    assert 50 < changed["psnr"] < 60
+    assert models.count("images/edits") == len(records), "nothing is drawn again"
+    (tmp_path / "1-after.png").unlink()
+    with pytest.raises(RunFailed):
+        ran(file, "gone")
+    (row,) = RunReader.open(Locations.at(str(tmp_path / "store")), "gone").task().rows(start=1)
+    assert "the reference cannot be compared: the file does not exist" in row.scores["ssim"][0]["explanation"]
+
+
 def test_speech_is_written_down_by_a_judge_and_scored(tmp_path: Path, models: MediaModels) -> None:
     if shutil.which("espeak-ng") is None:
         pytest.skip("espeak-ng is not installed (Debian: espeak-ng)")

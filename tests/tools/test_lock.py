@@ -39,7 +39,7 @@ def test_a_plugin_whose_vectors_tell_nothing_apart_is_untested() -> None:
     }
     entries, untested = of_plugins(vectors)
     tested = {"metrics:contains", "metrics:gsm8k", "filters:boxed", "filters:letters", "aggregations:mean"}
-    libraries = {"aggregations:lm_eval", "metrics:lm_eval", "metrics:bfcl_multi_turn"}
+    libraries = {"aggregations:lm_eval", "metrics:lm_eval", "metrics:bfcl_multi_turn", "metrics:rendered_text"}
     assert set(entries) - set(untested) == {*tested, "preprocessors:gsm8k", *libraries}
 
 

@@ -119,6 +119,8 @@ def metric(
     fields: Mapping[str, str] | None = None,
     set_by: Mapping[str, str] | None = None,
     libraries: Sequence[str] = (),
+    programs: Mapping[str, str] | None = None,
+    media: Sequence[str] = (),
     normalized: bool = False,
     chosen_by: str | None = None,
     binary: bool | Sequence[str] = False,
@@ -142,6 +144,8 @@ def metric(
         fields: default paths of fields that are not in `DEFAULT_PATHS`, or differ from it.
         set_by: by field, the parameter that sets the field's path in a config, where it is not ``<field>_field``.
         libraries: distributions whose version is part of the metric's identity.
+        programs: programs whose version is, too, each with the Debian package that has it.
+        media: fields that are addresses of media in the data. The content of files there is part of keys.
         normalized: it compares texts by a plain rule, so a scoring profile's normalisation is applied first. Metrics
             with an official rule keep to that.
         chosen_by: the parameter that leaves one of several numbers when it is set. It is set to the number's key
@@ -170,6 +174,8 @@ def metric(
         fields=dict(fields or {}),
         set_by=dict(set_by or {}),
         libraries=tuple(libraries),
+        programs=dict(programs or {}),
+        media=tuple(media),
         normalized=normalized,
         chosen_by=chosen_by,
         of_likelihoods=of_likelihoods,

@@ -11,8 +11,9 @@ import pyarrow as pa
 
 from gage_eval.base.canonical import JsonValue
 from gage_eval.base.errors import InputError
-from gage_eval.base.field_paths import Path, compile_path
+from gage_eval.base.field_paths import Path, compile_path, reference_texts
 from gage_eval.base.statuses import UNANSWERED, Reason
+from gage_eval.data.sample.table import rows_of
 from gage_eval.extend import registry
 from gage_eval.extend.loading import said_by
 from gage_eval.scoring.metrics.aggregate import Aggregations, aggregate, read_aggregations
@@ -27,6 +28,7 @@ from gage_eval.scoring.metrics.plugin_calls import plain
 from gage_eval.scoring.metrics.references import References, check_references, over_references
 from gage_eval.scoring.metrics.rows import Rows, ScoreRows, Tables, check_path, reads_parsed
 from gage_eval.scoring.metrics.scale import DEFAULT, Scale
+from gage_eval.store import Artifact
 
 OnMissing: TypeAlias = Literal["ignore", "warn", "error"]
 FilterResults: TypeAlias = dict[str | None, dict[int, FilterResult]]
@@ -67,6 +69,24 @@ class BoundMetric:
     def sample_columns(self) -> frozenset[str]:
         """Columns of the samples that `score_table` needs, besides ``row_index``."""
         return frozenset().union(*(path.sample_columns for path in self.field_paths))
+
+    def media_addresses(self, samples: Artifact) -> set[str]:
+        """Where the media are that samples name for this metric."""
+        names = self.definition.plugin.info.get("media", ())
+        paths = [
+            path
+            for path, item in zip(self.field_paths, self.definition.fields, strict=True)
+            if item.name in names and path.sample_columns
+        ]
+        columns = sorted({"label", "references"}.union(*(path.sample_columns for path in paths)))
+        rows = (row for table in samples.tables(columns=columns) for row in rows_of(table, columns)) if paths else ()
+        return {
+            str(address)
+            for row in rows
+            for path in paths
+            for address in (*(reference_texts(row) if path.reads_label else ()), path.get(row))
+            if address
+        }
 
     @cached_property
     def inputs(self) -> frozenset[str]:

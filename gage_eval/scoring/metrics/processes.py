@@ -142,5 +142,5 @@ def _bound(recipe: Recipe) -> tuple[RowReader, list[BoundMetric]]:
 
 def _work(recipe: Recipe, rows: Rows) -> ScoredRows:
     reader, metrics = _bound(recipe)
-    scores = score_rows(metrics, reader.tables(rows), reader.inputs)
+    scores = score_rows(metrics, reader, rows)
     return ScoredRows(scores, [dict(metric.warned) for metric in metrics])

@@ -1,13 +1,15 @@
 """Score some rows of a part. The score of a row depends on no other row, or on the answers to the same sample alone."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from gage_eval.data.prepare.media import MediaReader, MediaRules
 from gage_eval.scoring.metrics.bind import BoundMetric
+from gage_eval.scoring.metrics.media_content import media_from
 from gage_eval.scoring.metrics.overrides import COLUMN, score_samples
 from gage_eval.scoring.metrics.rows import Tables
 from gage_eval.store import Store
@@ -24,24 +26,33 @@ class Inputs:
         artifacts: artifact ids by input, without inputs that no metric reads.
         columns: the needed columns of the samples.
         known: the metrics that samples may name in their ``eval_config``.
+        media: where the media are that the samples name.
     """
 
     artifacts: Mapping[str, str]
     columns: tuple[str, ...]
     known: frozenset[str] = frozenset()
+    media: MediaRules = field(default_factory=MediaRules)
 
     @classmethod
-    def of(cls, metrics: Sequence[BoundMetric], artifacts: Mapping[str, str], known: Collection[str]) -> "Inputs":
+    def of(
+        cls,
+        metrics: Sequence[BoundMetric],
+        artifacts: Mapping[str, str],
+        known: Collection[str],
+        media: MediaRules | None = None,
+    ) -> "Inputs":
         """What these metrics read from the artifacts.
 
         Args:
             metrics: all that are scored together.
             artifacts: ids by input.
-            known: as above.
+            known, media: as above.
         """
         read = artifacts.keys() & {"samples"}.union(*(metric.inputs for metric in metrics))
         columns = {"row_index", "id", COLUMN}.union(*(metric.sample_columns for metric in metrics))
-        return cls({name: artifacts[name] for name in sorted(read)}, tuple(sorted(columns)), frozenset(known))
+        own = {name: artifacts[name] for name in sorted(read)}
+        return cls(own, tuple(sorted(columns)), frozenset(known), media or MediaRules())
 
 
 @dataclass(frozen=True)
@@ -58,6 +69,7 @@ class RowReader:
 
     def __init__(self, store: Store, inputs: Inputs) -> None:
         self.inputs = inputs
+        self.media = MediaReader(inputs.media, store.media)
         self._store = store
         self._part = lru_cache(len(inputs.artifacts))(self._read_part)
 
@@ -80,9 +92,11 @@ class RowReader:
         return self._store.artifact(self.inputs.artifacts[name]).read(part, columns=columns)
 
 
-def score_rows(metrics: Sequence[BoundMetric], tables: Tables, inputs: Inputs) -> list[pa.Table]:
+def score_rows(metrics: Sequence[BoundMetric], reader: RowReader, rows: Rows) -> list[pa.Table]:
     """The score rows of each metric (`gage_eval.base.tables.SCORES`)."""
-    return [score_samples(metric, tables, known=inputs.known) for metric in metrics]
+    tables = reader.tables(rows)
+    with media_from(reader.media.content):
+        return [score_samples(metric, tables, known=reader.inputs.known) for metric in metrics]
 
 
 def joins_replicates(metrics: Sequence[BoundMetric]) -> bool:
