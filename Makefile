@@ -86,7 +86,7 @@ bench: install-dev ## measure speed and memory against the targets; BENCH=quick 
 	$(BIN)/python -m bench $(if $(BENCH),--$(BENCH)) $(ARGS)
 
 test-vllm: install-dev install-vllm ## run the tests of vLLM and transformers, with a small model on this CPU
-	$(BIN)/python -m pytest -n $(MODEL_JOBS) --dist loadfile -m vllm tests/vllm $(ARGS)
+	$(BIN)/python -m pytest -n $(MODEL_JOBS) --dist loadscope -m vllm tests/vllm $(ARGS)
 
 test-gpu: install-dev $(if $(HAS_GPU),install-gpu) ## run vLLM on this machine's NVIDIA GPUs; skips without one
 	$(BIN)/python -m pytest -m gpu tests/gpu $(ARGS)
