@@ -58,7 +58,7 @@ test-e2e: install-dev ## run suites on Prefect with Postgres and two workers, an
 	$(BIN)/python -m pytest -n $(TEST_JOBS) --dist loadscope -m e2e tests/e2e tests/runs/test_outages_of_s3.py $(ARGS)
 
 test-browser: install-dev ## click through report and viewer in a browser (Debian: chromium)
-	$(BIN)/python -m pytest -m browser tests/browser $(ARGS)
+	$(BIN)/python -m pytest -n $(MODEL_JOBS) --dist loadscope -m browser tests/browser $(ARGS)
 
 lint: install-dev ## check style, types and Dockerfiles
 	$(BIN)/ruff check .
@@ -88,7 +88,7 @@ bench: install-dev ## measure speed and memory against the targets; BENCH=quick 
 	$(BIN)/python -m bench $(if $(BENCH),--$(BENCH)) $(ARGS)
 
 test-vllm: install-dev install-vllm ## run the tests of vLLM and transformers, with a small model on this CPU
-	$(BIN)/python -m pytest -n $(MODEL_JOBS) --dist loadfile -m vllm tests/vllm $(ARGS)
+	$(BIN)/python -m pytest -n $(MODEL_JOBS) --dist loadscope -m vllm tests/vllm $(ARGS)
 
 test-gpu: install-dev $(if $(HAS_GPU),install-gpu) ## run vLLM on this machine's NVIDIA GPUs; skips without one
 	$(BIN)/python -m pytest -m gpu tests/gpu $(ARGS)

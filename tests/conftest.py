@@ -26,8 +26,10 @@ settings.load_profile("gage-eval")
 
 ROOT = Path(__file__).parents[1]
 BUCKET = "evals"
+# Tests with Prefect servers. Each group has a process and a server, which then starts once.
+SERVERS = ("tests/e2e/test_prefect_trouble.py", "tests/e2e/")
 # The longest tests start first, so that no process ends long after the other.
-LONGEST = ("tests/e2e/", "tests/sessions/", "tests/crash/", "tests/bad_input/")
+LONGEST = (*SERVERS, "tests/crash/", "tests/bad_input/")
 FOREIGN_PREFIXES = ("GAGE_EVAL_", "VLLM_NATIVE_")
 FOREIGN_NAMES = (
     *("PREFECT_API_URL", "PREFECT_API_KEY", "PREFECT_API_AUTH_STRING", "PREFECT_PROFILE"),
@@ -43,14 +45,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """One process runs all tests of the Prefect server, which then starts once; files go to processes in order."""
+    """Files and groups of `SERVERS` go to processes in order."""
     if config.option.dist != "loadfile":
         return None
     from xdist.scheduler import LoadFileScheduling
 
     class Scheduling(LoadFileScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            return LONGEST[0] if nodeid.startswith(LONGEST[0]) else super()._split_scope(nodeid)
+            return next((name for name in SERVERS if nodeid.startswith(name)), super()._split_scope(nodeid))
 
     config.option.loadscopereorder = False
     return Scheduling(config, log)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.cluster import Cluster
+from support.cluster import START_S, Cluster
 from support.endpoint import MockEndpoint, mock_endpoint
 from support.runs import write_config
 from support.ui import fill_field, log_in, open_form
@@ -209,7 +209,7 @@ def test_a_run_of_a_lost_node_is_resumed_by_the_worker_of_another_pool(
     assert done["work_pool_name"] == "local"
     assert slow_endpoint.stats()["distinct_answered"] == 600
     assert slow_endpoint.stats()["requests"] - 600 <= IN_FLIGHT
-    wait_for(lambda: cluster.online_workers("h100"), "the worker is back")
+    wait_for(lambda: cluster.online_workers("h100"), "the worker is back", START_S)
 
 
 def test_two_workers_with_one_key_compute_it_once(

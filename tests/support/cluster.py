@@ -20,7 +20,8 @@ from support.runs import gage
 from support.waiting import PATIENCE_S, wait_for
 
 POOLS = ("local", "h100")
-_START_S = 600.0
+# A busy machine takes minutes to start a server or a worker.
+START_S = 600.0
 _STOP_S = 60.0
 _VERSIONED = Path("/usr/lib/postgresql")
 # Login of the server, as its team would choose it.
@@ -266,7 +267,7 @@ def cluster(folder: Path) -> Iterator[Cluster]:
             worker.start()
         running.gage("deploy", "--pool", "local", "--gpu-pool", "h100", "--store", str(running.store))
         for pool, worker in running.workers.items():
-            wait_for(lambda pool=pool: running.online_workers(pool), f"the worker of {pool} registers", _START_S)
+            wait_for(lambda pool=pool: running.online_workers(pool), f"the worker of {pool} registers", START_S)
             worker.check()
         yield running
 
@@ -292,7 +293,7 @@ def _server(folder: Path, database_url: str) -> tuple[Service, str]:
         return _is_healthy(api_url)
 
     try:
-        wait_for(answers, "the Prefect server answers", _START_S)
+        wait_for(answers, "the Prefect server answers", START_S)
     except BaseException:
         server.stop()
         raise

@@ -14,8 +14,10 @@ from gage_eval.models.client.types import Request, Response
 ROOT = Path(__file__).parents[2]
 PYTHON = ROOT / ".venv-vllm" / "bin" / "python"
 MODEL = ROOT / "build" / "smollm2-135m"
-# The engine's share of this machine is given in GB; graphs are not worth compiling for a few requests.
-VLLM = {"enforce_eager": True, "env": {"VLLM_CPU_KVCACHE_SPACE": "1"}}
+# The engine's share of this machine is given in GB; graphs are not worth compiling for a few requests. The engines of
+# two processes that run tests would bind their threads to the same CPU.
+CPU = {"VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_CPU_OMP_THREADS_BIND": "nobind", "OMP_NUM_THREADS": "1"}
+VLLM = {"enforce_eager": True, "env": CPU}
 # Threads that wait for each other are slower than one wherever anything else runs.
 TRANSFORMERS = {"threads": 1}
 
