@@ -36,7 +36,7 @@ _TOKENS = 32
 # Fields that say how the probe asks, and nothing of the engine. Another freshness is the same engine.
 _OF_REQUESTS = {*KeyedConfig.model_fields} - {"default_params"}
 
-_QUESTIONS = (
+QUESTIONS = (
     "Name one fact about {0}.",
     "Write one sentence about {0} and {1}.",
     "What do {0} and {1} have in common?",
@@ -54,11 +54,13 @@ _QUESTIONS = (
     "and wants to go to the right. Explain step by step how the traveller can do that, and what may go wrong "
     "on the way.",
 )
+"""Of different lengths; each is about two topics."""
+
 _TOPICS = (
     ("bicycles", "rain"), ("libraries", "salt"), ("clocks", "apples"), ("maps", "thunder"),
     ("windmills", "paper"), ("trains", "honey"), ("chess", "mountains"), ("candles", "numbers"),
 )  # fmt: skip
-PROMPTS: tuple[str, ...] = tuple(question.format(*topics) for topics in _TOPICS for question in _QUESTIONS)
+PROMPTS: tuple[str, ...] = tuple(question.format(*topics) for topics in _TOPICS for question in QUESTIONS)
 """The 64 prompts. They are of different lengths, so that a crowd is not uniform."""
 
 
@@ -250,6 +252,19 @@ async def probe(backend: Backend, identity: Mapping[str, JsonValue], *, crowds: 
     )
 
 
+def asked_kind(backend: Backend) -> Literal["chat", "completion"]:
+    """How a model is asked: in a chat where it serves that, else by a text to complete.
+
+    Raises:
+        InputError: it serves neither.
+    """
+    if "chat" in backend.capabilities:
+        return "chat"
+    if "completion" in backend.capabilities:
+        return "completion"
+    raise InputError("the model serves neither chat nor completions, so it cannot be probed.")
+
+
 def _verdict(results: Sequence[CrowdResult]) -> ProbeVerdict:
     changed = max(result.changed for result in results)
     gap = max(result.largest_gap or 0.0 for result in results)
@@ -273,10 +288,7 @@ async def _together(backend: Backend, requests: Sequence[Request]) -> list[Respo
 
 def _requests(backend: Backend) -> list[Request]:
     """One request a prompt; and one for a likelihood where answers have no log probabilities."""
-    can = backend.capabilities
-    kind = next((kind for kind in ("chat", "completion") if kind in can), None)
-    if kind is None:
-        raise InputError("the model serves neither chat nor completions, so it cannot be probed.")
+    can, kind = backend.capabilities, asked_kind(backend)
     params: dict[str, Any] = {"temperature": 0, "max_new_tokens": _TOKENS}
     if "logprobs" in can:
         params |= {"logprobs": True, "top_logprobs": 1} if kind == "chat" else {"logprobs": 1}
