@@ -125,17 +125,17 @@ def _template(seen: EndpointRecord, reference: EndpointRecord | None) -> _Seen:
         return "not_known", _NO_REFERENCE
     pairs = list(zip(seen.templates, reference.templates, strict=False))
     for number, (mine, its) in enumerate(pairs, 1):
-        if (mine.tokens is None) != (its.tokens is None):
-            who = "the endpoint" if mine.tokens is None else "the reference"
-            return "failed", f"conversation {number} has an answer, but {who} gives none"
-        if mine.tokens != its.tokens:
+        if mine.refused != its.refused:
+            who = "the endpoint" if mine.refused else "the reference"
+            return "failed", f"{who} alone refuses conversation {number}"
+        if None not in (mine.tokens, its.tokens) and mine.tokens != its.tokens:
             return "failed", f"conversation {number} has {mine.tokens} tokens, and {its.tokens} in the reference"
         if mine.digest is not None and its.digest is not None and mine.digest != its.digest:
             return "failed", f"conversation {number} has other token ids than in the reference"
     same = [mine for mine, its in pairs if mine.digest is not None and mine.digest == its.digest]
     if pairs and len(same) == len(pairs):
         return "passed", f"{len(pairs)} conversations have the token ids of the reference"
-    return "not_known", "conversations have as many tokens as in the reference, but their token ids are not told"
+    return "not_known", "no number of tokens differs, but the token ids of all conversations are not told"
 
 
 def _stop_strings(seen: EndpointRecord) -> _Seen:
@@ -163,7 +163,9 @@ def _thinking(seen: EndpointRecord, reference: EndpointRecord | None) -> _Seen:
 
 def _tool_calls(seen: EndpointRecord, reference: EndpointRecord | None) -> _Seen:
     if (tools := seen.tools) is None:
-        if reference is not None and reference.tools is not None:
+        if seen.takes_tools is None:
+            return "not_known", "no question with tools has an answer"
+        if reference is not None and reference.takes_tools:
             return "failed", "the endpoint takes no tools, and the reference does"
         return "not_known", "the endpoint takes no tools"
     text = f"{tools.called} of {tools.questions} answers call a tool"
@@ -195,10 +197,10 @@ def _parameters(seen: EndpointRecord, reference: EndpointRecord | None) -> _Seen
 def _context(seen: EndpointRecord, reference: EndpointRecord | None) -> _Seen:
     if (context := seen.context) is None:
         return "not_known", "no size is declared: set --context"
+    if context.refused:
+        return "failed", f"it refuses a prompt of {context.sent} tokens"
     if context.problem is not None:
-        if not context.sent:
-            return "not_known", context.problem
-        return "failed", f"a prompt of {context.sent} tokens has no answer: {context.problem}"
+        return "not_known", context.problem
     if context.read is None:
         return "not_known", "the endpoint does not count the tokens of prompts"
     if context.read < _READ * context.sent:

@@ -14,7 +14,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 from gage_eval.base.canonical import canonical_text, decode, encode
 from gage_eval.base.errors import InputError
 from gage_eval.base.statuses import ANSWERED
-from gage_eval.engine.probe import PROMPTS, QUESTIONS, ProbeVerdict, Verdict, asked_kind
+from gage_eval.engine.probe import PROMPTS, QUESTIONS, REFUSALS, ProbeVerdict, Verdict, asked_kind
 from gage_eval.models.backends.base import Backend
 from gage_eval.models.client.token_steps import Step, steps_in
 from gage_eval.models.client.types import Request, RequestRefused, Response
@@ -31,7 +31,6 @@ _TOKENS, _TOP = 8, (20, 5)
 # A model that thinks needs room for it.
 _BUDGET = 1024
 _THINKING_MARKS = ("<think", "</think", "<thinking", "[THINK]", "[/THINK]", "<|channel|>", "<seed:think", "◁think▷")
-_REFUSALS = frozenset({"http_400", "http_422"})
 
 _THINGS = ("bicycles", "rain", "libraries", "salt", "clocks", "apples", "maps", "thunder", "windmills", "paper",
            "trains", "honey", "chess", "mountains", "candles", "numbers")  # fmt: skip
@@ -99,10 +98,12 @@ class TemplateSeen(_Recorded):
     Attributes:
         digest: of its prompt's token ids; None where the endpoint does not tell them.
         tokens: how many it counts; None where it has not answered.
+        refused: whether it refuses the conversation.
     """
 
     digest: str | None
     tokens: int | None
+    refused: bool
 
 
 class ToolsSeen(_Recorded):
@@ -127,13 +128,15 @@ class ContextSeen(_Recorded):
         sent: tokens of the prompt, by what shorter prompts count.
         read: tokens of the prompt, as counted by the endpoint; None where it has not answered.
         recalled: whether the answer repeats the code at the beginning of the prompt.
+        refused: whether it refuses the prompt.
         problem: why there is no answer.
     """
 
-    size: int
+    size: int = Field(ge=256)
     sent: int
     read: int | None
     recalled: bool
+    refused: bool
     problem: str | None
 
 
@@ -162,7 +165,8 @@ class EndpointRecord(_Recorded):
         templates: a plain conversation, one with a system message, one of several turns, and one with tools.
         stop_strings: whether an answer ends before a stop string.
         thinking: whether the thinking is apart from the answer, or there is none.
-        tools: None where it takes none.
+        takes_tools: None where that is not known.
+        tools: None where it has answered no question with them.
         refused: by parameter with its value, whether the endpoint refuses it; None where that is not known.
         context: None where no size was given.
         answers: to the pinned prompts, without log-probabilities where the endpoint gives none.
@@ -179,6 +183,7 @@ class EndpointRecord(_Recorded):
     templates: tuple[TemplateSeen, ...]
     stop_strings: StopStrings
     thinking: Thinking
+    takes_tools: bool | None
     tools: ToolsSeen | None
     refused: dict[str, bool | None]
     context: ContextSeen | None
@@ -210,86 +215,118 @@ async def record_endpoint(
     Raises:
         EndpointFailed: the endpoint is gone.
     """
-    thinking = await _thinking(backend)
-    answers, tokens_per_s, concurrency = await first_tokens(backend, prompts)
+    asker = await _Asker.to(backend)
+    thinking = await _thinking(asker)
+    answers, tokens_per_s, concurrency = await _first_tokens(asker, prompts)
+    takes_tools, tools = await _tools(asker)
     return EndpointRecord(
         model=name,
         created=datetime.now(UTC),
         fingerprints=verdict.fingerprints,
         determinism=verdict.verdict,
         determinism_text=verdict.text,
-        templates=await _templates(backend),
-        stop_strings=await _stop_strings(backend),
+        templates=await _templates(asker),
+        stop_strings=await _stop_strings(asker),
         thinking=thinking,
-        tools=await _tools(backend) if "tools" in backend.capabilities else None,
-        refused=await _refused(backend),
-        context=None if context is None else await _context(backend, context, thinks=thinking != "absent"),
+        takes_tools=takes_tools,
+        tools=tools,
+        refused=await _refused(asker),
+        context=None if context is None else await _context(asker, context, thinks=thinking != "absent"),
         answers=answers,
         tokens_per_s=tokens_per_s,
         concurrency=concurrency,
     )
 
 
-async def _ask(backend: Backend, requests: Sequence[Request]) -> list[Response]:
-    async def one(request: Request) -> Response:
-        try:
-            body = encode(backend.body(request))
-            async with backend.limiter:
-                return await backend.call(request, body)
-        except RequestRefused as refusal:
-            return refusal.response
-        except InputError as error:
-            return Response("error", error_kind="unsupported", errors=[str(error)])
+async def first_tokens(backend: Backend, count: int) -> tuple[tuple[AnswerSeen, ...], float | None, int]:
+    """The first tokens of the answers to pinned prompts, tokens per second, and requests at once.
 
-    return await asyncio.gather(*map(one, requests))
+    Args:
+        backend: an open backend.
+        count: of the prompts.
+    """
+    return await _first_tokens(await _Asker.to(backend), count)
 
 
-async def _ask_with(
-    backend: Backend, requests: Sequence[Request], *choices: Mapping[str, Any]
-) -> tuple[list[Response], Mapping[str, Any]]:
-    """The answers with the first of some parameters that the endpoint takes, and these parameters."""
-    for extra in choices:
-        changed = [replace(request, params={**request.params, **extra}) for request in requests]
-        first = await _ask(backend, changed[:1])
-        if first[0].status in ANSWERED:
-            break
-    return [*first, *await _ask(backend, changed[1:])], extra
+class _Asker:
+    """Asks a backend; what it refuses is a response of status error."""
+
+    def __init__(self, backend: Backend) -> None:
+        self.backend = backend
+        self.is_chat = asked_kind(backend) == "chat"
+        self._params: Mapping[str, Any] = {}
+
+    @classmethod
+    async def to(cls, backend: Backend) -> "_Asker":
+        """For an endpoint that has one temperature only, requests have none."""
+        asker = cls(backend)
+        _, asker._params = await asker.ask_with([asker.request("Say hello.", 1)], {"temperature": 0}, {})
+        return asker
+
+    def request(self, content: str | list[dict[str, Any]], tokens: int, **params: Any) -> Request:
+        """A request with a text, or with messages."""
+        params = {**self._params, "max_new_tokens": tokens, **params}
+        if not self.is_chat:
+            return Request("completion", prompt=str(content), params=params, sample_id="check")
+        messages = [{"role": "user", "content": content}] if isinstance(content, str) else content
+        return Request("chat", messages=messages, params=params, sample_id="check")
+
+    async def answer(self, text: str, tokens: int, **params: Any) -> Response:
+        """The answer to a text."""
+        return (await self.ask([self.request(text, tokens, **params)]))[0]
+
+    async def ask(self, requests: Sequence[Request]) -> list[Response]:
+        """The answers to requests that are sent together."""
+
+        async def one(request: Request) -> Response:
+            try:
+                body = encode(self.backend.body(request))
+                async with self.backend.limiter:
+                    return await self.backend.call(request, body)
+            except RequestRefused as refusal:
+                return refusal.response
+            except InputError as error:
+                return Response("error", error_kind="unsupported", errors=[str(error)])
+
+        return await asyncio.gather(*map(one, requests))
+
+    async def ask_with(
+        self, requests: Sequence[Request], *choices: Mapping[str, Any]
+    ) -> tuple[list[Response], Mapping[str, Any]]:
+        """The answers with the first of some parameters that the endpoint takes, and these parameters."""
+        for extra in choices:
+            changed = [replace(request, params={**request.params, **extra}) for request in requests]
+            first = await self.ask(changed[:1])
+            if first[0].error_kind not in (*REFUSALS, "unsupported"):
+                break
+        return [*first, *await self.ask(changed[1:])], extra
 
 
-def _request(backend: Backend, text: str, tokens: int, **params: Any) -> Request:
-    params = {"temperature": 0, "max_new_tokens": tokens, **params}
-    if asked_kind(backend) == "chat":
-        return Request("chat", messages=[{"role": "user", "content": text}], params=params, sample_id="check")
-    return Request("completion", prompt=text, params=params, sample_id="check")
-
-
-async def _answer(backend: Backend, text: str, tokens: int, **params: Any) -> Response:
-    return (await _ask(backend, [_request(backend, text, tokens, **params)]))[0]
-
-
-async def _templates(backend: Backend) -> tuple[TemplateSeen, ...]:
+async def _templates(asker: _Asker) -> tuple[TemplateSeen, ...]:
     """Empty where there is no chat."""
-    if asked_kind(backend) != "chat":
+    if not asker.is_chat:
         return ()
-    params = {"temperature": 0, "max_new_tokens": 1}
-    requests = [Request("chat", messages=messages, params=params, sample_id="check") for messages in _TEMPLATED]
-    if "tools" in backend.capabilities:
+    requests = [asker.request(messages, 1) for messages in _TEMPLATED]
+    if "tools" in asker.backend.capabilities:
         requests.append(replace(requests[0], tools=_TOOLS))
     # vLLM's server tells token ids where it is asked to; its backends tell them anyway.
-    sends = getattr(getattr(backend, "config", None), "SENDS_UNDECLARED", False)
+    sends = getattr(getattr(asker.backend, "config", None), "SENDS_UNDECLARED", False)
     choices = [{"return_token_ids": True}, {}] if sends else [{}]
-    responses, _ = await _ask_with(backend, requests, *choices)
-    return tuple(TemplateSeen(digest=each.prompt_digest, tokens=each.prompt_tokens) for each in responses)
+    responses, _ = await asker.ask_with(requests, *choices)
+    return tuple(
+        TemplateSeen(digest=x.prompt_digest, tokens=x.prompt_tokens, refused=x.error_kind in REFUSALS)
+        for x in responses
+    )
 
 
-async def _stop_strings(backend: Backend) -> StopStrings:
+async def _stop_strings(asker: _Asker) -> StopStrings:
     """Ask for words, then again with one of those that came as the stop string."""
     text = "Count from one to ten in words, with a comma after each word."
-    said = (await _answer(backend, text, _BUDGET)).answer or ""
+    said = (await asker.answer(text, _BUDGET)).answer or ""
     if len(words := said.split()) < 4:
         return "not_known"
     stop = words[len(words) // 2]
-    response = await _answer(backend, text, _BUDGET, stop=[stop])
+    response = await asker.answer(text, _BUDGET, stop=[stop])
     if response.status not in ANSWERED or response.answer is None:
         return "not_known"
     if stop in response.answer:
@@ -297,8 +334,8 @@ async def _stop_strings(backend: Backend) -> StopStrings:
     return "kept" if response.answer.strip() == said[: said.find(stop)].strip() else "not_known"
 
 
-async def _thinking(backend: Backend) -> Thinking:
-    response = await _answer(backend, "What is 2 + 3? Answer with the number alone.", _BUDGET)
+async def _thinking(asker: _Asker) -> Thinking:
+    response = await asker.answer("What is 2 + 3? Answer with the number alone.", _BUDGET)
     if response.status not in ANSWERED:
         return "not_known"
     if any(mark in (response.answer or "") for mark in _THINKING_MARKS):
@@ -308,14 +345,16 @@ async def _thinking(backend: Backend) -> Thinking:
     return "absent" if response.status == "ok" else "not_known"
 
 
-async def _tools(backend: Backend) -> ToolsSeen | None:
-    requests = [replace(_request(backend, text, _BUDGET), tools=_TOOLS, tool_choice="auto") for text in _TOOL_QUESTIONS]
-    responses = await _ask(backend, requests)
+async def _tools(asker: _Asker) -> tuple[bool | None, ToolsSeen | None]:
+    if "tools" not in asker.backend.capabilities:
+        return False, None
+    requests = [replace(asker.request(text, _BUDGET), tools=_TOOLS, tool_choice="auto") for text in _TOOL_QUESTIONS]
+    responses = await asker.ask(requests)
     if not any(response.status in ANSWERED for response in responses):
-        return None
+        return False if all(response.error_kind in REFUSALS for response in responses) else None, None
     calls = [decode(response.tool_calls) for response in responses if response.tool_calls]
     wrong = [next(filter(None, map(_wrong_call, made if isinstance(made, list) else [made])), None) for made in calls]
-    return ToolsSeen(questions=len(requests), called=len(calls), invalid=tuple(filter(None, wrong)))
+    return True, ToolsSeen(questions=len(requests), called=len(calls), invalid=tuple(filter(None, wrong)))
 
 
 def _wrong_call(call: Any) -> str | None:
@@ -330,17 +369,17 @@ def _wrong_call(call: Any) -> str | None:
     return None if score.status == "scored" and score.value == 1 else f"{name}: {(score.explanation or '')[:200]}"
 
 
-async def _refused(backend: Backend) -> dict[str, bool | None]:
-    requests = [_request(backend, "Say hello.", 1, **{name: value}) for name, value in _PARAMETERS]
-    responses = await _ask(backend, requests)
+async def _refused(asker: _Asker) -> dict[str, bool | None]:
+    requests = [asker.request("Say hello.", 1, **{name: value}) for name, value in _PARAMETERS]
+    responses = await asker.ask(requests)
     return {
         # What failed for another reason says nothing of the parameter.
-        f"{name} {value:g}": False if x.status in ANSWERED else True if x.error_kind in _REFUSALS else None
+        f"{name} {value:g}": False if x.status in ANSWERED else True if x.error_kind in REFUSALS else None
         for (name, value), x in zip(_PARAMETERS, responses, strict=True)
     }
 
 
-async def _context(backend: Backend, size: int, *, thinks: bool) -> ContextSeen:
+async def _context(asker: _Asker, size: int, *, thinks: bool) -> ContextSeen:
     """Send a prompt that leaves just enough of the context for the answer, with a code at its beginning."""
     tokens = min(_BUDGET if thinks else 32, size // 4)
 
@@ -348,40 +387,42 @@ async def _context(backend: Backend, size: int, *, thinks: bool) -> ContextSeen:
         return f"The code is {_CODE}. Remember it.\n{_FILLER * count}\nWhat is the code? Answer with the code alone."
 
     counts = 4, 12
-    few, more = [(await _answer(backend, text(count), 1)).prompt_tokens for count in counts]
+    few, more = [(await asker.answer(text(count), 1)).prompt_tokens for count in counts]
     if few is None or more is None or more <= few:
         problem = "the endpoint does not count the tokens of prompts"
-        return ContextSeen(size=size, sent=0, read=None, recalled=False, problem=problem)
+        return ContextSeen(size=size, sent=0, read=None, recalled=False, refused=False, problem=problem)
     each = (more - few) / (counts[1] - counts[0])
-    count = counts[0] + int((size - tokens - few) / each)
+    # The endpoint's own counts may be wrong, and a sentence has four tokens at least.
+    count = min(counts[0] + int((size - tokens - few) / each), size // 4)
     sent = round(few + (count - counts[0]) * each)
-    response = await _answer(backend, text(count), tokens)
+    response = await asker.answer(text(count), tokens)
     answered = response.status in ANSWERED
     return ContextSeen(
         size=size,
         sent=sent,
         read=response.prompt_tokens if answered else None,
         recalled=answered and _CODE in (response.answer or ""),
-        problem=None if answered else "; ".join(response.errors[-1:])[:300] or response.error_kind or response.status,
+        refused=response.error_kind in REFUSALS,
+        problem=None if answered else response.error_kind or response.status,
     )
 
 
-async def first_tokens(backend: Backend, count: int) -> tuple[tuple[AnswerSeen, ...], float | None, int]:
-    """The first tokens of the answers to pinned prompts, tokens per second, and requests at once."""
+async def _first_tokens(asker: _Asker, count: int) -> tuple[tuple[AnswerSeen, ...], float | None, int]:
     prompts = check_prompts(count)
-    requests = [_request(backend, text, _TOKENS) for text in prompts]
+    requests = [asker.request(text, _TOKENS) for text in prompts]
     choices: list[dict[str, Any]] = [{}]
-    if "logprobs" in backend.capabilities:
-        is_chat = asked_kind(backend) == "chat"
-        choices = [{"logprobs": True, "top_logprobs": top} if is_chat else {"logprobs": top} for top in _TOP] + choices
+    if "logprobs" in asker.backend.capabilities:
+        choices = [
+            {"logprobs": True, "top_logprobs": top} if asker.is_chat else {"logprobs": top} for top in _TOP
+        ] + choices
     # The first request opens the connection and finds out the parameters.
-    _, params = await _ask_with(backend, requests[:1], *choices)
+    _, params = await asker.ask_with(requests[:1], *choices)
     began = time.monotonic()
-    responses = await _ask(backend, [replace(each, params={**each.params, **params}) for each in requests])
+    responses = await asker.ask([replace(each, params={**each.params, **params}) for each in requests])
     took = time.monotonic() - began
     made = [each.completion_tokens for each in responses if each.completion_tokens is not None]
     speed = sum(made) / took if made and took > 0 and len(made) == len(responses) else None
-    return tuple(map(_answer_seen, responses)), speed, min(backend.limiter.cap, len(prompts))
+    return tuple(map(_answer_seen, responses)), speed, min(asker.backend.limiter.cap, len(prompts))
 
 
 def _answer_seen(response: Response) -> AnswerSeen:

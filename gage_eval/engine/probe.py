@@ -31,6 +31,9 @@ CROWDS = (8, 64)
 NEAR_SHARE = 0.1
 """At most so many of the near answers differ."""
 
+REFUSALS = frozenset({"http_400", "http_413", "http_422"})
+"""Error kinds of requests that an endpoint does not take."""
+
 _FOLDER = "probes"
 _TOKENS = 32
 # Fields that say how the probe asks, and nothing of the engine. Another freshness is the same engine.
@@ -222,11 +225,16 @@ async def probe(backend: Backend, identity: Mapping[str, JsonValue], *, crowds: 
         EndpointFailed: a prompt got no answer.
     """
     requests = _requests(backend)
-    alone = [(await _together(backend, (request,)))[0] for request in requests]
-    if any(response.status not in ANSWERED for response in alone) and "logprobs" in requests[0].params:
-        # Some endpoints refuse requests for log probabilities.
-        requests = [replace(request, params=_without_logprobs(request.params)) for request in requests]
-        alone = [(await _together(backend, (request,)))[0] for request in requests]
+    alone = await _together(backend, requests[:1])
+    # Some endpoints refuse requests for log probabilities, and some every temperature but their own.
+    for refused in (("logprobs", "top_logprobs"), ("temperature",), ("logprobs", "top_logprobs", "temperature")):
+        if alone[0].error_kind not in REFUSALS:
+            break
+        fewer = [replace(each, params=_without(each.params, refused)) for each in requests]
+        alone = await _together(backend, fewer[:1])
+        if alone[0].status in ANSWERED:
+            requests = fewer
+    alone += [(await _together(backend, (request,)))[0] for request in requests[1:]]
     heard = list(alone)
     first = _observed(alone)
     results = []
@@ -307,8 +315,8 @@ def _requests(backend: Backend) -> list[Request]:
     return requests
 
 
-def _without_logprobs(params: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in params.items() if name not in ("logprobs", "top_logprobs")}
+def _without(params: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    return {name: value for name, value in params.items() if name not in names}
 
 
 def _observed(responses: Sequence[Response]) -> list[Observation]:

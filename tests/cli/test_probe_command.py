@@ -53,6 +53,7 @@ def test_what_cannot_be_checked_is_refused_before_anything_is_asked(gage: Gage, 
     for words, said in (
         (("--prompts", "20"), "name one"),
         (("--record", "there.json"), "is there already"),
+        (("--record", "new.json", "--tolerance", "nan"), "'--tolerance'"),
         (("--reference", "there.json"), "holds no reference"),
         (("--reference", "none.json"), "cannot be read"),
     ):

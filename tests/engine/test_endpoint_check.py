@@ -42,15 +42,21 @@ class StandIn(OpenAIHTTP):
         return read_chat(reply)
 
 
-def record(broken: str = "", *without: str, prompts: int = 24, context: int | None = CONTEXT) -> EndpointRecord:
-    verdict = Verdict(
-        verdict="drifting" if broken == "determinism" else "near",
-        prompts=64,
-        crowds=({"size": 64, "changed": 3, "largest_gap": 0.01},),  # type: ignore[arg-type]
-        fingerprints=(),
-        identity={},
-        created="2026-11-01T00:00:00Z",  # type: ignore[arg-type]
+def probed(verdict: str = "near") -> Verdict:
+    return Verdict.model_validate(
+        {
+            "verdict": verdict,
+            "prompts": 64,
+            "crowds": [{"size": 64, "changed": 3, "largest_gap": 0.01}],
+            "fingerprints": [],
+            "identity": {},
+            "created": "2026-11-01T00:00:00Z",
+        }
     )
+
+
+def record(broken: str = "", *without: str, prompts: int = 24, context: int | None = CONTEXT) -> EndpointRecord:
+    verdict = probed("drifting" if broken == "determinism" else "near")
     seen = asyncio.run(record_endpoint(StandIn(broken, without), "m", verdict, prompts=prompts, context=context))
     # What was measured depends on this machine.
     return seen.model_copy(update={"tokens_per_s": 20.0 if broken == "throughput" else 100.0})
@@ -88,6 +94,22 @@ def test_what_an_endpoint_does_not_tell_is_not_known(reference: EndpointRecord) 
     assert verdicts(silent, reference)["tool_calls"] == "failed"
     uncounted = verdicts(record("", "usage"), reference)
     assert (uncounted["context"], uncounted["throughput"]) == ("not_known", "passed")
+
+
+def test_an_endpoint_with_one_temperature_is_asked_without_one(reference: EndpointRecord) -> None:
+    fixed = record("", "temperature")
+    assert fixed.refused["temperature 0.3"] is True
+    found = verdicts(fixed, reference)
+    assert (found["parameters"], found["logprobs"], found["stop_strings"]) == ("failed", "passed", "passed")
+
+
+def test_a_failure_that_is_no_refusal_says_nothing(reference: EndpointRecord) -> None:
+    class Down(StandIn):
+        async def call(self, request: Request, body: bytes) -> Response:
+            return Response("error", error_kind="http_503")
+
+    down = asyncio.run(record_endpoint(Down(), "m", probed(), prompts=20, context=CONTEXT))
+    assert verdicts(down, reference) == dict.fromkeys(PROPERTIES, "not_known") | {"determinism": "passed"}
 
 
 def test_another_number_of_tokens_is_another_template_where_ids_are_not_told(reference: EndpointRecord) -> None:

@@ -33,7 +33,14 @@ def recorded(file: Path) -> EndpointRecord:
     with Runtime() as runtime:
         backend = runtime.backend("llama_cpp", {"model_path": str(file), "n_ctx": 512}, BackendContext())
         answers, tokens_per_s, concurrency = runtime.call(first_tokens(backend, PROMPTS))
-    unknown = {"stop_strings": "not_known", "thinking": "not_known", "tools": None, "context": None, "refused": {}}
+    unknown = {
+        "stop_strings": "not_known",
+        "thinking": "not_known",
+        "takes_tools": None,
+        "tools": None,
+        "context": None,
+        "refused": {},
+    }
     return EndpointRecord.model_validate(
         {
             "model": file.stem,
