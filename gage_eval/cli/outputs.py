@@ -496,7 +496,10 @@ class BenchmarkHealth(TypedDict):
 
 
 class Probed(TypedDict):
-    """A model that was asked the same alone and in crowds (`engine.probe.Verdict`)."""
+    """A model that was asked the same alone and in crowds (`engine.probe.Verdict`).
+
+    ``properties`` has the verdicts of the check of its endpoint; ``reference`` and ``recorded`` are digests of files.
+    """
 
     model: str
     tasks: list[str]
@@ -506,6 +509,9 @@ class Probed(TypedDict):
     fingerprints: list[str]
     identity: Json
     created: str
+    reference: str | None
+    recorded: str | None
+    properties: list[Json]
 
 
 OUTPUTS: dict[str, Any] = {

@@ -32,11 +32,14 @@ CROWDS = (8, 64)
 NEAR_SHARE = 0.1
 """At most so many of the near answers differ."""
 
+REFUSALS = frozenset({"http_400", "http_413", "http_422"})
+"""Error kinds of requests that an endpoint does not take."""
+
 _TOKENS = 32
 # Fields that say how the probe asks, and nothing of the engine. Another freshness is the same engine.
 _OF_REQUESTS = {*KeyedConfig.model_fields} - {"default_params"}
 
-_QUESTIONS = (
+QUESTIONS = (
     "Name one fact about {0}.",
     "Write one sentence about {0} and {1}.",
     "What do {0} and {1} have in common?",
@@ -54,11 +57,13 @@ _QUESTIONS = (
     "and wants to go to the right. Explain step by step how the traveller can do that, and what may go wrong "
     "on the way.",
 )
+"""Of different lengths; each is about two topics."""
+
 _TOPICS = (
     ("bicycles", "rain"), ("libraries", "salt"), ("clocks", "apples"), ("maps", "thunder"),
     ("windmills", "paper"), ("trains", "honey"), ("chess", "mountains"), ("candles", "numbers"),
 )  # fmt: skip
-PROMPTS: tuple[str, ...] = tuple(question.format(*topics) for topics in _TOPICS for question in _QUESTIONS)
+PROMPTS: tuple[str, ...] = tuple(question.format(*topics) for topics in _TOPICS for question in QUESTIONS)
 """The 64 prompts. They are of different lengths, so that a crowd is not uniform."""
 
 
@@ -185,11 +190,16 @@ async def probe(backend: Backend, identity: Mapping[str, JsonValue], *, crowds: 
         EndpointFailed: a prompt got no answer.
     """
     requests = _requests(backend)
-    alone = [(await _together(backend, (request,)))[0] for request in requests]
-    if any(response.status not in ANSWERED for response in alone) and "logprobs" in requests[0].params:
-        # Some endpoints refuse requests for log probabilities.
-        requests = [replace(request, params=_without_logprobs(request.params)) for request in requests]
-        alone = [(await _together(backend, (request,)))[0] for request in requests]
+    alone = await _together(backend, requests[:1])
+    # Some endpoints refuse requests for log probabilities, and some every temperature but their own.
+    for refused in (("logprobs", "top_logprobs"), ("temperature",), ("logprobs", "top_logprobs", "temperature")):
+        if alone[0].error_kind not in REFUSALS:
+            break
+        fewer = [replace(each, params=_without(each.params, refused)) for each in requests]
+        alone = await _together(backend, fewer[:1])
+        if alone[0].status in ANSWERED:
+            requests = fewer
+    alone += [(await _together(backend, (request,)))[0] for request in requests[1:]]
     heard = list(alone)
     first = _observed(alone)
     results = []
@@ -215,6 +225,19 @@ async def probe(backend: Backend, identity: Mapping[str, JsonValue], *, crowds: 
     )
 
 
+def asked_kind(backend: Backend) -> Literal["chat", "completion"]:
+    """How a model is asked: in a chat where it serves that, else by a text to complete.
+
+    Raises:
+        InputError: it serves neither.
+    """
+    if "chat" in backend.capabilities:
+        return "chat"
+    if "completion" in backend.capabilities:
+        return "completion"
+    raise InputError("the model serves neither chat nor completions, so it cannot be probed.")
+
+
 def _verdict(results: Sequence[CrowdResult]) -> ProbeVerdict:
     changed = max(result.changed for result in results)
     gap = max(result.largest_gap or 0.0 for result in results)
@@ -238,10 +261,7 @@ async def _together(backend: Backend, requests: Sequence[Request]) -> list[Respo
 
 def _requests(backend: Backend) -> list[Request]:
     """One request a prompt; and one for a likelihood where answers have no log probabilities."""
-    can = backend.capabilities
-    kind = next((kind for kind in ("chat", "completion") if kind in can), None)
-    if kind is None:
-        raise InputError("the model serves neither chat nor completions, so it cannot be probed.")
+    can, kind = backend.capabilities, asked_kind(backend)
     params: dict[str, Any] = {"temperature": 0, "max_new_tokens": _TOKENS}
     if "logprobs" in can:
         params |= {"logprobs": True, "top_logprobs": 1} if kind == "chat" else {"logprobs": 1}
@@ -260,8 +280,8 @@ def _requests(backend: Backend) -> list[Request]:
     return requests
 
 
-def _without_logprobs(params: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in params.items() if name not in ("logprobs", "top_logprobs")}
+def _without(params: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    return {name: value for name, value in params.items() if name not in names}
 
 
 def _observed(responses: Sequence[Response]) -> list[Observation]:

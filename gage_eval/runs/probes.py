@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from gage_eval.base.canonical import JsonValue, digest
 from gage_eval.base.errors import GageError, InputError
 from gage_eval.config.settings import load_settings
+from gage_eval.engine.endpoint_record import EndpointRecord, record_endpoint
 from gage_eval.engine.probe import Verdict, probe, probe_identity, probed
 from gage_eval.engine.runtime import Runtime
 from gage_eval.pipeline.generate_spec import GenerateSpec
@@ -24,11 +25,13 @@ class ModelProbe:
         name: the model's.
         tasks: those that ask it.
         verdict: of the probe.
+        endpoint: what else it does, where that was asked.
     """
 
     name: str
     tasks: tuple[str, ...]
     verdict: Verdict
+    endpoint: EndpointRecord | None = None
 
     @property
     def text(self) -> str:
@@ -91,24 +94,39 @@ def unproven(plan: Plan, known: Iterable[ProbeRecord]) -> list[str]:
     return list(sentences.values())
 
 
-def probe_models(run: PlannedRun, concurrency: int | None = None) -> list[ModelProbe]:
+def probe_models(
+    run: PlannedRun, concurrency: int | None = None, *, prompts: int | None = None, context: int | None = None
+) -> list[ModelProbe]:
     """Probe every model under test of a plan, and store the verdicts.
+
+    Args:
+        run: the plan.
+        concurrency: overrides the backends' own.
+        prompts, context: as for `record_endpoint`; without ``prompts`` nothing but the probe is asked.
 
     Raises:
         EndpointFailed: a model does not start, or gives no answer.
-        InputError: no model under test can be probed.
+        InputError: no model under test can be probed, or there are several where the endpoint of one is to be recorded.
     """
     concurrency = concurrency or load_settings().concurrency
     models = list(_models(run.plan, concurrency))
     if not models:
         raise InputError(f"{run.plan.name} has no task, so there is no model to probe.")
+    if prompts is not None and len(models) > 1:
+        names = ", ".join(spec.model_name for spec, _, _ in models)
+        raise InputError(f"{run.plan.name} asks several models ({names}), and a reference is of one: choose --task ID.")
     results = []
     with Runtime(concurrency) as runtime:
         for spec, tasks, identity in models:
             backend = runtime.backend(spec.backend_type, spec.backend_config, spec.context)
             verdict = runtime.call(probe(backend, identity))
             probed(run.store).replace(verdict)
-            results.append(ModelProbe(spec.model_name, tasks, verdict))
+            endpoint = None
+            if prompts is not None:
+                endpoint = runtime.call(
+                    record_endpoint(backend, spec.model_name, verdict, prompts=prompts, context=context)
+                )
+            results.append(ModelProbe(spec.model_name, tasks, verdict, endpoint))
     return results
 
 

@@ -132,6 +132,17 @@ def test_an_endpoint_that_refuses_log_probabilities_is_probed_by_its_texts() -> 
     assert (found.verdict, found.crowds[0].largest_gap) == ("exact", None)
 
 
+def test_an_endpoint_with_one_temperature_is_probed_without_one() -> None:
+    class Fixed(Crowded):
+        async def call(self, request: Request, body: bytes) -> Response:
+            if "temperature" in request.params:
+                return Response("error", error_kind="http_400", errors=["temperature is always 1"])
+            return await super().call(request, body)
+
+    found = asyncio.run(probe(Fixed(lambda at, crowd: said("a", -0.5)), {}))
+    assert (found.verdict, found.crowds[0].largest_gap) == ("exact", 0)
+
+
 def test_a_prompt_without_an_answer_leaves_no_verdict() -> None:
     broken = Response("error", error_kind="http_500", errors=["the server is on fire"])
     with pytest.raises(EndpointFailed, match=r"1 of 64 requests got no answer.*on fire"):
