@@ -1,6 +1,9 @@
 """Rows in the form of datasets that are not next to the checkout, made for tests. They are not benchmark data."""
 
+import base64
+import io
 import json
+import wave
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -187,6 +190,22 @@ def docvqa(image: str) -> Rows:
     ]
 
 
+def librispeech() -> Rows:
+    """Three sentences, each with another recording of silence."""
+    return [{"id": str(n), "audio": silence(0.1 * (n + 1)), "text": f"THIS IS SENTENCE {n}"} for n in range(3)]
+
+
+def silence(seconds: float) -> str:
+    """A WAV file as a data: URL."""
+    out = io.BytesIO()
+    with wave.open(out, "wb") as file:
+        file.setnchannels(1)
+        file.setsampwidth(2)
+        file.setframerate(16_000)
+        file.writeframes(bytes(2 * round(16_000 * seconds)))
+    return f"data:audio/wav;base64,{base64.b64encode(out.getvalue()).decode()}"
+
+
 def ifeval() -> Rows:
     """Prompts whose instructions an answer can be written for without a model."""
     return [
@@ -207,6 +226,7 @@ HUB: dict[str, Callable[[dict[str, str], str], Rows]] = {
     "google-research-datasets/mbpp": lambda params, image: mbpp(params["split"]),
     "MMMU/MMMU": lambda params, image: mmmu(params["subset"], image),
     "MMMU/MMMU_Pro": lambda params, image: mmmu_pro(params["subset"], image),
+    "openslr/librispeech_asr": lambda params, image: librispeech(),
     "lmms-lab/DocVQA": lambda params, image: docvqa(image),
 }
 """By dataset of the hub: its rows, from the ``hub_params`` and the path of an image."""

@@ -281,9 +281,7 @@ def _source(file: Path, data: str) -> tuple[Path, dict[str, Any], list[dict[str,
         raise InputError(f"'{data}' holds several data files: name one of {', '.join(path.name for path in tables)}.")
     kinds = [kind for kind, endings in _MEDIA.items() if any(path.suffix.lower() in endings for path in media)]
     if len(kinds) > 1:
-        raise InputError(
-            f"'{data}' holds media of several kinds ({', '.join(kinds)}): put each in a folder of its own."
-        )
+        raise InputError(f"'{data}' holds media of several kinds ({', '.join(kinds)}): put each in a separate folder.")
     places = [path.relative_to(file) for path in media]
     if places and all(path.with_suffix(".txt").is_file() for path in media):
         rows = [

@@ -44,7 +44,7 @@ def preprocess(run: StageRun, spec: PreprocessSpec) -> None:
 
     Raises:
         InputError: none of the chosen sample ids is there, a subject is unknown, the pool has too few examples, or a
-            file that samples name changed meanwhile.
+            file that samples name changed while it was read.
     """
     samples = run.input("samples")
     prepared, rejects = run.writer(PREPARED), run.writer(REJECTS, "prepare_rejects")

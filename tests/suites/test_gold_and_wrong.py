@@ -84,6 +84,9 @@ def verdict(right: bool) -> str:
 
 RAG = ("faithfulness", "answer_relevance", "context_precision", "context_recall")
 SAYS: dict[str, Say] = {
+    "asr.asr": lambda sample, right: label(sample).capitalize() + "." if right else "",
+    "video_mc.video_mc": letter,
+    "doc_pages.doc_pages": text,
     "demo.multiple_choice": letter,
     "demo.short_answer": text,
     "demo.arithmetic": lambda sample, right: label(sample) if right else f"7{label(sample)}",
@@ -133,8 +136,8 @@ JUDGES: dict[str, Say] = {
     "local_judge": lambda sample, right: f"ANSWER: {letter(sample, right)}\nSCORE: {float(right)}",
 }
 # The share of right answers is not each number's best value: a rating is out of ten, and a Brier score is best at 0.
-BEST = {"rating": 10.0, "brier": 0.0, "first_place": 0.5}
-WORST = {"brier": 2.0, "first_place": 0.5, "consistent": 1.0}
+BEST = {"rating": 10.0, "wer": 0.0, "cer": 0.0, "brier": 0.0, "first_place": 0.5}
+WORST = {"wer": 1.0, "cer": 1.0, "brier": 2.0, "first_place": 0.5, "consistent": 1.0}
 # Similarities of TruthfulQA that say how close an answer is, not whether it is right.
 DEGREES = ("_max", "_diff", "bleu_acc", "rouge2_acc")
 
@@ -184,7 +187,7 @@ def write_config(suite: LocalSuite, folder: Path, file: Path) -> None:
         else:
             backend = _replay(name, folder / f"{name}.jsonl")
         config["backends"].append(backend)
-        capabilities = ["images"] if "images" in suite.needs else []
+        capabilities = ["images"] if suite.needs & {"images", "audio"} else []
         adapter = {"adapter_id": f"dut_{name}", "role_type": "dut_model", "backend_id": name}
         config["role_adapters"].append({**adapter, "capabilities": capabilities})
         task |= {"adapter_id": f"dut_{name}", "max_samples": ROWS}

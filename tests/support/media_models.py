@@ -62,7 +62,7 @@ def spoken(text: str) -> bytes:
     ).stdout
 
 
-def looked_at(messages: list[dict[str, Any]]) -> str:
+def looked_at(messages: list[dict[str, Any]]) -> str | dict[str, Any]:
     """A judge's verdict: 5 for a picture of the text between quotation marks, else 1."""
     parts = messages[-1]["content"]
     if not isinstance(parts, list):
@@ -114,7 +114,8 @@ def media_models() -> Iterator[MediaModels]:
             elif path == "audio/transcriptions":
                 value = {"text": models.heard(body["file"])}
             else:
-                message = {"role": "assistant", "content": looked_at(body["messages"])}
+                said = looked_at(body["messages"])
+                message = {"role": "assistant", **(said if isinstance(said, dict) else {"content": said})}
                 value = {"choices": [{"message": message, "finish_reason": "stop"}], "model": "judge"}
             return json.dumps(value).encode(), "application/json"
 

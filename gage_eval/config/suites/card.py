@@ -5,7 +5,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
-Need: TypeAlias = Literal["judge", "box", "likelihood", "images", "image_generation"]
+Need: TypeAlias = Literal["judge", "box", "likelihood", "images", "audio", "image_generation"]
 LINE = r"^[^\n]+$"
 Line: TypeAlias = Annotated[str, StringConstraints(min_length=1, pattern=LINE)]
 

@@ -90,7 +90,7 @@ def container_of(data: bytes, formats: str, what: str) -> "Iterator[InputContain
 
 
 def _check_finite(frame: "AudioFrame") -> None:
-    """Refuse samples that are no numbers: what they become depends on the processor."""
+    """Refuse samples that are not numbers: what they become depends on the processor."""
     kind = _FLOATS.get(frame.format.packed.name)
     if kind is None:
         return
@@ -98,7 +98,7 @@ def _check_finite(frame: "AudioFrame") -> None:
     for plane in frame.planes:
         samples = pa.Array.from_buffers(kind, count, [None, pa.py_buffer(plane)])
         if not pc.all(pc.is_finite(samples)).as_py():
-            raise RecordRejected("some of its samples are infinite or no numbers (NaN).")
+            raise RecordRejected("some of its samples are infinite or not numbers (NaN).")
 
 
 def resampled(data: bytes, rules: RecordingRules) -> Recording:

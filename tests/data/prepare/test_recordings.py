@@ -87,9 +87,9 @@ def test_another_process_makes_the_same_bytes(tmp_path: Path) -> None:
         (b"#EXTM3U\n#EXT-X-TARGETDURATION:3\n#EXTINF:3,\nfile:///etc/passwd\n", "readable"),
         (b"ffconcat version 1.0\nfile '/etc/passwd'\n", "readable"),
         (video(3), "no audio track"),
-        (floats(0.1, math.nan, 0.2), "no numbers"),
+        (floats(0.1, math.nan, 0.2), "not numbers"),
         (floats(0.1, -math.inf), "infinite"),
-        (encoded(floats(*[0.1] * 2_000, math.nan), "matroska", "pcm_f64le"), "no numbers"),
+        (encoded(floats(*[0.1] * 2_000, math.nan), "matroska", "pcm_f64le"), "not numbers"),
     ],
 )
 def test_what_is_no_recording_is_rejected_and_opens_nothing(data: bytes, words: str) -> None:

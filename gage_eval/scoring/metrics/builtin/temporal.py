@@ -51,6 +51,6 @@ def _seconds(text: str) -> float:
     return total
 
 
-def _overlap(one: tuple[float, float], other: tuple[float, float]) -> float:
-    both = min(one[1], other[1]) - max(one[0], other[0])
-    return max(0.0, both) / (max(one[1], other[1]) - min(one[0], other[0]))
+def _overlap(said: tuple[float, float], wanted: tuple[float, float]) -> float:
+    both = min(said[1], wanted[1]) - max(said[0], wanted[0])
+    return max(0.0, both) / (max(said[1], wanted[1]) - min(said[0], wanted[0]))
