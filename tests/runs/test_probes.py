@@ -6,7 +6,7 @@ import orjson
 import pytest
 
 from gage_eval.base.errors import InputError
-from gage_eval.engine.probe import probed
+from gage_eval.engine.probe import probed as verdicts
 from gage_eval.models.backends.base import BackendContext
 from gage_eval.models.backends.build import build_backend
 from gage_eval.models.backends.hf_transformers import Transformers
@@ -66,7 +66,7 @@ def test_a_verdict_on_other_settings_or_another_concurrency_is_not_recorded() ->
 def test_comparison_and_gate_say_what_was_known_when_the_runs_were_asked() -> None:
     before, found = run("before"), probed()
     first = run("first", freshness="1")
-    probed(Store.open("store")).replace(found.verdict.model_copy(update={"verdict": "drifting"}))
+    verdicts(Store.open("store")).replace(found.verdict.model_copy(update={"verdict": "drifting"}))
     second = run("second", freshness="2")
     (result,) = compare(first, second)
     assert [note.partition(": ")[0] for note in result.notes if " is " in note] == ["first", "second"]
@@ -84,7 +84,7 @@ def test_a_resumed_run_keeps_a_verdict_only_if_it_held_both_times() -> None:
     found = probed()
     assert len(run("same", resume=False).stored.record.probes) == 1
     assert len(run("same", resume=True).stored.record.probes) == 1
-    probed(Store.open("store")).replace(found.verdict.model_copy(update={"verdict": "near"}))
+    verdicts(Store.open("store")).replace(found.verdict.model_copy(update={"verdict": "near"}))
     assert run("same", resume=True).stored.record.probes == []
 
 
@@ -114,7 +114,7 @@ def test_a_model_that_is_asked_to_be_deterministic_is_not_called_exact_unless_th
     found = probed()
     run("agrees", freshness="1")
     assert warnings("agrees") == []
-    probed(Store.open("store")).replace(found.verdict.model_copy(update={"verdict": "near"}))
+    verdicts(Store.open("store")).replace(found.verdict.model_copy(update={"verdict": "near"}))
     run("disagrees", freshness="2")
     (warning,) = warnings("disagrees")
     assert warning.startswith(f"{begin}the probe does not agree: dummy is near")
