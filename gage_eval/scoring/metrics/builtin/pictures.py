@@ -105,8 +105,8 @@ def rendered_text(
 
     ``match`` is 1 when the words of the reference are read one after another, and ``similarity`` is 1 - Levenshtein
     distance / length of the longer text. Case and everything but letters, digits and _ are ignored. A language of
-    Tesseract is installed with its package (``tesseract-ocr-deu``); ``page_segmentation`` is its ``--psm``: 11 finds
-    as much text as it can, 6 is one block, 7 one line.
+    Tesseract is installed with its package (``tesseract-ocr-deu``). ``page_segmentation`` says what Tesseract
+    expects: 11 scattered text, 6 one block, 7 one line.
     """
     from rapidfuzz.distance import Levenshtein
 
