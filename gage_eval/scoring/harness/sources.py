@@ -48,16 +48,24 @@ class Sources:
         """The sources in a folder.
 
         Raises:
-            SourcesChanged: there are none.
+            SourcesChanged: there are none, or they are not what `write_sources` writes.
         """
         try:
-            return cls(**decode((folder / FILE).read_bytes()))
-        except (OSError, ValueError, TypeError) as error:
+            sources = cls(**decode((folder / FILE).read_bytes()))
+            texts = {sources.name, *sources.files, *sources.files.values()}
+            leaving = [name for name in sources.files if Path(name).is_absolute() or ".." in Path(name).parts]
+            data = [entry for entry in sources.data.values() if "files" in entry]
+            known = all({*own} <= sources.files.keys() for entry in data for own in entry["files"].values())
+            unlisted = sources.name.endswith(".yaml") and sources.name not in sources.own()
+            if leaving or unlisted or not known or not all(isinstance(text, str) for text in texts):
+                raise ValueError
+        except (OSError, ValueError, TypeError, AttributeError) as error:
             raise SourcesChanged(f"'{folder / FILE}' cannot be read: start the suite again.") from error
+        return sources
 
     def place(self, folder: Path) -> str:
         """What the harness is asked to load."""
-        return str((folder / self.name).resolve()) if self.name in self.files else self.name
+        return str((folder / self.name).resolve()) if self.name.endswith(".yaml") else self.name
 
     def own(self) -> list[str]:
         """The files that lie in the folder."""
@@ -80,7 +88,9 @@ class Sources:
                 is_same = place is not None and file_digest(place) == self.files[name]
             if not is_same:
                 raise SourcesChanged(f"'{name}' changed after the documents of the task were written: start it again.")
-        check_file(self.name, [places[name] for name in self.own() if places[name].suffix in CODE])
+        # A file that is not listed may still be read by one that is; the config is among those next to `FILE`.
+        code = [file for file in here.rglob("*") if file.suffix == ".py" or file.parent != here]
+        check_file(self.name, [file for file in code if file.suffix in CODE])
 
 
 def harness_file(name: str) -> Path | None:

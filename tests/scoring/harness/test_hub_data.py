@@ -10,6 +10,7 @@ import pytest
 from gage_eval.authoring.lm_eval import harness_suite
 from gage_eval.base.errors import InputError
 from gage_eval.base.hashing import file_digest
+from gage_eval.extend.allowed_code import CodeRefused, allow_only
 from gage_eval.runs import RunOptions
 from gage_eval.runs.options import load
 from gage_eval.scoring.harness import client
@@ -107,11 +108,49 @@ def test_data_without_a_commit_are_asked_for_each_time(
         assert built.count("build") == times
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"name": "a"}', '{"name": 1, "files": {}, "data": {}, "more": 0}'])
-def test_torn_sources_are_refused(text: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{",
+        "[]",
+        '{"name": "a"}',
+        '{"name": "a", "files": {}, "data": {}, "more": 0}',
+        '{"name": 1, "files": {}, "data": {}}',
+        '{"name": "a", "files": ["a"], "data": {}}',
+        '{"name": "a", "files": {"a": 1}, "data": {}}',
+        '{"name": "../a", "files": {"../a": "0"}, "data": {}}',
+        '{"name": "a", "files": {"/etc/passwd": "0"}, "data": {}}',
+        '{"name": "/a.yaml", "files": {}, "data": {}}',
+        '{"name": "lm_eval/tasks/a.yaml", "files": {"lm_eval/tasks/a.yaml": "0"}, "data": {}}',
+        '{"name": "a", "files": {}, "data": {"0": 1}}',
+        '{"name": "a", "files": {}, "data": {"0": {"path": "text", "files": {"test": ["/etc/passwd"]}}}}',
+    ],
+)
+def test_sources_that_are_torn_or_lead_elsewhere_are_refused(text: str, tmp_path: Path) -> None:
     (tmp_path / FILE).write_text(text)
     with pytest.raises(SourcesChanged, match="cannot be read"):
         Sources.of(tmp_path)
+
+
+def test_code_of_a_task_needs_to_be_allowed_where_code_is(tmp_path: Path) -> None:
+    code = {"task/a.yaml": "task: a\n", "task/a.py": "", "data/b.py": "raise SystemExit\n"}
+    for name, text in code.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    entries = {name: f"sha256:{file_digest(tmp_path / name)}" for name in code}
+    files = {name: entry.removeprefix("sha256:") for name, entry in entries.items() if name.startswith("task/")}
+    sources = Sources("task/a.yaml", files, {})
+    sources.check(tmp_path)
+    try:
+        for left_out in code:
+            allow_only(entry for name, entry in entries.items() if name != left_out)
+            with pytest.raises(CodeRefused, match=entries[left_out]):
+                sources.check(tmp_path)
+        allow_only(entries.values())
+        sources.check(tmp_path)
+    finally:
+        allow_only(None)
 
 
 def test_a_user_who_has_the_harness_from_its_repository_keeps_its_modules(monkeypatch: pytest.MonkeyPatch) -> None:
