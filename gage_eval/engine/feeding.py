@@ -38,7 +38,7 @@ class Feeder:
 
     async def run(self) -> None:
         """Feed every chunk."""
-        for part, chunks in chunks_of(self._job.source.parts).items():
+        for part, chunks in chunks_of(self._job.source.parts, self._job.most_in_chunk).items():
             self._assembly.expect(part, max(1, len(chunks)))
             if not chunks:
                 await self._assembly.commit(Chunk(part, 0, 0))

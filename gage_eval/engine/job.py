@@ -23,6 +23,8 @@ from gage_eval.store.wip import Wip
 # The asks of a step are cut into about this many chunks.
 CHUNKS = 4
 MIN_CHUNK_ASKS = 16
+# Episodes of agents in a chunk at most: their turns are in memory until it is stored.
+EPISODES_IN_CHUNK = 1024
 
 # Called with (asks done, all asks, figures).
 Progress: TypeAlias = Callable[..., None]
@@ -97,6 +99,7 @@ class Job:
         log_folder: write-ahead logs of this action, of all writers.
         responses, telemetry: writers of the outputs.
         max_inflight: most requests of this step in flight.
+        most_in_chunk: asks of a chunk at most; None for as many as a part has.
         prefetch_factor: requests that are rendered ahead, as a multiple of those in flight; None for the default.
         pool: a limit shared with other steps, in addition to the backend's.
         reuse: take answers from other runs; false for a refresh.
@@ -121,6 +124,7 @@ class Job:
     responses: ArtifactWriter
     telemetry: ArtifactWriter
     max_inflight: int | None = None
+    most_in_chunk: int | None = None
     prefetch_factor: int | None = None
     pool: Limiter | None = None
     reuse: bool = True
@@ -233,16 +237,16 @@ class Tally:
                     self.reused += 1
 
 
-def chunk_size(part_asks: int, all_asks: int) -> int:
-    """Asks in a chunk: min(part, all / `CHUNKS`), and not too few."""
-    return max(1, min(part_asks, max(MIN_CHUNK_ASKS, math.ceil(all_asks / CHUNKS))))
+def chunk_size(part_asks: int, all_asks: int, most: int | None = None) -> int:
+    """Asks in a chunk: min(part, all / `CHUNKS`, most), and not too few."""
+    return max(1, min(part_asks, most or part_asks, max(MIN_CHUNK_ASKS, math.ceil(all_asks / CHUNKS))))
 
 
-def chunks_of(parts: Sequence[tuple[int, int]]) -> dict[int, list[Chunk]]:
-    """The chunks of each part. A part without asks has none."""
+def chunks_of(parts: Sequence[tuple[int, int]], most: int | None = None) -> dict[int, list[Chunk]]:
+    """The chunks of each part, with so many asks at most. A part without asks has none."""
     whole = sum(asks for _, asks in parts)
     return {
         part: [Chunk(part, start, min(start + size, asks)) for start in range(0, asks, size)]
         for part, asks in parts
-        if (size := chunk_size(asks, whole))
+        if (size := chunk_size(asks, whole, most))
     }

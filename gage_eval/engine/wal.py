@@ -252,6 +252,9 @@ class LogIndex(Mapping[str, bytes]):
         return len(self._words)
 
     def _find(self, key: str) -> int | None:
+        # As in every run that was not killed, where each call looks for its key.
+        if not len(self._positions):
+            return None
         raw = bytes.fromhex(key)
         prefix = int.from_bytes(raw[:8])
         at = int(np.searchsorted(self._prefix, np.uint64(prefix)))

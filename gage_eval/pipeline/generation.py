@@ -16,7 +16,7 @@ from gage_eval.base.tables import RESPONSE_TELEMETRY, RESPONSES
 from gage_eval.box.types import Executor
 from gage_eval.engine.answers import StepAnswers
 from gage_eval.engine.generate import Generate
-from gage_eval.engine.job import Job, Progress, Tally, UserModel
+from gage_eval.engine.job import EPISODES_IN_CHUNK, Job, Progress, Tally, UserModel
 from gage_eval.engine.rows import index_answers
 from gage_eval.extend.loading import PluginError, without_folders
 from gage_eval.models.backends.build import parse_config
@@ -171,6 +171,7 @@ def _engine(
             responses=run.writer(RESPONSES, asks.received),
             telemetry=run.writer(RESPONSE_TELEMETRY, asks.telemetry),
             max_inflight=width,
+            most_in_chunk=EPISODES_IN_CHUNK if spec.tool_rounds or spec.agent is not None else None,
             prefetch_factor=env.prefetch_factor,
             pool=env.runtime.pool(spec.adapter_id, spec.pool_size) if spec.pool_size else None,
             budget=env.runtime.budget,

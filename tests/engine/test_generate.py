@@ -76,7 +76,8 @@ def test_neither_chunks_nor_concurrency_change_the_artifact(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(job, "CHUNKS", chunks)
         key = digest([chunks, width])
-        other = generate(store, source, Scripted(echo, width), key, max_inflight=width, reuse=False)
+        limits = {"max_inflight": width, "most_in_chunk": width}
+        other = generate(store, source, Scripted(echo, width), key, reuse=False, **limits)
     assert other.responses.id == usual.responses.id
     assert [part.rows for part in other.responses.parts] == [size * replicates for size in sizes]
     assert other.column("row_index") == [row for row in range(sum(sizes)) for _ in range(replicates)]
@@ -85,10 +86,10 @@ def test_neither_chunks_nor_concurrency_change_the_artifact(
     assert tally.done == tally.total == tally.sent == sum(sizes) * replicates
 
 
-@given(part=st.integers(1, 4096), total=st.integers(1, 10**6))
-def test_a_chunk_is_within_its_part_and_a_large_step_has_several(part: int, total: int) -> None:
-    rows = chunk_size(part, max(part, total))
-    assert 1 <= rows <= part
+@given(part=st.integers(1, 4096), total=st.integers(1, 10**6), most=st.none() | st.integers(1, 5000))
+def test_a_chunk_is_within_its_part_and_a_large_step_has_several(part: int, total: int, most: int | None) -> None:
+    rows = chunk_size(part, max(part, total), most)
+    assert 1 <= rows <= min(part, most or part)
     assert rows <= MIN_CHUNK_ASKS or (rows - 1) * job.CHUNKS < max(part, total)
 
 

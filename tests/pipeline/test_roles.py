@@ -11,6 +11,8 @@ from support.endpoint import MockEndpoint, mock_endpoint
 from support.runs import stage_outputs, write_config
 
 from gage_eval.box.executors import probe
+from gage_eval.engine import feeding
+from gage_eval.engine.job import EPISODES_IN_CHUNK, chunks_of
 from gage_eval.store import Store
 
 ADAPTER = """
@@ -267,6 +269,23 @@ class Sums:
         self.calls += 1
         return self.number + self.calls
 """
+
+
+def test_no_more_episodes_of_agents_than_a_small_chunk_are_in_memory(
+    tmp_path: Path, gage: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits: list[int | None] = []
+
+    def recorded_chunks(parts: Any, most: int | None = None) -> Any:
+        limits.append(most)
+        return chunks_of(parts, most)
+
+    monkeypatch.setattr(feeding, "chunks_of", recorded_chunks)
+    with mock_endpoint() as endpoint:
+        for adapter in (dut(), dut(tool_rounds=2)):
+            write_config(tmp_path, endpoint.url, role_adapters=adapter)
+            assert gage("run", "sums.yaml").code == 0
+    assert limits == [None, EPISODES_IN_CHUNK]
 
 
 def test_a_class_of_tools_is_run_for_each_episode(tmp_path: Path, gage: Command) -> None:
