@@ -1,6 +1,6 @@
-"""Models that make pictures and speech, or write speech down, behind OpenAI's images and audio APIs.
+"""Models that make pictures, speech and videos, or write speech down, behind OpenAI's images, audio and videos APIs.
 
-A picture or a recording is stored by its hash as soon as it comes. The answer is its address (`base.made_media`).
+What comes is stored by its hash at once. The answer is its address (`base.made_media`).
 """
 
 import asyncio
@@ -8,14 +8,16 @@ import base64
 import mimetypes
 import re
 import secrets
+import time
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, ClassVar, Literal, TypeVar
 
 from gage_eval.base.canonical import JsonValue, canonical_text
 from gage_eval.base.errors import InputError
 from gage_eval.base.made_media import MadeMedium
-from gage_eval.base.marks import semantic
+from gage_eval.base.marks import scheduling, semantic
 from gage_eval.extend import registry
 from gage_eval.models.backends.base import is_empty, skipped
 from gage_eval.models.backends.http_model import HTTPModel, HTTPModelConfig, check_parameters
@@ -26,10 +28,13 @@ from gage_eval.models.client.types import Request, Response, token_count
 from gage_eval.store.media_types import media_type
 
 LARGEST = 64 << 20
-"""The largest picture or recording that is kept, in bytes."""
+"""The largest medium that is kept, in bytes."""
 
 _PICTURES = {"image/png": "png", "image/jpeg": "jpg", "image/webp": "webp"}
 _RECORDINGS = {"audio/wav": "wav", "audio/mpeg": "mp3", "audio/flac": "flac", "audio/ogg": "ogg"}
+_VIDEOS = {"video/mp4": "mp4", "video/webm": "webm"}
+_ENDED = frozenset({"failed", "cancelled", "canceled", "expired"})
+_JOB = re.compile(r"[\w-]{1,200}")
 # Nothing that data holds can be equal to it by chance or by design.
 _BOUNDARY = f"gage-eval-{secrets.token_hex(16)}"
 _FORM = f"multipart/form-data; boundary={_BOUNDARY}"
@@ -63,11 +68,18 @@ class OpenAITranscriptionsConfig(HTTPModelConfig):
     language: str | None = semantic("infer", None, description="The language that is spoken, as ISO 639-1 has it.")
 
 
+class OpenAIVideosConfig(HTTPModelConfig):
+    """A model that makes videos. Undeclared keys (seconds, size, …) become fields of every request."""
+
+    poll_s: float = scheduling(5.0, gt=0, description="Seconds between two looks at a job.")
+    max_job_s: float = scheduling(3600.0, gt=0, description="Seconds after which a job is given up.")
+
+
 ConfigT = TypeVar("ConfigT", bound=HTTPModelConfig)
 
 
 class _OpenAIMedia(HTTPModel[ConfigT]):
-    """The base of the three: the parameters, and one request after another.
+    """The base of the four: the parameters, and one request after another.
 
     Class attributes:
         makes: what it answers with in place of text; None for text.
@@ -91,19 +103,23 @@ class _OpenAIMedia(HTTPModel[ConfigT]):
 
     async def call(self, request: Request, body: bytes) -> Response:
         """One answer. An empty prompt is skipped without a request."""
-        assert self._endpoint is not None, "the backend is not open"
         if is_empty(request):
             return skipped()
         made: list[bytes] = []
         try:
             ask = await asyncio.to_thread(self._ask, request, body, made)
-            response = await self._endpoint.call(ask)
+            response = await self._exchanged(ask, made)
             if response.status == "ok" and made:
                 await asyncio.to_thread(self._keep, response, made[-1])
         except _Unusable as error:
             kind, sentence = error.args
             return Response("error", error_kind=kind, attempts=1, errors=[sentence])
         return response
+
+    async def _exchanged(self, ask: Ask, made: list[bytes]) -> Response:
+        """The answer to a request; what it holds is in ``made``."""
+        assert self._endpoint is not None, "the backend is not open"
+        return await self._endpoint.call(ask)
 
     @property
     def _own(self) -> dict[str, JsonValue]:
@@ -210,6 +226,71 @@ class OpenAITranscriptions(_OpenAIMedia[OpenAITranscriptionsConfig]):
             raise _Unusable("no_recording", f"a transcription takes one recording; the question has {len(recordings)}")
         fields = {name: value for name, value in self.body(request).items() if name != "file"}
         return Ask("audio/transcriptions", _form(fields, [("file", recordings[0])]), _written, content_type=_FORM)
+
+
+@registry.backends.register("openai_videos", version=1, config=OpenAIVideosConfig)
+class OpenAIVideos(_OpenAIMedia[OpenAIVideosConfig]):
+    """Videos by OpenAI's videos API: a job is made (``/videos``), looked at until it ends, and its content fetched.
+
+    The log of a run has answers only, so a job that was in flight when a process died is made again.
+    """
+
+    type = "openai_videos"
+    capabilities = frozenset({"chat", "images"})
+    makes = "videos"
+    _KEPT, _NAME = _VIDEOS, "video"
+
+    def _asked(self, request: Request) -> dict[str, JsonValue]:
+        pictures = _addresses(request, "image_url")
+        return {"prompt": _text(request), **({"input_reference": pictures} if pictures else {})}
+
+    def _ask(self, request: Request, body: bytes, made: list[bytes]) -> Ask:
+        pictures = _contents(with_media(request, self.context), "image_url")
+        if len(pictures) > 1:
+            raise _Unusable("several_pictures", f"a video begins with one picture; the question has {len(pictures)}")
+        fields = {name: value for name, value in self.body(request).items() if name != "input_reference"}
+        files = [("input_reference", data) for data in pictures]
+        return Ask("videos", _form(fields, files), _job, content_type=_FORM)
+
+    async def _exchanged(self, ask: Ask, made: list[bytes]) -> Response:
+        assert self._endpoint is not None, "the backend is not open"
+        began, errors = time.monotonic(), list[str]()
+        while True:
+            response = await self._endpoint.call(ask)
+            errors += response.errors
+            if response.status != "ok" or response.answer is None:
+                break
+            job, state = response.answer.split(maxsplit=1)
+            if time.monotonic() - began > self.config.max_job_s:
+                raise _Unusable("job_timeout", f"job {job} is {state} after {self.config.max_job_s:g} s (max_job_s)")
+            if state == "completed":
+                ask = Ask(f"videos/{job}/content", None, partial(_video, made), parse=bytes)
+            else:
+                await asyncio.sleep(self.config.poll_s)
+                ask = Ask(f"videos/{job}", None, _job)
+        response.latency_ms = (time.monotonic() - began) * 1000
+        response.attempts, response.errors = len(errors) + (response.status == "ok"), errors
+        return response
+
+
+def _job(reply: Any) -> Response:
+    """The id of a job and its state, as the answer."""
+    job, state = (reply.get(name) if isinstance(reply, dict) else None for name in ("id", "status"))
+    if not isinstance(job, str) or not isinstance(state, str) or _JOB.fullmatch(job) is None:
+        raise Malformed("the answer has no id and status of a job")
+    if state in _ENDED:
+        error = reply.get("error")
+        raise _Unusable(f"job_{state}", f"job {job} {state}{f': {shown(error)}' if error else ''}")
+    response = Response("ok", finish_reason="stop", model_fingerprint=model_fingerprint(dict(reply)))
+    response.answer = f"{job} {state}"
+    return response
+
+
+def _video(made: list[bytes], data: bytes) -> Response:
+    if media_type(data) not in _VIDEOS:
+        raise Malformed(f"the answer is not a video: {shown(data[:200].decode(errors='replace'))}")
+    made.append(data)
+    return Response("ok", finish_reason="stop")
 
 
 def _first_picture(reply: Any) -> tuple[bytes, Response]:
