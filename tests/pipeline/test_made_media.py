@@ -250,6 +250,31 @@ def test_a_job_makes_a_video_which_is_stored_and_shown_and_made_once(tmp_path: P
     assert len(models.jobs) == 2
 
 
+def test_a_job_that_was_begun_is_fetched_by_the_next_run_and_made_again_only_where_it_failed(
+    tmp_path: Path, models: MediaModels
+) -> None:
+    models.looks = 10**9
+    records = [{"id": "0", "question": "a fox runs"}]
+    with pytest.raises(RunFailed):
+        ran(config_of(tmp_path, records, **filming(models, max_job_s=0.02)), "gave_up")
+    models.looks = 0
+    file = config_of(tmp_path, records, **filming(models))
+    (row,) = ran(file, "next").task().rows()
+    assert row.responses[0]["answer"] == media_url(sha256_hex(filmed("a fox runs")))
+    assert list(models.jobs) == ["video_0"]
+
+    models.looks = 10**9
+    records = [{"id": "0", "question": "a boat"}]
+    with pytest.raises(RunFailed):
+        ran(config_of(tmp_path, records, **filming(models, max_job_s=0.02)), "gave_up_again")
+    models.instead["videos/video_1"] = b'{"id": "video_1", "status": "failed"}', "application/json"
+    models.looks = 0
+    ran(config_of(tmp_path, records, **filming(models)), "last")
+    assert list(models.jobs) == ["video_0", "video_1", "video_2"]
+    wip = tmp_path / "store" / "wip"
+    assert [path for path in wip.rglob("*") if path.is_file() and path.parent.name == "jobs"] == []
+
+
 @pytest.mark.parametrize(
     ("answer", "config", "kind"),
     [

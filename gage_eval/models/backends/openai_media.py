@@ -11,10 +11,11 @@ import secrets
 import time
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any, ClassVar, Literal, TypeVar
 
-from gage_eval.base.canonical import JsonValue, canonical_text
+from gage_eval.base.canonical import JsonValue, canonical_text, digest, sha256_hex
 from gage_eval.base.errors import InputError
 from gage_eval.base.made_media import MadeMedium
 from gage_eval.base.marks import scheduling, semantic
@@ -24,12 +25,14 @@ from gage_eval.models.backends.http_model import HTTPModel, HTTPModelConfig, che
 from gage_eval.models.backends.media import with_media
 from gage_eval.models.client.http import Ask
 from gage_eval.models.client.payload import Malformed, model_fingerprint, shown
-from gage_eval.models.client.types import Request, Response, token_count
+from gage_eval.models.client.types import Request, RequestRefused, Response, token_count
 from gage_eval.store.media_types import media_type
+from gage_eval.store.wip import JobIds
 
 LARGEST = 64 << 20
 """The largest medium that is kept, in bytes."""
 
+_NO_STORE = "a model that makes media needs a store, and this run has none."
 _PICTURES = {"image/png": "png", "image/jpeg": "jpg", "image/webp": "webp"}
 _RECORDINGS = {"audio/wav": "wav", "audio/mpeg": "mp3", "audio/flac": "flac", "audio/ogg": "ogg"}
 _VIDEOS = {"video/mp4": "mp4", "video/webm": "webm"}
@@ -108,7 +111,7 @@ class _OpenAIMedia(HTTPModel[ConfigT]):
         made: list[bytes] = []
         try:
             ask = await asyncio.to_thread(self._ask, request, body, made)
-            response = await self._exchanged(ask, made)
+            response = await self._exchanged(ask, made, f"{sha256_hex(body)}-{request.draw}")
             if response.status == "ok" and made:
                 await asyncio.to_thread(self._keep, response, made[-1])
         except _Unusable as error:
@@ -116,8 +119,8 @@ class _OpenAIMedia(HTTPModel[ConfigT]):
             return Response("error", error_kind=kind, attempts=1, errors=[sentence])
         return response
 
-    async def _exchanged(self, ask: Ask, made: list[bytes]) -> Response:
-        """The answer to a request; what it holds is in ``made``."""
+    async def _exchanged(self, ask: Ask, made: list[bytes], _name: str) -> Response:
+        """The answer to a request, whose name is ``_name``; what it holds is in ``made``."""
         assert self._endpoint is not None, "the backend is not open"
         return await self._endpoint.call(ask)
 
@@ -137,7 +140,7 @@ class _OpenAIMedia(HTTPModel[ConfigT]):
     def _keep(self, response: Response, data: bytes) -> None:
         """Store a medium; the answer becomes its address."""
         if self.context.keep is None:
-            raise InputError("a model that makes media needs a store, and this run has none.")
+            raise InputError(_NO_STORE)
         if len(data) > LARGEST:
             raise _Unusable("too_large", f"the answer has more than {LARGEST >> 20} MiB")
         kind = media_type(data)
@@ -232,7 +235,7 @@ class OpenAITranscriptions(_OpenAIMedia[OpenAITranscriptionsConfig]):
 class OpenAIVideos(_OpenAIMedia[OpenAIVideosConfig]):
     """Videos by OpenAI's videos API: a job is made (``/videos``), looked at until it ends, and its content fetched.
 
-    The log of a run has answers only, so a job that was in flight when a process died is made again.
+    The ids of jobs are in the store until their videos are, so that a later process fetches what an earlier one began.
     """
 
     type = "openai_videos"
@@ -252,31 +255,55 @@ class OpenAIVideos(_OpenAIMedia[OpenAIVideosConfig]):
         files = [("input_reference", data) for data in pictures]
         return Ask("videos", _form(fields, files), _job, content_type=_FORM)
 
-    async def _exchanged(self, ask: Ask, made: list[bytes]) -> Response:
+    async def _exchanged(self, ask: Ask, made: list[bytes], name: str) -> Response:
         assert self._endpoint is not None, "the backend is not open"
-        began, errors = time.monotonic(), list[str]()
-        while True:
-            response = await self._endpoint.call(ask)
-            errors += response.errors
-            if response.status != "ok" or response.answer is None:
-                break
-            job, state = response.answer.split(maxsplit=1)
-            if time.monotonic() - began > self.config.max_job_s:
-                raise _Unusable("job_timeout", f"job {job} is {state} after {self.config.max_job_s:g} s (max_job_s)")
-            if state == "completed":
-                ask = Ask(f"videos/{job}/content", None, partial(_video, made), parse=bytes)
-            else:
-                await asyncio.sleep(self.config.poll_s)
-                ask = Ask(f"videos/{job}", None, _job)
-        response.latency_ms = (time.monotonic() - began) * 1000
-        response.attempts, response.errors = len(errors) + (response.status == "ok"), errors
+        if self.context.job_ids is None:
+            raise InputError(_NO_STORE)
+        config, began, errors = self.config, time.monotonic(), list[str]()
+        ids = self.context.job_ids(digest([config.base_url, config.model, config.identity, config.freshness]))
+        try:
+            response = await self._begun(ask, name, ids)
+            while response.status == "ok" and response.answer is not None:
+                errors += response.errors
+                job, state = response.answer.split()
+                if state == "completed":
+                    following = Ask(f"videos/{job}/content", None, partial(_video, made), parse=bytes)
+                elif time.monotonic() - began > config.max_job_s:
+                    said = f"job {job} is {state} after {config.max_job_s:g} s (max_job_s)"
+                    return Response("error", error_kind="job_timeout", attempts=1, errors=[said])
+                else:
+                    await asyncio.sleep(config.poll_s)
+                    following = Ask(f"videos/{job}", None, _job)
+                response = await self._endpoint.call(following)
+        except _Unusable:
+            await asyncio.to_thread(ids.drop, name)
+            raise
+        if made:
+            await asyncio.to_thread(ids.drop, name)
+        response.errors = errors + response.errors
+        response.attempts, response.latency_ms = len(response.errors) + len(made), (time.monotonic() - began) * 1000
+        return response
+
+    async def _begun(self, ask: Ask, name: str, ids: JobIds) -> Response:
+        """The state of a request's job: of one that an earlier process began, or of a new one."""
+        assert self._endpoint is not None, "the backend is not open"
+        job = await asyncio.to_thread(ids.get, name)
+        if job is not None:
+            with suppress(RequestRefused, _Unusable):
+                if _JOB.fullmatch(job):
+                    return await self._endpoint.call(Ask(f"videos/{job}", None, _job))
+            # The endpoint no longer has it, or it failed.
+            await asyncio.to_thread(ids.drop, name)
+        response = await self._endpoint.call(ask)
+        if response.status == "ok" and response.answer is not None:
+            await asyncio.to_thread(ids.put, name, response.answer.split()[0])
         return response
 
 
 def _job(reply: Any) -> Response:
     """The id of a job and its state, as the answer."""
     job, state = (reply.get(name) if isinstance(reply, dict) else None for name in ("id", "status"))
-    if not isinstance(job, str) or not isinstance(state, str) or _JOB.fullmatch(job) is None:
+    if not isinstance(job, str) or not isinstance(state, str) or not _JOB.fullmatch(job) or not _JOB.fullmatch(state):
         raise Malformed("the answer has no id and status of a job")
     if state in _ENDED:
         error = reply.get("error")
