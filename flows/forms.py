@@ -39,7 +39,7 @@ from gage_eval.runs.options_dict import LEAST, TEXTS
 
 Engine: TypeAlias = Literal[
     "openai_http", "vllm", "vllm_native", "transformers", "vlm_transformers", "llama_cpp",
-    "openai_images", "openai_speech", "openai_transcriptions",
+    "openai_images", "openai_speech", "openai_transcriptions", "openai_videos",
 ]  # fmt: skip
 
 # Patterns, and not validators, so that the server refuses a wrong value when the form is sent.

@@ -1,4 +1,4 @@
-"""The picture or recording that a model answered with, as `tables.RESPONSES` names it.
+"""The picture, recording or video that a model answered with, as `tables.RESPONSES` names it.
 
 The answer of such a row is the address of the bytes in the store. Its ``artifacts`` hold the same address, which no
 text of a model can bring about: a model that writes an address has answered with a text.
@@ -25,8 +25,8 @@ class MadeMedium(NamedTuple):
 
     @property
     def kind(self) -> str:
-        """``image`` or ``audio``."""
-        return "image" if self.name.startswith("image.") else "audio"
+        """``image``, ``audio`` or ``video``."""
+        return {"image": "image", "video": "video"}.get(self.name.partition(".")[0], "audio")
 
     @property
     def part(self) -> dict[str, Any]:

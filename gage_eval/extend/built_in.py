@@ -54,7 +54,7 @@ NAMES: Mapping[str, Mapping[str, Names]] = {
         "hf_transformers": ("transformers", "vlm_transformers"),
         "llama_cpp": ("llama_cpp",),
         "openai_http": ("openai_http",),
-        "openai_media": ("openai_images", "openai_speech", "openai_transcriptions"),
+        "openai_media": ("openai_images", "openai_speech", "openai_transcriptions", "openai_videos"),
         "replay": ("replay",),
         "vllm": ("vllm",),
         "vllm_native": ("vllm_native",),

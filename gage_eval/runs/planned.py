@@ -50,6 +50,7 @@ class PlannedRun:
             media=lambda url: self.store.media.get(url),
             media_file=lambda url: self.store.media.path(url),
             keep=lambda data: self.store.media.put(data),
+            job_ids=lambda endpoint: self.store.job_ids(endpoint),
             blocks=blocks,
             engines=engines or Engines(),
         )

@@ -31,7 +31,7 @@ from gage_eval.store.objects import LOCKS, LocalObjects, ObjectInfo, Objects, ex
 from gage_eval.store.parquet import parquet_bytes
 from gage_eval.store.responses import Responses
 from gage_eval.store.verify import Finding, verify
-from gage_eval.store.wip import Chunk, Wip, list_wips
+from gage_eval.store.wip import Chunk, JobIds, Wip, list_wips
 
 __all__ = [
     "Action",
@@ -126,6 +126,10 @@ class Store:
     def wips(self) -> list[Wip]:
         """All unfinished work, by key."""
         return list_wips(self.objects)
+
+    def job_ids(self, endpoint: str) -> JobIds:
+        """The ids of jobs at an endpoint whose results were not fetched yet."""
+        return JobIds(self.objects, endpoint)
 
     def scratch(self, key: str) -> Path:
         """A folder on this machine for the write-ahead logs of a generate action."""

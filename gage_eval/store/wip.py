@@ -145,6 +145,36 @@ class Wip:
         return folder
 
 
+class JobIds:
+    """The ids of jobs at an endpoint whose results were not fetched yet, by the names of their requests.
+
+    Args:
+        objects: of the store.
+        endpoint: a key for the endpoint and the model.
+    """
+
+    def __init__(self, objects: Objects, endpoint: str) -> None:
+        self._objects = objects
+        self._folder = f"{ROOT}/{safe_name(endpoint)}/jobs"
+
+    def get(self, request: str) -> str | None:
+        """The id of a request's job; None where none was begun."""
+        with suppress(FileNotFoundError):
+            return self._objects.get(self._path(request)).decode(errors="replace")
+        return None
+
+    def put(self, request: str, job: str) -> None:
+        """Note the job of a request. One that was noted before stays."""
+        self._objects.create(self._path(request), job.encode())
+
+    def drop(self, request: str) -> None:
+        """Forget the job of a request: its result was fetched, or there will be none."""
+        self._objects.delete(self._path(request))
+
+    def _path(self, request: str) -> str:
+        return f"{self._folder}/{safe_name(request)}"
+
+
 def _is_shared(name: str) -> bool:
     """Whether a segment of a log came from the store."""
     return name.rpartition("-")[2].startswith("s")

@@ -10,6 +10,7 @@ from bench.__main__ import record
 from bench.cases import CASES, config, rows_1319, scored
 from bench.data import dataset, records
 from bench.figures import Figure, machine
+from bench.media import MOST_MIB
 from bench.page import page
 from bench.process import HERE, BenchFailed, mock, run
 
@@ -100,6 +101,13 @@ def test_a_run_without_an_event_log_is_the_same_run(tmp_path: Path) -> None:
     files = {file.name for file in (tmp_path / "store" / "runs" / "first").iterdir()}
     assert {"summary.json", "report.html"} <= files
     assert "events.jsonl" not in files
+
+
+def test_two_hundred_files_of_a_megabyte_take_little_memory(tmp_path: Path) -> None:
+    """Measured from a small process: the peak of a child begins at the size of its parent."""
+    measure = "import sys, pathlib, bench.media as m; print(m.recordings(pathlib.Path(sys.argv[1]), 200).peak_mib)"
+    done = run(["-c", measure, str(tmp_path)], tmp_path, {"PYTHONPATH": str(ROOT)})
+    assert 50 < float(done.output) < MOST_MIB
 
 
 def test_scoring_is_measured_on_the_rows_it_says_and_again_on_a_fresh_copy(tmp_path: Path) -> None:

@@ -217,7 +217,9 @@ def test_no_field_of_a_backend_that_reaches_out_is_left_out(
 ) -> None:
     endpoint = {"base_url": "http://h/v1", "model": "m"}
     needed = {
-        **dict.fromkeys(("openai_http", "openai_images", "openai_speech", "openai_transcriptions"), endpoint),
+        **dict.fromkeys(
+            ("openai_http", "openai_images", "openai_speech", "openai_transcriptions", "openai_videos"), endpoint
+        ),
         "custom_script": {"class_name": "X", **({} if name in ("module_path", "file_path") else {"module_path": "m"})},
         "replay": {"path": "a.jsonl"},
         "vllm": endpoint if name in ("base_url", "api_key") else {"model_path": "a/b"},

@@ -625,6 +625,7 @@ BACKENDS: dict[str, tuple[dict[str, Any], dict[str, list[tuple[Any, bool]]]]] = 
     "openai_images": (_ENDPOINT, {**_AT_ENDPOINT, "response_format": [(None, False)]}),
     "openai_speech": (_ENDPOINT, {**_AT_ENDPOINT, "response_format": [("mp3", False)], "voice": [("verse", False)]}),
     "openai_transcriptions": (_ENDPOINT, {**_AT_ENDPOINT, "language": [("de", False)]}),
+    "openai_videos": (_ENDPOINT, {**_AT_ENDPOINT, "poll_s": [(1.0, True)], "max_job_s": [(60.0, True)]}),
     "openai_http": (
         _ENDPOINT,
         {

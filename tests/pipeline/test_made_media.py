@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 from PIL import Image
-from support.media_models import MediaModels, drawn, edited, media_models
+from support.media_models import MediaModels, drawn, edited, filmed, media_models
 
 from gage_eval.base.canonical import sha256_hex
 from gage_eval.base.errors import InputError, RunFailed
@@ -213,6 +213,90 @@ def test_the_report_shows_a_smaller_copy_and_an_export_writes_the_bytes(tmp_path
     assert path is not None
     path.unlink()
     assert "gage export RUN --format media" in stored_report(reader), "the page says so and is written all the same"
+
+
+def filming(models: MediaModels, **config: Any) -> dict[str, Any]:
+    backend = {"base_url": models.url, "model": "director", "poll_s": 0.01, "max_attempts": 1, **config}
+    return {
+        "backends": [{"backend_id": "director", "type": "openai_videos", "config": backend}],
+        "metrics": ["text_length"],
+    }
+
+
+def test_a_job_makes_a_video_which_is_stored_and_shown_and_made_once(tmp_path: Path, models: MediaModels) -> None:
+    (tmp_path / "first.png").write_bytes(drawn("first"))
+    content = [{"type": "image_url", "image_url": {"url": "first.png"}}, {"type": "text", "text": "It moves."}]
+    records = [{"id": "0", "question": "a fox runs"}, {"id": "1", "messages": [{"role": "user", "content": content}]}]
+    file = config_of(tmp_path, records, **filming(models, seconds=4), export=["media"])
+    reader = ran(file, "first")
+    for row, prompt in zip(reader.task().rows(), ("a fox runs", "It moves."), strict=True):
+        url = media_url(sha256_hex(filmed(prompt)))
+        assert row.responses[0]["answer"] == url
+        assert json.loads(row.responses[0]["artifacts"])["files"] == {
+            "video.mp4": {"url": url, "bytes": len(filmed(prompt))}
+        }
+    forms = {form["prompt"]: form for path, form in models.asked if path == "videos"}
+    assert {name: forms[b"a fox runs"][name] for name in ("model", "seconds")} == {
+        "model": b"director",
+        "seconds": b"4",
+    }
+    assert forms[b"It moves."]["input_reference"] == drawn("first")
+    for job in models.jobs:
+        assert (models.count(f"videos/{job}"), models.count(f"videos/{job}/content")) == (3, 1)
+    page = (tmp_path / "store" / "runs" / "first" / "report.html").read_text()
+    assert '<video controls preload="none" src="data:video/mp4;base64,' in page
+    assert len([*(tmp_path / "store" / "runs" / "first" / "media").rglob("*.mp4")]) == 2
+    ran(file, "again")
+    assert len(models.jobs) == 2
+
+
+def test_a_job_that_was_begun_is_fetched_by_the_next_run_and_made_again_only_where_it_failed(
+    tmp_path: Path, models: MediaModels
+) -> None:
+    models.looks = 10**9
+    records = [{"id": "0", "question": "a fox runs"}]
+    with pytest.raises(RunFailed):
+        ran(config_of(tmp_path, records, **filming(models, max_job_s=0.02)), "gave_up")
+    models.looks = 0
+    file = config_of(tmp_path, records, **filming(models))
+    (row,) = ran(file, "next").task().rows()
+    assert row.responses[0]["answer"] == media_url(sha256_hex(filmed("a fox runs")))
+    assert list(models.jobs) == ["video_0"]
+
+    models.looks = 10**9
+    records = [{"id": "0", "question": "a boat"}]
+    with pytest.raises(RunFailed):
+        ran(config_of(tmp_path, records, **filming(models, max_job_s=0.02)), "gave_up_again")
+    models.instead["videos/video_1"] = b'{"id": "video_1", "status": "failed"}', "application/json"
+    models.looks = 0
+    ran(config_of(tmp_path, records, **filming(models)), "last")
+    assert list(models.jobs) == ["video_0", "video_1", "video_2"]
+    wip = tmp_path / "store" / "wip"
+    assert [path for path in wip.rglob("*") if path.is_file() and path.parent.name == "jobs"] == []
+
+
+@pytest.mark.parametrize(
+    ("answer", "config", "kind"),
+    [
+        ({"id": "j", "status": "failed", "error": {"message": "no faces"}}, {}, "job_failed"),
+        ({"id": "../../models", "status": "queued"}, {}, "malformed"),
+        ({"id": "j"}, {}, "malformed"),
+        ({"id": "j", "status": "queued"}, {"max_job_s": 0.02}, "job_timeout"),
+        ({"id": "video_0", "status": "completed"}, {}, "malformed"),
+    ],
+)
+def test_a_job_without_a_video_is_an_error_of_its_row(
+    tmp_path: Path, models: MediaModels, answer: dict[str, Any], config: dict[str, Any], kind: str
+) -> None:
+    for path in ("videos", "videos/j"):
+        models.instead[path] = json.dumps(answer).encode(), "application/json"
+    models.instead["videos/video_0/content"] = b'{"error": "gone"}', "application/json"
+    file = config_of(tmp_path, [{"id": "0", "question": "a fox"}], **filming(models, **config))
+    with pytest.raises(RunFailed):
+        ran(file, "bad")
+    (row,) = RunReader.open(Locations.at(str(tmp_path / "store")), "bad").task().rows()
+    assert row.responses[0]["error_kind"] == kind
+    assert {path.partition("/")[0] for path, _ in models.asked} == {"videos"}
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Stand-ins for models that draw, edit, speak, listen and look, behind OpenAI's APIs on loopback."""
+"""Stand-ins for models that draw, edit, film, speak, listen and look, behind OpenAI's APIs on loopback."""
 
 import base64
 import hashlib
@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from email.parser import BytesParser
 from email.policy import HTTP
+from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -24,15 +25,19 @@ class MediaModels:
 
     Attributes:
         url: base URL of all APIs.
-        asked: (path, body) of each request; forms as a mapping from a field's name to its bytes.
+        asked: (path, body) of each request; forms as a mapping from a field's name to its bytes, None for a GET.
         heard: what a recording says, for transcriptions.
         instead: bytes and content type that are answered in place of what was asked, by path.
+        jobs: the prompt of each job that makes a video.
+        looks: how often a job is looked at before it is completed.
     """
 
     url: str = ""
     asked: list[tuple[str, Any]] = field(default_factory=list)
     heard: Callable[[bytes], str] = lambda data: f"{len(data)} bytes"
     instead: dict[str, tuple[bytes, str]] = field(default_factory=dict)
+    jobs: dict[str, str] = field(default_factory=dict)
+    looks: int = 2
 
     def count(self, path: str) -> int:
         """How often a path was asked."""
@@ -52,6 +57,21 @@ def edited(picture: bytes) -> bytes:
     out = io.BytesIO()
     with Image.open(io.BytesIO(picture)) as image:
         ImageOps.invert(image.convert("RGB")).save(out, "PNG")
+    return out.getvalue()
+
+
+@cache
+def filmed(prompt: str) -> bytes:
+    """A video of a prompt: three frames in a colour of its own."""
+    import av
+
+    out = io.BytesIO()
+    with av.open(out, "w", format="mp4") as container, Image.open(io.BytesIO(drawn(prompt))) as image:
+        stream = container.add_stream("mpeg4", rate=5)
+        stream.width, stream.height = image.size
+        for _ in range(3):
+            container.mux(stream.encode(av.VideoFrame.from_image(image)))
+        container.mux(stream.encode())
     return out.getvalue()
 
 
@@ -82,9 +102,14 @@ def media_models() -> Iterator[MediaModels]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
+        def do_GET(self) -> None:
+            self._reply(None)
+
         def do_POST(self) -> None:
+            self._reply(self._body())
+
+        def _reply(self, body: Any) -> None:
             path = self.path.removeprefix("/v1/")
-            body = self._body()
             models.asked.append((path, body))
             data, kind = models.instead.get(path) or self._answer(path, body)
             self.send_response(200)
@@ -107,6 +132,10 @@ def media_models() -> Iterator[MediaModels]:
         def _answer(self, path: str, body: Any) -> tuple[bytes, str]:
             if path == "audio/speech":
                 return spoken(body["input"]), "audio/wav"
+            if path.startswith("videos/") and path.endswith("/content"):
+                return filmed(models.jobs[path.split("/")[1]]), "video/mp4"
+            if path.startswith("videos"):
+                return json.dumps(self._job(path, body)).encode(), "application/json"
             if path == "images/generations":
                 value: Any = {"data": [{"b64_json": base64.b64encode(drawn(body["prompt"])).decode()}]}
             elif path == "images/edits":
@@ -118,6 +147,14 @@ def media_models() -> Iterator[MediaModels]:
                 message = {"role": "assistant", **(said if isinstance(said, dict) else {"content": said})}
                 value = {"choices": [{"message": message, "finish_reason": "stop"}], "model": "judge"}
             return json.dumps(value).encode(), "application/json"
+
+        def _job(self, path: str, body: Any) -> dict[str, str]:
+            if body is not None:
+                job = f"video_{len(models.jobs)}"
+                models.jobs[job] = body["prompt"].decode()
+                return {"id": job, "status": "queued"}
+            done = models.count(path) > models.looks
+            return {"id": path.removeprefix("videos/"), "status": "completed" if done else "in_progress"}
 
         def log_message(self, *_: Any) -> None:
             """Nothing is logged."""

@@ -23,6 +23,7 @@ from gage_eval.models.client.retry import RetryPolicy
 from gage_eval.models.client.route import UNIX
 from gage_eval.models.client.sampling import REPETITION_DETECTION, THINKING_BUDGET
 from gage_eval.models.client.types import KINDS, Request, Response
+from gage_eval.store.wip import JobIds
 
 _REFERENCE = re.compile(r"(env|block):[A-Za-z0-9_.\-/]+")
 _SECRET_NAME = re.compile(
@@ -60,6 +61,7 @@ class BackendContext:
         media: bytes of a ``media://`` URL; None where the run holds no media.
         media_file: the file that holds them, None where there is none on this machine.
         keep: stores bytes that a model made, and returns their ``media://`` URL; None where there is no store.
+        job_ids: the ids of an endpoint's jobs that earlier processes began; None where there is no store.
         env: environment variables, for ``env:NAME`` references and proxies.
         blocks: the blocks of the Prefect API; None without one.
         built: the built backends by type and config, so that each is built once; None to build a new one each time.
@@ -73,6 +75,7 @@ class BackendContext:
     blocks: Blocks | None = field(default=None, repr=False)
     media_file: Callable[[str], Path | None] = lambda url: None
     keep: Callable[[bytes], str] | None = None
+    job_ids: Callable[[str], JobIds] | None = None
     built: "dict[str, Backend] | None" = field(default=None, compare=False, repr=False)
     engines: Engines = field(default_factory=Engines, compare=False, repr=False)
     placement: Placement | None = None

@@ -1,6 +1,6 @@
-"""Models that make pictures and speech, or write speech down, behind OpenAI's images and audio APIs.
+"""Models that make pictures, speech and videos, or write speech down, behind OpenAI's images, audio and videos APIs.
 
-A picture or a recording is stored by its hash as soon as it comes. The answer is its address (`base.made_media`).
+What comes is stored by its hash at once. The answer is its address (`base.made_media`).
 """
 
 import asyncio
@@ -8,28 +8,36 @@ import base64
 import mimetypes
 import re
 import secrets
+import time
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
 from typing import Any, ClassVar, Literal, TypeVar
 
-from gage_eval.base.canonical import JsonValue, canonical_text
+from gage_eval.base.canonical import JsonValue, canonical_text, digest, sha256_hex
 from gage_eval.base.errors import InputError
 from gage_eval.base.made_media import MadeMedium
-from gage_eval.base.marks import semantic
+from gage_eval.base.marks import scheduling, semantic
 from gage_eval.extend import registry
 from gage_eval.models.backends.base import is_empty, skipped
 from gage_eval.models.backends.http_model import HTTPModel, HTTPModelConfig, check_parameters
 from gage_eval.models.backends.media import with_media
 from gage_eval.models.client.http import Ask
 from gage_eval.models.client.payload import Malformed, model_fingerprint, shown
-from gage_eval.models.client.types import Request, Response, token_count
+from gage_eval.models.client.types import Request, RequestRefused, Response, token_count
 from gage_eval.store.media_types import media_type
+from gage_eval.store.wip import JobIds
 
 LARGEST = 64 << 20
-"""The largest picture or recording that is kept, in bytes."""
+"""The largest medium that is kept, in bytes."""
 
+_NO_STORE = "a model that makes media needs a store, and this run has none."
 _PICTURES = {"image/png": "png", "image/jpeg": "jpg", "image/webp": "webp"}
 _RECORDINGS = {"audio/wav": "wav", "audio/mpeg": "mp3", "audio/flac": "flac", "audio/ogg": "ogg"}
+_VIDEOS = {"video/mp4": "mp4", "video/webm": "webm"}
+_ENDED = frozenset({"failed", "cancelled", "canceled", "expired"})
+_JOB = re.compile(r"[\w-]{1,200}")
 # Nothing that data holds can be equal to it by chance or by design.
 _BOUNDARY = f"gage-eval-{secrets.token_hex(16)}"
 _FORM = f"multipart/form-data; boundary={_BOUNDARY}"
@@ -63,11 +71,18 @@ class OpenAITranscriptionsConfig(HTTPModelConfig):
     language: str | None = semantic("infer", None, description="The language that is spoken, as ISO 639-1 has it.")
 
 
+class OpenAIVideosConfig(HTTPModelConfig):
+    """A model that makes videos. Undeclared keys (seconds, size, …) become fields of every request."""
+
+    poll_s: float = scheduling(5.0, gt=0, description="Seconds between two looks at a job.")
+    max_job_s: float = scheduling(3600.0, gt=0, description="Seconds after which a job is given up.")
+
+
 ConfigT = TypeVar("ConfigT", bound=HTTPModelConfig)
 
 
 class _OpenAIMedia(HTTPModel[ConfigT]):
-    """The base of the three: the parameters, and one request after another.
+    """The base of the four: the parameters, and one request after another.
 
     Class attributes:
         makes: what it answers with in place of text; None for text.
@@ -91,19 +106,23 @@ class _OpenAIMedia(HTTPModel[ConfigT]):
 
     async def call(self, request: Request, body: bytes) -> Response:
         """One answer. An empty prompt is skipped without a request."""
-        assert self._endpoint is not None, "the backend is not open"
         if is_empty(request):
             return skipped()
         made: list[bytes] = []
         try:
             ask = await asyncio.to_thread(self._ask, request, body, made)
-            response = await self._endpoint.call(ask)
+            response = await self._exchanged(ask, made, f"{sha256_hex(body)}-{request.draw}")
             if response.status == "ok" and made:
                 await asyncio.to_thread(self._keep, response, made[-1])
         except _Unusable as error:
             kind, sentence = error.args
             return Response("error", error_kind=kind, attempts=1, errors=[sentence])
         return response
+
+    async def _exchanged(self, ask: Ask, made: list[bytes], _name: str) -> Response:
+        """The answer to a request, whose name is ``_name``; what it holds is in ``made``."""
+        assert self._endpoint is not None, "the backend is not open"
+        return await self._endpoint.call(ask)
 
     @property
     def _own(self) -> dict[str, JsonValue]:
@@ -121,7 +140,7 @@ class _OpenAIMedia(HTTPModel[ConfigT]):
     def _keep(self, response: Response, data: bytes) -> None:
         """Store a medium; the answer becomes its address."""
         if self.context.keep is None:
-            raise InputError("a model that makes media needs a store, and this run has none.")
+            raise InputError(_NO_STORE)
         if len(data) > LARGEST:
             raise _Unusable("too_large", f"the answer has more than {LARGEST >> 20} MiB")
         kind = media_type(data)
@@ -210,6 +229,95 @@ class OpenAITranscriptions(_OpenAIMedia[OpenAITranscriptionsConfig]):
             raise _Unusable("no_recording", f"a transcription takes one recording; the question has {len(recordings)}")
         fields = {name: value for name, value in self.body(request).items() if name != "file"}
         return Ask("audio/transcriptions", _form(fields, [("file", recordings[0])]), _written, content_type=_FORM)
+
+
+@registry.backends.register("openai_videos", version=1, config=OpenAIVideosConfig)
+class OpenAIVideos(_OpenAIMedia[OpenAIVideosConfig]):
+    """Videos by OpenAI's videos API: a job is made (``/videos``), looked at until it ends, and its content fetched.
+
+    The ids of jobs are in the store until their videos are, so that a later process fetches what an earlier one began.
+    """
+
+    type = "openai_videos"
+    capabilities = frozenset({"chat", "images"})
+    makes = "videos"
+    _KEPT, _NAME = _VIDEOS, "video"
+
+    def _asked(self, request: Request) -> dict[str, JsonValue]:
+        pictures = _addresses(request, "image_url")
+        return {"prompt": _text(request), **({"input_reference": pictures} if pictures else {})}
+
+    def _ask(self, request: Request, body: bytes, made: list[bytes]) -> Ask:
+        pictures = _contents(with_media(request, self.context), "image_url")
+        if len(pictures) > 1:
+            raise _Unusable("several_pictures", f"a video begins with one picture; the question has {len(pictures)}")
+        fields = {name: value for name, value in self.body(request).items() if name != "input_reference"}
+        files = [("input_reference", data) for data in pictures]
+        return Ask("videos", _form(fields, files), _job, content_type=_FORM)
+
+    async def _exchanged(self, ask: Ask, made: list[bytes], name: str) -> Response:
+        assert self._endpoint is not None, "the backend is not open"
+        if self.context.job_ids is None:
+            raise InputError(_NO_STORE)
+        config, began, errors = self.config, time.monotonic(), list[str]()
+        ids = self.context.job_ids(digest([config.base_url, config.model, config.identity, config.freshness]))
+        try:
+            response = await self._begun(ask, name, ids)
+            while response.status == "ok" and response.answer is not None:
+                errors += response.errors
+                job, state = response.answer.split()
+                if state == "completed":
+                    following = Ask(f"videos/{job}/content", None, partial(_video, made), parse=bytes)
+                elif time.monotonic() - began > config.max_job_s:
+                    said = f"job {job} is {state} after {config.max_job_s:g} s (max_job_s)"
+                    return Response("error", error_kind="job_timeout", attempts=1, errors=[said])
+                else:
+                    await asyncio.sleep(config.poll_s)
+                    following = Ask(f"videos/{job}", None, _job)
+                response = await self._endpoint.call(following)
+        except _Unusable:
+            await asyncio.to_thread(ids.drop, name)
+            raise
+        if made:
+            await asyncio.to_thread(ids.drop, name)
+        response.errors = errors + response.errors
+        response.attempts, response.latency_ms = len(response.errors) + len(made), (time.monotonic() - began) * 1000
+        return response
+
+    async def _begun(self, ask: Ask, name: str, ids: JobIds) -> Response:
+        """The state of a request's job: of one that an earlier process began, or of a new one."""
+        assert self._endpoint is not None, "the backend is not open"
+        job = await asyncio.to_thread(ids.get, name)
+        if job is not None:
+            with suppress(RequestRefused, _Unusable):
+                if _JOB.fullmatch(job):
+                    return await self._endpoint.call(Ask(f"videos/{job}", None, _job))
+            # The endpoint no longer has it, or it failed.
+            await asyncio.to_thread(ids.drop, name)
+        response = await self._endpoint.call(ask)
+        if response.status == "ok" and response.answer is not None:
+            await asyncio.to_thread(ids.put, name, response.answer.split()[0])
+        return response
+
+
+def _job(reply: Any) -> Response:
+    """The id of a job and its state, as the answer."""
+    job, state = (reply.get(name) if isinstance(reply, dict) else None for name in ("id", "status"))
+    if not isinstance(job, str) or not isinstance(state, str) or not _JOB.fullmatch(job) or not _JOB.fullmatch(state):
+        raise Malformed("the answer has no id and status of a job")
+    if state in _ENDED:
+        error = reply.get("error")
+        raise _Unusable(f"job_{state}", f"job {job} {state}{f': {shown(error)}' if error else ''}")
+    response = Response("ok", finish_reason="stop", model_fingerprint=model_fingerprint(dict(reply)))
+    response.answer = f"{job} {state}"
+    return response
+
+
+def _video(made: list[bytes], data: bytes) -> Response:
+    if media_type(data) not in _VIDEOS:
+        raise Malformed(f"the answer is not a video: {shown(data[:200].decode(errors='replace'))}")
+    made.append(data)
+    return Response("ok", finish_reason="stop")
 
 
 def _first_picture(reply: Any) -> tuple[bytes, Response]:

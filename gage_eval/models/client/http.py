@@ -37,7 +37,7 @@ class Ask(NamedTuple):
 
     Attributes:
         path: below the base URL, as ``chat/completions``.
-        body: as it is sent.
+        body: as it is sent; None for a GET.
         read: makes a `Response` of what ``parse`` returns; raises `Malformed`.
         stream: the body asks for a stream, whose first token is timed.
         content_type: of the body.
@@ -45,7 +45,7 @@ class Ask(NamedTuple):
     """
 
     path: str
-    body: bytes
+    body: bytes | None
     read: Callable[[Any], Response]
     stream: bool = False
     content_type: str = JSON
@@ -155,7 +155,7 @@ class HTTPEndpoint:
         reserved = 0.0
         while True:
             if self._rates.limited:
-                turn, reserved = self._rates.turn(ask.body)
+                turn, reserved = self._rates.turn(ask.body or b"")
                 if turn > 0:
                     waiting = time.monotonic()
                     await self._limiter.wait(turn)
@@ -256,7 +256,11 @@ class HTTPEndpoint:
         sent = time.monotonic()
         try:
             sink_of = events.sink_of if events is not None else None
-            answer = await self._client.post(ask.path, ask.body, sink_of, ask.content_type)
+            answer = await (
+                self._client.get(ask.path)
+                if ask.body is None
+                else self._client.post(ask.path, ask.body, sink_of, ask.content_type)
+            )
         except NoAnswer as error:
             return Failure(Action.RETRY, "timeout", str(error))
         except Unreachable as error:
