@@ -279,6 +279,9 @@ def _server(folder: Path, database_url: str) -> tuple[Service, str]:
         **_clean_environment(),
         "PREFECT_HOME": str(_made(folder / "home")),
         "PREFECT_SERVER_DATABASE_CONNECTION_URL": database_url,
+        # A busy machine stalls a statement for longer than the server waits by default.
+        "PREFECT_SERVER_DATABASE_CONNECTION_TIMEOUT": str(PATIENCE_S),
+        "PREFECT_SERVER_DATABASE_TIMEOUT": str(PATIENCE_S),
         "PREFECT_SERVER_API_AUTH_STRING": _LOGIN,
         "PREFECT_SERVER_CORS_ALLOWED_ORIGINS": api_url.removesuffix("/api"),
         "PREFECT_UI_API_URL": "/api",
