@@ -9,12 +9,19 @@ import pytest
 
 from gage_eval.base.canonical import digest
 from gage_eval.base.errors import InputError
-from gage_eval.engine.endpoint_check import check_endpoint, divergences, read_reference, write_reference
+from gage_eval.engine.endpoint_check import (
+    check_endpoint,
+    divergences,
+    read_reference,
+    stored_reference,
+    write_reference,
+)
 from gage_eval.engine.endpoint_record import EndpointRecord, check_prompts, record_endpoint
 from gage_eval.engine.probe import PROMPTS, Verdict
 from gage_eval.models.backends.base import BackendContext
 from gage_eval.models.backends.openai_http import OpenAIHTTP, OpenAIHTTPConfig, read_chat
 from gage_eval.models.client.types import Request, Response
+from gage_eval.store import Store
 from tests.support.checked_endpoint import CONTEXT, reply_to
 
 PROPERTIES = (
@@ -151,10 +158,18 @@ def test_a_model_that_is_slower_by_less_or_asked_otherwise_is_not_called_slow(re
 
 def test_a_reference_is_a_file_by_its_content(tmp_path: Path, reference: EndpointRecord) -> None:
     file = tmp_path / "reference.json"
-    name = write_reference(file, reference)
+    store = Store.open(str(tmp_path / "store"))
+    name = write_reference(file, reference, store)
     assert read_reference(file) == (reference, name)
+    assert stored_reference(store, name) == reference
     with pytest.raises(InputError, match="is there already"):
-        write_reference(file, reference)
+        write_reference(file, reference, store)
+    with pytest.raises(InputError, match="has no reference"):
+        stored_reference(store, "0" * 64)
+    (stored,) = (tmp_path / "store" / "references").iterdir()
+    stored.write_text(file.read_text().replace('"model":"m"', '"model":"n"'))
+    with pytest.raises(InputError, match="is damaged"):
+        stored_reference(store, name)
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"form": 2}', "[" * 100_000, '{"form": 1, "answers": [NaN]}', "\xff"])
