@@ -114,7 +114,7 @@ def nightly(
     sentence = readable(night.sentence)
     if night.verdict == "regressed":
         return Failed(name=REGRESSED, message=sentence)
-    if any(cell.is_bad for cell in night.cells):
+    if night.is_bad:
         return Failed(message=sentence)
     if all(cell.verdict == "unmeasured" for cell in night.cells):
         return Completed(name=UNMEASURED, message=sentence)

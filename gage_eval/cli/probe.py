@@ -78,8 +78,9 @@ def probe(
         if context is None and known.context is not None:
             context = known.context.size
     options = RunOptions.of(fields)
+    run = planned(options, blocks=known_blocks())
     probed = probe_models(
-        planned(options, blocks=known_blocks()),
+        run,
         options.concurrency,
         prompts=(prompts or USUAL_PROMPTS) if checks else None,
         context=context,
@@ -89,7 +90,7 @@ def probe(
         (checked,) = probed
         assert checked.endpoint is not None
         verdicts = check_endpoint(checked.endpoint, known, tolerance=TOLERANCE if tolerance is None else tolerance)
-        recorded = None if record is None else write_reference(record, checked.endpoint)
+        recorded = None if record is None else write_reference(record, checked.endpoint, run.store)
     if json:
         more = {"reference": known_id, "recorded": recorded, "properties": [x._asdict() for x in verdicts]}
         print_json(
@@ -102,6 +103,6 @@ def probe(
             rows = [(x.property.replace("_", " "), x.verdict.replace("_", " "), x.text) for x in verdicts]
             print_table(("property", "verdict", "what was seen"), rows)
         if recorded is not None:
-            print(f"recorded {record} (sha256 {recorded[:12]})")
+            print(f"recorded {record} (sha256 {recorded})")
     if any(x.verdict == "failed" for x in verdicts):
         raise typer.Exit(GATE_FAILED)

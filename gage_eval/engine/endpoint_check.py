@@ -1,4 +1,7 @@
-"""Is this endpoint still the model? One verdict for each property of its record, against a reference."""
+"""Is this endpoint still the model? One verdict for each property of its record, against a reference.
+
+<store>/references/<digest of the content>.json
+"""
 
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -13,6 +16,7 @@ from gage_eval.engine.endpoint_record import EndpointRecord
 from gage_eval.models.client.types import without_surrogates
 from gage_eval.stats.divergence import kl_lower_bound
 from gage_eval.stats.intervals import mean_stderr, t_interval
+from gage_eval.store import Store
 
 PropertyState: TypeAlias = Literal["passed", "failed", "not_known"]
 
@@ -76,19 +80,32 @@ def read_reference(file: Path) -> tuple[EndpointRecord, str]:
         InputError: there is no such file, or it holds no record of this version.
     """
     try:
-        value = decode(file.read_bytes())
-        return EndpointRecord.model_validate(value), digest(value)
+        return _parsed(file.read_bytes(), str(file))
     except OSError as error:
         raise InputError(f"the reference {file} cannot be read: {error.strerror}.") from None
-    except (ValueError, ValidationError, RecursionError):
-        raise InputError(
-            f"{file} holds no reference of this version of gage probe. Record one of the model that you trust: "
-            f"gage probe CONFIG --record {file}"
-        ) from None
 
 
-def write_reference(file: Path, record: EndpointRecord) -> str:
-    """Store a record as a new file.
+def stored_reference(store: Store, name: str) -> EndpointRecord:
+    """A record of the store.
+
+    Args:
+        store: where `write_reference` has put it.
+        name: the digest of its content.
+
+    Raises:
+        InputError: it is not there, or damaged.
+    """
+    path = _path(name)
+    if not store.objects.exists(path):
+        raise InputError(f"the store has no reference {name}. Record it in this store: gage probe CONFIG --record FILE")
+    record, content = _parsed(store.objects.get(path), f"{path} in the store")
+    if content != name:
+        raise InputError(f"{path} in the store is damaged: its content is {content}. Delete it, and record it again.")
+    return record
+
+
+def write_reference(file: Path, record: EndpointRecord, store: Store) -> str:
+    """Store a record as a new file, and in the store.
 
     Returns:
         The digest of its content.
@@ -97,8 +114,25 @@ def write_reference(file: Path, record: EndpointRecord) -> str:
         InputError: the file is there already, or cannot be written.
     """
     value = without_surrogates(record.model_dump(mode="json"))
-    write_new(file, canonical_text(value))
-    return digest(value)
+    text, name = canonical_text(value), digest(value)
+    write_new(file, text)
+    store.objects.replace(_path(name), text.encode())
+    return name
+
+
+def _path(name: str) -> str:
+    return f"references/{name}.json"
+
+
+def _parsed(data: bytes, source: str) -> tuple[EndpointRecord, str]:
+    try:
+        value = decode(data)
+        return EndpointRecord.model_validate(value), digest(value)
+    except (ValueError, ValidationError, RecursionError):
+        raise InputError(
+            f"{source} holds no reference of this version of gage probe. Record one of the model that you trust: "
+            "gage probe CONFIG --record FILE"
+        ) from None
 
 
 def divergences(seen: EndpointRecord, reference: EndpointRecord) -> Iterator[float]:

@@ -187,7 +187,7 @@ class EndpointRecord(_Recorded):
     tools: ToolsSeen | None
     refused: dict[str, bool | None]
     context: ContextSeen | None
-    answers: tuple[AnswerSeen, ...] = Field(max_length=MOST_PROMPTS)
+    answers: tuple[AnswerSeen, ...] = Field(min_length=1, max_length=MOST_PROMPTS)
     tokens_per_s: float | None = Field(allow_inf_nan=False)
     concurrency: int
 

@@ -17,6 +17,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from pydantic import Field, field_validator, model_validator
 
 from gage_eval.base.errors import ConfigError, GageError, InputError, Problem
+from gage_eval.engine.endpoint_check import PropertyVerdict, stored_reference
 from gage_eval.engine.host import SharedEngines
 from gage_eval.models.backends.base import Blocks
 from gage_eval.regression.baselines import Baselines
@@ -31,6 +32,7 @@ from gage_eval.report.trend_chart import MOST_POINTS, TrendPoint
 from gage_eval.runs.names import is_name, slug
 from gage_eval.runs.options import Locations, RunOptions
 from gage_eval.runs.planned import PlannedRun, planned
+from gage_eval.runs.probes import check_models_endpoint
 from gage_eval.runs.results.reading import RunReader
 from gage_eval.runs.sequence import run_all
 from gage_eval.stats.gate_rule import GateRule
@@ -76,9 +78,16 @@ class Schedule(StrictModel):
 
 
 class NightlyModel(MatrixModel):
-    """A model, and the name of the baselines that its runs are measured against: its own name by default."""
+    """A model, and what its nights are measured against.
+
+    Attributes:
+        baseline: the name of the baselines of its runs; its own name by default.
+        reference: the digest of what its endpoint should do, as ``gage probe --record`` prints it; it is checked before
+            the runs begin.
+    """
 
     baseline: str | None = None
+    reference: str | None = Field(None, pattern=r"^[0-9a-f]{64}$")
 
     @property
     def baseline_name(self) -> str:
@@ -259,24 +268,69 @@ class NightCell:
 
 
 @dataclass(frozen=True)
+class NightEndpoint:
+    """The check of a model's endpoint.
+
+    Attributes:
+        model: of the file.
+        verdicts: on its properties.
+        problem: why there are none.
+    """
+
+    model: NightlyModel
+    verdicts: tuple[PropertyVerdict, ...] = ()
+    problem: str | None = None
+
+    @property
+    def is_bad(self) -> bool:
+        """Whether it fails the night: a property failed, or none could be checked."""
+        return self.problem is not None or any(each.verdict == "failed" for each in self.verdicts)
+
+    @property
+    def sentence(self) -> str:
+        """What was seen: ``endpoint of small: failed (logprobs: …)``."""
+        if self.problem is not None:
+            return f"endpoint of {self.model.name}: not checked ({self.problem})"
+        texts = {
+            verdict: [f"{each.property}: {each.text}" for each in self.verdicts if each.verdict == verdict]
+            for verdict in ("failed", "not_known", "passed")
+        }
+        if texts["failed"]:
+            return f"endpoint of {self.model.name}: failed ({'; '.join(texts['failed'])})"
+        known, unknown = len(texts["passed"]), len(texts["not_known"])
+        return f"endpoint of {self.model.name}: {known} properties passed, {unknown} not known"
+
+
+@dataclass(frozen=True)
 class Night:
-    """All cells of a night."""
+    """All cells of a night, and the checks of endpoints."""
 
     nightly: Nightly
     label: str
     cells: tuple[NightCell, ...]
+    endpoints: tuple[NightEndpoint, ...] = ()
 
     @property
     def verdict(self) -> CellVerdict:
-        """The gravest verdict of a cell."""
-        return min((cell.verdict for cell in self.cells), key=_GRAVEST.index)
+        """The gravest verdict of a cell; an endpoint that is not the model any more counts as a failed one."""
+        endpoints: list[CellVerdict] = ["failed" for endpoint in self.endpoints if endpoint.is_bad]
+        return min((*(cell.verdict for cell in self.cells), *endpoints), key=_GRAVEST.index)
+
+    @property
+    def is_bad(self) -> bool:
+        """Whether a cell or an endpoint fails it."""
+        return bool(self._bad)
+
+    @property
+    def _bad(self) -> list[str]:
+        cells = [cell.sentence for cell in self.cells if cell.is_bad]
+        return cells + [endpoint.sentence for endpoint in self.endpoints if endpoint.is_bad]
 
     @property
     def sentence(self) -> str:
         """What happened, for a state's message."""
-        bad = [cell for cell in self.cells if cell.is_bad]
-        if bad:
-            return "; ".join(cell.sentence for cell in bad)
+        if self.is_bad:
+            return "; ".join(self._bad)
         counts = {verdict: sum(cell.verdict == verdict for cell in self.cells) for verdict in _GRAVEST}
         return ", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count)
 
@@ -309,6 +363,11 @@ def run_night(
     """
     for sentence in check_detect(nightly, configs, locations, blocks):
         _log.warning("%s", sentence)
+    endpoints = tuple(
+        _checked(nightly, model, model.reference, configs, locations, blocks)
+        for model in nightly.models
+        if model.reference is not None
+    )
     places = [(row, model) for model in nightly.models for row in nightly.rows]
     cells: dict[int, NightCell] = {}
 
@@ -341,7 +400,26 @@ def run_night(
         blocks=blocks,
         ended=lambda place, result: ended(numbers[place], result),
     )
-    return Night(nightly, label, tuple(cells[number] for number in range(len(places))))
+    return Night(nightly, label, tuple(cells[number] for number in range(len(places))), endpoints)
+
+
+def _checked(
+    nightly: Nightly,
+    model: NightlyModel,
+    name: str,
+    configs: Mapping[str, str],
+    locations: Locations,
+    blocks: Blocks | None,
+) -> NightEndpoint:
+    """The check of a model's endpoint, as the first row asks it."""
+    try:
+        run = planned(locations.placed(nightly.options_of(nightly.rows[0], model, configs)), blocks=blocks)
+        return NightEndpoint(model, tuple(check_models_endpoint(run, stored_reference(run.store, name))))
+    except GageError as error:
+        return NightEndpoint(model, problem=str(error))
+    except Exception as error:  # noqa: BLE001 - the runs go on
+        _log.exception("the endpoint of %s could not be checked", model.name)
+        return NightEndpoint(model, problem=f"{type(error).__name__}: {error}")
 
 
 def check_detect(

@@ -42,7 +42,7 @@ def night_page(night: Night) -> str:
         f"## {plain(night.nightly.name)} {night.label}: {night.verdict}",
         f"**{plain(night.sentence)}**",
         "\n".join(line for cell in night.cells for line in _verdicts(cell)),
-        bullets([*problems, *anchors, *notes]),
+        bullets([*(endpoint.sentence for endpoint in night.endpoints), *problems, *anchors, *notes]),
         f"{_fired(night)} {plain(promise(night.nightly.gate))}",
         "\n".join(_run(cell, cell.run) for cell in night.cells if cell.run is not None),
     )

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from gage_eval.base.canonical import JsonValue, digest
 from gage_eval.base.errors import GageError, InputError
 from gage_eval.config.settings import load_settings
+from gage_eval.engine.endpoint_check import PropertyVerdict, check_endpoint
 from gage_eval.engine.endpoint_record import EndpointRecord, record_endpoint
 from gage_eval.engine.probe import Verdict, probe, probe_identity, probed
 from gage_eval.engine.runtime import Runtime
@@ -128,6 +129,18 @@ def probe_models(
                 )
             results.append(ModelProbe(spec.model_name, tasks, verdict, endpoint))
     return results
+
+
+def check_models_endpoint(run: PlannedRun, reference: EndpointRecord) -> list[PropertyVerdict]:
+    """Check the endpoint of the only model under test of a plan against a reference.
+
+    Raises:
+        EndpointFailed, InputError: as for `probe_models`.
+    """
+    context = None if reference.context is None else reference.context.size
+    (probed,) = probe_models(run, run.options.concurrency, prompts=len(reference.answers), context=context)
+    assert probed.endpoint is not None
+    return check_endpoint(probed.endpoint, reference)
 
 
 def _models(

@@ -9,12 +9,19 @@ import pytest
 
 from gage_eval.base.canonical import digest
 from gage_eval.base.errors import InputError
-from gage_eval.engine.endpoint_check import check_endpoint, divergences, read_reference, write_reference
+from gage_eval.engine.endpoint_check import (
+    check_endpoint,
+    divergences,
+    read_reference,
+    stored_reference,
+    write_reference,
+)
 from gage_eval.engine.endpoint_record import EndpointRecord, check_prompts, record_endpoint
 from gage_eval.engine.probe import PROMPTS, Verdict
 from gage_eval.models.backends.base import BackendContext
 from gage_eval.models.backends.openai_http import OpenAIHTTP, OpenAIHTTPConfig, read_chat
 from gage_eval.models.client.types import Request, Response
+from gage_eval.store import Store
 from tests.support.checked_endpoint import CONTEXT, reply_to
 
 PROPERTIES = (
@@ -112,6 +119,35 @@ def test_a_failure_that_is_no_refusal_says_nothing(reference: EndpointRecord) ->
     assert verdicts(down, reference) == dict.fromkeys(PROPERTIES, "not_known") | {"determinism": "passed"}
 
 
+@pytest.mark.parametrize(
+    "reply",
+    [
+        {"message": {"content": "\ud800 \x1b[31m one two three four"}, "logprobs": {"content": 5}},
+        {"message": {"content": None, "tool_calls": [{}, {"function": {"name": ["a"], "arguments": "[" * 50_000}}]}},
+        {"message": {"content": "a b a b a b"}, "logprobs": {"content": [{"token": "a", "logprob": 1e8}] * 9}},
+        {
+            "message": {"content": ""},
+            "logprobs": {"content": [{"token": "\ufffd", "logprob": -1, "top_logprobs": [1]}]},
+        },
+    ],
+)
+def test_whatever_an_endpoint_says_is_recorded_and_checked(
+    tmp_path: Path, reference: EndpointRecord, reply: dict[str, Any]
+) -> None:
+    class Odd(StandIn):
+        async def call(self, request: Request, body: bytes) -> Response:
+            # Counts that make no sense: each prompt has one token more than the one before.
+            self.count = getattr(self, "count", 0) + 1
+            return read_chat({"choices": [reply], "usage": {"prompt_tokens": self.count, "completion_tokens": 2**50}})
+
+    odd = asyncio.run(record_endpoint(Odd(), "m", probed(), prompts=20, context=CONTEXT))
+    assert verdicts(odd, reference)["chat_template"] == "failed"
+    assert verdicts(reference, odd)["logprobs"] != "passed"
+    file = tmp_path / "reference.json"
+    name = write_reference(file, odd, Store.open(str(tmp_path / "store")))
+    assert read_reference(file)[1] == name
+
+
 def test_another_number_of_tokens_is_another_template_where_ids_are_not_told(reference: EndpointRecord) -> None:
     templates = tuple(each.model_copy(update={"digest": None}) for each in reference.templates)
     longer = (*templates[:2], templates[2].model_copy(update={"tokens": 99}), *templates[3:])
@@ -151,10 +187,18 @@ def test_a_model_that_is_slower_by_less_or_asked_otherwise_is_not_called_slow(re
 
 def test_a_reference_is_a_file_by_its_content(tmp_path: Path, reference: EndpointRecord) -> None:
     file = tmp_path / "reference.json"
-    name = write_reference(file, reference)
+    store = Store.open(str(tmp_path / "store"))
+    name = write_reference(file, reference, store)
     assert read_reference(file) == (reference, name)
+    assert stored_reference(store, name) == reference
     with pytest.raises(InputError, match="is there already"):
-        write_reference(file, reference)
+        write_reference(file, reference, store)
+    with pytest.raises(InputError, match="has no reference"):
+        stored_reference(store, "0" * 64)
+    (stored,) = (tmp_path / "store" / "references").iterdir()
+    stored.write_text(file.read_text().replace('"model":"m"', '"model":"n"'))
+    with pytest.raises(InputError, match="is damaged"):
+        stored_reference(store, name)
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"form": 2}', "[" * 100_000, '{"form": 1, "answers": [NaN]}', "\xff"])

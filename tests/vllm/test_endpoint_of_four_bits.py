@@ -15,7 +15,7 @@ from gage_eval.models.backends.llama_cpp import packaged_model
 pytestmark = [pytest.mark.vllm, pytest.mark.timeout(900)]
 
 # Fewer than usual, because the test is part of each build; more tell them apart all the better.
-PROMPTS = 24
+PROMPTS = 20
 
 
 @pytest.fixture(scope="module")
