@@ -11,7 +11,7 @@ from gage_eval.base.files import is_folder, local_path
 from gage_eval.config.judging_fit import check_judging
 from gage_eval.config.models import BackendEntry, ExecutionConfig, PipelineConfig, PromptConfig, RoleAdapterConfig
 from gage_eval.config.problems import ConfigProblem, Loc
-from gage_eval.config.resolve import Resolution, ResolvedTask
+from gage_eval.config.resolve import Resolution, ResolvedRole, ResolvedTask
 from gage_eval.engine.episodes import kind_of_calls
 from gage_eval.extend import registry
 from gage_eval.extend.loading import without_folders
@@ -31,6 +31,9 @@ _CAPABILITIES: Mapping[str, str] = {
     "tool_calls": "tools",
     "function_calling": "tools",
 }
+
+# Variables of a prompt that hold what is judged.
+_JUDGED = frozenset({"model_answer", "payload", "pair"})
 
 # Fields that a response to a likelihood request does not have.
 _ANSWERS = frozenset({"answer", "parsed", "tool_calls", "reasoning"})
@@ -168,12 +171,8 @@ def _orders(loc: Loc, task: ResolvedTask) -> Iterator[ConfigProblem]:
     against, both = task.task.against, task.task.both_orders
     if against is not None and task.judge is None:
         yield ConfigProblem((*loc, "against"), "a judge compares pairs, and the task has none: add one.")
-    named = [*task.task.judges] or [task.judge.adapter.adapter_id if task.judge is not None else ""]
-    named += [] if task.task.second_judge is None else [task.task.second_judge.adapter_id]
-    for role in filter(None, (task.judge, *task.other_judges)):
+    for role in _asked_judges(task):
         judge = role.adapter.adapter_id
-        if judge not in named or role.adapter.class_path is not None:
-            continue
         shows_pair = role.prompt is not None and any("pair" in variables for variables in _variables(role.prompt))
         if shows_pair != (against is not None):
             remedy = "show pair.a.answer and pair.b.answer" if against is not None else "say against what, with against"
@@ -185,6 +184,28 @@ def _orders(loc: Loc, task: ResolvedTask) -> Iterator[ConfigProblem]:
                 f"the prompt of judge '{judge}' has one order: let it swap the answers where "
                 "prompt_params.swapped is true.",
             )
+
+
+def doubtful_judges(task: ResolvedTask) -> Iterator[str]:
+    """What is allowed of a task's judges and probably not intended, one sentence each."""
+    place = f"task '{task.task.task_id}'"
+    for role in _asked_judges(task):
+        judge = f"judge '{role.adapter.adapter_id}'"
+        if role.prompt is None:
+            yield f"{place}: {judge} has no prompt, so it is asked the question and sees no answer."
+        elif not any(variables & _JUDGED for variables in _variables(role.prompt)):
+            yield f"{place}: the prompt of {judge} never shows the answer; model_answer is its text."
+        if (role.backend.type, role.backend.config) == (task.dut.backend.type, task.dut.backend.config):
+            yield f"{place}: {judge} is the model under test, and models tend to prefer their own answers."
+
+
+def _asked_judges(task: ResolvedTask) -> Iterator[ResolvedRole]:
+    """The judges that a task itself names, but for those that render their own requests."""
+    named = [*task.task.judges] or [task.judge.adapter.adapter_id if task.judge is not None else ""]
+    named += [] if task.task.second_judge is None else [task.task.second_judge.adapter_id]
+    for role in filter(None, (task.judge, *task.other_judges)):
+        if role.adapter.adapter_id in named and role.adapter.class_path is None:
+            yield role
 
 
 def _variables(prompt: PromptConfig) -> Iterator[frozenset[str]]:

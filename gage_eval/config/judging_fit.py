@@ -12,12 +12,13 @@ from gage_eval.scoring.metrics import BoundMetric
 
 # What verdicts of a rule have.
 _OF_RULE = frozenset({"score", "status", "decided_by"})
+_PANEL_METRICS = frozenset({"panel_score", "panel_pass"})
 
 
 def check_judging(
     loc: Loc, task: ResolvedTask, metrics: Sequence[BoundMetric], context: BackendContext
 ) -> Iterator[ConfigProblem]:
-    """Find what does not fit in `judge_rule`, `judge_draws` and `second_judge`.
+    """Find what does not fit in `judge_rule`, `judge_draws` and `second_judge`, and in the metrics of a panel.
 
     Args:
         loc: the place of the task.
@@ -44,8 +45,25 @@ def check_judging(
                 if role.adapter.verdict == "auto":
                     said = f"{said[:-1]}, or set its verdict: schema."
                 yield ConfigProblem((*loc, "judge_draws"), said)
+    yield from _panel(loc, task, metrics)
     if config.second_judge is not None:
         yield from _second((*loc, "second_judge"), task, first, by_id.get(config.second_judge.adapter_id), context)
+
+
+def _panel(loc: Loc, task: ResolvedTask, metrics: Sequence[BoundMetric]) -> Iterator[ConfigProblem]:
+    """Metrics of a panel that have too few verdicts to make a score of."""
+    config = task.task
+    verdicts = max(len(config.judges), 1) * config.judge_draws * (2 if config.both_orders else 1)
+    for metric in metrics:
+        if metric.implementation not in _PANEL_METRICS:
+            continue
+        name, least = f"metric '{metric.metric_id}'", (metric.recipe["params"] or {}).get("min_valid", 1)
+        if verdicts == 1:
+            said = f"{name} makes one score of several verdicts, and the task asks for one: name several 'judges'."
+            yield ConfigProblem(loc, said)
+        elif least > verdicts:
+            said = f"{name} needs {least} valid verdicts (min_valid), and the task asks for {verdicts}."
+            yield ConfigProblem(loc, said)
 
 
 def _rule(loc: Loc, task: ResolvedTask, metrics: Sequence[BoundMetric]) -> Iterator[ConfigProblem]:

@@ -12,7 +12,7 @@ from typing import Any, TypedDict, Unpack
 from gage_eval.base.canonical import digest
 from gage_eval.base.errors import InputError
 from gage_eval.config.blocks import use_blocks
-from gage_eval.config.compatibility import check_fit
+from gage_eval.config.compatibility import check_fit, doubtful_judges
 from gage_eval.config.compose import compose
 from gage_eval.config.defaults import apply_defaults
 from gage_eval.config.document import Document, Origin
@@ -230,6 +230,7 @@ def resolve_document(
     metrics = bind_metrics(config, resolved.tasks)
     document.add(metrics.problems)
     document.add(check_fit(config, resolved, metrics.by_task, context))
+    document.warnings += [said for task in resolved.tasks.values() for said in doubtful_judges(task)]
     return resolved, metrics
 
 

@@ -72,10 +72,13 @@ class LabelsSpec:
         path = self.field
         if path is None:
             return self.labels
-        return [
-            Label(name, 0, label_value(value, f"sample '{name}': {path.text}", self.scale))
-            for name, value in values_of(samples, path).items()
-        ]
+        labels = []
+        for name, value in values_of(samples, path).items():
+            try:
+                labels.append(Label(name, 0, label_value(value, self.scale)))
+            except InputError as error:
+                raise InputError(f"sample '{name}', {path.text}: {error}") from error
+        return labels
 
 
 def verdicts_of(scores: Artifact, filter_name: str | None, value_key: str) -> dict[Answer, float]:

@@ -7,17 +7,18 @@
 What else such a file holds is for the people who label: question, answer, reference, and the ends of the scale.
 """
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gage_eval.base.canonical import JsonValue, decode
-from gage_eval.base.errors import InputError
+from gage_eval.base.canonical import JsonValue, decode, encode
+from gage_eval.base.errors import ConfigError, InputError, Problem
 
-MOST_BYTES = 64 * 2**20
+_MOST_BYTES = 64 * 2**20
 """The largest file of labels that is read."""
+
+_MOST_PROBLEMS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,30 +60,64 @@ def read_labels(file: Path, shown: str, task_id: str, scale: LabelScale) -> tupl
         scale: of the metric.
 
     Raises:
-        InputError: the file cannot be read, or a row is not a label on the scale.
+        InputError: the file cannot be read, or rows are not labels on the scale; the first 20 are named.
     """
-    try:
-        if not file.is_file() or file.stat().st_size > MOST_BYTES:
-            raise InputError(f"labels: '{shown}' is not a file of labels, or is larger than {MOST_BYTES // 2**20} MiB.")
-        lines = file.read_text(encoding="utf-8-sig").split("\n")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"labels: '{shown}' cannot be read: {error}") from error
-    labels = []
-    for number, line in enumerate(lines, start=1):
+    labels, problems = [], []
+    for number, line in enumerate(read_lines(file, shown), start=1):
         if not line.strip():
             continue
         try:
-            row = decode(line)
-        except ValueError as error:
-            raise InputError(f"{shown}, line {number}: not JSON ({error}).") from error
-        if not isinstance(row, Mapping) or not isinstance(row.get("sample_id"), str):
-            raise InputError(f"{shown}, line {number}: a label is an object with a 'sample_id' and a 'label'.")
-        if row.get("task_id") in (None, task_id):
-            labels.append(_label(row, f"{shown}, line {number}", scale))
+            row = label_row(line)
+            if row.get("task_id") in (None, task_id):
+                labels.append(_label(row, scale))
+        except InputError as error:
+            problems.append(Problem("", str(error), number))
+    if problems:
+        more = len(problems) - _MOST_PROBLEMS
+        rest = [Problem("", f"{more:,} more lines are wrong.")] if more > 0 else []
+        raise ConfigError(shown, [*problems[:_MOST_PROBLEMS], *rest])
     return tuple(labels)
 
 
-def label_value(value: JsonValue, place: str, scale: LabelScale) -> float | None:
+def read_lines(file: Path, shown: str) -> list[str]:
+    """The lines of a file of labels.
+
+    Args:
+        file: JSON lines.
+        shown: how messages call it.
+
+    Raises:
+        InputError: the file cannot be read.
+    """
+    try:
+        if not file.is_file() or file.stat().st_size > _MOST_BYTES:
+            raise InputError(
+                f"labels: '{shown}' is not a file of labels, or is larger than {_MOST_BYTES // 2**20} MiB. "
+                "gage labels suggest RUN writes one."
+            )
+        return file.read_text(encoding="utf-8-sig").split("\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"labels: '{shown}' cannot be read: {error}") from error
+
+
+def label_row(line: str) -> Mapping[str, Any]:
+    """The object of a line.
+
+    Raises:
+        InputError: it is none, or names no answer.
+    """
+    try:
+        row = decode(line)
+        # Samples have no ids with half a character in them, and nothing can store one.
+        encode(row)
+    except ValueError as error:
+        raise InputError(f"not JSON ({error}).") from error
+    if not isinstance(row, Mapping) or not isinstance(row.get("sample_id"), str):
+        raise InputError("a label is an object with a 'sample_id' and a 'label'.")
+    return row
+
+
+def label_value(value: JsonValue, scale: LabelScale) -> float | None:
     """A label as a number; None for none.
 
     Raises:
@@ -92,17 +127,15 @@ def label_value(value: JsonValue, place: str, scale: LabelScale) -> float | None
         return None
     is_number = isinstance(value, bool | int | float) and scale.low <= value <= scale.high
     if not is_number or (scale.binary and value not in (scale.low, scale.high)):
-        raise InputError(
-            f"{place}: the label {str(value)[:40]!r} is not on the scale of the metric, a number {scale.text}."
-        )
+        raise InputError(f"the label {str(value)[:40]!r} is not on the scale of the metric, a number {scale.text}.")
     return float(value)
 
 
-def _label(row: Mapping[str, Any], place: str, scale: LabelScale) -> Label:
+def _label(row: Mapping[str, Any], scale: LabelScale) -> Label:
     replicate, probability = row.get("replicate", 0), row.get("probability")
-    if isinstance(replicate, bool) or not isinstance(replicate, int):
-        raise InputError(f"{place}: 'replicate' counts a sample's answers from 0.")
-    known = probability is None or (isinstance(probability, int | float) and not isinstance(probability, bool))
-    if not known or (probability is not None and not (math.isfinite(probability) and 0 < probability <= 1)):
-        raise InputError(f"{place}: 'probability' is above 0 and at most 1, or left out.")
-    return Label(row["sample_id"], replicate, label_value(row.get("label"), place, scale), probability)
+    if isinstance(replicate, bool) or not isinstance(replicate, int) or replicate < 0:
+        raise InputError("'replicate' counts a sample's answers from 0.")
+    is_number = isinstance(probability, int | float) and not isinstance(probability, bool)
+    if probability is not None and not (is_number and 0 < probability <= 1):
+        raise InputError("'probability' is above 0 and at most 1, or left out.")
+    return Label(row["sample_id"], replicate, label_value(row.get("label"), scale), probability)

@@ -6,8 +6,9 @@ import shutil
 import subprocess
 import sys
 import time
+import uuid
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 TOKEN = "a-token-of-the-browser-tests"
+LABELS = "labels.jsonl"
 WIDE, NARROW = (1400, 900), (390, 844)
 HOSTILE = "</pre></title></script><script>window.hit=1</script>\"'><img src=x onerror=window.hit=1>{{ 7*7 }}"
 LARGE_ROWS = int(os.environ.get("GAGE_TEST_LARGE_ROWS", "1000000"))
@@ -49,17 +51,18 @@ class Viewer:
     Attributes:
         url: its address, without the token.
         folder: the working folder; its store is ``store``.
-        pid: its process.
+        process: of the viewer.
     """
 
     url: str
     folder: Path
-    pid: int
+    process: "subprocess.Popen[bytes]"
 
 
 @pytest.fixture(scope="session")
 def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the runs ``demo``, ``pictures``, ``hostile``, ``rich``, ``agent`` and ``letters`` (``-before``)."""
+    """A folder with the runs ``demo``, ``pictures``, ``hostile``, ``rich``, ``agent``, ``letters`` (``-before``) and
+    ``judged``, and a file of labels of the last."""
     pytest.importorskip("xllamacpp")
     folder = tmp_path_factory.mktemp("browser")
     gage(folder, "suite", "demo", "--max-samples", "3", "--run-id", "demo", "--store", "store", "--inline")
@@ -68,6 +71,7 @@ def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     _write(folder, "rich", [rich_row(folder)], **RICH)
     _write(folder, "agent", [agent_row(folder)], **AGENT)
     _letters(folder)
+    _judged(folder)
     return folder
 
 
@@ -85,15 +89,16 @@ def large_store(repo_root: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def viewer(workplace: Path) -> Iterator[Viewer]:
-    """``gage view`` over the small runs."""
-    with_store = _started(workplace, workplace / "store")
-    yield from with_store
+    """``gage view`` over the small runs, with the file of labels."""
+    with started(workplace, workplace / "store", "--labels", LABELS) as viewer:
+        yield viewer
 
 
 @pytest.fixture(scope="session")
 def large_viewer(workplace: Path, large_store: Path) -> Iterator[Viewer]:
     """``gage view`` over the large run."""
-    yield from _started(workplace, large_store)
+    with started(workplace, large_store) as viewer:
+        yield viewer
 
 
 @pytest.fixture(scope="session")
@@ -143,14 +148,16 @@ def wait_for_index(page: "Page") -> None:
     page.locator("h1:not(:text-is('One moment'))").first.wait_for(state="attached", timeout=300_000)
 
 
-def _started(folder: Path, store: Path) -> Iterator[Viewer]:
-    log = folder / f"viewer-{store.name}.log"
+@contextmanager
+def started(folder: Path, store: Path, *arguments: str) -> Iterator[Viewer]:
+    """``gage view`` over a store, as a process that works in a folder."""
+    log = folder / f"viewer-{uuid.uuid4().hex}.log"
     env = {**os.environ, "GAGE_EVAL_VIEWER_TOKEN": TOKEN, "GAGE_EVAL_VIEWER_CACHE": str(folder / "cache")}
-    command = [sys.executable, "-m", "gage_eval", "view", "--store", str(store), "--no-open"]
+    command = [sys.executable, "-m", "gage_eval", "view", "--store", str(store), "--no-open", *arguments]
     with log.open("wb") as out:
         process = subprocess.Popen(command, cwd=folder, env=env, stdout=out, stderr=subprocess.STDOUT)
     try:
-        yield Viewer(_address(log, process), folder, process.pid)
+        yield Viewer(_address(log, process), folder, process)
     finally:
         process.terminate()
         process.wait(PATIENCE_S)
@@ -161,7 +168,7 @@ def _address(log: Path, process: "subprocess.Popen[bytes]") -> str:
     while process.poll() is None:
         for line in log.read_text().splitlines():
             if line.startswith("gage view: "):
-                url = line.removeprefix("gage view: ").rstrip("/")
+                url = line.removeprefix("gage view: ").removesuffix("labels").rstrip("/")
                 with suppress(OSError):
                     opener.open(f"{url}/ok", timeout=PATIENCE_S).close()
                     return url
@@ -213,6 +220,14 @@ def _letters(folder: Path) -> None:
     for name, answer in (("letters-before", "The answer is B."), ("letters", "The answer is A, I think.")):
         config = {"metadata": {"name": "letters"}, "backends": _dummy(answer), "metrics": ["multi_choice_accuracy"]}
         _write(folder, name, rows, params=params, **config)
+
+
+def _judged(folder: Path) -> None:
+    """Four answers with verdicts, drawn for labels."""
+    rows = [{"id": f"sum-{i}", "question": f"What is 1 + {i}?", "answer": str(1 + i)} for i in range(4)]
+    judge = {**RICH, "backends": [*_dummy("It is 2."), RICH["backends"][1]]}
+    _write(folder, "judged", rows, **{**judge, "metrics": ["judge_threshold"], "params": {}})
+    gage(folder, "labels", "suggest", "judged", "-n", "4", "--to", LABELS, "--store", "store")
 
 
 def note_files(folder: Path) -> list[dict[str, Any]]:

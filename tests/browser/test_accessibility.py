@@ -25,6 +25,7 @@ PAGES = {
     "plots": "/matrix/plots?runs=letters-before,letters&task=letters",
     "plots of ratings": "/matrix/plots?runs=rich",
     "notes": "/notes",
+    "labels": "/labels",
     "token": "/token",
     "error": "/runs/nothing-of-that-name",
 }

@@ -147,6 +147,35 @@ def test_a_judge_with_an_unknown_prompt_is_one_problem(small: Small, refusal: Re
     assert problems == ["role_adapters[1].prompt_id: no prompt 'rates' here. Known: rate. Did you mean 'rate'?"]
 
 
+@pytest.mark.parametrize(
+    ("template", "backend", "said"),
+    [
+        (
+            "Is it {{ sample.label }}? {# model_answer #}",
+            "other",
+            ["the prompt of judge 'judge' never shows the answer"],
+        ),
+        (None, "other", ["judge 'judge' has no prompt"]),
+        ("{{ model_answer }}", "local", ["judge 'judge' is the model under test"]),
+        ("{{ payload.model_output.answer }}", "other", []),
+    ],
+)
+def test_what_is_doubtful_of_a_judge_is_said_and_allowed(
+    small: Small, template: str | None, backend: str, said: list[str]
+) -> None:
+    judge = {"adapter_id": "judge", "role_type": "judge_model", "backend_id": backend}
+    backends = [
+        {"backend_id": name, "type": "openai_http", "config": {"base_url": "http://h/v1", "model": name}}
+        for name in ("local", "other")
+    ]
+    prompts = [] if template is None else [{"prompt_id": "rate", "template": template}]
+    adapters = [DUT, {**judge, "prompt_id": "rate"} if prompts else judge]
+    text = small(backends=backends, prompts=prompts, role_adapters=adapters, metrics=["judge_rating"])
+    warnings = parse_config(text, source="mine.yaml", env={}).warnings
+    assert len(warnings) == len(said)
+    assert all(part in warning for part, warning in zip(said, warnings, strict=True))
+
+
 def test_a_template_may_ask_whether_a_variable_is_there(small: Small) -> None:
     template = "{% if hint is defined %}{{ hint }}{% endif %}"
     (prompt,) = parse_config(small(prompts=[{"prompt_id": "p", "template": template}])).config.prompts

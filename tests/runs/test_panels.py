@@ -188,10 +188,12 @@ def test_a_verdict_that_cannot_be_read_is_asked_again_and_then_unscored(tmp_path
         ({"judges": ["kind", "kin"]}, "panel_score", "Did you mean 'kind'"),
         ({"judges": ["kind", "strict"], "judge_adapter_id": "mute"}, "panel_score", "are both given"),
         ({"judges": ["kind", "strict"]}, "judge_score", "reads one verdict"),
+        ({"judge_adapter_id": "kind"}, "panel_score", "the task asks for one"),
+        ({"judges": ["kind", "strict"]}, {"panel_pass": {"min_valid": 3}}, "needs 3 valid verdicts"),
     ],
 )
 def test_a_wrong_panel_is_refused_before_anything_is_asked(
-    tmp_path: Path, gage: Command, task: dict[str, Any], metric: str, said: str
+    tmp_path: Path, gage: Command, task: dict[str, Any], metric: Any, said: str
 ) -> None:
     _write(tmp_path, metrics=[metric], **task)
     ended = gage("run", "mine.yaml")

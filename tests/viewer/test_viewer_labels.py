@@ -102,3 +102,11 @@ def test_rows_of_other_programs_are_shown_and_labelled(tmp_path: Path) -> None:
     assert _labels(file) == [1, 1]
     assert "All 2 answers have a label" in text
     assert f'labels: {{path: "{file}"}}' in unescape(text)
+
+
+def test_a_file_with_half_a_character_is_refused_in_a_sentence(tmp_path: Path) -> None:
+    client, file = _client(tmp_path, _row(0))
+    file.write_text('{"sample_id": "\\ud800"}\n')
+    answer = client.get("/labels")
+    assert answer.status_code == 400
+    assert "line 1: not JSON" in unescape(answer.text)

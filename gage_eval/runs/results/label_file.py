@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gage_eval.base.canonical import canonical_text, decode
+from gage_eval.base.canonical import canonical_text
 from gage_eval.base.errors import InputError
 from gage_eval.base.files import locked
-from gage_eval.scoring.labels import MOST_BYTES
+from gage_eval.scoring.labels import label_row, read_lines
 
 # More labels have no key each.
 _MOST_CHOICES = 11
@@ -108,12 +108,7 @@ class LabelFile:
             new.unlink(missing_ok=True)
 
     def _lines(self) -> list[str]:
-        try:
-            if not self.file.is_file() or self.file.stat().st_size > MOST_BYTES:
-                raise InputError(f"'{self.file}' is not a file of labels. gage labels suggest RUN writes one.")
-            return self.file.read_text(encoding="utf-8-sig").split("\n")
-        except (OSError, UnicodeDecodeError) as error:
-            raise InputError(f"labels: '{self.file}' cannot be read: {error}") from error
+        return read_lines(self.file, str(self.file))
 
     def _rows(self, lines: Sequence[str]) -> list[LabelRow]:
         rows = []
@@ -121,12 +116,9 @@ class LabelFile:
             if not line.strip():
                 continue
             try:
-                fields = decode(line)
-            except ValueError as error:
-                raise InputError(f"{self.file.name}, line {number + 1}: not JSON ({error}).") from error
-            if not isinstance(fields, Mapping) or not isinstance(fields.get("sample_id"), str):
-                raise InputError(f"{self.file.name}, line {number + 1}: no answer to label: it has no 'sample_id'.")
-            rows.append(LabelRow(number, fields))
+                rows.append(LabelRow(number, label_row(line)))
+            except InputError as error:
+                raise InputError(f"{self.file.name}, line {number + 1}: {error}") from error
         if not rows:
             raise InputError(f"'{self.file}' has no answer to label. gage labels suggest RUN writes a file with some.")
         return rows
