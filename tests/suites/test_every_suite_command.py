@@ -116,7 +116,7 @@ def model_options(needs: set[str], request: pytest.FixtureRequest) -> list[str]:
     if "likelihood" in needs:
         url = request.getfixturevalue("likelihoods")
         return ["--model", "model", "--endpoint", url, "--engine", "vllm", "--api-key-env", KEY]
-    url = request.getfixturevalue("judge" if "images" in needs else "small_model")
+    url = request.getfixturevalue("judge" if needs & {"images", "audio"} else "small_model")
     options = ["--model", "gguf", "--endpoint", url, "--api-key-env", KEY]
     return [*options, *(("--judge", "judge", "--judge-endpoint", request.getfixturevalue("judge"))
                         if "judge" in needs else ())]  # fmt: skip

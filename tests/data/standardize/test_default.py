@@ -191,8 +191,9 @@ def test_a_pattern_that_takes_too_long_on_an_answer_rejects_its_record(monkeypat
         (
             {"fields": {"messages.0": "x"}},
             "fields.messages.0: a target must be one of id, task_type, label, unconditioned_input, "
-            "image, audio, video, file, metadata.<key>, data_tag.<key>, sampling_params.<key>, "
-            "generation_params.<key>, eval_config.<key>, extra.<key>.",
+            "image, audio, video, file, "
+            "metadata.<key>, data_tag.<key>, sampling_params.<key>, generation_params.<key>, eval_config.<key>, "
+            "extra.<key>.",
         ),
     ],
 )
