@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from gage_eval.authoring.new_config import look, new_config
+from gage_eval.base.errors import InputError
 from gage_eval.runs import RunOptions
 from gage_eval.runs.inline import run_inline
 from tests.support.pictures import write_image
@@ -252,3 +253,20 @@ def test_what_is_written_runs_and_scores(
             "faithfulness", "answer_relevance", "context_precision", "context_recall"
         ]  # fmt: skip
         assert [task.metrics[0].value for task in summary.tasks] == [1] * 4
+
+
+@pytest.mark.parametrize(
+    ("files", "said"),
+    [
+        ({"a.wav": b"", "b.mp4": b""}, r"several kinds \(audio, video\): put each in a separate folder"),
+        ({"a.wav": b"", "b.wav": b"", "a.txt": b"Hi."}, "no text file of the same name next to each medium"),
+        ({"a.wav": b"", "a.txt": b"\xff\xfe"}, "a.txt' cannot be read as UTF-8 text"),
+    ],
+)
+def test_a_folder_that_says_too_little_is_refused_in_a_sentence(
+    files: dict[str, bytes], said: str, tmp_path: Path
+) -> None:
+    for name, content in files.items():
+        (tmp_path / name).write_bytes(content)
+    with pytest.raises(InputError, match=said):
+        look(str(tmp_path))
