@@ -24,6 +24,8 @@ PACKAGES = Path(".venv-agents", _LIBRARY).resolve()
 pytestmark = [
     pytest.mark.skipif(not (PACKAGES / "minisweagent").is_dir(), reason="no mini-swe-agent: make install-agents"),
     pytest.mark.skipif(probe()[0].problem is not None, reason="no bubblewrap here"),
+    # Both programs compile all that they import.
+    pytest.mark.timeout(1200),
 ]
 COMMANDS = ["cat prompt.txt", "echo $((17 * 3)) > answer.txt", "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"]
 AGENT = 'exec python3 -m minisweagent --model $0/any --yolo --exit-immediately --task "$(cat prompt.txt)"'
