@@ -11,11 +11,13 @@ from gage_eval.scoring.metrics.verdicts import Verdict
 SettledForm: TypeAlias = Literal["labels", "schema", "text"]
 """A form of verdicts: probabilities of labels, JSON by a schema, or text that a parser reads."""
 
-_VERSION = 2
+_VERSION = 3
 # The most that OpenAI's API and vLLM's default give.
 _TOP = 20
 # With less probability on the labels there is no verdict.
 _LEAST_MASS = 0.5
+# A sum above this is more than rounding.
+_MOST_MASS = 1.01
 
 
 @dataclass(frozen=True)
@@ -68,13 +70,15 @@ class LabelVerdicts:
             name = next((name for name in mass if token and name.casefold().startswith(token)), None)
             if name is not None:
                 mass[name] += probability
-        inside = min(1.0, math.fsum(mass.values()))
+        total = math.fsum(mass.values())
+        if total > _MOST_MASS:
+            return Verdict(unread=f"the probabilities of the judge's labels have the sum {total:.2f}")
+        inside = min(1.0, total)
         shares: dict[str, JsonValue] = {name: value / inside if inside else 0.0 for name, value in mass.items()}
         fields: dict[str, JsonValue] = {"probabilities": shares, "outside": 1 - inside}
         if inside < _LEAST_MASS:
             return Verdict(fields=fields, unread=f"{1 - inside:.0%} of the judge's probability is not on a label")
         scores = [score for score in self.labels.values() if score is not None]
-        total = math.fsum(mass.values())
         score = math.fsum(s * p / total for s, p in zip(scores, mass.values(), strict=True)) if scores else None
         return Verdict(max(mass, key=lambda name: mass[name]), score, fields)
 
@@ -91,10 +95,14 @@ def _first_token(logprobs: str | None) -> Iterator[tuple[str, float]]:
     """The candidates of an answer's first token, without the space around them, in small letters."""
     try:
         entry = decode(logprobs or "")["content"][0]
+        tops = [(top["token"], top["logprob"]) for top in entry["top_logprobs"] or ()]
+        # The chosen token is among them, or less probable; its number may be rounded in another way.
+        own = [] if entry["token"] in [token for token, _ in tops] else [(entry["token"], entry["logprob"])]
         # In their order, because sums of floats depend on it.
-        candidates = dict.fromkeys((top["token"], top["logprob"]) for top in (entry, *(entry["top_logprobs"] or ())))
+        candidates = dict.fromkeys([*own, *tops])
     except (ValueError, LookupError, TypeError):
         return
     for token, logprob in candidates:
         if isinstance(token, str) and isinstance(logprob, int | float) and logprob <= 0:
-            yield token.strip().casefold(), math.exp(logprob)
+            # No float is as small as some integers of JSON.
+            yield token.strip().casefold(), math.exp(max(logprob, -1000.0))

@@ -1,5 +1,6 @@
 """Promises of verdicts by labels: probabilities of the first token, and None or a reason where there is no verdict."""
 
+import json
 import math
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 
 from gage_eval.config.verdicts import possible_forms, wrong_labels
 from gage_eval.scoring.metrics.label_verdicts import LabelVerdicts
+from gage_eval.scoring.metrics.verdicts import Verdict
 
 YES_NO = LabelVerdicts("labels", {"yes": 1, "no": 0})
 
@@ -63,12 +65,28 @@ def test_an_answer_without_log_probabilities_is_no_verdict(logprobs: str | None)
 
 
 def test_a_probability_above_one_is_not_believed() -> None:
-    tops = [{"token": "no", "logprob": -0.1}, {"token": "no", "logprob": 0}]
-    entry = {"token": "yes", "logprob": 5.0, "top_logprobs": tops}
-    verdict = YES_NO.read_row({"logprobs": orjson.dumps({"content": [entry]}).decode()})
-    assert verdict is not None
+    verdict = _read("yes", 5.0, {"token": "no", "logprob": -0.1})
     assert verdict.score == 0
-    assert verdict.fields["outside"] == 0
+    assert verdict.fields["outside"] == pytest.approx(1 - math.exp(-0.1))
+
+
+def test_probabilities_whose_sum_is_above_one_are_no_verdict() -> None:
+    verdict = _read("no", -0.1, {"token": "no", "logprob": -0.1}, {"token": "no", "logprob": 0})
+    assert (verdict.answer, verdict.score) == (None, None)
+    assert "1.90" in (verdict.unread or "")
+
+
+def test_the_chosen_token_counts_once_however_it_is_rounded() -> None:
+    verdict = _read("yes", -0.105, {"token": "yes", "logprob": -0.1053}, {"token": "no", "logprob": -(10**400)})
+    assert verdict.fields["probabilities"] == {"yes": 1, "no": 0}
+    assert verdict.fields["outside"] == pytest.approx(1 - math.exp(-0.1053))
+
+
+def _read(token: str, logprob: float, *tops: dict[str, Any]) -> Verdict:
+    entry = {"token": token, "logprob": logprob, "top_logprobs": tops}
+    verdict = YES_NO.read_row({"logprobs": json.dumps({"content": [entry]})})
+    assert verdict is not None
+    return verdict
 
 
 def test_a_verdict_by_schema_is_one_of_the_labels() -> None:
