@@ -2,9 +2,8 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -64,7 +63,7 @@ def generate_all(run: StageRun, jobs: Sequence[Asks], *, before: int = 0, whole:
             wip.begun_by(env.run_id)
             answers = steps.enter_context(env.runtime.answers.step())
             started.append((asks, wip, _engine(run, asks, wip, answers, progress.of_job(), width)))
-        ended = env.runtime.call(_together([engine.run() for _, _, engine in started]))
+        ended = env.runtime.call(_together([engine for _, _, engine in started]))
         # Also if another one failed: a run with another model in its place finds them.
         committed = [
             _committed(run, asks, engine)
@@ -87,8 +86,8 @@ def generate_all(run: StageRun, jobs: Sequence[Asks], *, before: int = 0, whole:
     return responses
 
 
-async def _together(runs: Sequence[Coroutine[Any, Any, Tally]]) -> list[Tally | BaseException]:
-    return await asyncio.gather(*runs, return_exceptions=True)
+async def _together(engines: Sequence[Generate]) -> list[Tally | BaseException]:
+    return await asyncio.gather(*(engine.run() for engine in engines), return_exceptions=True)
 
 
 class _SharedProgress:

@@ -74,6 +74,7 @@ class Store:
         self.actions = Actions(objects)
         self._locks = locks
         self._ranged = ranged
+        self._stored: dict[str, str] = {}
 
     @classmethod
     def open(cls, url: str, *, locks: bool = True, read_only: bool = False, ranged: bool = False) -> "Store":
@@ -99,7 +100,7 @@ class Store:
             schema: of its table.
             wrote: called for each part that is written, in the thread that writes it.
         """
-        return ArtifactWriter(self.objects, schema, wrote)
+        return ArtifactWriter(self.objects, schema, wrote, self._stored)
 
     def artifact(self, id: str) -> Artifact:  # noqa: A002
         """The artifact with that id.

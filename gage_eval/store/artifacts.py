@@ -3,8 +3,9 @@
 import hashlib
 import shutil
 import uuid
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, MutableMapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -204,14 +205,21 @@ class ArtifactWriter:
         objects: where the artifact goes.
         schema: of its table.
         wrote: called for each part that is written, in the thread that writes it.
+        stored: paths of parts that this process has stored, by SHA-256. On a disk, equal parts take space once: the
+            looks of a run that may stop early begin with the same rows.
     """
 
     def __init__(
-        self, objects: Objects, schema: TableSchema, wrote: Callable[[PartInfo], None] = lambda part: None
+        self,
+        objects: Objects,
+        schema: TableSchema,
+        wrote: Callable[[PartInfo], None] = lambda part: None,
+        stored: MutableMapping[str, str] | None = None,
     ) -> None:
         if objects.read_only:
             raise refuse_write(objects.url)
         self._wrote = wrote
+        self._stored = {} if stored is None else stored
         self._objects = objects
         self._schema = schema
         self._staged: dict[int, _StagedPart] = {}
@@ -324,7 +332,7 @@ class ArtifactWriter:
     def _move_part(self, identity: str, item: _StagedPart, existing: Artifact | None) -> PartInfo:
         """Move a part to its place, or take the one already there with the same rows."""
         path = f"{folder(identity)}/{part_name(item.info.index)}"
-        while not self._objects.create_file(path, item.file):
+        while not self._create(path, item):
             # Renewed before it is relied on: a garbage collection may be about to remove it.
             if self._objects.renew(path):
                 break
@@ -345,6 +353,16 @@ class ArtifactWriter:
         if actual != item.info.content_hash:
             raise damaged(identity, name, f"has content {actual} instead of {item.info.content_hash}")
         return PartInfo(item.info.index, item.info.rows, actual, len(data), sha256)
+
+    def _create(self, path: str, item: _StagedPart) -> bool:
+        """Create the object of a part, on a disk as another name of an equal part that was stored before."""
+        root = self._objects.local_root
+        before = self._stored.setdefault(item.info.sha256, path)
+        if root is not None and before != path:
+            with suppress(FileNotFoundError):  # It was removed since.
+                return self._objects.create_file(path, root / before)
+        self._stored[item.info.sha256] = path
+        return self._objects.create_file(path, item.file)
 
 
 def find_artifact(objects: Objects, id: str) -> Artifact | None:  # noqa: A002

@@ -112,6 +112,21 @@ def test_another_width_keeps_the_looks_that_are_there(folder: Path) -> None:
     assert all(result.cached for result in looks.results)
 
 
+def test_looks_store_the_rows_that_they_share_once(folder: Path) -> None:
+    _config(folder, half_width=0.0001)
+    looks = {stage: Looks(stage) for stage in ("preprocess", "infer", "auto_eval")}
+    _run("store", *looks.values())
+    files = [
+        file
+        for results in looks.values()
+        for result in results.results
+        for artifact in result.outputs.values()
+        for file in (folder / "store" / "artifacts" / artifact).glob("part-*.parquet")
+    ]
+    assert len(looks["infer"].results) > 15
+    assert len({file.stat().st_ino for file in files}) < len(files) / 4
+
+
 @pytest.mark.parametrize(
     ("options", "stop", "message"),
     [

@@ -33,6 +33,21 @@ def test_what_was_written_is_read_in_parts_and_whole(store: Store) -> None:
     assert [part.content_hash for part in again.parts] == [content_hash(t) for t in again.tables()]
 
 
+def test_a_part_that_another_artifact_has_too_takes_space_once_and_outlives_it(tmp_path: Path) -> None:
+    """The looks of a run that may stop early begin with the same parts."""
+    store = Store.open(str(tmp_path))
+    first = commit(store, rows(0, 5), rows(5, 9))
+    second = commit(store, rows(0, 5), rows(5, 9), rows(9, 12))
+    parts = [[part_file(store, artifact.id, index).stat().st_ino for index in (0, 1)] for artifact in (first, second)]
+    assert parts[0] == parts[1]
+
+    for index in (0, 1):
+        part_file(store, first.id, index).unlink()
+    third = commit(store, rows(0, 5), rows(5, 9), rows(9, 11))
+    assert second.table().equals(rows(0, 12))
+    assert third.table().equals(rows(0, 11))
+
+
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="threads are counted in Linux's /proc")
 def test_reading_leaves_no_thread_behind_that_could_abort_the_end_of_the_process() -> None:
     """A thread of Arrow's that frees Python's bytes while the interpreter ends takes the process with it."""
