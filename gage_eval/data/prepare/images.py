@@ -127,14 +127,13 @@ def prepared(data: bytes, rules: ImageRules) -> Picture:
         InputError: Pillow is not installed.
     """
     with decoded(data) as image:
-        from PIL import Image, ImageOps
+        from PIL import Image
 
         media_type = Image.MIME.get(image.format or "", "application/octet-stream")
         if rules.fitted(*image.size) == image.size:
             return Picture(data, media_type, *image.size)
-        upright = ImageOps.exif_transpose(image)
-        size = rules.fitted(*upright.size)
-        return _encoded(upright.convert(_mode(upright)).resize(size, Image.Resampling.BICUBIC), media_type)
+        upright = _upright(image)
+        return _encoded(upright.resize(rules.fitted(*upright.size), Image.Resampling.BICUBIC), media_type)
 
 
 def preview(data: bytes, longest: int) -> bytes:
@@ -148,14 +147,20 @@ def preview(data: bytes, longest: int) -> bytes:
         RecordRejected, InputError: as `prepared`.
     """
     with decoded(data) as image:
-        from PIL import ImageOps
-
-        upright = ImageOps.exif_transpose(image)
-        small = upright.convert(_mode(upright))
+        small = _upright(image)
         small.thumbnail((longest, longest))
         out = io.BytesIO()
         small.save(out, "WEBP", quality=80)
         return out.getvalue()
+
+
+def _upright(image: "Image") -> "Image":
+    """The image itself, rotated as its metadata says; a copy where its mode cannot be resized."""
+    from PIL import ImageOps
+
+    ImageOps.exif_transpose(image, in_place=True)
+    mode = _mode(image)
+    return image if image.mode == mode else image.convert(mode)
 
 
 @contextmanager

@@ -2,17 +2,30 @@
 
 import io
 import struct
+import subprocess
+import sys
 import zlib
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from PIL import Image
 from support.pictures import image, size_of
 
 from gage_eval.base.errors import InputError
 from gage_eval.data.prepare.images import MAX_PIXELS, MAX_RATIO, MIN_PIXELS, ImageRules, prepared
 from gage_eval.data.sample.record import RecordRejected
+
+# The peak of a process after a small image, and after a large one: in KiB.
+PEAK = """
+import resource, sys
+from gage_eval.data.prepare.images import ImageRules, prepared
+for file in sys.argv[1:]:
+    prepared(open(file, "rb").read(), ImageRules(max_pixels=1_000_000))
+    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
 
 
 def claims(width: int, height: int) -> bytes:
@@ -32,6 +45,16 @@ def test_without_rules_every_image_is_kept_byte_for_byte() -> None:
         assert picture.data is data
         assert (picture.width, picture.height) == (33, 7)
         assert picture.media_type == f"image/{kind.lower()}"
+
+
+def test_an_image_of_fifty_million_pixels_is_in_memory_once(tmp_path: Path) -> None:
+    files = [tmp_path / name for name in ("small.png", "large.png")]
+    for file, size in zip(files, ((8, 8), (8_000, 6_250)), strict=True):
+        Image.new("RGB", size).save(file, compress_level=1)
+    done = subprocess.run([sys.executable, "-c", PEAK, *files], capture_output=True, text=True, check=True)
+    before, after = map(int, done.stdout.split())
+    # Pillow has four bytes for each pixel: 191 MiB.
+    assert after - before < 300 * 1024
 
 
 def test_no_image_starts_a_program(monkeypatch: pytest.MonkeyPatch) -> None:
