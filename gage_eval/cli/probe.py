@@ -56,7 +56,7 @@ def probe(
     tolerance: _Tolerance = None,
     json: AsJson = False,
 ) -> None:
-    """Measure whether models repeat their answers in a crowd, and check an endpoint against a reference."""
+    """Measure whether models repeat answers, or check an endpoint."""
     from gage_eval.base.errors import GATE_FAILED, InputError
     from gage_eval.cli.output import print_json, print_table
     from gage_eval.engine.endpoint_check import TOLERANCE, check_endpoint, read_reference, write_reference

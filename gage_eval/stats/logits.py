@@ -25,6 +25,9 @@ def fit_logits(features: _Floats, observed: _Floats) -> _Floats | None:
     """
     theta = np.zeros(features.shape[2])
     n = observed.sum(axis=1, keepdims=True)
+    # What was never seen says nothing about certainty either.
+    seen = n[:, 0] > 0
+    features, observed, n = features[seen], observed[seen], n[seen]
     largest = 0.0
     for _ in range(_STEPS if features.size else 0):
         logits = features @ theta

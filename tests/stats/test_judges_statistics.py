@@ -86,6 +86,15 @@ def test_ratings_are_those_of_the_references_with_ties_and_without(shared: Path)
             assert found.ties == pytest.approx(expected["nu"], abs=1e-7)
 
 
+def test_an_instruction_that_counts_zero_times_has_no_say_in_whether_there_is_a_length_controlled_win_rate() -> None:
+    wins, longer = np.array([0.75, 0.25, 0.5, 0.75]), np.array([9.0, 2.0, 7.0, 9.0])
+    difficulty, times = np.array([9.0, 5.0, 9.0, 2.0]), np.array([1, 1, 2, 0])
+    shown = np.repeat(np.arange(4), times)
+    whole = length_controlled_win_rate(wins[shown], longer[shown], difficulty[shown])
+    assert whole is not None
+    assert length_controlled_win_rate(wins, longer, difficulty, times) == pytest.approx(whole)
+
+
 def test_the_length_controlled_win_rate_is_that_of_the_reference(shared: Path) -> None:
     for given, expected in _vectors(shared, "lc_winrate"):
         wins, difficulty = np.array(given["preference"]), np.array(given["difficulty"])
