@@ -214,6 +214,28 @@ def test_every_file_that_an_import_reads_is_among_its_hashes(name: str, beside: 
 
 
 @pytest.mark.parametrize(
+    ("source", "answers"),
+    [
+        ("inspect", 12),
+        ("inspect-json", 12),
+        ("lm-eval", 3),  # A line for each of two filters.
+        ("lm-eval-options", 3),
+        ("evalscope-predictions", 16),
+        ("evalscope-reviews", 16),
+        ("helm", 10),
+        ("promptfoo", 4),
+        ("promptfoo-lines", 4),
+        ("atif", 1),
+        ("batch", 3),
+        ("records", 3),
+        ("records-lines", 3),
+    ],
+)
+def test_every_row_of_a_tool_s_log_becomes_an_answer(source: str, answers: int) -> None:
+    assert len(read_log(SOURCES[source]).answers) == answers
+
+
+@pytest.mark.parametrize(
     ("name", "metric", "score"),
     [
         ("evalscope/reviews/mock/gsm8k_default.jsonl", "accuracy", 10 / 16),
