@@ -18,7 +18,6 @@ from gage_eval.plugins import BaseBackend, Response
 class Agent(BaseBackend):
     type = "agent"
     capabilities = frozenset({{"chat", "tools"}})
-    max_concurrency = {_IN_FLIGHT}
     def body(self, request):
         return {{"messages": request.messages}}
     async def open(self, log_folder): ...
@@ -67,7 +66,7 @@ def _run(folder: Path, rows: int, answer_s: float) -> ProcessUsage:
     adapter = {"adapter_id": "agent", "role_type": "dut_model", "backend_id": "agent"}
     config = {
         "datasets": [{"dataset_id": "tasks", "params": {"path": "tasks.jsonl"}}],
-        "backends": [{"backend_id": "agent", "type": "agent.py:Agent"}],
+        "backends": [{"backend_id": "agent", "type": "agent.py:Agent", "config": {"max_concurrency": _IN_FLIGHT}}],
         "role_adapters": [{**adapter, "tools": ["agent.py:Sum"], "tool_rounds": _STEPS}],
         "metrics": ["contains"],
     }
