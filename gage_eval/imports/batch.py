@@ -72,7 +72,9 @@ def _reply(choice: dict[str, Any], log: ImportedLog) -> str:
 
 
 def _error(row: dict[str, Any], response: dict[str, Any], body: dict[str, Any]) -> str:
-    for error in (row.get("error"), body.get("error")):
+    own = row.get("error")
+    # vLLM's has another one inside.
+    for error in (mapping(own).get("error"), own, body.get("error")):
         message = text(mapping(error).get("message")) or text(error)
         if message is not None:
             return message

@@ -38,6 +38,7 @@ SOURCES = {
     "promptfoo-lines": LOGS / "promptfoo.jsonl",
     "atif": LOGS / "atif" / "lines-7__a" / "agent" / "trajectory.json",
     "batch": LOGS / "batch.jsonl",
+    "batch-vllm": LOGS / "run_batch.jsonl",
     "records": LOGS / "records.csv",
     "records-lines": LOGS / "records.jsonl",
 }
@@ -92,6 +93,15 @@ def test_a_batch_has_its_prompts_from_the_requests() -> None:
     assert whole.answers[0].messages == [{"role": "user", "content": "What is 0 + 1?"}]
     assert not whole.unmapped
     assert (whole.answers[2].answer, whole.answers[2].error) == (None, "max_tokens is too large")
+
+
+def test_a_batch_that_vllm_wrote_says_why_there_is_no_answer() -> None:
+    log = read_log(LOGS / "run_batch.jsonl", requests=LOGS / "run_batch_requests.jsonl")
+    assert (log.model, dict(log.unmapped)) == ("smollm2", {})
+    assert [answer.messages[0]["content"] for answer in log.answers] == [f"What is {n} + 1?" for n in range(4)]
+    assert log.answers[1].answer == "1 + 1 = 2 in"
+    assert log.answers[3].answer is None
+    assert "max_model_len=512" in (log.answers[3].error or "")
 
 
 def test_plain_records_are_read_by_usual_names_and_by_those_that_are_given(tmp_path: Path) -> None:
@@ -227,6 +237,7 @@ def test_every_file_that_an_import_reads_is_among_its_hashes(name: str, beside: 
         ("promptfoo-lines", 4),
         ("atif", 1),
         ("batch", 3),
+        ("batch-vllm", 4),
         ("records", 3),
         ("records-lines", 3),
     ],
