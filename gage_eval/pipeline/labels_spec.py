@@ -48,6 +48,19 @@ class LabelsSpec:
             "cluster": None if self.cluster is None else self.cluster.canonical,
         }
 
+    def check(self, samples: Artifact, task_id: str) -> None:
+        """Refuse labels of which none is about one of the samples.
+
+        Raises:
+            InputError: there is none.
+        """
+        wanted = {label.sample_id for label in self.labels}
+        if wanted and not any(wanted & {*table["id"].to_pylist()} for table in samples.tables(columns=["id"])):
+            raise InputError(
+                f"task '{task_id}', labels: none of the {len(self.labels):,} labels in '{self.file}' is about one of "
+                f"its samples; the first is about '{self.labels[0].sample_id}'. Give labels of these samples."
+            )
+
     def calibration(self, scores: Artifact, samples: Artifact) -> Calibration:
         """Compare the labels with the scores.
 

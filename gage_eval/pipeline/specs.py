@@ -407,6 +407,20 @@ class TaskPlan:
             return None
         return self.at_look(rows if rows < store.artifact(outputs["load"]["raw"]).rows else None)
 
+    def check_labels(self, samples: Artifact) -> None:
+        """Refuse a file of labels that is about other samples, before a model is asked.
+
+        A run of some of the records only may have none of those with labels.
+
+        Args:
+            samples: of the task, before some are chosen.
+
+        Raises:
+            InputError: no label is about one of the samples.
+        """
+        if self.report.labels is not None and (self.load.limit, self.load.sample, self.load.filter) == (None,) * 3:
+            self.report.labels.check(samples, self.task_id)
+
     def generate_spec(self, stage: Stage) -> GenerateSpec | None:
         """The spec of the task's own model that a stage asks; None if it asks none."""
         return {"support": self.support, "infer": self.infer, "judge": self.judge.generate}.get(stage)

@@ -70,6 +70,9 @@ def stage_call(session: RunSession) -> Call[StageResult]:
     """A `Call` that runs stages in this process."""
 
     def call(stage: Stage, task: TaskPlan, /, **inputs: StageResult | None) -> StageResult:
+        samples = inputs.get("samples")
+        if stage == "preprocess" and samples is not None:
+            task.check_labels(session.store.artifact(samples.outputs["samples"]))
         result: StageResult = getattr(stages, stage)(session.env, getattr(task, stage), **inputs)
         session.stage_ended(task, stage)
         return result

@@ -48,6 +48,18 @@ def _write(folder: Path, metric: str = "judge_threshold", answer: str = "2", **t
     )
 
 
+def test_labels_of_other_samples_are_refused_before_anything_is_asked(tmp_path: Path, gage: Command) -> None:
+    (tmp_path / "labels.jsonl").write_bytes(b'{"sample_id": "other", "label": 1}\n')
+    _write(tmp_path, labels={"path": "labels.jsonl"})
+    refused = gage("run", "mine.yaml")
+    assert refused.code == 2
+    assert "none of the 1 labels" in refused.err
+    assert "'other'" in refused.err
+    assert not (tmp_path / "asked.txt").exists()
+    # A few rows to try the config may be any.
+    assert gage("run", "mine.yaml", "--max-samples", "3").code == 0
+
+
 def test_drawn_answers_are_labelled_and_the_score_is_corrected(tmp_path: Path, gage: Command) -> None:
     assert gage("run", "mine.yaml", "--run-id", "first").code == 0
     asked = (tmp_path / "asked.txt").stat().st_size
