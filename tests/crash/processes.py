@@ -1,5 +1,6 @@
 """``gage run`` as a process that is killed, and what it had on disk by then."""
 
+import glob
 import os
 import subprocess
 import sys
@@ -53,11 +54,19 @@ class Gage:
 
     def logged_bytes(self, without: Collection[str] = ()) -> int:
         """Size of all answers in write-ahead logs, without those of some actions, by key."""
-        return sum(_size(file) for file in self.wip.glob("*/log/*.log") if file.parts[-3] not in without)
+        return sum(_size(file) for file in map(Path, self._found("*.log")) if file.parts[-3] not in without)
+
+    def logs(self) -> list[Path]:
+        """The folders of the write-ahead logs that are there now."""
+        return [Path(folder) for folder in self._found("")]
+
+    def _found(self, name: str) -> list[str]:
+        # Unlike pathlib, glob passes over folders that go away while it looks.
+        return glob.glob(str(self.wip / "*" / "log" / name))
 
     def kept_keys(self) -> set[str]:
         """Response keys of every answer on disk: logged, or in a finished chunk."""
-        keys = {key for folder in self.wip.glob("*/log") for key, _ in read_logs(folder)}
+        keys = {key for folder in self.logs() for key, _ in read_logs(folder)}
         store = Store.open(str(self.folder / ".gage"))
         for wip in store.wips():
             for chunk in wip.chunks(0):

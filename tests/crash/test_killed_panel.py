@@ -135,7 +135,7 @@ def logged(gage: Gage, form: str) -> int:
     """How many answers of a form are on disk in logs."""
     words = form.partition("{")[0].strip().encode()
     count = 0
-    for folder in gage.wip.glob("*/log"):
+    for folder in gage.logs():
         # That of a stage which ends meanwhile goes away.
         with suppress(FileNotFoundError):
             count += sum(words in payload for _, payload in read_logs(folder))

@@ -110,7 +110,7 @@ def gage(tmp_path: Path) -> Gage:
 def verdicts_on_disk(gage: Gage) -> int:
     """How many answers with log probabilities, which only judges are asked for, are in logs."""
     count = 0
-    for folder in gage.wip.glob("*/log"):
+    for folder in gage.logs():
         # That of a stage which ends meanwhile goes away.
         with suppress(FileNotFoundError):
             count += sum(b"top_logprobs" in payload for _, payload in read_logs(folder))
