@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import chain, islice, product, takewhile
+from itertools import islice, product, takewhile
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from gage_eval.authoring.first_rows import first_samples
 from gage_eval.authoring.validation import validated
@@ -75,26 +75,37 @@ _LONGEST_LABEL = 40
 _TRIED = 20
 # Labels are looked for in more rows than the rest: a rare one may come late.
 _LABEL_ROWS = 20_000
-# Media by their kind, as a preprocessor's `fields` names it.
-_MEDIA: Mapping[str, tuple[str, ...]] = {
-    "image": (".png", ".jpg", ".jpeg", ".webp", ".gif", ".bmp"),
-    "audio": (".wav", ".mp3", ".flac", ".ogg", ".opus", ".m4a", ".aac"),
-    "video": (".mp4", ".webm", ".mov", ".mkv", ".avi"),
-    "file": (".pdf",),
-}
-# How each kind is called, what is asked where there is no question, and the parameters of a dataset that decode it.
-_MEDIA_WORDS = {"image": "picture", "audio": "recording", "video": "video", "file": "document"}
-_MEDIA_QUESTIONS = {
-    "image": "What is in the picture?",
-    "audio": "Write down what is said, word for word, and nothing else.",
-    "video": "What happens in the video?",
-    "file": "What is the document about?",
-}
-_MEDIA_PARAMS: Mapping[str, Mapping[str, Any]] = {
-    "image": {},
-    "audio": {"audio_rate": 16_000},
-    "video": {"video_frames": 32},
-    "file": {"pdf": "images"},
+
+
+class _Media(NamedTuple):
+    """A kind of media in folders and fields.
+
+    Attributes:
+        word: what one is called.
+        endings: of its files.
+        question: what is asked where the rows have no question.
+        params: of a dataset, which decode it.
+    """
+
+    word: str
+    endings: tuple[str, ...]
+    question: str
+    params: Mapping[str, Any]
+
+
+# By their kind, as a preprocessor's `fields` names it.
+_MEDIA: Mapping[str, _Media] = {
+    "image": _Media("picture", (".png", ".jpg", ".jpeg", ".webp", ".gif", ".bmp"), "What is in the picture?", {}),
+    "audio": _Media(
+        "recording",
+        (".wav", ".mp3", ".flac", ".ogg", ".opus", ".m4a", ".aac"),
+        "Write down what is said, word for word, and nothing else.",
+        {"audio_rate": 16_000},
+    ),
+    "video": _Media(
+        "video", (".mp4", ".webm", ".mov", ".mkv", ".avi"), "What happens in the video?", {"video_frames": 32}
+    ),
+    "file": _Media("document", (".pdf",), "What is the document about?", {"pdf": "images"}),
 }
 _TABLES = (".jsonl", ".csv", ".tsv", ".json", ".parquet", ".xlsx")
 _SPLITS = ("test", "validation", "dev", "eval", "train")
@@ -186,7 +197,7 @@ class DataPreview:
     @property
     def word(self) -> str:
         """What a medium of the rows is called."""
-        return _MEDIA_WORDS[self.kind]
+        return _MEDIA[self.kind].word
 
     @property
     def shown_rows(self) -> str:
@@ -273,13 +284,14 @@ def _source(file: Path, data: str) -> tuple[Path, dict[str, Any], list[dict[str,
         return file, {"loader": "hf_hub", "split": _split(file)}, []
     # os.walk passes over folders that vanish or cannot be read.
     files = (Path(folder, name) for folder, _, names in os.walk(file) for name in names)
-    media = sorted(path for path in files if path.suffix.lower() in chain(*_MEDIA.values()))
+    kind_of = {ending: kind for kind, media in _MEDIA.items() for ending in media.endings}
+    media = sorted(path for path in files if path.suffix.lower() in kind_of)
     tables = sorted(path for path in file.iterdir() if path.suffix.lower() in _TABLES)
     if len(tables) == 1:
         return tables[0], {"content_root": str(file)} if media else {}, []
     if tables:
         raise InputError(f"'{data}' holds several data files: name one of {', '.join(path.name for path in tables)}.")
-    kinds = [kind for kind, endings in _MEDIA.items() if any(path.suffix.lower() in endings for path in media)]
+    kinds = list(dict.fromkeys(sorted((kind_of[path.suffix.lower()] for path in media), key=[*_MEDIA].index)))
     if len(kinds) > 1:
         raise InputError(f"'{data}' holds media of several kinds ({', '.join(kinds)}): put each in a separate folder.")
     places = [path.relative_to(file) for path in media]
@@ -346,7 +358,7 @@ def _is_of(kind: str, value: Any) -> bool:
     paths = value if isinstance(value, list) else [value]
     return bool(paths) and all(
         isinstance(path, str)
-        and (path.lower().endswith(_MEDIA[kind]) or (kind == "image" and path.startswith("media://")))
+        and (path.lower().endswith(_MEDIA[kind].endings) or (kind == "image" and path.startswith("media://")))
         for path in paths
     )
 
@@ -531,7 +543,7 @@ def _text(
     """The config as YAML, with paths as they are seen from a folder."""
     params: dict[str, Any] = {"path": os.path.relpath(seen.file, folder), **_preprocess(seen, implementation)}
     params |= {key: value for key, value in seen.source.items() if key not in ("loader", "content_root")}
-    params |= {} if seen.medium is None else _MEDIA_PARAMS[seen.kind]
+    params |= {} if seen.medium is None else _MEDIA[seen.kind].params
     if "content_root" in seen.source:
         params["content_root"] = os.path.relpath(seen.source["content_root"], folder)
     loader = {"loader": seen.source["loader"]} if "loader" in seen.source else {}
@@ -639,7 +651,7 @@ def _asked(seen: DataPreview, metric: str) -> dict[str, Any]:
     prompt = _instruction(seen, metric)
     said = {} if prompt is None else {"system_prompt": prompt}
     if seen.medium is not None and seen.question is None and seen.messages is None:
-        asks = {"question": _MEDIA_QUESTIONS[seen.kind], "answer_field": seen.answer}
+        asks = {"question": _MEDIA[seen.kind].question, "answer_field": seen.answer}
         return {"preprocess": "simple", "preprocess_kwargs": {**asks, **said}}
     if seen.last_turn:
         return {"preprocess": "strip_assistant", "preprocess_kwargs": {"last_only": True}}

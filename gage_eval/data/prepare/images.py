@@ -159,7 +159,11 @@ def _upright(image: "Image") -> "Image":
     from PIL import ImageOps
 
     ImageOps.exif_transpose(image, in_place=True)
-    mode = _mode(image)
+    return in_mode(image, _mode(image))
+
+
+def in_mode(image: "Image", mode: str) -> "Image":
+    """The image in a mode; itself, and not a copy, where it has that."""
     return image if image.mode == mode else image.convert(mode)
 
 

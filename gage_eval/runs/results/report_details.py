@@ -1,6 +1,5 @@
 """What report.html shows besides the summary, read from the run: few samples, a few small columns of all answers."""
 
-import base64
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -14,6 +13,7 @@ import pyarrow.compute as pc
 from gage_eval.base.errors import InputError, StoreError
 from gage_eval.base.stages import writer_of
 from gage_eval.data.prepare.images import preview
+from gage_eval.models.client.http import data_url
 from gage_eval.report.details import Bin, Comparison, KindOfAnswer, Reason, RunDetails, TaskDetails
 from gage_eval.report.html import report_html
 from gage_eval.report.messages import Part
@@ -256,7 +256,7 @@ def _inlined(part: Part, store: Store) -> Part:
     kind = media_type(data)
     if len(data) > _RECORDING_BYTES or not kind.startswith(f"{part.kind}/"):
         return Part("link", "")
-    return Part(part.kind, f"data:{kind};base64,{base64.b64encode(data).decode()}")
+    return Part(part.kind, data_url(data, kind))
 
 
 def _bodies(task: TaskReader, part: int, samples: Mapping[int, str]) -> Mapping[tuple[str, int], dict[str, Any]]:

@@ -6,6 +6,7 @@ from contextvars import ContextVar
 from typing import Any
 
 from gage_eval.data.prepare.media import MediaRules, file_content
+from gage_eval.data.prepare.remote import REMOTE
 from gage_eval.data.sample.record import RecordRejected
 
 _read: ContextVar[Callable[[str], bytes] | None] = ContextVar("read", default=None)
@@ -28,7 +29,7 @@ def content(address: str) -> bytes:
         RecordRejected: there are none, or they may not be read.
         StoreError: the store no longer has them.
     """
-    if address.startswith(("http://", "https://")):
+    if address.startswith(REMOTE):
         raise RecordRejected("what is compared here must be here: download it, and name the file.")
     read = _read.get()
     return file_content(address, MediaRules()) if read is None else read(address)

@@ -20,7 +20,7 @@ TIMES = st.integers(0, 20_000).map(lambda tenths: tenths / 10)
         ("1:01:05 – 1:01:15", "3665 - 3675", 1.0),
         ("First I saw 3 to 4; no, it is between 10 and 20 seconds.", "10 - 20", 1.0),
         ("12 seconds to 14 seconds", "12, 14", 1.0),
-        # A moment overlaps with nothing; an end before the start is no span, so the one before counts.
+        # A moment overlaps with nothing; an end before the start does not make a span, so the one before counts.
         ("15 - 15", "10 - 20", 0.0),
         ("10 - 20, not 20 - 10", "10 - 20", 1.0),
     ],

@@ -13,7 +13,7 @@ import numpy as np
 from pydantic import StringConstraints
 
 from gage_eval.base.errors import StoreError
-from gage_eval.data.prepare.images import decoded
+from gage_eval.data.prepare.images import decoded, in_mode
 from gage_eval.data.sample.record import RecordRejected
 from gage_eval.scoring.metrics.base import Score, metric
 from gage_eval.scoring.metrics.media_content import address_of, content
@@ -154,11 +154,11 @@ def _flat(image: "Image", mode: str) -> "Image":
     """The first frame of a picture, upright, on white."""
     from PIL import Image, ImageOps
 
-    upright = ImageOps.exif_transpose(image)
-    if upright.has_transparency_data:
-        clear = upright.convert("RGBA")
-        upright = Image.alpha_composite(Image.new("RGBA", clear.size, "white"), clear)
-    return upright.convert("RGB").convert(mode)
+    ImageOps.exif_transpose(image, in_place=True)
+    if image.has_transparency_data:
+        clear = in_mode(image, "RGBA")
+        image = Image.alpha_composite(Image.new("RGBA", clear.size, "white"), clear)
+    return in_mode(in_mode(image, "RGB"), mode)
 
 
 def _similarity(made: _Pixels, wanted: _Pixels) -> float:
