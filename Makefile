@@ -37,7 +37,7 @@ LOCKED := $(if $(shell command -v flock),flock --close Makefile,)
 INSTALL := $(LOCKED) $(MAKE) --silent --no-print-directory
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast test-browser lint format lock pages docs bench test-e2e test-vllm test-gpu test-suites test-inspect test-bfcl \
+.PHONY: help demo test test-fast test-browser lint format lock pages docs pictures bench test-e2e test-vllm test-gpu test-suites test-inspect test-bfcl \
   bench-vllm bench-piqa bench-prompts record-likelihoods clean install-demo install-dev install-vllm install-gpu install-lm-eval \
   install-inspect test-every-eval-ever install-every-eval-ever install-bfcl test-agents install-agents
 
@@ -83,6 +83,9 @@ pages: install-dev ## write the generated pages of docs/ and deployments/ again
 
 docs: install-dev ## write the documentation as a site to build/docs/site
 	$(BIN)/python -m tools.docs_site
+
+pictures: install-dev install-demo ## take the pictures of docs/images again (Debian: chromium)
+	$(BIN)/python -m tools.pictures
 
 bench: install-dev ## measure speed and memory against the targets; BENCH=quick or BENCH=full
 	$(BIN)/python -m bench $(if $(BENCH),--$(BENCH)) $(ARGS)

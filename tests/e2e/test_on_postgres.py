@@ -12,12 +12,12 @@ import pytest
 from support.cluster import START_S, Cluster
 from support.endpoint import MockEndpoint, mock_endpoint
 from support.runs import write_config
-from support.ui import fill_field, log_in, open_form
 from support.waiting import Stopwatch, wait_for
 
 from gage_eval.local.deployments import all_deployments
 from gage_eval.store import Store
 from tools.chromium import chromium, program
+from tools.prefect_ui import fill_field, log_in, open_form
 
 pytestmark = pytest.mark.e2e
 
