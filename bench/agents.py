@@ -3,6 +3,7 @@
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -27,7 +28,8 @@ class Agent(BaseBackend):
         outputs = [message["content"] for message in request.messages if message["role"] == "tool"]
         if len(outputs) == {_STEPS} - 1:
             return Response("ok", answer=outputs[-1], prompt_tokens=10, completion_tokens=5)
-        calls = [{{"function": {{"name": "add", "arguments": json.dumps({{"number": 2}})}}}}]
+        name, arguments = json.loads(os.environ["BENCH_CALL"])
+        calls = [{{"function": {{"name": name, "arguments": json.dumps(arguments)}}}}]
         return Response("ok", answer="", tool_calls=json.dumps(calls), prompt_tokens=10, completion_tokens=5)
 
 class Sum:
@@ -39,11 +41,23 @@ class Sum:
 """
 
 
+# What each answer but the last calls: nine calls make 18.
+_ADD = ("add", {"number": 2})
+_BASH = ("bash", {"command": "echo 2 >> numbers; echo $((2 * $(wc -l < numbers)))"})
+
+
 def agents(folder: Path, repeats: int) -> list[Figure]:
-    """The wall time of a whole run, against that of its answers alone."""
+    """The wall time of a whole run, against that of its answers alone; and with `bash` in a box for each episode."""
     ideal = _EPISODES * _STEPS / _IN_FLIGHT * _ANSWER_S
     walls = [_run(folder, _EPISODES, _ANSWER_S).wall_s / ideal for _ in range(repeats)]
-    return [Figure(f"wall, against the ideal {ideal:g} s", "×", walls, 1.3)]
+    boxes = {"tools": ["bash"], "box": {"slots": _IN_FLIGHT}}
+    in_boxes = [_run(folder, _EPISODES, _ANSWER_S, _BASH, **boxes).wall_s for _ in range(repeats)]
+    commands = _EPISODES * (_STEPS - 1)
+    return [
+        Figure(f"wall, against the ideal {ideal:g} s", "×", walls, 1.3),
+        Figure(f"wall with bash in {_IN_FLIGHT} boxes", "s", in_boxes),
+        Figure(f"commands a second in {_IN_FLIGHT} boxes", "1/s", [commands / wall for wall in in_boxes]),
+    ]
 
 
 def agents_10k(folder: Path, repeats: int) -> list[Figure]:
@@ -55,7 +69,9 @@ def agents_10k(folder: Path, repeats: int) -> list[Figure]:
     ]
 
 
-def _run(folder: Path, rows: int, answer_s: float) -> ProcessUsage:
+def _run(
+    folder: Path, rows: int, answer_s: float, call: tuple[str, dict[str, Any]] = _ADD, **adapter: Any
+) -> ProcessUsage:
     """A run in which each episode asks the model ten times and calls a tool nine times."""
     place = folder / f"agents-{rows}"
     shutil.rmtree(place, ignore_errors=True)
@@ -63,13 +79,13 @@ def _run(folder: Path, rows: int, answer_s: float) -> ProcessUsage:
     (place / "agent.py").write_text(_AGENT)
     with (place / "tasks.jsonl").open("w") as tasks:
         tasks.writelines(json.dumps({"question": f"Task {row}", "answer": "18"}) + "\n" for row in range(rows))
-    adapter = {"adapter_id": "agent", "role_type": "dut_model", "backend_id": "agent"}
+    role = {"adapter_id": "agent", "role_type": "dut_model", "backend_id": "agent", "tool_rounds": _STEPS}
     config = {
         "datasets": [{"dataset_id": "tasks", "params": {"path": "tasks.jsonl"}}],
         "backends": [{"backend_id": "agent", "type": "agent.py:Agent", "config": {"max_concurrency": _IN_FLIGHT}}],
-        "role_adapters": [{**adapter, "tools": ["agent.py:Sum"], "tool_rounds": _STEPS}],
+        "role_adapters": [{**role, "tools": ["agent.py:Sum"], **adapter}],
         "metrics": ["contains"],
     }
     (place / "agents.yaml").write_text(yaml.safe_dump(config))
     arguments = ["-m", "gage_eval", "run", str(place / "agents.yaml"), "--inline", "--store", str(place / "store")]
-    return run(arguments, place, {"BENCH_ANSWER_S": str(answer_s)})
+    return run(arguments, place, {"BENCH_ANSWER_S": str(answer_s), "BENCH_CALL": json.dumps(call)})
