@@ -117,3 +117,9 @@ def test_every_extra_that_a_message_names_exists_and_no_message_has_a_command_of
                 assert not re.search(r"pip install|gage-eval\[", node.value), f"{file}:{node.lineno}"
     assert named >= {"hf", "metrics", "media", "demo"}
     assert named <= known.keys()
+
+
+def test_the_page_on_installing_names_every_extra_for_users() -> None:
+    known = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    page = (ROOT / "docs" / "install.md").read_text(encoding="utf-8")
+    assert [extra for extra in known if extra not in {"test", "dev"} and f"`{extra}`" not in page] == []

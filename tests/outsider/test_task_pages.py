@@ -17,7 +17,13 @@ from support.podman import import_image, missing, service
 from support.runs import summary
 
 # What the last command of a page prints.
-ENDED = {"ci-gate.md": "candidate", "compare-prompts.md": "expert", "rag.md": "faithfulness", "cluster.md": "store"}
+ENDED = {
+    "ci-gate.md": "candidate",
+    "compare-prompts.md": "expert",
+    "rag.md": "faithfulness",
+    "cluster.md": "store",
+    "own-data.md": "macro_f1",
+}
 # Where the pages have a model; and what every answer begins with, for the page where the model is also the judge.
 ENDPOINT = "http://127.0.0.1:8000/v1"
 HERE = {"my-judge": "my-model"}
