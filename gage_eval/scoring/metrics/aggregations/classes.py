@@ -113,9 +113,7 @@ class _Pairs:
         stderr = float(np.sqrt(count / (count - 1) * np.square(sums).sum())) if count > 1 else None
         # Where all residuals are 0, rounding leaves a little.
         interval = t_interval(value, stderr, count - 1) if stderr is not None and stderr > _NOISE else None
-        if interval is None:
-            return Aggregate(value, stderr)
-        return Aggregate(value, stderr, max(low, interval.low), min(1.0, interval.high), "t")
+        return Aggregate.of(value, stderr, interval, "t", scale=Scale(low=low, high=1.0))
 
     def share(self, top: npt.NDArray[np.bool_], bottom: npt.NDArray[np.bool_]) -> Aggregate:
         """The share of the rows of ``bottom`` that are in ``top``, with Wilson's interval."""
@@ -133,9 +131,7 @@ class _Pairs:
             tops = np.bincount(self.units[top], minlength=len(bottoms))
             stderr = ratio_stderr(tops[inside].astype(np.float64), bottoms[inside].astype(np.float64)).stderr
             interval = clustered_wilson_interval(value, stderr, count, units)
-        if interval is None:
-            return Aggregate(value, stderr, samples=units)
-        return Aggregate(value, stderr, interval.low, interval.high, "wilson", units)
+        return Aggregate.of(value, stderr, interval, "wilson", units)
 
 
 @dataclass(frozen=True)
