@@ -4,7 +4,7 @@ A metric is a small pure function. Its positional parameters are *fields*, read 
 model's output. Its keyword-only parameters are set by a config under ``params``. Both are read from
 the signature:
 
-    @metric("exact_match", value="score", aggregate="mean", version=1)
+    @metric("exact_match", version=1)
     def exact_match(prediction: str, reference: str, *, case_sensitive: bool = False) -> bool: ...
 
 A field annotated ``str`` arrives as text, ``Sequence[str]`` as a list of texts, anything else as it is

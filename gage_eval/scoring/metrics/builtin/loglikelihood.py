@@ -16,33 +16,25 @@ from gage_eval.scoring.metrics.likelihoods import Question, read_question
 _FIELDS = {"logprobs": "model_output.logprobs", "answers": "sample.targets"}
 
 
-@metric("acc", value="acc", aggregate="mean", binary=True, version=1, fields=_FIELDS, of_likelihoods=True)
+@metric("acc", value="acc", binary=True, version=1, fields=_FIELDS, of_likelihoods=True)
 def acc(logprobs: JsonValue, options: JsonValue, answers: Sequence[str]) -> Score:
     """1 when the most likely choice is right, else 0. Of equally likely choices the first counts."""
     return _by(Question.lls, logprobs, options, answers)
 
 
-@metric("acc_norm", value="acc_norm", aggregate="mean", binary=True, version=1, fields=_FIELDS, of_likelihoods=True)
+@metric("acc_norm", value="acc_norm", binary=True, version=1, fields=_FIELDS, of_likelihoods=True)
 def acc_norm(logprobs: JsonValue, options: JsonValue, answers: Sequence[str]) -> Score:
     """1 when the choice most likely per character of its text, without delimiter, is right, else 0."""
     return _by(lambda question: _per_length(question, len), logprobs, options, answers)
 
 
-@metric("acc_bytes", value="acc_bytes", aggregate="mean", binary=True, version=1, fields=_FIELDS, of_likelihoods=True)
+@metric("acc_bytes", value="acc_bytes", binary=True, version=1, fields=_FIELDS, of_likelihoods=True)
 def acc_bytes(logprobs: JsonValue, options: JsonValue, answers: Sequence[str]) -> Score:
     """1 when the choice most likely per UTF-8 byte of its text is right, else 0."""
     return _by(lambda question: _per_length(question, _bytes), logprobs, options, answers)
 
 
-@metric(
-    "acc_mutual_info",
-    value="acc_mutual_info",
-    aggregate="mean",
-    binary=True,
-    version=1,
-    fields=_FIELDS,
-    of_likelihoods=True,
-)
+@metric("acc_mutual_info", value="acc_mutual_info", binary=True, version=1, fields=_FIELDS, of_likelihoods=True)
 def acc_mutual_info(logprobs: JsonValue, options: JsonValue, answers: Sequence[str]) -> Score:
     """1 when the choice that gains the most likelihood from the context is right, else 0.
 
@@ -51,9 +43,7 @@ def acc_mutual_info(logprobs: JsonValue, options: JsonValue, answers: Sequence[s
     return _by(_gains, logprobs, options, answers)
 
 
-@metric(
-    "greedy_match", value="greedy_match", aggregate="mean", binary=True, version=1, fields=_FIELDS, of_likelihoods=True
-)
+@metric("greedy_match", value="greedy_match", binary=True, version=1, fields=_FIELDS, of_likelihoods=True)
 def greedy_match(logprobs: JsonValue, options: JsonValue, answers: Sequence[str]) -> Score:
     """1 when greedy decoding gives a right choice, else 0; the harness calls it ``exact_match``."""
 
@@ -67,14 +57,7 @@ def greedy_match(logprobs: JsonValue, options: JsonValue, answers: Sequence[str]
 
 
 @metric(
-    "brier_score",
-    value="brier",
-    aggregate="mean",
-    higher_is_better=False,
-    bounds=(0, 2),
-    version=1,
-    fields=_FIELDS,
-    of_likelihoods=True,
+    "brier_score", value="brier", higher_is_better=False, bounds=(0, 2), version=1, fields=_FIELDS, of_likelihoods=True
 )
 def brier_score(logprobs: JsonValue, options: JsonValue, answers: Sequence[str]) -> Score:
     """Σ over choices of (softmax(ll) − 1 for the right one, else 0)², 0 at best and 2 at worst (Brier 1950).
