@@ -70,9 +70,11 @@ class _Checker:
             self.problems.append(ConfigProblem(loc, str(error), error))
 
     def plugin(self, kind: str, name: str, loc: Loc) -> registry.Plugin[Any] | None:
-        with self._reported(loc):
+        try:
             return registry.ALL[kind].get(name)
-        return None
+        except InputError as error:
+            self.problems.append(ConfigProblem(loc, str(error), error))
+            return None
 
     def dataset(self, loc: Loc, dataset: DatasetConfig) -> None:
         loader = self.plugin("loaders", dataset.loader, (*loc, "loader"))
