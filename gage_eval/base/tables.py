@@ -23,6 +23,13 @@ class TableSchema:
         return self.arrow.empty_table()
 
 
+def _columns(kind: pa.DataType, *names: str) -> list[tuple[str, pa.DataType]]:
+    """Several columns of one type."""
+    return [(name, kind) for name in names]
+
+
+# The columns that tell the rows of one answer.
+_OF_ANSWER = [("row_index", pa.int64()), ("sample_id", pa.string()), ("replicate", pa.int32())]
 # One part of a message's content. `url` is that of image_url, audio_url, video_url or file_url;
 # `extra` holds a segment's other keys (image detail, …) as canonical JSON.
 SEGMENT = pa.struct([("type", pa.string()), ("text", pa.string()), ("url", pa.string()), ("extra", pa.string())])
@@ -30,10 +37,7 @@ MESSAGE = pa.struct(
     [
         ("role", pa.string()),
         ("content", pa.list_(SEGMENT)),
-        ("tool_calls", pa.string()),
-        ("tool_call_id", pa.string()),
-        ("name", pa.string()),
-        ("extra", pa.string()),
+        *_columns(pa.string(), "tool_calls", "tool_call_id", "name", "extra"),
     ]
 )
 MESSAGES = pa.list_(MESSAGE)
@@ -44,10 +48,7 @@ FEW_SHOT = pa.struct(
         ("messages", MESSAGES),
         ("options", pa.list_(OPTION)),
         ("references", pa.list_(REFERENCE)),
-        ("label", pa.string()),
-        ("tools", pa.string()),
-        ("tool_choice", pa.string()),
-        ("extra", pa.string()),
+        *_columns(pa.string(), "label", "tools", "tool_choice", "extra"),
     ]
 )
 
@@ -60,27 +61,28 @@ SAMPLES = TableSchema(
     pa.schema(
         [
             ("row_index", pa.int64()),
-            ("id", pa.string()),
-            ("schema_version", pa.string()),
-            ("task_type", pa.string()),
+            *_columns(pa.string(), "id", "schema_version", "task_type"),
             ("messages", MESSAGES),
             ("options", pa.list_(OPTION)),
             ("references", pa.list_(REFERENCE)),
             ("label", pa.string()),
             ("few_shot_examples", pa.list_(FEW_SHOT)),
             ("golden_trajectories", pa.list_(MESSAGES)),
-            ("sandbox", pa.string()),
-            ("metadata", pa.string()),
-            ("data_tag", pa.string()),
-            ("raw_assets", pa.string()),
-            ("tools", pa.string()),
-            ("tool_choice", pa.string()),
-            ("sampling_params", pa.string()),
-            ("generation_params", pa.string()),
-            ("eval_config", pa.string()),
-            ("unconditioned_input", pa.string()),
-            ("choices_role", pa.string()),
-            ("extra", pa.string()),
+            *_columns(
+                pa.string(),
+                "sandbox",
+                "metadata",
+                "data_tag",
+                "raw_assets",
+                "tools",
+                "tool_choice",
+                "sampling_params",
+                "generation_params",
+                "eval_config",
+                "unconditioned_input",
+                "choices_role",
+                "extra",
+            ),
         ]
     ),
 )
@@ -93,9 +95,7 @@ REJECTS = TableSchema(
             ("row_index", pa.int64()),
             ("file", pa.string()),  # of several files of a source; null otherwise
             ("line", pa.int64()),  # in the file
-            ("stage", pa.string()),
-            ("reason", pa.string()),
-            ("record", pa.string()),
+            *_columns(pa.string(), "stage", "reason", "record"),
         ]
     ),
 )
@@ -117,14 +117,17 @@ PREPARED = TableSchema(
             ("messages", MESSAGES),
             ("prompt", pa.string()),
             ("choices", pa.list_(pa.string())),
-            ("unconditioned_input", pa.string()),
-            ("tools", pa.string()),
-            ("tool_choice", pa.string()),
-            ("params", pa.string()),
-            ("media_meta", pa.string()),
-            ("chat_template_mode", pa.string()),
-            ("rendered_by", pa.string()),
-            ("template_source", pa.string()),
+            *_columns(
+                pa.string(),
+                "unconditioned_input",
+                "tools",
+                "tool_choice",
+                "params",
+                "media_meta",
+                "chat_template_mode",
+                "rendered_by",
+                "template_source",
+            ),
         ]
     ),
 )
@@ -133,16 +136,11 @@ PREPARED = TableSchema(
 # the model). call_key: the response key of the turn itself. actor: user for a turn of the simulated user, else null.
 TURN = pa.struct(
     [
-        ("answer", pa.string()),
-        ("reasoning", pa.string()),
-        ("finish_reason", pa.string()),
-        ("tool_calls", pa.string()),
+        *_columns(pa.string(), "answer", "reasoning", "finish_reason", "tool_calls"),
         ("tool_outputs", pa.list_(pa.string())),
         ("tool_statuses", pa.list_(pa.string())),
-        ("prompt_tokens", pa.int64()),
-        ("completion_tokens", pa.int64()),
-        ("call_key", pa.string()),
-        ("actor", pa.string()),
+        *_columns(pa.int64(), "prompt_tokens", "completion_tokens"),
+        *_columns(pa.string(), "call_key", "actor"),
     ]
 )
 
@@ -153,21 +151,12 @@ RESPONSES = TableSchema(
     3,
     pa.schema(
         [
-            ("row_index", pa.int64()),
-            ("sample_id", pa.string()),
-            ("replicate", pa.int32()),
-            ("status", pa.string()),
-            ("answer", pa.string()),
-            ("reasoning", pa.string()),
-            ("tool_calls", pa.string()),
-            ("finish_reason", pa.string()),
+            *_OF_ANSWER,
+            *_columns(pa.string(), "status", "answer", "reasoning", "tool_calls", "finish_reason"),
             ("turns", pa.list_(TURN)),
             ("logprobs", pa.string()),
-            ("prompt_tokens", pa.int64()),
-            ("completion_tokens", pa.int64()),
-            ("error_kind", pa.string()),
-            ("response_key", pa.string()),
-            ("artifacts", pa.string()),
+            *_columns(pa.int64(), "prompt_tokens", "completion_tokens"),
+            *_columns(pa.string(), "error_kind", "response_key", "artifacts"),
         ]
     ),
 )
@@ -176,8 +165,7 @@ RESPONSES = TableSchema(
 # journal) in the order of the calls.
 TURN_TELEMETRY = pa.struct(
     [
-        ("latency_ms", pa.float64()),
-        ("cost", pa.float64()),
+        *_columns(pa.float64(), "latency_ms", "cost"),
         ("source", pa.string()),
         ("tool_ms", pa.list_(pa.float64())),
         ("tool_sources", pa.list_(pa.string())),
@@ -196,11 +184,8 @@ RESPONSE_TELEMETRY = TableSchema(
     3,
     pa.schema(
         [
-            ("row_index", pa.int64()),
-            ("sample_id", pa.string()),
-            ("replicate", pa.int32()),
-            ("latency_ms", pa.float64()),
-            ("ttft_ms", pa.float64()),
+            *_OF_ANSWER,
+            *_columns(pa.float64(), "latency_ms", "ttft_ms"),
             ("attempts", pa.int32()),
             ("errors", pa.list_(pa.string())),
             ("model_fingerprint", pa.string()),
@@ -223,10 +208,8 @@ ASKS = TableSchema(
             ("row_index", pa.int64()),
             ("replicate", pa.int32()),
             ("judge", pa.string()),
-            ("slot", pa.int32()),
-            ("draw", pa.int32()),
-            ("binding", pa.string()),
-            ("why", pa.string()),
+            *_columns(pa.int32(), "slot", "draw"),
+            *_columns(pa.string(), "binding", "why"),
         ]
     ),
 )
@@ -240,22 +223,12 @@ JUDGMENTS = TableSchema(
     4,
     pa.schema(
         [
-            ("row_index", pa.int64()),
-            ("sample_id", pa.string()),
-            ("replicate", pa.int32()),
+            *_OF_ANSWER,
             ("judge", pa.string()),
-            ("slot", pa.int32()),
-            ("draw", pa.int32()),
-            ("status", pa.string()),
-            ("answer", pa.string()),
+            *_columns(pa.int32(), "slot", "draw"),
+            *_columns(pa.string(), "status", "answer"),
             ("score", pa.float64()),
-            ("text", pa.string()),
-            ("parsed", pa.string()),
-            ("reason", pa.string()),
-            ("explanation", pa.string()),
-            ("binding", pa.string()),
-            ("response_key", pa.string()),
-            ("decided_by", pa.string()),
+            *_columns(pa.string(), "text", "parsed", "reason", "explanation", "binding", "response_key", "decided_by"),
         ]
     ),
 )
@@ -267,19 +240,10 @@ EXECUTIONS = TableSchema(
     1,
     pa.schema(
         [
-            ("row_index", pa.int64()),
-            ("sample_id", pa.string()),
-            ("replicate", pa.int32()),
-            ("mode", pa.string()),
-            ("containment", pa.string()),
-            ("status", pa.string()),
-            ("reason", pa.string()),
-            ("text", pa.string()),
-            ("tests_passed", pa.int32()),
-            ("tests_failed", pa.int32()),
-            ("code", pa.string()),
-            ("stdout", pa.string()),
-            ("stderr", pa.string()),
+            *_OF_ANSWER,
+            *_columns(pa.string(), "mode", "containment", "status", "reason", "text"),
+            *_columns(pa.int32(), "tests_passed", "tests_failed"),
+            *_columns(pa.string(), "code", "stdout", "stderr"),
             ("is_cut", pa.bool_()),
         ]
     ),
@@ -289,17 +253,7 @@ EXECUTIONS = TableSchema(
 EXECUTION_TELEMETRY = TableSchema(
     "execution_telemetry",
     1,
-    pa.schema(
-        [
-            ("row_index", pa.int64()),
-            ("sample_id", pa.string()),
-            ("replicate", pa.int32()),
-            ("cpu_s", pa.float64()),
-            ("wall_s", pa.float64()),
-            ("peak_mb", pa.float64()),
-            ("is_near_limit", pa.bool_()),
-        ]
-    ),
+    pa.schema([*_OF_ANSWER, *_columns(pa.float64(), "cpu_s", "wall_s", "peak_mb"), ("is_near_limit", pa.bool_())]),
 )
 
 # status: `statuses.ScoreStatus`; `reason` says why, `explanation` says it in words. `values` by value key (score, acc,
@@ -310,18 +264,10 @@ SCORES = TableSchema(
     4,
     pa.schema(
         [
-            ("row_index", pa.int64()),
-            ("sample_id", pa.string()),
-            ("replicate", pa.int32()),
-            ("filter", pa.string()),
-            ("status", pa.string()),
+            *_OF_ANSWER,
+            *_columns(pa.string(), "filter", "status"),
             ("values", pa.map_(pa.string(), pa.float64())),
-            ("extracted", pa.string()),
-            ("reason", pa.string()),
-            ("explanation", pa.string()),
-            ("components", pa.string()),
-            ("metadata", pa.string()),
-            ("overrides", pa.string()),
+            *_columns(pa.string(), "extracted", "reason", "explanation", "components", "metadata", "overrides"),
         ]
     ),
 )
@@ -333,13 +279,10 @@ METRICS = TableSchema(
     6,
     pa.schema(
         [
-            ("metric_id", pa.string()),
-            ("implementation", pa.string()),
-            ("filter", pa.string()),
+            *_columns(pa.string(), "metric_id", "implementation", "filter"),
             ("slice_field", pa.string()),  # null: over all rows
             ("slice_value", pa.string()),  # null with a field: rows without it
-            ("value_key", pa.string()),
-            ("aggregation", pa.string()),
+            *_columns(pa.string(), "value_key", "aggregation"),
             ("higher_is_better", pa.bool_()),  # of the number; null: neither
             ("bound_low", pa.float64()),  # the range of the number, null for no end
             ("bound_high", pa.float64()),
@@ -349,30 +292,18 @@ METRICS = TableSchema(
                 pa.struct(
                     [
                         ("higher_is_better", pa.bool_()),
-                        ("low", pa.float64()),
-                        ("high", pa.float64()),
-                        ("perfect", pa.float64()),
+                        *_columns(pa.float64(), "low", "high", "perfect"),
                         ("binary", pa.bool_()),
                     ]
                 ),
             ),
-            ("value", pa.float64()),
-            ("stderr", pa.float64()),
-            ("ci_low", pa.float64()),
-            ("ci_high", pa.float64()),
+            *_columns(pa.float64(), "value", "stderr", "ci_low", "ci_high"),
             ("interval", pa.string()),  # wilson, t, order, bootstrap, or null
-            ("n", pa.int64()),
-            ("rows", pa.int64()),
-            ("unparsed", pa.int64()),
+            *_columns(pa.int64(), "n", "rows", "unparsed"),
             ("unparsed_credited", pa.int64()),  # of these, those with a value above 0
-            ("unscored", pa.int64()),
-            ("overridden", pa.int64()),
-            ("truncated", pa.int64()),
-            ("looped", pa.int64()),
-            ("limit", pa.int64()),
-            ("refused", pa.int64()),
-            ("error", pa.int64()),
-            ("skipped", pa.int64()),
+            *_columns(
+                pa.int64(), "unscored", "overridden", "truncated", "looped", "limit", "refused", "error", "skipped"
+            ),
             ("scores", pa.string()),
         ]
     ),

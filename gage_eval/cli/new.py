@@ -9,7 +9,7 @@ import typer
 from gage_eval.cli.main import app
 
 if TYPE_CHECKING:
-    from gage_eval.authoring.new_config import DataPreview, UnknownField
+    from gage_eval.authoring.data_preview import DataPreview, UnknownField
 
 _ENDPOINT = "http://127.0.0.1:8000/v1"
 
@@ -58,7 +58,8 @@ def new(
     """Write a config for your own data. Asks for what the options leave out; without a terminal it asks nothing."""
     import sys
 
-    from gage_eval.authoring.new_config import UnknownField, UnknownMetric, look, new_config, write_schema
+    from gage_eval.authoring.data_preview import UnknownField, look
+    from gage_eval.authoring.new_config import UnknownMetric, new_config, write_schema
     from gage_eval.base.errors import InputError
     from gage_eval.base.files import write_new
     from gage_eval.report.console import clean

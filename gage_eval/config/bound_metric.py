@@ -11,6 +11,9 @@ from gage_eval.scoring.metrics import BoundMetric, bind
 from gage_eval.scoring.metrics.normalization import NormalizationConfig
 from gage_eval.scoring.metrics.parse_schema import ParseField, ParseSchema
 
+# Of an entry of a config, what `bind` takes in another way or not at all.
+_OTHERS = frozenset({"implementation", "params", "description"})
+
 
 def bound(
     spec: MetricConfig, parsed: Sequence[ParseFieldConfig] = (), normalization: NormalizationConfig | None = None
@@ -24,15 +27,7 @@ def bound(
     return bind(
         spec.implementation,
         dict(spec.params),
-        metric_id=spec.metric_id,
-        aggregation=spec.aggregation,
-        filters=list(spec.filters) or None,
-        on_missing_field=spec.on_missing_field,
-        references=spec.references,
-        value_key=spec.value_key,
-        cluster_field=spec.cluster_field,
-        weight_field=spec.weight_field,
-        slices=spec.slices,
+        **{name: getattr(spec, name) for name in type(spec).model_fields if name not in _OTHERS},
         normalization=normalization,
         parse_schema=ParseSchema(fields) if fields else None,
     )

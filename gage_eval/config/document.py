@@ -225,6 +225,15 @@ def _locs(value: Any) -> Iterator[Loc]:
         yield from ((key, *inner) for inner in _locs(item))
 
 
+def leaves(value: Any, loc: Loc = ()) -> Iterator[tuple[Loc, Any]]:
+    """The scalars and empty mappings in a value, each with its location."""
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    if not items:
+        yield loc, value
+    for key, item in items:
+        yield from leaves(item, (*loc, key))
+
+
 def value_at(data: Any, loc: Loc) -> Any:
     """The value at a location of plain values; None without one."""
     for part in loc:

@@ -13,7 +13,7 @@ from gage_eval.base.errors import InputError, Problem
 from gage_eval.base.files import folder_of, is_folder, local_path
 from gage_eval.config import secrets
 from gage_eval.config.data_origins import load_origin
-from gage_eval.config.document import Document, Origin
+from gage_eval.config.document import Document, Origin, leaves
 from gage_eval.config.execution import BOX_TOOLS, BoxConfig, ExecutionConfig, McpServerConfig
 from gage_eval.config.files import read_beside
 from gage_eval.config.load import Changes, origins_of, read_document, resolve_document
@@ -143,7 +143,7 @@ def audit(
             *(NamedFile(str(file), "", "config") for file in document.files),
             *dict.fromkeys(lister.files),
         ),
-        secrets=tuple(dict.fromkeys(text for _, text in _references(config.model_dump(mode="json"), ()))),
+        secrets=tuple(dict.fromkeys(text for _, text in _references(config.model_dump(mode="json")))),
         engines=tuple(lister.engines),
     )
 
@@ -217,7 +217,7 @@ class _Lister:
                     self.named_code(name, loc)
                     self.add("run", name, loc, "code of the scoring profile")
         values = config.model_dump(mode="json")
-        self.references(values, ())
+        self.references(values)
         self.texts(values)
 
     def mcp_server(self, loc: Loc, server: McpServerConfig) -> None:
@@ -376,30 +376,24 @@ class _Lister:
     def texts(self, value: Any) -> None:
         """Note each text that names a file below the folder, such as a word list among a plug-in's parameters."""
         known = {file.name for file in self.files}
-        for key, text in _values(value):
-            if text in known:
+        for loc, text in leaves(value):
+            if not isinstance(text, str) or text in known:
                 continue
-            if isinstance(text, str) and 0 < len(text) <= _LONGEST_NAME and "\0" not in text and "://" not in text:
+            if 0 < len(text) <= _LONGEST_NAME and "\0" not in text and "://" not in text:
                 with suppress(OSError):
                     if not Path(text).is_absolute() and (self.folder / text).is_file():
+                        key = next((part for part in reversed(loc) if isinstance(part, str)), "")
                         self.files.append(NamedFile(text, key, "data"))
 
-    def references(self, value: Any, loc: Loc) -> None:
+    def references(self, config: Any) -> None:
         """Add ``env:`` and ``block:`` references, except ``api_key``, which is part of its URL's note."""
-        for inner, text in _references(value, loc):
+        for inner, text in _references(config):
             if inner[-1:] != ("api_key",):
                 self.add("send", f"the value of {text}", inner, "to what that setting is for")
 
 
-def _references(value: Any, loc: Loc) -> Iterator[tuple[Loc, str]]:
-    if isinstance(value, dict):
-        for key, item in value.items():
-            yield from _references(item, (*loc, key))
-    elif isinstance(value, list):
-        for at, item in enumerate(value):
-            yield from _references(item, (*loc, at))
-    elif secrets.is_reference(value):
-        yield loc, value
+def _references(config: Any) -> Iterator[tuple[Loc, str]]:
+    return ((loc, value) for loc, value in leaves(config) if secrets.is_reference(value))
 
 
 def _missing(code: str) -> str:
@@ -432,15 +426,3 @@ def _names_in_profile(value: Any, *, of_code: bool = False) -> Iterator[str]:
             yield from _names_in_profile(item, of_code=of_code)
     elif of_code and isinstance(value, str):
         yield value
-
-
-def _values(value: Any, key: str = "") -> Iterator[tuple[str, Any]]:
-    """Every scalar in plain values, with the nearest key above it."""
-    if isinstance(value, dict):
-        for name, item in value.items():
-            yield from _values(item, str(name))
-    elif isinstance(value, list):
-        for item in value:
-            yield from _values(item, key)
-    else:
-        yield key, value

@@ -15,7 +15,7 @@ from gage_eval.config.blocks import use_blocks
 from gage_eval.config.compatibility import check_fit, doubtful_judges
 from gage_eval.config.compose import compose
 from gage_eval.config.defaults import apply_defaults
-from gage_eval.config.document import Document, Origin
+from gage_eval.config.document import Document, Origin, leaves
 from gage_eval.config.environment import EnvironmentValue, set_from_environment
 from gage_eval.config.files import read_config
 from gage_eval.config.interpolate import fill
@@ -28,7 +28,7 @@ from gage_eval.config.overrides import apply_overrides
 from gage_eval.config.pins import Pins, apply_pins, unpinned
 from gage_eval.config.plugin_paths import located
 from gage_eval.config.plugins import check_plugins
-from gage_eval.config.problems import ConfigProblem, Loc, path_text
+from gage_eval.config.problems import ConfigProblem, path_text
 from gage_eval.config.resolve import Resolution, ResolvedTask, resolve
 from gage_eval.config.rules import apply_rules, name_parts
 from gage_eval.config.suites.card import SuiteIdentity
@@ -252,7 +252,7 @@ def _missing_data(config: PipelineConfig, folder: Path) -> Iterator[ConfigProble
 def origins_of(config: PipelineConfig, document: Document) -> dict[str, Origin]:
     """The origins of a config's stated values, by path. Defaults are left out."""
     out = {}
-    for loc in _leaves(config.model_dump(mode="json"), ()):
+    for loc, _ in leaves(config.model_dump(mode="json")):
         written = as_written(loc, document.data)
         origin = document.origin(written)
         if origin is None:
@@ -263,12 +263,3 @@ def origins_of(config: PipelineConfig, document: Document) -> dict[str, Origin]:
         if origin is not None:
             out[path_text(loc)] = origin
     return out
-
-
-def _leaves(value: Any, loc: Loc) -> Iterator[Loc]:
-    """The locations of scalars and of empty mappings and lists."""
-    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    if not items:
-        yield loc
-    for key, item in items:
-        yield from _leaves(item, (*loc, key))

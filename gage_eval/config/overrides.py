@@ -21,6 +21,7 @@ from gage_eval.config.rules import name_implied_tasks, write_out_metric
 from gage_eval.config.secrets import literals
 from gage_eval.config.validation_messages import model_at, spellings_of
 from gage_eval.config.yaml import lines
+from gage_eval.config.yaml.nodes import NAMED_SECTIONS
 from gage_eval.extend import registry
 from gage_eval.extend.loading import absolute_name
 from gage_eval.models.backends.base import BackendConfig
@@ -28,16 +29,7 @@ from gage_eval.models.backends.base import BackendConfig
 _INDEX = re.compile(r"\[(\d{1,6})\]")
 _NUMBER = re.compile(r"\d{1,6}")
 # The field that names an item, by the list the item is in.
-_ID_FIELDS = {
-    "datasets": "dataset_id",
-    "backends": "backend_id",
-    "role_adapters": "adapter_id",
-    "prompts": "prompt_id",
-    "metrics": "metric_id",
-    "metric_overrides": "metric_id",
-    "tasks": "task_id",
-    "steps": "step",
-}
+_ID_FIELDS = {**NAMED_SECTIONS, "metric_overrides": "metric_id", "steps": "step"}
 
 
 def apply_overrides(

@@ -2,7 +2,8 @@
 
 import inspect
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
@@ -60,6 +61,14 @@ class _Checker:
         self.problems: list[ConfigProblem] = []
         self.warnings: list[str] = []
 
+    @contextmanager
+    def _reported(self, loc: Loc) -> Iterator[None]:
+        """Make an error of the user's a problem at a location."""
+        try:
+            yield
+        except InputError as error:
+            self.problems.append(ConfigProblem(loc, str(error), error))
+
     def plugin(self, kind: str, name: str, loc: Loc) -> registry.Plugin[Any] | None:
         try:
             return registry.ALL[kind].get(name)
@@ -81,8 +90,11 @@ class _Checker:
             self._arguments((*loc, "params", "preprocess_kwargs"), params.preprocess_kwargs, preprocessor)
         for name in ("doc_to_text", "doc_to_visual", "doc_to_audio"):
             if (path := getattr(params, name)) is not None:
+                from gage_eval.data.standardize.callables import TextCallable
+
                 kwargs = getattr(params, f"{name}_kwargs")
-                self._callable((*loc, "params", name), path, kwargs, params.preprocess_kwargs)
+                with self._reported((*loc, "params", name)):
+                    _ = TextCallable(path, kwargs, params.preprocess_kwargs).arguments
 
     def backend(self, loc: Loc, backend: InlineBackend) -> None:
         plugin = self.plugin("backends", backend.type, (*loc, "type"))
@@ -113,27 +125,17 @@ class _Checker:
                 )
 
     def verdict_parser(self, loc: Loc, entry: JsonValue) -> None:
-        try:
+        with self._reported(loc):
             read_parser(entry)
-        except InputError as error:
-            self.problems.append(ConfigProblem(loc, str(error), error))
 
     def tools(self, loc: Loc, adapter: RoleAdapterConfig) -> None:
         servers = [McpServer(names=server.names) for server in adapter.mcp_servers]
-        try:
+        with self._reported(loc):
             tools_of(adapter.tools, servers=servers)
-        except InputError as error:
-            self.problems.append(ConfigProblem(loc, str(error), error))
 
     def sampling(self, loc: Loc, params: Any) -> None:
         for name, words in wrong_parameters(params) if isinstance(params, dict) else ():
             self.problems.append(ConfigProblem((*loc, name), f"must be {words}, not {describe(params[name])}."))
-
-    def _callable(self, loc: Loc, path: str, kwargs: Mapping[str, Any], inherited: Mapping[str, Any]) -> None:
-        try:
-            _check_callable(path, kwargs, inherited)
-        except InputError as error:
-            self.problems.append(ConfigProblem(loc, str(error), error))
 
     def _origin(self, loc: Loc, dataset: DatasetConfig, name: str) -> None:
         try:
@@ -142,20 +144,16 @@ class _Checker:
             self.problems.append(ConfigProblem((*loc, "origin"), str(error)))
             return
         for key, patterns in origin_patterns(dataset.params).items():
-            try:
+            with self._reported((*loc, key)):
                 origin_paths(origin, patterns)
-            except InputError as error:
-                self.problems.append(ConfigProblem((*loc, key), str(error)))
         if dataset.params.path is None:
             self.problems.append(ConfigProblem(loc, f"an 'origin' needs 'path', the files of '{name}' to read."))
 
     def _filter(self, loc: Loc, conditions: Any) -> None:
         from gage_eval.data.datasets import Filter
 
-        try:
+        with self._reported(loc):
             Filter(conditions)
-        except InputError as error:
-            self.problems.append(ConfigProblem(loc, str(error)))
 
     def _loader_params(self, loc: Loc, dataset: DatasetConfig, loader: registry.Plugin[Any]) -> None:
         declared = list(type(dataset.params).model_fields)
@@ -213,10 +211,8 @@ class _Checker:
         """Build a preprocessor. It refuses arguments that contradict each other or cannot work."""
         from gage_eval.data.standardize.compose import build
 
-        try:
+        with self._reported(loc):
             build(plugin, arguments)
-        except InputError as error:
-            self.problems.append(ConfigProblem(loc, str(error), error))
 
     def _argument(self, loc: Loc, value: Any, plugin: registry.Plugin[Any], key: str) -> None:
         try:
@@ -229,12 +225,6 @@ class _Checker:
             # Pydantic has no schema for this type, or only type checkers import it: the plug-in checks the value
             # itself.
             return
-
-
-def _check_callable(path: str, kwargs: Mapping[str, Any], inherited: Mapping[str, Any]) -> None:
-    from gage_eval.data.standardize.callables import TextCallable
-
-    _ = TextCallable(path, kwargs, inherited).arguments
 
 
 def _names_of(model: type[BaseModel]) -> list[str]:

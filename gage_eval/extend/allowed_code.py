@@ -83,7 +83,7 @@ def check_module(name: str, module: str) -> None:
     """
     if _Allowed.names is None or module == _CONVERTERS:
         return
-    owners = _distributions().get(module.partition(".")[0], ())
+    owners = distributions().get(module.partition(".")[0], ())
     if not any(_plain(owner) in _Allowed.names for owner in owners):
         raise _refused(f"the plug-in '{name}'", next(iter(owners), "DISTRIBUTION"))
 
@@ -153,5 +153,6 @@ def _plain(name: str) -> str:
 
 
 @cache
-def _distributions() -> Mapping[str, list[str]]:
+def distributions() -> Mapping[str, list[str]]:
+    """Distributions by top-level package; asked once, it reads the records of all that is installed."""
     return metadata.packages_distributions()

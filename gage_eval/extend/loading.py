@@ -7,10 +7,10 @@ import importlib.util
 import os
 import sys
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from functools import cache, partial
+from functools import partial
 from importlib import metadata
 from importlib.machinery import ModuleSpec, PathFinder, all_suffixes
 from pathlib import Path
@@ -23,7 +23,14 @@ from gage_eval.base.errors import GageError, InputError, closest, visible
 from gage_eval.base.files import local_path
 from gage_eval.base.interrupts import is_real, raise_if_received
 from gage_eval.base.python_syntax import module_tree
-from gage_eval.extend.allowed_code import allow_only, allowed_entries, are_allowed, check_file, check_module
+from gage_eval.extend.allowed_code import (
+    allow_only,
+    allowed_entries,
+    are_allowed,
+    check_file,
+    check_module,
+    distributions,
+)
 
 # Each is called once, before code of others is imported for the first time.
 before_foreign_code: list[Callable[[], None]] = []
@@ -261,7 +268,7 @@ def load_object(path: str) -> tuple[Any, str]:
         top = module_name.partition(".")[0]
         for own in map(Path, _own_folders):
             _forget_namesakes(own, {top})
-            if top not in _distributions() and top != __name__.partition(".")[0]:
+            if top not in distributions() and top != __name__.partition(".")[0]:
                 _forget_edited(_imported(own.resolve(), {top}))
     about_to_import()
     shown = Path(module_name).name if module_name.endswith(".py") else module_name
@@ -385,7 +392,7 @@ def origin_of_module(module_name: str) -> str:
     if top == __name__.split(".")[0] and (own := getattr(sys.modules.get(module_name), "__file__", None)):
         # A built-in function that a config names: its module stands alone.
         return f"sha256:{sha256_hex(Path(own).read_bytes())}"
-    owners = _distributions().get(top)
+    owners = distributions().get(top)
     if owners:
         return f"{owners[0]}=={metadata.version(owners[0])}"
     file = getattr(sys.modules.get(top), "__file__", None)
@@ -457,12 +464,6 @@ def _module_file(name: str) -> Path | None:
     except (ImportError, ValueError):
         return None
     return Path(spec.origin) if spec is not None and spec.has_location and spec.origin else None
-
-
-@cache
-def _distributions() -> Mapping[str, list[str]]:
-    """Distributions by top-level package; asked once, it reads the records of all that is installed."""
-    return metadata.packages_distributions()
 
 
 def _raised_at(error: BaseException) -> str:

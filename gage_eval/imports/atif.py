@@ -1,7 +1,6 @@
 """Trajectories of agents in ATIF: one file, JSON Lines of them, or a job's folder of Harbor with one for each trial."""
 
 import re
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,6 @@ from gage_eval.imports.contract import (
     document,
     mapping,
     messages_of,
-    one_model,
     rows_of,
     scores_of,
     sequence,
@@ -46,20 +44,18 @@ def read_atif(path: Path) -> ImportedLog:
         InputError: a file cannot be read, or holds something else than a trajectory of ATIF 1.
     """
     log = ImportedLog("atif", None, path.name.split(".")[0] or "atif")
-    models, agents, seen = set[str](), set[str](), Counter[str]()
+    agents = set[str]()
     for where, tree, trial in _trajectories(path, log):
         version = text(tree.get("schema_version")) or ""
         if _VERSION.match(version) is None:
             raise InputError(f"{where} is of version '{version}'; trajectories of ATIF-v1 are read.")
         agent = mapping(tree.get("agent"))
-        models |= {text(agent.get("model_name")) or ""} - {""}
+        log.models.add(text(agent.get("model_name")))
         agents |= {" ".join(filter(None, (text(agent.get("name")), text(agent.get("version")))))} - {""}
         sample_id = text(trial.get("task_name")) or text(tree.get("session_id")) or text(tree.get("trajectory_id"))
         if not sample_id:
             raise InputError(f"{where} has no 'session_id' and no 'trajectory_id'.")
-        log.answers.append(_answer(tree, trial, sample_id, seen[sample_id], log))
-        seen[sample_id] += 1
-    log.model = one_model(models, path.name)
+        log.answers.append(_answer(tree, trial, sample_id, log))
     if len(agents) > 1:
         named = ", ".join(sorted(agents)[:5])
         raise InputError(f"'{path.name}' has trajectories of several agents ({named}); split it by agent.")
@@ -84,9 +80,7 @@ def _trajectories(path: Path, log: ImportedLog) -> Iterator[tuple[str, dict[str,
             yield where, row, {}
 
 
-def _answer(
-    tree: dict[str, Any], trial: dict[str, Any], sample_id: str, replicate: int, log: ImportedLog
-) -> ImportedAnswer:
+def _answer(tree: dict[str, Any], trial: dict[str, Any], sample_id: str, log: ImportedLog) -> ImportedAnswer:
     steps = [mapping(step) for step in sequence(tree.get("steps"))]
     own = (place for place, step in enumerate(steps) if step.get("source") == "agent" and not _is_copied(step))
     first = next(own, len(steps))
@@ -107,7 +101,7 @@ def _answer(
         error = text(failure.get("exception_message")) or text(failure.get("exception_type")) or error
     return ImportedAnswer(
         sample_id,
-        replicate,
+        log.next_replicate(sample_id),
         messages_of(before, log),
         None if error else reply,
         scores,

@@ -11,7 +11,6 @@ from gage_eval.imports.contract import (
     content_of,
     mapping,
     messages_of,
-    one_model,
     rows_of,
     sequence,
     text,
@@ -31,7 +30,6 @@ def read_batch(path: Path, requests: Path | None = None) -> ImportedLog:
     log = ImportedLog("openai-batch", None, path.name.split(".")[0])
     log.other_files = [] if requests is None else [requests]
     prompts = {} if requests is None else dict(_prompts(requests, log))
-    models = set()
     for where, row in rows_of(path):
         sample_id = text(row.get("custom_id"))
         if not sample_id or not {"response", "error"} & row.keys():
@@ -42,14 +40,13 @@ def read_batch(path: Path, requests: Path | None = None) -> ImportedLog:
             log.leave("messages")
         response = mapping(row.get("response"))
         body = mapping(response.get("body"))
-        models |= {model for model in (text(body.get("model")),) if model is not None}
+        log.models.add(text(body.get("model")))
         messages = prompts.get(sample_id) or messages_of(None, log)
         choices = sequence(body.get("choices"))
         for replicate, choice in enumerate(choices):
             log.answers.append(ImportedAnswer(sample_id, replicate, messages, _reply(mapping(choice), log)))
         if not choices:
             log.answers.append(ImportedAnswer(sample_id, 0, messages, None, error=_error(row, response, body)))
-    log.model = one_model(models, path.name)
     return log
 
 

@@ -3,7 +3,7 @@
 import json
 import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -56,6 +56,7 @@ class ImportedLog:
         unmapped: how many rows have something that is not imported, by its field.
         lower: scores of which less is better.
         other_files: those that were read with it.
+        models: those that rows name, for `settle_model`.
     """
 
     tool: str
@@ -66,10 +67,35 @@ class ImportedLog:
     unmapped: Counter[str] = field(default_factory=Counter)
     lower: set[str] = field(default_factory=set)
     other_files: list[Path] = field(default_factory=list, compare=False)
+    models: set[str | None] = field(default_factory=set, compare=False)
+    _counts: Counter[str] = field(default_factory=Counter, compare=False)
 
     def leave(self, name: str) -> None:
         """Count a field of a row that is not imported."""
         self.unmapped[name] += 1
+
+    def leave_others(self, row: dict[str, Any], known: Collection[str]) -> None:
+        """Count the fields of a row that are neither known nor empty."""
+        for name, value in row.items():
+            if name not in known and value not in (None, [], {}, ""):
+                self.leave(name)
+
+    def next_replicate(self, sample_id: str) -> int:
+        """The number of a sample's next answer, where the tool does not count them."""
+        self._counts[sample_id] += 1
+        return self._counts[sample_id] - 1
+
+    def settle_model(self, name: str) -> None:
+        """Take the model that the rows name, if they do.
+
+        Raises:
+            InputError: they name several.
+        """
+        models = sorted(filter(None, self.models))
+        if len(models) > 1:
+            named = ", ".join(models[:5])
+            raise InputError(f"'{name}' has answers of several models ({named}); split it by model.")
+        self.model = next(iter(models), self.model)
 
 
 def parsed(data: bytes, where: str) -> Any:
@@ -187,16 +213,10 @@ def asked_of(messages: Any, log: ImportedLog) -> list[Any]:
     return first
 
 
-def one_model(models: set[str], name: str) -> str | None:
-    """The model of a log; None if it names none.
-
-    Raises:
-        InputError: it has answers of several.
-    """
-    if len(models) > 1:
-        named = ", ".join(sorted(models)[:5])
-        raise InputError(f"'{name}' has answers of several models ({named}); split it by model.")
-    return next(iter(models), None)
+def reply_of(output: dict[str, Any], log: ImportedLog) -> str:
+    """The text of the first choice of an answer in OpenAI's form; empty without one."""
+    choices = sequence(output.get("choices"))
+    return content_of(mapping(mapping(choices[0]).get("message")).get("content"), log) if choices else ""
 
 
 def content_of(content: Any, log: ImportedLog) -> str:

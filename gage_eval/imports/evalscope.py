@@ -8,10 +8,9 @@ from gage_eval.imports.contract import (
     ImportedAnswer,
     ImportedLog,
     asked_of,
-    content_of,
     mapping,
     messages_of,
-    one_model,
+    reply_of,
     rows_of,
     scores_of,
     sequence,
@@ -39,8 +38,7 @@ def read_evalscope(path: Path) -> ImportedLog:
     log.other_files = [file for file in files.values() if file.absolute() != path.absolute() and file.is_file()]
     predictions = _by_index(files["predictions"], "model_output", log, _PREDICTION)
     reviews = _by_index(files["reviews"], "sample_score", log, _REVIEW)
-    models = {text(row.get("model")) or "" for row in predictions.values()} - {""}
-    log.model = one_model(models, path.name) or log.model
+    log.models |= {text(row.get("model")) for row in predictions.values()}
     places = [mapping(review.get("sample_score")).get("generation_index") for review in reviews.values()]
     repeats = 1 + max((place for place in places if isinstance(place, int)), default=0)
     for index in dict.fromkeys([*predictions, *reviews]):
@@ -60,9 +58,7 @@ def _by_index(path: Path, needed: str, log: ImportedLog, known: set[str]) -> dic
         if index in rows:
             raise InputError(f"{where} has the index {index} of an earlier row; each index is for one answer.")
         rows[index] = row
-        for name in row.keys() - known:
-            if row[name] not in (None, [], {}, ""):
-                log.leave(name)
+        log.leave_others(row, known)
     return rows
 
 
@@ -82,9 +78,7 @@ def _answer(
 ) -> ImportedAnswer:
     own = mapping(review.get("sample_score"))
     score, output = mapping(own.get("score")), mapping(prediction.get("model_output"))
-    choices = sequence(output.get("choices"))
-    message = mapping(mapping(choices[0]).get("message")) if choices else {}
-    reply = content_of(message.get("content"), log) if choices else text(score.get("prediction"))
+    reply = reply_of(output, log) if sequence(output.get("choices")) else text(score.get("prediction"))
     error = text(output.get("error")) or ("the log holds no answer" if reply is None else None)
     messages = sequence(prediction.get("messages")) or sequence(review.get("messages"))
     return ImportedAnswer(

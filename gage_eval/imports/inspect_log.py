@@ -14,12 +14,12 @@ from gage_eval.imports.contract import (
     ImportedAnswer,
     ImportedLog,
     asked_of,
-    content_of,
     document,
     mapping,
     messages_of,
     number,
     parsed,
+    reply_of,
     sequence,
     text,
     texts,
@@ -85,14 +85,12 @@ def _answer(sample: dict[str, Any], log: ImportedLog, where: str, *, ours: bool)
     if not isinstance(epoch, int) or not 1 <= epoch <= 10_000:
         raise InputError(f"{where}: epoch {epoch!r} is not a number from 1.")
     error = mapping(sample.get("error")).get("message")
-    for name, value in sample.items():
-        if name not in _KNOWN and value not in (None, [], {}, ""):
-            log.leave(name)
+    log.leave_others(sample, _KNOWN)
     return ImportedAnswer(
         str(sample["id"]),
         epoch - 1,
         messages_of(asked_of(_resolved(sample.get("messages"), attachments), log) or prompt, log),
-        None if error is not None else _completion(mapping(output), log),
+        None if error is not None else _reply(mapping(output), log),
         dict(_scores(sample, log)),
         texts(sample.get("target")) if sample.get("target") != "" else [],
         texts(sample.get("choices")) if sample.get("choices") else [],
@@ -101,11 +99,9 @@ def _answer(sample: dict[str, Any], log: ImportedLog, where: str, *, ours: bool)
     )
 
 
-def _completion(output: dict[str, Any], log: ImportedLog) -> str:
+def _reply(output: dict[str, Any], log: ImportedLog) -> str:
     known = text(output.get("completion"))
-    choices = sequence(output.get("choices"))
-    message = mapping(mapping(choices[0]).get("message")) if choices else {}
-    return known if known is not None else content_of(message.get("content"), log)
+    return reply_of(output, log) if known is None else known
 
 
 def _scores(sample: dict[str, Any], log: ImportedLog) -> Iterator[tuple[str, float]]:

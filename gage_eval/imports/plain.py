@@ -1,13 +1,12 @@
 """Answers in a file of records: JSON Lines, JSON, CSV, TSV, Parquet or Excel."""
 
-from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from gage_eval.base.errors import InputError, closest
 from gage_eval.config.record_files import records_of
-from gage_eval.imports.contract import ImportedAnswer, ImportedLog, mapping, messages_of, number, one_model, text, texts
+from gage_eval.imports.contract import ImportedAnswer, ImportedLog, mapping, messages_of, number, text, texts
 
 # The names that each part of a record is looked for by, the first one that is there.
 FIELDS: Mapping[str, tuple[str, ...]] = {
@@ -45,18 +44,15 @@ def read_plain(path: Path, fields: Mapping[str, str]) -> ImportedLog:
         if part not in FIELDS:
             raise InputError(f"--field '{part}' is unknown: {', '.join(FIELDS)}.{closest(part, FIELDS)}")
     log = ImportedLog("records", None, path.name.split(".")[0])
-    seen: Counter[str] = Counter()
-    models = set()
     for place, (where, record) in enumerate(records_of(str(path)), 1):
         read = {part: _found(record, part, fields, where) for part in FIELDS}
         sample_id = text(read["id"]) or str(place)
-        model = text(read["model"])
-        models |= {model} if model else set()
+        log.models.add(text(read["model"]))
         reply = text(read["answer"])
         log.answers.append(
             ImportedAnswer(
                 sample_id,
-                seen[sample_id],
+                log.next_replicate(sample_id),
                 messages_of(read["question"] if isinstance(read["question"], list) else text(read["question"]), log),
                 reply,
                 _scores(read["score"], fields.get("score", "score"), log),
@@ -64,11 +60,9 @@ def read_plain(path: Path, fields: Mapping[str, str]) -> ImportedLog:
                 error=None if reply is not None else "the file holds no answer",
             )
         )
-        seen[sample_id] += 1
         used = {*fields.values()} | {name for part, names in FIELDS.items() if part not in fields for name in names}
         for name in record.keys() - used - {value.split(".")[0] for value in fields.values()}:
             log.leave(name)
-    log.model = one_model(models, path.name)
     return log
 
 

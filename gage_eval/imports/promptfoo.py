@@ -1,7 +1,6 @@
 """Results of promptfoo: ``promptfoo eval -o FILE.json`` or ``FILE.jsonl``."""
 
 import json
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,6 @@ from gage_eval.imports.contract import (
     document,
     mapping,
     messages_of,
-    one_model,
     prompt_of,
     rows_of,
     scores_of,
@@ -34,17 +32,14 @@ def read_promptfoo(path: Path) -> ImportedLog:
     """
     log = ImportedLog("promptfoo", None, path.name.split(".")[0])
     rows = list(_rows(path, log))
-    models = {text(mapping(row.get("provider")).get("id")) or text(row.get("provider")) or "" for _, row in rows}
-    log.model = one_model(models - {""}, path.name)
+    log.models |= {text(mapping(row.get("provider")).get("id")) or text(row.get("provider")) for _, row in rows}
     several = len({text(row.get("promptIdx")) for _, row in rows}) > 1
-    seen: Counter[str] = Counter()
     for where, row in rows:
         test, prompt = text(row.get("testIdx")), text(row.get("promptIdx"))
         if test is None or prompt is None:
             raise InputError(f"{where} has no 'testIdx' and 'promptIdx', as results of promptfoo have.")
         sample_id = f"{test}-prompt{prompt}" if several else test
-        log.answers.append(_answer(row, sample_id, seen[sample_id], log))
-        seen[sample_id] += 1
+        log.answers.append(_answer(row, sample_id, log))
     return log
 
 
@@ -65,7 +60,7 @@ def _rows(path: Path, log: ImportedLog) -> Iterator[tuple[str, dict[str, Any]]]:
         yield f"result {place} of '{path.name}'", row
 
 
-def _answer(row: dict[str, Any], sample_id: str, replicate: int, log: ImportedLog) -> ImportedAnswer:
+def _answer(row: dict[str, Any], sample_id: str, log: ImportedLog) -> ImportedAnswer:
     response, test = mapping(row.get("response")), mapping(row.get("testCase"))
     output = response.get("output")
     failed = row.get("failureReason") == _ERROR or output is None
@@ -79,7 +74,7 @@ def _answer(row: dict[str, Any], sample_id: str, replicate: int, log: ImportedLo
         log.leave("gradingResult.componentResults")
     return ImportedAnswer(
         sample_id,
-        replicate,
+        log.next_replicate(sample_id),
         messages_of(prompt_of(mapping(row.get("prompt")).get("raw")), log),
         None if failed else output if isinstance(output, str) else json.dumps(output, ensure_ascii=False),
         {} if failed else scores_of(scores, log, "namedScores"),

@@ -72,6 +72,7 @@ def read_log(
         log = _READERS[form](path)
     if not log.answers:
         raise InputError(f"'{path.name}' holds no answers.")
+    log.settle_model(path.name)
     _check_answers(log, path.name)
     try:
         log.answers = [_clean(answer) for answer in log.answers]

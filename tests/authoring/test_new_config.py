@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 import yaml
 
-from gage_eval.authoring.new_config import look, new_config
+from gage_eval.authoring.data_preview import look
+from gage_eval.authoring.new_config import new_config
 from gage_eval.authoring.validation import validated
 from gage_eval.base.errors import ConfigError, InputError
 from gage_eval.runs import RunOptions

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from gage_eval.authoring.new_config import look, new_config
+from gage_eval.authoring.data_preview import look
+from gage_eval.authoring.new_config import new_config
 from gage_eval.base.errors import InputError
 from gage_eval.runs import RunOptions
 from gage_eval.runs.inline import run_inline

@@ -293,12 +293,12 @@ def test_the_version_of_a_plug_ins_distribution_is_part_of_its_identity(
         (site / "five_plugs.py").write_text(_METRIC.format(value="1.0"))
         with monkeypatch.context() as patch:
             patch.syspath_prepend(site)
-            loading._distributions.cache_clear()
+            loading.distributions.cache_clear()
             fresh: Registry[Any] = Registry("metrics", METRIC)
             assert "five" in fresh.names()
             identities.append(fresh.get("five").identity())
             del sys.modules["five_plugs"]
-    loading._distributions.cache_clear()
+    loading.distributions.cache_clear()
     assert identities == [{"name": "five", "version": 1, "origin": f"five-plugs=={v}"} for v in ("1.0", "1.1")]
 
 

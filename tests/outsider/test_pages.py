@@ -65,7 +65,7 @@ def install(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lines = [f"[{group}]\n" + "".join(f"{name} = {at}\n" for name, at in points.items()) for group, points in groups]
     (info / "entry_points.txt").write_text("\n".join(lines))
     monkeypatch.syspath_prepend(folder)
-    loading._distributions.cache_clear()
+    loading.distributions.cache_clear()
     keep(monkeypatch, *registry.ALL.values())
     for plugins in registry.ALL.values():
         monkeypatch.delitem(plugins.__dict__, "_entry_points", raising=False)

@@ -49,9 +49,9 @@ def named(section: Node | None, field: str) -> dict[str, int]:
     return out
 
 
-def with_items(node: Mapping, items: dict[str, Node], *, line: int | None = None) -> Mapping:
+def with_items(node: Mapping, items: dict[str, Node]) -> Mapping:
     """The mapping with some keys replaced or added."""
-    lines = {key: node.lines.get(key, line or item.line) for key, item in items.items()}
+    lines = {key: node.lines.get(key, item.line) for key, item in items.items()}
     return replace(node, items={**node.items, **items}, lines={**node.lines, **lines})
 
 

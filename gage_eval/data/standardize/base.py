@@ -86,15 +86,15 @@ def lacking(record: Mapping[str, Any], fields: Sequence[str], what: str, setting
     return RecordRejected(f"{lacks}. Fields here: {shown or 'none'}. Set {setting} to one of them.")
 
 
-def text_in(record: Mapping[str, Any], field: str, what: str, setting: str) -> str:
-    """The text of a field that must be there.
+def question_in(record: Mapping[str, Any], field: str) -> str:
+    """The question in a field that must be there.
 
     Raises:
         RecordRejected: it is not there, or is not text.
     """
     value = read(record, field)
     if value is None:
-        raise lacking(record, (field,), what, setting)
+        raise lacking(record, (field,), "question", "question_field")
     return text_of(value, field)
 
 

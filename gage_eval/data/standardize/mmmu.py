@@ -23,9 +23,9 @@ from gage_eval.data.standardize.base import (
     is_null,
     lacking,
     object_of,
+    question_in,
     read,
     set_options,
-    text_in,
     text_of,
 )
 from gage_eval.data.standardize.options import BuiltInPreprocessor, IdField, QuestionField, SystemPrompt
@@ -79,7 +79,7 @@ class Mmmu(BuiltInPreprocessor):
     )
 
     def to_sample(self, record: dict[str, Any]) -> dict[str, Any]:
-        text = text_in(record, self.question_field, "question", "question_field")
+        text = question_in(record, self.question_field)
         options = _listed(read(record, self.choices_field), self.choices_field)
         answer_field = self.answer_field or ""
         answer = read(record, answer_field) if answer_field else None
@@ -170,7 +170,7 @@ class MmmuPro(BuiltInPreprocessor):
         return sample
 
     def _standard(self, record: Mapping[str, Any], choices: list[Choice]) -> list[dict[str, Any]]:
-        question = text_in(record, self.question_field, "question", "question_field")
+        question = question_in(record, self.question_field)
         lines = [question, *(f"{choice.id}. {choice.text}" for choice in choices)]
         text = "\n".join([*lines, *self._last_line()])
         if self.text_only or not any(

@@ -18,8 +18,8 @@ from gage_eval.data.standardize.base import (
     is_null,
     lacking,
     object_of,
+    question_in,
     read,
-    text_in,
     text_of,
 )
 from gage_eval.data.standardize.compose import instructed
@@ -68,7 +68,7 @@ class DocVqa(BuiltInPreprocessor):
         pages_field = self.content_field or self.image_field or "image"
         question = self.question
         if question is None:
-            question = text_in(record, self.question_field, "question", "question_field")
+            question = question_in(record, self.question_field)
         pages = addresses(read(record, pages_field), pages_field)
         answer_fields = (self.answers_field,) if self.answers_field else _ANSWERS
         answers_key, value = first_of(record, answer_fields)

@@ -19,8 +19,9 @@ from gage_eval.scoring.harness.sources import Sources, found
 PREFIX = "lm-eval:"
 """How the name of a task begins in ``gage suite``."""
 
-# A task's code that takes longer for one document hangs.
+# A task's code that takes longer hangs: for one document, and for all else, such as loading data.
 _SECONDS_PER_DOCUMENT = 60.0
+_MOST_SECONDS = 3600.0
 
 
 class HarnessError(InputError):
@@ -58,7 +59,7 @@ class HarnessProcess:
 
         Args:
             function: its name.
-            seconds: how long it may take; as long as it needs unless given.
+            seconds: how long it may take; an hour unless given.
             arguments: as JSON.
 
         Raises:
@@ -70,7 +71,7 @@ class HarnessProcess:
                 process = self._started()
                 self._end_loading(process)
                 _send(process, function, arguments)
-                return _received(process, seconds)
+                return _received(process, _MOST_SECONDS if seconds is None else seconds)
             except HarnessError:
                 raise
             except BaseException:
@@ -117,7 +118,7 @@ class HarnessProcess:
         if loading is None:
             return
         try:
-            _received(process, None)
+            _received(process, _MOST_SECONDS)
         except HarnessError as error:
             raise HarnessLost(str(error)) from error
         self._loaded.add(loading)
@@ -158,7 +159,7 @@ def _send(process: "subprocess.Popen[str]", function: str, arguments: dict[str, 
         raise HarnessLost("the process of the lm-eval harness died.") from error
 
 
-def _received(process: "subprocess.Popen[str]", seconds: float | None) -> Any:
+def _received(process: "subprocess.Popen[str]", seconds: float) -> Any:
     """What a process answers.
 
     Raises:
@@ -169,8 +170,8 @@ def _received(process: "subprocess.Popen[str]", seconds: float | None) -> Any:
     try:
         answers = select.poll()
         answers.register(process.stdout, select.POLLIN)
-        if seconds is not None and not answers.poll(seconds * 1000):
-            raise HarnessLost(f"the code of the harness's task took longer than {seconds:.0f} s.")
+        if not answers.poll(seconds * 1000):
+            raise HarnessLost(f"the code of the harness's task took longer than {seconds:,.0f} s, data included.")
         line = process.stdout.readline()
     except OSError:
         line = ""

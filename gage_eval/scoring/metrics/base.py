@@ -4,7 +4,7 @@ A metric is a small pure function. Its positional parameters are *fields*, read 
 model's output. Its keyword-only parameters are set by a config under ``params``. Both are read from
 the signature:
 
-    @metric("exact_match", value="score", aggregate="mean", version=1)
+    @metric("exact_match", version=1)
     def exact_match(prediction: str, reference: str, *, case_sensitive: bool = False) -> bool: ...
 
 A field annotated ``str`` arrives as text, ``Sequence[str]`` as a list of texts, anything else as it is
@@ -164,26 +164,14 @@ def metric(
             match every one; ``together``: ``reference`` is their JSON list, one set. None where it cannot.
         presets: parameters by the name under which a config asks for all of them, ``preset: NAME``.
     """
+    info = dict(locals())
     values = (value,) if isinstance(value, str) else tuple(value)
-    scales = read_scales(values, higher_is_better=higher_is_better, bounds=bounds, perfect=perfect, binary=binary)
-    return metrics.register(
-        name,
-        version=version,
-        values=values,
-        aggregate=aggregate,
-        fields=dict(fields or {}),
-        set_by=dict(set_by or {}),
-        libraries=tuple(libraries),
-        programs=dict(programs or {}),
-        media=tuple(media),
-        normalized=normalized,
-        chosen_by=chosen_by,
-        of_likelihoods=of_likelihoods,
-        alternatives=alternatives,
-        all_references=all_references,
-        presets={preset: dict(params) for preset, params in (presets or {}).items()},
-        scales={key: asdict(scale) for key, scale in scales.items()},
-    )
+    info |= {"values": values, "libraries": tuple(libraries), "media": tuple(media)}
+    info |= {key: dict(info[key] or {}) for key in ("fields", "set_by", "programs", "presets")}
+    scale = {key: info.pop(key) for key in ("higher_is_better", "bounds", "perfect", "binary")}
+    info["scales"] = {key: asdict(scale) for key, scale in read_scales(values, **scale).items()}
+    del info["value"]
+    return metrics.register(**info)
 
 
 def text_filter(name: str, *, version: int = 1) -> Callable[[F], F]:

@@ -317,3 +317,15 @@ def test_the_own_task_of_the_page_runs_as_pasted(
         shown = gage(*line.split()[1:])
         assert shown.code == 0, shown.err
     assert "2 of 2 answers wrong by exact_match" in shown.out
+
+
+def test_a_harness_that_hangs_while_it_builds_is_ended_with_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client, "_MOST_SECONDS", 0.0)
+    (tmp_path / "task.yaml").write_text("task: slow\n")
+    process = client.HarnessProcess()
+    monkeypatch.setattr("gage_eval.authoring.lm_eval.shared_process", lambda: process)
+    with pytest.raises(InputError, match="took longer than 0 s"):
+        harness_suite(str(tmp_path / "task.yaml"), tmp_path / "cache")
+    assert process._process is None

@@ -20,6 +20,7 @@ import math
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, TypeAlias, TypeVar
@@ -33,6 +34,7 @@ from gage_eval.extend.loading import PluginError, plugin_errors
 from gage_eval.extend.registry import Plugin, aggregations
 from gage_eval.scoring.metrics.scale import DEFAULT, SHARE, UNKNOWN, Scale
 from gage_eval.stats import (
+    Interval,
     bootstrap_sums,
     clustered_stderr,
     clustered_wilson_interval,
@@ -68,6 +70,21 @@ class Aggregate:
     high: float | None = None
     interval: str | None = None
     samples: int | None = None
+
+    @classmethod
+    def of(
+        cls,
+        value: float | None,
+        stderr: float | None,
+        interval: Interval | None,
+        kind: str,
+        samples: int | None = None,
+        scale: Scale = DEFAULT,
+    ) -> "Aggregate":
+        """A number with its interval, where it has one, cut to the range of its scale."""
+        if value is None or interval is None:
+            return cls(value, stderr, samples=samples)
+        return cls(value, stderr, *scale.clipped(value, *interval), kind, samples)
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,12 +253,9 @@ class Aggregation:
             values: of the sample's answers that count, in the order of replicates; at least one.
             scale: what they mean.
         """
-        value: float | None
-        if self.plugin.is_builtin:
-            value = self.plugin.info["per_sample"](values, scale, **self.arguments)
-        else:
-            with plugin_errors(f"{self.plugin.location}()"):
-                value = self.plugin.info["per_sample"](values, scale, **self.arguments)
+        errors = nullcontext() if self.plugin.is_builtin else plugin_errors(f"{self.plugin.location}()")
+        with errors:
+            value: float | None = self.plugin.info["per_sample"](values, scale, **self.arguments)
         return value
 
     def recount(self, rows: CountedRows, suffix: str = "") -> Callable[[Ints], float]:
@@ -361,25 +375,10 @@ def aggregation(
             way to what the aggregation makes of `CountedRows.repeated`.
         resamples: False where resampled rows do not show the error of the number, as of a maximum.
     """
-    register: Callable[[F], F] = aggregations.register(
-        name,
-        version=version,
-        clusters=clusters,
-        weights=weights,
-        terms=terms,
-        categories=categories,
-        pairs=pairs,
-        params=params,
-        keeps_scale=keeps_scale,
-        scale=None if scale is None else asdict(scale),
-        counts_right=counts_right,
-        largest=largest,
-        libraries=tuple(libraries),
-        resamples=resamples,
-        **({} if per_sample is None else {"per_sample": per_sample}),
-        **({} if recount is None else {"recount": recount}),
-    )
-    return register
+    declared = {key: value for key, value in locals().items() if value is not None}
+    if scale is not None:
+        declared["scale"] = asdict(scale)
+    return aggregations.register(**declared)
 
 
 def mean_over_samples(
@@ -470,10 +469,7 @@ def mean_of(samples: Samples) -> Aggregate:
         interval = wilson_interval(float(values.sum()), count)
     else:
         interval = clustered_wilson_interval(average, stderr, count, freedom + 1)
-    if interval is None:
-        return Aggregate(average, stderr, samples=count)
-    low, high = samples.scale.clipped(average, *interval)
-    return Aggregate(average, stderr, low, high, "wilson" if shares else "t", count)
+    return Aggregate.of(average, stderr, interval, "wilson" if shares else "t", count, samples.scale)
 
 
 def weighted_mean_of(samples: Samples) -> Aggregate:
@@ -489,11 +485,7 @@ def weighted_mean_of(samples: Samples) -> Aggregate:
     freedom = int(np.count_nonzero(weights)) - 1
     if clusters is not None:
         stderr, freedom = clustered_stderr(values, clusters, weights), len(np.unique(clusters[weights > 0])) - 1
-    interval = t_interval(average, stderr, freedom)
-    if interval is None:
-        return Aggregate(average, stderr, samples=len(values))
-    low, high = samples.scale.clipped(average, *interval)
-    return Aggregate(average, stderr, low, high, "t", len(values))
+    return Aggregate.of(average, stderr, t_interval(average, stderr, freedom), "t", len(values), samples.scale)
 
 
 def summed_terms(rows: CountedRows) -> tuple[Floats, Ints]:
@@ -531,10 +523,7 @@ def corpus_number(rows: CountedRows, statistic: Callable[[Floats], float]) -> Ag
     count = int(sizes.sum())
     if not np.isfinite(value):
         return Aggregate(None, samples=count)
-    stderr, interval = bootstrap_sums(sums, statistic)
-    if interval is None:
-        return Aggregate(value, stderr, samples=count)
-    return Aggregate(value, stderr, interval.low, interval.high, "bootstrap", count)
+    return Aggregate.of(value, *bootstrap_sums(sums, statistic), "bootstrap", count)
 
 
 def recounted_sums(statistic: Callable[[Floats], float | None]) -> Callable[[CountedRows], Recounted]:

@@ -100,10 +100,7 @@ def extracted_counts(rows: CountedRows) -> dict[str, Aggregate]:
 
 def _quantile(rows: CountedRows, p: float) -> Aggregate:
     values = rows.samples.values
-    value, interval = quantile(values, p), quantile_interval(values, p)
-    if value is None or interval is None:
-        return Aggregate(value)
-    return Aggregate(value, None, interval.low, interval.high, "order")
+    return Aggregate.of(quantile(values, p), None, quantile_interval(values, p), "order")
 
 
 def _refuse_too_many(count: int) -> None:

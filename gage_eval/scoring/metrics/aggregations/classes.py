@@ -8,7 +8,7 @@ of samples, or of clusters.
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TypeAlias
 
 import numpy as np
@@ -30,6 +30,7 @@ _MOST_CLASSES = 200
 _STEP = 1e-30
 _NOISE = 1e-12
 _CORRELATION = Scale(low=-1.0, high=1.0)
+_class_aggregation = partial(aggregation, version=1, clusters=True, pairs=True)
 
 Statistic: TypeAlias = Callable[[Floats, Floats, Floats], Floats]
 """A number from rightly named answers, references and answers of each class; the last answers are those of no class."""
@@ -113,9 +114,7 @@ class _Pairs:
         stderr = float(np.sqrt(count / (count - 1) * np.square(sums).sum())) if count > 1 else None
         # Where all residuals are 0, rounding leaves a little.
         interval = t_interval(value, stderr, count - 1) if stderr is not None and stderr > _NOISE else None
-        if interval is None:
-            return Aggregate(value, stderr)
-        return Aggregate(value, stderr, max(low, interval.low), min(1.0, interval.high), "t")
+        return Aggregate.of(value, stderr, interval, "t", scale=Scale(low=low, high=1.0))
 
     def share(self, top: npt.NDArray[np.bool_], bottom: npt.NDArray[np.bool_]) -> Aggregate:
         """The share of the rows of ``bottom`` that are in ``top``, with Wilson's interval."""
@@ -133,9 +132,7 @@ class _Pairs:
             tops = np.bincount(self.units[top], minlength=len(bottoms))
             stderr = ratio_stderr(tops[inside].astype(np.float64), bottoms[inside].astype(np.float64)).stderr
             interval = clustered_wilson_interval(value, stderr, count, units)
-        if interval is None:
-            return Aggregate(value, stderr, samples=units)
-        return Aggregate(value, stderr, interval.low, interval.high, "wilson", units)
+        return Aggregate.of(value, stderr, interval, "wilson", units)
 
 
 @dataclass(frozen=True)
@@ -250,39 +247,37 @@ def _cells(counts: _Counts) -> dict[str, float]:
     return {f"={a}→{b}": float(shares[i, j]) for i, a in enumerate(counts.classes) for j, b in enumerate(names)}
 
 
-@aggregation("macro_f1", version=1, clusters=True, pairs=True, recount=_recounted_statistic(_macro_f1))
+@_class_aggregation("macro_f1", recount=_recounted_statistic(_macro_f1))
 def macro_f1(rows: CountedRows) -> Aggregate:
     """The mean over classes of their F1; each class counts the same."""
     return _Pairs.of(rows).number(_macro_f1, 0)
 
 
-@aggregation("macro_precision", version=1, clusters=True, pairs=True, recount=_recounted_statistic(_macro_precision))
+@_class_aggregation("macro_precision", recount=_recounted_statistic(_macro_precision))
 def macro_precision(rows: CountedRows) -> Aggregate:
     """The mean over classes of their precision, 0 for a class that no answer names."""
     return _Pairs.of(rows).number(_macro_precision, 0)
 
 
-@aggregation("macro_recall", version=1, clusters=True, pairs=True, recount=_recounted_statistic(_macro_recall))
+@_class_aggregation("macro_recall", recount=_recounted_statistic(_macro_recall))
 def macro_recall(rows: CountedRows) -> Aggregate:
     """The mean over classes of their recall, which is the balanced accuracy."""
     return _Pairs.of(rows).number(_macro_recall, 0)
 
 
-@aggregation("micro_f1", version=1, clusters=True, pairs=True, recount=_recounted_statistic(_micro_f1))
+@_class_aggregation("micro_f1", recount=_recounted_statistic(_micro_f1))
 def micro_f1(rows: CountedRows) -> Aggregate:
     """2·right / (references + answers that name a class); equal to the accuracy where every answer names one."""
     return _Pairs.of(rows).number(_micro_f1, 0)
 
 
-@aggregation("weighted_f1", version=1, clusters=True, pairs=True, recount=_recounted_statistic(_weighted_f1))
+@_class_aggregation("weighted_f1", recount=_recounted_statistic(_weighted_f1))
 def weighted_f1(rows: CountedRows) -> Aggregate:
     """The mean over classes of their F1, weighted by their references."""
     return _Pairs.of(rows).number(_weighted_f1, 0)
 
 
-@aggregation(
-    "mcc", version=1, clusters=True, pairs=True, scale=_CORRELATION, recount=_recounted_statistic(_coefficient)
-)
+@_class_aggregation("mcc", scale=_CORRELATION, recount=_recounted_statistic(_coefficient))
 def mcc(rows: CountedRows) -> Aggregate:
     """Matthews' correlation coefficient for several classes, −1..1 (Gorodkin 2004); answers of no class are one more.
 
@@ -291,7 +286,7 @@ def mcc(rows: CountedRows) -> Aggregate:
     return _Pairs.of(rows).number(_coefficient, -1)
 
 
-@aggregation("class_f1", version=1, clusters=True, pairs=True, recount=_by_class(_f1))
+@_class_aggregation("class_f1", recount=_by_class(_f1))
 def class_f1(rows: CountedRows) -> dict[str, Aggregate]:
     """F1 of each class (``acc=B``): 2J/(1+J), where J is right / (references or answers of the class).
 
@@ -301,7 +296,7 @@ def class_f1(rows: CountedRows) -> dict[str, Aggregate]:
     return {f"={name}": _f1_of(pairs, at) for at, name in enumerate(pairs.classes)}
 
 
-@aggregation("class_precision", version=1, clusters=True, pairs=True, recount=_by_class(_precision))
+@_class_aggregation("class_precision", recount=_by_class(_precision))
 def class_precision(rows: CountedRows) -> dict[str, Aggregate]:
     """The share of the answers of each class (``acc=B``) that are right, with Wilson's interval; 0 without answers."""
     pairs = _Pairs.of(rows)
@@ -311,7 +306,7 @@ def class_precision(rows: CountedRows) -> dict[str, Aggregate]:
     }
 
 
-@aggregation("class_recall", version=1, clusters=True, pairs=True, recount=_by_class(_recall))
+@_class_aggregation("class_recall", recount=_by_class(_recall))
 def class_recall(rows: CountedRows) -> dict[str, Aggregate]:
     """The share of the references of each class (``acc=B``) that are found, with Wilson's interval."""
     pairs = _Pairs.of(rows)
@@ -321,7 +316,7 @@ def class_recall(rows: CountedRows) -> dict[str, Aggregate]:
     }
 
 
-@aggregation("confusion", version=1, clusters=True, pairs=True, keeps_scale=False, recount=_recounted(_cells))
+@_class_aggregation("confusion", keeps_scale=False, recount=_recounted(_cells))
 def confusion(rows: CountedRows) -> dict[str, Aggregate]:
     """The confusion matrix: of each class's references, the share that is answered with each class (``acc=A→B``).
 

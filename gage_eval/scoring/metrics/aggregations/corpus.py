@@ -1,7 +1,6 @@
 """Aggregations of sums over the whole set of answers, from ``Score.components``."""
 
 import math
-from dataclasses import replace
 
 from gage_eval.scoring.metrics.aggregations.base import (
     Aggregate,
@@ -12,7 +11,7 @@ from gage_eval.scoring.metrics.aggregations.base import (
     recounted_sums,
     summed_terms,
 )
-from gage_eval.stats import ratio_stderr, t_interval
+from gage_eval.stats import Interval, ratio_stderr, t_interval
 
 
 def _quotient(sums: Floats) -> float | None:
@@ -37,11 +36,8 @@ def ratio(rows: CountedRows) -> Aggregate:
     sums, sizes = summed_terms(rows)
     if not len(sums):
         return Aggregate(None, samples=0)
-    estimate = _ratio(sums[:, 0], sums[:, 1], int(sizes.sum()))
-    if estimate.value is None or estimate.low is None or estimate.high is None:
-        return estimate
-    low, high = rows.scale.clipped(estimate.value, estimate.low, estimate.high)
-    return replace(estimate, low=low, high=high)
+    value, stderr, interval = _ratio(sums[:, 0], sums[:, 1])
+    return Aggregate.of(value, stderr, interval, "t", int(sizes.sum()), rows.scale)
 
 
 @aggregation("perplexity", version=2, clusters=True, terms=True, recount=recounted_sums(_perplexity))
@@ -54,15 +50,12 @@ def perplexity(rows: CountedRows) -> Aggregate:
     sums, sizes = summed_terms(rows)
     if not len(sums):
         return Aggregate(None, samples=0)
-    nats = _ratio(-sums[:, 0], sums[:, 1], int(sizes.sum()))
-    value = _exp(nats.value)
-    if value is None:
-        return Aggregate(None, samples=nats.samples)
-    stderr = None if nats.stderr is None else nats.stderr * value
-    low, high = _exp(nats.low), _exp(nats.high)
-    if low is None or high is None:
-        return Aggregate(value, stderr, samples=nats.samples)
-    return Aggregate(value, stderr, *rows.scale.clipped(value, low, high), nats.interval, nats.samples)
+    nats, error, around = _ratio(-sums[:, 0], sums[:, 1])
+    value = _exp(nats)
+    low, high = (None, None) if around is None else map(_exp, around)
+    interval = None if low is None or high is None else Interval(low, high)
+    stderr = None if error is None or value is None else error * value
+    return Aggregate.of(value, stderr, interval, "t", int(sizes.sum()), rows.scale)
 
 
 @aggregation("corpus_ece", version=1, clusters=True, terms=True, recount=recounted_sums(_ece))
@@ -74,12 +67,9 @@ def corpus_ece(rows: CountedRows) -> Aggregate:
     return corpus_number(rows, _ece)
 
 
-def _ratio(tops: Floats, bottoms: Floats, samples: int) -> Aggregate:
+def _ratio(tops: Floats, bottoms: Floats) -> tuple[float | None, float | None, Interval | None]:
     value, stderr = ratio_stderr(tops, bottoms)
-    interval = None if value is None else t_interval(value, stderr, len(tops) - 1)
-    if interval is None:
-        return Aggregate(value, stderr, samples=samples)
-    return Aggregate(value, stderr, interval.low, interval.high, "t", samples)
+    return value, stderr, None if value is None else t_interval(value, stderr, len(tops) - 1)
 
 
 def _exp(exponent: float | None) -> float | None:

@@ -41,10 +41,7 @@ def length_controlled(rows: CountedRows) -> Aggregate:
         rate = length_controlled_win_rate(wins, longer, difficulty, times)
         return math.nan if rate is None else rate
 
-    stderr, interval = bootstrap_counts(len(samples), drawn)
-    if interval is None:
-        return Aggregate(value, stderr, samples=len(samples))
-    return Aggregate(value, stderr, interval.low, interval.high, "bootstrap", len(samples))
+    return Aggregate.of(value, *bootstrap_counts(len(samples), drawn), "bootstrap", len(samples))
 
 
 def _by_sample(rows: CountedRows) -> tuple[Ints, Floats]:

@@ -25,7 +25,6 @@ Tolerance: TypeAlias = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 @metric(
     "number",
     value=("{name}_within_tol", "{name}_exact", "{name}_abs_error"),
-    aggregate="mean",
     binary=("{name}_within_tol", "{name}_exact"),
     higher_is_better={"{name}_abs_error": False},
     bounds={"{name}_abs_error": (0, None)},
@@ -66,7 +65,6 @@ def number(
 @metric(
     "list",
     value=("{name}_precision", "{name}_recall", "{name}_f1", "{name}_exact"),
-    aggregate="mean",
     binary=("{name}_exact",),
     bounds=(0, 1),
     version=1,
@@ -103,7 +101,7 @@ def list_calculator(
     return Score(dict(zip(keys, values, strict=True)))
 
 
-@metric("field_completeness", value="{name}", aggregate="mean", bounds=(0, 1), version=2)
+@metric("field_completeness", value="{name}", bounds=(0, 1), version=2)
 def field_completeness(
     prediction: str, *, fields: Annotated[Sequence[str], Field(min_length=1)], name: Name = "completeness"
 ) -> Score:

@@ -7,12 +7,7 @@ from gage_eval.scoring.metrics.choices import LETTERS, choose, option_texts
 
 
 @metric(
-    "multi_choice_accuracy",
-    value="acc",
-    aggregate="mean",
-    binary=True,
-    version=4,
-    fields={"reference": "sample.metadata.correct_choice"},
+    "multi_choice_accuracy", value="acc", binary=True, version=4, fields={"reference": "sample.metadata.correct_choice"}
 )
 def multi_choice_accuracy(
     prediction: str, reference: str, options: JsonValue = None, *, allow_text_match: bool = True

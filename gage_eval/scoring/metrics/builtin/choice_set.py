@@ -12,7 +12,7 @@ _ONLY_LETTERS = re.compile(r"(?:[\s,;/&+.()\[\]*、，]|\band\b)*", re.IGNORECAS
 _MOST_POINTS = 1e9
 
 
-@metric("choice_set", value="acc", aggregate="mean", binary=True, version=1, all_references="together")
+@metric("choice_set", value="acc", binary=True, version=1, all_references="together")
 def choice_set(prediction: str, reference: str, *, letters: str = "ABCDEFGHIJ") -> Score:
     """1 when the answer names all right options and no other, else 0.
 
@@ -31,7 +31,6 @@ def choice_set(prediction: str, reference: str, *, letters: str = "ABCDEFGHIJ") 
 @metric(
     "choice_points",
     value=("credit", "points"),
-    aggregate="mean",
     bounds={"credit": (0, 1), "points": (0, None)},
     perfect={"points": None},
     version=1,

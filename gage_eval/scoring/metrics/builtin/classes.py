@@ -12,13 +12,7 @@ from gage_eval.scoring.metrics.parse_schema import ParseField
 from gage_eval.scoring.metrics.text_utils import normalise_text
 
 
-@metric(
-    "classification",
-    value="acc",
-    aggregate=("mean", "macro_f1", "class_f1", "confusion"),
-    binary=True,
-    version=1,
-)
+@metric("classification", value="acc", aggregate=("mean", "macro_f1", "class_f1", "confusion"), binary=True, version=1)
 def classification(
     prediction: str,
     reference: str,

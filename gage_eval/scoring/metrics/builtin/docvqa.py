@@ -12,7 +12,6 @@ from gage_eval.scoring.metrics.base import FIRST_VERSION, Score, metric
 @metric(
     "docvqa_anls",
     value="anls",
-    aggregate="mean",
     bounds=(0, 1),
     version=1,
     libraries=("rapidfuzz",),

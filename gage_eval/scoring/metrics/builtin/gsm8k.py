@@ -9,7 +9,7 @@ _MARKER = "#### "
 _LAST_POINT = re.compile(r"\.$")
 
 
-@metric("gsm8k", value="exact_match", aggregate="mean", binary=True, version=1)
+@metric("gsm8k", value="exact_match", binary=True, version=1)
 def gsm8k(prediction: str, reference: str) -> bool:
     """1 when answer and reference are equal as strings after cleaning, else 0 (lm-eval harness, task version 3).
 

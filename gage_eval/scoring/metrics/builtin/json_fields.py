@@ -35,14 +35,7 @@ class FieldRule(TypedDict, total=False):
     relative_tolerance: Tolerance
 
 
-@metric(
-    "json_fields",
-    value=("all", "fields", ".*"),
-    aggregate="mean",
-    binary=("all", ".*"),
-    bounds={"fields": (0, 1)},
-    version=1,
-)
+@metric("json_fields", value=("all", "fields", ".*"), binary=("all", ".*"), bounds={"fields": (0, 1)}, version=1)
 def json_fields(
     prediction: str,
     reference: str,

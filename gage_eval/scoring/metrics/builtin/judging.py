@@ -16,7 +16,7 @@ PanelRule: TypeAlias = Literal["mean", "median", "majority"]
 _NO_PAIR = Score.unscored("no judge gave a verdict in both orders", reason="no_verdict")
 
 
-@metric("judge_threshold", value="score", aggregate="mean", binary=True, version=2)
+@metric("judge_threshold", binary=True, version=2)
 def judge_threshold(judge: JsonValue, *, threshold: float = 0.5) -> Score:
     """1 when the judge's score is at least ``threshold``, else 0.
 
@@ -27,7 +27,7 @@ def judge_threshold(judge: JsonValue, *, threshold: float = 0.5) -> Score:
     return _no_number(judge) if score is None else Score(float(score >= threshold))
 
 
-@metric("judge_score", value="score", aggregate="mean", bounds=(None, None), version=1)
+@metric("judge_score", bounds=(None, None), version=1)
 def judge_score(judge: JsonValue) -> Score:
     """The judge's score, on the scale that the judge uses.
 
@@ -37,7 +37,7 @@ def judge_score(judge: JsonValue) -> Score:
     return _no_number(judge) if score is None else Score(score)
 
 
-@metric("judge_share", value="score", aggregate="mean", bounds=(0, 1), version=1)
+@metric("judge_share", bounds=(0, 1), version=1)
 def judge_share(judge: JsonValue) -> Score:
     """The judge's score where it is a share from 0 to 1, of statements that are supported for example.
 
@@ -52,7 +52,6 @@ def judge_share(judge: JsonValue) -> Score:
 @metric(
     "judge_rating",
     value="rating",
-    aggregate="mean",
     bounds=(None, None),
     version=2,
     fields={"text": "judge_output.text"},
@@ -69,13 +68,7 @@ def judge_rating(text: str) -> Score:
 
 
 @metric(
-    "panel_score",
-    value="score",
-    aggregate="mean",
-    bounds=(None, None),
-    version=1,
-    fields={"scores": "verdicts.score"},
-    set_by={"scores": "judge_field"},
+    "panel_score", bounds=(None, None), version=1, fields={"scores": "verdicts.score"}, set_by={"scores": "judge_field"}
 )
 def panel_score(scores: JsonValue, *, rule: PanelRule = "mean", min_valid: int = 1) -> Score:
     """One score of several judges' scores, on the scale that they use.
@@ -88,15 +81,7 @@ def panel_score(scores: JsonValue, *, rule: PanelRule = "mean", min_valid: int =
     return _of_panel([_number(score) for score in scores or []], rule, min_valid)
 
 
-@metric(
-    "panel_pass",
-    value="score",
-    aggregate="mean",
-    binary=True,
-    version=1,
-    fields={"scores": "verdicts.score"},
-    set_by={"scores": "judge_field"},
-)
+@metric("panel_pass", binary=True, version=1, fields={"scores": "verdicts.score"}, set_by={"scores": "judge_field"})
 def panel_pass(scores: JsonValue, *, threshold: float = 0.5, min_valid: int = 1) -> Score:
     """1 when more than half of the judges' scores are at least ``threshold``, 0 when fewer; a tie is unscored.
 
@@ -112,7 +97,6 @@ def panel_pass(scores: JsonValue, *, threshold: float = 0.5, min_valid: int = 1)
 @metric(
     "pairwise_win",
     value=("win", "consistent", "first_place"),
-    aggregate="mean",
     bounds=(0, 1),
     higher_is_better={"consistent": None, "first_place": None},
     version=3,

@@ -6,7 +6,6 @@ from gage_eval.scoring.metrics.base import Score, metric
 @metric(
     "latency",
     value="latency_ms",
-    aggregate="mean",
     higher_is_better=False,
     bounds=(0, None),
     version=2,

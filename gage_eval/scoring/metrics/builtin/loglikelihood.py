@@ -5,6 +5,7 @@
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Annotated
 
 from pydantic import Field
@@ -14,35 +15,28 @@ from gage_eval.scoring.metrics.base import Score, metric
 from gage_eval.scoring.metrics.likelihoods import Question, read_question
 
 _FIELDS = {"logprobs": "model_output.logprobs", "answers": "sample.targets"}
+_likelihood_metric = partial(metric, fields=_FIELDS, of_likelihoods=True)
 
 
-@metric("acc", value="acc", aggregate="mean", binary=True, version=1, fields=_FIELDS, of_likelihoods=True)
+@_likelihood_metric("acc", value="acc", binary=True, version=1)
 def acc(logprobs: JsonValue, options: JsonValue, answers: Sequence[str]) -> Score:
     """1 when the most likely choice is right, else 0. Of equally likely choices the first counts."""
     return _by(Question.lls, logprobs, options, answers)
 
 
-@metric("acc_norm", value="acc_norm", aggregate="mean", binary=True, version=1, fields=_FIELDS, of_likelihoods=True)
+@_likelihood_metric("acc_norm", value="acc_norm", binary=True, version=1)
 def acc_norm(logprobs: JsonValue, options: JsonValue, answers: Sequence[str]) -> Score:
     """1 when the choice most likely per character of its text, without delimiter, is right, else 0."""
     return _by(lambda question: _per_length(question, len), logprobs, options, answers)
 
 
-@metric("acc_bytes", value="acc_bytes", aggregate="mean", binary=True, version=1, fields=_FIELDS, of_likelihoods=True)
+@_likelihood_metric("acc_bytes", value="acc_bytes", binary=True, version=1)
 def acc_bytes(logprobs: JsonValue, options: JsonValue, answers: Sequence[str]) -> Score:
     """1 when the choice most likely per UTF-8 byte of its text is right, else 0."""
     return _by(lambda question: _per_length(question, _bytes), logprobs, options, answers)
 
 
-@metric(
-    "acc_mutual_info",
-    value="acc_mutual_info",
-    aggregate="mean",
-    binary=True,
-    version=1,
-    fields=_FIELDS,
-    of_likelihoods=True,
-)
+@_likelihood_metric("acc_mutual_info", value="acc_mutual_info", binary=True, version=1)
 def acc_mutual_info(logprobs: JsonValue, options: JsonValue, answers: Sequence[str]) -> Score:
     """1 when the choice that gains the most likelihood from the context is right, else 0.
 
@@ -51,9 +45,7 @@ def acc_mutual_info(logprobs: JsonValue, options: JsonValue, answers: Sequence[s
     return _by(_gains, logprobs, options, answers)
 
 
-@metric(
-    "greedy_match", value="greedy_match", aggregate="mean", binary=True, version=1, fields=_FIELDS, of_likelihoods=True
-)
+@_likelihood_metric("greedy_match", value="greedy_match", binary=True, version=1)
 def greedy_match(logprobs: JsonValue, options: JsonValue, answers: Sequence[str]) -> Score:
     """1 when greedy decoding gives a right choice, else 0; the harness calls it ``exact_match``."""
 
@@ -66,16 +58,7 @@ def greedy_match(logprobs: JsonValue, options: JsonValue, answers: Sequence[str]
     return _of(greedy, logprobs, options, answers)
 
 
-@metric(
-    "brier_score",
-    value="brier",
-    aggregate="mean",
-    higher_is_better=False,
-    bounds=(0, 2),
-    version=1,
-    fields=_FIELDS,
-    of_likelihoods=True,
-)
+@_likelihood_metric("brier_score", value="brier", higher_is_better=False, bounds=(0, 2), version=1)
 def brier_score(logprobs: JsonValue, options: JsonValue, answers: Sequence[str]) -> Score:
     """Σ over choices of (softmax(ll) − 1 for the right one, else 0)², 0 at best and 2 at worst (Brier 1950).
 
@@ -91,16 +74,8 @@ def brier_score(logprobs: JsonValue, options: JsonValue, answers: Sequence[str])
     return _of(brier, logprobs, options, answers)
 
 
-@metric(
-    "ece",
-    value="ece",
-    aggregate="corpus_ece",
-    higher_is_better=False,
-    bounds=(0, 1),
-    perfect=None,
-    version=1,
-    fields=_FIELDS,
-    of_likelihoods=True,
+@_likelihood_metric(
+    "ece", value="ece", aggregate="corpus_ece", higher_is_better=False, bounds=(0, 1), perfect=None, version=1
 )
 def ece(
     logprobs: JsonValue,

@@ -16,7 +16,7 @@ _POINT = re.compile(r"\.(?!\d)")
 _AROUND_NUMBERS = "!?:;()[]{}'\"`"
 
 
-@metric("match", value="score", aggregate="mean", binary=True, version=2, all_references="each")
+@metric("match", binary=True, version=2, all_references="each")
 def match(
     prediction: str,
     answers: Sequence[str],
@@ -41,7 +41,7 @@ def match(
     return Score(0.0, extracted=extracted)
 
 
-@metric("pattern", value="score", aggregate="mean", binary=True, version=1)
+@metric("pattern", binary=True, version=1)
 def pattern(
     prediction: str,
     answers: Sequence[str],

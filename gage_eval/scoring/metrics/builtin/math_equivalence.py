@@ -8,7 +8,7 @@ from gage_eval.scoring.metrics.math_rules import hendrycks_equal, prm800k_equal
 _RULES = {"hendrycks": hendrycks_equal, "prm800k": prm800k_equal}
 
 
-@metric("math_equivalence", value="score", aggregate="mean", binary=True, version=3, libraries=("mpmath", "pylatexenc"))
+@metric("math_equivalence", binary=True, version=3, libraries=("mpmath", "pylatexenc"))
 def math_equivalence(prediction: str, reference: str, *, rule: Literal["hendrycks", "prm800k"] = "hendrycks") -> Score:
     r"""1 when answer and reference are equal in LaTeX by a published rule, else 0.
 

@@ -13,7 +13,6 @@ from gage_eval.scoring.metrics.mmmu_rules import draw_option, open_is_right, rea
     "mmmu_accuracy",
     presets={FIRST_VERSION: {"on_unparsed": "wrong"}},
     value="acc",
-    aggregate="mean",
     binary=True,
     version=1,
     fields={
@@ -55,7 +54,6 @@ def mmmu_accuracy(
 @metric(
     "mmmu_pro_accuracy",
     value="acc",
-    aggregate="mean",
     binary=True,
     version=1,
     fields={"answers": "sample.metadata.answers", "sample_id": "sample.id"},

@@ -14,7 +14,7 @@ Bounds: TypeAlias = Annotated[Sequence[Annotated[float, Field(allow_inf_nan=Fals
 _FLOAT_NOISE = 1e-6
 
 
-@metric("numeric_match", value="score", aggregate="mean", binary=True, version=2, normalized=True)
+@metric("numeric_match", binary=True, version=2, normalized=True)
 def numeric_match(
     prediction: str,
     reference: str,

@@ -3,6 +3,7 @@
 import math
 import re
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Annotated, Literal
 
 from pydantic import BeforeValidator
@@ -14,6 +15,8 @@ from gage_eval.scoring.metrics.text_utils import lowered
 
 _FIELDS = {"logprobs": "model_output.logprobs"}
 _SPACE = re.compile(r"\s+")
+# Of a whole text, which is its own reference.
+_text_metric = partial(metric, higher_is_better=False, fields=_FIELDS, alternatives=False, of_likelihoods=True)
 # A text's own perplexity is cut off at e^700, because a score may be at most 1e305. The corpus's does not use it.
 _MOST_NATS = 700.0
 
@@ -52,17 +55,7 @@ def likelihood(
     return Score(values, components=components, metadata={"token_count": tokens})
 
 
-@metric(
-    "word_perplexity",
-    value="word_perplexity",
-    aggregate="perplexity",
-    higher_is_better=False,
-    bounds=(1, None),
-    version=2,
-    fields=_FIELDS,
-    alternatives=False,
-    of_likelihoods=True,
-)
+@_text_metric("word_perplexity", value="word_perplexity", aggregate="perplexity", bounds=(1, None), version=2)
 def word_perplexity(logprobs: JsonValue, reference: str) -> Score:
     """exp(−Σ ll / Σ words), with words separated by white space, as in the lm-eval harness.
 
@@ -71,33 +64,13 @@ def word_perplexity(logprobs: JsonValue, reference: str) -> Score:
     return _perplexity("word_perplexity", logprobs, len(_SPACE.split(reference)))
 
 
-@metric(
-    "byte_perplexity",
-    value="byte_perplexity",
-    aggregate="perplexity",
-    higher_is_better=False,
-    bounds=(1, None),
-    version=2,
-    fields=_FIELDS,
-    alternatives=False,
-    of_likelihoods=True,
-)
+@_text_metric("byte_perplexity", value="byte_perplexity", aggregate="perplexity", bounds=(1, None), version=2)
 def byte_perplexity(logprobs: JsonValue, reference: str) -> Score:
     """exp(−Σ ll / Σ UTF-8 bytes) of the texts that were measured (see ``word_perplexity``)."""
     return _perplexity("byte_perplexity", logprobs, _bytes(reference))
 
 
-@metric(
-    "bits_per_byte",
-    value="bits_per_byte",
-    aggregate="ratio",
-    higher_is_better=False,
-    bounds=(0, None),
-    version=1,
-    fields=_FIELDS,
-    alternatives=False,
-    of_likelihoods=True,
-)
+@_text_metric("bits_per_byte", value="bits_per_byte", aggregate="ratio", bounds=(0, None), version=1)
 def bits_per_byte(logprobs: JsonValue, reference: str) -> Score:
     """−Σ ll / (Σ UTF-8 bytes · ln 2) of the texts that were measured (see ``word_perplexity``)."""
     size = _bytes(reference)

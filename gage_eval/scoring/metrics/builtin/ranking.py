@@ -19,7 +19,6 @@ _MARK = re.compile(r"^(?:[-*•]|\d{1,6}[.)])\s+")
     presets={FIRST_VERSION: {"metric_type": "mrr"}},
     value=("mrr", "hit@{k}"),
     chosen_by="metric_type",
-    aggregate="mean",
     binary=("hit@{k}",),
     bounds=(0, 1),
     version=1,

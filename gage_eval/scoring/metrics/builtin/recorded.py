@@ -7,11 +7,7 @@ from gage_eval.scoring.metrics.base import Score, metric
 
 
 @metric(
-    "recorded_score",
-    value="score",
-    aggregate="mean",
-    version=1,
-    fields={"imported": "sample.metadata.imported", "replicate": "model_output.replicate"},
+    "recorded_score", version=1, fields={"imported": "sample.metadata.imported", "replicate": "model_output.replicate"}
 )
 def recorded_score(imported: Any, replicate: Any, *, score: str) -> Score:
     """The number that the tool of an imported log gave to the answer, by its name there (``gage import``).

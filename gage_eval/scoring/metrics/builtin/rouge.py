@@ -13,14 +13,7 @@ _KINDS = ("rouge1", "rouge2", "rougeL", "rougeLsum")
 _MOST_CELLS = 25_000_000
 
 
-@metric(
-    "rouge",
-    value=_KINDS,
-    aggregate="mean",
-    bounds=(0, 1),
-    version=2,
-    libraries=("rouge-score",),
-)
+@metric("rouge", value=_KINDS, bounds=(0, 1), version=2, libraries=("rouge-score",))
 def rouge(prediction: str, answers: Sequence[str], *, use_stemmer: bool = False) -> Score:
     """F-measures of ROUGE-1, -2, -L and -Lsum, 0..1, each the best over the references (Lin 2004; rouge-score).
 

@@ -7,7 +7,7 @@ from gage_eval.scoring.metrics.base import Score, metric
 from gage_eval.scoring.metrics.words import drop_words, f1, squad_normalised
 
 
-@metric("squad", value=("em", "f1"), aggregate="mean", binary=("em",), bounds=(0, 1), version=1)
+@metric("squad", value=("em", "f1"), binary=("em",), bounds=(0, 1), version=1)
 def squad(answers: Sequence[str], prediction: str | None = None) -> Score:
     """Exact match and word F1, 0..1, the best over the references (official SQuAD v1.1 script).
 
@@ -24,15 +24,7 @@ def squad(answers: Sequence[str], prediction: str | None = None) -> Score:
     return Score({"em": float(normalised in wanted), "f1": max(f1(words, Counter(text.split())) for text in wanted)})
 
 
-@metric(
-    "token_f1",
-    value=("f1", "exact"),
-    aggregate="mean",
-    binary=("exact",),
-    bounds=(0, 1),
-    version=1,
-    normalized=True,
-)
+@metric("token_f1", value=("f1", "exact"), binary=("exact",), bounds=(0, 1), version=1, normalized=True)
 def token_f1(prediction: str, answers: Sequence[str], *, stop_words: Sequence[str] = ()) -> Score:
     """F1 of words, and whether all are the same, 0..1, the best over the references (Inspect AI's ``f1``, ``exact``).
 

@@ -14,7 +14,7 @@ from gage_eval.scoring.metrics.json_text import find_json, read_json
 _MOST_ERRORS = 3
 
 
-@metric("json_valid", value="score", aggregate="mean", binary=True, version=2)
+@metric("json_valid", binary=True, version=2)
 def json_valid(prediction: str, *, extract: bool = False) -> Score:
     """1 when the answer is JSON and nothing else, else 0; with ``extract`` when it holds a JSON object or list.
 
@@ -31,8 +31,6 @@ def json_valid(prediction: str, *, extract: bool = False) -> Score:
 
 @metric(
     "json_schema",
-    value="score",
-    aggregate="mean",
     binary=True,
     version=2,
     fields={"sample_schema": "sample.metadata.json_schema"},

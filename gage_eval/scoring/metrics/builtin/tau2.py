@@ -18,7 +18,7 @@ _ACTORS: tuple[Actor, Actor] = ("assistant", "user")
 _Call = tuple[Actor, str, Mapping[str, Any]]
 
 
-@metric("tau2_reward", value="score", aggregate="mean", binary=True, version=1, fields=_FIELDS)
+@metric("tau2_reward", binary=True, version=1, fields=_FIELDS)
 def tau2_reward(task: JsonValue, turns: JsonValue = None, status: str = "ok", error_kind: str | None = None) -> Score:
     """1 where all parts of a task's ``reward_basis`` hold, else 0; by default ``DB`` and ``COMMUNICATE`` (tau²-bench).
 

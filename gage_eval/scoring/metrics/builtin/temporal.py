@@ -13,7 +13,7 @@ _UNIT = r"(?:\s*(?:seconds|secs?|s)\b)?"
 _SPAN = re.compile(rf"(?<![\d.:])({_TIME}){_UNIT}\s*(?:-|–|—|,|to\b|until\b|and\b)\s*({_TIME})(?![\d:])", re.IGNORECASE)
 
 
-@metric("temporal_iou", value="iou", aggregate="mean", bounds=(0, 1), version=1)
+@metric("temporal_iou", value="iou", bounds=(0, 1), version=1)
 def temporal_iou(
     prediction: str,
     answers: Sequence[str],

@@ -13,7 +13,7 @@ _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 _NO_DIGITS = str.maketrans("", "", string.digits)
 
 
-@metric("exact_match", value="score", aggregate="mean", binary=True, version=2, normalized=True)
+@metric("exact_match", binary=True, version=2, normalized=True)
 def exact_match(
     prediction: str,
     reference: str,
@@ -45,15 +45,7 @@ def exact_match(
     ) == normalise_text(reference, case_sensitive=case_sensitive, strip=False, collapse_whitespace=collapse_whitespace)
 
 
-@metric(
-    "contains",
-    value="score",
-    aggregate="mean",
-    binary=True,
-    version=1,
-    normalized=True,
-    all_references="each",
-)
+@metric("contains", binary=True, version=1, normalized=True, all_references="each")
 def contains(prediction: str, reference: str, *, case_sensitive: bool = False) -> bool:
     """1 when the reference occurs in the answer, white space collapsed and both lowered; an empty one never does."""
     wanted = normalise_text(reference, case_sensitive=case_sensitive, collapse_whitespace=True)
@@ -62,7 +54,7 @@ def contains(prediction: str, reference: str, *, case_sensitive: bool = False) -
     return wanted in normalise_text(prediction, case_sensitive=case_sensitive, collapse_whitespace=True)
 
 
-@metric("regex_match", value="score", aggregate="mean", binary=True, version=2, set_by={"text": "target_field"})
+@metric("regex_match", binary=True, version=2, set_by={"text": "target_field"})
 def regex_match(text: str, *, pattern: PatternText) -> bool:
     """1 when the pattern is found anywhere in the field, else 0.
 
@@ -73,13 +65,7 @@ def regex_match(text: str, *, pattern: PatternText) -> bool:
 
 
 @metric(
-    "text_length",
-    value="length",
-    aggregate="mean",
-    higher_is_better=None,
-    bounds=(0, None),
-    version=1,
-    set_by={"text": "target_field"},
+    "text_length", value="length", higher_is_better=None, bounds=(0, None), version=1, set_by={"text": "target_field"}
 )
 def text_length(text: str, *, unit: Literal["char", "word"] = "char") -> int:
     """Length of the field in characters (code points) or in words separated by white space."""

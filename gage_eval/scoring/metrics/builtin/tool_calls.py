@@ -19,7 +19,7 @@ _FIELDS = {
 }
 
 
-@metric("tool_call_match", value="score", aggregate="mean", binary=True, version=2, fields=_FIELDS)
+@metric("tool_call_match", binary=True, version=2, fields=_FIELDS)
 def tool_call_match(
     golden: JsonValue,
     tool_calls: JsonValue = None,
@@ -47,7 +47,6 @@ def tool_call_match(
 @metric(
     "trajectory_match",
     value=("exact", "in_order", "any_order", "subset", "precision", "recall"),
-    aggregate="mean",
     binary=("exact", "in_order", "any_order", "subset"),
     bounds=(0, 1),
     version=3,
@@ -70,7 +69,6 @@ def trajectory_match(
 @metric(
     "tool_use",
     value=("calls", "rounds", "repeated", "forbidden"),
-    aggregate="mean",
     bounds=(0, None),
     version=1,
     fields={name: _FIELDS[name] for name in ("tool_calls", "turns")},

@@ -12,13 +12,7 @@ _MOST_FOR_SHIFTS = 40_000
 
 
 @metric(
-    "bleu",
-    value="bleu",
-    aggregate="corpus_bleu",
-    bounds=(0, 100),
-    perfect=100,
-    version=2,
-    libraries=("sacrebleu",),
+    "bleu", value="bleu", aggregate="corpus_bleu", bounds=(0, 100), perfect=100, version=2, libraries=("sacrebleu",)
 )
 def bleu(
     prediction: str,
@@ -44,13 +38,7 @@ def bleu(
 
 
 @metric(
-    "chrf",
-    value="chrf",
-    aggregate="corpus_chrf",
-    bounds=(0, 100),
-    perfect=100,
-    version=2,
-    libraries=("sacrebleu",),
+    "chrf", value="chrf", aggregate="corpus_chrf", bounds=(0, 100), perfect=100, version=2, libraries=("sacrebleu",)
 )
 def chrf(
     prediction: str, answers: Sequence[str], *, word_order: Literal[0, 1, 2] = 0, lowercase: bool = False

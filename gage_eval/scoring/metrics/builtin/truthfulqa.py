@@ -17,7 +17,6 @@ _VALUES = tuple(f"{kind}_{value}" for kind in _KINDS for value in ("acc", "max",
 @metric(
     "truthfulqa_mc2",
     value="mc2",
-    aggregate="mean",
     bounds=(0, 1),
     version=1,
     fields={"logprobs": "model_output.logprobs", "answers": "sample.targets"},
@@ -39,7 +38,6 @@ def truthfulqa_mc2(logprobs: JsonValue, options: JsonValue, answers: Sequence[st
 @metric(
     "truthfulqa_generation",
     value=_VALUES,
-    aggregate="mean",
     binary=tuple(f"{kind}_acc" for kind in _KINDS),
     bounds={f"{kind}_{value}": ends for kind in _KINDS for value, ends in (("max", (0, 100)), ("diff", (-100, 100)))},
     version=1,
