@@ -23,7 +23,6 @@ from gage_eval.engine.host import SharedEngines
 from gage_eval.engine.runtime import Runtime
 from gage_eval.extend.loading import failure
 from gage_eval.models.backends.base import Blocks
-from gage_eval.models.backends.placement import HERE
 from gage_eval.models.backends.pools import Launcher, Pools
 from gage_eval.models.client.budget import Budget
 from gage_eval.observability.events import (
@@ -138,7 +137,7 @@ class RunSession:
             engines.out_of_memory = lambda *step: self.observer.emit(EngineOutOfMemory(*step))
             if launcher is not None:
                 engines.pools = self.runtime.pools = Pools(self.store, launcher, self._warn)
-            self._tell_start(flow_run)
+            self._tell_start(flow_run, planned_run.notes)
         except BaseException as error:
             with self._opened:
                 # The folder is there: without this, the run would look as if it were killed.
@@ -315,7 +314,7 @@ class RunSession:
         shares = {str(stage): share for stage, share in observability.stage_sample_rates.items()}
         return Sampling(observability.sample_rate, shares, counts_all=counts_all)
 
-    def _tell_start(self, flow_run: FlowRunRecord | None) -> None:
+    def _tell_start(self, flow_run: FlowRunRecord | None, notes: Iterable[str]) -> None:
         self.observer.emit(
             RunStarted(
                 self.run_id,
@@ -326,11 +325,8 @@ class RunSession:
                 flow_run.queued_s if flow_run is not None else None,
             )
         )
-        for warning in (*self.loaded.warnings, *unproven(self.plan, self.folder.record().probes)):
-            self.observer.emit(RunWarning(warning))
-        placed = [spec for task in self.plan.tasks for _, spec in task.placed]
-        if self.options.work_pool not in (None, HERE) and not placed:
-            self.observer.emit(RunWarning("the work pool has no effect: no model of this run needs an engine."))
+        for note in (*notes, *unproven(self.plan, self.folder.record().probes)):
+            self._warn(note)
 
     def _record(self, flow_run: FlowRunRecord | None) -> RunRecord:
         """The content of run.json when the run starts."""
