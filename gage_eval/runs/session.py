@@ -43,6 +43,7 @@ from gage_eval.pipeline.action import StageContext
 from gage_eval.pipeline.specs import Plan, TaskPlan
 from gage_eval.report.suite_run import SuiteRun, titled
 from gage_eval.report.summary import Summary
+from gage_eval.report.timings import Consumption
 from gage_eval.runs.folder import RunFolder
 from gage_eval.runs.gc_roots import record_root
 from gage_eval.runs.graph import Node
@@ -53,7 +54,6 @@ from gage_eval.runs.record import ConfigRecord, FlowRunRecord, ProcessRecord, Ru
 from gage_eval.runs.recorder import Recorder
 from gage_eval.runs.scoring import scoring_processes
 from gage_eval.runs.sinks import RunSinks
-from gage_eval.runs.usage import spent_by
 
 if TYPE_CHECKING:
     from gage_eval.scoring.metrics.processes import ScoringProcesses
@@ -253,8 +253,14 @@ class RunSession:
             self.plan.name, self.suite, any(task.report.subset or task.report.quick for task in self.plan.tasks)
         )
 
+    @property
+    def spent(self) -> Consumption:
+        """What the requests and engines of the run took so far."""
+        budget = self.runtime.budget
+        return Consumption(budget.prompt_tokens, budget.completion_tokens, budget.cost, self.runtime.gpu_seconds)
+
     def _tell_usage(self) -> None:
-        spent, seconds = spent_by(self.runtime), time.time() - self.began
+        spent, seconds = self.spent, time.time() - self.began
         self.observer.emit(
             RunUsage(
                 self.run_id,
