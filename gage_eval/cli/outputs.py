@@ -385,6 +385,7 @@ class Planned(TypedDict):
     stages: list[PlannedStage]
     power: list[NumberPower]
     short_limits: list[ShortLimit]
+    notes: list[str]
 
 
 class Artifact(TypedDict):

@@ -73,6 +73,7 @@ def plan(
                 "stages": stages,
                 "power": _power(planned_run)[0],
                 "short_limits": [limit.as_record() for limit in short],
+                "notes": list(planned_run.notes),
             }
         )
         return
@@ -81,6 +82,8 @@ def plan(
     _print(forecasts, [task.task_id for task in planned_run.plan.tasks])
     _print_stops(planned_run, forecasts)
     _print_probes(planned_run)
+    for note in planned_run.notes:
+        print(clean(f"note: {note}"))
     for sentence in (*[limit.sentence for limit in short], *_power(planned_run)[1]):
         print(clean(sentence))
     if fetched:

@@ -114,6 +114,9 @@ def _second(
         known = [role.adapter.adapter_id for role in task.other_judges]
         yield ConfigProblem((*loc, "adapter_id"), unknown("judge", config.adapter_id, known))
         return
+    if config.below is None and not (task.task.judges or task.task.both_orders or task.task.judge_draws > 1):
+        said = "a single verdict cannot disagree: set the probability 'below' which the second judge is asked, or "
+        yield ConfigProblem(loc, f"{said}give the task several 'judges' or 'judge_draws'.")
     for role in first:
         name = role.adapter.adapter_id
         if config.below is not None and "labels" not in _forms(role, context):

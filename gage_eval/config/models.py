@@ -564,19 +564,10 @@ class TaskConfig(ConfigModel):
             raise ValueError("'judges' names a judge twice")
         if self.judge_rule is not None and self.both_orders:
             raise ValueError("'judge_rule' decides one answer, and 'both_orders' compares two: remove one of them")
-        self._check_second_judge()
-        return self
-
-    def _check_second_judge(self) -> None:
-        if (second := self.second_judge) is None:
-            return
-        if second.adapter_id in (self.judge_adapter_id, *self.judges):
+        second = self.second_judge
+        if second is not None and second.adapter_id in (self.judge_adapter_id, *self.judges):
             raise ValueError(f"the second judge '{second.adapter_id}' is one of the first; name another one")
-        if second.below is None and not (self.judges or self.both_orders or self.judge_draws > 1):
-            raise ValueError(
-                "a single verdict cannot disagree: give 'second_judge' a probability 'below' which it is asked, or "
-                "the task several 'judges' or 'judge_draws'"
-            )
+        return self
 
 
 class GroupConfig(ConfigModel):

@@ -1,6 +1,5 @@
 """What an endpoint does with pinned requests: recorded once of a model that is trusted, and again for each check."""
 
-import asyncio
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -11,13 +10,13 @@ from typing import Any, ClassVar, Literal, TypeAlias
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
-from gage_eval.base.canonical import canonical_text, decode, encode
-from gage_eval.base.errors import InputError
+from gage_eval.base.canonical import canonical_text, decode
 from gage_eval.base.statuses import ANSWERED
+from gage_eval.engine.outside import ask_together
 from gage_eval.engine.probe import PROMPTS, QUESTIONS, REFUSALS, ProbeVerdict, Verdict, asked_kind
 from gage_eval.models.backends.base import Backend
 from gage_eval.models.client.token_steps import Step, steps_in
-from gage_eval.models.client.types import Request, RequestRefused, Response
+from gage_eval.models.client.types import Request, Response
 from gage_eval.scoring.metrics.builtin.structured import json_schema
 
 StopStrings: TypeAlias = Literal["kept", "ignored", "not_known"]
@@ -277,18 +276,7 @@ class _Asker:
 
     async def ask(self, requests: Sequence[Request]) -> list[Response]:
         """The answers to requests that are sent together."""
-
-        async def one(request: Request) -> Response:
-            try:
-                body = encode(self.backend.body(request))
-                async with self.backend.limiter:
-                    return await self.backend.call(request, body)
-            except RequestRefused as refusal:
-                return refusal.response
-            except InputError as error:
-                return Response("error", error_kind="unsupported", errors=[str(error)])
-
-        return await asyncio.gather(*map(one, requests))
+        return await ask_together(self.backend, requests)
 
     async def ask_with(
         self, requests: Sequence[Request], *choices: Mapping[str, Any]

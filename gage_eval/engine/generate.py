@@ -48,7 +48,7 @@ class Generate:
     def __init__(self, job: Job) -> None:
         self.tally = Tally(total=sum(asks for _, asks in job.source.parts))
         self._job = job
-        limits = [job.backend.max_concurrency, self.tally.total or 1]
+        limits = [job.backend.limiter.cap, self.tally.total or 1]
         limits += [job.max_inflight] if job.max_inflight else []
         self._width = min(limits) if job.pool is None else min(*limits, job.pool.cap)
         ahead = (job.prefetch_factor or 2) * self._width

@@ -6,7 +6,6 @@ get other log probabilities, and where two tokens are nearly equal, another answ
     <store>/probes/<digest of the identity>.json
 """
 
-import asyncio
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,9 +14,10 @@ from typing import Any, ClassVar, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict
 
-from gage_eval.base.canonical import JsonValue, decode, encode
+from gage_eval.base.canonical import JsonValue, decode
 from gage_eval.base.errors import EndpointFailed, InputError
 from gage_eval.base.statuses import ANSWERED
+from gage_eval.engine.outside import ask_together, reason
 from gage_eval.models.backends.base import Backend, BackendContext, KeyedConfig, without_freshness
 from gage_eval.models.backends.build import build_backend, parse_config
 from gage_eval.models.backends.gpus import device_name
@@ -190,25 +190,26 @@ async def probe(backend: Backend, identity: Mapping[str, JsonValue], *, crowds: 
         EndpointFailed: a prompt got no answer.
     """
     requests = _requests(backend)
-    alone = await _together(backend, requests[:1])
+    alone = await ask_together(backend, requests[:1])
     # Some endpoints refuse requests for log probabilities, and some every temperature but their own.
     for refused in (("logprobs", "top_logprobs"), ("temperature",), ("logprobs", "top_logprobs", "temperature")):
         if alone[0].error_kind not in REFUSALS:
             break
         fewer = [replace(each, params=_without(each.params, refused)) for each in requests]
-        alone = await _together(backend, fewer[:1])
+        alone = await ask_together(backend, fewer[:1])
         if alone[0].status in ANSWERED:
             requests = fewer
-    alone += [(await _together(backend, (request,)))[0] for request in requests[1:]]
+    _observed(alone)
+    alone += [(await ask_together(backend, (request,)))[0] for request in requests[1:]]
     heard = list(alone)
     first = _observed(alone)
     results = []
     for size in sorted({min(size, backend.limiter.cap, len(PROMPTS)) for size in crowds}):
         # The first crowd opens the connections; the answers to it are not compared.
-        await _together(backend, [replace(r, params={**r.params, "max_new_tokens": 1}) for r in requests[:size]])
+        await ask_together(backend, [replace(r, params={**r.params, "max_new_tokens": 1}) for r in requests[:size]])
         responses = []
         for begin in range(0, len(requests), size):
-            responses += await _together(backend, requests[begin : begin + size])
+            responses += await ask_together(backend, requests[begin : begin + size])
         heard += responses
         pairs = list(zip(first, _observed(responses), strict=True))
         gaps = [gap for before, after in pairs if (gap := before.gap(after)) is not None]
@@ -246,19 +247,6 @@ def _verdict(results: Sequence[CrowdResult]) -> ProbeVerdict:
     return "near" if changed <= NEAR_SHARE * len(PROMPTS) and gap < NEAR_TIE else "drifting"
 
 
-async def _together(backend: Backend, requests: Sequence[Request]) -> list[Response]:
-    """The answers to requests that are all sent before the first answer is read."""
-    barrier = asyncio.Barrier(len(requests))
-
-    async def one(request: Request) -> Response:
-        body = encode(backend.body(request))
-        await barrier.wait()
-        async with backend.limiter:
-            return await backend.call(request, body)
-
-    return await asyncio.gather(*map(one, requests))
-
-
 def _requests(backend: Backend) -> list[Request]:
     """One request a prompt; and one for a likelihood where answers have no log probabilities."""
     can, kind = backend.capabilities, asked_kind(backend)
@@ -292,9 +280,9 @@ def _observed(responses: Sequence[Response]) -> list[Observation]:
     """
     failed = [response for response in responses if response.status not in ANSWERED]
     if failed:
-        said = "; ".join(failed[0].errors[-1:]) or failed[0].error_kind or failed[0].status
         raise EndpointFailed(
-            f"the probe has no verdict: {len(failed)} of {len(responses)} requests got no answer. The first: {said}"
+            f"the probe has no verdict: {len(failed)} of {len(responses)} requests got no answer. The first: "
+            f"{reason(failed[0])}"
         )
     return [_observation(response) for response in responses]
 

@@ -1,15 +1,15 @@
 """Which forms of verdicts a model gives: found out by asking it, and kept in the store for its identity."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-from gage_eval.base.canonical import JsonValue, encode
+from gage_eval.base.canonical import JsonValue
 from gage_eval.base.errors import EndpointFailed
 from gage_eval.base.statuses import ANSWERED
+from gage_eval.engine.outside import ask_together, reason
 from gage_eval.models.backends.base import Backend
-from gage_eval.models.client.types import Request, RequestRefused, Response
+from gage_eval.models.client.types import Request, Response
 from gage_eval.scoring.metrics.label_verdicts import LabelVerdicts, SettledForm
 from gage_eval.store import Store
 from gage_eval.store.identified import ByIdentity, Identified
@@ -20,7 +20,7 @@ _LABELS = {"yes": None, "no": None}
 _NEEDED: Mapping[Literal["labels", "schema"], str] = {"labels": "logprobs", "schema": "schema"}
 # How endpoints refuse parameters. Others say with these codes that the key or the model is wrong: then they refuse a
 # question without parameters as well. All other errors may pass, so nothing follows from them.
-_REFUSED = {f"http_{code}" for code in (400, 401, 403, 404, 405, 415, 422, 501)}
+_REFUSED = {"unsupported", *(f"http_{code}" for code in (400, 401, 403, 404, 405, 415, 422, 501))}
 
 
 class VerdictForms(Identified):
@@ -63,7 +63,7 @@ async def ask_forms(backend: Backend, identity: Mapping[str, JsonValue], params:
     if not is_answered:
         response = await _ask(backend, params)
         if response.status not in ANSWERED:
-            raise EndpointFailed(_said(response))
+            raise EndpointFailed(reason(response))
     return VerdictForms(forms=(*forms, "text"), identity=dict(identity), created=datetime.now(UTC))
 
 
@@ -75,15 +75,7 @@ async def _ask(backend: Backend, params: Mapping[str, Any]) -> Response:
     """
     messages = [{"role": "user", "content": _QUESTION}]
     request = Request("chat", messages=messages, params=dict(params), sample_id="verdict-form")
-    try:
-        async with backend.limiter:
-            response = await backend.call(request, encode(backend.body(request)))
-    except RequestRefused as refusal:
-        response = replace(refusal.response, errors=[str(refusal)])
+    (response,) = await ask_together(backend, [request])
     if response.status not in ANSWERED and response.error_kind not in _REFUSED:
-        raise EndpointFailed(_said(response))
+        raise EndpointFailed(reason(response))
     return response
-
-
-def _said(response: Response) -> str:
-    return "; ".join(response.errors[-1:]) or response.error_kind or response.status

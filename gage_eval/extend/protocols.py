@@ -149,7 +149,7 @@ BACKEND = PluginProtocol(
         "call": Method(2, coroutine=True),
         "close": Method(coroutine=True),
     },
-    attributes=("type", "capabilities", "limiter", "lookup_field", "max_concurrency"),
+    attributes=("type", "capabilities", "limiter", "lookup_field"),
     base="gage_eval.plugins.BaseBackend",
 )
 METRIC = PluginProtocol("a function of what it compares, or a class with the method score()", "metric.md")

@@ -10,7 +10,7 @@ judge, whatever the number of bindings: those of a part are made when the part i
 order of its asks.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, Protocol, TypeAlias
@@ -65,6 +65,35 @@ class StoredAsks:
 
     def bindings(self, part: int) -> Mapping[str, Binding]:
         return self.computed.bindings(part)
+
+
+@dataclass(frozen=True)
+class ChangedAsks:
+    """Explicit asks that are made of others: an `AskTable`.
+
+    Attributes:
+        table: the others.
+        change: receives the index of a part and its asks.
+    """
+
+    table: AskTable
+    change: Callable[[int, pa.Table], pa.Table]
+
+    @property
+    def parts(self) -> Sequence[int]:
+        return self.table.parts
+
+    def read(self, part: int) -> pa.Table:
+        return self.change(part, self.table.read(part))
+
+    def bindings(self, part: int) -> Mapping[str, Binding]:
+        return self.table.bindings(part)
+
+
+def about(asks: pa.Table, answers: Container[AnswerKey]) -> pa.Array:
+    """Of each ask, whether it is about one of some answers."""
+    keys = zip(asks["row_index"].to_pylist(), asks["replicate"].to_pylist(), strict=True)
+    return pa.array([key in answers for key in keys], pa.bool_())
 
 
 def write_asks(table: AskTable, writer: ArtifactWriter) -> None:

@@ -357,7 +357,7 @@ class _Planner:
         counted = [sum(filter(None, row.values())) for row in tokens if any(row.values())]
         rows = timings.table(columns=["latency_ms", "source"]).to_pylist()
         latencies = [row["latency_ms"] for row in rows if row["latency_ms"] is not None and row["source"] == "sent"]
-        width = max(1, min(left, self._concurrency or asks.spec.model.max_concurrency))
+        width = max(1, min(left, self._concurrency or asks.spec.model.limiter.cap))
         return (
             round(left * sum(counted) / len(counted)) if counted else None,
             left / width * sum(latencies) / len(latencies) / 1000 if latencies else None,

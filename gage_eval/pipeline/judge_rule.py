@@ -1,6 +1,6 @@
 """A metric that decides answers before a judge is asked (`judge_rule` of a task)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -8,8 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gage_eval.base.canonical import JsonValue
-from gage_eval.pipeline.asks import AnswerKey, AskTable
-from gage_eval.pipeline.generate_spec import Binding
+from gage_eval.pipeline.asks import AnswerKey, AskTable, ChangedAsks, about
 from gage_eval.scoring.metrics import BoundMetric
 from gage_eval.scoring.metrics.overrides import eval_configs, named_metrics, unknown_metrics
 from gage_eval.scoring.metrics.score_rows import Inputs, RowReader, Rows, score_rows
@@ -75,26 +74,15 @@ class RuleDecisions:
         }
 
 
-class UndecidedAsks:
-    """Explicit asks without those about answers that a rule decides: these have no judge. An `AskTable`."""
+def undecided(table: AskTable, decisions: RuleDecisions) -> AskTable:
+    """Explicit asks; those about answers that a rule decides have no judge."""
 
-    def __init__(self, table: AskTable, decisions: RuleDecisions) -> None:
-        self._table = table
-        self._decisions = decisions
-
-    @property
-    def parts(self) -> Sequence[int]:
-        return self._table.parts
-
-    def bindings(self, part: int) -> Mapping[str, Binding]:
-        return self._table.bindings(part)
-
-    def read(self, part: int) -> pa.Table:
-        table, decided = self._table.read(part), self._decisions.of(part)
-        answers = zip(table["row_index"].to_pylist(), table["replicate"].to_pylist(), strict=True)
-        left = pa.array([answer not in decided for answer in answers], pa.bool_())
+    def without_judge(part: int, asks: pa.Table) -> pa.Table:
+        decided = about(asks, decisions.of(part))
         for name in ("judge", "binding"):
-            at = table.schema.get_field_index(name)
-            values = pc.if_else(left, table[name], pa.scalar(None, pa.string()))
-            table = table.set_column(at, table.schema.field(at), values)
-        return table
+            at = asks.schema.get_field_index(name)
+            values = pc.if_else(decided, pa.scalar(None, pa.string()), asks[name])
+            asks = asks.set_column(at, asks.schema.field(at), values)
+        return asks
+
+    return ChangedAsks(table, without_judge)

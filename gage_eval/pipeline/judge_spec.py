@@ -16,7 +16,7 @@ from gage_eval.base.tables import ASKS
 from gage_eval.pipeline.asks import Asks, AskTable, identity_of
 from gage_eval.pipeline.generate_spec import Binding, GenerateSpec, PromptBinding
 from gage_eval.pipeline.judge_overrides import JudgeOverride, judge_override
-from gage_eval.pipeline.judge_rule import JudgeRule, RuleDecisions, UndecidedAsks
+from gage_eval.pipeline.judge_rule import JudgeRule, RuleDecisions, undecided
 from gage_eval.pipeline.outputs import of_other_judge, of_second
 from gage_eval.pipeline.second_judge import SecondJudge
 from gage_eval.scoring.metrics.label_verdicts import SettledForm
@@ -205,7 +205,7 @@ class JudgeSpec:
             inputs: artifact ids of ``samples`` and ``prepared``, and of ``responses`` for a rule.
         """
         every, decisions = self._asks_of_all(store, inputs), self.decisions(store, inputs)
-        return every if every is None or decisions is None else UndecidedAsks(every, decisions)
+        return every if every is None or decisions is None else undecided(every, decisions)
 
     def asks_at_most(self, store: Store, inputs: Mapping[str, str]) -> list[Asks]:
         """The asks of each model if every answer is asked about, by the second judge too, and nothing a second time.
@@ -219,7 +219,7 @@ class JudgeSpec:
         first = self._asks_of_all(store, inputs)
         second = None if self.second is None else self.second_asks(store, inputs)
         if decisions is not None:
-            first, second = [table and UndecidedAsks(table, decisions) for table in (first, second)]
+            first, second = [table and undecided(table, decisions) for table in (first, second)]
         return [*self.asks(first), *([] if second is None else [self.asks_second(second)])]
 
     def _asks_of_all(self, store: Store, inputs: Mapping[str, str]) -> AskTable | None:

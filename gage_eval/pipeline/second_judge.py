@@ -4,12 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import pyarrow as pa
-
 from gage_eval.base.canonical import JsonValue, decode
 from gage_eval.base.statuses import NO_VERDICT
-from gage_eval.pipeline.asks import AnswerKey, AskTable
-from gage_eval.pipeline.generate_spec import Binding
 from gage_eval.scoring.metrics.verdicts import PAIR_OUTCOMES
 
 # What another verdict, or a repaired parser, may turn into a result.
@@ -68,27 +64,3 @@ def _said(row: Mapping[str, Any], *, swapped: bool) -> float | str:
     if share is None:
         return answer
     return 1 - share if swapped else share
-
-
-class ChosenAsks:
-    """The explicit asks about some answers: an `AskTable`."""
-
-    def __init__(self, table: AskTable, chosen: Mapping[int, frozenset[AnswerKey]]) -> None:
-        """Args:
-        table: the asks about all answers.
-        chosen: the answers by part.
-        """
-        self._table = table
-        self._chosen = chosen
-
-    @property
-    def parts(self) -> Sequence[int]:
-        return self._table.parts
-
-    def bindings(self, part: int) -> Mapping[str, Binding]:
-        return self._table.bindings(part)
-
-    def read(self, part: int) -> pa.Table:
-        table, chosen = self._table.read(part), self._chosen[part]
-        answers = zip(table["row_index"].to_pylist(), table["replicate"].to_pylist(), strict=True)
-        return table.filter(pa.array([answer in chosen for answer in answers], pa.bool_()))

@@ -8,13 +8,12 @@ from gage_eval.base.canonical import canonical_text, decode
 from gage_eval.base.statuses import RULE
 from gage_eval.base.tables import ASKS
 from gage_eval.pipeline.action import StageRun
-from gage_eval.pipeline.asks import AnswerKey, Asks, StoredAsks, write_asks
+from gage_eval.pipeline.asks import AnswerKey, Asks, ChangedAsks, StoredAsks, about, write_asks
 from gage_eval.pipeline.generation import generate
 from gage_eval.pipeline.judge_retries import Retries, ask_again
 from gage_eval.pipeline.judge_spec import JudgeSpec
 from gage_eval.pipeline.judgments import judgment
 from gage_eval.pipeline.outputs import SECOND_ASKS
-from gage_eval.pipeline.second_judge import ChosenAsks
 from gage_eval.store import Artifact
 
 
@@ -67,7 +66,9 @@ def ask_second(run: StageRun, spec: JudgeSpec, first: Callable[[int], list[dict[
         )
         for part in run.input("prepared").parts
     }
-    table = ChosenAsks(spec.second_asks(run.env.store, run.inputs), chosen)
+    table = ChangedAsks(
+        spec.second_asks(run.env.store, run.inputs), lambda part, asks: asks.filter(about(asks, chosen[part]))
+    )
     write_asks(table, run.writer(ASKS, SECOND_ASKS))
     stored = run.commit(ASKS, name=SECOND_ASKS)
     if not stored.rows:

@@ -27,6 +27,7 @@ Ask: TypeAlias = Callable[[RunOptions], RunReader]
 
 # What a model gave. Likelihoods are in the log-probabilities; those of an answer's tokens do not make another answer.
 _CONTENT = ("status", "answer", "reasoning", "tool_calls", "artifacts")
+_OF_ROW, _WHERE_PRESENT = ("sample_id", "replicate"), ("logprobs", "turns")
 _OF_TURN = ("actor", "answer", "reasoning", "tool_calls", "tool_outputs")
 _LIKELIHOODS = '{"choices"'
 _NAMED = 10
@@ -157,8 +158,11 @@ def _digests(task: ScoredTask) -> dict[str, str]:
     """The content hash of each sample's answers, of all its replicates; without samples that lack an answer."""
     hashes: dict[str, list[str]] = {}
     unanswered = set()
+    responses = task.reader.artifact("responses")
+    # A run of an earlier version lacks the newer ones.
+    columns = [name for name in (*_OF_ROW, *_CONTENT, *_WHERE_PRESENT) if name in responses.schema.arrow.names]
     for part in task.reader.parts:
-        for row in read_part(task.reader.responses, part).to_pylist():
+        for row in read_part(responses, part, columns).to_pylist():
             name = row["sample_id"]
             if row["status"] in UNANSWERED:
                 unanswered.add(name)

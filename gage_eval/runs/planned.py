@@ -11,6 +11,7 @@ from gage_eval.config.models import PipelineConfig
 from gage_eval.config.problems import unknown
 from gage_eval.models.backends.base import BackendContext, Blocks
 from gage_eval.models.backends.engines import Engines
+from gage_eval.models.backends.placement import HERE
 from gage_eval.observability.observer import Observer
 from gage_eval.pipeline.plan import make_plan
 from gage_eval.pipeline.specs import Plan
@@ -97,6 +98,13 @@ class PlannedRun:
         """The artifacts of a metric's scores in a baseline of this config or suite."""
         suite = self.loaded.config.metadata.name or Path(self.loaded.source).stem
         return baseline_scores(self.store, suite, baseline, task_id, metric_id)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the user must know before models are asked, in sentences."""
+        no_effect = self.options.work_pool not in (None, HERE) and not any(task.placed for task in self.plan.tasks)
+        pool = ["the work pool has no effect: no model of this run needs an engine."] if no_effect else []
+        return (*self.loaded.warnings, *pool)
 
     @cached_property
     def store(self) -> Store:

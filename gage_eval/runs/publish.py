@@ -18,7 +18,6 @@ from gage_eval.runs.folder import REPORT_FILE, SUMMARY_FILE
 from gage_eval.runs.results.reading import TaskReader
 from gage_eval.runs.results.report_details import run_details
 from gage_eval.runs.session import RunOutcome, RunSession
-from gage_eval.runs.usage import spent_by
 
 _log = logging.getLogger(__name__)
 
@@ -91,5 +90,5 @@ def summarise(session: RunSession) -> Summary:
         groups=group_summaries(session.loaded.config.groups, tasks),
         suite=session.suite,
         models=session.plan.models(identified=True),
-        spent=spent_by(session.runtime),
+        spent=session.spent,
     )

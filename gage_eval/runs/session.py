@@ -23,7 +23,6 @@ from gage_eval.engine.host import SharedEngines
 from gage_eval.engine.runtime import Runtime
 from gage_eval.extend.loading import failure
 from gage_eval.models.backends.base import Blocks
-from gage_eval.models.backends.placement import HERE
 from gage_eval.models.backends.pools import Launcher, Pools
 from gage_eval.models.client.budget import Budget
 from gage_eval.observability.events import (
@@ -44,6 +43,7 @@ from gage_eval.pipeline.action import StageContext
 from gage_eval.pipeline.specs import Plan, TaskPlan
 from gage_eval.report.suite_run import SuiteRun, titled
 from gage_eval.report.summary import Summary
+from gage_eval.report.timings import Consumption
 from gage_eval.runs.folder import RunFolder
 from gage_eval.runs.gc_roots import record_root
 from gage_eval.runs.graph import Node
@@ -54,7 +54,6 @@ from gage_eval.runs.record import ConfigRecord, FlowRunRecord, ProcessRecord, Ru
 from gage_eval.runs.recorder import Recorder
 from gage_eval.runs.scoring import scoring_processes
 from gage_eval.runs.sinks import RunSinks
-from gage_eval.runs.usage import spent_by
 
 if TYPE_CHECKING:
     from gage_eval.scoring.metrics.processes import ScoringProcesses
@@ -138,7 +137,7 @@ class RunSession:
             engines.out_of_memory = lambda *step: self.observer.emit(EngineOutOfMemory(*step))
             if launcher is not None:
                 engines.pools = self.runtime.pools = Pools(self.store, launcher, self._warn)
-            self._tell_start(flow_run)
+            self._tell_start(flow_run, planned_run.notes)
         except BaseException as error:
             with self._opened:
                 # The folder is there: without this, the run would look as if it were killed.
@@ -254,8 +253,14 @@ class RunSession:
             self.plan.name, self.suite, any(task.report.subset or task.report.quick for task in self.plan.tasks)
         )
 
+    @property
+    def spent(self) -> Consumption:
+        """What the requests and engines of the run took so far."""
+        budget = self.runtime.budget
+        return Consumption(budget.prompt_tokens, budget.completion_tokens, budget.cost, self.runtime.gpu_seconds)
+
     def _tell_usage(self) -> None:
-        spent, seconds = spent_by(self.runtime), time.time() - self.began
+        spent, seconds = self.spent, time.time() - self.began
         self.observer.emit(
             RunUsage(
                 self.run_id,
@@ -315,7 +320,7 @@ class RunSession:
         shares = {str(stage): share for stage, share in observability.stage_sample_rates.items()}
         return Sampling(observability.sample_rate, shares, counts_all=counts_all)
 
-    def _tell_start(self, flow_run: FlowRunRecord | None) -> None:
+    def _tell_start(self, flow_run: FlowRunRecord | None, notes: Iterable[str]) -> None:
         self.observer.emit(
             RunStarted(
                 self.run_id,
@@ -326,11 +331,8 @@ class RunSession:
                 flow_run.queued_s if flow_run is not None else None,
             )
         )
-        for warning in (*self.loaded.warnings, *unproven(self.plan, self.folder.record().probes)):
-            self.observer.emit(RunWarning(warning))
-        placed = [spec for task in self.plan.tasks for _, spec in task.placed]
-        if self.options.work_pool not in (None, HERE) and not placed:
-            self.observer.emit(RunWarning("the work pool has no effect: no model of this run needs an engine."))
+        for note in (*notes, *unproven(self.plan, self.folder.record().probes)):
+            self._warn(note)
 
     def _record(self, flow_run: FlowRunRecord | None) -> RunRecord:
         """The content of run.json when the run starts."""

@@ -17,7 +17,6 @@ from gage_eval.plugins import BaseBackend, Response
 class Agent(BaseBackend):
     type = "agent"
     capabilities = frozenset({{"chat", "tools"}})
-    max_concurrency = 2
 
     def body(self, request):
         return {{"messages": request.messages}}
@@ -47,7 +46,7 @@ class Echo:
 '''
 
 AGENT: dict[str, Any] = {
-    "backends": [{"backend_id": "agent", "type": "agent.py:Agent", "config": {"input_price": 2}}],
+    "backends": [{"backend_id": "agent", "type": "agent.py:Agent", "config": {"input_price": 2, "max_concurrency": 2}}],
     "role_adapters": [
         {
             "adapter_id": "agent",

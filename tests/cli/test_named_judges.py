@@ -93,6 +93,16 @@ def test_another_prompt_of_a_named_judge_is_what_the_plan_names(gage: Gage, judg
     assert rating(gage, "again")["raw_values"] == pytest.approx({"rating": (1 + 3 + 1 + 3 + 1) / 5})
 
 
+def test_the_plan_has_the_notes_that_a_run_prints(gage: Gage, judged: Path) -> None:
+    """A work pool without an engine to serve there is such a note."""
+    noted = "note: the work pool has no effect"
+    assert noted in gage("plan", "mine.yaml", "--work-pool", "gpus").out
+    notes = gage("plan", "mine.yaml", "--work-pool", "gpus", "--json").json["notes"]
+    out = gage("run", "mine.yaml", "--inline", "--work-pool", "gpus").out
+    assert all(f"note: {note}" in out for note in notes)
+    assert noted not in gage("plan", "mine.yaml").out
+
+
 def test_a_judge_nobody_names_changes_nothing(gage: Gage, judged: Path) -> None:
     gage("run", "mine.yaml", "--inline", "--run-id", "r")
     idle = {"adapter_id": "idle", "role_type": "judge_model", "backend_id": "large", "prompt_id": "rate"}

@@ -23,7 +23,6 @@ from gage_eval.plugins import BaseBackend, Response
 class Talker(BaseBackend):
     type = "talker"
     capabilities = frozenset({{"chat", "tools"}})
-    max_concurrency = {IN_FLIGHT}
     def body(self, request):
         return {{"messages": request.messages}}
     async def open(self, log_folder): ...
@@ -108,7 +107,10 @@ def project(folder: Path, agent: dict[str, Any], task: dict[str, Any]) -> Gage:
     adapter = {"adapter_id": "agent", "role_type": "dut_model", "backend_id": "agent", **agent}
     config = {
         "datasets": [{"dataset_id": "tasks", "params": {"path": "tasks.jsonl"}}],
-        "backends": [{"backend_id": name, "type": f"agent.py:{name.title()}"} for name in ("agent", "customer")],
+        "backends": [
+            {"backend_id": name, "type": f"agent.py:{name.title()}", "config": {"max_concurrency": IN_FLIGHT}}
+            for name in ("agent", "customer")
+        ],
         "prompts": [{"prompt_id": "wish", "template": "{{ sample.label }}"}],
         "role_adapters": [{**adapter, "box": {"slots": IN_FLIGHT, "artifacts": ["lines"]}}, CUSTOMER],
         "tasks": [{"task_id": "work", "dataset_id": "tasks", "adapter_id": "agent", **task}],

@@ -106,7 +106,7 @@ def test_one_backend_for_the_same_config_however_it_is_written() -> None:
         first = runtime.backend("dummy", {"answer": "a", "async_max_concurrency": 4}, CONTEXT)
         assert runtime.backend("dummy", {"max_concurrency": 4, "answer": "a"}, CONTEXT) is first
         assert runtime.backend("dummy", {"answer": "b"}, CONTEXT) is not first
-        assert first.max_concurrency == 4
+        assert first.limiter.cap == 4
 
 
 def test_threads_that_ask_at_once_open_a_backend_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -170,7 +170,7 @@ def test_a_backend_that_cannot_close_does_not_keep_others_open(monkeypatch: pyte
 
 def test_concurrency_overrides_what_the_config_says() -> None:
     with Runtime(concurrency=3) as runtime:
-        assert runtime.backend("dummy", {"max_concurrency": 50}, CONTEXT).max_concurrency == 3
+        assert runtime.backend("dummy", {"max_concurrency": 50}, CONTEXT).limiter.cap == 3
 
 
 def test_a_wrong_config_names_the_field_and_no_value() -> None:

@@ -127,6 +127,12 @@ BREAKS = {
         "parrot.py:Parrot.call() must take 2 arguments: it takes",
     ),
     "backend without a type": Break("backend.md", '    type = "parrot"\n', "", "backend parrot.py:Parrot lacks type"),
+    "backend with a limit that nobody asks for": Break(
+        "backend.md",
+        '    type = "parrot"\n',
+        '    type = "parrot"\n    max_concurrency = 2\n',
+        "backend parrot.py:Parrot: an attribute max_concurrency has no effect",
+    ),
     "backend without lookup_field": Break(
         "backend.md",
         '    type = "parrot"\n',

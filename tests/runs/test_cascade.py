@@ -268,6 +268,7 @@ def test_a_panel_or_draws_that_disagree_ask_the_second_judge(tmp_path: Path, gag
         ({"second_judge": SURE}, None, "gives no probabilities"),
         ({"second_judge": {"adapter_id": "lage", "below": 0.5}}, None, "Did you mean 'large'"),
         ({"second_judge": {"adapter_id": "dut", "below": 0.5}}, None, "no judge 'dut'"),
+        ({"second_judge": {"adapter_id": "lage"}}, None, "Did you mean 'large'"),
         ({"second_judge": {**SURE, "below": 1.5}}, None, "below"),
         ({"judge_draws": 2}, None, "reads one verdict"),
         ({"judge_draws": 2, "judge_adapter_id": "unsure"}, ["panel_score"], "the same each time"),

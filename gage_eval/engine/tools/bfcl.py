@@ -4,10 +4,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
 
-from gage_eval.base.canonical import JsonValue, decode
+from gage_eval.base.canonical import JsonValue
 from gage_eval.base.errors import NotInstalled
 from gage_eval.data import bfcl
-from gage_eval.engine.tools.python import shown
+from gage_eval.engine.tools.python import named_arguments, shown
 from gage_eval.extend import registry
 from gage_eval.models.client.tools import Effects, EpisodeState, ToolError
 
@@ -52,16 +52,11 @@ class BfclTool:
 
     async def run(self, arguments: str, state: EpisodeState) -> str:
         """See `Tool`."""
-        try:
-            read = decode(arguments or "{}")
-        except ValueError:
-            read = None
-        if not isinstance(read, dict):
-            raise ToolError("the arguments must be an object")
+        values = named_arguments(arguments)
         simulation = state.objects.get(BfclTool)
         if simulation is None:
             simulation = state.objects[BfclTool] = bfcl.Simulation(state.sample["metadata"]["bfcl"])
-        text, is_error = simulation.call(self.name, (), read)
+        text, is_error = simulation.call(self.name, (), values)
         if is_error:
             raise ToolError(text)
         return shown(text)

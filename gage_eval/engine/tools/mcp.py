@@ -8,16 +8,16 @@ import logging
 import os
 import sys
 import tempfile
-import threading
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, TypeVar
+from typing import IO, TYPE_CHECKING, Any
 
-from gage_eval.base.canonical import JsonValue, canonical_text, decode, digest
+from gage_eval.base.canonical import JsonValue, canonical_text, digest
 from gage_eval.base.errors import InputError
-from gage_eval.engine.tools.python import shown
+from gage_eval.engine.loop import EventLoop
+from gage_eval.engine.tools.python import named_arguments, shown
 from gage_eval.extend.extras import missing
 from gage_eval.models.backends import guard
 from gage_eval.models.client.tools import Effects, EpisodeState, ToolError, ToolFailed
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from mcp import Client
     from mcp.types import CallToolResult
 
-T = TypeVar("T")
 
 _START_S = 60.0
 _MOST_PAGES = 100
@@ -81,10 +80,14 @@ class McpServer:
         Raises:
             InputError: it cannot be asked, or lacks a tool, or describes one wrongly.
         """
+        # The caller may run on a loop.
+        loop = EventLoop()
         try:
-            _listed[self.key] = _in_a_thread(self._listed_now)
+            _listed[self.key] = loop.call(self._listed_now())
         except ToolFailed as error:
             raise InputError(f"{error}.") from None
+        finally:
+            loop.close()
         return _listed[self.key]
 
     async def _listed_now(self) -> Mapping[str, JsonValue]:
@@ -158,19 +161,14 @@ class McpTool:
 
     async def run(self, arguments: str, state: EpisodeState) -> str:
         """See `Tool`: the text of the content, and a word for what is not text."""
-        try:
-            read = decode(arguments or "{}")
-        except ValueError:
-            read = None
-        if not isinstance(read, dict):
-            raise ToolError("the arguments must be a JSON object")
+        values = named_arguments(arguments)
         from mcp import MCPError
 
         client = await _session(self.server, state)
         with _failures(self.server, f"gave no result of tool '{self.name}'"):
             try:
                 async with asyncio.timeout(self.server.timeout_s):
-                    result = await client.call_tool(self.name, read)
+                    result = await client.call_tool(self.name, values)
             except TimeoutError:
                 raise ToolFailed(f"tool '{self.name}' took longer than {self.server.timeout_s:g} s") from None
             except MCPError as error:
@@ -302,22 +300,3 @@ def _text(result: "CallToolResult") -> str:
     if not pieces and result.structured_content is not None:
         return canonical_text(result.structured_content)
     return "\n".join(pieces)
-
-
-def _in_a_thread(ask: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """The result of a coroutine, also where a loop runs already."""
-    result: list[T] = []
-    failed: list[BaseException] = []
-
-    def work() -> None:
-        try:
-            result.append(asyncio.run(ask()))
-        except BaseException as error:  # noqa: BLE001 - raised where it is waited for
-            failed.append(error)
-
-    thread = threading.Thread(target=work, name="gage-mcp", daemon=True)
-    thread.start()
-    thread.join()
-    if failed:
-        raise failed[0]
-    return result[0]

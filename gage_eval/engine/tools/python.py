@@ -24,7 +24,7 @@ from typing import Any, get_args, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, PydanticUserError, ValidationError, create_model
 
-from gage_eval.base.canonical import JsonValue, canonical_text
+from gage_eval.base.canonical import JsonValue, canonical_text, decode
 from gage_eval.extend.loading import PluginError, is_path, plugin_errors
 from gage_eval.extend.registry import Plugin
 from gage_eval.models.client.tools import Effects, EpisodeState, ToolError, ToolFailed
@@ -150,6 +150,21 @@ class PythonTool:
                 f"tool '{self.name}' returned a {type(made).__name__}, which is neither text nor JSON"
             ) from None
         return shown(text)
+
+
+def named_arguments(text: str) -> dict[str, Any]:
+    """The arguments of a call by name, for a tool that checks them itself.
+
+    Raises:
+        ToolError: the model wrote no JSON object.
+    """
+    try:
+        values = decode(text or "{}")
+    except ValueError:
+        values = None
+    if not isinstance(values, dict):
+        raise ToolError("the arguments must be an object")
+    return values
 
 
 def shown(text: str) -> str:

@@ -219,11 +219,6 @@ class Backend(Protocol):
     limiter: Limiter
     lookup_field: str | None
 
-    @property
-    def max_concurrency(self) -> int:
-        """Requests in flight at once."""
-        ...
-
     def identity(self) -> dict[str, JsonValue]:
         """Everything but the body that determines the model's answers; part of keys."""
         ...
@@ -289,11 +284,6 @@ class BaseBackend(ABC, Generic[ConfigT]):
         self.limiter = Limiter(config.max_concurrency)
         # Name of the sample field whose value `Request.lookup` carries.
         self.lookup_field: str | None = None
-
-    @property
-    def max_concurrency(self) -> int:
-        """Requests in flight at once, at most."""
-        return self.limiter.cap
 
     @property
     def gpus(self) -> int:

@@ -36,11 +36,6 @@ class BoxBackend:
         self.resolve = cache(executor.resolve)
         self.limiter = Limiter(executor.slots)
 
-    @property
-    def max_concurrency(self) -> int:
-        """Programs that run at once."""
-        return self.limiter.cap
-
     def identity(self) -> dict[str, JsonValue]:
         """What can change a verdict, besides the program, its tests, limits and surroundings.
 

@@ -35,18 +35,17 @@ class GuardedBackend:
             self.lookup_field: str | None = inner.lookup_field
         if not isinstance(self.limiter, Limiter):
             raise PluginError(f"backend {location}: limiter is {_type(self.limiter)}, not a gage_eval Limiter.")
+        if hasattr(type(inner), "max_concurrency"):
+            raise PluginError(
+                f"backend {location}: an attribute max_concurrency has no effect. It is a field of the config; for "
+                "another default, set it in the class of the config (docs/plugins/backend.md)."
+            )
 
     def _capabilities(self, capabilities: Any) -> frozenset[str]:
         if isinstance(capabilities, str) or not all(isinstance(name, str) for name in capabilities):
             shown = reprlib.repr(capabilities)
             raise PluginError(f"backend {self._location}: capabilities is {shown}, not a set of texts.")
         return frozenset(capabilities)
-
-    @property
-    def max_concurrency(self) -> int:
-        """Requests in flight at once."""
-        with plugin_errors(f"{self._location}.max_concurrency"):
-            return int(self._inner.max_concurrency)
 
     def identity(self) -> dict[str, JsonValue]:
         """What determines the model's answers.

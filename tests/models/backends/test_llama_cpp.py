@@ -98,7 +98,7 @@ def test_greedy_answers_of_a_real_model_are_the_same_in_another_server(smollm2: 
         with Runtime(concurrency=8) as runtime:
             backend = runtime.backend("llama_cpp", CONFIG, CONTEXT)
             assert isinstance(backend, LlamaCpp)
-            assert backend.max_concurrency == 1, "no more than the server answers at once"
+            assert backend.limiter.cap == 1, "no more than the server answers at once"
             pid, (key,) = engine_of(backend._server.child.pid), backend._server.child._hidden
             assert key.encode() not in Path(f"/proc/{pid}/cmdline").read_bytes()
             requests = [
