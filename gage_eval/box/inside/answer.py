@@ -14,11 +14,9 @@ from typing import Any, NoReturn
 
 from gage_eval.box.inside.place import Place, confine
 from gage_eval.box.inside.values import dump, load
-from gage_eval.box.inside.wire import ANY, LARGEST, packed, receive, send
+from gage_eval.box.inside.wire import ANY, LARGEST, LONGEST_TEXT, packed, receive, send
 
 _CHANNEL = 3
-LONGEST_TEXT = 500
-"""Characters of an exception's text."""
 
 
 def answer(channel: socket.socket, place: Place) -> NoReturn:
