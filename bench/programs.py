@@ -23,7 +23,7 @@ from gage_eval.runs.options import RunOptions
 
 _SHARED = HERE.parents[1] / "shared" / "data"
 _DATA = _SHARED / "humaneval" / "HumanEval.jsonl.gz"
-CODE_SUITES = {"humaneval": 164, "humaneval_plus": 164, "mbpp": 500, "mbpp_plus": 377}
+CODE_SUITES = {"humaneval": 164, "humaneval_plus": 164, "mbpp": 500, "mbpp_plus": 378}
 """The problems of each suite that runs programs."""
 _EXECUTIONS = 10_000
 _ROUNDING = 1e-9

@@ -234,7 +234,7 @@ JUDGMENTS = TableSchema(
 )
 
 # One row per answer whose program was run (`box.types.Execution`). `code` is the program as it was run, null where the
-# answer holds none. `containment` is what kept it in: namespaces, uid, container or none.
+# answer holds none. `containment` is what kept it in: namespaces, container or none.
 EXECUTIONS = TableSchema(
     "executions",
     1,

@@ -20,7 +20,7 @@ from typing import Any
 
 from gage_eval.box.engine_api import NOT_FOUND, Engine, EngineError, Stream
 from gage_eval.box.inside.harness import HANDED_IN
-from gage_eval.box.inside.wire import ANY, packed, parsed
+from gage_eval.box.inside.wire import ANY, command_reply, packed, parsed, setup_failure
 from gage_eval.box.slot import Harness, Slot, received_socket, user_of
 from gage_eval.box.types import BoxError
 
@@ -314,9 +314,7 @@ class _Commands:
         ran = await self._run(["/bin/sh", "-c", self._request["setup"]], b"", self._request["limits"])
         if ran["exit"] == 0:
             return _OPEN
-        last = base64.b64decode(ran["stderr"]).decode("utf-8", "replace").strip().rpartition("\n")[2]
-        why = ran["reason"] or f"exit {ran['exit']}"
-        return {"status": "box_error", "reason": "setup", "text": f"{why}: {last}"}
+        return setup_failure(ran["reason"], ran["exit"], base64.b64decode(ran["stderr"]))
 
     async def reply(self, message: Mapping[str, Any]) -> dict[str, Any]:
         """Carry out one message."""
@@ -364,16 +362,7 @@ class _Commands:
             reason = "cpu"
         elif code == _KILLED and await self._was_out_of_memory():
             reason = "memory"
-        stdout, stderr = (base64.b64encode(text).decode() for text in output)
-        return {
-            "exit": None if reason else code,
-            "stdout": stdout,
-            "stderr": stderr,
-            "reason": reason,
-            "cpu_s": round(now - used, 3),
-            "wall_s": round(wall_s, 3),
-            "peak_mb": round(peak_mb, 1),
-        }
+        return command_reply(code, output, reason, now - used, wall_s, peak_mb)
 
     async def _exec(
         self, argv: Sequence[str], stdin: bytes, output: Sequence[bytearray], most: int, folder: str | None

@@ -14,7 +14,7 @@ from gage_eval.box.bubblewrap import bubblewrap_slot, root_identity
 from gage_eval.box.containers import ContainerSlot
 from gage_eval.box.engine_api import ENGINES, Engine, EngineName
 from gage_eval.box.programs import SlotExecutor
-from gage_eval.box.slot import Slot, usable_cpus
+from gage_eval.box.slot import Slot
 from gage_eval.box.types import BoxError, BoxUnavailable, Containment, Execution, Executor, Limits, Program
 from gage_eval.box.unsafe import unsafe_slot
 from gage_eval.extend.allowed_code import allowed_entries
@@ -61,9 +61,9 @@ def open_executor(settings: ExecutorSettings) -> Executor:
     """
     if allowed_entries() is not None and (settings.allow_unsafe or settings.roots):
         raise BoxUnavailable("execution: this worker takes neither 'allow_unsafe' nor 'roots' from a config")
-    slots = settings.slots or usable_cpus()
+    slots = settings.slots or len(os.sched_getaffinity(0))
     if settings.allow_unsafe and settings.executor == "auto":
-        return SlotExecutor("unsafe", "none", slots, lambda number, image: unsafe_slot(image))
+        return SlotExecutor("none", slots, lambda number, image: unsafe_slot(image))
     if settings.executor in ENGINES:
         named = Engine(settings.executor)
         if (problem := named.problem()) is not None:
@@ -103,7 +103,7 @@ def _container_executor(engine: Engine, slots: int) -> Executor:
             raise BoxError(f"{engine.name} needs an image: name one that this machine has under execution.image")
         return ContainerSlot(engine, number, image)
 
-    return SlotExecutor(engine.name, "container", slots, start, _resolver("container", engine, {}))
+    return SlotExecutor("container", slots, start, _resolver("container", engine, {}))
 
 
 def _bubblewrap_executor(roots: Mapping[str, Path], slots: int, engine: Engine | None) -> Executor:
@@ -119,7 +119,7 @@ def _bubblewrap_executor(roots: Mapping[str, Path], slots: int, engine: Engine |
             "Podman or Docker"
         )
 
-    return SlotExecutor("bubblewrap", "namespaces", slots, start, _resolver("namespaces", engine, roots))
+    return SlotExecutor("namespaces", slots, start, _resolver("namespaces", engine, roots))
 
 
 def _resolver(
@@ -151,7 +151,7 @@ def _bubblewrap_problem() -> str | None:
 
 
 async def _trial() -> Execution:
-    executor = SlotExecutor("bubblewrap", "namespaces", 1, lambda number, image: bubblewrap_slot(number))
+    executor = SlotExecutor("namespaces", 1, lambda number, image: bubblewrap_slot(number))
     try:
         return await executor.execute(_TRIAL, _TRIAL_LIMITS)
     finally:

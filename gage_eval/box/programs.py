@@ -34,13 +34,12 @@ class SlotExecutor:
 
     def __init__(
         self,
-        name: str,
         containment: Containment,
         slots: int,
         start: Callable[[int, str | None], Slot],
         resolve: Callable[[str | None], tuple[Containment, str | None]] | None = None,
     ) -> None:
-        self.name, self.containment, self.slots = name, containment, slots
+        self.containment, self.slots = containment, slots
         self._start = start
         self._resolve = resolve
         self._idle: list[tuple[int, str | None, Slot | None]] = [(number, None, None) for number in range(slots)]

@@ -250,8 +250,3 @@ def server_command(interpreter: Sequence[str], descriptor: int, *, contained: bo
 def user_of(number: int) -> int:
     """The user of a slot. The kernel counts processes per user, so that slots must not share one."""
     return _FIRST_ID + (os.getpid() * 64 + number) % _IDS
-
-
-def usable_cpus() -> int:
-    """Processors that this process may use: the number of slots, where none is set."""
-    return len(os.sched_getaffinity(0))

@@ -155,7 +155,6 @@ class Box(Protocol):
 class Executor(Protocol):
     """Opens boxes and runs programs, at most `slots` at a time."""
 
-    name: str
     containment: Containment
     slots: int
 

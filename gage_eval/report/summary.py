@@ -134,7 +134,7 @@ class Executions(SummaryModel):
     """How the programs of a task's answers ended."""
 
     mode: str = Field(description="How they were tested: calls, stdio or script.")
-    containment: str = Field(description="What kept them in: namespaces, uid, container, or none.")
+    containment: str = Field(description="What kept them in: namespaces, container, or none.")
     statuses: dict[str, int] = Field(
         description="Programs by status: passed, failed, timed_out, out_of_memory, crashed, refused, tampered or "
         "box_error."

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from gage_eval.box.executors import ExecutorSettings, open_executor, probe
-from gage_eval.box.types import BoxSpec, Execution, Executor, Limits, Program
-from tests.box.attacks import ATTACKS, FORGED, FORGED_TESTS, GUARD, LIMITS, TAMPERING, Attack, aimed
+from gage_eval.box.types import BoxSpec, Execution, Executor, Program
+from tests.box.attacks import ATTACKS, FORGED, FORGED_TESTS, GUARD, LIMITS, TAMPERING, Attack, aimed, judged
 from tests.support.podman import unpack_image
 
 pytestmark = pytest.mark.skipif(
@@ -75,7 +75,7 @@ async def contained() -> Executor:
     """A box of one slot. Attacks do not start where it is not the real one."""
     executor = open_executor(ExecutorSettings("bubblewrap", slots=1))
     assert executor.containment == "namespaces"
-    guarded = await executor.execute(program(GUARD + "print('guarded')"), LIMITS)
+    guarded = await judged(executor, program(GUARD + "print('guarded')"))
     assert guarded.outputs == ("guarded\n",), guarded
     return executor
 
@@ -90,9 +90,9 @@ async def attacked(attacks: list[Attack]) -> list[Outcome]:
             while waiting:
                 attack = waiting.pop(0)
                 executions = [
-                    await executor.execute(program(attack.program), attack.limits) for _ in range(attack.times)
+                    await judged(executor, program(attack.program), limits=attack.limits) for _ in range(attack.times)
                 ]
-                after = await executor.execute(program("print(6 * 7)"), LIMITS)
+                after = await judged(executor, program("print(6 * 7)"))
                 outcomes.append(Outcome(attack, executions, after))
         finally:
             await executor.close()
@@ -130,12 +130,11 @@ def forged() -> dict[tuple[str, str], Execution]:
 
     async def run() -> dict[tuple[str, str], Execution]:
         executor = await contained()
-        limits = Limits(cpu_s=2.0, wall_s=60.0)
         results = {}
         for mode in ("calls", "script"):
             for name, code in {"right": "def inc(x): return x + 1", **FORGED, **TAMPERING}.items():
                 task = Program(mode, GUARD + code, entry="inc", tests=FORGED_TESTS)
-                results[mode, name] = await executor.execute(task, limits)
+                results[mode, name] = await judged(executor, task)
         await executor.close()
         return results
 
@@ -184,10 +183,10 @@ def test_the_box_of_an_unpacked_image_contains_them_too(targets: dict[str, objec
         executor = open_executor(settings)
         try:
             spec = BoxSpec("mine")
-            guarded = await executor.execute(program(GUARD + "print('guarded')"), LIMITS, spec)
+            guarded = await judged(executor, program(GUARD + "print('guarded')"), spec)
             assert guarded.outputs == ("guarded\n",), guarded
             return {
-                attack.name: set(attack.escapes(await executor.execute(program(attack.program), attack.limits, spec)))
+                attack.name: set(attack.escapes(await judged(executor, program(attack.program), spec, attack.limits)))
                 for attack in attacks
                 for _ in range(attack.times)
             }

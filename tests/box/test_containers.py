@@ -12,7 +12,7 @@ import pytest
 from gage_eval.box import engine_api, slot
 from gage_eval.box.executors import ExecutorSettings, open_executor
 from gage_eval.box.types import BoxError, BoxSpec, BoxUnavailable, Execution, Executor, Limits, Program
-from tests.box.attacks import ATTACKS, GUARD, LIMITS, Attack, aimed
+from tests.box.attacks import ATTACKS, GUARD, LIMITS, Attack, aimed, judged
 from tests.support.listening import talked
 from tests.support.podman import import_image, missing, service
 from tests.support.waiting import PATIENCE_S, wait_for
@@ -196,11 +196,11 @@ def test_attacks_are_contained(targets: dict[str, object]) -> None:
     async def attacked(executor: Executor) -> dict[str, list[str]]:
         assert executor.containment == "container"
         guarded = Program("stdio", CONTAINER_GUARD + "print('guarded')", stdin=("",))
-        assert (await executor.execute(guarded, LIMITS, PYTHON)).outputs == ("guarded\n",)
+        assert (await judged(executor, guarded, PYTHON)).outputs == ("guarded\n",)
 
         async def one(attack: Attack) -> list[str]:
             program = Program("stdio", CONTAINER_GUARD + attack.code, stdin=("",))
-            return attack.escapes(await executor.execute(program, attack.limits, PYTHON))
+            return attack.escapes(await judged(executor, program, PYTHON, attack.limits))
 
         found = await asyncio.gather(*map(one, attacks))
         return {attack.name: lines for attack, lines in zip(attacks, found, strict=True)}

@@ -28,6 +28,9 @@ READS = {
     "wrong on the private test": HALVES.format(value="[0, 0.5, 1, 1.5, 2][int(input())]"),
     "too many lines": HALVES.format(value="int(input()) / 2, end='\\n1\\n'"),
     "by exit": "exit(0)",
+    "right, with an exit code": HALVES.format(value="int(input()) / 2") + "\nsys.exit(3)",
+    "right, then an error": HALVES.format(value="int(input()) / 2") + "\nraise ValueError",
+    "right, then the process ends": HALVES.format(value="int(input()) / 2, flush=True") + "\nimport os\nos._exit(3)",
     "endless": "while True: pass",
     "no program": None,
 }
@@ -45,7 +48,7 @@ METHODS = {
 }
 PASSES = {
     *("right", "as decimals, with white space", "by a main guard and an import that is not written"),
-    *("as a tuple", "as a function", "by state"),
+    *("as a tuple", "as a function", "by state", "right, with an exit code"),
 }
 
 

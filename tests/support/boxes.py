@@ -66,7 +66,6 @@ class FakeExecutor:
         images: what the names of images stand for, where they do not stand for themselves.
     """
 
-    name = "fake"
     containment: Containment = "namespaces"
     slots = 4
 

@@ -14,11 +14,9 @@ from typing import Any, NoReturn
 
 from gage_eval.box.inside.place import Place, confine
 from gage_eval.box.inside.values import dump, load
-from gage_eval.box.inside.wire import ANY, LARGEST, packed, receive, send
+from gage_eval.box.inside.wire import ANY, LARGEST, LONGEST_TEXT, packed, receive, send
 
 _CHANNEL = 3
-LONGEST_TEXT = 500
-"""Characters of an exception's text."""
 
 
 def answer(channel: socket.socket, place: Place) -> NoReturn:
@@ -74,11 +72,10 @@ def _run(module: types.ModuleType, sources: Mapping[str, str], channel: socket.s
             linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
             exec(compile(source, name, "exec"), vars(module))  # noqa: S102
     except SystemExit as end:
-        code = end.code if isinstance(end.code, int) else int(end.code is not None)
+        # What a program of `stdio` has printed is compared, whatever its code (LiveCodeBench, `call_method`).
         if channel is not None:
             _flush()
-            os._exit(code & 255)
-        return code & 255
+            os._exit((end.code if isinstance(end.code, int) else int(end.code is not None)) & 255)
     except BaseException as error:  # noqa: BLE001
         traceback.print_exc()
         if channel is not None:

@@ -17,12 +17,12 @@ import socket
 from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
-from gage_eval.box.inside import kernel, place
-from gage_eval.box.inside.answer import LONGEST_TEXT, answer
+from gage_eval.box.inside import kernel, place, wire
+from gage_eval.box.inside.answer import answer
 from gage_eval.box.inside.place import Place
 from gage_eval.box.inside.run import Run, WallOver
 from gage_eval.box.inside.values import dump, load
-from gage_eval.box.inside.wire import ANY, STATUS_OF_END, Channel, NoMessage, packed, receive, send
+from gage_eval.box.inside.wire import ANY, LONGEST_TEXT, STATUS_OF_END, Channel, NoMessage, packed, receive, send
 
 # Where programs find what `BoxSpec.listens` opens. All ports of a new network are free, and a fixed one keeps
 # requests equal that hold the address.
@@ -116,9 +116,7 @@ def _prepare(request: Mapping[str, Any], here: Place) -> dict[str, Any] | None:
     setup = command(["/bin/sh", "-c", request["setup"]], b"", request, here)
     if setup.code == 0 and not setup.ended_by:
         return None
-    why = setup.ended_by or f"exit {setup.code}"
-    last = setup.streams[1].decode("utf-8", "replace").strip().rpartition("\n")[2]
-    return {"status": "box_error", "reason": "setup", "text": f"{why}: {last}"[:LONGEST_TEXT]}
+    return wire.setup_failure(setup.ended_by, setup.code, setup.streams[1])
 
 
 def command(argv: list[str], stdin: bytes, request: Mapping[str, Any], here: Place) -> Run:
@@ -183,16 +181,7 @@ def _commanded(message: Mapping[str, Any], request: Mapping[str, Any], here: Pla
         return {"content": base64.b64encode(content).decode()}
     limits = message.get("limits", request["limits"])
     run = command(message["run"], base64.b64decode(message["stdin"]), {**request, "limits": limits}, here)
-    stdout, stderr = (base64.b64encode(text).decode() for text in run.streams)
-    return {
-        "exit": None if run.ended_by else run.code,
-        "stdout": stdout,
-        "stderr": stderr,
-        "reason": run.ended_by,
-        "cpu_s": round(run.cpu_s, 3),
-        "wall_s": round(run.wall_s, 3),
-        "peak_mb": round(run.peak_mb, 1),
-    }
+    return wire.command_reply(run.code, run.streams, run.ended_by, run.cpu_s, run.wall_s, run.peak_mb)
 
 
 class Handle:

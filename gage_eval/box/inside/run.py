@@ -20,8 +20,6 @@ _FLOOD = 256
 _OWN_FILES = 4
 # Waited for a processor for more than this share of the wall time: it could not run, rather than did not want to.
 _STARVED_SHARE = 0.25
-# The sum counts what processes share once for each of them; the exact number costs more to read.
-_SHARED_PAGES = "smaps_rollup"
 
 
 class WallOver(BaseException):
@@ -57,12 +55,13 @@ class Run:
         self._start = time.monotonic()
         self._limits: Mapping[str, Any] = {"output_kb": 0, "cpu_s": math.inf}
         self._files: str | None = None
+        self._is_watching = False
 
     def begin(self, limits: Mapping[str, Any], *, files: str | None) -> None:
         """Count from now. ``files`` is a folder of the file system in memory, whose content counts as memory."""
         self._limits, self._files = limits, files
         self._start = time.monotonic()
-        signal.signal(signal.SIGALRM, lambda number, frame: self._watch())
+        signal.signal(signal.SIGALRM, lambda number, frame: self._alarmed())
         signal.setitimer(signal.ITIMER_REAL, _EVERY_S, _EVERY_S)
 
     def wait(self, channel: socket.socket | None = None) -> bool:
@@ -134,10 +133,21 @@ class Run:
         self.ended_by = self.ended_by or reason
         kill_rest(self.pid)
 
+    def _alarmed(self) -> None:
+        # On a busy machine a look takes longer than the time between two; and programs may send alarms.
+        if self._is_watching:
+            return
+        self._is_watching = True
+        try:
+            self._watch()
+        finally:
+            self._is_watching = False
+
     def _watch(self) -> None:
         """End it when its processes together use too much; the kernel's limits count each of them alone."""
         cpu_s, pages, pids = self.cpu_s, 0, list(_pids(self.pid))
         for pid in pids:
+            # As bytes: the import of an encoding may be what the alarm has interrupted.
             try:
                 with open(f"/proc/{pid}/stat", "rb") as file:
                     fields = file.read().rpartition(b")")[2].split()
@@ -149,6 +159,7 @@ class Run:
         memory_mb = pages * _PAGE / (1 << 20) + files_mb
         most = self._limits["memory_mb"]
         if memory_mb > most:
+            # The sum counts what processes share once for each of them; the exact number costs more to read.
             memory_mb = _exact_mb(pids) + files_mb
         self.peak_mb = max(self.peak_mb, memory_mb)
         if cpu_s > self._limits["cpu_s"]:
@@ -198,15 +209,15 @@ def _pids(leader: int) -> Iterator[int]:
 
 
 def _exact_mb(pids: list[int]) -> float:
-    """Memory of processes, with what they share counted once."""
+    """Memory of processes, with what they share counted once, unless they hide it."""
     total = 0
     for pid in pids:
         try:
-            with open(f"/proc/{pid}/{_SHARED_PAGES}", encoding="ascii") as file:
-                total += next(int(line.split()[1]) for line in file if line.startswith("Pss:"))
+            with open(f"/proc/{pid}/smaps_rollup", "rb") as file:
+                total += next(int(line.split()[1]) for line in file if line.startswith(b"Pss:"))
         except (OSError, StopIteration):
             try:
-                with open(f"/proc/{pid}/statm", encoding="ascii") as file:
+                with open(f"/proc/{pid}/statm", "rb") as file:
                     total += int(file.read().split()[1]) * _PAGE >> 10
             except (OSError, IndexError):
                 continue
@@ -224,5 +235,5 @@ def _waited_s(pid: int) -> float:
 
 
 def _second_field(path: str) -> int:
-    with open(path, encoding="ascii") as file:
+    with open(path, "rb") as file:
         return int(file.read().split()[1])

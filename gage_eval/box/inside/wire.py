@@ -1,14 +1,17 @@
 """Messages between the processes of the box: four bytes of length, then JSON."""
 
+import base64
 import json
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
 LARGEST = 16 << 20
 """Bytes of a message of the answer."""
 ANY = 1 << 31
 """Of one whose sender is trusted."""
+LONGEST_TEXT = 500
+"""Characters of a sentence for people."""
 STATUS_OF_END: Mapping[str, Any] = {
     "cpu": "timed_out",
     "idle": "timed_out",
@@ -70,6 +73,22 @@ def parsed(data: bytes) -> dict[str, Any]:
     if type(message) is not dict:
         raise NoMessage("not an object")
     return message
+
+
+def command_reply(
+    code: int | None, streams: Iterable[bytes | bytearray], reason: str, cpu_s: float, wall_s: float, peak_mb: float
+) -> dict[str, Any]:
+    """What came of a command; `gage_eval.box.types.Ran` with its output in base64."""
+    stdout, stderr = (base64.b64encode(text).decode() for text in streams)
+    reply = {"exit": None if reason else code, "stdout": stdout, "stderr": stderr, "reason": reason}
+    return reply | {"cpu_s": round(cpu_s, 3), "wall_s": round(wall_s, 3), "peak_mb": round(peak_mb, 1)}
+
+
+def setup_failure(reason: str, code: int | None, stderr: bytes | bytearray) -> dict[str, Any]:
+    """The result where the setup of a box failed: the last line that it said."""
+    last = stderr.decode("utf-8", "replace").strip().rpartition("\n")[2]
+    text = f"{reason or f'exit {code}'}: {last}"[:LONGEST_TEXT]
+    return {"status": "box_error", "reason": "setup", "text": text}
 
 
 def _exactly(channel: Channel, size: int) -> bytes:

@@ -1,5 +1,6 @@
 """JSON Lines: one record per line, in one file or many, plain or compressed."""
 
+import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -17,13 +18,14 @@ from gage_eval.data.datasets.base import (
     find_files,
     lines_of,
     open_bytes,
+    record_text,
     stem,
     text_param,
     why,
 )
 from gage_eval.extend import registry
 
-_PARAMS = ("labels_path", "labels_field", "labels_key", "source_field")
+_PARAMS = ("labels_path", "labels_field", "labels_key", "source_field", "constants")
 _INTEGER = re.compile(r"-?(0|[1-9][0-9]{0,17})")
 
 
@@ -40,6 +42,8 @@ class JsonlLoader(FileLoader):
         labels_key: the field by which the lines of ``labels_path``, then JSON objects, belong to records; a record
             without such a line gets no gold. Default: the line's number.
         source_field: the record's field that takes the file's name without endings.
+        constants: ``text`` reads ``NaN``, ``Infinity`` and ``-Infinity``, which Python writes though they are not JSON,
+            as texts of that name. By default a record with one is rejected.
 
     Raises:
         InputError: a parameter is unknown or a file is not there.
@@ -51,6 +55,9 @@ class JsonlLoader(FileLoader):
         self._labels = find_files(self._labels_path, base_dir) if self._labels_path else []
         self._labels_field = text_param(params, "labels_field", "jsonl") or "label"
         self._labels_key = text_param(params, "labels_key", "jsonl")
+        self._constants = text_param(params, "constants", "jsonl")
+        if self._constants not in (None, "text"):
+            raise InputError(f"loader jsonl: constants is 'text' or left out, not {self._constants!r}.")
 
     def identity(self) -> JsonValue:
         """sha256 of each file's bytes, in the order they are read."""
@@ -60,6 +67,8 @@ class JsonlLoader(FileLoader):
             out["labels_field"] = self._labels_field
             if self._labels_key is not None:
                 out["labels_key"] = self._labels_key
+        if self._constants is not None:
+            out["constants"] = self._constants
         return out
 
     def records(self) -> Iterator[Record]:
@@ -84,6 +93,8 @@ class JsonlLoader(FileLoader):
         field = self._source.field
         self.starts.clear()
         for file, number, text in _numbered_lines(self._source.files, self._source.begins):
+            if self._constants is not None:
+                text = _with_named_constants(text)
             yield number, text if field is None else _with_field(text, field, stem(file))
 
     def _labelled(self) -> Iterator[Record]:
@@ -143,6 +154,16 @@ def _object(text: str) -> dict[str, Any] | None:
     except ValueError:
         return None
     return record if isinstance(record, dict) else None
+
+
+def _with_named_constants(text: str) -> str:
+    """The record with Python's constants as texts. Unchanged if it has none, or is broken in another way."""
+    if _object(text) is not None:
+        return text
+    try:
+        return record_text(json.loads(text, parse_constant=str))
+    except (ValueError, RecursionError):
+        return text
 
 
 def _holds(text: str, field: str) -> bool:

@@ -128,13 +128,13 @@ class Mbpp(BuiltInPreprocessor):
         return sample
 
 
-@registry.preprocessors.register("mbpp_plus", version=2)
+@registry.preprocessors.register("mbpp_plus", version=3)
 class MbppPlus(BuiltInPreprocessor):
     """MBPP+ (Liu et al. 2023, evalplus): MBPP with many more inputs, checked against the reference solution.
 
-    Its JSON has lists for tuples and sets; they are what they were by the task's number. ``metadata`` gets
-    ``entry_point``, ``base_tests``, on MBPP's own inputs, ``tests``, on all inputs, and ``expected``, a program that
-    prints what the reference solution returns for them.
+    Its JSON has lists for tuples and sets, and the loader reads infinite numbers as texts (``constants: text``); they
+    are what they were by the task's number. ``metadata`` gets ``entry_point``, ``base_tests``, on MBPP's own inputs,
+    ``tests``, on all inputs, and ``expected``, a program that prints what the reference solution returns for them.
     """
 
     id_field: IdField = "task_id"
@@ -224,6 +224,13 @@ def _deep(value: Any) -> Any:
     return tuple(_deep(item) for item in value) if type(value) is list else value
 
 
+class _Infinite(float):
+    """An infinite number, which the text of the tests has as a number."""
+
+    def __repr__(self) -> str:
+        return "1e999" if self > 0 else "-1e999"
+
+
 _OF_TASKS: Sequence[tuple[Callable[[_Inputs], Sequence[Any]], Sequence[int]]] = (
     (
         _rows,
@@ -245,6 +252,7 @@ _OF_TASKS: Sequence[tuple[Callable[[_Inputs], Sequence[Any]], Sequence[int]]] = 
     (lambda inputs: [tuple(tuple(item) if type(item) is list else item for item in inputs[0])], (278,)),
     (lambda inputs: [{key: tuple(value) for key, value in inputs[0].items()}, *inputs[1:]], (722,)),
     (lambda inputs: [complex(inputs[0])], (252,)),
+    (lambda inputs: [_Infinite(item) if type(item) is str else item for item in inputs], (404,)),
     (_deep, (580, 615, 791)),
 )
 # By the number of a task: its arguments as they were before JSON, as evalplus 0.3.1 reads them.

@@ -13,7 +13,7 @@ import secrets
 import socket
 import sys
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any, TypeAlias
 
 from gage_eval.box.executors import ExecutorSettings, open_executor
@@ -38,13 +38,7 @@ _Send: TypeAlias = Callable[[_Message], Awaitable[None]]
 def request_body(program: Program, limits: Limits, spec: BoxSpec) -> bytes:
     """The body of a request."""
     files = {path: base64.b64encode(content).decode() for path, content in spec.files.items()}
-    surroundings = {
-        "image": spec.image,
-        "files": files,
-        "setup": spec.setup,
-        "env": dict(spec.env),
-        "writable": spec.writable,
-    }
+    surroundings = asdict(replace(spec, files={})) | {"files": files}
     return json.dumps({"program": asdict(program), "limits": asdict(limits), "spec": surroundings}).encode()
 
 
@@ -58,12 +52,7 @@ def read_request(body: bytes) -> tuple[Program, Limits, BoxSpec]:
         request = json.loads(body)
         spec = BoxSpec(**request["spec"])
         files = {path: base64.b64decode(content, validate=True) for path, content in spec.files.items()}
-        limits = Limits(**request["limits"])
-        return (
-            Program(**request["program"]),
-            limits,
-            BoxSpec(spec.image, files, spec.setup, spec.env, writable=spec.writable),
-        )
+        return Program(**request["program"]), Limits(**request["limits"]), replace(spec, files=files, listens=False)
     except (AttributeError, KeyError, TypeError, RecursionError) as error:
         raise ValueError(str(error)) from None
 

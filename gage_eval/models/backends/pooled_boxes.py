@@ -107,8 +107,6 @@ class PoolExecutor:
         pools: has the pool start boxes; None where no program is run, only the identity is read.
     """
 
-    name = "pool"
-
     def __init__(self, settings: ExecutorSettings, pools: Pools | None) -> None:
         assert settings.work_pool is not None
         self.containment: Containment = "container" if settings.executor in ENGINES else "namespaces"

@@ -180,7 +180,7 @@ def test_what_cannot_be_loaded_is_said_with_a_way_out(tmp_path: Path) -> None:
         assert message(tmp_path, path="data/piqa_val.jsonl", **{name: 5}) == f"loader jsonl: {name} is a text, not 5."
     assert message(tmp_path, path="data/piqa_val.jsonl", label_path="x") == (
         "loader jsonl has no parameter 'label_path'. It takes: path, labels_path, labels_field, labels_key, "
-        "source_field. Did you mean 'labels_path'?"
+        "source_field, constants. Did you mean 'labels_path'?"
     )
 
 
@@ -221,6 +221,21 @@ def test_a_record_of_a_document_that_has_no_text_form_is_rejected_alone(tmp_path
     with pytest.raises(RecordRejected, match="no JSON form"):
         parse_record(broken)
     assert parse_record(good) == {"a": 1}
+
+
+def test_constants_that_python_writes_are_read_as_their_names_where_asked_for(tmp_path: Path) -> None:
+    lines = ['{"a": [-Infinity, 1e22, 99999999999999999999]}', '{"a": "NaN"}', '{"a": NaN, "b": }', '{"a": 1}']
+    write(tmp_path, "d.jsonl", "\n".join(lines))
+    named = [text for _, text in load(tmp_path, path="d.jsonl", constants="text")]
+    assert parse_record(named[0]) == {"a": ["-Infinity", 1e22, 99999999999999999999]}
+    assert named[1:] == lines[1:]
+    assert [text for _, text in load(tmp_path, path="d.jsonl")] == lines
+    with pytest.raises(RecordRejected, match="Infinity is not JSON"):
+        parse_record(lines[0])
+    identities = [JsonlLoader({"path": "d.jsonl", **more}, tmp_path).identity() for more in ({}, {"constants": "text"})]
+    assert identities[0] != identities[1]
+    said = "loader jsonl: constants is 'text' or left out, not 'numbers'."
+    assert message(tmp_path, path="d.jsonl", constants="numbers") == said
 
 
 def test_labels_with_a_key_belong_to_the_records_of_the_same_key(tmp_path: Path) -> None:
