@@ -637,6 +637,7 @@ BACKENDS: dict[str, tuple[dict[str, Any], dict[str, list[tuple[Any, bool]]]]] = 
             **_THINKING,
             "stream": [(True, False)],
             "audio_part": [("input_audio", False)],
+            "file_part": [("file", False)],
             "media_source": [("url", False)],
             "echo_logprobs": [(True, False)],
         },

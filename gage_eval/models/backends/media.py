@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from mimetypes import guess_extension
 from typing import Any
 
 from gage_eval.base.errors import InputError
@@ -43,19 +44,29 @@ def with_media(
     return [_message(message, part) for message in request.messages or []]
 
 
-def as_input_audio(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Messages in which each recording that is sent as data has OpenAI's form ``input_audio``.
+def in_form(messages: list[dict[str, Any]], audio_part: str, file_part: str) -> list[dict[str, Any]]:
+    """Messages whose recordings and documents, which are data URLs, have the form that the endpoint takes.
+
+    Args:
+        messages: as `with_media` makes them.
+        audio_part: ``audio_url``, or OpenAI's ``input_audio``.
+        file_part: ``file_url``, or OpenAI's ``file``.
 
     Raises:
-        InputError: a recording is neither WAV nor MP3.
+        InputError: OpenAI's form cannot hold one of them.
     """
-    return [_message(message, _input_audio) for message in messages]
+    forms = {"audio_url": _input_audio if audio_part == "input_audio" else None,
+             "file_url": _file if file_part == "file" else None}  # fmt: skip
+
+    def formed(part: dict[str, Any]) -> dict[str, Any]:
+        form = forms.get(str(part.get("type")))
+        return part if form is None else form(str(part[part["type"]].get("url", "")))
+
+    return [_message(message, formed) for message in messages] if any(forms.values()) else messages
 
 
-def _input_audio(part: dict[str, Any]) -> dict[str, Any]:
-    if part.get("type") != "audio_url":
-        return part
-    head, _, data = str(part["audio_url"].get("url", "")).partition(";base64,")
+def _input_audio(url: str) -> dict[str, Any]:
+    head, _, data = url.partition(";base64,")
     form = _INPUT_AUDIO.get(head)
     if form is None:
         raise InputError(
@@ -63,6 +74,13 @@ def _input_audio(part: dict[str, Any]) -> dict[str, Any]:
             "set audio_rate in the dataset's params, which makes WAV of every recording."
         )
     return {"type": "input_audio", "input_audio": {"data": data, "format": form}}
+
+
+def _file(url: str) -> dict[str, Any]:
+    if not url.startswith("data:"):
+        raise InputError("file_part: file takes documents and no addresses: set pdf in the dataset's params.")
+    ending = guess_extension(url[len("data:") :].partition(";")[0]) or ""
+    return {"type": "file", "file": {"filename": f"document{ending}", "file_data": url}}
 
 
 def _message(message: dict[str, Any], part: Callable[[dict[str, Any]], dict[str, Any]]) -> dict[str, Any]:

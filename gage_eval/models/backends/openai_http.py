@@ -22,7 +22,7 @@ from gage_eval.models.backends.base import (
     skipped,
 )
 from gage_eval.models.backends.http_model import HTTPModel, HTTPModelConfig, check_parameters
-from gage_eval.models.backends.media import MEDIA_REFERENCE, as_input_audio, with_media
+from gage_eval.models.backends.media import MEDIA_REFERENCE, in_form, with_media
 from gage_eval.models.backends.media_server import BY_URL, MediaConfig, MediaServer
 from gage_eval.models.backends.thinking import take_thinking
 from gage_eval.models.backends.worker.token_ids import token_digest
@@ -56,6 +56,9 @@ class OpenAIHTTPConfig(HTTPModelConfig, ThinkingConfig, MediaConfig):
     audio_part: Literal["audio_url", "input_audio"] = scheduling(
         "audio_url",
         description="The form of recordings: vLLM's and SGLang's `audio_url`, or OpenAI's `input_audio` (WAV and MP3).",
+    )
+    file_part: Literal["file_url", "file"] = scheduling(
+        "file_url", description="The form of documents: `file_url`, or OpenAI's `file`."
     )
     stream: bool = scheduling(default=False, description="Ask for streams, to time the first token.")
 
@@ -217,7 +220,7 @@ class OpenAIHTTP(HTTPModel[OpenAIHTTPConfig]):
     def _with_media(self, request: Request) -> bytes:
         body = self._sent(self.body(request))
         messages = with_media(request, self.context, server=self._media)
-        body["messages"] = messages if self.config.audio_part == "audio_url" else as_input_audio(messages)
+        body["messages"] = in_form(messages, self.config.audio_part, self.config.file_part)
         return encode(body)
 
 
