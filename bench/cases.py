@@ -13,7 +13,7 @@ from bench.agents import agents, agents_10k
 from bench.data import dataset
 from bench.figures import Figure
 from bench.lm_eval_task import lm_eval_task
-from bench.media import media_2k
+from bench.media import media_2k, media_source
 from bench.process import HERE, BenchFailed, Mock, ProcessUsage, mock, run
 from bench.programs import canonical_programs, programs, programs_10k, programs_cruxeval
 from bench.viewer import viewer_1m, viewer_matrix
@@ -303,6 +303,7 @@ CASES = (
     Case("agents", "1,280 episodes of ten steps, 64 at a time, 50 ms per answer", agents, 3, "full"),
     Case("agents_10k", "10,000 episodes of ten steps, 64 at a time, 2 ms per answer", agents_10k, 1, "full"),
     Case("media_2k", "200 and 2,000 files of a megabyte, as base64", media_2k, 1, "full"),
+    Case("media_source", "500 files of a megabyte, as base64 and by URL", media_source, 5, "full"),
     Case("programs", "The box: programs that a model wrote, with their tests", programs, 5, "full"),
     Case("canonical_programs", "The own solutions of the code suites, with their tests", canonical_programs, 1, "full"),
     Case("programs_10k", "The box: 10,000 executions", programs_10k, 1, "full"),

@@ -1,4 +1,4 @@
-"""Files of a megabyte, sent as base64: whether the memory of a run stays flat, and how fast they go through."""
+"""Files of a megabyte: whether the memory of a run stays flat, and what they cost as base64 and by URL."""
 
 import random
 import shutil
@@ -10,7 +10,7 @@ import yaml
 from bench.figures import Figure
 from bench.process import BenchFailed, ProcessUsage, mock, run
 
-_FEW, _MANY = 200, 2_000
+_FEW, _SOME, _MANY = 200, 500, 2_000
 FILE_BYTES = 1_000_000
 MOST_MIB = 477.0
 """500 MB."""
@@ -27,7 +27,26 @@ def media_2k(folder: Path, repeats: int) -> list[Figure]:
     ]
 
 
-def recordings(folder: Path, rows: int) -> ProcessUsage:
+def media_source(folder: Path, repeats: int) -> list[Figure]:
+    """The same run with base64 and with URLs, in turns. The endpoint decodes and fetches."""
+    text, url = [], []
+    for _ in range(repeats):
+        text.append(recordings(folder, _SOME, "base64"))
+        url.append(recordings(folder, _SOME, "url"))
+    unit = "s CPU / 1,000 rows"
+    pairs = list(zip(url, text, strict=True))
+    return [
+        Figure("base64, CPU", unit, [usage.cpu_s * 1000 / _SOME for usage in text]),
+        Figure("by URL, CPU", unit, [usage.cpu_s * 1000 / _SOME for usage in url]),
+        Figure("by URL ÷ base64, CPU", "×", [mine.cpu_s / theirs.cpu_s for mine, theirs in pairs]),
+        Figure("base64", "s", [usage.wall_s for usage in text]),
+        Figure("by URL", "s", [usage.wall_s for usage in url]),
+        Figure("by URL ÷ base64", "×", [mine.wall_s / theirs.wall_s for mine, theirs in pairs]),
+        Figure("by URL, peak memory", "MiB", [usage.peak_mib for usage in url], MOST_MIB),
+    ]
+
+
+def recordings(folder: Path, rows: int, source: str = "base64") -> ProcessUsage:
     """A whole run, from an empty store, of one recording per row, all different."""
     place = folder / f"media-{rows}"
     shutil.rmtree(place, ignore_errors=True)
@@ -41,11 +60,15 @@ def recordings(folder: Path, rows: int) -> ProcessUsage:
             ]
             record = {"id": str(row), "messages": [{"role": "user", "content": content}], "answer": str(row + 1)}
             lines.write(orjson.dumps(record) + b"\n")
-    with mock() as endpoint:
+    with mock("--read-media") as endpoint:
         config = {
             "datasets": [{"dataset_id": "media", "params": {"path": "rows.jsonl"}}],
             "backends": [
-                {"backend_id": "ear", "type": "openai_http", "config": {"base_url": endpoint.url, "model": "mock"}}
+                {
+                    "backend_id": "ear",
+                    "type": "openai_http",
+                    "config": {"base_url": endpoint.url, "model": "mock", "media_source": source},
+                }
             ],
             "metrics": ["text_length"],
         }

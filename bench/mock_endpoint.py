@@ -14,6 +14,7 @@ Faults depend on (prompt, attempt, seed), so all clients get the same ones.
 
 import argparse
 import asyncio
+import base64
 import hashlib
 import os
 import re
@@ -21,6 +22,7 @@ import sys
 import time
 from collections import Counter
 from typing import Any, cast
+from urllib.request import ProxyHandler, build_opener
 
 import httptools
 import orjson
@@ -28,6 +30,7 @@ import uvloop
 
 FAULTS = ("403", "404", "429", "500", "reset", "malformed", "hang", "context", "model", "refusal", "length")
 _COUNTED = ("requests", "answered", "resent_after_answer", "client_gone", "overloaded")
+_open = build_opener(ProxyHandler({})).open
 _SUM = re.compile(r"(-?\d+) \+ (-?\d+)")
 _REASONS = {200: b"OK", 400: b"Bad Request", 401: b"Unauthorized"} | {
     403: b"Forbidden",
@@ -193,6 +196,11 @@ class Connection(asyncio.Protocol):
             fault = fault_of(prompt, attempt, options.faults, options.seed)
         mock.in_flight += 1
         mock.max_in_flight = max(mock.max_in_flight, mock.in_flight)
+        if options.read_media:
+            loop = asyncio.get_running_loop()
+            reading = loop.run_in_executor(None, read_media, body)
+            reading.add_done_callback(lambda done: self._finish(prompt, "context" if done.exception() else fault, body))
+            return
         delay = options.hang_s if fault == "hang" else options.latency_ms / 1000
         if delay:
             asyncio.get_running_loop().call_later(delay, self._finish, prompt, fault, body)
@@ -269,6 +277,18 @@ class Connection(asyncio.Protocol):
         self.transport.write(head % (status, _REASONS[status], content_type, len(payload), headers) + payload)
 
 
+def read_media(body: dict[str, Any]) -> int:
+    """Bytes of the media of a request: of its base64, and of what its URLs lead to."""
+    read = 0
+    for message in body["messages"]:
+        for part in message["content"] if isinstance(message["content"], list) else ():
+            holder = part.get(part["type"])
+            if isinstance(holder, dict):
+                head, _, data = holder["url"].partition(";base64,")
+                read += len(base64.b64decode(data)) if data else len(_open(head, timeout=30).read())
+    return read
+
+
 def streamed(answer: dict[str, Any]) -> bytes:
     """An answer as server-sent events: one event per word, then the usage."""
     (choice,) = answer["choices"]
@@ -322,6 +342,7 @@ def options_of(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--idle-s", type=float, default=120.0, help="stop after that long without a request")
     parser.add_argument("--die-after", type=int, default=0, help="exit at once after that many answers")
+    parser.add_argument("--read-media", action="store_true", help="decode base64 and fetch URLs, in threads")
     parser.add_argument("--keep-bodies", action="store_true", help="/stats shows what was sent")
     options = parser.parse_args(arguments)
     options.faults = dict(options.fault)

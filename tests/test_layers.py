@@ -173,7 +173,7 @@ def test_requests_to_models_have_one_client() -> None:
         for module, name, place, _ in imports(*PACKAGES)
         for client, home in clients.items()
         # A server that programs ask parses requests with it.
-        if within(name, client) and module not in (home, "gage_eval.engine.agents.http")
+        if within(name, client) and module not in (home, "gage_eval.models.client.http_server")
     ]
     assert wrong == []
 

@@ -91,6 +91,11 @@ def placement_on(work_pool: str, backend: BackendEntry) -> Placement | None:
             f"'{work_pool}': only vllm starts a server that other machines can ask. Submit the whole run there: "
             f"gage run --submit --work-pool {work_pool}"
         )
+    if config.media_source == "url":
+        raise InputError(
+            f"backend '{backend.backend_id}' has media_source: url, which serves media on this machine's loopback "
+            f"address: remove it, because the machines of work pool '{work_pool}' cannot fetch them there."
+        )
     return Placement(work_pool, config.replicas * config.gpus_each)
 
 

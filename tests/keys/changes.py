@@ -637,6 +637,8 @@ BACKENDS: dict[str, tuple[dict[str, Any], dict[str, list[tuple[Any, bool]]]]] = 
             **_THINKING,
             "stream": [(True, False)],
             "audio_part": [("input_audio", False)],
+            "file_part": [("file", False)],
+            "media_source": [("url", False)],
             "echo_logprobs": [(True, False)],
         },
     ),
@@ -654,7 +656,12 @@ BACKENDS: dict[str, tuple[dict[str, Any], dict[str, list[tuple[Any, bool]]]]] = 
     ),
     "vllm": (
         {"model_path": "checkpoint"},
-        {**_COMMON, **_VLLM, **{name: values for name, values in _KEYED.items() if name != "api_key"}},
+        {
+            **_COMMON,
+            **_VLLM,
+            **{name: values for name, values in _KEYED.items() if name != "api_key"},
+            "media_source": [("url", False)],
+        },
     ),
     "vllm_native": ({"model_path": "checkpoint"}, {**_COMMON, **_VLLM}),
     "transformers": ({"model_path": "checkpoint"}, _TRANSFORMERS),

@@ -49,7 +49,7 @@ KINDS: dict[str, tuple[dict[str, Any], str, dict[str, Any], str, float]] = {
     "text-to-image": ({}, "painter", {"judge_adapter_id": "critic"}, "judge_score", 4),
     "image-to-image": ({}, "painter", {"judge_adapter_id": "critic"}, "judge_score", 4),
     "text-to-audio": ({}, "mouth", {"judge_adapter_id": "critic"}, "judge_score", 4),
-    "text-to-video": ({}, "recorded", {"judge_adapter_id": "critic"}, "judge_score", 4),
+    "text-to-video": ({}, "director", {"judge_adapter_id": "critic"}, "judge_score", 4),
     "code-generation": (
         {},
         "chat",
@@ -105,21 +105,20 @@ def done(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[dict[str, A
     kinds = [kind for kind in KINDS if kind != "code-generation" or probe()[0].problem is None]
     for kind in kinds:
         (folder / f"{kind}.jsonl").write_text(json.dumps(record(kind)) + "\n")
-    (folder / "recorded.jsonl").write_text(json.dumps({"id": "t2v_0001", "answer": "refs/dog_0001.mp4"}) + "\n")
     with pytest.MonkeyPatch.context() as patch, media_models() as models:
         patch.setattr(served, "looked_at", said)
         backends = [
             {"backend_id": name, "type": type_, "config": {"base_url": models.url, "model": name}}
             for name, type_ in (("chat", "openai_http"), ("painter", "openai_images"), ("mouth", "openai_speech"))
         ]
-        recorded = {"path": "recorded.jsonl", "answer_field": "answer"}
+        director = {"base_url": models.url, "model": "director", "poll_s": 0.01}
         adapters = [
             {"adapter_id": name, "role_type": "dut_model", "backend_id": name}
-            for name in ("chat", "painter", "mouth", "recorded")
+            for name in ("chat", "painter", "mouth", "director")
         ]
         config = {
             "datasets": [{"dataset_id": kind, "params": {"path": f"{kind}.jsonl", **KINDS[kind][0]}} for kind in kinds],
-            "backends": [*backends, {"backend_id": "recorded", "type": "replay", "config": recorded}],
+            "backends": [*backends, {"backend_id": "director", "type": "openai_videos", "config": director}],
             "prompts": [{"prompt_id": "rate", "template": "Rate it from 1 to 5: {{ model_answer }}"}],
             "role_adapters": [
                 *adapters,
@@ -185,7 +184,5 @@ def test_judges_get_what_was_made(done: tuple[Any, list[tuple[str, Any]]]) -> No
     ]
     shown = sorted(part for parts in judged for part in parts if part != "text")
     # Of an edit, the picture before and after.
-    assert shown == ["audio_url", *["image_url"] * 3]
-    assert {path for path, _ in done[1]} == {
-        "chat/completions", "images/generations", "images/edits", "audio/speech"
-    }  # fmt: skip
+    assert shown == ["audio_url", *["image_url"] * 3, "video_url"]
+    assert {path.partition("/")[0] for path, _ in done[1]} == {"chat", "images", "audio", "videos"}

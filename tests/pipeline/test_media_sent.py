@@ -263,6 +263,20 @@ def test_a_pdf_is_sent_as_its_pages_or_as_its_text(folder: Path, endpoint: MockE
     assert [part["text"] for part in text] == ["Total: 12.50\fpage two", "What is said?"]
 
 
+def test_a_document_has_the_form_that_the_endpoint_takes(folder: Path, endpoint: MockEndpoint) -> None:
+    (folder / "data" / "bill.pdf").write_bytes(pdf("Total: 12.50"))
+    (folder / "data" / "bills.jsonl").write_text(json.dumps(asked_about("file_url", "bill.pdf")) + "\n")
+    config = {"base_url": endpoint.url, "model": "mock"}
+    for more in ({}, {"file_part": "file", "identity": "b"}):
+        backends = [{"backend_id": "mock", "type": "openai_http", "config": {**config, **more}}]
+        run(folder, endpoint, {"path": "data/bills.jsonl"}, {}, backends=backends)
+    plain, ours = (body["messages"][0]["content"][0] for body in sent(endpoint))
+    assert (plain["type"], ours["type"], ours["file"]["filename"]) == ("file_url", "file", "document.pdf")
+    assert plain["file_url"]["url"] == ours["file"]["file_data"]
+    head, _, data = ours["file"]["file_data"].partition(",")
+    assert (head, base64.b64decode(data)) == ("data:application/pdf;base64", pdf("Total: 12.50"))
+
+
 def test_a_video_is_sent_as_the_frames_that_are_named_each_with_its_time(folder: Path, endpoint: MockEndpoint) -> None:
     # Frames 0 and 2 look the same, and both are sent and listed.
     (folder / "data" / "clip.mp4").write_bytes(video([9, 5, 9, 7, 1], rate=2))

@@ -16,6 +16,7 @@ CODECS: Mapping[str, tuple[str, str, dict[str, str]]] = {
     "vp9": ("webm", "libvpx-vp9", {"deadline": "realtime", "auto-alt-ref": "1", "lag-in-frames": "9", "crf": "10"}),
     "mjpeg": ("avi", "mjpeg", {"q": "2"}),
     "h264-avi": ("avi", "libx264", {"preset": "ultrafast", "bf": "3", "b_strategy": "0", "crf": "12"}),
+    "interlaced": ("mp4", "libx264", {"preset": "ultrafast", "bf": "3", "crf": "12", "x264-params": "tff=1"}),
     "gif": ("gif", "gif", {}),
 }
 _PIXELS = {"mjpeg": "yuvj420p", "gif": "rgb8"}

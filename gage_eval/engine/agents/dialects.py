@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gage_eval.base.canonical import canonical_json, canonical_text, decode
-from gage_eval.engine.agents.http import Refusal
+from gage_eval.models.client.http_server import Refusal
 from gage_eval.models.client.sampling import wrong_parameters
 from gage_eval.models.client.types import Response, without_surrogates
 

@@ -8,10 +8,10 @@ from typing import Any
 
 from gage_eval.base.statuses import ResponseStatus
 from gage_eval.box.types import Box, BoxError, Ran
-from gage_eval.engine.agents.http import HTTPServer
 from gage_eval.engine.agents.relay import Generate, Relay
 from gage_eval.engine.final_state import final_state
 from gage_eval.models.client.agents import Agent
+from gage_eval.models.client.http_server import HTTPServer
 from gage_eval.models.client.tools import EpisodeState
 from gage_eval.models.client.types import Request, Response
 

@@ -15,9 +15,9 @@ from gage_eval.base.canonical import JsonValue, canonical_json, decode, digest
 from gage_eval.base.errors import GageError, InputError
 from gage_eval.base.statuses import UNANSWERED
 from gage_eval.engine.agents.dialects import DIALECTS, Ask, Said
-from gage_eval.engine.agents.http import HTTPRequest, Refusal, Reply
 from gage_eval.models.client.agents import Agent
 from gage_eval.models.client.episode_limits import EpisodeLimits
+from gage_eval.models.client.http_server import HTTPRequest, Refusal, Reply
 from gage_eval.models.client.types import Request, Response
 
 # Further draws of an episode start here: above the repetitions of a sample.

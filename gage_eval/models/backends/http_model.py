@@ -57,6 +57,8 @@ class HTTPModel(BaseBackend[HTTPModelConfigT], Generic[HTTPModelConfigT]):
         self.limiter = Limiter(config.max_concurrency, adaptive=config.adaptive)
         self._endpoint: HTTPEndpoint | None = None
         self._rates: Rates | None = None
+        # Secrets besides the key that the endpoint may repeat.
+        self._hidden: tuple[str, ...] = ()
 
     def endpoint_at(
         self,
@@ -70,6 +72,7 @@ class HTTPModel(BaseBackend[HTTPModelConfigT], Generic[HTTPModelConfigT]):
         return HTTPEndpoint(
             url,
             api_key=key,
+            hidden=self._hidden,
             policy=self.config.retry_policy,
             timeout_s=self.config.timeout,
             connect_timeout_s=self.config.connect_timeout,

@@ -1,10 +1,13 @@
 """Messages as they are sent: media by hash become part of the request."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
+from mimetypes import guess_extension
 from typing import Any
 
 from gage_eval.base.errors import InputError
 from gage_eval.models.backends.base import BackendContext
+from gage_eval.models.backends.media_server import MediaServer
 from gage_eval.models.client.http import data_url
 from gage_eval.models.client.types import Request
 from gage_eval.store.media import MEDIA_SCHEME
@@ -22,7 +25,9 @@ def holds_parts(messages: Sequence[dict[str, Any]]) -> bool:
     return False
 
 
-def with_media(request: Request, context: BackendContext, *, files: bool = False) -> list[dict[str, Any]]:
+def with_media(
+    request: Request, context: BackendContext, *, files: bool = False, server: MediaServer | None = None
+) -> list[dict[str, Any]]:
     """The messages of a request, each ``media://`` reference replaced by what the model is given.
 
     Args:
@@ -30,31 +35,38 @@ def with_media(request: Request, context: BackendContext, *, files: bool = False
         context: of the backend.
         files: whether the backend reads files: then media on this machine have a ``path`` in place of a ``url``.
             Other media become data URLs.
+        server: gives media URLs; None to send data URLs.
 
     Raises:
         InputError: there is such a reference and the run has no media store.
     """
-    return [_message(message, request, context, files=files) for message in request.messages or []]
+    part = partial(_part, context=context, files=files, server=server, embed=request.embed)
+    return [_message(message, part) for message in request.messages or []]
 
 
-def as_input_audio(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Messages in which each recording that is sent as data has OpenAI's form ``input_audio``.
+def in_form(messages: list[dict[str, Any]], audio_part: str, file_part: str) -> list[dict[str, Any]]:
+    """Messages whose recordings and documents, which are data URLs, have the form that the endpoint takes.
+
+    Args:
+        messages: as `with_media` makes them.
+        audio_part: ``audio_url``, or OpenAI's ``input_audio``.
+        file_part: ``file_url``, or OpenAI's ``file``.
 
     Raises:
-        InputError: a recording is neither WAV nor MP3.
+        InputError: OpenAI's form cannot hold one of them.
     """
-    return [
-        {**message, "content": [_input_audio(part) for part in message["content"]]}
-        if isinstance(message.get("content"), list)
-        else message
-        for message in messages
-    ]
+    forms = {"audio_url": _input_audio if audio_part == "input_audio" else None,
+             "file_url": _file if file_part == "file" else None}  # fmt: skip
+
+    def formed(part: dict[str, Any]) -> dict[str, Any]:
+        form = forms.get(str(part.get("type")))
+        return part if form is None else form(str(part[part["type"]].get("url", "")))
+
+    return [_message(message, formed) for message in messages] if any(forms.values()) else messages
 
 
-def _input_audio(part: dict[str, Any]) -> dict[str, Any]:
-    if part.get("type") != "audio_url":
-        return part
-    head, _, data = str(part["audio_url"].get("url", "")).partition(";base64,")
+def _input_audio(url: str) -> dict[str, Any]:
+    head, _, data = url.partition(";base64,")
     form = _INPUT_AUDIO.get(head)
     if form is None:
         raise InputError(
@@ -64,14 +76,21 @@ def _input_audio(part: dict[str, Any]) -> dict[str, Any]:
     return {"type": "input_audio", "input_audio": {"data": data, "format": form}}
 
 
-def _message(message: dict[str, Any], request: Request, context: BackendContext, *, files: bool) -> dict[str, Any]:
+def _file(url: str) -> dict[str, Any]:
+    if not url.startswith("data:"):
+        raise InputError("file_part: file takes documents and no addresses: set pdf in the dataset's params.")
+    ending = guess_extension(url[len("data:") :].partition(";")[0]) or ""
+    return {"type": "file", "file": {"filename": f"document{ending}", "file_data": url}}
+
+
+def _message(message: dict[str, Any], part: Callable[[dict[str, Any]], dict[str, Any]]) -> dict[str, Any]:
     content = message.get("content")
-    if not isinstance(content, list):
-        return message
-    return {**message, "content": [_part(part, request, context, files=files) for part in content]}
+    return {**message, "content": list(map(part, content))} if isinstance(content, list) else message
 
 
-def _part(part: dict[str, Any], request: Request, context: BackendContext, *, files: bool) -> dict[str, Any]:
+def _part(
+    part: dict[str, Any], context: BackendContext, *, files: bool, server: MediaServer | None, embed: bool
+) -> dict[str, Any]:
     kind = str(part.get("type"))
     holder = part.get(kind)
     if not isinstance(holder, dict):
@@ -84,8 +103,9 @@ def _part(part: dict[str, Any], request: Request, context: BackendContext, *, fi
     if context.media is None:
         raise InputError(f"a message refers to {url}, but the run has no media store.")
     media_type = rest.pop("media_type", None)
-    path = context.media_file(url) if files and not request.embed else None
-    if path is None:
-        return {**part, kind: {**rest, "url": data_url(context.media(url), media_type)}}
-    del rest["url"]
-    return {**part, kind: {**rest, "path": str(path)}}
+    path = context.media_file(url) if files and not embed else None
+    if path is not None:
+        del rest["url"]
+        return {**part, kind: {**rest, "path": str(path)}}
+    address = None if server is None or embed else server.url(kind, url, media_type)
+    return {**part, kind: {**rest, "url": address or data_url(context.media(url), media_type)}}

@@ -2,11 +2,13 @@
 
 import asyncio
 import math
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
 
 from gage_eval.base.canonical import JsonValue, encode
+from gage_eval.base.errors import EndpointFailed
 from gage_eval.base.marks import scheduling, semantic
 from gage_eval.base.statuses import FINISH_STATUSES
 from gage_eval.extend import registry
@@ -20,19 +22,22 @@ from gage_eval.models.backends.base import (
     skipped,
 )
 from gage_eval.models.backends.http_model import HTTPModel, HTTPModelConfig, check_parameters
-from gage_eval.models.backends.media import MEDIA_REFERENCE, as_input_audio, with_media
+from gage_eval.models.backends.media import MEDIA_REFERENCE, in_form, with_media
+from gage_eval.models.backends.media_server import BY_URL, MediaConfig, MediaServer
 from gage_eval.models.backends.thinking import take_thinking
 from gage_eval.models.backends.worker.token_ids import token_digest
 from gage_eval.models.client.http import Ask
 from gage_eval.models.client.payload import Malformed, model_fingerprint, shown
 from gage_eval.models.client.token_steps import LOGPROBS_PARAMETER, store_tokens
-from gage_eval.models.client.types import Request, Response, token_count
+from gage_eval.models.client.types import Request, RequestRefused, Response, token_count
 
 # Extra fields of a streamed request. They are not part of the body, because streaming does not change the question.
 _STREAMED = b'{"stream":true,"stream_options":{"include_usage":true},'
 
+_NOT_FETCHED = "did not fetch the media that are sent by URL: set media_source: base64, if it cannot read these URLs"
 
-class OpenAIHTTPConfig(HTTPModelConfig, ThinkingConfig):
+
+class OpenAIHTTPConfig(HTTPModelConfig, ThinkingConfig, MediaConfig):
     """An OpenAI-compatible endpoint. Undeclared keys become fields of every request body."""
 
     max_tokens_field: Literal["max_tokens", "max_completion_tokens"] = semantic(
@@ -51,6 +56,9 @@ class OpenAIHTTPConfig(HTTPModelConfig, ThinkingConfig):
     audio_part: Literal["audio_url", "input_audio"] = scheduling(
         "audio_url",
         description="The form of recordings: vLLM's and SGLang's `audio_url`, or OpenAI's `input_audio` (WAV and MP3).",
+    )
+    file_part: Literal["file_url", "file"] = scheduling(
+        "file_url", description="The form of documents: `file_url`, or OpenAI's `file`."
     )
     stream: bool = scheduling(default=False, description="Ask for streams, to time the first token.")
 
@@ -82,6 +90,11 @@ class OpenAIHTTP(HTTPModel[OpenAIHTTPConfig]):
         self._asks_tokens = self._constant.get(LOGPROBS_PARAMETER) is not None
         # Of servers whose answers may hold the token ids of the prompt.
         self.tells_token_ids = False
+        self._media: MediaServer | None = None
+        if config.media_source == "url" and context.media is not None:
+            by_url = BY_URL if config.audio_part == "audio_url" else BY_URL - {"audio_url"}
+            self._media = MediaServer(context.media, by_url)
+            self._hidden = (self._media.token,)
 
     def body(self, request: Request) -> dict[str, JsonValue]:
         """The request body: the config's keys, then the parameters, then messages or prompt.
@@ -111,13 +124,57 @@ class OpenAIHTTP(HTTPModel[OpenAIHTTPConfig]):
             ask = await asyncio.to_thread(self._ask, request, body)
         else:
             ask = self._ask(request, body)
-        response = await self._endpoint.call(ask)
+        if self._media is None or MEDIA_REFERENCE not in body or request.embed:
+            response = await self._endpoint.call(ask)
+        else:
+            response = await self._fetching(self._media, self._endpoint.call(ask), request)
         if response.answer and request.kind != "embed":
             stops = self.body(request).get("stop") if self._cuts_at_stops else None
             take_thinking(response, self.config, stops)
         if self._asks_for_tokens(request):
             store_tokens(response, {**self._constant, **request.params})
         return response
+
+    @staticmethod
+    async def _fetching(media: MediaServer, call: Awaitable[Response], request: Request) -> Response:
+        """The response to a request that names media by URL; an error if it was answered without them.
+
+        Raises:
+            GageError: the run cannot read a medium, or the call failed.
+        """
+        try:
+            response = await call
+        except RequestRefused:
+            raise
+        except EndpointFailed as error:
+            if media.failure is None and media.all_fetched(request.messages or []):
+                raise
+            raise media.failure or EndpointFailed(f"{error} It {_NOT_FETCHED}.") from None
+        if media.failure is not None:
+            raise media.failure
+        if media.all_fetched(request.messages or []):
+            return response
+        errors = [*response.errors, f"the endpoint {_NOT_FETCHED}"]
+        if response.status == "error":
+            return replace(response, errors=errors)
+        return Response("error", error_kind="media_not_fetched", attempts=response.attempts, errors=errors)
+
+    async def close(self) -> None:
+        """Close the session."""
+        await super().close()
+        if self._media is not None:
+            await self._media.close()
+
+    async def _connect(
+        self,
+        base_url: str,
+        api_key: str | None,
+        is_alive: Callable[[], bool] | None = None,
+        certificate: str | None = None,
+    ) -> None:
+        if self._media is not None:
+            await self._media.open()
+        await super()._connect(base_url, api_key, is_alive, certificate)
 
     def remember(self, request: Request, body: bytes) -> None:
         """See `Backend`."""
@@ -162,8 +219,8 @@ class OpenAIHTTP(HTTPModel[OpenAIHTTPConfig]):
 
     def _with_media(self, request: Request) -> bytes:
         body = self._sent(self.body(request))
-        messages = with_media(request, self.context)
-        body["messages"] = messages if self.config.audio_part == "audio_url" else as_input_audio(messages)
+        messages = with_media(request, self.context, server=self._media)
+        body["messages"] = in_form(messages, self.config.audio_part, self.config.file_part)
         return encode(body)
 
 

@@ -11,7 +11,7 @@ from gage_eval.models.backends.openai_http import OpenAIHTTP, OpenAIHTTPConfig
 from gage_eval.models.client.http import HTTPEndpoint
 from gage_eval.models.client.limiter import Limiter
 
-_LIMITS = ("requests_per_minute", "tokens_per_minute", "idle_timeout", "give_up_after")
+_LIMITS = ("requests_per_minute", "tokens_per_minute", "idle_timeout", "give_up_after", "media_source")
 
 
 @dataclass(frozen=True)

@@ -36,6 +36,7 @@ from gage_eval.models.backends.checkpoint import (
 from gage_eval.models.backends.child import Child
 from gage_eval.models.backends.engines import Engine
 from gage_eval.models.backends.gpus import NeededGPUs, devices
+from gage_eval.models.backends.media_server import MediaConfig
 from gage_eval.models.backends.pools import HeldEngine, HeldServer, files_of, until_answered
 from gage_eval.models.backends.replicas import needed_gpus
 from gage_eval.models.backends.served import ServedClient, StartedServer, in_url
@@ -61,7 +62,7 @@ _LOOK_S = 5.0
 _LOOPBACK = "127.0.0.1"
 
 
-class VLLMConfig(VLLMEngineConfig, KeyedConfig):
+class VLLMConfig(VLLMEngineConfig, KeyedConfig, MediaConfig):
     """A vLLM server: a running one at `base_url`, or one that is started with `model_path`."""
 
     base_url: str | None = semantic("infer", None, description="A running server's URL, up to and with /v1.")
@@ -95,6 +96,7 @@ _OF_REQUESTS = {
     *(KeyedConfig.model_fields.keys() - {"deterministic"}),
     *(ThinkingConfig.model_fields.keys() - {"deterministic"}),
     *("base_url", "model", "identity", "reasoning_effort", "thinking_budget", "add_bos_token", "prefix_token_id"),
+    "media_source",
 }
 
 

@@ -5,7 +5,7 @@ import base64
 import logging
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
@@ -58,6 +58,7 @@ class HTTPEndpoint:
     Args:
         base_url: http, https, or http+unix with a socket's path; the part before ``/chat/completions``.
         api_key: sent as bearer token; shown nowhere.
+        hidden: other secrets of requests, shown nowhere either.
         policy: when a failed request is sent again.
         timeout_s: longest time for one request, from sending to the last byte.
         connect_timeout_s: longest time to connect.
@@ -75,6 +76,7 @@ class HTTPEndpoint:
         base_url: str,
         *,
         api_key: str | None,
+        hidden: Sequence[str] = (),
         policy: RetryPolicy,
         timeout_s: float = 600.0,
         connect_timeout_s: float = 10.0,
@@ -88,7 +90,7 @@ class HTTPEndpoint:
     ) -> None:
         self.base_url = base_url.rstrip("/")
         self._api_key = api_key
-        self._echoed = EchoedKey(api_key) if api_key else None
+        self._echoed = [EchoedKey(secret) for secret in (api_key, *hidden) if secret]
         self._policy = policy
         self._timeout_s = timeout_s
         self._connect_timeout_s = connect_timeout_s
@@ -281,8 +283,9 @@ class HTTPEndpoint:
             if is_page(answer.body):
                 return Failure(Action.REFUSED, "malformed", f"200 ({A_PAGE})")
             return Failure(Action.RETRY, "malformed", self._hide(str(error)))
-        if self._echoed is not None and self._echoed.is_secret:
-            _mask(response, self._echoed)
+        for echoed in self._echoed:
+            if echoed.is_secret:
+                _mask(response, echoed)
         response.latency_ms = (answered_at - sent) * 1000.0
         if events is not None and events.first_token_at is not None:
             response.ttft_ms = (events.first_token_at - sent) * 1000.0
@@ -297,8 +300,10 @@ class HTTPEndpoint:
         return Failure(Action.RETRY, "unreachable", reason)
 
     def _hide(self, text: str) -> str:
-        """The text without the API key, in case an endpoint repeats it."""
-        return text if self._echoed is None else self._echoed.masked_in_error(text)
+        """The text without secrets, in case an endpoint repeats one."""
+        for echoed in self._echoed:
+            text = echoed.masked_in_error(text)
+        return text
 
 
 def data_url(data: bytes, known: str | None = None) -> str:

@@ -8,11 +8,11 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from gage_eval.box.types import BoxSpec, Limits
-from gage_eval.engine.agents.http import HTTPServer
 from gage_eval.engine.agents.relay import Relay
 from gage_eval.engine.episodes import _calls_of
 from gage_eval.models.client.agents import Agent
 from gage_eval.models.client.episode_limits import EpisodeLimits
+from gage_eval.models.client.http_server import HTTPServer
 from gage_eval.models.client.types import Request, Response
 
 Answer = Callable[[Request], Awaitable[Response]]

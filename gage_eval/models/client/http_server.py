@@ -1,4 +1,4 @@
-"""A small HTTP server for programs in a box, which may send anything."""
+"""A small HTTP server for programs in a box and for engines, which may send anything."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -10,9 +10,7 @@ import httptools
 from gage_eval.base.canonical import JsonValue, canonical_json
 
 LARGEST = 16 << 20
-"""Bytes of a request, headers included."""
-_MOST_DROPPED = 16 * LARGEST
-_MOST_CONNECTIONS = 32
+"""Bytes of a request of a program, headers included."""
 
 
 @dataclass
@@ -52,28 +50,39 @@ class Refusal(Exception):
 
 
 class HTTPServer:
-    """Answers requests of one box, each connection's one after the other.
+    """Answers requests, each connection's one after the other.
 
     Args:
         answer: gives the reply to a request; may raise `Refusal`.
+        largest: bytes of a request, headers included.
+        connections: how many there may be at a time; others are closed at once.
+        idle_s: seconds after which a connection without a byte of a request is closed; None for no limit.
     """
 
-    def __init__(self, answer: Callable[[HTTPRequest], Awaitable[Reply]]) -> None:
+    def __init__(
+        self,
+        answer: Callable[[HTTPRequest], Awaitable[Reply]],
+        *,
+        largest: int = LARGEST,
+        connections: int = 32,
+        idle_s: float | None = None,
+    ) -> None:
         self._answer = answer
+        self._largest, self._most, self._idle_s = largest, connections, idle_s
         self._connections: set[asyncio.Task[None]] = set()
 
     async def converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Serve one connection, for `asyncio.start_server`."""
         task = asyncio.current_task()
         assert task is not None
-        if len(self._connections) == _MOST_CONNECTIONS:
+        if len(self._connections) == self._most:
             writer.close()
             return
         self._connections.add(task)
         try:
             await self._converse(reader, writer)
-        except (ConnectionError, asyncio.CancelledError):
-            # The program has gone, or dropped its request; or its time is over.
+        except (ConnectionError, TimeoutError, asyncio.CancelledError):
+            # The other side has gone, or dropped its request; or its time is over.
             return
         finally:
             self._connections.discard(task)
@@ -87,14 +96,14 @@ class HTTPServer:
     async def _converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         messages = _Messages()
         parser = messages.parser
-        while data := await reader.read(1 << 16):
+        while data := await self._next(reader):
             messages.read += len(data)
-            if messages.read > LARGEST:
-                refusal = Refusal(413, f"the request has more than {LARGEST:,} bytes")
+            if messages.read > self._largest:
+                refusal = Refusal(413, f"the request has more than {self._largest:,} bytes")
                 writer.write(_written(refusal.reply, keeps=False, has_body=True))
                 # Otherwise a program that is still sending would not get it.
-                while data and messages.read < _MOST_DROPPED:
-                    data = await reader.read(1 << 16)
+                while data and messages.read < 16 * self._largest:
+                    data = await self._next(reader)
                     messages.read += len(data)
                 return
             try:
@@ -121,6 +130,10 @@ class HTTPServer:
                     return
                 if not request.keeps_open:
                     return
+
+    async def _next(self, reader: asyncio.StreamReader) -> bytes:
+        async with asyncio.timeout(self._idle_s):
+            return await reader.read(1 << 16)
 
 
 class _Messages:
