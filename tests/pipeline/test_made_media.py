@@ -185,6 +185,8 @@ def test_speech_is_written_down_by_a_judge_and_scored(tmp_path: Path, models: Me
     }
     records = [{"id": "0", "question": "one two three four", "answer": "one two three four"}]
     assert numbers(ran(config_of(tmp_path, records, **sections), "speech")) == {"wer": 0.25}
+    page = (tmp_path / "store" / "runs" / "speech" / "report.html").read_text()
+    assert '<img class="wave" src="data:image/svg+xml;base64,' in page
     assert [path for path, _ in models.asked] == ["audio/speech", "audio/transcriptions"]
 
 
