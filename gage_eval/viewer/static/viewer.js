@@ -89,7 +89,7 @@ document.addEventListener("click", (event) => {
 });
 window.addEventListener("popstate", () => { if (pane()) restore(); });
 
-// --- players: a click on a waveform, or on a time in a text beside a player, plays from there
+// --- players: a click on a waveform, or on a time in a text next to a player, plays from there
 
 const TIME = /\b(?:(?:(\d{1,2}):)?(\d{1,2}):(\d{2}(?:\.\d+)?)|(\d+(?:\.\d+)?) ?s(?:ec(?:onds?)?)?)\b/g;
 
