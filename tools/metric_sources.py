@@ -30,6 +30,9 @@ SOURCES: dict[str, Source] = {
     "byte_perplexity": Source(HARNESS),
     "choice_points": Source(OURS),
     "choice_set": Source(f"{INSPECT}, `choice`", "letters are read from text; Inspect marks options in its solver"),
+    "clip_score": Source(
+        "Hessel et al. 2021, CLIPScore, equation 1", "the paper's code has `A photo depicts` before each text"
+    ),
     "cer": Source("jiwer 4", _NEAREST),
     "chrf": Source("sacrebleu 2"),
     "classification": Source(f"{OURS}; numbers over classes as in scikit-learn 1.9"),

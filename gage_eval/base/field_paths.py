@@ -198,6 +198,17 @@ def reference_text(reference: Any) -> str | Missing:
     return next((url for segment in segments if (url := _media_url(segment)) is not None), MISSING)
 
 
+def reference_media(sample: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Type of segment and address of the references that are a medium without a text, in their order."""
+    media = []
+    for reference in sample.get("references") or []:
+        answer = reference.get("answer") if isinstance(reference, Mapping) else None
+        segments = [part for part in answer if isinstance(part, Mapping)] if isinstance(answer, list | tuple) else []
+        if not any(isinstance(part.get("text"), str) for part in segments):
+            media += [(part["type"], url) for part in segments if (url := _media_url(part)) is not None][:1]
+    return media
+
+
 def reference_texts(sample: Mapping[str, Any]) -> list[str]:
     """The references of a sample as texts."""
     return [text for item in sample.get("references") or [] if (text := reference_text(item)) is not MISSING]

@@ -110,7 +110,8 @@ TEXTS: Mapping[str, Mapping[str, str]] = {
         "sampling_params": "Sampling parameters of the model in this role.",
         "class_path": "An adapter class of your own.",
         "verdict_parser": "Of a judge: how its verdicts are read.",
-        "embeds": "A judge that compares answer and references by their embeddings; it needs no prompt.",
+        "embeds": "A judge that compares the embeddings of an answer and its references, or its `question`; "
+        "it needs no prompt.",
         "verdict": "Of a judge: what is read: the probabilities of `labels`, JSON by a `schema`, or `text`.",
         "verdict_labels": "Of a judge: the verdicts that it may give, or each verdict with its score.",
         "verdict_reasoning": "Of a judge with `verdict: labels`: it reasons first, and is then asked for its verdict.",

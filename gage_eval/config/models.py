@@ -291,7 +291,7 @@ class RoleAdapterConfig(ConfigModel):
     verdict_labels: list[str] | dict[str, float] | None = semantic("judge", None)
     # The judge reasons first, and its verdict is a second request.
     verdict_reasoning: bool = semantic("judge", default=False)
-    embeds: bool = semantic("judge", default=False)
+    embeds: bool | Literal["question"] = semantic("judge", default=False)
     # How often a judge is asked again where its answer holds no verdict.
     verdict_retries: int = semantic("judge", 0, ge=0, le=16)
     # Names of tools, or `file.py:function`; a class is several tools.
@@ -321,7 +321,7 @@ class RoleAdapterConfig(ConfigModel):
             )
         self._check_verdict_form()
         if self.embeds and (self.role_type != "judge_model" or self.prompt_id is not None):
-            raise ValueError("'embeds' is for a judge_model without a prompt: it compares answers with references")
+            raise ValueError("'embeds' is for a judge_model without a prompt: it compares answers by their embeddings")
         return self
 
     def _check_verdict_form(self) -> None:

@@ -9,7 +9,7 @@ import hashlib
 import json
 import math
 from collections import Counter
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from operator import mul
 from typing import Any, Protocol, TypeAlias, TypeVar
@@ -217,17 +217,20 @@ async def program(calls: Calls, request: Request) -> Outcome:
 async def similarity(calls: Calls, request: Request) -> Outcome:
     """How near the first message is in meaning to the nearest of the others: the cosine of their embeddings, -1 to 1.
 
-    The answer is ``SCORE: 0.873125``, as a judge would write it.
+    Each is a text or a medium. The answer is ``SCORE: 0.873125``, as a judge would write it.
     """
     replies: list[Response] = []
-    texts = [message["content"] for message in request.messages or []]
-    if not any(map(str.strip, texts[1:])):
+    first_message, *other_messages = request.messages or [{"content": ""}]
+    told = [message for message in other_messages if not _is_blank(message)]
+    if not told:
         return Outcome(Response("skipped", error_kind="empty_prompt"))
     # Endpoints refuse an empty text: it is like nothing.
-    if not texts[0].strip():
+    if _is_blank(first_message):
         return Outcome(Response("ok", answer="SCORE: 0"))
-    for text in filter(str.strip, texts):
-        replies.append(await calls.generate(replace(request, kind="embed", messages=None, prompt=text)))
+    for message in (first_message, *told):
+        is_text = isinstance(message["content"], str)
+        embedded = {"messages": None, "prompt": message["content"]} if is_text else {"messages": [message]}
+        replies.append(await calls.generate(replace(request, kind="embed", **embedded)))
         if replies[-1].status in UNANSWERED:
             return Outcome(replies[-1])
     first, *others = (decode(reply.answer or "[]") for reply in replies)
@@ -252,6 +255,10 @@ async def partial_likelihood(calls: Calls, request: Request) -> Outcome:
         return Outcome(replace(failed, attempts=len(replies)))
     whole = _outcome(replies).response
     return Outcome(replace(whole, logprobs=encode({"choices": [entry for (entry,) in entries]}).decode()))
+
+
+def _is_blank(message: Mapping[str, Any]) -> bool:
+    return isinstance(message["content"], str) and not message["content"].strip()
 
 
 def _cosine(a: Sequence[float], b: Sequence[float]) -> float:

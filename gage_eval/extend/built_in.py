@@ -73,6 +73,7 @@ NAMES: Mapping[str, Mapping[str, Names]] = {
         "ifeval": ("ifeval",),
         "json_fields": ("json_fields",),
         "judging": (
+            "clip_score",
             "judge_rating",
             "judge_score",
             "judge_share",

@@ -73,7 +73,7 @@ class GenerateSpec:
     limits: EpisodeLimits | None = None
     simulator: SimulatorConfig | None = None
     user: "GenerateSpec | None" = None
-    embeds: bool = False
+    embeds: bool | str = False
     follow_up: FollowUp | None = None
     pairs: Pairs | None = None
     pool_size: int | None = None
@@ -133,7 +133,7 @@ class GenerateSpec:
     def reads_samples(self) -> bool:
         """Whether rendering needs more of a sample than its prepared row."""
         hooked = self.hooks is not None and self.hooks.prepares
-        prompted = self.prompt is not None or self.tool_rounds > 0 or self.agent is not None or self.embeds
+        prompted = self.prompt is not None or self.tool_rounds > 0 or self.agent is not None or bool(self.embeds)
         return prompted or hooked or self.user is not None or self.model.lookup_field is not None
 
     @property
@@ -211,7 +211,7 @@ class Binding:
         if spec.hooks is not None:
             material["hooks"] = spec.hooks.identity()
         if spec.embeds:
-            material["embeds"] = True
+            material["embeds"] = spec.embeds
         if spec.follow_up is not None:
             material["follow_up"] = spec.follow_up.identity
         if spec.pairs is not None:

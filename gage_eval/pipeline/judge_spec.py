@@ -12,7 +12,10 @@ import pyarrow.compute as pc
 
 from gage_eval.base.canonical import JsonValue, decode
 from gage_eval.base.errors import InputError
+from gage_eval.base.field_paths import reference_media
 from gage_eval.base.tables import ASKS
+from gage_eval.data.prepare.media import files_identity
+from gage_eval.data.sample.table import rows_of
 from gage_eval.pipeline.asks import Asks, AskTable, identity_of
 from gage_eval.pipeline.generate_spec import Binding, GenerateSpec, PromptBinding
 from gage_eval.pipeline.judge_overrides import JudgeOverride, judge_override
@@ -184,13 +187,19 @@ class JudgeSpec:
         return material
 
     def input_material(self, store: Store, inputs: Mapping[str, str]) -> dict[str, JsonValue]:
-        """The content of explicit asks, those about answers that a rule will decide among them."""
+        """The content of explicit asks, those about answers that a rule will decide among them, and of references."""
         explicit = self._asks_of_all(store, inputs)
         material: dict[str, JsonValue] = {} if explicit is None else {"asks": identity_of(explicit)}
         if self.second is not None:
             material["second_asks"] = identity_of(self.second_asks(store, inputs))
         if self.rule is not None and (names := self.rule.overrides(store.artifact(inputs["samples"]))):
             material["unknown_metrics"] = names
+        if any(judge.embeds is True for judge in self.judges):
+            tables = store.artifact(inputs["samples"]).tables(columns=["references"])
+            media = {url for table in tables for row in rows_of(table) for _, url in reference_media(row)}
+            # They are sent as they are.
+            if files := files_identity((("reference", url) for url in sorted(media)), self.judges[0].media):
+                material["references"] = files
         return material
 
     def decisions(self, store: Store, inputs: Mapping[str, str]) -> RuleDecisions | None:

@@ -385,7 +385,7 @@ def _judge(
     forms: dict[str, dict[SettledForm, JudgeForm]] = {}
     for role in roles:
         adapter = role.adapter
-        judge = replace(_generate(task, role, "judge_model", context), pairs=pairs)
+        judge = replace(_generate(task, role, "judge_model", context, scoring.media), pairs=pairs)
         forms[adapter.adapter_id] = {
             form: _judge_form(judge, adapter, form, config.prompts)
             for form in possible_forms(adapter.verdict, adapter.verdict_labels, judge.model.capabilities)

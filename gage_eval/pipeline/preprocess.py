@@ -14,6 +14,7 @@ from gage_eval.data.prepare.few_shot import Example, as_chat, as_text
 from gage_eval.data.prepare.media import MediaReader, each_once, media_of
 from gage_eval.data.prepare.options import with_options
 from gage_eval.data.prepare.prompt import Prompt, prompt_of
+from gage_eval.data.prepare.remote import FetchFailed
 from gage_eval.data.prepare.rows import SAMPLE_COLUMNS, prepared_table
 from gage_eval.data.sample.record import RecordRejected
 from gage_eval.data.sample.table import messages_from_array, rows_of
@@ -83,14 +84,20 @@ def preprocess(run: StageRun, spec: PreprocessSpec) -> None:
             f"task '{spec.task_id}': a file that its samples name changed while it was read. Run it again."
         )
     run.commit(PREPARED, counts={"requests": requests})
-    run.commit(REJECTS, name="prepare_rejects")
+    run.commit(REJECTS, name="prepare_rejects", complete=not preparer.misses_media)
 
 
 class Preparer:
-    """Makes `tables.PREPARED` rows of sample rows, part by part."""
+    """Makes `tables.PREPARED` rows of sample rows, part by part.
+
+    Attributes:
+        misses_media: whether a row was rejected because of a server that may answer another time. The result is then
+            incomplete, and the next run prepares its rows again.
+    """
 
     def __init__(self, run: StageRun, spec: PreprocessSpec) -> None:
         self._spec = spec
+        self.misses_media = False
         self._media = MediaReader(spec.media, run.env.store.media, threads=run.env.media_threads)
         self._lists_options = spec.lists_options and bool(run.input("samples").counts.get("unlisted_options"))
         self._has_pool = spec.few_shot is not None and run.has_input("few_shot")
@@ -153,6 +160,7 @@ class Preparer:
             try:
                 outcomes.append(self._prompt(own, examples, *compared))
             except RecordRejected as error:
+                self.misses_media = self.misses_media or isinstance(error, FetchFailed)
                 outcomes.append(error)
         return outcomes
 

@@ -10,9 +10,12 @@ from typing import Any, NamedTuple
 
 from gage_eval.base.canonical import decode
 from gage_eval.base.errors import GageError, InputError
-from gage_eval.base.field_paths import reference_texts, resolve
+from gage_eval.base.field_paths import reference_media, reference_texts, resolve
 from gage_eval.base.made_media import made_medium
+from gage_eval.data.prepare.media import file_content, shown
+from gage_eval.data.prepare.remote import REMOTE
 from gage_eval.data.prompts import PromptError, PromptRenderer
+from gage_eval.data.sample.record import RecordRejected
 from gage_eval.engine.episodes import kind_of_calls
 from gage_eval.engine.tools.sets import episode_tools, merged
 from gage_eval.extend.loading import without_folders
@@ -20,6 +23,7 @@ from gage_eval.models.client.types import RenderFailure, Request
 from gage_eval.pipeline.generate_spec import Binding, PromptBinding
 from gage_eval.pipeline.pairs import NO_PARTNER, Replicates
 from gage_eval.pipeline.users import join_user
+from gage_eval.store.media import MEDIA_SCHEME
 
 _NOT_IN_PROMPTS = frozenset({"raw_assets"})
 # Likelihood requests, after a text and after a chat.
@@ -127,7 +131,7 @@ class RequestRenderer:
                 request.choices, request.unconditioned = row.choices, row.unconditioned_input
             try:
                 request.messages = messages = self._messages(row, context, replicate)
-            except (PromptError, NoPartner) as error:
+            except (PromptError, NoPartner, RecordRejected) as error:
                 request.messages, request.prompt = [], None
                 request.unasked = _failure(error)
                 requests.append(request)
@@ -176,7 +180,7 @@ class RequestRenderer:
 
     def _messages(self, row: PreparedRow, context: RowContext, replicate: int) -> list[dict[str, Any]]:
         if self._spec.embeds:
-            return _compared(context, replicate)
+            return self._compared(row, context, replicate)
         if self._template is None:
             # A request without messages is skipped and not sent.
             return row.messages
@@ -204,6 +208,41 @@ class RequestRenderer:
                 self._need("images", f"what the model made (sample '{row.sample_id}')")
             messages[-1]["content"] = [{"type": "text", "text": messages[-1]["content"]}, *media]
         return messages
+
+    def _compared(self, row: PreparedRow, context: RowContext, replicate: int) -> list[dict[str, Any]]:
+        """The answer, and the references or the question, as messages; none where one of them is missing.
+
+        Raises:
+            RecordRejected: the file of a reference cannot be read.
+        """
+        response = (context.responses or {}).get(replicate) or {}
+        if (answer := response.get("answer")) is None:
+            return []
+        if self._spec.embeds == "question":
+            others: list[Any] = [_question(row.messages)]
+        else:
+            media = reference_media(context.sample)
+            addresses = {address for _, address in media}
+            others = [text for text in reference_texts(context.sample) if text not in addresses]
+            others += [[{"type": kind, kind: {"url": self._stored(address)}}] for kind, address in media]
+        medium = made_medium(response)
+        contents = [answer if medium is None else [medium.part], *others]
+        if any(isinstance(content, list) for content in contents) and not self._sees:
+            self._need("images", f"media (sample '{row.sample_id}')")
+        return [{"role": "user", "content": content} for content in contents if others]
+
+    def _stored(self, address: str) -> str:
+        """The address in the store of a reference's medium."""
+        if address.startswith(MEDIA_SCHEME):
+            return address
+        keep = self._spec.context.keep
+        assert keep is not None, "a run that judges has a store"
+        try:
+            if address.startswith(REMOTE):
+                raise RecordRejected("what is compared here must be here: download it, and name the file.")
+            return keep(file_content(address, self._spec.media))
+        except RecordRejected as error:
+            raise RecordRejected(f"reference '{shown(address)}': {error.reason}") from None
 
     def _pair(self, row: PreparedRow, context: RowContext, replicate: int) -> dict[str, Mapping[str, Any]] | None:
         """The answers that a judge compares, in the order of this binding; None where it compares none."""
@@ -253,9 +292,11 @@ class RequestRenderer:
             )
 
 
-def _failure(error: PromptError | NoPartner) -> RenderFailure:
+def _failure(error: PromptError | NoPartner | RecordRejected) -> RenderFailure:
     if isinstance(error, NoPartner):
         return RenderFailure(NO_PARTNER, str(error), "skipped")
+    if isinstance(error, RecordRejected):
+        return RenderFailure("no_reference", error.reason, "skipped")
     return RenderFailure("prompt_failed", str(error))
 
 
@@ -274,13 +315,12 @@ def _shown(answer: Mapping[str, Any], media: list[dict[str, Any]]) -> dict[str, 
     return {**answer, "answer": f"[{medium.kind} {len(media)}]"}
 
 
-def _compared(context: RowContext, replicate: int) -> list[dict[str, Any]]:
-    """The answer and the references of a sample, as messages; none where one of them is missing."""
-    answer = ((context.responses or {}).get(replicate) or {}).get("answer")
-    references = reference_texts(context.sample)
-    if answer is None or not references:
-        return []
-    return [{"role": "user", "content": text} for text in (answer, *references)]
+def _question(messages: Sequence[Mapping[str, Any]]) -> str:
+    """The text of the last message."""
+    content = messages[-1].get("content") if messages else ""
+    if isinstance(content, list):
+        return "\n\n".join(part["text"] for part in content if part.get("type") == "text")
+    return content or ""
 
 
 def _template(prompt: PromptBinding) -> PromptRenderer:

@@ -197,7 +197,7 @@ class _MediaRoom:
         """The card with its media, or without them where there is no room for them."""
         if card.made is None:
             return card
-        size = sum(len(part.text) for part in (card.made, *card.before))
+        size = sum(len(part.text) + len(part.waveform) for part in (card.made, *card.before))
         if size > self._left:
             return replace(card, made=Part("link", ""), before=())
         self._left -= size

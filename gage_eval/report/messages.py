@@ -32,10 +32,15 @@ _HEAT = (0.9, 0.6, 0.3, 0.1)
 
 @dataclass(frozen=True)
 class Part:
-    """A part of a message: a text, media by their digest, or something else as JSON."""
+    """A part of a message: a text, media by their digest, or something else as JSON.
+
+    Attributes:
+        waveform: of a recording in a page without scripts: its shape, as the data URL of a picture.
+    """
 
     kind: PartKind
     text: str
+    waveform: str = ""
 
 
 @dataclass(frozen=True)

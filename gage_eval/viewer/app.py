@@ -20,6 +20,8 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from gage_eval.base.errors import GageError, InputError, StoreError
+from gage_eval.data.prepare.recordings import waveform
+from gage_eval.data.sample.record import RecordRejected
 from gage_eval.runs.folder import REPORT_FILE
 from gage_eval.store.media import media_url
 from gage_eval.store.media_types import media_type
@@ -38,6 +40,7 @@ from gage_eval.viewer.security import MOST_POSTED, Guard, Session, safe_address
 
 Answer = Response | Awaitable[Response]
 _SIGNATURE = 64
+_MEDIA_HEADERS = {"cache-control": "private, max-age=86400", "content-security-policy": "default-src 'none'; sandbox"}
 _SHOWN_MEDIA = ("image/png", "image/jpeg", "image/gif", "image/webp", "image/bmp", "image/avif", "audio/", "video/")
 
 
@@ -96,6 +99,7 @@ class Viewer:
             "/runs/{run}/side-by-side": self._side_by_side,
             "/runs/{run}/export.{kind}": self.lists.export,
             "/media/{digest}": self._media,
+            "/media/{digest}/waveform": self._waveform,
         }
         return [
             Route("/token", self._token, methods=["GET", "POST"]),
@@ -215,7 +219,7 @@ class Viewer:
             said = f"The store has no media '{digest[:80]}'. If a sample has it, run preprocess again with --refresh."
             return HTMLResponse(rendered("error.html", message=said, title="Not found"), 404)
         kind = media_type(data)
-        headers = {"cache-control": "private, max-age=86400", "content-security-policy": "default-src 'none'; sandbox"}
+        headers = dict(_MEDIA_HEADERS)
         if not kind.startswith(_SHOWN_MEDIA):
             headers["content-disposition"] = f'attachment; filename="{digest[:12]}"'
             kind = "application/octet-stream"
@@ -224,6 +228,14 @@ class Viewer:
             if file is None
             else FileResponse(file, media_type=kind, headers=headers)
         )
+
+    def _waveform(self, request: Request) -> Response:
+        """The shape of a recording as a picture; pages leave it out where there is none."""
+        try:
+            picture = waveform(self.open_runs.store.media.get(media_url(request.path_params["digest"])))
+        except (StoreError, RecordRejected):
+            return PlainTextResponse("There is no waveform.", 404)
+        return Response(picture, media_type="image/svg+xml", headers=_MEDIA_HEADERS)
 
 
 def _beginning(file: Path) -> bytes:

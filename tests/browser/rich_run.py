@@ -37,7 +37,10 @@ def rich_row(folder: Path) -> dict[str, Any]:
         heights = (int(9000 * math.sin(i / 5)) for i in range(int(SECONDS * RATE)))
         sound.writeframes(b"".join(struct.pack("<h", height) for height in heights))
     (folder / "rich_model.py").write_text(_MODEL, encoding="utf-8")
-    content = [{"type": "text", "text": "How long?"}, {"type": "audio_url", "audio_url": {"url": "tone.wav"}}]
+    content = [
+        {"type": "text", "text": "How long after 0.25 s?"},
+        {"type": "audio_url", "audio_url": {"url": "tone.wav"}},
+    ]
     measure = {"id": "call-1", "type": "function", "function": {"name": "measure", "arguments": "{}"}}
     listen = {"name": "listen", "parameters": {"type": "object", "properties": {"seconds": {"type": "number"}}}}
     steps = [

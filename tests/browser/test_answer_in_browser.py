@@ -2,6 +2,7 @@
 each of ten thousand steps is reached at once."""
 
 import math
+import re
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -32,6 +33,27 @@ def test_the_sound_of_a_message_has_a_player_that_loads_it(page: "Page") -> None
     player = page.get_by_label("audio of the message")
     assert player.is_visible()
     assert player.evaluate(_DURATION) == pytest.approx(SECONDS, abs=0.05)
+
+
+def test_a_click_on_the_waveform_or_on_a_time_in_a_text_plays_from_there(page: "Page") -> None:
+    from playwright.sync_api import expect
+
+    player, shape = page.get_by_label("audio of the message"), page.locator(".wave")
+    # Playing would move it on.
+    player.evaluate(
+        "sound => { sound.play = async () => {};"
+        " sound.onseeked = () => { sound.title = sound.currentTime.toFixed(2); }; }"
+    )
+    shape.scroll_into_view_if_needed()
+    expect(shape).to_have_js_property("complete", value=True)
+    assert shape.evaluate("picture => picture.naturalWidth")
+    box = shape.bounding_box()
+    assert box is not None
+    assert box["x"] + box["width"] <= page.evaluate("innerWidth")
+    shape.click(position={"x": box["width"] * 0.8, "y": 5})
+    expect(player).to_have_attribute("title", re.compile(r"0\.(39|40)"))
+    page.get_by_role("button", name="0.25 s").click()
+    expect(player).to_have_attribute("title", "0.25")
 
 
 def test_thinking_is_folded_until_it_is_opened(page: "Page") -> None:

@@ -3,6 +3,7 @@
 import base64
 import io
 import json
+import math
 import re
 import shutil
 from collections.abc import Iterator
@@ -12,16 +13,19 @@ from typing import Any
 import pytest
 import yaml
 from PIL import Image
-from support.media_models import MediaModels, drawn, edited, filmed, media_models
+from support.logs import read_logs
+from support.media_models import MediaModels, drawn, edited, embedded, filmed, media_models
 
 from gage_eval.base.canonical import sha256_hex
 from gage_eval.base.errors import InputError, RunFailed
+from gage_eval.models.client.http import data_url
 from gage_eval.runs import RunOptions, run_inline
 from gage_eval.runs.options import Locations
 from gage_eval.runs.results.reading import RunReader
 from gage_eval.runs.results.report_details import stored_report
 from gage_eval.store import Store
 from gage_eval.store.media import media_url
+from gage_eval.store.wip import JobIds
 
 WISHES = ["a red fox", "a boat at night", "three apples"]
 JUDGE = 'Somebody asked for "{{ sample.messages[0].content[0].text }}". Rate from 1 to 5: {{ model_answer }}'
@@ -181,6 +185,8 @@ def test_speech_is_written_down_by_a_judge_and_scored(tmp_path: Path, models: Me
     }
     records = [{"id": "0", "question": "one two three four", "answer": "one two three four"}]
     assert numbers(ran(config_of(tmp_path, records, **sections), "speech")) == {"wer": 0.25}
+    page = (tmp_path / "store" / "runs" / "speech" / "report.html").read_text()
+    assert '<img class="wave" src="data:image/svg+xml;base64,' in page
     assert [path for path, _ in models.asked] == ["audio/speech", "audio/transcriptions"]
 
 
@@ -213,6 +219,74 @@ def test_the_report_shows_a_smaller_copy_and_an_export_writes_the_bytes(tmp_path
     assert path is not None
     path.unlink()
     assert "gage export RUN --format media" in stored_report(reader), "the page says so and is written all the same"
+
+
+def embedding(models: MediaModels, metric: str, embeds: bool | str) -> dict[str, Any]:
+    sections = drawing(models)
+    sections["role_adapters"][1] = {
+        "adapter_id": "critic", "role_type": "judge_model", "backend_id": "eye", "embeds": embeds
+    }  # fmt: skip
+    return {**sections, "prompts": [], "metrics": [metric]}
+
+
+def score(row: Any) -> float:
+    ((entry,),) = row.scores.values()
+    value: float = entry["values"]["score"]
+    return value
+
+
+def test_a_picture_is_compared_with_its_description_by_their_embeddings(tmp_path: Path, models: MediaModels) -> None:
+    # The endpoint draws the first wish whatever it is asked for.
+    records = [{"id": str(number), "question": wish} for number, wish in enumerate(WISHES)]
+    file = config_of(tmp_path, records, **embedding(models, "clip_score", embeds="question"))
+    wrong = embedded({"input": WISHES[1]}), embedded({"input": WISHES[0]})
+    cosine = sum(a * b for a, b in zip(*wrong, strict=True)) / math.hypot(*wrong[0]) / math.hypot(*wrong[1])
+    first = drawn(WISHES[0])
+    models.instead["images/generations"] = (
+        json.dumps({"data": [{"b64_json": base64.b64encode(first).decode()}]}).encode(), "application/json"
+    )  # fmt: skip
+    scores = [score(row) for row in ran(file, "first").task().rows()]
+    assert scores[:2] == [pytest.approx(2.5), pytest.approx(2.5 * cosine, abs=1e-5)]
+    asked = [body for path, body in models.asked if path == "embeddings"]
+    # The one picture is embedded once, as vLLM takes it, and each text once.
+    assert [body for body in asked if "input" not in body] == [
+        {
+            "model": "eye",
+            "messages": [
+                {
+                    "role": "user",
+                    "content": [{"type": "image_url", "image_url": {"url": data_url(first)}}],
+                }
+            ],
+        }
+    ]
+    assert sorted(body["input"] for body in asked if "input" in body) == sorted(WISHES)
+    ran(file, "again")
+    assert models.count("embeddings") == len(asked)
+
+
+def test_a_picture_is_compared_with_reference_pictures_and_a_changed_file_is_asked_about_again(
+    tmp_path: Path, models: MediaModels
+) -> None:
+    def answer(url: str) -> list[dict[str, Any]]:
+        return [{"answer": [{"type": "image_url", "image_url": {"url": url}}]}]
+
+    (tmp_path / "ref.png").write_bytes(drawn("another"))
+    references = [*answer("ref.png"), *answer("../secret.png"), *answer("http://127.0.0.1/x.png")]
+    records = [
+        {"id": str(number), "question": WISHES[0], "references": [reference]}
+        for number, reference in enumerate(references)
+    ]
+    sections = embedding(models, "judge_score", embeds=True)
+    sections["tasks"][0]["max_unscored_share"] = 1
+    file = config_of(tmp_path, records, **sections)
+    rows = [*ran(file, "first").task().rows()]
+    assert 0 < score(rows[0]) < 0.999
+    assert [row.judgments[0]["reason"] for row in rows[1:]] == ["not_asked", "not_asked"]
+    assert all("no_reference" in row.judgments[0]["explanation"] for row in rows[1:])
+    (tmp_path / "ref.png").write_bytes(drawn(WISHES[0]))
+    (row, *_) = ran(file, "changed").task().rows()
+    assert score(row) == pytest.approx(1)
 
 
 def filming(models: MediaModels, **config: Any) -> dict[str, Any]:
@@ -273,6 +347,20 @@ def test_a_job_that_was_begun_is_fetched_by_the_next_run_and_made_again_only_whe
     assert list(models.jobs) == ["video_0", "video_1", "video_2"]
     wip = tmp_path / "store" / "wip"
     assert [path for path in wip.rglob("*") if path.is_file() and path.parent.name == "jobs"] == []
+
+
+def test_the_id_of_a_job_is_forgotten_after_its_answer_is_in_the_log(
+    tmp_path: Path, models: MediaModels, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    logged = list[int]()
+
+    def drop(ids: JobIds, request: str) -> None:
+        folders = {file.parent for file in (tmp_path / "store" / "wip").glob("*/log/*.log")}
+        logged.append(sum(len([*read_logs(folder)]) for folder in folders))
+
+    monkeypatch.setattr(JobIds, "drop", drop)
+    ran(config_of(tmp_path, [{"id": "0", "question": "a fox runs"}], **filming(models)), "first")
+    assert logged == [1]
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,6 @@ from support.runs import stage_states
 from gage_eval.base.canonical import decode, sha256_hex
 from gage_eval.base.errors import ConfigError, InputError
 from gage_eval.data.prepare import media, remote
-from gage_eval.data.sample.record import RecordRejected
 from gage_eval.runs import RunOptions, RunOutcome, run_inline
 from gage_eval.store import Store
 from tests.support.documents import pdf, tone
@@ -325,22 +324,33 @@ def test_a_medium_on_a_server_is_fetched_once_and_kept(folder: Path, endpoint: M
     assert meta["seconds"] == 0.25
 
 
-def test_a_server_that_is_away_ends_the_run_and_the_next_run_asks_it_again(
+def test_rows_of_a_server_that_is_away_are_rejected_and_the_next_run_asks_it_again(
     folder: Path, endpoint: MockEndpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(remote, "_PAUSES_S", (0.0, 0.0))
-    files: dict[str, bytes | int] = {"/a.wav": 503, "/b.wav": 503}
-    with file_server(files) as server:
-        rows = [asked_about("audio_url", f"{server.url}/{name}.wav") for name in ("a", "b")]
+    names = [f"/{number}.wav" for number in range(30)]
+    files: dict[str, bytes | int] = dict.fromkeys(names, 503)
+    with file_server(files) as away, file_server({"/here.wav": tone(0.5)}) as there:
+        urls = [f"{there.url}/here.wav", *(away.url + name for name in names)]
+        rows = [asked_about("audio_url", url) for url in urls]
         (folder / "data" / "said.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
         dataset = {"path": "data/said.jsonl", "audio_rate": 16_000, "private_media_hosts": ["127.0.0.1"]}
-        with pytest.raises(InputError, match=r"HTTP 503\) and 1 more: try again") as failure:
-            run(folder, endpoint, {**dataset, "on_reject": "skip"}, {})
-        assert not isinstance(failure.value, RecordRejected)
-        assert len(server.asked) == 6
-        files.update({"/a.wav": tone(0.1), "/b.wav": tone(0.2)})
+        with pytest.raises(InputError, match=r"30 of 31 samples cannot be prepared .*\(HTTP 503\); the next run tries"):
+            run(folder, endpoint, dataset, {})
+        # Three failed, while three others were under way; each was tried three times.
+        assert 9 <= len(away.asked) <= 18
+        assert sent(endpoint) == []
+        outcome = run(folder, endpoint, {**dataset, "on_reject": "skip"}, {})
+        assert outcome.results["t", "preprocess"].counts["prepare_rejects"] == 30
+        assert len(sent(endpoint)) == 1
+
+        files.update({name: tone(0.1 + number / 1000) for number, name in enumerate(names)})
+        outcome = run(folder, endpoint, dataset, {})
+        assert outcome.results["t", "preprocess"].counts["prepare_rejects"] == 0
+        assert len(sent(endpoint)) == 31, "only the new ones are sent"
+        asked = len(away.asked)
         run(folder, endpoint, dataset, {})
-    assert len(sent(endpoint)) == 2
+        assert len(away.asked) == asked
 
 
 def test_a_changed_recipe_asks_again_and_a_medium_inside_the_network_is_rejected_by_one(

@@ -30,6 +30,7 @@ class MediaModels:
         instead: bytes and content type that are answered in place of what was asked, by path.
         jobs: the prompt of each job that makes a video.
         looks: how often a job is looked at before it is completed.
+        sends: set where the content of videos is sent; else those who ask for it wait.
     """
 
     url: str = ""
@@ -38,6 +39,7 @@ class MediaModels:
     instead: dict[str, tuple[bytes, str]] = field(default_factory=dict)
     jobs: dict[str, str] = field(default_factory=dict)
     looks: int = 2
+    sends: threading.Event = field(default_factory=threading.Event)
 
     def count(self, path: str) -> int:
         """How often a path was asked."""
@@ -94,10 +96,20 @@ def looked_at(messages: list[dict[str, Any]]) -> str | dict[str, Any]:
     return "Score: 5" if [base64.b64decode(data) for data in pictures] == [drawn(wanted[1])] else "Score: 1"
 
 
+def embedded(body: dict[str, Any]) -> list[int]:
+    """The embedding of a text or a picture, as CLIP's: a picture is near the text that `drawn` drew it of."""
+    if "input" in body:
+        return [*hashlib.sha256(body["input"].encode()).digest()[:3]]
+    (part,) = body["messages"][0]["content"]
+    with Image.open(io.BytesIO(base64.b64decode(part["image_url"]["url"].partition(",")[2]))) as image:
+        return [*image.convert("RGB").getpixel((0, 0))]
+
+
 @contextmanager
 def media_models() -> Iterator[MediaModels]:
     """Serve the models."""
     models = MediaModels()
+    models.sends.set()
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -133,6 +145,7 @@ def media_models() -> Iterator[MediaModels]:
             if path == "audio/speech":
                 return spoken(body["input"]), "audio/wav"
             if path.startswith("videos/") and path.endswith("/content"):
+                models.sends.wait()
                 return filmed(models.jobs[path.split("/")[1]]), "video/mp4"
             if path.startswith("videos"):
                 return json.dumps(self._job(path, body)).encode(), "application/json"
@@ -140,6 +153,8 @@ def media_models() -> Iterator[MediaModels]:
                 value: Any = {"data": [{"b64_json": base64.b64encode(drawn(body["prompt"])).decode()}]}
             elif path == "images/edits":
                 value = {"data": [{"b64_json": base64.b64encode(edited(body["image"])).decode()}]}
+            elif path == "embeddings":
+                value = {"data": [{"embedding": embedded(body)}]}
             elif path == "audio/transcriptions":
                 value = {"text": models.heard(body["file"])}
             else:
@@ -166,6 +181,7 @@ def media_models() -> Iterator[MediaModels]:
     try:
         yield models
     finally:
+        models.sends.set()
         server.shutdown()
         thread.join()
         server.server_close()

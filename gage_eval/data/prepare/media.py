@@ -9,6 +9,7 @@ import base64
 import binascii
 import re
 import stat
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -40,6 +41,7 @@ _SHOWN = 80
 _MAX_HEAD = 200
 _AUTO_THREADS = 4
 _REMEMBERED = 32_768
+_MOST_FAILED = 3
 
 
 @dataclass(frozen=True)
@@ -124,14 +126,12 @@ class MediaReader:
         self._store = store
         self._threads = threads or _AUTO_THREADS
         self._private = PrivateHosts(rules.private_hosts)
-        self._known: dict[tuple[str, str], tuple[Medium, ...] | str | FetchFailed] = {}
+        self._known: dict[tuple[str, str], tuple[Medium, ...] | RecordRejected] = {}
+        # Addresses of a server that failed since the last one that did not.
+        self._failed: Counter[str] = Counter()
 
     def read(self, conversations: Iterable[list[dict[str, Any]]]) -> None:
-        """Read all media of some conversations in parallel, ahead of `resolve`.
-
-        Raises:
-            FetchFailed: servers did not answer that may answer another time; the sentence names the first.
-        """
+        """Read all media of some conversations in parallel, ahead of `resolve`."""
         if sum(len(media) if isinstance(media, tuple) else 1 for media in self._known.values()) > _REMEMBERED:
             self._known.clear()
         new = {
@@ -145,17 +145,13 @@ class MediaReader:
         elif new:
             with ThreadPoolExecutor(self._threads, thread_name_prefix="media") as pool:
                 self._known.update(zip(new, pool.map(self._work, new), strict=True))
-        failed = [media for media in map(self._known.get, new) if isinstance(media, FetchFailed)]
-        if failed:
-            more = f" and {len(failed) - 1:,} more" if len(failed) > 1 else ""
-            raise FetchFailed(f"{failed[0]}{more}: try again, or leave out these rows.")
 
     def resolve(self, messages: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[JsonValue]]:
         """The messages with stored media, and the ``media_meta`` of the media in them, each once.
 
         Raises:
+            FetchFailed: a server did not answer that may answer another time.
             RecordRejected: a medium is missing, broken or out of bounds.
-            FetchFailed: as `read`.
         """
         meta: list[Mapping[str, JsonValue]] = []
         out = []
@@ -181,21 +177,17 @@ class MediaReader:
         if address not in self._known:
             self._known[address] = self._work(address)
         media = self._known[address]
-        if isinstance(media, str):
-            raise RecordRejected(media)
-        if isinstance(media, FetchFailed):
-            raise media
+        if isinstance(media, RecordRejected):
+            raise type(media)(media.reason)
         return media
 
-    def _work(self, address: tuple[str, str]) -> tuple[Medium, ...] | str | FetchFailed:
-        """The stored media of an address, or the reason why there are none."""
+    def _work(self, address: tuple[str, str]) -> tuple[Medium, ...] | RecordRejected:
+        """The stored media of an address, or why there are none."""
         kind, url = address
         try:
             return self._stored(kind, url)
         except RecordRejected as error:
-            return f"{kind} '{shown(url)}': {error.reason}"
-        except FetchFailed as error:
-            return FetchFailed(f"{kind} '{shown(url)}': {error}")
+            return type(error)(f"{kind} '{shown(url)}': {error.reason}")
 
     def _stored(self, kind: str, url: str) -> tuple[Medium, ...]:
         rules = self._rules
@@ -203,13 +195,26 @@ class MediaReader:
             return self._made(kind, url, self.content(url))
         if not rules.decodes(kind):
             return (Medium(kind, url, {"url": url, "type": kind}),)
-        data = fetched(url, self._private)
+        data = self._fetched(url)
         # What was there is kept too: it may not be there again.
         source = self._store.put(data)
         made = self._made(kind, urlsplit(url).path, data)
         return tuple(
             replace(medium, meta={**medium.meta, "source": source}) if medium.meta else medium for medium in made
         )
+
+    def _fetched(self, url: str) -> bytes:
+        """The bytes at an address. A server that did not answer several times is not asked again by this reader."""
+        server = url.split("/", 3)[2]
+        if self._failed[server] >= _MOST_FAILED:
+            raise FetchFailed("its server did not answer before; the next run tries again.")
+        try:
+            data = fetched(url, self._private)
+        except FetchFailed:
+            self._failed[server] += 1
+            raise
+        self._failed[server] = 0
+        return data
 
     def _made(self, kind: str, url: str, data: bytes) -> tuple[Medium, ...]:
         """The stored media of some content, by the rules. The address tells the type that the content does not."""

@@ -3,14 +3,16 @@
 import io
 import wave
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from gage_eval.base.canonical import JsonValue
+from gage_eval.base.errors import InputError
 from gage_eval.data.sample.record import RecordRejected
 from gage_eval.extend.extras import missing
 
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 # Containers that hold their own data. Playlists (HLS, concat, DASH) name other files, and data must open none.
 _FORMATS = "wav,w64,aiff,au,mp3,flac,ogg,aac,mov,mp4,m4a,3gp,3g2,mj2,matroska,webm"
 _SAMPLE_BYTES = 2
+_SHAPE_RATE, _SHAPE_SECONDS, _SHAPE_COLUMNS, _SHAPE_HALF = 4_000, 1_800, 240, 20
 _FLOATS = {"flt": pa.float32(), "dbl": pa.float64()}
 # Of a frame of video: 7680 x 4320. A decoder may hold 16 frames.
 MOST_PIXELS = 33_177_600
@@ -99,6 +102,35 @@ def _check_finite(frame: "AudioFrame") -> None:
         samples = pa.Array.from_buffers(kind, count, [None, pa.py_buffer(plane)])
         if not pc.all(pc.is_finite(samples)).as_py():
             raise RecordRejected("some of its samples are infinite or not numbers (NaN).")
+
+
+def waveform(data: bytes) -> bytes:
+    """The loudness of a recording over its whole length as an SVG picture: 240 columns, each as high as its peak.
+
+    Without PyAV, only WAV files of 16-bit samples have one.
+
+    Raises:
+        RecordRejected: the recording cannot be decoded, is empty, or is longer than half an hour.
+    """
+    with suppress(InputError):
+        data = resampled(data, RecordingRules(_SHAPE_RATE, _SHAPE_SECONDS)).data
+    try:
+        with wave.open(io.BytesIO(data), "rb") as file:
+            if file.getsampwidth() != _SAMPLE_BYTES:
+                raise RecordRejected("its samples do not have 16 bits.")
+            samples = np.frombuffer(file.readframes(file.getnframes()), "<i2")
+    except (wave.Error, EOFError, ValueError):
+        raise RecordRejected("it is not a readable WAV file.") from None
+    if not len(samples):
+        raise RecordRejected("the recording is empty.")
+    starts = np.unique(np.linspace(0, len(samples), _SHAPE_COLUMNS, endpoint=False, dtype=np.int64))
+    peaks = np.maximum.reduceat(np.abs(samples.astype(np.int32)), starts) * _SHAPE_HALF // 2**15
+    lines = "".join(f"M{x} {_SHAPE_HALF - peak}v{2 * peak + 1}" for x, peak in enumerate(peaks.tolist()))
+    box = f"-.5 0 {len(starts)} {2 * _SHAPE_HALF + 1}"
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="{box}" preserveAspectRatio="none">'
+        f'<path d="{lines}" stroke="#7a8794"/></svg>'
+    ).encode()
 
 
 def resampled(data: bytes, rules: RecordingRules) -> Recording:

@@ -11,7 +11,6 @@ from contextlib import suppress
 from typing import TypeAlias
 from urllib.parse import SplitResult, quote, urljoin, urlsplit
 
-from gage_eval.base.errors import InputError
 from gage_eval.data.sample.record import RecordRejected
 
 REMOTE = ("http://", "https://")
@@ -35,8 +34,8 @@ Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
-class FetchFailed(InputError):
-    """A server did not answer as it may another time. The row is not rejected, because then it would stay so."""
+class FetchFailed(RecordRejected):
+    """A server did not answer as it may another time. Its row is rejected, and tried again by the next run."""
 
 
 class PrivateHosts:
@@ -79,7 +78,7 @@ def fetched(url: str, private: PrivateHosts) -> bytes:
         except (OSError, http.client.HTTPException, _Later) as error:
             if pause is None:
                 why = " ".join(str(error).split())[:120] or type(error).__name__
-                raise FetchFailed(f"it cannot be fetched ({why})") from None
+                raise FetchFailed(f"it cannot be fetched ({why}); the next run tries again.") from None
             time.sleep(pause)
     raise AssertionError("the last attempt returns or raises")
 

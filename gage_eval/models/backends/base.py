@@ -380,7 +380,8 @@ def request_content(request: Request) -> dict[str, JsonValue]:
 def is_empty(request: Request) -> bool:
     """Whether a request asks nothing: such a row is skipped, not sent."""
     kind = KINDS.get(request.kind)
-    if kind is not None and kind.needs != "messages":
+    is_medium = request.kind == "embed" and request.messages is not None
+    if kind is not None and kind.needs != "messages" and not is_medium:
         value = getattr(request, kind.needs)
         return value is None or value == [] or (not kind.may_be_blank and not value.strip())
     for message in request.messages or ():  # noqa: SIM110 - once per request, and a generator takes three times as long

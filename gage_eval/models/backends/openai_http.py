@@ -108,8 +108,9 @@ class OpenAIHTTP(HTTPModel[OpenAIHTTPConfig]):
         if request.kind == "likelihood":
             return {"model": self._model, **likelihood_body(request, self.defaults)}
         if request.kind == "embed":
-            # Endpoints refuse sampling parameters here.
-            return {**(self.config.model_extra or {}), **request.params, "model": self._model, "input": request.prompt}
+            # Endpoints refuse sampling parameters here. OpenAI's API embeds texts, and vLLM's also messages with media.
+            embedded = {"input": request.prompt} if request.messages is None else {"messages": request.messages}
+            return {**(self.config.model_extra or {}), **request.params, "model": self._model, **embedded}
         body.update(request_content(request))
         return body
 
@@ -120,7 +121,7 @@ class OpenAIHTTP(HTTPModel[OpenAIHTTPConfig]):
             return skipped()
         if request.kind == "likelihood":
             return await echo_likelihood.answer(self._endpoint, self._model, request)
-        if request.kind == "chat" and MEDIA_REFERENCE in body:
+        if MEDIA_REFERENCE in body and _sends_messages(request):
             ask = await asyncio.to_thread(self._ask, request, body)
         else:
             ask = self._ask(request, body)
@@ -183,13 +184,13 @@ class OpenAIHTTP(HTTPModel[OpenAIHTTPConfig]):
 
     def _ask(self, request: Request, body: bytes) -> Ask:
         """How a request is sent. Media are read."""
+        is_chat = request.kind == "chat"
+        if MEDIA_REFERENCE in body and _sends_messages(request):
+            body = self._with_media(request)
+        elif request.kind != "embed" and (self._cuts_at_stops or self._asks_for_tokens(request)):
+            body = encode(self._sent(self.body(request)))
         if request.kind == "embed":
             return Ask("embeddings", body, read_embedding)
-        is_chat = request.kind == "chat"
-        if is_chat and MEDIA_REFERENCE in body:
-            body = self._with_media(request)
-        elif self._cuts_at_stops or (request.kind != "embed" and self._asks_for_tokens(request)):
-            body = encode(self._sent(self.body(request)))
         if self._streams:
             body = _STREAMED + body[1:]
         if is_chat:
@@ -222,6 +223,10 @@ class OpenAIHTTP(HTTPModel[OpenAIHTTPConfig]):
         messages = with_media(request, self.context, server=self._media)
         body["messages"] = in_form(messages, self.config.audio_part, self.config.file_part)
         return encode(body)
+
+
+def _sends_messages(request: Request) -> bool:
+    return request.kind == "chat" or (request.kind == "embed" and request.messages is not None)
 
 
 def read_chat(reply: Any) -> Response:

@@ -20,7 +20,7 @@ from gage_eval.base.errors import InputError
 from gage_eval.base.made_media import MadeMedium
 from gage_eval.base.marks import scheduling, semantic
 from gage_eval.extend import registry
-from gage_eval.models.backends.base import is_empty, skipped
+from gage_eval.models.backends.base import BackendContext, is_empty, skipped
 from gage_eval.models.backends.http_model import HTTPModel, HTTPModelConfig, check_parameters
 from gage_eval.models.backends.media import with_media
 from gage_eval.models.client.http import Ask
@@ -32,6 +32,7 @@ from gage_eval.store.wip import JobIds
 LARGEST = 64 << 20
 """The largest medium that is kept, in bytes."""
 
+_TOO_LARGE = "too_large"
 _NO_STORE = "a model that makes media needs a store, and this run has none."
 _PICTURES = {"image/png": "png", "image/jpeg": "jpg", "image/webp": "webp"}
 _RECORDINGS = {"audio/wav": "wav", "audio/mpeg": "mp3", "audio/flac": "flac", "audio/ogg": "ogg"}
@@ -111,7 +112,7 @@ class _OpenAIMedia(HTTPModel[ConfigT]):
         made: list[bytes] = []
         try:
             ask = await asyncio.to_thread(self._ask, request, body, made)
-            response = await self._exchanged(ask, made, f"{sha256_hex(body)}-{request.draw}")
+            response = await self._exchanged(ask, made, _name(request, body))
             if response.status == "ok" and made:
                 await asyncio.to_thread(self._keep, response, made[-1])
         except _Unusable as error:
@@ -142,7 +143,7 @@ class _OpenAIMedia(HTTPModel[ConfigT]):
         if self.context.keep is None:
             raise InputError(_NO_STORE)
         if len(data) > LARGEST:
-            raise _Unusable("too_large", f"the answer has more than {LARGEST >> 20} MiB")
+            raise _Unusable(_TOO_LARGE, f"the answer has more than {LARGEST >> 20} MiB")
         kind = media_type(data)
         if kind not in self._KEPT:
             raise _Unusable("wrong_media", f"the answer is {kind}, and not one of {', '.join(self._KEPT)}")
@@ -235,13 +236,38 @@ class OpenAITranscriptions(_OpenAIMedia[OpenAITranscriptionsConfig]):
 class OpenAIVideos(_OpenAIMedia[OpenAIVideosConfig]):
     """Videos by OpenAI's videos API: a job is made (``/videos``), looked at until it ends, and its content fetched.
 
-    The ids of jobs are in the store until their videos are, so that a later process fetches what an earlier one began.
+    The ids of jobs are in the store until their videos are in the log, so that a later process fetches what an earlier
+    one began, wherever that was killed.
     """
 
     type = "openai_videos"
     capabilities = frozenset({"chat", "images"})
     makes = "videos"
     _KEPT, _NAME = _VIDEOS, "video"
+
+    def __init__(self, config: OpenAIVideosConfig, context: BackendContext) -> None:
+        super().__init__(config, context)
+        self._forgetting: list[asyncio.Task[None]] = []
+
+    async def call(self, request: Request, body: bytes) -> Response:
+        response = await super().call(request, body)
+        if response.status == "ok" or response.error_kind == _TOO_LARGE:
+            # The caller logs the answer before it waits for anything, so this task begins after that.
+            drop = asyncio.to_thread(self._ids.drop, _name(request, body))
+            self._forgetting.append(asyncio.create_task(drop))
+        return response
+
+    async def close(self) -> None:
+        """Close the session. An id that could not be removed does no harm."""
+        await asyncio.gather(*self._forgetting, return_exceptions=True)
+        await super().close()
+
+    @property
+    def _ids(self) -> JobIds:
+        config = self.config
+        if self.context.job_ids is None:
+            raise InputError(_NO_STORE)
+        return self.context.job_ids(digest([config.base_url, config.model, config.identity, config.freshness]))
 
     def _asked(self, request: Request) -> dict[str, JsonValue]:
         pictures = _addresses(request, "image_url")
@@ -257,10 +283,7 @@ class OpenAIVideos(_OpenAIMedia[OpenAIVideosConfig]):
 
     async def _exchanged(self, ask: Ask, made: list[bytes], name: str) -> Response:
         assert self._endpoint is not None, "the backend is not open"
-        if self.context.job_ids is None:
-            raise InputError(_NO_STORE)
-        config, began, errors = self.config, time.monotonic(), list[str]()
-        ids = self.context.job_ids(digest([config.base_url, config.model, config.identity, config.freshness]))
+        config, began, errors, ids = self.config, time.monotonic(), list[str](), self._ids
         try:
             response = await self._begun(ask, name, ids)
             while response.status == "ok" and response.answer is not None:
@@ -278,8 +301,6 @@ class OpenAIVideos(_OpenAIMedia[OpenAIVideosConfig]):
         except _Unusable:
             await asyncio.to_thread(ids.drop, name)
             raise
-        if made:
-            await asyncio.to_thread(ids.drop, name)
         response.errors = errors + response.errors
         response.attempts, response.latency_ms = len(response.errors) + len(made), (time.monotonic() - began) * 1000
         return response
@@ -298,6 +319,11 @@ class OpenAIVideos(_OpenAIMedia[OpenAIVideosConfig]):
         if response.status == "ok" and response.answer is not None:
             await asyncio.to_thread(ids.put, name, response.answer.split()[0])
         return response
+
+
+def _name(request: Request, body: bytes) -> str:
+    """Names a request: equal ones of one draw have one name."""
+    return f"{sha256_hex(body)}-{request.draw}"
 
 
 def _job(reply: Any) -> Response:

@@ -21,7 +21,8 @@ class RenderFailure:
     """Why a request cannot be made: its prompt or a plug-in failed on its sample.
 
     Attributes:
-        kind: the error kind of its row: ``prompt_failed``, ``hook_failed``, ``plugin`` or ``no_partner``.
+        kind: the error kind of its row: ``prompt_failed``, ``hook_failed``, ``plugin``, ``no_partner`` or
+            ``no_reference``.
         message: what failed, one sentence.
         status: of its row; ``skipped`` where nothing failed, and there is nothing to ask.
     """
@@ -163,7 +164,7 @@ KINDS: Mapping[str, Kind] = {
     "completion": Kind("prompt", may_be_blank=False, returns="answer", operation="text_completion"),
     # The context is `prompt`, or `messages` through the model's chat template where that is None.
     "likelihood": Kind("choices", may_be_blank=True, returns="logprobs", operation="text_completion"),
-    # The answer is the vector as JSON text.
+    # A text is in `prompt`, a medium in `messages`. The answer is the vector as JSON text.
     "embed": Kind("prompt", may_be_blank=True, returns="answer", operation="embeddings"),
     # The answer is the `box.types.Execution` as JSON text.
     "run": Kind("program", may_be_blank=True, returns="answer", operation="execute_tool"),

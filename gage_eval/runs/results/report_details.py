@@ -1,6 +1,7 @@
 """What report.html shows besides the summary, read from the run: few samples, a few small columns of all answers."""
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import islice
@@ -13,6 +14,8 @@ import pyarrow.compute as pc
 from gage_eval.base.errors import InputError, StoreError
 from gage_eval.base.stages import writer_of
 from gage_eval.data.prepare.images import preview
+from gage_eval.data.prepare.recordings import waveform
+from gage_eval.data.sample.record import RecordRejected
 from gage_eval.models.client.http import data_url
 from gage_eval.report.details import Bin, Comparison, KindOfAnswer, Reason, RunDetails, TaskDetails
 from gage_eval.report.html import report_html
@@ -256,7 +259,11 @@ def _inlined(part: Part, store: Store) -> Part:
     kind = media_type(data)
     if len(data) > _RECORDING_BYTES or not kind.startswith(f"{part.kind}/"):
         return Part("link", "")
-    return Part(part.kind, data_url(data, kind))
+    shape = ""
+    if part.kind == "audio":
+        with suppress(RecordRejected):
+            shape = data_url(waveform(data), "image/svg+xml")
+    return Part(part.kind, data_url(data, kind), shape)
 
 
 def _bodies(task: TaskReader, part: int, samples: Mapping[int, str]) -> Mapping[tuple[str, int], dict[str, Any]]:

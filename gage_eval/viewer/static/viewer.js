@@ -27,6 +27,7 @@ async function openBeside(link, { remember = true } = {}) {
     return;
   }
   pane().replaceChildren(answer);
+  linkTimes(pane());
   pane().scrollTop = 0;
   if (answer.dataset.title) document.title = answer.dataset.title;
   const here = new URL(location.href);
@@ -87,6 +88,53 @@ document.addEventListener("click", (event) => {
   openBeside(link);
 });
 window.addEventListener("popstate", () => { if (pane()) restore(); });
+
+// --- players: a click on a waveform, or on a time in a text next to a player, plays from there
+
+const TIME = /\b(?:(?:(\d{1,2}):)?(\d{1,2}):(\d{2}(?:\.\d+)?)|(\d+(?:\.\d+)?) ?s(?:ec(?:onds?)?)?)\b/g;
+
+function linkTimes(root) {
+  if (!root.querySelector("audio, video")) return;
+  for (const said of root.querySelectorAll(".said:not([data-timed])")) {
+    said.dataset.timed = "";
+    const walker = document.createTreeWalker(said, NodeFilter.SHOW_TEXT);
+    const texts = [];
+    while (walker.nextNode()) texts.push(walker.currentNode);
+    for (const text of texts) {
+      // From the last one, so that the places of the others stay.
+      for (const match of [...text.data.matchAll(TIME)].reverse()) {
+        const shown = text.splitText(match.index);
+        shown.splitText(match[0].length);
+        const button = document.createElement("button");
+        button.type = "button";
+        button.className = "time";
+        button.dataset.time = match[4] || Number(match[1] || 0) * 3600 + Number(match[2]) * 60 + Number(match[3]);
+        shown.replaceWith(button);
+        button.append(shown);
+      }
+    }
+  }
+}
+
+function seek(player, at) {
+  const go = () => { player.currentTime = at(player.duration); player.play().catch(() => {}); };
+  if (player.readyState) { go(); return; }
+  player.addEventListener("loadedmetadata", go, { once: true });
+  player.load();
+}
+
+document.addEventListener("click", (event) => {
+  if (event.target.matches(".wave")) {
+    const box = event.target.getBoundingClientRect();
+    const share = (event.clientX - box.left) / box.width;
+    seek(event.target.previousElementSibling, (seconds) => seconds * share);
+  } else if (event.target.matches(".time")) {
+    const player = event.target.closest("article, main").querySelector("audio, video");
+    if (player) seek(player, () => Number(event.target.dataset.time));
+  }
+});
+// A recording that cannot be decoded has no waveform.
+document.addEventListener("error", (event) => { if (event.target.matches && event.target.matches(".wave")) event.target.remove(); }, true);
 
 // --- steps of an answer, a page of them at a time
 
@@ -209,6 +257,7 @@ async function refresh() {
         for (const summary of target.querySelectorAll("summary")) if (open.has(summary.textContent)) summary.parentElement.open = true;
         for (const box of target.querySelectorAll("[type=checkbox]")) box.checked = ticked.includes(box.value);
         if (shown && pane()) pane().replaceChildren(shown);
+        linkTimes(target);
         const link = rowLinks().find((one) => rowId(one) === opened);
         if (link) mark(link);
         if (!page.body.hasAttribute("data-live")) return;
@@ -218,5 +267,6 @@ async function refresh() {
   setTimeout(refresh, 2000);
 }
 
+linkTimes(document.body);
 restore();
 if (document.body.hasAttribute("data-live")) setTimeout(refresh, 2000);

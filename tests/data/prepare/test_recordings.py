@@ -2,6 +2,7 @@
 
 import io
 import math
+import re
 import struct
 import subprocess
 import sys
@@ -11,7 +12,7 @@ from pathlib import Path
 import av
 import pytest
 
-from gage_eval.data.prepare.recordings import RecordingRules, resampled
+from gage_eval.data.prepare.recordings import RecordingRules, resampled, waveform
 from gage_eval.data.sample.record import RecordRejected
 from tests.support.documents import pdf, tone
 from tests.support.videos import video
@@ -104,3 +105,24 @@ def test_a_torn_recording_is_heard_as_far_as_it_goes_or_rejected(cut: int) -> No
         assert resampled(data[:cut] + b"\0" * 40 + data[cut + 40 :], RULES).seconds <= 5.1
     except RecordRejected:
         return
+
+
+def test_a_waveform_is_as_high_as_the_recording_is_loud_with_and_without_pyav(monkeypatch: pytest.MonkeyPatch) -> None:
+    out = io.BytesIO()
+    with wave.open(out, "wb") as file:
+        file.setnchannels(1)
+        file.setsampwidth(2)
+        file.setframerate(4_000)
+        file.writeframes(struct.pack("<2400h", *[0] * 1200, *[16_384, -16_384] * 600))
+
+    def heights(data: bytes) -> list[int]:
+        return [int(height) for height in re.findall(rb"v(\d+)", waveform(data))]
+
+    with_pyav = heights(out.getvalue())
+    assert with_pyav == [1] * 120 + [21] * 120
+    assert len(heights(encoded(tone(1.0), "mp3", "mp3"))) == 240
+    monkeypatch.setitem(sys.modules, "av", None)
+    assert heights(out.getvalue()) == with_pyav
+    for broken in (b"ID3", b"", b"RIFF", out.getvalue()[:44], floats(0.5)):
+        with pytest.raises(RecordRejected):
+            waveform(broken)

@@ -163,11 +163,13 @@ def test_a_request_cannot_be_forged_by_an_address(server: FileServer) -> None:
 
 
 @pytest.mark.parametrize("path", ["/busy", "/cut"])
-def test_what_may_come_another_time_is_tried_three_times_and_not_rejected(path: str, server: FileServer) -> None:
+def test_what_may_come_another_time_is_tried_three_times(path: str, server: FileServer) -> None:
     with pytest.raises(FetchFailed, match="cannot be fetched"):
         fetched(server.url + path, LOOPBACK)
     assert server.asked == [path] * 3
-    assert not issubclass(FetchFailed, RecordRejected)
+    with pytest.raises(RecordRejected) as never:
+        fetched(server.url + "/nowhere", LOOPBACK)
+    assert not isinstance(never.value, FetchFailed)
 
 
 def test_size_and_time_have_limits(server: FileServer, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -37,6 +37,19 @@ def judge_score(judge: JsonValue) -> Score:
     return _no_number(judge) if score is None else Score(score)
 
 
+@metric("clip_score", bounds=(0, 2.5), version=1)
+def clip_score(judge: JsonValue) -> Score:
+    """CLIPScore (Hessel et al. 2021, arXiv:2104.08718): 2.5 · max(cosine, 0) of the embeddings of a picture and a text.
+
+    The cosine is the score of a judge with ``embeds``. The paper has CLIP ViT-B/32, and ``A photo depicts`` before each
+    text; here texts are embedded as they are. Another score than a cosine is unscored.
+    """
+    score = _number(judge)
+    if score is not None and not -1.000001 <= score <= 1.000001:
+        return Score.unscored(f"the judge's score {score:g} is not a cosine", reason="no_verdict")
+    return _no_number(judge) if score is None else Score(2.5 * min(max(score, 0), 1))
+
+
 @metric("judge_share", bounds=(0, 1), version=1)
 def judge_share(judge: JsonValue) -> Score:
     """The judge's score where it is a share from 0 to 1, of statements that are supported for example.
