@@ -77,6 +77,7 @@ class Settings(BaseModel):
         description="address at which a team reaches `gage view` through a proxy, such as `https://runs.example.org`",
     )
     suites: str | None = scheduling(None, description="folders of your own suites, separated as in `PATH`")
+    tau2: str | None = scheduling(None, description="checkout of tau²-bench, whose tools and evaluator are run")
     plugins: str | None = scheduling(
         None,
         description="code that runs started by a Prefect server may load on this worker, separated by commas: "

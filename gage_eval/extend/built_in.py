@@ -30,7 +30,7 @@ NAMES: Mapping[str, Mapping[str, Names]] = {
         "json_file": ("json",),
         "jsonl": ("jsonl",),
         "parquet_file": ("parquet",),
-        "tau2": ("tau2",),
+        "tau2": ("tau2", "tau2_domain"),
         "xlsx_file": ("xlsx",),
     },
     "preprocessors": {
@@ -151,6 +151,7 @@ NAMES: Mapping[str, Mapping[str, Names]] = {
     "tools": {
         "bfcl": ("bfcl",),
         "box": ("bash", "python"),
+        "tau2": ("tau2_airline", "tau2_retail", "tau2_telecom", "tau2_telecom_user"),
         "tau2_mock": ("tau2_mock", "tau2_mock_user"),
     },
 }

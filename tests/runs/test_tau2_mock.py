@@ -147,7 +147,7 @@ def test_other_domains_are_refused_by_a_sentence(tmp_path: Path) -> None:
         (tmp_path / name).write_text(text)
     with pytest.raises(InputError, match=r"needs params\.user_db_path"):
         Tau2Loader(params, tmp_path)
-    with pytest.raises(InputError, match="tools of other domains"):
+    with pytest.raises(InputError, match="the loader tau2_domain"):
         list(Tau2Loader({**params, "user_db_path": "db.json"}, tmp_path).records())
 
 

@@ -2,12 +2,23 @@
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from gage_eval.base import canonical
 from gage_eval.base.canonical import JsonValue, canonical_text
 from gage_eval.base.errors import InputError
-from gage_eval.data.datasets.base import Record, content_hash, document_of, find_files, open_bytes, record_text, why
+from gage_eval.data import tau2_checkout
+from gage_eval.data.datasets.base import (
+    Record,
+    check_params,
+    content_hash,
+    document_of,
+    find_files,
+    open_bytes,
+    record_text,
+    text_param,
+    why,
+)
 from gage_eval.data.datasets.json_file import JsonLoader
 from gage_eval.extend import registry
 
@@ -20,7 +31,7 @@ _GREETING = "Hi! How can I help you today?"
 class Tau2Loader(JsonLoader):
     """Tasks of tau²-bench as samples: the policy and the earlier messages, and all else under ``metadata.tau2``.
 
-    Only tasks of the domain `mock` can be run here: its tools are `tau2_mock` and `tau2_mock_user`.
+    Of the domain `mock`, whose tools are `tau2_mock` and `tau2_mock_user`.
 
     Parameters (``params``):
         path: the domain's ``tasks.json``.
@@ -49,17 +60,18 @@ class Tau2Loader(JsonLoader):
         policy, db, user_db = _read(self._named["policy_path"]), self._json("db_path"), self._json("user_db_path")
         if not isinstance(db, dict) or db.keys() != {"tasks", "users"} or not isinstance(user_db, dict):
             raise InputError(
-                "loader tau2: db_path does not hold the database of the domain mock. The tools of other domains are "
-                "code of tau2-bench, which is not run here."
+                "loader tau2: db_path does not hold the database of the domain mock. Other domains have the loader "
+                "tau2_domain."
             )
         try:
             rules = policy.decode()
         except UnicodeDecodeError:
             raise InputError(f"'{Path(self._named['policy_path']).name}' is not UTF-8.") from None
+        databases = {"db": db, "user_db": user_db}
         for position, text in super().records():
             task = canonical.decode(text)
             try:
-                yield position, record_text(_sample(task, rules, db, user_db)) if isinstance(task, dict) else text
+                yield position, record_text(_sample(task, rules, databases)) if isinstance(task, dict) else text
             except (AttributeError, KeyError, TypeError, ValueError):
                 raise InputError(f"loader tau2: task {position} is not of the form of tau2-bench.") from None
 
@@ -70,6 +82,47 @@ class Tau2Loader(JsonLoader):
             raise InputError(f"'{Path(self._named[name]).name}' is not JSON: {error}.") from None
 
 
+@registry.loaders.register("tau2_domain", version=1, params=("domain", "split", "sha256"))
+class Tau2DomainLoader:
+    """Tasks of a domain of tau²-bench, from the checkout that ``GAGE_EVAL_TAU2`` names, as samples.
+
+    The domain's tools are `tau2_airline`, `tau2_retail`, `tau2_telecom` and `tau2_telecom_user`.
+
+    Parameters (``params``):
+        domain: airline, retail or telecom.
+        split: of its tasks; ``base`` unless given.
+        sha256: of the checkout's code and the domain's data; any unless given.
+
+    Raises:
+        InputError: a parameter is wrong, or there is no checkout, another one, or one that does not run.
+    """
+
+    def __init__(self, params: Mapping[str, Any], base_dir: Path) -> None:
+        check_params(params, ("domain", "split", "sha256"), "tau2_domain")
+        self._domain = text_param(params, "domain", "tau2_domain") or ""
+        self._split = text_param(params, "split", "tau2_domain") or "base"
+        domains = get_args(tau2_checkout.Domain)
+        if self._domain not in domains:
+            raise InputError(f"loader tau2_domain: params.domain is {', '.join(domains[:-1])} or {domains[-1]}.")
+        self._code = tau2_checkout.identity(self._domain)
+        if params.get("sha256", self._code) != self._code:
+            raise InputError(
+                f"loader tau2_domain: code and data of {self._domain} in {tau2_checkout.checkout()} have the sha256 "
+                f"{self._code}, and params.sha256 is another one."
+            )
+
+    def identity(self) -> JsonValue:
+        """The split, and the hash of code and data."""
+        return {"domain": self._domain, "split": self._split, "code": self._code}
+
+    def records(self) -> Iterator[Record]:
+        """(position from 1, sample) of each task."""
+        described = tau2_checkout.described(self._domain, self._split)
+        more = {"checkout": {"domain": self._domain, "code": self._code}}
+        for position, task in enumerate(described["tasks"], 1):
+            yield position, record_text(_sample(task, described["policy"], more))
+
+
 def _read(file: str) -> bytes:
     try:
         with open_bytes(file) as opened:
@@ -78,7 +131,7 @@ def _read(file: str) -> bytes:
         raise InputError(f"'{Path(file).name}' cannot be read: {why(error)}.") from error
 
 
-def _sample(task: dict[str, Any], policy: str, db: JsonValue, user_db: JsonValue) -> dict[str, Any]:
+def _sample(task: dict[str, Any], policy: str, more: Mapping[str, JsonValue]) -> dict[str, Any]:
     initial = task.get("initial_state") or {}
     history = initial.get("message_history")
     messages = [_message(message) for message in history or [{"role": "assistant", "content": _GREETING}]]
@@ -86,7 +139,7 @@ def _sample(task: dict[str, Any], policy: str, db: JsonValue, user_db: JsonValue
         "id": str(task.get("id")),
         "messages": [{"role": "system", "content": f"{_ROLE}\n\n{policy}"}, *messages],
         "references": [],
-        "metadata": {"tau2": {**task, "db": db, "user_db": user_db}},
+        "metadata": {"tau2": {**task, **more}},
     }
 
 

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 from gage_eval.base.canonical import JsonValue
 from gage_eval.base.errors import NotInstalled
 from gage_eval.data import bfcl
-from gage_eval.engine.tools.python import named_arguments, shown
+from gage_eval.engine.tools.python import ToolSet, named_arguments, shown
 from gage_eval.extend import registry
 from gage_eval.models.client.tools import Effects, EpisodeState, ToolError
 
@@ -16,7 +16,7 @@ _TYPES = {"dict": "object", "float": "number", "tuple": "array", "list": "array"
 
 @registry.tools.register("bfcl")
 @dataclass(frozen=True, eq=False)
-class BfclTool:
+class BfclTool(ToolSet):
     """A function of a simulated class: `gage_eval.models.client.tools.DefinedTool`.
 
     Attributes:

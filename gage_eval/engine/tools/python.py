@@ -17,7 +17,8 @@ import asyncio
 import inspect
 import re
 import threading
-from collections.abc import Callable, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, get_args, get_type_hints
@@ -27,7 +28,7 @@ from pydantic import BaseModel, ConfigDict, Field, PydanticUserError, Validation
 from gage_eval.base.canonical import JsonValue, canonical_text, decode
 from gage_eval.extend.loading import PluginError, is_path, plugin_errors
 from gage_eval.extend.registry import Plugin
-from gage_eval.models.client.tools import Effects, EpisodeState, ToolError, ToolFailed
+from gage_eval.models.client.tools import DefinedTool, Effects, EpisodeState, ToolError, ToolFailed
 from gage_eval.models.client.types import without_surrogates
 
 TIMEOUT_S = 60.0
@@ -87,7 +88,7 @@ class PythonTool:
         values = {str(fields[name].alias): getattr(read, name) for name in read.model_fields_set}
         function = self._bound(state)
         try:
-            made = await asyncio.wait_for(_called(function, values), self.timeout_s)
+            made = await asyncio.wait_for(called(function, values), self.timeout_s)
         except ToolError:
             raise
         except TimeoutError:
@@ -174,7 +175,7 @@ def shown(text: str) -> str:
     return clean if over <= 0 else f"{clean[:LONGEST_OUTPUT]}\n[{over:,} more characters]"
 
 
-async def _called(function: Callable[..., Any], values: Mapping[str, Any]) -> Any:
+async def called(function: Callable[..., Any], values: Mapping[str, Any]) -> Any:
     """The result of a function, which runs in a new thread unless it is a coroutine function.
 
     A thread that never returns ends with the process. The loop would wait for one of its pool.
@@ -200,6 +201,15 @@ async def _called(function: Callable[..., Any], values: Mapping[str, Any]) -> An
 
     threading.Thread(target=work, name="gage-tool", daemon=True).start()
     return await result
+
+
+class ToolSet(ABC):
+    """A plug-in that stands for several tools."""
+
+    @classmethod
+    @abstractmethod
+    def all(cls) -> Sequence[DefinedTool]:
+        """The tools."""
 
 
 def of_plugin(plugin: Plugin[Any]) -> list[PythonTool]:

@@ -8,10 +8,9 @@ from typing import Any
 
 from gage_eval.base.canonical import JsonValue, digest
 from gage_eval.engine.final_state import final_state
-from gage_eval.engine.tools.bfcl import BfclTool
 from gage_eval.engine.tools.box import AgentBox, BoxTool, opened
 from gage_eval.engine.tools.mcp import McpServer
-from gage_eval.engine.tools.python import of_plugin
+from gage_eval.engine.tools.python import ToolSet, of_plugin
 from gage_eval.engine.tools.recorded import RecordedTool, recorded_tools
 from gage_eval.extend import registry
 from gage_eval.extend.loading import PluginError
@@ -98,10 +97,10 @@ def tools_of(
 
 
 def _of_plugin(plugin: Plugin[Any], box: AgentBox | None) -> Sequence[DefinedTool]:
-    if plugin.obj is BfclTool:
-        return BfclTool.all()
-    is_boxed = inspect.isclass(plugin.obj) and issubclass(plugin.obj, BoxTool)
-    return [plugin.obj(box)] if is_boxed else of_plugin(plugin)
+    made = plugin.obj if inspect.isclass(plugin.obj) else object
+    if issubclass(made, ToolSet):
+        return made.all()
+    return [made(box)] if issubclass(made, BoxTool) else of_plugin(plugin)
 
 
 def episode_tools(own: Mapping[str, DefinedTool], sample: Mapping[str, Any]) -> EpisodeTools:
