@@ -21,7 +21,7 @@ from gage_eval.base.errors import InputError, StoreError
 from gage_eval.base.files import local_path
 from gage_eval.base.tables import TableSchema
 from gage_eval.store.actions import Action, Actions
-from gage_eval.store.artifacts import Artifact, ArtifactWriter, open_artifact
+from gage_eval.store.artifacts import Artifact, ArtifactWriter, KnownParts, open_artifact
 from gage_eval.store.content import content_hash
 from gage_eval.store.gc import UNKNOWN_KEPT_S, ArtifactEntry, GcReport, collect, list_artifacts
 from gage_eval.store.locks import hold_lock
@@ -71,10 +71,10 @@ class Store:
         self.objects = objects
         self.responses = Responses(objects)
         self.media = Media(objects)
-        self.actions = Actions(objects)
+        self._parts: KnownParts = {}
+        self.actions = Actions(objects, self._parts)
         self._locks = locks
         self._ranged = ranged
-        self._stored: dict[str, str] = {}
 
     @classmethod
     def open(cls, url: str, *, locks: bool = True, read_only: bool = False, ranged: bool = False) -> "Store":
@@ -100,7 +100,7 @@ class Store:
             schema: of its table.
             wrote: called for each part that is written, in the thread that writes it.
         """
-        return ArtifactWriter(self.objects, schema, wrote, self._stored)
+        return ArtifactWriter(self.objects, schema, wrote, self._parts)
 
     def artifact(self, id: str) -> Artifact:  # noqa: A002
         """The artifact with that id.

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from gage_eval.base.canonical import JsonValue, canonical_json, decode
 from gage_eval.base.errors import ArtifactDamaged, StoreError
 from gage_eval.base.version import __version__
-from gage_eval.store.artifacts import Artifact, find_whole
+from gage_eval.store.artifacts import Artifact, KnownParts, find_whole
 from gage_eval.store.manifest import REMEDY, manifest_path
 from gage_eval.store.objects import Objects, is_digest, safe_name
 
@@ -40,8 +40,9 @@ class Action:
 class Actions:
     """The actions of a store."""
 
-    def __init__(self, objects: Objects) -> None:
+    def __init__(self, objects: Objects, known: KnownParts | None = None) -> None:
         self._objects = objects
+        self._known = known
 
     def find(self, stage: str, key: str, *, renew: bool = False, hashes: bool = False) -> Action | None:
         """The action with that key and its artifacts if these have all their parts, else None.
@@ -137,7 +138,7 @@ class Actions:
         for name, id_ in action.outputs.items():
             if renew and not self._objects.renew(manifest_path(id_)):
                 return None
-            artifact = find_whole(self._objects, id_, hashes=hashes)
+            artifact = find_whole(self._objects, id_, hashes=hashes, known=self._known)
             if artifact is None:
                 return None
             artifacts[name] = artifact

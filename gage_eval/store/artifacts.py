@@ -5,9 +5,8 @@ import shutil
 import uuid
 from collections.abc import Callable, Collection, Iterator, Mapping, MutableMapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from pathlib import Path
 from types import TracebackType
 
@@ -42,6 +41,8 @@ _RELEASE_AFTER = 16 * 1024 * 1024
 _WHOLE_BYTES = 256 * 1024
 # Local files that this process read and found correct: path, sha256, inode, size, time of change.
 _checked: set[tuple[Path, str, int, int, int]] = set()
+# Index and SHA-256 of parts, and the artifact in whose folder each lies.
+KnownParts = MutableMapping[tuple[int, str], str]
 
 
 class Artifact:
@@ -134,13 +135,13 @@ class Artifact:
             ArtifactDamaged: the part is missing, or not what was committed.
         """
         try:
-            self._verified(part, self._objects.get(f"{folder(self.id)}/{part_name(part.index)}"))
+            self._verified(part, self._objects.get(part.path(self.id)))
         except FileNotFoundError:
             raise damaged(self.id, part_name(part.index), "is missing") from None
 
     def _load(self, part: PartInfo, columns: Sequence[str] | None, rows: Collection[int] | None = None) -> pa.Table:
         name = part_name(part.index)
-        path = f"{folder(self.id)}/{name}"
+        path = part.path(self.id)
         known = known_schema(self.manifest.table, self.manifest.schema_version)
         try:
             source = self._source(part, path, whole=columns is None and rows is None)
@@ -205,8 +206,7 @@ class ArtifactWriter:
         objects: where the artifact goes.
         schema: of its table.
         wrote: called for each part that is written, in the thread that writes it.
-        stored: paths of parts that this process has stored, by SHA-256. On a disk, equal parts take space once: the
-            looks of a run that may stop early begin with the same rows.
+        known: parts that this process has stored or found. They are not stored again.
     """
 
     def __init__(
@@ -214,12 +214,12 @@ class ArtifactWriter:
         objects: Objects,
         schema: TableSchema,
         wrote: Callable[[PartInfo], None] = lambda part: None,
-        stored: MutableMapping[str, str] | None = None,
+        known: KnownParts | None = None,
     ) -> None:
         if objects.read_only:
             raise refuse_write(objects.url)
         self._wrote = wrote
-        self._stored = {} if stored is None else stored
+        self._known = {} if known is None else known
         self._objects = objects
         self._schema = schema
         self._staged: dict[int, _StagedPart] = {}
@@ -324,25 +324,34 @@ class ArtifactWriter:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _move_parts(self, identity: str, staged: Sequence[_StagedPart], existing: Artifact | None) -> list[PartInfo]:
+        places = [None] * len(staged) if existing is None else existing.parts
         if self._objects.local_root is not None:
-            return [self._move_part(identity, item, existing) for item in staged]
+            return [self._move_part(identity, item, place) for item, place in zip(staged, places, strict=True)]
         with ThreadPoolExecutor(_UPLOADS) as pool:
-            return list(pool.map(lambda item: self._move_part(identity, item, existing), staged))
+            return list(pool.map(partial(self._move_part, identity), staged, places))
 
-    def _move_part(self, identity: str, item: _StagedPart, existing: Artifact | None) -> PartInfo:
-        """Move a part to its place, or take the one already there with the same rows."""
-        path = f"{folder(identity)}/{part_name(item.info.index)}"
-        while not self._create(path, item):
+    def _move_part(self, identity: str, item: _StagedPart, existing: PartInfo | None) -> PartInfo:
+        """Move a part to its place, or take the one already there, or in another artifact, with the same rows."""
+        key = _key(item.info)
+        artifact = identity if existing is None else existing.artifact or identity
+        shared = replace(item.info, artifact=self._known.get(key, identity))
+        # The manifest of that artifact may be gone: garbage collection keeps the part.
+        if existing is None and shared.artifact != identity and self._objects.renew(shared.path(identity)):
+            return shared
+        path = item.info.path(artifact)
+        while not self._objects.create_file(path, item.file):
             # Renewed before it is relied on: a garbage collection may be about to remove it.
             if self._objects.renew(path):
                 break
         else:
-            return item.info
+            self._known[key] = artifact
+            return existing or item.info
         if existing is not None:
-            return item.info  # Its manifest vouches for the part; a read checks it.
+            return existing  # Its manifest vouches for the part; a read checks it.
         data = self._objects.get(path)
         sha256 = sha256_hex(data)
         if sha256 == item.info.sha256:
+            self._known[key] = artifact
             return item.info
         # Another version of the Parquet library wrote it: compare the rows.
         name = part_name(item.info.index)
@@ -353,16 +362,6 @@ class ArtifactWriter:
         if actual != item.info.content_hash:
             raise damaged(identity, name, f"has content {actual} instead of {item.info.content_hash}")
         return PartInfo(item.info.index, item.info.rows, actual, len(data), sha256)
-
-    def _create(self, path: str, item: _StagedPart) -> bool:
-        """Create the object of a part, on a disk as another name of an equal part that was stored before."""
-        root = self._objects.local_root
-        before = self._stored.setdefault(item.info.sha256, path)
-        if root is not None and before != path:
-            with suppress(FileNotFoundError):  # It was removed since.
-                return self._objects.create_file(path, root / before)
-        self._stored[item.info.sha256] = path
-        return self._objects.create_file(path, item.file)
 
 
 def find_artifact(objects: Objects, id: str) -> Artifact | None:  # noqa: A002
@@ -380,13 +379,21 @@ def find_artifact(objects: Objects, id: str) -> Artifact | None:  # noqa: A002
     return Artifact(objects, parse_manifest(data, id))
 
 
-def find_whole(objects: Objects, id: str, *, hashes: bool = False) -> Artifact | None:  # noqa: A002
+def find_whole(
+    objects: Objects,
+    id: str,  # noqa: A002
+    *,
+    hashes: bool = False,
+    known: KnownParts | None = None,
+) -> Artifact | None:
     """The artifact, if every part is there with its committed size.
 
     Args:
         objects: of the store.
         id: of the artifact.
         hashes: also read every part and compare its hash; otherwise no contents are read.
+        known: parts that this process has stored or found, which are not looked for again in other artifacts; those of
+            this artifact are added.
 
     Raises:
         ArtifactDamaged: its manifest is not what was committed, or a part has another size or hash.
@@ -394,16 +401,19 @@ def find_whole(objects: Objects, id: str, *, hashes: bool = False) -> Artifact |
     artifact = find_artifact(objects, id)
     if artifact is None:
         return None
-    sizes = {item.path: item.size for item in objects.list(folder(id))}
-    for part in artifact.parts:
-        name = part_name(part.index)
-        size = sizes.get(f"{folder(id)}/{name}")
+    known = {} if known is None else known
+    parts = [part for part in artifact.parts if part.artifact is None or hashes or _key(part) not in known]
+    folders = sorted({folder(id), *(folder(part.artifact or id) for part in parts)})
+    sizes = {item.path: item.size for name in folders for item in objects.list(name)}
+    for part in parts:
+        size = sizes.get(part.path(id))
         if size is None:
             return None
         if size != part.bytes:
-            raise damaged(id, name, f"has {size} bytes instead of {part.bytes}")
+            raise damaged(id, part_name(part.index), f"has {size} bytes instead of {part.bytes}")
         if hashes:
             artifact.check(part)
+        known.setdefault(_key(part), part.artifact or id)
     return artifact
 
 
@@ -423,3 +433,7 @@ def open_artifact(objects: Objects, id: str, *, ranged: bool = False) -> Artifac
 def _file_sha256(file: Path) -> str:
     with file.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def _key(part: PartInfo) -> tuple[int, str]:
+    return part.index, part.sha256

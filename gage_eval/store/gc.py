@@ -2,7 +2,8 @@
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Set
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -27,6 +28,7 @@ from gage_eval.store.wip import Wip, begun_by
 UNKNOWN_KEPT_S = 30 * 86_400.0
 # Signs of life of runs that share an endpoint.
 LIMITS = "limits"
+_READERS = 8
 
 
 @dataclass(frozen=True)
@@ -80,7 +82,7 @@ def list_artifacts(objects: Objects, actions: Actions) -> list[ArtifactEntry]:
         try:
             artifact = find_artifact(objects, artifact_id)
             if artifact is None:
-                continue  # an unfinished commit
+                continue  # an unfinished commit, or parts of other artifacts
         except ArtifactDamaged:
             artifact = None  # listed anyway: `verify` reports what is wrong
         listed.append(
@@ -145,8 +147,17 @@ def collect(
         removal.of(item, unless_young=map(manifest_path, gone))
     for item, artifact_id in _index_files(objects, kept):
         removal.of(item, unless_young=[manifest_path(artifact_id)])
+    parts = defaultdict(list)
     for artifact_id in sorted(artifacts.keys() - kept):
-        files = _manifest_first(artifacts[artifact_id])
+        for file in artifacts[artifact_id]:
+            if file.path != manifest_path(artifact_id):
+                parts[artifact_id].append(file)
+            elif not removal.of(file):
+                kept.add(artifact_id)
+    # Only now it is known which manifests stay. What a newer one names was renewed before.
+    shared = shared_parts(objects, kept) if parts else frozenset()
+    for artifact_id in sorted(parts.keys() - kept):
+        files = [file for file in parts[artifact_id] if file.path not in shared]
         if not all(removal.of(file, unless_young=[manifest_path(artifact_id)]) for file in files):
             kept.add(artifact_id)
     spared = set(map(bundle_path, bundles))
@@ -226,8 +237,24 @@ def _abandoned(
     }
 
 
-def _manifest_first(files: list[ObjectInfo]) -> list[ObjectInfo]:
-    return sorted(files, key=lambda file: (not file.path.endswith("/manifest.json"), file.path))
+def manifest_first(path: str) -> tuple[bool, str]:
+    """A sort key: manifests come before parts, because an artifact is gone with its manifest."""
+    return not path.endswith("/manifest.json"), path
+
+
+def shared_parts(objects: Objects, kept: Iterable[str]) -> Set[str]:
+    """Paths of parts that artifacts have in folders of other artifacts. These stay, with or without their manifests."""
+    with ThreadPoolExecutor(_READERS) as pool:
+        manifests = list(pool.map(lambda artifact_id: _intact(objects, artifact_id), kept))
+    artifacts = [artifact for artifact in manifests if artifact is not None]
+    return {part.path(item.id) for item in artifacts for part in item.parts if part.artifact is not None}
+
+
+def _intact(objects: Objects, artifact_id: str) -> Artifact | None:
+    try:
+        return find_artifact(objects, artifact_id)
+    except ArtifactDamaged:
+        return None  # `verify` reports it
 
 
 def _pointers(

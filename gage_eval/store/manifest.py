@@ -25,6 +25,8 @@ class PartInfo:
         content_hash: `content_hash` of the rows; the artifact's id is made of these.
         bytes: size of the file.
         sha256: digest of the file's bytes; every read is checked against it.
+        artifact: id of the artifact in whose folder the file lies; None for its own. So equal parts are stored once:
+            the looks of a run that may stop early begin with the same rows.
     """
 
     index: int
@@ -32,6 +34,11 @@ class PartInfo:
     content_hash: str
     bytes: int
     sha256: str
+    artifact: str | None = None
+
+    def path(self, id: str) -> str:  # noqa: A002  (an artifact's id is called id)
+        """The path of its file as a part of artifact ``id``."""
+        return f"{folder(self.artifact or id)}/{part_name(self.index)}"
 
 
 @dataclass(frozen=True)
@@ -56,7 +63,9 @@ class Manifest:
                 "format": _FORMAT,
                 "table": self.table,
                 "schema_version": self.schema_version,
-                "parts": [asdict(part) for part in self.parts],
+                "parts": [
+                    {name: value for name, value in asdict(part).items() if value is not None} for part in self.parts
+                ],
                 "complete": self.complete,
                 "counts": self.counts,
             }
@@ -98,7 +107,8 @@ def parse_manifest(data: bytes, id: str) -> Manifest:  # noqa: A002  (an artifac
 
 def _part(value: JsonValue) -> PartInfo:
     part = PartInfo(**value)
-    numbers, digests = (part.index, part.rows, part.bytes), (part.content_hash, part.sha256)
+    numbers = part.index, part.rows, part.bytes
+    digests = part.content_hash, part.sha256, *([] if part.artifact is None else [part.artifact])
     if not all(type(number) is int and number >= 0 for number in numbers) or not all(map(is_digest, digests)):
         raise ValueError(f"part {part.index} is not valid")
     return part

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -12,8 +12,8 @@ from gage_eval.store.artifacts import Artifact, find_artifact
 from gage_eval.store.bundles import ROOT as BUNDLES
 from gage_eval.store.bundles import Bundle
 from gage_eval.store.content import content_hash
-from gage_eval.store.gc import artifact_files
-from gage_eval.store.manifest import folder, manifest_path, part_name
+from gage_eval.store.gc import artifact_files, manifest_first, shared_parts
+from gage_eval.store.manifest import PartInfo, manifest_path
 from gage_eval.store.media import Media, media_url
 from gage_eval.store.objects import Objects, is_digest
 from gage_eval.store.responses import ROOT as RESPONSES
@@ -41,16 +41,17 @@ def verify(objects: Objects, *, remove: bool = False) -> list[Finding]:
         The findings, by path. Parts without a manifest are an unfinished commit and not a finding; neither are objects
         that a run commits or removes in the meantime.
     """
-    findings: list[Finding] = []
-    damaged: set[str] = set()
-    for artifact_id, files in artifact_files(objects).items():
-        damage = list(_artifact(objects, artifact_id))
-        findings.extend(damage)
-        if damage:
-            damaged.add(artifact_id)
-        if damage and remove:
-            for file in sorted(files, key=lambda file: not file.path.endswith("/manifest.json")):
-                objects.delete(file.path)
+    problems: dict[tuple[str, PartInfo], str | None] = {}
+    artifacts = artifact_files(objects)
+    damage = {name: list(_artifact(objects, name, problems)) for name in artifacts}
+    damaged = {name for name in damage if damage[name]}
+    # One of a part that several artifacts have.
+    findings = list({finding.path: finding for findings in damage.values() for finding in findings}.values())
+    if remove and damaged:
+        shared = shared_parts(objects, artifacts.keys() - damaged)
+        listed = [file.path for name in damaged for file in artifacts[name]]
+        for path in sorted({*listed, *(item.path for item in findings)} - shared, key=manifest_first):
+            objects.delete(path)
     others = [*_actions(objects, damaged), *_index(objects, damaged), *_chunks(objects), *_bundles(objects)]
     others += _media(objects)
     if remove:
@@ -59,7 +60,10 @@ def verify(objects: Objects, *, remove: bool = False) -> list[Finding]:
     return sorted([*findings, *others], key=lambda finding: finding.path)
 
 
-def _artifact(objects: Objects, artifact_id: str) -> Iterator[Finding]:
+def _artifact(
+    objects: Objects, artifact_id: str, problems: dict[tuple[str, PartInfo], str | None]
+) -> Iterator[Finding]:
+    """What is wrong with an artifact; ``problems`` are those of the parts that were read, by path."""
     try:
         artifact = find_artifact(objects, artifact_id)
     except ArtifactDamaged as error:
@@ -67,9 +71,11 @@ def _artifact(objects: Objects, artifact_id: str) -> Iterator[Finding]:
         return
     for part in artifact.manifest.parts if artifact is not None else ():
         assert artifact is not None
-        path = f"{folder(artifact_id)}/{part_name(part.index)}"
-        problem = _part(artifact, part.index, part.content_hash)
-        if problem is not None:
+        path = part.path(artifact_id)
+        expected = path, replace(part, artifact=None)
+        if expected not in problems:
+            problems[expected] = _part(artifact, part.index, part.content_hash)
+        if (problem := problems[expected]) is not None:
             yield Finding(path, problem)
 
 

@@ -33,19 +33,54 @@ def test_what_was_written_is_read_in_parts_and_whole(store: Store) -> None:
     assert [part.content_hash for part in again.parts] == [content_hash(t) for t in again.tables()]
 
 
-def test_a_part_that_another_artifact_has_too_takes_space_once_and_outlives_it(tmp_path: Path) -> None:
-    """The looks of a run that may stop early begin with the same parts."""
-    store = Store.open(str(tmp_path))
-    first = commit(store, rows(0, 5), rows(5, 9))
-    second = commit(store, rows(0, 5), rows(5, 9), rows(9, 12))
-    parts = [[part_file(store, artifact.id, index).stat().st_ino for index in (0, 1)] for artifact in (first, second)]
-    assert parts[0] == parts[1]
+def test_a_part_that_other_artifacts_have_too_is_stored_once(store: Store) -> None:
+    """The looks of a run that may stop early begin with the same parts. Another process goes on with those it found."""
+    parts = [rows(start, start + 5) for start in range(0, 60, 5)]
+    looks = [commit(store, *parts[:count]) for count in range(1, 9)]
+    store.actions.commit("infer", "a" * 64, {"responses": looks[-1]}, document={})
+    resumed = Store.open(store.url)
+    assert resumed.actions.find("infer", "a" * 64) is not None
+    looks += [commit(resumed, *parts[:count]) for count in range(9, 13)]
 
-    for index in (0, 1):
-        part_file(store, first.id, index).unlink()
-    third = commit(store, rows(0, 5), rows(5, 9), rows(9, 11))
-    assert second.table().equals(rows(0, 12))
-    assert third.table().equals(rows(0, 11))
+    stored = [item for item in store.objects.list("artifacts") if item.path.endswith(".parquet")]
+    assert len(stored) == len(parts)
+    assert sum(item.size for item in stored) == sum(part.bytes for part in looks[-1].parts)
+    for count, look in enumerate(looks, 1):
+        assert store.artifact(look.id).table().equals(rows(0, 5 * count))
+    assert store.verify() == []
+
+
+def test_an_artifact_has_the_same_id_where_its_parts_lie_in_another(store: Store, tmp_path: Path) -> None:
+    commit(store, rows(0, 5))
+    shared = commit(store, rows(0, 5), rows(5, 9))
+    alone = commit(Store.open(str(tmp_path / "alone")), rows(0, 5), rows(5, 9))
+    assert shared.id == alone.id
+    assert [part.artifact is None for part in shared.parts] == [False, True]
+    assert {part.artifact for part in alone.parts} == {None}
+
+
+def test_a_shared_part_that_is_gone_is_stored_again(store: Store) -> None:
+    first = commit(store, rows(0, 5))
+    second = commit(store, rows(0, 5), rows(5, 9))
+    action = store.actions.commit("infer", "a" * 64, {"responses": second}, document={})
+    store.objects.delete(f"artifacts/{first.id}/part-00000.parquet")
+
+    third = commit(store, rows(0, 5), rows(5, 8))
+    assert third.table().equals(rows(0, 8))
+    assert Store.open(store.url).actions.find("infer", action.key) is None
+    assert commit(store, rows(0, 5), rows(5, 9)).table().equals(rows(0, 9))
+    assert store.actions.find("infer", action.key) is not None
+
+
+@pytest.mark.parametrize("place", ["../../secrets", "a", 7])
+def test_a_part_cannot_lie_outside_of_the_artifacts(local: Store, place: object) -> None:
+    commit(local, rows(0, 5))
+    path = f"artifacts/{commit(local, rows(0, 5), rows(5, 9)).id}/manifest.json"
+    value = decode(local.objects.get(path))
+    value["parts"][0]["artifact"] = place
+    local.objects.replace(path, canonical_json(value))
+    with pytest.raises(ArtifactDamaged, match="is not a manifest"):
+        local.artifact(path.split("/")[1])
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="threads are counted in Linux's /proc")

@@ -2,7 +2,10 @@
 
 import errno
 import os
+import random
 from collections.abc import Callable, Iterator
+from contextlib import suppress
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -196,6 +199,68 @@ def test_parts_of_a_slow_writer_are_as_young_as_their_commit(local: Store, monke
     monkeypatch.setattr(local.objects, "create", collected_before)
 
     assert writer.commit().table().num_rows == 5
+
+
+def test_gc_spares_parts_that_a_run_shares_meanwhile(local: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = commit(local, rows(0, 5), rows(5, 9))
+    age(local)
+    looks: list[Artifact] = []
+
+    during_gc(local, lambda: looks.append(commit(local, rows(0, 5), rows(5, 8))), monkeypatch)
+
+    assert looks[0].parts[0].artifact == first.id
+    assert looks[0].table().equals(rows(0, 8))
+    assert local.verify() == []
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_gc_never_removes_a_part_of_a_living_artifact(local: Store, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Artifacts that share parts are committed, used and forgotten; some collections are killed."""
+    draw, delete = random.Random(seed), local.objects.delete
+    left = [0]
+
+    def mortal(path: str) -> None:
+        left[0] -= 1
+        if not left[0]:
+            raise KeyboardInterrupt
+        delete(path)
+
+    monkeypatch.setattr(local.objects, "delete", mortal)
+    living: dict[str, pa.Table] = {}
+    for _ in range(20):
+        ends = sorted(draw.sample(range(1, 9), draw.randint(1, 4)))
+        parts = [rows(start, end) for start, end in pairwise([0, *ends])]
+        living[commit(local, *parts).id] = rows(0, ends[-1])
+        if draw.random() < 0.5:
+            left[0] = draw.choice([1, 2, 3, 100])
+            living = {name: living[name] for name in draw.sample(sorted(living), len(living) // 2)}
+            with suppress(KeyboardInterrupt):
+                local.gc(living, min_age_s=-60)
+        for name, table in living.items():
+            assert local.artifact(name).table().equals(table)
+    left[0] = 0
+    local.gc(living, min_age_s=-60)
+    assert {entry.id for entry in local.ls()} == set(living)
+    assert local.verify() == []
+    needed = {part.path(name) for name in living for part in local.artifact(name).parts}
+    assert {item.path for item in local.objects.list("artifacts")} == needed | set(map(manifest_path, living))
+
+
+def test_verify_removes_only_what_is_damaged_of_artifacts_that_share_parts(store: Store) -> None:
+    first = commit(store, rows(0, 5), rows(5, 9), rows(9, 12))
+    second = commit(store, rows(0, 5), rows(5, 9))
+    third = commit(store, rows(0, 5), rows(5, 7))
+    path = f"artifacts/{first.id}/part-00001.parquet"
+    overwrite(store, path, store.objects.get(path)[:-3] + b"bad")
+
+    assert [finding.path for finding in store.verify(remove=True)] == [path]
+
+    assert [entry.id for entry in store.ls()] == [third.id]
+    assert store.verify() == []
+    assert store.artifact(third.id).table().equals(rows(0, 7))
+    again = Store.open(store.url)
+    assert commit(again, rows(0, 5), rows(5, 9)).id == second.id
+    assert again.artifact(second.id).table().equals(rows(0, 9))
 
 
 def test_a_sound_store_has_no_findings(store: Store, two: tuple[Artifact, Artifact]) -> None:

@@ -31,7 +31,6 @@ from gage_eval.runs.options import Locations
 from gage_eval.runs.results.reading import RunReader
 from gage_eval.runs.results.stored import stored_runs
 from gage_eval.store import Artifact, Store
-from gage_eval.store.manifest import folder, part_name
 
 if TYPE_CHECKING:
     import duckdb
@@ -291,7 +290,7 @@ class Database:
     def _files(self, artifact: Artifact) -> list[str]:
         """The files of an artifact, as DuckDB names them."""
         root = self._store.objects.local_root
-        names = [f"{folder(artifact.id)}/{part_name(part.index)}" for part in artifact.parts]
+        names = [part.path(artifact.id) for part in artifact.parts]
         return names if root is None else [str(root / name) for name in names]
 
 
