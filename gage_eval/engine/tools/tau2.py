@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from gage_eval.base.canonical import JsonValue, decode
+from gage_eval.base.canonical import JsonValue
 from gage_eval.base.errors import InputError, NotInstalled
 from gage_eval.data import tau2_checkout
-from gage_eval.engine.tools.python import ToolSet, called, shown
+from gage_eval.engine.tools.python import ToolSet, called, named_arguments, shown
 from gage_eval.extend import registry
 from gage_eval.models.client.tools import Effects, EpisodeState, ToolError, ToolFailed
 
@@ -42,14 +42,8 @@ class Tau2Tool:
 
     async def run(self, arguments: str, state: EpisodeState) -> str:
         """See `Tool`."""
+        values = {"state": state, "arguments": named_arguments(arguments)}
         try:
-            read = decode(arguments or "{}")
-        except ValueError:
-            read = None
-        if not isinstance(read, dict):
-            raise ToolError("the arguments must be an object")
-        try:
-            values = {"state": state, "arguments": read}
             content, is_error = await called(self._answer, values)
         except (InputError, tau2_checkout.SessionLost) as error:
             raise ToolFailed(f"tool '{self.name}' failed: {error}") from error
