@@ -7,9 +7,11 @@ import wave
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.request import ProxyHandler, build_opener
 
 import pytest
 import yaml
+from support.chat_server import ChatServer, chat_server
 from support.endpoint import MockEndpoint, mock_endpoint
 from support.pictures import write_image
 from support.runs import stage_states
@@ -44,7 +46,7 @@ def folder(tmp_path: Path, endpoint: MockEndpoint) -> Path:
 
 
 def run(
-    folder: Path, endpoint: MockEndpoint, dataset: dict[str, Any], task: dict[str, Any], **beside: Any
+    folder: Path, endpoint: MockEndpoint | ChatServer, dataset: dict[str, Any], task: dict[str, Any], **beside: Any
 ) -> RunOutcome:
     config = {
         "datasets": [
@@ -248,6 +250,28 @@ def test_a_recording_that_the_endpoint_does_not_take_says_what_to_set(folder: Pa
     backends = [{"backend_id": "mock", "type": "openai_http", "config": config}]
     with pytest.raises(InputError, match="audio_rate"):
         run(folder, endpoint, {"path": "data/said.jsonl"}, {}, backends=backends)
+
+
+def test_a_run_by_url_shares_its_answers_with_base64_and_keeps_no_url(folder: Path) -> None:
+    tokens = set()
+
+    def sees(body: dict[str, Any]) -> str:
+        url = body["messages"][0]["content"][0]["image_url"]["url"]
+        tokens.add(url.split("/")[3])
+        with build_opener(ProxyHandler({})).open(url, timeout=30) as reply:
+            assert reply.read() == (folder / "data" / "img" / "a.png").read_bytes()
+        return f"red, at {url}"
+
+    with chat_server(sees) as served:
+        for source in ("url", "base64"):
+            config = {"base_url": served.url, "model": "mock", "media_source": source}
+            backends = [{"backend_id": "mock", "type": "openai_http", "config": config}]
+            outcome = run(folder, served, {"path": "data/seen.jsonl"}, {}, backends=backends)
+    assert len(served.asked) == len(tokens) == 1
+    assert stage_states(outcome.folder) == {"cached"}
+    kept = [file.read_bytes() for file in folder.rglob("*") if file.is_file()]
+    (token,) = tokens
+    assert not any(token.encode() in data for data in kept)
 
 
 def test_a_pdf_is_sent_as_its_pages_or_as_its_text(folder: Path, endpoint: MockEndpoint) -> None:
