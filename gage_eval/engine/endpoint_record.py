@@ -390,7 +390,7 @@ async def _context(asker: _Asker, size: int, *, thinks: bool) -> ContextSeen:
         sent=sent,
         read=response.prompt_tokens if answered else None,
         recalled=answered and _CODE in (response.answer or ""),
-        refused=response.error_kind in REFUSALS,
+        refused=response.error_kind in (*REFUSALS, "context_too_long"),
         problem=None if answered else response.error_kind or response.status,
     )
 

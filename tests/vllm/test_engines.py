@@ -6,6 +6,7 @@ import math
 import os
 import signal
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,11 @@ from real_engines import CHATS, IN_CHAT, PAIRS, Opener
 from support.engines import children, engine_of
 
 from gage_eval.base.errors import EndpointFailed
+from gage_eval.engine.endpoint_check import check_endpoint
+from gage_eval.engine.endpoint_record import EndpointRecord, record_endpoint
+from gage_eval.engine.probe import CrowdResult, Verdict
+from gage_eval.engine.runtime import Runtime
+from gage_eval.models.backends.base import BackendContext
 from gage_eval.models.backends.engine_worker import Worker
 from gage_eval.models.backends.vllm import VLLM
 from gage_eval.models.client.types import Request
@@ -98,6 +104,70 @@ def test_an_empty_prompt_is_skipped_and_one_that_is_too_long_is_a_row_error(type
     )
     assert (empty.status, empty.error_kind) == ("skipped", "empty_prompt")
     assert (long.status, long.error_kind) == ("error", "context_too_long")
+
+
+@pytest.mark.parametrize("type_", ["vllm", "vllm_native"])
+def test_the_engine_ends_a_loop(type_: str, opened: Opener) -> None:
+    """The same tokens go on to the limit without it. A bias has the model say one token over and over."""
+    params = {"temperature": 0, "max_new_tokens": 64, "logit_bias": {"253": 100}}
+    prompt = "One, two,"
+    detected = {**params, "repetition_detection": {"max_pattern_size": 4, "min_count": 6}}
+    ended, cut = opened(type_).ask(
+        Request("completion", prompt=prompt, params=detected), Request("completion", prompt=prompt, params=params)
+    )
+    assert (ended.status, ended.finish_reason) == ("looped", "repetition"), (ended, cut)
+    assert ended.completion_tokens is not None
+    assert ended.completion_tokens < 64
+    assert (cut.finish_reason, cut.completion_tokens) == ("length", 64)
+    assert (cut.answer or "").startswith(ended.answer or "?")
+
+
+@pytest.mark.parametrize("type_", ["vllm", "vllm_native"])
+def test_a_budget_for_thinking_is_refused_by_an_engine_without_a_parser_of_it(type_: str, opened: Opener) -> None:
+    (response,) = opened(type_).ask(chat("Hello", thinking_token_budget=8, max_new_tokens=4))
+    assert response.status == "error"
+    assert "reasoning" in str(response.errors)
+
+
+def test_every_engine_tells_the_same_token_ids_of_a_prompt(opened: Opener) -> None:
+    digests = [opened(type_).ask(chat(CHATS[0], token_logprobs=2, max_new_tokens=1))[0] for type_ in ENGINES]
+    assert len({response.prompt_digest for response in digests}) == 1
+    assert digests[0].prompt_digest is not None
+
+
+def test_the_check_of_an_endpoint_sees_what_a_real_server_does(opened: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its prompts' token ids, stop strings, log probabilities and context; and another chat template."""
+    monkeypatch.setattr("gage_eval.engine.endpoint_record._BUDGET", 32)
+    backend = opened("vllm").backend
+    assert isinstance(backend, VLLM)
+    server = backend._servers[0]
+    assert server.child is not None
+    context = BackendContext(env={"KEY": server.child._hidden[0]})
+    config = {"base_url": server.client.endpoint.base_url, "model": backend._name, "api_key": "env:KEY"}
+    told = Verdict(
+        identity={},
+        created=datetime.now(UTC),
+        verdict="exact",
+        prompts=1,
+        crowds=(CrowdResult(size=2, changed=0, largest_gap=None),),
+        fingerprints=(),
+    )
+
+    def recorded(size: int, **params: Any) -> EndpointRecord:
+        with Runtime() as runtime:
+            model = runtime.backend("openai_http", {**config, "default_params": params}, context)
+            return runtime.call(record_endpoint(model, "model", told, prompts=20, context=size))
+
+    reference, other = recorded(1024), recorded(4096, add_generation_prompt=False)
+    again = {each.property: each for each in check_endpoint(reference, reference)}
+    shown = {
+        name: again[name].verdict for name in ("chat_template", "stop_strings", "parameters", "context", "logprobs")
+    }
+    assert shown == dict.fromkeys(shown, "passed"), again
+    changed = {each.property: each.verdict for each in check_endpoint(other, reference)}
+    assert (changed["chat_template"], changed["context"], changed["logprobs"]) == ("failed", "failed", "failed")
+    (response,) = opened("transformers").ask(chat("What is rain?", max_new_tokens=1))
+    assert reference.templates[0].digest == response.prompt_digest
 
 
 @pytest.mark.parametrize("type_", ["vllm", "vllm_native"])

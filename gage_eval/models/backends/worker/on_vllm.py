@@ -122,10 +122,12 @@ class VLLMEngine:
         if tokens is not None:
             own["logprobs"] = max(tokens, own.get("logprobs") or 0)
         try:
+            if "logit_bias" in own:  # JSON has no keys that are numbers.
+                own["logit_bias"] = {int(token): bias for token, bias in own["logit_bias"].items()}
             return SamplingParams(
                 **{"max_tokens": None, **self._defaults, **own, "output_kind": RequestOutputKind.FINAL_ONLY}
             )
-        except (TypeError, ValueError) as error:
+        except (AttributeError, TypeError, ValueError) as error:
             raise Fatal(f"vLLM refuses the sampling parameters: {error}") from error
 
     async def _generate(self, prompt: Any, sampling: Any) -> Any:
