@@ -1,8 +1,8 @@
 """The process that runs a domain of tau²-bench from its checkout: ``python tau2_worker.py FD CHECKOUT DOMAIN``.
 
-It imports nothing of this package, because it may run in the checkout's own environment. Each socket that comes through
-FD gets a process of its own, forked after the domain was loaded, which answers lines of JSON: `[method, arguments]` by
-`{"value": …}` or `{"problem": …}`. It ends with its socket, or where one call takes too long.
+It imports nothing of this package, because it may run in the checkout's own environment. Each socket that arrives
+through FD is served by a separate process, forked after the domain was loaded, which answers lines of JSON:
+`[method, arguments]` by `{"value": …}` or `{"problem": …}`. It ends with its socket, or where one call takes too long.
 """
 
 import importlib
@@ -88,7 +88,7 @@ class Domain:
             full_trajectory=trajectory,
             strict_replay=False,
         )
-        found = {
+        own = {
             "ACTION": action.ActionEvaluator.calculate_reward(task=read, full_trajectory=trajectory).reward,
             "COMMUNICATE": communicate.CommunicateEvaluator.calculate_reward(
                 task=read, full_trajectory=trajectory
@@ -96,7 +96,7 @@ class Domain:
         }
         of_parts = of_state.reward_breakdown or {}
         basis = [part.value for part in criteria.reward_basis]
-        return {part: found.get(part, of_parts.get(part, of_state.reward)) for part in basis if part != "NL_ASSERTION"}
+        return {part: own.get(part, of_parts.get(part, of_state.reward)) for part in basis if part != "NL_ASSERTION"}
 
     def _evaluators(self) -> list[Any]:
         return [
@@ -113,7 +113,7 @@ def _serve(connection: socket.socket, domain: "Domain | str") -> None:
                     raise ImportError(domain)
                 method, arguments = json.loads(line)
                 answer = {"value": getattr(domain, method)(**arguments)}
-            except Exception as error:  # noqa: BLE001 - whatever the domain raises is told
+            except Exception as error:  # noqa: BLE001 - the caller raises it
                 answer = {"problem": f"{type(error).__name__}: {error}", "is_import": isinstance(error, ImportError)}
             signal.alarm(0)
             lines.write(json.dumps(answer).encode() + b"\n")
@@ -127,7 +127,7 @@ def main(control: int, checkout: str, name: str) -> None:
     domain: Domain | str
     try:
         domain = Domain(checkout, name)
-    except Exception as error:  # noqa: BLE001 - told to whoever asks
+    except Exception as error:  # noqa: BLE001 - the first caller raises it
         domain = f"{type(error).__name__}: {error}"
     while True:
         _, descriptors, _, _ = socket.recv_fds(sockets, 1, 1)

@@ -206,8 +206,8 @@ _CANARIES = [
     if registry.backends.origin(name) == "builtin"
     for field, info in config_model(name).model_fields.items()
     if re.search(r"path|python|url|api_key|^env$|remote_code|file|module|class", field)
-    # A path in a document, not of a file.
-    and field != "records_path"
+    # A path in a document, not of a file; and the form in which documents are sent.
+    and field not in ("records_path", "file_part")
 ]
 
 

@@ -475,7 +475,7 @@ _PLAIN_SETTINGS = {
     "viewer_cache": "{folder}/cache", "viewer_token": "secret", "viewer_url": "https://runs.example",
     "data_dir": "{folder}", "data_url": "http://127.0.0.1:9", "plugins": "numpy", "travel_mib": "1", "threads": "3",
     "max_inflight": "3", "serve_host": "127.0.0.2", "serve_tls": "1",
-    "suites": "{folder}", "prefetch_factor": "3", "future_timeout": "7",
+    "suites": "{folder}", "tau2": "{folder}", "prefetch_factor": "3", "future_timeout": "7",
     "disable_buffered_writer": "1", "enable_buffered_writer": "1",
     "sequential": "1", "autoeval_workers": "2", "max_samples": "2", "shuffle": "1", "observability": "1",
     "enable_log_sink": "0", "log_sink_level": "DEBUG", "otel": "1", "report_http_url": _NOWHERE,

@@ -174,9 +174,9 @@ def test_the_checkouts_tools_run_and_its_evaluator_decides(tmp_path: Path, check
     store = str(tmp_path / "store")
     gage_eval.run(tmp_path / "airline.yaml", store=store)
     scores = gage_eval.sql("SELECT sample_id, value, extracted, reason FROM scores", store=store).to_pylist()
-    found = {row["sample_id"]: row["extracted"] or row["value"] for row in scores if row["reason"] is None}
+    verdicts = {row["sample_id"]: row["extracted"] or row["value"] for row in scores if row["reason"] is None}
     whole = dict.fromkeys(("gold", "twice", "no sentence"), 1.0)
-    assert found == {**whole, "silent": "COMMUNICATE", "one": "DB", "curious": "DB"}
+    assert verdicts == {**whole, "silent": "COMMUNICATE", "one": "DB", "curious": "DB"}
     assert [row["sample_id"] for row in scores if row["reason"] == "no_verdict"] == ["judged"]
     steps = gage_eval.sql("SELECT sample_id, content FROM steps WHERE actor = 'tool'", store=store).to_pylist()
     assert [step["content"] for step in steps if step["sample_id"] == "curious"] == ["none"]
@@ -218,7 +218,10 @@ def test_a_checkout_that_is_missing_or_another_one_or_does_not_run_is_named(
 
 @pytest.mark.skipif(not REAL, reason=f"{tau2_checkout.VARIABLE} names no checkout of tau2-bench")
 @pytest.mark.parametrize(("domain", "split"), [("retail", "test"), ("telecom", "small")])
-def test_gold_actions_of_the_published_tasks_score_1_and_without_the_last_change_0(domain: str, split: str) -> None:
+def test_gold_actions_of_published_tasks_score_1_and_nothing_done_0(
+    domain: str, split: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(tau2_checkout.VARIABLE, str(REAL))
     for task in tau2_checkout.described(domain, split)["tasks"][:10]:
         session = tau2_checkout.Session(domain)
         session.ask("begin", task=task)
@@ -231,6 +234,5 @@ def test_gold_actions_of_the_published_tasks_score_1_and_without_the_last_change
             messages.append({"role": "tool", "id": "0", "content": said, "error": is_error, **who})
         session.close()
         assert set(tau2_checkout.rewards(domain, task, messages).values()) == {1.0}
-        changes = [action for action in task["evaluation_criteria"]["actions"] or () if "get" not in action["name"]]
-        if domain == "telecom" and changes:
+        if domain == "telecom":
             assert 0.0 in tau2_checkout.rewards(domain, task, []).values()

@@ -1,4 +1,4 @@
-"""The reward of a task of tau²-bench: by its own evaluator, or by rules of ours for the domain `mock`."""
+"""The reward of a task of tau²-bench: by its evaluator; for the domain `mock`, by our rules."""
 
 from collections.abc import Iterator, Mapping
 from itertools import zip_longest
