@@ -42,7 +42,10 @@ def serve(control: socket.socket, *, contained: bool) -> NoReturn:
                 cpu_s = usage.ru_utime + usage.ru_stime
                 control.send(json.dumps({"id": name, "status": status, "cpu_s": cpu_s}).encode())
                 continue
-            data, descriptors, _, _ = socket.recv_fds(control, 4096, 1)
+            try:
+                data, descriptors, _, _ = socket.recv_fds(control, 4096, 1)
+            except ConnectionResetError:  # the host closed it with messages unread
+                data = b""
             if not data:
                 os._exit(0)
             message = json.loads(data)
