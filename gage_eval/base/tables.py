@@ -193,6 +193,7 @@ RESPONSE_TELEMETRY = TableSchema(
             ("turn_telemetry", pa.list_(TURN_TELEMETRY)),  # of each of the turns
             ("prompt_digest", pa.string()),
             ("tokens", pa.list_(TOKEN)),
+            ("diverged", pa.list_(pa.string())),  # messages of attempts that differed from the journal
         ]
     ),
 )

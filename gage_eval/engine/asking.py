@@ -64,16 +64,18 @@ class Asker:
         episode, ended = EPISODES[request.kind], digest(["ended", item.key])
         if (record := self.record(ended)) is not None:
             return Outcome.from_bytes(record)
-        # Why earlier attempts ended, of earlier processes too.
+        # Why earlier attempts ended, of earlier processes too, and what was said in them.
         sentences: list[str] = []
+        said: list[str] = []
         tried = 0
         for attempt in count():
             diverged = digest(["diverged", item.key, attempt])
             if (record := self.record(diverged)) is not None:
                 sentences.append(content_of(record))
+                said.append(content_of(record, "messages"))
                 continue
             if tried == _ATTEMPTS:
-                return Outcome(Response("error", error_kind="diverged", errors=sentences))
+                return Outcome(Response("error", error_kind="diverged", errors=sentences, diverged=said))
             tried += 1
             state = EpisodeState() if tools is None else tools.begin()
             state.executor, state.keep = self._job.executor, self._job.store.media.put
@@ -87,11 +89,12 @@ class Asker:
                     outcome = await episode(calls, request)
             except Diverged as error:
                 sentences.append(str(error))
-                self.write(diverged, encode({"content": str(error)}))
+                said.append(calls.messages())
+                self.write(diverged, encode({"content": sentences[-1], "messages": said[-1]}))
                 continue
             if sentences:
                 errors = [*sentences, *outcome.response.errors]
-                outcome = replace(outcome, response=replace(outcome.response, errors=errors))
+                outcome = replace(outcome, response=replace(outcome.response, errors=errors, diverged=said))
             if calls.has_acted and outcome.response.status not in UNANSWERED:
                 # Otherwise its tools would act again until the answers around it are there too.
                 self.write(ended, outcome.to_bytes())

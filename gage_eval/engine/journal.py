@@ -8,6 +8,7 @@ call with effects outside is never made twice, unless its tool allows that.
 """
 
 import time
+from collections import deque
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Protocol
 
@@ -18,6 +19,8 @@ from gage_eval.models.client.types import Request, Response
 
 # Characters of an output that the sentence about a difference shows.
 _SHOWN = 120
+# Messages of an attempt that are kept where it diverges: the last ones.
+_KEPT = 500
 
 
 class Diverged(Exception):
@@ -73,17 +76,23 @@ class EpisodeCalls:
         # Stands for the state: the episode, and all that its tools have done.
         self._past = digest(key)
         self._calls = 0
+        # Role, text, and the calls of a model or the name of a tool.
+        self._said: deque[tuple[str, str | None, str | None]] = deque(maxlen=_KEPT)
         # A program acts from its start.
         self.has_acted = is_program
 
     async def generate(self, request: Request) -> Response:
         """See `Calls`."""
-        return await self._generate(request)
+        response = await self._generate(request)
+        self._said.append(("assistant", response.answer, response.tool_calls))
+        return response
 
     async def ask_user(self, request: Request) -> Response:
         """See `Calls`."""
         assert self._ask_user is not None
-        return await self._ask_user(request)
+        response = await self._ask_user(request)
+        self._said.append(("user", response.answer, response.tool_calls))
+        return response
 
     async def run_tool(self, name: str, arguments: str, tools: Tools | None = None) -> Observation:
         """See `Calls`."""
@@ -94,10 +103,19 @@ class EpisodeCalls:
             return Observation(told(f"there is no tool {name!r}"), is_error=True)
         key = tool_key(tool, name, arguments, None if tool.effects == "none" else self._past)
         observed = await self._observed(tool, name, arguments, key)
+        self._said.append(("tool", observed.content, name))
         if tool.effects != "none":
             self.has_acted = True
             self._past = digest([key, tool.normalised(observed.content)])
         return observed
+
+    def messages(self) -> str:
+        """What was said so far, as JSON text of messages in the form of chat requests."""
+        messages: list[JsonValue] = []
+        for role, content, more in self._said:
+            detail = {} if more is None else {"name": more} if role == "tool" else {"tool_calls": decode(more)}
+            messages.append({"role": role, "content": content, **detail})
+        return encode(messages).decode()
 
     async def _observed(self, tool: Tool, name: str, arguments: str, key: str) -> Observation:
         journal = self._journal
@@ -161,7 +179,7 @@ def _journaled(record: bytes) -> Observation:
     return Observation(str(stored["content"]), bool(stored.get("is_error")), float(stored.get("ms", 0)), "journal")
 
 
-def content_of(record: bytes) -> str:
-    """The text of a record."""
+def content_of(record: bytes, name: str = "content") -> str:
+    """A text of a record."""
     stored: Mapping[str, Any] = decode(record)
-    return str(stored["content"])
+    return str(stored[name])

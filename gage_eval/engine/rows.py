@@ -77,6 +77,7 @@ def chunk_tables(
         ],
         "prompt_digest": [r.prompt_digest for r in answers],
         "tokens": [r.tokens for r in answers],
+        "diverged": [r.diverged for r in answers],
     }
     return {
         "responses": _table(responses, RESPONSES),
@@ -153,6 +154,7 @@ def outcomes_in(tables: dict[str, pa.Table]) -> dict[str, Outcome]:
         response.model_fingerprint = row_telemetry["model_fingerprint"]
         # A chunk or an artifact of an earlier version has no such columns.
         response.prompt_digest, response.tokens = row_telemetry.get("prompt_digest"), row_telemetry.get("tokens")
+        response.diverged = row_telemetry.get("diverged")
         for turn, timed in zip(outcome.turns, row_telemetry.get("turn_telemetry") or [], strict=False):
             turn.latency_ms, turn.tool_ms, turn.tool_sources = (timed[name] for name in _TURN_TIMES)
         outcomes[row["response_key"]] = outcome

@@ -126,7 +126,7 @@ class SampleView:
         logprobs: of the answer, as the endpoint returned them.
         facts: length, latency and the like.
         answer_step: which step of the episode the answer is; 0 where it was one call.
-        divergences: where earlier attempts differed from the journal, in sentences.
+        divergences: where earlier attempts differed from the journal, in sentences, and what was said until then.
     """
 
     sample_id: str
@@ -156,7 +156,7 @@ class SampleView:
     facts: Sequence[tuple[str, str]] = ()
     attempts: Sequence[str] = ()
     answer_step: int = 0
-    divergences: Sequence[str] = ()
+    divergences: Sequence[tuple[str, Sequence[Message]]] = ()
     options: Sequence[tuple[str, str]] = ()
     references: Sequence[str] = ()
     sample: str = ""

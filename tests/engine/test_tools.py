@@ -180,6 +180,25 @@ def test_an_attempt_that_diverges_is_followed_by_one_with_keys_of_its_own(store:
     assert errors[0].startswith(DIVERGES_AT), "the row says where the first attempt diverged"
     assert "look_up" in errors[0]
     assert " today' now" in errors[0], "and what the tool answered"
+    ((attempt,),) = done.telemetry.table()["diverged"].to_pylist()
+    assert [(said["role"], said.get("name")) for said in json.loads(attempt)] == [("assistant", None)], (
+        "what was said until then is kept"
+    )
+
+
+def test_what_was_said_in_an_attempt_that_diverged_is_kept_over_a_further_kill(store: Store) -> None:
+    for salt, gone_after in (("", 3), (" b", 2)):
+        tools = Counted("state")
+        tools.salt = salt
+        step = step_of(store, WithTools(tools, "a"), calling(gone_after))
+        with Runtime() as runtime, pytest.raises(EndpointFailed):
+            runtime.call(step.engine.run())
+    last = Counted("state")
+    last.salt = " b"
+    done = generate(store, WithTools(last, "a"), calling())
+    ((attempt,),) = done.telemetry.table()["diverged"].to_pylist()
+    (called,) = json.loads(attempt)[0]["tool_calls"][:1]
+    assert called["function"]["name"] == "look_up"
 
 
 def test_an_episode_that_diverges_again_is_an_error_and_begins_anew_another_time(store: Store) -> None:

@@ -13,6 +13,7 @@ from starlette.testclient import TestClient
 from viewer_client import HOSTILE, ROWS, answers, page, run, viewer, write_questions
 
 from gage_eval.base.statuses import DIVERGES_AT
+from gage_eval.report.messages import shown_messages
 from gage_eval.report.sample_view import SampleView
 from gage_eval.runs.options import Locations
 from gage_eval.runs.results.reading import RunReader
@@ -243,7 +244,12 @@ def test_the_steps_of_an_answer_are_a_part_of_its_page(client: TestClient, monke
     assert client.get("/runs/talks/steps?id=nobody&step=1").status_code == 400
 
     def diverged(*arguments: Any) -> SampleView:
-        return replace(cast(SampleView, sample_view(*arguments)), divergences=[f"{DIVERGES_AT}3, of tool '<b>'"])
+        attempt = shown_messages([{"role": "tool", "name": "look_up", "content": "<i>found</i>"}])
+        divergences = [(f"{DIVERGES_AT}3, of tool '<b>'", attempt)]
+        return replace(cast(SampleView, sample_view(*arguments)), divergences=divergences)
 
     monkeypatch.setattr(open_task, "sample_view", diverged)
-    assert f"{DIVERGES_AT}3, of tool &#39;&lt;b&gt;" in page(client, "/runs/talks/sample?id=2")
+    text = page(client, "/runs/talks/sample?id=2")
+    assert f"{DIVERGES_AT}3, of tool &#39;&lt;b&gt;" in text
+    assert "that attempt: 1 messages" in text
+    assert "&lt;i&gt;found&lt;/i&gt;" in text

@@ -202,6 +202,7 @@ class Response:
         actor: of a turn of an episode: ``user`` for one of its simulated user.
         prompt_digest: of the prompt's token ids, where the engine tells them.
         tokens: the answer's tokens with their runners-up, as rows of `tables.TOKEN`; None where they are not asked for.
+        diverged: of an episode: the messages of each earlier attempt that differed from the journal, as JSON text.
     """
 
     status: str
@@ -228,6 +229,7 @@ class Response:
     actor: str | None = None
     prompt_digest: str | None = None
     tokens: list[dict[str, Any]] | None = None
+    diverged: list[str] | None = None
 
     def to_bytes(self) -> bytes:
         """The payload of a log record: the fields' values in order, as a JSON array."""
@@ -237,8 +239,11 @@ class Response:
                 self.prompt_tokens, self.completion_tokens, self.error_kind, self.latency_ms, self.ttft_ms,
                 self.attempts, self.errors, self.model_fingerprint, self.tool_outputs,
                 self.tool_statuses, self.tool_ms, self.call_key, self.artifacts,
-                *((None, None, self.actor) if self.actor or self.prompt_digest or self.tokens else ()),
-                *((self.prompt_digest, self.tokens) if self.prompt_digest or self.tokens else ()),
+                *(
+                    (None, None, self.actor, self.prompt_digest, self.tokens, self.diverged)
+                    if self.actor or self.prompt_digest or self.tokens or self.diverged
+                    else ()
+                ),
             ]
         )  # fmt: skip
 

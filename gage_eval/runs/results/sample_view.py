@@ -1,6 +1,7 @@
 """The view of one answer, from a stored run."""
 
 from collections.abc import Mapping
+from itertools import zip_longest
 from typing import Any
 
 from gage_eval.base.canonical import decode
@@ -94,7 +95,14 @@ def sample_view(
         facts=_facts(response, telemetry),
         attempts=[error for error in errors if not error.startswith(DIVERGES_AT)],
         answer_step=answer_step(response.get("turns") or ()),
-        divergences=[error for error in errors if error.startswith(DIVERGES_AT)],
+        divergences=[
+            (sentence, shown_messages(decode(said)))
+            for sentence, said in zip_longest(
+                (error for error in errors if error.startswith(DIVERGES_AT)),
+                telemetry.get("diverged") or (),
+                fillvalue="[]",
+            )
+        ],
         options=[(str(option["id"]), str(option["content"])) for option in sample.get("options") or ()],
         references=reference_texts(sample),
         sample=pretty(sample),
