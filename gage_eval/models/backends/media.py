@@ -1,6 +1,6 @@
 """Messages as they are sent: media by hash become part of the request."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from mimetypes import guess_extension
 from typing import Any
@@ -44,25 +44,29 @@ def with_media(
     return [_message(message, part) for message in request.messages or []]
 
 
-def in_form(messages: list[dict[str, Any]], audio_part: str, file_part: str) -> list[dict[str, Any]]:
+def part_types(messages: Sequence[dict[str, Any]]) -> set[str]:
+    """The types of the parts of messages."""
+    contents = (message.get("content") for message in messages)
+    return {str(part.get("type")) for content in contents if isinstance(content, list) for part in content}
+
+
+def in_form(messages: list[dict[str, Any]], forms: Mapping[str, str]) -> list[dict[str, Any]]:
     """Messages whose recordings and documents, which are data URLs, have the form that the endpoint takes.
 
     Args:
         messages: as `with_media` makes them.
-        audio_part: ``audio_url``, or OpenAI's ``input_audio``.
-        file_part: ``file_url``, or OpenAI's ``file``.
+        forms: of ``audio_url`` and ``file_url``: these themselves, or OpenAI's (`OPENAI_FORMS`).
 
     Raises:
         InputError: OpenAI's form cannot hold one of them.
     """
-    forms = {"audio_url": _input_audio if audio_part == "input_audio" else None,
-             "file_url": _file if file_part == "file" else None}  # fmt: skip
+    makers = {kind: _MAKERS[form] for kind, form in forms.items() if form != kind}
 
     def formed(part: dict[str, Any]) -> dict[str, Any]:
-        form = forms.get(str(part.get("type")))
-        return part if form is None else form(str(part[part["type"]].get("url", "")))
+        maker = makers.get(str(part.get("type")))
+        return part if maker is None else maker(str(part[part["type"]].get("url", "")))
 
-    return [_message(message, formed) for message in messages] if any(forms.values()) else messages
+    return [_message(message, formed) for message in messages] if makers else messages
 
 
 def _input_audio(url: str) -> dict[str, Any]:
@@ -81,6 +85,11 @@ def _file(url: str) -> dict[str, Any]:
         raise InputError("file_part: file takes documents and no addresses: set pdf in the dataset's params.")
     ending = guess_extension(url[len("data:") :].partition(";")[0]) or ""
     return {"type": "file", "file": {"filename": f"document{ending}", "file_data": url}}
+
+
+OPENAI_FORMS = {"audio_url": "input_audio", "file_url": "file"}
+"""The forms of OpenAI's endpoints, by the types that vLLM and SGLang take."""
+_MAKERS: Mapping[str, Callable[[str], dict[str, Any]]] = {"input_audio": _input_audio, "file": _file}
 
 
 def _message(message: dict[str, Any], part: Callable[[dict[str, Any]], dict[str, Any]]) -> dict[str, Any]:

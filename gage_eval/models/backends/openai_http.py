@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, Literal
 
 from gage_eval.base.canonical import JsonValue, encode
-from gage_eval.base.errors import EndpointFailed
+from gage_eval.base.errors import EndpointFailed, InputError
 from gage_eval.base.marks import scheduling, semantic
 from gage_eval.base.statuses import FINISH_STATUSES
 from gage_eval.extend import registry
@@ -22,17 +22,20 @@ from gage_eval.models.backends.base import (
     skipped,
 )
 from gage_eval.models.backends.http_model import HTTPModel, HTTPModelConfig, check_parameters
-from gage_eval.models.backends.media import MEDIA_REFERENCE, in_form, with_media
+from gage_eval.models.backends.media import MEDIA_REFERENCE, OPENAI_FORMS, in_form, part_types, with_media
 from gage_eval.models.backends.media_server import BY_URL, MediaConfig, MediaServer
 from gage_eval.models.backends.thinking import take_thinking
 from gage_eval.models.backends.worker.token_ids import token_digest
-from gage_eval.models.client.http import Ask
+from gage_eval.models.client.http import Ask, HTTPEndpoint
 from gage_eval.models.client.payload import Malformed, model_fingerprint, shown
 from gage_eval.models.client.token_steps import LOGPROBS_PARAMETER, store_tokens
 from gage_eval.models.client.types import Request, RequestRefused, Response, token_count
 
 # Extra fields of a streamed request. They are not part of the body, because streaming does not change the question.
 _STREAMED = b'{"stream":true,"stream_options":{"include_usage":true},'
+
+# How an endpoint says that it does not know the form of a part.
+_UNKNOWN_FORM = frozenset({"http_400", "http_415", "http_422"})
 
 _NOT_FETCHED = "did not fetch the media that are sent by URL: set media_source: base64, if it cannot read these URLs"
 
@@ -53,12 +56,14 @@ class OpenAIHTTPConfig(HTTPModelConfig, ThinkingConfig, MediaConfig):
         default=False,
         description="The endpoint's completions echo a prompt with its log probabilities: it can score likelihoods.",
     )
-    audio_part: Literal["audio_url", "input_audio"] = scheduling(
-        "audio_url",
-        description="The form of recordings: vLLM's and SGLang's `audio_url`, or OpenAI's `input_audio` (WAV and MP3).",
+    audio_part: Literal["audio_url", "input_audio"] | None = scheduling(
+        None,
+        description="The form of recordings: vLLM's and SGLang's `audio_url`, or OpenAI's `input_audio` (WAV and MP3); "
+        "by default the one that the endpoint takes, the first one first.",
     )
-    file_part: Literal["file_url", "file"] = scheduling(
-        "file_url", description="The form of documents: `file_url`, or OpenAI's `file`."
+    file_part: Literal["file_url", "file"] | None = scheduling(
+        None,
+        description="The form of documents: `file_url`, or OpenAI's `file`; by default that which the endpoint takes.",
     )
     stream: bool = scheduling(default=False, description="Ask for streams, to time the first token.")
 
@@ -90,11 +95,15 @@ class OpenAIHTTP(HTTPModel[OpenAIHTTPConfig]):
         self._asks_tokens = self._constant.get(LOGPROBS_PARAMETER) is not None
         # Of servers whose answers may hold the token ids of the prompt.
         self.tells_token_ids = False
+        wanted = {"audio_url": config.audio_part, "file_url": config.file_part}
+        self._forms: Mapping[str, str] = {kind: form or kind for kind, form in wanted.items()}
+        self._unsettled = {kind for kind, form in wanted.items() if form is None}
         self._media: MediaServer | None = None
         if config.media_source == "url" and context.media is not None:
-            by_url = BY_URL if config.audio_part == "audio_url" else BY_URL - {"audio_url"}
+            by_url = BY_URL if self._forms["audio_url"] == "audio_url" else BY_URL - {"audio_url"}
             self._media = MediaServer(context.media, by_url)
             self._hidden = (self._media.token,)
+            self._unsettled -= by_url
 
     def body(self, request: Request) -> dict[str, JsonValue]:
         """The request body: the config's keys, then the parameters, then messages or prompt.
@@ -122,18 +131,41 @@ class OpenAIHTTP(HTTPModel[OpenAIHTTPConfig]):
         if request.kind == "likelihood":
             return await echo_likelihood.answer(self._endpoint, self._model, request)
         if MEDIA_REFERENCE in body and _sends_messages(request):
-            ask = await asyncio.to_thread(self._ask, request, body)
+            response = await self._call_with_media(self._endpoint, request, body)
         else:
-            ask = self._ask(request, body)
-        if self._media is None or MEDIA_REFERENCE not in body or request.embed:
-            response = await self._endpoint.call(ask)
-        else:
-            response = await self._fetching(self._media, self._endpoint.call(ask), request)
+            response = await self._endpoint.call(self._ask(request, body))
         if response.answer and request.kind != "embed":
             stops = self.body(request).get("stop") if self._cuts_at_stops else None
             take_thinking(response, self.config, stops)
         if self._asks_for_tokens(request):
             store_tokens(response, {**self._constant, **request.params})
+        return response
+
+    async def _call_with_media(self, endpoint: HTTPEndpoint, request: Request, body: bytes) -> Response:
+        """The response to a request with media. The first ones of a kind find out which form the endpoint takes."""
+
+        async def answered(forms: Mapping[str, str]) -> Response:
+            ask = await asyncio.to_thread(self._ask, request, body, forms)
+            if self._media is None or request.embed:
+                return await endpoint.call(ask)
+            return await self._fetching(self._media, endpoint.call(ask), request)
+
+        kinds = self._unsettled.intersection(part_types(request.messages or []))
+        response = await answered(self._forms)
+        for kind in sorted(kinds) if response.error_kind in _UNKNOWN_FORM else ():
+            others = {**self._forms, kind: OPENAI_FORMS[kind]}
+            try:
+                again = await answered(others)
+            except InputError:
+                # OpenAI's form cannot hold it.
+                continue
+            if again.status != "error":
+                self._forms = others
+                errors = [*response.errors, *again.errors]
+                response = replace(again, attempts=response.attempts + again.attempts, errors=errors)
+                break
+        if response.status != "error":
+            self._unsettled -= kinds
         return response
 
     @staticmethod
@@ -182,11 +214,11 @@ class OpenAIHTTP(HTTPModel[OpenAIHTTPConfig]):
         if self._endpoint is not None and request.kind != "likelihood":
             self._endpoint.remember(partial(self._ask, request, body))
 
-    def _ask(self, request: Request, body: bytes) -> Ask:
-        """How a request is sent. Media are read."""
+    def _ask(self, request: Request, body: bytes, forms: Mapping[str, str] | None = None) -> Ask:
+        """How a request is sent. Media are read, and have these forms, by default those of the endpoint."""
         is_chat = request.kind == "chat"
         if MEDIA_REFERENCE in body and _sends_messages(request):
-            body = self._with_media(request)
+            body = self._with_media(request, forms or self._forms)
         elif request.kind != "embed" and (self._cuts_at_stops or self._asks_for_tokens(request)):
             body = encode(self._sent(self.body(request)))
         if request.kind == "embed":
@@ -218,10 +250,9 @@ class OpenAIHTTP(HTTPModel[OpenAIHTTPConfig]):
     def _asks_for_tokens(self, request: Request) -> bool:
         return self._asks_tokens or LOGPROBS_PARAMETER in request.params
 
-    def _with_media(self, request: Request) -> bytes:
+    def _with_media(self, request: Request, forms: Mapping[str, str]) -> bytes:
         body = self._sent(self.body(request))
-        messages = with_media(request, self.context, server=self._media)
-        body["messages"] = in_form(messages, self.config.audio_part, self.config.file_part)
+        body["messages"] = in_form(with_media(request, self.context, server=self._media), forms)
         return encode(body)
 
 
