@@ -79,6 +79,7 @@ TEXTS: Mapping[str, Mapping[str, str]] = {
         "audio_max_seconds": "A recording that is longer is rejected; only with `audio_rate`.",
         "video_frames": "Send this many frames of a video as images; with `video_fps` the most.",
         "video_fps": "Send frames of a video as images, this many a second.",
+        "video_form": "Send the frames as `images`, or as one `video` of the type `video/jpeg`, as vLLM takes it.",
         "video_times": "Write its time before each frame, such as `<1.5 seconds>`.",
         "video_max_seconds": "A video that is longer is rejected; only with `video_frames` or `video_fps`.",
         "max_reject_share": "The share of records that may be rejected before the run fails.",

@@ -224,6 +224,8 @@ def resolve_document(
     resolved = resolve(config, context.base_dir)
     document.add(resolved.problems)
     document.warnings += resolved.warnings
+    if document.suite is not None:
+        document.add(_frames_of_engines(config))
     problems, warnings = check_plugins(config, context)
     document.add(problems)
     document.warnings += warnings
@@ -232,6 +234,16 @@ def resolve_document(
     document.add(check_fit(config, resolved, metrics.by_task, context))
     document.warnings += [said for task in resolved.tasks.values() for said in doubtful_judges(task)]
     return resolved, metrics
+
+
+def _frames_of_engines(config: PipelineConfig) -> Iterator[ConfigProblem]:
+    """Videos of a suite of which an engine, which changes, would choose the frames."""
+    for index, dataset in enumerate(config.datasets):
+        params = dataset.params
+        fields = params.preprocess_kwargs.get("fields")
+        if isinstance(fields, dict) and "video" in fields and params.video_frames is None and params.video_fps is None:
+            loc = ("datasets", index, "params")
+            yield ConfigProblem(loc, "a suite names the frames of its videos: set video_frames or video_fps.")
 
 
 def _missing_data(config: PipelineConfig, folder: Path) -> Iterator[ConfigProblem]:

@@ -152,6 +152,7 @@ class DatasetParams(ConfigModel):
     video_frames: int | None = semantic("preprocess", None, ge=1, le=10_000)
     video_fps: float | None = semantic("preprocess", None, ge=0.001, le=240)
     video_times: bool = semantic("preprocess", default=False)
+    video_form: Literal["images", "video"] = semantic("preprocess", "images")
     video_max_seconds: int = semantic("preprocess", 3_600, ge=1, le=14_400)
     max_reject_share: float = scheduling(0.0, ge=0.0, le=1.0)
     on_reject: Literal["fail", "skip"] = scheduling("fail")
@@ -164,6 +165,12 @@ class DatasetParams(ConfigModel):
 
             PrivateHosts(names)
         return names
+
+    @model_validator(mode="after")
+    def _has_places_for_times(self) -> "DatasetParams":
+        if self.video_times and self.video_form == "video":
+            raise ValueError("video_times writes texts between images: remove it, or video_form: video")
+        return self
 
 
 def origin_patterns(params: DatasetParams) -> dict[str, list[str]]:

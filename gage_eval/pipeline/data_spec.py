@@ -157,7 +157,7 @@ def _videos(params: DatasetParams) -> VideoRules | None:
     if params.video_frames is None and params.video_fps is None:
         return None
     frames = params.video_frames or _MOST_FRAMES
-    return VideoRules(frames, params.video_fps, params.video_max_seconds, params.video_times)
+    return VideoRules(frames, params.video_fps, params.video_max_seconds, params.video_times, params.video_form)
 
 
 def _content_root(dataset: DatasetConfig, base_dir: Path) -> Path | None:

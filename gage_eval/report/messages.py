@@ -142,7 +142,7 @@ def _message(message: Mapping[str, Any]) -> Message:
     rest = {name: value for name, value in message.items() if name not in _OWN and value is not None}
     return Message(
         str(message.get("role", "")),
-        tuple(shown_part(item) for item in items),
+        tuple(shown_part(part) for item in items for part in _frames(item)),
         tuple(tool_calls(message.get("tool_calls"))),
         str(message.get("tool_call_id") or ""),
         str(message.get("name") or ""),
@@ -304,6 +304,13 @@ def shown_part(item: Any) -> Part:
         if known in kind or url.startswith(f"data:{known}"):
             return Part("audio" if known == "audio" else "video", address)
     return Part("image", address) if "image" in kind or url.startswith("data:image") else Part("link", address)
+
+
+def _frames(item: Any) -> Sequence[Any]:
+    """The frames of a video that is sent as images; any other part as it is."""
+    video = item.get("video_url") if isinstance(item, Mapping) else None
+    frames = video.get("frames") if isinstance(video, Mapping) else None
+    return [{"type": "image_url", "url": url} for url in frames] if isinstance(frames, list) and frames else [item]
 
 
 def _texts(value: Any) -> Iterable[str]:

@@ -26,6 +26,8 @@ _MAGIC = (
     (4, b"ftyp", "video/mp4"),
     (0, b"%PDF-", "application/pdf"),
 )
+JPEG_FRAMES = "video/jpeg"
+"""The type of a video that is sent as JPEG images, as vLLM takes it."""
 _TYPE = re.compile(r"[\w.+-]+/[\w.+-]+")
 _UNKNOWN = "application/octet-stream"
 _CONTROL = re.compile("[\0-\x08\x0e-\x1f]")

@@ -149,6 +149,7 @@ CONFIG: dict[str, dict[str, list[Change]]] = {
         "video_frames": [_data("video_frames", 4)],
         "video_fps": [_data("video_fps", 0.5)],
         "video_times": [_with_recipe(video_frames=4, video_times=True)],
+        "video_form": [_with_recipe(video_frames=4, video_form="video")],
         "video_max_seconds": [_with_recipe(video_frames=4, video_max_seconds=60)],
         "max_reject_share": [_data("max_reject_share", 0.5)],
         "on_reject": [_data("on_reject", "skip")],

@@ -252,6 +252,24 @@ def test_a_recording_that_the_endpoint_does_not_take_says_what_to_set(folder: Pa
         run(folder, endpoint, {"path": "data/said.jsonl"}, {}, backends=backends)
 
 
+def test_the_frames_of_a_video_are_sent_as_one_video_where_that_is_asked(folder: Path, endpoint: MockEndpoint) -> None:
+    (folder / "data" / "clip.mp4").write_bytes(video([9, 5, 9, 7, 1], rate=2))
+    row = asked_about("video_url", "clip.mp4")
+    # What the data say of frames is not sent.
+    row["messages"][0]["content"][0]["video_url"]["frames"] = ["media://sha256/" + "0" * 64]
+    (folder / "data" / "clips.jsonl").write_text(json.dumps(row) + "\n")
+    dataset = {"path": "data/clips.jsonl", "video_frames": 3}
+    run(folder, endpoint, dataset, {})
+    run(folder, endpoint, {**dataset, "video_form": "video"}, {})
+
+    images, whole = (body["messages"][0]["content"] for body in sent(endpoint))
+    assert [part["type"] for part in whole] == ["video_url", "text"]
+    head, _, frames = whole[0]["video_url"]["url"].partition(",")
+    assert head == "data:video/jpeg;base64"
+    assert frames.split(",") == [part["image_url"]["url"].partition(",")[2] for part in images[:3]]
+    assert set(whole[0]["video_url"]) == {"url"}
+
+
 def test_a_run_by_url_shares_its_answers_with_base64_and_keeps_no_url(folder: Path) -> None:
     tokens = set()
 

@@ -135,3 +135,12 @@ def test_of_a_conversation_only_what_is_before_its_first_question_is_folded(long
     before, shown = folded([*examples, *turns])
     assert [list(before), list(shown)] == [examples, turns]
     assert folded(turns) == ((), tuple(turns))
+
+
+def test_a_video_that_is_sent_as_frames_shows_them() -> None:
+    frames = [f"media://sha256/{digit * 64}" for digit in "ab"]
+    video = {"type": "video_url", "video_url": {"url": frames[0], "media_type": "video/jpeg", "frames": frames}}
+    (message,) = shown_messages([{"role": "user", "content": [video, {"type": "text", "text": "What moves?"}]}])
+    assert [(part.kind, part.text) for part in message.parts] == [
+        ("image", f"/media/{'a' * 64}"), ("image", f"/media/{'b' * 64}"), ("text", "What moves?")
+    ]  # fmt: skip

@@ -10,7 +10,7 @@ import binascii
 import re
 import stat
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from itertools import chain
@@ -32,7 +32,7 @@ from gage_eval.data.sample.record import RecordRejected
 from gage_eval.data.sample.rules import MEDIA_TYPES
 from gage_eval.store import Artifact
 from gage_eval.store.media import MEDIA_SCHEME, MEDIA_URL, Media
-from gage_eval.store.media_types import is_media_type, media_type
+from gage_eval.store.media_types import JPEG_FRAMES, is_media_type, media_type
 
 MAX_BYTES = 512 * 2**20
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]{0,30})://")
@@ -106,7 +106,9 @@ class Medium:
         if self.kind == "text":
             return {"type": "text", "text": self.url}
         # What the data say of a file does not hold of the images of its pages.
-        holder = {**(of[of["type"]] if of["type"] == self.kind else {}), "url": self.url}
+        told = of[of["type"]] if of["type"] == self.kind else {}
+        # Only a recipe makes frames.
+        holder = {**{name: value for name, value in told.items() if name != "frames"}, "url": self.url}
         if self.media_type is not None and not is_media_type(holder.get("media_type")):
             holder["media_type"] = self.media_type
         return {**(of if of["type"] == self.kind else {"type": self.kind}), self.kind: holder}
@@ -166,10 +168,12 @@ class MediaReader:
                 if kind == "text":
                     segments.append(segment)
                     continue
-                for medium in self._media((kind, segment[kind]["url"])):
-                    if medium.meta:
-                        meta.append(medium.meta)
-                    segments.append(medium.segment(segment))
+                media = self._media((kind, segment[kind]["url"]))
+                meta.extend(medium.meta for medium in media if medium.meta)
+                if kind == "video_url" and self._rules.videos is not None and self._rules.videos.form == "video":
+                    segments.append(_video_of(media))
+                else:
+                    segments.extend(medium.segment(segment) for medium in media)
             out.append({**message, "content": segments})
         return out, each_once(meta)
 
@@ -268,6 +272,12 @@ class MediaReader:
             RecordRejected: it cannot be read, or may not be.
         """
         return self._store.get(url) if url.startswith(MEDIA_SCHEME) else file_content(url, self._rules)
+
+
+def _video_of(frames: Sequence[Medium]) -> dict[str, Any]:
+    """A segment whose data URL has all frames, as vLLM takes them. It names the first one as its URL."""
+    urls = [frame.url for frame in frames]
+    return {"type": "video_url", "video_url": {"url": urls[0], "media_type": JPEG_FRAMES, "frames": urls}}
 
 
 def each_once(media: Iterable[Mapping[str, JsonValue]]) -> list[JsonValue]:

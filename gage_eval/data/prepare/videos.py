@@ -4,7 +4,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 from gage_eval.base.canonical import JsonValue
 from gage_eval.data.prepare.images import ImageRules, Picture, as_jpeg, pillow_version
@@ -33,17 +33,20 @@ class VideoRules:
         fps: frames a second; None for evenly spread frames, however long the video is.
         max_seconds: a longer video rejects its row.
         times: whether a text with its time stands before each frame.
+        form: what is sent: the frames as images, or one video of JPEG images.
     """
 
     frames: int
     fps: float | None = None
     max_seconds: int = 3_600
     times: bool = False
+    form: Literal["images", "video"] = "images"
 
     def material(self) -> JsonValue:
         """What determines the frames that are sent; ``version`` is that of the rule below."""
         rule: dict[str, JsonValue] = {"frames": self.frames, "fps": self.fps, "max_seconds": self.max_seconds}
-        return {"version": 1, **rule, "times": self.times}
+        form: dict[str, JsonValue] = {} if self.form == "images" else {"form": self.form}
+        return {"version": 1, **rule, "times": self.times, **form}
 
     def chosen(self, pts: Sequence[int], time_base: Fraction) -> list[int]:
         """The indices of the frames that are sent, in order and each once.

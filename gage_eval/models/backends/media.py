@@ -1,5 +1,6 @@
 """Messages as they are sent: media by hash become part of the request."""
 
+import base64
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from mimetypes import guess_extension
@@ -11,6 +12,7 @@ from gage_eval.models.backends.media_server import MediaServer
 from gage_eval.models.client.http import data_url
 from gage_eval.models.client.types import Request
 from gage_eval.store.media import MEDIA_SCHEME
+from gage_eval.store.media_types import JPEG_FRAMES
 
 # What the body of a request that refers to media holds; others need no look at their messages.
 MEDIA_REFERENCE = MEDIA_SCHEME.encode()
@@ -112,6 +114,9 @@ def _part(
     if context.media is None:
         raise InputError(f"a message refers to {url}, but the run has no media store.")
     media_type = rest.pop("media_type", None)
+    if media_type == JPEG_FRAMES:
+        frames = [base64.b64encode(context.media(frame)).decode() for frame in rest.pop("frames")]
+        return {**part, kind: {**rest, "url": f"data:{JPEG_FRAMES};base64,{','.join(frames)}"}}
     path = context.media_file(url) if files and not embed else None
     if path is not None:
         del rest["url"]

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gage_eval.base.errors import InputError
+from gage_eval.base.errors import ConfigError, InputError
 from gage_eval.config import list_suites, load_suite
 from gage_eval.config.model_choice import ModelChoice
 from gage_eval.config.suites.template_places import find_template, suite_file, versions_in
@@ -137,3 +137,10 @@ def test_a_folder_without_a_template_says_so(tmp_path: Path) -> None:
 def test_any_keys_and_texts_are_written_so_that_they_read_back(values: dict[str, str]) -> None:
     tree = node_of({"all": values, "one": [*values]}, "mine.yaml")
     assert as_written(parse(yaml_text(tree), "mine.yaml")) == {"all": values, "one": [*values]}
+
+
+def test_a_suite_does_not_let_the_engine_choose_the_frames_of_its_videos() -> None:
+    model = ModelChoice("mine", endpoint="http://127.0.0.1:8000/v1")
+    load_suite("video_mc", models=model, env={}, overrides=["datasets.video_mc.params.video_frames=8"])
+    with pytest.raises(ConfigError, match="video_frames or video_fps"):
+        load_suite("video_mc", models=model, env={}, overrides=["datasets.video_mc.params.video_frames=null"])
