@@ -94,7 +94,8 @@ def placement_on(work_pool: str, backend: BackendEntry) -> Placement | None:
     if config.media_source == "url":
         raise InputError(
             f"backend '{backend.backend_id}' has media_source: url, which serves media on this machine's loopback "
-            f"address: remove it, because the machines of work pool '{work_pool}' cannot fetch them there."
+            f"address: remove it, because the machines of work pool '{work_pool}' cannot fetch them there, or set "
+            "media_source: store for a store on S3."
         )
     return Placement(work_pool, config.replicas * config.gpus_each)
 

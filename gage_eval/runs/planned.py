@@ -50,6 +50,7 @@ class PlannedRun:
         context = BackendContext(
             media=lambda url: self.store.media.get(url),
             media_file=lambda url: self.store.media.path(url),
+            media_link=lambda url, media_type: self.store.media.link(url, media_type),
             keep=lambda data: self.store.media.put(data),
             job_ids=lambda endpoint: self.store.job_ids(endpoint),
             blocks=blocks,

@@ -12,13 +12,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gage_eval.base.canonical import sha256_hex
-from gage_eval.base.errors import ArtifactDamaged, StoreError
+from gage_eval.base.errors import ArtifactDamaged, InputError, StoreError
+from gage_eval.store.media_types import media_type as type_of
 from gage_eval.store.objects import Objects
+from gage_eval.store.s3 import S3Objects
 
 MEDIA_SCHEME = "media://"
 MEDIA_URL = re.compile(rb"%bsha256/([0-9a-f]{64})" % MEDIA_SCHEME.encode())
 _AUTO_THREADS = 8
 _REMEMBERED = 32_768
+# Longer than a request waits.
+_LINK_S = 86_400
+# Bytes that tell the type of a medium.
+_START = 512
 
 Keep: TypeAlias = Callable[[bytes], str]
 """Stores bytes, now or by the end of the stage, and returns their address, ``media://sha256/…``."""
@@ -67,6 +73,29 @@ class Media:
         self.get(url)
         return (self._objects.local_root / media_path(url.rpartition("/")[2])).absolute()
 
+    def link(self, url: str, media_type: str | None) -> str:
+        """A URL of the store's server, at which anybody who has it can read the medium for a day.
+
+        Args:
+            url: of the medium.
+            media_type: which type the server is to say; None to find it out from the first bytes.
+
+        Raises:
+            InputError: the store is a folder.
+            StoreError: as `get`.
+        """
+        path = media_path(_name(url))
+        if not isinstance(self._objects, S3Objects):
+            raise InputError(
+                f"media_source: store needs a store on S3, and {self._objects.url} is a folder: set media_source: url "
+                "for an endpoint on this machine, or remove it."
+            )
+        try:
+            known = media_type or type_of(self._objects.get_range(path, 0, _START))
+        except FileNotFoundError:
+            raise self._gone(url) from None
+        return self._objects.link(path, known, _LINK_S)
+
     def get(self, url: str) -> bytes:
         """Read the bytes of a URL.
 
@@ -78,9 +107,7 @@ class Media:
         try:
             data = self._objects.get(media_path(name))
         except FileNotFoundError:
-            raise StoreError(
-                f"{url} is gone from store {self._objects.url}: run preprocess again with --refresh."
-            ) from None
+            raise self._gone(url) from None
         actual = sha256_hex(data)
         if actual != name:
             raise ArtifactDamaged(
@@ -88,6 +115,9 @@ class Media:
                 "with `--refresh preprocess` stores it again."
             )
         return data
+
+    def _gone(self, url: str) -> StoreError:
+        return StoreError(f"{url} is gone from store {self._objects.url}: run preprocess again with --refresh.")
 
     def _put(self, name: str, data: bytes) -> None:
         path = media_path(name)

@@ -17,7 +17,7 @@ from support.pictures import write_image
 from support.runs import stage_states
 
 from gage_eval.base.canonical import decode, sha256_hex
-from gage_eval.base.errors import ConfigError, InputError
+from gage_eval.base.errors import ConfigError, GageError, InputError
 from gage_eval.data.prepare import media, remote
 from gage_eval.runs import RunOptions, RunOutcome, run_inline
 from gage_eval.store import Store
@@ -46,7 +46,12 @@ def folder(tmp_path: Path, endpoint: MockEndpoint) -> Path:
 
 
 def run(
-    folder: Path, endpoint: MockEndpoint | ChatServer, dataset: dict[str, Any], task: dict[str, Any], **beside: Any
+    folder: Path,
+    endpoint: MockEndpoint | ChatServer,
+    dataset: dict[str, Any],
+    task: dict[str, Any],
+    store: str | None = None,
+    **beside: Any,
 ) -> RunOutcome:
     config = {
         "datasets": [
@@ -62,7 +67,7 @@ def run(
     }
     file = folder / "config.yaml"
     file.write_text(yaml.safe_dump(config))
-    return run_inline(RunOptions(config=str(file), store=str(folder / "store")))
+    return run_inline(RunOptions(config=str(file), store=store or str(folder / "store")))
 
 
 def sent(endpoint: MockEndpoint) -> list[dict[str, Any]]:
@@ -290,6 +295,29 @@ def test_a_run_by_url_shares_its_answers_with_base64_and_keeps_no_url(folder: Pa
     kept = [file.read_bytes() for file in folder.rglob("*") if file.is_file()]
     (token,) = tokens
     assert not any(token.encode() in data for data in kept)
+
+
+def test_an_endpoint_anywhere_fetches_media_from_the_server_of_a_store_on_s3(folder: Path, s3_url: str) -> None:
+    picture = (folder / "data" / "img" / "a.png").read_bytes()
+    urls: list[str] = []
+
+    def sees(body: dict[str, Any]) -> str | tuple[int, str]:
+        urls.append(body["messages"][0]["content"][0]["image_url"]["url"])
+        with build_opener(ProxyHandler({})).open(urls[-1], timeout=30) as reply:
+            assert (reply.read(), reply.headers["Content-Type"]) == (picture, "image/png")
+        return "red" if len(urls) > 1 else (400, f"no colour at {urls[-1]}")
+
+    with chat_server(sees) as served:
+        config = {"base_url": served.url, "model": "mock", "media_source": "store"}
+        backends = [{"backend_id": "mock", "type": "openai_http", "config": config}]
+        with pytest.raises(GageError) as refused:
+            run(folder, served, {"path": "data/seen.jsonl"}, {}, s3_url, backends=backends)
+        run(folder, served, {"path": "data/seen.jsonl"}, {}, s3_url, backends=backends)
+        with pytest.raises(InputError, match=r"store on S3.*is a folder"):
+            run(folder, served, {"path": "data/seen.jsonl"}, {}, backends=backends)
+    assert "Signature=…" in str(refused.value)
+    assert urls[0] not in str(refused.value)
+    assert len(urls) == 2
 
 
 def test_a_pdf_is_sent_as_its_pages_or_as_its_text(folder: Path, endpoint: MockEndpoint) -> None:

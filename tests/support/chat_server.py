@@ -8,8 +8,9 @@ from typing import Any
 
 import orjson
 
-# From the body of a request to the text of the answer; or to the fields of a choice; or to the code of a refusal.
-Reply = Callable[[dict[str, Any]], str | dict[str, Any] | int]
+# From the body of a request to the text of the answer; or to the fields of a choice; or to the code of a refusal,
+# perhaps with what it says.
+Reply = Callable[[dict[str, Any]], str | dict[str, Any] | int | tuple[int, str]]
 
 
 class ChatServer:
@@ -37,11 +38,13 @@ def chat_server(reply: Reply) -> Iterator[ChatServer]:
         def do_POST(self) -> None:
             body = orjson.loads(self.rfile.read(int(self.headers["Content-Length"])))
             served.asked.append(body)
-            said = served.reply(body)
+            said, message = served.reply(body), "no"
+            if isinstance(said, tuple):
+                said, message = said
             status = said if isinstance(said, int) else 200
             fields = {"message": {"content": said}} if isinstance(said, str) else said
             answer = {"choices": [{"index": 0, "finish_reason": "stop", **fields}]} if isinstance(fields, dict) else {}
-            data = orjson.dumps(answer or {"error": {"message": "no"}})
+            data = orjson.dumps(answer or {"error": {"message": message}})
             try:
                 self.send_response(status)
                 self.send_header("Content-Type", "application/json")

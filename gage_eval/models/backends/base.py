@@ -60,6 +60,7 @@ class BackendContext:
         base_dir: folder that relative paths of the config are relative to.
         media: bytes of a ``media://`` URL; None where the run holds no media.
         media_file: the file that holds them, None where there is none on this machine.
+        media_link: a URL of the store's server for one of them and its type; None where the run holds no media.
         keep: stores bytes that a model made, and returns their ``media://`` URL; None where there is no store.
         job_ids: the ids of an endpoint's jobs that earlier processes began; None where there is no store.
         env: environment variables, for ``env:NAME`` references and proxies.
@@ -74,6 +75,7 @@ class BackendContext:
     env: Mapping[str, str] = field(default_factory=lambda: os.environ, repr=False)
     blocks: Blocks | None = field(default=None, repr=False)
     media_file: Callable[[str], Path | None] = lambda url: None
+    media_link: Callable[[str, str | None], str] | None = None
     keep: Callable[[bytes], str] | None = None
     job_ids: Callable[[str], JobIds] | None = None
     built: "dict[str, Backend] | None" = field(default=None, compare=False, repr=False)

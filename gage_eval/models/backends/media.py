@@ -8,7 +8,7 @@ from typing import Any
 
 from gage_eval.base.errors import InputError
 from gage_eval.models.backends.base import BackendContext
-from gage_eval.models.backends.media_server import MediaServer
+from gage_eval.models.backends.media_server import MediaLinks
 from gage_eval.models.client.http import data_url
 from gage_eval.models.client.types import Request
 from gage_eval.store.media import MEDIA_SCHEME
@@ -28,7 +28,7 @@ def holds_parts(messages: Sequence[dict[str, Any]]) -> bool:
 
 
 def with_media(
-    request: Request, context: BackendContext, *, files: bool = False, server: MediaServer | None = None
+    request: Request, context: BackendContext, *, files: bool = False, links: MediaLinks | None = None
 ) -> list[dict[str, Any]]:
     """The messages of a request, each ``media://`` reference replaced by what the model is given.
 
@@ -37,12 +37,12 @@ def with_media(
         context: of the backend.
         files: whether the backend reads files: then media on this machine have a ``path`` in place of a ``url``.
             Other media become data URLs.
-        server: gives media URLs; None to send data URLs.
+        links: gives media URLs; None to send data URLs.
 
     Raises:
         InputError: there is such a reference and the run has no media store.
     """
-    part = partial(_part, context=context, files=files, server=server, embed=request.embed)
+    part = partial(_part, context=context, files=files, links=links, embed=request.embed)
     return [_message(message, part) for message in request.messages or []]
 
 
@@ -100,7 +100,7 @@ def _message(message: dict[str, Any], part: Callable[[dict[str, Any]], dict[str,
 
 
 def _part(
-    part: dict[str, Any], context: BackendContext, *, files: bool, server: MediaServer | None, embed: bool
+    part: dict[str, Any], context: BackendContext, *, files: bool, links: MediaLinks | None, embed: bool
 ) -> dict[str, Any]:
     kind = str(part.get("type"))
     holder = part.get(kind)
@@ -121,5 +121,5 @@ def _part(
     if path is not None:
         del rest["url"]
         return {**part, kind: {**rest, "path": str(path)}}
-    address = None if server is None or embed else server.url(kind, url, media_type)
+    address = None if links is None or embed else links.url(kind, url, media_type)
     return {**part, kind: {**rest, "url": address or data_url(context.media(url), media_type)}}

@@ -5,8 +5,9 @@ import hmac
 import ipaddress
 import secrets
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from hashlib import sha256
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 from urllib.parse import urlsplit
 
 from pydantic import model_validator
@@ -33,9 +34,10 @@ _FLAGS = 1 << 20
 class MediaConfig(BackendConfig):
     """The field of backends whose requests may name media by URL."""
 
-    media_source: Literal["base64", "url"] = scheduling(
+    media_source: Literal["base64", "url", "store"] = scheduling(
         "base64",
-        description="How media are sent: in requests, or by URLs that an endpoint on this machine fetches them from.",
+        description="How media are sent: in requests, or by URLs from which the endpoint fetches them: `url` of this "
+        "machine, for an endpoint on it, or `store` of the server of a store on S3.",
     )
 
     @model_validator(mode="after")
@@ -44,9 +46,34 @@ class MediaConfig(BackendConfig):
         if self.media_source == "url" and address is not None and not _is_here(address):
             raise ValueError(
                 "media_source: url serves media on the loopback address, which only an endpoint on this machine "
-                "reaches: remove it, or set base_url to one on this machine (http://127.0.0.1:…)"
+                "reaches: remove it, set media_source: store for a store on S3, or set base_url to one on this machine "
+                "(http://127.0.0.1:…)"
             )
         return self
+
+
+class MediaLinks(Protocol):
+    """Gives media URLs."""
+
+    def url(self, kind: str, medium: str, media_type: str | None) -> str | None:
+        """The URL of a medium, ``media://sha256/…``; None for a type of segment that has none."""
+
+
+@dataclass(frozen=True)
+class StoreLinks:
+    """URLs of the store's server.
+
+    Attributes:
+        link: makes one, of a medium and its type.
+        kinds: the types of segments whose media go by URL.
+    """
+
+    link: Callable[[str, str | None], str]
+    kinds: frozenset[str]
+
+    def url(self, kind: str, medium: str, media_type: str | None) -> str | None:
+        """See `MediaLinks`."""
+        return self.link(medium, media_type) if kind in self.kinds else None
 
 
 class MediaServer:
@@ -88,7 +115,7 @@ class MediaServer:
             self._server.close()
 
     def url(self, kind: str, medium: str, media_type: str | None) -> str | None:
-        """The URL of a medium, ``media://sha256/…``; None for a type of segment that has none."""
+        """See `MediaLinks`."""
         if kind not in self._kinds:
             return None
         return self._origin + self._path(medium.rpartition("/")[2], media_type or "")

@@ -23,7 +23,7 @@ from gage_eval.models.backends.base import (
 )
 from gage_eval.models.backends.http_model import HTTPModel, HTTPModelConfig, check_parameters
 from gage_eval.models.backends.media import MEDIA_REFERENCE, OPENAI_FORMS, in_form, part_types, with_media
-from gage_eval.models.backends.media_server import BY_URL, MediaConfig, MediaServer
+from gage_eval.models.backends.media_server import BY_URL, MediaConfig, MediaLinks, MediaServer, StoreLinks
 from gage_eval.models.backends.thinking import take_thinking
 from gage_eval.models.backends.worker.token_ids import token_digest
 from gage_eval.models.client.http import Ask, HTTPEndpoint
@@ -99,11 +99,15 @@ class OpenAIHTTP(HTTPModel[OpenAIHTTPConfig]):
         self._forms: Mapping[str, str] = {kind: form or kind for kind, form in wanted.items()}
         self._unsettled = {kind for kind, form in wanted.items() if form is None}
         self._media: MediaServer | None = None
-        if config.media_source == "url" and context.media is not None:
+        self._links: MediaLinks | None = None
+        if config.media_source != "base64":
             by_url = BY_URL if self._forms["audio_url"] == "audio_url" else BY_URL - {"audio_url"}
-            self._media = MediaServer(context.media, by_url)
-            self._hidden = (self._media.token,)
             self._unsettled -= by_url
+            if config.media_source == "store" and context.media_link is not None:
+                self._links = StoreLinks(context.media_link, by_url)
+            elif config.media_source == "url" and context.media is not None:
+                self._links = self._media = MediaServer(context.media, by_url)
+                self._hidden = (self._media.token,)
 
     def body(self, request: Request) -> dict[str, JsonValue]:
         """The request body: the config's keys, then the parameters, then messages or prompt.
@@ -252,7 +256,7 @@ class OpenAIHTTP(HTTPModel[OpenAIHTTPConfig]):
 
     def _with_media(self, request: Request, forms: Mapping[str, str]) -> bytes:
         body = self._sent(self.body(request))
-        body["messages"] = in_form(with_media(request, self.context, server=self._media), forms)
+        body["messages"] = in_form(with_media(request, self.context, links=self._links), forms)
         return encode(body)
 
 

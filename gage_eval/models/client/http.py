@@ -4,6 +4,7 @@ import asyncio
 import base64
 import logging
 import math
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -303,12 +304,16 @@ class HTTPEndpoint:
         """The text without secrets, in case an endpoint repeats one."""
         for echoed in self._echoed:
             text = echoed.masked_in_error(text)
-        return text
+        return _SIGNATURE.sub(r"\1…", text)
 
 
 def data_url(data: bytes, known: str | None = None) -> str:
     """A data URL of media bytes, with the known type or else the type found from the content."""
     return f"data:{known or media_type(data)};base64,{base64.b64encode(data).decode()}"
+
+
+# Of a URL that gives access to an object of a store.
+_SIGNATURE = re.compile(r"((?:signature|security-token)=)[^&\s\"'\\]+", re.IGNORECASE)
 
 
 class _Events:
