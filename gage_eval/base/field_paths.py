@@ -121,6 +121,13 @@ class Path:
         own = frozenset({self.parts[0] if self.parts[0] in _COLUMNS else "extra"})
         return own | self.alias.columns if self.alias else own
 
+    @property
+    def response_columns(self) -> frozenset[str]:
+        """The columns of tables.RESPONSES this path can read; empty for other inputs."""
+        if self.input is not RESPONSES_INPUT:
+            return frozenset()
+        return frozenset(self.parts[:1]) & RESPONSES_INPUT.columns
+
     def get(self, sample: Mapping[str, Any] | None = None, **others: RowValues) -> Any | Missing:
         """The value this path names, or `MISSING`. Keys no Sample field has are looked up in ``extra``.
 

@@ -24,7 +24,7 @@ from gage_eval.store.wip import Wip
 CHUNKS = 4
 MIN_CHUNK_ASKS = 16
 # Episodes of agents in a chunk at most: their turns are in memory until it is stored.
-EPISODES_IN_CHUNK = 1024
+EPISODES_IN_CHUNK = 512
 
 # Called with (asks done, all asks, figures).
 Progress: TypeAlias = Callable[..., None]

@@ -17,6 +17,7 @@ from gage_eval.pipeline.specs import ScoreSpec
 from gage_eval.pipeline.unscored import check_scored
 from gage_eval.pipeline.watching import tell_scores
 from gage_eval.scoring.metrics import BoundMetric
+from gage_eval.scoring.metrics.rows import columns_read
 from gage_eval.scoring.metrics.score_rows import FEWEST_ROWS, Inputs, RowReader, Rows, score_rows
 from gage_eval.store import Action, Artifact, ArtifactWriter
 
@@ -67,12 +68,9 @@ def _labelled(run: StageRun, metric: BoundMetric, artifact: Artifact) -> Iterato
         yield from artifact.tables()
         return
     inputs = {name: run.input(name) for name in {"samples", "responses"} | by.inputs}
-    columns = sorted({"row_index"} | by.sample_columns)
+    columns = columns_read(by.field_paths)
     for part in artifact.parts:
-        tables = {
-            name: source.read(part.index, columns=columns if name == "samples" else None)
-            for name, source in inputs.items()
-        }
+        tables = {name: source.read(part.index, columns=columns.get(name)) for name, source in inputs.items()}
         yield by.label(artifact.read(part.index), tables)
 
 

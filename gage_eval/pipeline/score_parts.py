@@ -13,13 +13,12 @@ from gage_eval.base.errors import RunFailed
 from gage_eval.pipeline.action import StageRun
 from gage_eval.scoring.metrics import BoundMetric
 from gage_eval.scoring.metrics.processes import ScoringProcesses, recipe_of
-from gage_eval.scoring.metrics.score_rows import FEWEST_ROWS, Inputs, Rows, joins_replicates
+from gage_eval.scoring.metrics.score_rows import FEWEST_ROWS, MOST_ROWS, Inputs, Rows, joins_replicates
 from gage_eval.store import PartInfo
 
 # Pieces that are submitted at once per process: they keep it busy while this process writes a part.
 _SUBMITTED = 8
-# Larger pieces would let one process work alone at the end.
-_MOST_ROWS = 512
+# Fewer would let one process work alone at the end.
 _PIECES_PER_PROCESS = 8
 # How often a wait looks whether the run is cancelled.
 _LOOK_EVERY_S = 0.5
@@ -84,4 +83,4 @@ def _piece_size(rows: int, processes: int, metrics: Sequence[BoundMetric]) -> in
     """How many of all rows a process takes at once; all if a metric joins the replicates of a sample."""
     if joins_replicates(metrics):
         return max(1, rows)
-    return max(FEWEST_ROWS, min(_MOST_ROWS, math.ceil(rows / (_PIECES_PER_PROCESS * processes))))
+    return max(FEWEST_ROWS, min(MOST_ROWS, math.ceil(rows / (_PIECES_PER_PROCESS * processes))))

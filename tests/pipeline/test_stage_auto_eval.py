@@ -217,6 +217,16 @@ def values(bench: Bench, scores: str) -> list[float | None]:
     return [dict(row["values"]).get("score") for row in bench.store.artifact(scores).table().to_pylist()]
 
 
+def test_a_sample_names_fields_that_no_metric_of_the_config_reads(bench: Bench) -> None:
+    own = {"label_field": "metadata.other", "prediction_field": "model_output.finish_reason"}
+    plain = {"messages": [{"role": "user", "content": "Q"}], "label": "no"}
+    config = {"metadata": {"other": "stop"}, "eval_config": {"metrics": {"exact_match": own}}}
+    samples = bench.samples([{**plain, "id": "own", **config}, {**plain, "id": "plain"}])
+    responses = bench.infer(bench.preprocess(samples), bench.model(answer="yes"))
+    result = bench.auto_eval([MATCH], samples=samples, responses=responses)
+    assert values(bench, bench.rows(result, "metrics")[0]["scores"]) == [1.0, 0.0]
+
+
 @pytest.mark.parametrize("processes", [1, 2])
 def test_a_sample_sets_parameters_of_a_metric(bench: Bench, processes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys.modules["gage_eval.pipeline.load"], "PART_ROWS", 2)

@@ -32,9 +32,18 @@ Plain tuples: one is made for every response and filter.
 
 _ROW_WIDTH = 9
 _KEYS = ("row_index", "sample_id", "replicate")
+_OF_ALL_SAMPLES = frozenset({"row_index", "id", "eval_config"})
+_OF_ALL_RESPONSES = frozenset({*_KEYS, "status", "answer", "error_kind"})
 _PLAIN_SAMPLE = frozenset({"id", "schema_version", "task_type", "choices_role", "label"})
 # Above this the interval around a mean of two values could become infinite.
 _LARGEST = 1e305
+
+
+def columns_read(paths: Collection[Path]) -> dict[str, tuple[str, ...]]:
+    """The columns of samples and responses that scoring needs, with these field paths."""
+    samples = _OF_ALL_SAMPLES.union(*(path.sample_columns for path in paths))
+    responses = _OF_ALL_RESPONSES.union(*(path.response_columns for path in paths))
+    return {"samples": tuple(sorted(samples)), "responses": tuple(sorted(responses))}
 
 
 def rows_of_filter(scores: pa.Table, name: str | None) -> pa.Table:
