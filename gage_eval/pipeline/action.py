@@ -15,6 +15,8 @@ from dataclasses import dataclass, field, replace
 from threading import Event, Timer
 from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar
 
+import pyarrow as pa
+
 from gage_eval.base.canonical import JsonValue, digest
 from gage_eval.base.errors import InputError, RunCancelled
 from gage_eval.base.stages import Stage, StageResult
@@ -328,6 +330,9 @@ def _compute(
     except BaseException:
         run.abort()
         raise
+    finally:
+        # Arrow keeps some 30 MB of freed tables otherwise.
+        pa.default_memory_pool().release_unused()
     complete = all(artifact.complete for artifact in run.outputs.values())
     action = run.env.store.actions.commit(
         info.name,
