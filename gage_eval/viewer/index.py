@@ -22,7 +22,9 @@ import pyarrow.compute as pc
 
 from gage_eval.base.canonical import canonical_text, decode
 from gage_eval.base.errors import InputError
+from gage_eval.base.tables import RESPONSES, SAMPLES, TableSchema
 from gage_eval.runs.results.calls import PendingResponses
+from gage_eval.runs.results.joined_views import answers_query
 from gage_eval.runs.results.outcomes import answer_kinds
 from gage_eval.runs.results.reading import TaskReader
 from gage_eval.runs.results.rows import read_part
@@ -53,6 +55,7 @@ _RESPONSE_COLUMNS = (
     *("row_index", "sample_id", "replicate", "status", "finish_reason", "error_kind"),
     *("prompt_tokens", "completion_tokens", "response_key"),
 )
+_ANSWER_TEXTS, _SAMPLE_TEXTS = ("answer",), ("messages", "label", "references")
 _GROUPED_COLUMNS = ("row_index", "sample_id", "replicate", "status")
 _SCORE_COLUMNS = ("row_index", "replicate", "filter", "status", "values", "extracted", "reason")
 
@@ -193,8 +196,9 @@ class _Builder:
         rows = max(1, len(order) * _JOINED_BYTES // max(size, 1))
         for start in range(0, len(order), rows):
             some = responses.take(order[start : start + rows])
-            database.register("responses", some)
-            database.register("samples", samples.filter(pc.is_in(samples["row_index"], some["row_index"])))
+            questions = samples.filter(pc.is_in(samples["row_index"], some["row_index"]))
+            database.register("responses", some if self._texts else _with_nulls(some, RESPONSES, _ANSWER_TEXTS))
+            database.register("samples", questions if self._texts else _with_nulls(questions, SAMPLES, _SAMPLE_TEXTS))
             self._add(database, part)
             yield size * some.num_rows // len(order)
 
@@ -254,12 +258,12 @@ class _Builder:
 
     @property
     def _response_columns(self) -> tuple[str, ...]:
-        return (*_RESPONSE_COLUMNS, "answer") if self._texts else _RESPONSE_COLUMNS
+        return (*_RESPONSE_COLUMNS, *_ANSWER_TEXTS) if self._texts else _RESPONSE_COLUMNS
 
     @property
     def _sample_columns(self) -> tuple[str, ...]:
         small = ("row_index", "data_tag")
-        return (*small, "messages", "label", "references") if self._texts else small
+        return (*small, *_SAMPLE_TEXTS) if self._texts else small
 
     def _telemetry(self, part: int) -> pa.Table:
         columns = ("row_index", "replicate", "latency_ms")
@@ -278,35 +282,44 @@ class _Builder:
     def _joined(self, part: int) -> str:
         """The query that puts the tables of a part together, without kinds."""
         columns = [
-            f"({self._answers} + row_number() OVER (ORDER BY r.row_index, r.replicate) - 1)::INTEGER AS pos",
-            f"{part}::INTEGER AS part, r.row_index, r.replicate, r.sample_id, r.status, r.finish_reason, r.error_kind",
-            "r.prompt_tokens, r.completion_tokens, t.latency_ms::FLOAT AS latency_ms, r.response_key AS key_text",
+            f"({self._answers} + row_number() OVER (ORDER BY a.row_index, a.replicate) - 1)::INTEGER AS pos",
+            f"{part}::INTEGER AS part, a.row_index, a.replicate, a.sample_id, a.status, a.finish_reason, a.error_kind",
+            "a.prompt_tokens, a.completion_tokens, a.latency_ms::FLOAT AS latency_ms, a.response_key AS key_text",
+            _TEXTS if self._texts else _NO_TEXTS,
         ]
-        columns += _TEXT_COLUMNS if self._texts else _NO_TEXT_COLUMNS
-        joins = ["LEFT JOIN telemetry t USING (row_index, replicate)", "LEFT JOIN samples s USING (row_index)"]
+        joins = []
         if self._declared:
             joins.append("LEFT JOIN slices l USING (row_index, replicate)")
-        for number in range(len(self._declared)):
-            columns.append(f"array_to_string(l.\"{slice_column(number)}\", '{BETWEEN}') AS slice_{number}")
-        for number, name in enumerate(self._tags or (), len(self._declared)):
-            columns.append(f"{_tag(name)} AS slice_{number}")
+        columns += [
+            f"array_to_string(l.\"{slice_column(number)}\", '{BETWEEN}') AS slice_{number}"
+            for number in range(len(self._declared))
+        ]
+        tags = enumerate(self._tags or (), len(self._declared))
+        columns += [f"{_tag(name)} AS slice_{number}" for number, name in tags]
         for number, measure in enumerate(self._measures):
             table = f"scores_{self._metric_ids.index(measure.metric_id)}"
             own = "filter IS NULL" if measure.filter is None else f"filter = {literal(measure.filter)}"
             joins.append(
-                f"LEFT JOIN (SELECT * FROM {table} WHERE {own}) m{number} ON m{number}.row_index = r.row_index "  # noqa: S608
-                f"AND m{number}.replicate = r.replicate"
+                f"LEFT JOIN (SELECT * FROM {table} WHERE {own}) m{number} ON m{number}.row_index = a.row_index "  # noqa: S608
+                f"AND m{number}.replicate = a.replicate"
             )
             value = f"list_extract(map_extract(m{number}.values, {literal(measure.value_key)}), 1)"
             columns.append(
                 f"m{number}.status AS status_{number}, {value} AS value_{number}, "
                 f"m{number}.extracted AS read_{number}, m{number}.reason AS reason_{number}"
             )
-        return f"SELECT {', '.join(columns)} FROM responses r {' '.join(joins)} ORDER BY pos"  # noqa: S608
+        return f"SELECT {', '.join(columns)} FROM ({answers_query()}) a {' '.join(joins)} ORDER BY pos"  # noqa: S608
 
     def _insert(self, database: "duckdb.DuckDBPyConnection", table: str, query: str) -> None:
         start = f"INSERT INTO {table}" if self._created else f"CREATE TABLE {table} AS"
         database.execute(f"{start} {query}")
+
+
+def _with_nulls(table: pa.Table, schema: TableSchema, names: Sequence[str]) -> pa.Table:
+    """The table with columns that were not read."""
+    for name in names:
+        table = table.append_column(name, pa.nulls(table.num_rows, schema.arrow.field(name).type))
+    return table
 
 
 def _labelled(task: TaskReader, part: int, by: Grouping) -> pa.Table:
@@ -336,33 +349,15 @@ def _tag(name: str) -> str:
     """The value of a tag as text; the items of a list with `BETWEEN`."""
     # A JSON pointer: in a path of DuckDB the names * and "" mean something else.
     path = literal("/" + name.replace("~", "~0").replace("/", "~1"))
-    single, items = f"json_extract_string(s.data_tag, {path})", f"json_extract(s.data_tag, {path})"
+    single, items = f"json_extract_string(a.data_tag, {path})", f"json_extract(a.data_tag, {path})"
     several = f"array_to_string(from_json({items}, '[\"VARCHAR\"]'), '{BETWEEN}')"
     return f"CASE WHEN json_type({items}) = 'ARRAY' THEN {several} ELSE {single} END"
 
 
-def _content(message: str) -> str:
-    marker = "'[' || replace(x.type, '_url', '') || ']'"
-    return f"array_to_string(list_transform({message}.content, lambda x: coalesce(x.text, {marker})), chr(10))"
-
-
-# The user messages after the last one of the model's: several of a conversation that the model is still to answer.
-_ROLES = "list_reverse(list_transform(s.messages, lambda m: m.role))"
-_ANSWERED = f"len(s.messages) + 1 - nullif(list_position({_ROLES}, 'assistant'), 0)"
-_ASKED = f"list_filter(s.messages, lambda m, i: m.role = 'user' AND i > coalesce({_ANSWERED}, 0))"
-_QUESTION = f"array_to_string(list_transform({_ASKED}, lambda q: {_content('q')}), chr(10))"
-_LAST_ASKED = "list_filter(s.messages, lambda m: m.role = 'user')[-1]"
-_REFERENCES = (
-    "list_transform(s.\"references\", lambda y: array_to_string(list_transform(y.answer, lambda z: z.text), ' '))"
+_TEXTS = "a.question, coalesce(a.answer, '') AS full_answer, a.expected, a.length::INTEGER AS length"
+_NO_TEXTS = (
+    "NULL::VARCHAR AS question, NULL::VARCHAR AS full_answer, NULL::VARCHAR AS expected, NULL::INTEGER AS length"
 )
-_TEXT_COLUMNS = (
-    f"coalesce(nullif({_QUESTION}, ''), {_content(_LAST_ASKED)}, {_content('s.messages[-1]')}, '') AS question",
-    "coalesce(r.answer, '') AS full_answer",
-    f"coalesce(s.label, array_to_string({_REFERENCES}, ' | ')) AS expected",
-    "length(r.answer)::INTEGER AS length",
-)
-_NO_TEXT_COLUMNS = ("NULL::VARCHAR AS question, NULL::VARCHAR AS full_answer, NULL::VARCHAR AS expected",
-                    "NULL::INTEGER AS length")  # fmt: skip
 _SEARCHABLE = (
     "SELECT pos, question AS asked, full_answer AS answer, "
     "lower(concat_ws(chr(10), sample_id, question, full_answer, expected)) AS searchable FROM joined ORDER BY pos"

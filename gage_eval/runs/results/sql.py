@@ -28,6 +28,7 @@ from gage_eval.base.tables import (
 )
 from gage_eval.report.model_run import model_title
 from gage_eval.runs.options import Locations
+from gage_eval.runs.results.joined_views import JOINED
 from gage_eval.runs.results.reading import RunReader
 from gage_eval.runs.results.stored import stored_runs
 from gage_eval.store import Artifact, Store
@@ -73,61 +74,6 @@ VIEWS = (
     View("scores", SCORES, "scores", "a metric's score of an answer; value is its first number"),
     View("metrics", METRICS, "metrics", "a number of a task, over all rows or a slice"),
 )
-# A step of an episode: a turn of the model or the simulated user, then each call of a tool with what it answered. Steps
-# count from 1; the parent of a call is its turn, and that of a turn the step before it.
-_STEPS = pa.schema(
-    [
-        *((name, pa.string()) for name in ("run_id", "task_id")),
-        ("row_index", pa.int64()),
-        ("sample_id", pa.string()),
-        ("replicate", pa.int32()),
-        *((name, pa.int64()) for name in ("step", "parent", "turn", "call")),
-        *((name, pa.string()) for name in ("actor", "role", "content", "tool", "arguments", "status", "call_key")),
-        *((name, pa.int64()) for name in ("prompt_tokens", "completion_tokens")),
-        *((name, pa.float64()) for name in ("seconds", "cost")),
-        ("source", pa.string()),
-    ]
-)
-_STEPS_SQL = """
-CREATE VIEW steps AS
-WITH episodes AS (
-    SELECT r.run_id, r.task_id, r.row_index, r.sample_id, r.replicate, r.status, r.turns, t.turn_telemetry
-    FROM responses r LEFT JOIN telemetry t USING (run_id, task_id, row_index, replicate)
-    WHERE r.turns IS NOT NULL
-), turns AS (
-    SELECT * EXCLUDE (turns, turn_telemetry), generate_subscripts(turns, 1) AS turn, unnest(turns) AS said,
-           unnest(turn_telemetry) AS took
-    FROM episodes
-), numbered AS (
-    SELECT *, coalesce(len(said.tool_outputs), 0) AS answered,
-           (sum(1 + answered) OVER episode)::BIGINT - answered AS step,
-           coalesce(said.actor, 'model') AS actor,
-           turn = max(turn) FILTER (WHERE said.actor IS NULL)
-                  OVER (PARTITION BY run_id, task_id, row_index, replicate) AS ends
-    FROM turns
-    WINDOW episode AS (PARTITION BY run_id, task_id, row_index, replicate ORDER BY turn)
-), calls AS (
-    SELECT *, generate_subscripts(said.tool_outputs, 1) AS call, unnest(said.tool_outputs) AS content,
-           unnest(said.tool_statuses) AS called_status, unnest(took.tool_ms) AS ms,
-           unnest(took.tool_sources) AS called_source
-    FROM numbered
-), named AS (
-    SELECT *, json_extract_string(said.tool_calls, '$[' || (call - 1) || '].function.name') AS tool FROM calls
-)
-SELECT run_id, task_id, row_index, sample_id, replicate, step, nullif(step - 1, 0) AS parent, turn, 0 AS call,
-       actor, CASE actor WHEN 'user' THEN 'user' ELSE 'assistant' END AS role,
-       said.answer AS content, NULL AS tool, NULL AS arguments,
-       CASE WHEN ends THEN status ELSE 'ok' END AS status,
-       said.call_key AS call_key, said.prompt_tokens AS prompt_tokens, said.completion_tokens AS completion_tokens,
-       took.latency_ms / 1000 AS seconds, took.cost AS cost, took.source AS source
-FROM numbered
-UNION ALL
-SELECT run_id, task_id, row_index, sample_id, replicate, step + call, step, turn, call,
-       CASE WHEN tool IN ('bash', 'python') THEN 'box' ELSE 'tool' END, 'tool', content, tool,
-       json_extract_string(said.tool_calls, '$[' || (call - 1) || '].function.arguments'), called_status,
-       NULL, NULL, NULL, ms / 1000, NULL, called_source
-FROM named
-"""
 _RUNS = pa.schema(
     [
         ("run_id", pa.string()),
@@ -244,8 +190,8 @@ class Database:
                 )
             else:
                 # Of a store that DuckDB cannot reach itself, only what the query names is fetched.
-                names = f"{view.name}|steps" if view.name in ("responses", "telemetry") else view.name
-                named = re.search(rf"\b({names})\b", sql, re.IGNORECASE) is not None
+                names = [view.name, *(name for name, joined in JOINED.items() if view.name in joined.views)]
+                named = re.search(rf"\b({'|'.join(names)})\b", sql, re.IGNORECASE) is not None
                 own = [artifact for name, *_, artifact in artifacts if name == view.name] if named else []
                 database.register(f"{view.name}_", _fetched(view, own, self._files))
                 source = f"{view.name}_"
@@ -256,7 +202,8 @@ class Database:
                 f"CREATE VIEW {view.name} AS SELECT {keys}{extra}, t.* EXCLUDE ({hidden}) FROM {source} t "  # noqa: S608
                 f"JOIN gage_parts p ON p.view = '{view.name}' AND p.file = t.filename"
             )
-        database.execute(_STEPS_SQL)
+        for name, joined in JOINED.items():
+            database.execute(f"CREATE VIEW {name} AS {joined.query}")
         readable = sorted({part["file"] for part in parts}) if root is not None else []
         database.execute(f"SET allowed_paths = {_list(readable)}")
         lock(database)
@@ -308,7 +255,7 @@ def columns() -> dict[str, list[tuple[str, str]]]:
     """(column, type) of every view."""
     by_view = {
         name: [(field.name, str(field.type)) for field in schema]
-        for name, schema in (("runs", _RUNS), ("steps", _STEPS))
+        for name, schema in (("runs", _RUNS), *((name, joined.schema) for name, joined in JOINED.items()))
     }
     for view in VIEWS:
         own = [

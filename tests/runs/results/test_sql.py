@@ -57,7 +57,7 @@ def test_every_view_has_the_columns_that_are_listed(store: str) -> None:
     for name, listed in columns().items():
         described = query(store, f"DESCRIBE {name}")
         assert [row["column_name"] for row in described] == [column for column, _ in listed]
-    assert set(columns()) == {"runs", "steps", *(view.name for view in VIEWS)}
+    assert set(columns()) == {"runs", "answers", "steps", *(view.name for view in VIEWS)}
 
 
 def test_a_query_without_an_end_stops_at_ctrl_c(store: str) -> None:
@@ -74,6 +74,17 @@ def test_a_query_without_an_end_stops_at_ctrl_c(store: str) -> None:
         )
     pressing.join()
     assert query(store, "SELECT 1 AS one") == [{"one": 1}]
+
+
+def test_answers_have_their_questions_and_references(store: str) -> None:
+    rows = query(store, "SELECT * FROM answers ORDER BY row_index", "first")
+    assert [(row["sample_id"], row["question"], row["answer"], row["expected"], row["status"]) for row in rows[:2]] == [
+        ("s0", "0 + 1 = ?", rows[0]["answer"], "1", "ok"),
+        ("s1", "1 + 1 = ?", "2", "2", "ok"),
+    ]
+    assert [row["length"] for row in rows] == [len(str(row["answer"])) for row in rows]
+    by_run = query(store, "SELECT run_id, count(*) AS n FROM answers GROUP BY 1 ORDER BY 1")
+    assert [(row["run_id"], row["n"]) for row in by_run] == [("first", 6), ("second", 6)]
 
 
 def test_views_join_to_the_question_and_its_answer(store: str) -> None:
@@ -176,7 +187,7 @@ def test_an_unknown_column_is_answered_with_the_one_that_was_meant(store: str) -
 
 
 def test_a_column_of_another_view_is_answered_with_that_view(store: str) -> None:
-    with pytest.raises(InputError, match=r"^there is no column 'latency_ms'; telemetry has it\.$"):
+    with pytest.raises(InputError, match=r"^there is no column 'latency_ms'; answers, telemetry have it\.$"):
         query(store, "select avg(latency_ms) from responses")
     with pytest.raises(InputError, match=r"^there is no column 'filter' in 'a'; scores, metrics have it\.$"):
         query(store, "select a.filter from responses a")
