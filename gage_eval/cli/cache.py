@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from gage_eval.cli.main import app
-from gage_eval.cli.options import AsJson, OutputDir, Store
+from gage_eval.cli.options import AsJson, OutputDir, Store, flag, option
 
 cache_app = typer.Typer(help="List, check and clean up what the store holds.", no_args_is_help=True)
 app.add_typer(cache_app, name="cache")
@@ -59,9 +59,7 @@ def ls(store: Store = None, json: AsJson = False) -> None:
 @cache_app.command("verify")
 def verify(
     store: Store = None,
-    remove: Annotated[
-        bool, typer.Option("--remove", help="Delete damaged objects; the next run computes them again.")
-    ] = False,
+    remove: Annotated[bool, flag("Delete damaged objects; the next run computes them again.", "--remove")] = False,
     json: AsJson = False,
 ) -> None:
     """Read everything again and list what is damaged.
@@ -96,13 +94,10 @@ def verify(
 def gc(
     store: Store = None,
     output_dir: OutputDir = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be removed.")] = False,
-    min_age: Annotated[
-        str, typer.Option("--min-age", metavar="AGE", help="Keep everything younger than this: 90s, 30m, 12h, 7d, 4w.")
-    ] = "30d",
+    dry_run: Annotated[bool, flag("Only show what would be removed.", "--dry-run")] = False,
+    min_age: Annotated[str, option("AGE", "Keep everything younger than this: 90s, 30m, 12h, 7d, 4w.")] = "30d",
     forget: Annotated[
-        str | None,
-        typer.Option("--forget-root", metavar="DIR", help="A runs root that is gone for good: its runs keep nothing."),
+        str | None, option("DIR", "A runs root that is gone for good: its runs keep nothing.", "--forget-root")
     ] = None,
     json: AsJson = False,
 ) -> None:

@@ -3,10 +3,8 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from gage_eval.cli.main import app
-from gage_eval.cli.options import AsJson, OutputDir, Store, To
+from gage_eval.cli.options import Allow, AsJson, OutputDir, Store, To, argument, flag, option
 
 if TYPE_CHECKING:
     from gage_eval.regression.compare import TaskComparisonResult
@@ -18,43 +16,26 @@ _LONGEST_PIECE = 60
 
 @app.command()
 def compare(
-    runs: Annotated[
-        list[str],
-        typer.Argument(metavar="A B…", help="A run, and those to compare with it; files with --id and --score."),
-    ],
-    task: Annotated[str | None, typer.Option("--task", metavar="ID", help="Only this task.")] = None,
-    metric: Annotated[
-        str | None,
-        typer.Option("--metric", metavar="NAME", help="The metric that is compared; each task's first by default."),
-    ] = None,
-    allow: Annotated[
-        list[str] | None,
-        typer.Option("--allow-different", metavar="KIND", help="Let data, prompts or scorer differ. May be repeated."),
-    ] = None,
-    limit: Annotated[
-        int, typer.Option("--limit", "-n", metavar="N", min=0, help="Name at most N samples and slices.")
-    ] = 5,
+    runs: Annotated[list[str], argument("A B…", "A run, and those to compare with it; files with --id and --score.")],
+    task: Annotated[str | None, option("ID", "Only this task.")] = None,
+    metric: Annotated[str | None, option("NAME", "The metric that is compared; each task's first by default.")] = None,
+    allow: Allow = None,
+    limit: Annotated[int, option("N", "Name at most N samples and slices.", "--limit", "-n", min=0)] = 5,
     html: Annotated[
-        Path | None,
-        typer.Option("--html", metavar="FILE", help="Write the last run's report with the comparison to this file."),
+        Path | None, option("FILE", "Write the last run's report with the comparison to this file.")
     ] = None,
     id_: Annotated[
-        str | None,
-        typer.Option("--id", metavar="FIELD", help="Compare files by this field: jsonl, json, csv, parquet or xlsx."),
+        str | None, option("FIELD", "Compare files by this field: jsonl, json, csv, parquet or xlsx.", "--id")
     ] = None,
-    score: Annotated[
-        str | None, typer.Option("--score", metavar="FIELD", help="The field of the files that holds the number.")
-    ] = None,
+    score: Annotated[str | None, option("FIELD", "The field of the files that holds the number.")] = None,
     cluster: Annotated[
-        str | None,
-        typer.Option("--cluster", metavar="FIELD", help="The field of the files that holds the cluster of a sample."),
+        str | None, option("FIELD", "The field of the files that holds the cluster of a sample.")
     ] = None,
     lower_is_better: Annotated[
-        bool, typer.Option("--lower-is-better", help="A smaller number of the files is a better one.")
+        bool, flag("A smaller number of the files is a better one.", "--lower-is-better")
     ] = False,
     scores: Annotated[
-        bool,
-        typer.Option("--scores", help="List the answers that two metrics of one run, or of A and B, disagree on."),
+        bool, flag("List the answers that two metrics of one run, or of A and B, disagree on.", "--scores")
     ] = False,
     to: To = None,
     store: Store = None,
@@ -111,9 +92,9 @@ def compare(
 
 @app.command()
 def diff(
-    a: Annotated[str, typer.Argument(metavar="A", help="A run.")],
-    b: Annotated[str, typer.Argument(metavar="B", help="Another run.")],
-    task: Annotated[str | None, typer.Option("--task", metavar="ID", help="Only this task.")] = None,
+    a: Annotated[str, argument("A", "A run.")],
+    b: Annotated[str, argument("B", "Another run.")],
+    task: Annotated[str | None, option("ID", "Only this task.")] = None,
     store: Store = None,
     output_dir: OutputDir = None,
     json: AsJson = False,

@@ -3,29 +3,25 @@
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from gage_eval.cli.main import app
-from gage_eval.cli.options import OutputDir, Store
+from gage_eval.cli.options import OutputDir, Store, argument, option
 
 
 @app.command("export")
 def export_(
-    run_ids: Annotated[list[str], typer.Argument(metavar="RUN…", help="A run that is scored; several for site.")],
+    run_ids: Annotated[list[str], argument("RUN…", "A run that is scored; several for site.")],
     format_: Annotated[
         list[str] | None,
-        typer.Option(
-            "--format",
-            metavar="FORMAT",
-            help="jsonl (default), csv, parquet, lm-eval, inspect, atif, every-eval-ever, eval-results, otel, "
+        option(
+            "FORMAT",
+            "jsonl (default), csv, parquet, lm-eval, inspect, atif, every-eval-ever, eval-results, otel, "
             "per_sample_json, canonical_answers, media (what models made), or site: static pages of one "
             "or several runs. May be repeated.",
+            "--format",
         ),
     ] = None,
-    task: Annotated[str | None, typer.Option("--task", metavar="ID", help="Only this task.")] = None,
-    to: Annotated[
-        Path | None, typer.Option("--to", metavar="DIR", help="The folder to write to; the run's own by default.")
-    ] = None,
+    task: Annotated[str | None, option("ID", "Only this task.")] = None,
+    to: Annotated[Path | None, option("DIR", "The folder to write to; the run's own by default.")] = None,
     store: Store = None,
     output_dir: OutputDir = None,
 ) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gage_eval.cli.main import app
-from gage_eval.cli.options import AsJson, OutputDir, Store, To
+from gage_eval.cli.options import Allow, AsJson, OutputDir, Store, To, argument, option
 
 if TYPE_CHECKING:
     from gage_eval.regression.baselines import BaselineEntry, Baselines
@@ -27,30 +27,27 @@ baseline_app = typer.Typer(
 )
 app.add_typer(baseline_app, name="baseline")
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="The baseline's name.")]
-Run = Annotated[str, typer.Argument(metavar="RUN", help="A run that is scored.")]
+Name = Annotated[str, argument("NAME", "The baseline's name.")]
+Run = Annotated[str, argument("RUN", "A run that is scored.")]
 Suite = Annotated[
-    str | None,
-    typer.Option(
-        "--suite", metavar="NAME", help="The suite or config; needed if several have a baseline of this name."
-    ),
+    str | None, option("NAME", "The suite or config; needed if several have a baseline of this name.", "--suite")
 ]
 Repeats = Annotated[
     int | None,
-    typer.Option(
+    option(
+        "R",
+        "Ask everything this many times in all; five show the noise between runs, three cost power.",
         "--repeats",
-        metavar="R",
         min=1,
-        help="Ask everything this many times in all; five show the noise between runs, three cost power.",
     ),
 ]
 
 Policy = Annotated[
     Path | None,
-    typer.Option(
+    option(
+        "FILE",
+        "YAML file that says which metrics are critical, supporting and advisory; the baseline's by default.",
         "--policy",
-        metavar="FILE",
-        help="YAML file that says which metrics are critical, supporting and advisory; the baseline's by default.",
     ),
 ]
 
@@ -58,46 +55,21 @@ Policy = Annotated[
 @app.command()
 def gate(
     run_id: Run,
-    baseline: Annotated[str, typer.Option("--baseline", metavar="NAME", help="Measure against this baseline.")],
-    tolerance: Annotated[
-        float | None,
-        typer.Option("--tolerance", metavar="X", help="The largest loss that is accepted; 0.02 by default."),
-    ] = None,
-    alpha: Annotated[
-        float | None, typer.Option("--alpha", metavar="P", help="Level of the one-sided test; 0.05 by default.")
-    ] = None,
+    baseline: Annotated[str, option("NAME", "Measure against this baseline.")],
+    tolerance: Annotated[float | None, option("X", "The largest loss that is accepted; 0.02 by default.")] = None,
+    alpha: Annotated[float | None, option("P", "Level of the one-sided test; 0.05 by default.")] = None,
     mode: Annotated[
         str | None,
-        typer.Option(
-            "--mode",
-            metavar="MODE",
-            help="significance (default); tolerance: compare without a test; exact: no answer may change.",
-        ),
+        option("MODE", "significance (default); tolerance: compare without a test; exact: no answer may change."),
     ] = None,
-    metric: Annotated[
-        str | None,
-        typer.Option("--metric", metavar="NAME", help="The metric that decides; each task's first by default."),
-    ] = None,
-    allow: Annotated[
-        list[str] | None,
-        typer.Option("--allow-different", metavar="KIND", help="Let data, prompts or scorer differ. May be repeated."),
-    ] = None,
+    metric: Annotated[str | None, option("NAME", "The metric that decides; each task's first by default.")] = None,
+    allow: Allow = None,
     policy: Policy = None,
     fail_on: Annotated[
-        str,
-        typer.Option(
-            "--fail-on",
-            metavar="VERDICT",
-            help="regressed (default), or inconclusive: exit with 4 where the gate cannot decide.",
-        ),
+        str, option("VERDICT", "regressed (default), or inconclusive: exit with 4 where the gate cannot decide.")
     ] = "regressed",
-    junit: Annotated[
-        Path | None, typer.Option("--junit", metavar="FILE", help="Write the verdict as JUnit XML to this file.")
-    ] = None,
-    markdown: Annotated[
-        Path | None,
-        typer.Option("--markdown", metavar="FILE", help="Write the verdict for a pull request to this file."),
-    ] = None,
+    junit: Annotated[Path | None, option("FILE", "Write the verdict as JUnit XML to this file.")] = None,
+    markdown: Annotated[Path | None, option("FILE", "Write the verdict for a pull request to this file.")] = None,
     store: Store = None,
     output_dir: OutputDir = None,
     json: AsJson = False,

@@ -4,10 +4,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from gage_eval.cli.main import app
-from gage_eval.cli.options import AsJson, OutputDir, Store
+from gage_eval.cli.options import AsJson, OutputDir, Store, argument, option
 
 if TYPE_CHECKING:
     from gage_eval.regression.health import Health
@@ -18,14 +16,10 @@ _REASONS = 5
 
 @app.command()
 def health(
-    suite: Annotated[str, typer.Argument(metavar="SUITE", help="A suite, or the name of a config.")],
-    kind: Annotated[
-        str | None, typer.Option("--kind", metavar="NAME", help="List the findings of a kind, or all with any.")
-    ] = None,
-    limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", min=0, help="List at most N findings.")] = 50,
-    to: Annotated[
-        Path | None, typer.Option("--to", metavar="FILE", help="Write all findings to a .csv, .jsonl or .parquet file.")
-    ] = None,
+    suite: Annotated[str, argument("SUITE", "A suite, or the name of a config.")],
+    kind: Annotated[str | None, option("NAME", "List the findings of a kind, or all with any.")] = None,
+    limit: Annotated[int, option("N", "List at most N findings.", "--limit", "-n", min=0)] = 50,
+    to: Annotated[Path | None, option("FILE", "Write all findings to a .csv, .jsonl or .parquet file.")] = None,
     store: Store = None,
     output_dir: OutputDir = None,
     json: AsJson = False,

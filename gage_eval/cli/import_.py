@@ -4,44 +4,32 @@ import shutil
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from gage_eval.cli.main import app
-from gage_eval.cli.options import OutputDir, Quiet, RunId, Store
+from gage_eval.cli.options import OutputDir, Quiet, RunId, Store, argument, option
 
 
 @app.command("import")
 def import_(
-    file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="A log of one of these tools, the output of a batch, or records.")
-    ],
+    file: Annotated[Path, argument("FILE", "A log of one of these tools, the output of a batch, or records.")],
     format_: Annotated[
         str | None,
-        typer.Option(
+        option(
+            "FORMAT",
+            "inspect, lm-eval, evalscope, helm, promptfoo, atif, batch or records; told by the content.",
             "--format",
-            metavar="FORMAT",
-            help="inspect, lm-eval, evalscope, helm, promptfoo, atif, batch or records; told by the content.",
         ),
     ] = None,
-    requests: Annotated[
-        Path | None, typer.Option("--requests", metavar="FILE", help="The input of a batch, which holds the prompts.")
-    ] = None,
+    requests: Annotated[Path | None, option("FILE", "The input of a batch, which holds the prompts.")] = None,
     field: Annotated[
         list[str] | None,
-        typer.Option(
-            "--field",
-            metavar="PART=FIELD",
-            help="The field of plain records that holds the id, question, answer, reference, score or model. May be "
+        option(
+            "PART=FIELD",
+            "The field of plain records that holds the id, question, answer, reference, score or model. May be "
             "repeated.",
         ),
     ] = None,
-    task: Annotated[
-        str | None,
-        typer.Option("--task", metavar="NAME", help="Name the task; runs are compared by tasks of one name."),
-    ] = None,
-    to: Annotated[
-        Path | None, typer.Option("--to", metavar="DIR", help="The folder for samples, answers and config.")
-    ] = None,
+    task: Annotated[str | None, option("NAME", "Name the task; runs are compared by tasks of one name.")] = None,
+    to: Annotated[Path | None, option("DIR", "The folder for samples, answers and config.")] = None,
     run_id: RunId = None,
     store: Store = None,
     output_dir: OutputDir = None,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gage_eval.cli.main import app
-from gage_eval.cli.options import OF_MODELS, AsJson, OutputDir, RunFields, Store, takes
+from gage_eval.cli.options import OF_MODELS, AsJson, OutputDir, RunFields, Store, argument, flag, option, takes
 
 if TYPE_CHECKING:
     from gage_eval.base.errors import InputError
@@ -21,9 +21,9 @@ def validate(
     fields: RunFields,
     no_plugins: Annotated[
         bool,
-        typer.Option(
+        flag(
+            "Import and start nothing that the config names; list what it would run, read, start and send.",
             "--no-plugins",
-            help="Import and start nothing that the config names; list what it would run, read, start and send.",
         ),
     ] = False,
     json: AsJson = False,
@@ -114,7 +114,7 @@ def _counted(kind: str, names: list[str]) -> str:
     *("model_path", "freshness", "overrides", "store"),
 )
 def preview(
-    n: Annotated[int, typer.Option("-n", metavar="N", min=1, help="Samples of each task.")] = 3,
+    n: Annotated[int, option("N", "Samples of each task.", "-n", min=1)] = 3,
     *,
     fields: RunFields,
     json: AsJson = False,
@@ -144,17 +144,14 @@ def preview(
 def list_(
     kind: Annotated[
         str | None,
-        typer.Argument(
-            metavar="KIND",
-            help="aggregations, backends, datasets, filters, loaders, metrics, preprocessors, prompts, roles, "
+        argument(
+            "KIND",
+            "aggregations, backends, datasets, filters, loaders, metrics, preprocessors, prompts, roles, "
             "verdict_parsers, suites or runs; all by default.",
         ),
     ] = None,
     lm_eval: Annotated[
-        str | None,
-        typer.Option(
-            "--lm-eval", metavar="TEXT", help="With suites: those of the lm-eval harness whose names hold it."
-        ),
+        str | None, option("TEXT", "With suites: those of the lm-eval harness whose names hold it.")
     ] = None,
     store: Store = None,
     output_dir: OutputDir = None,
@@ -241,10 +238,8 @@ def _cell(value: Any) -> str:
 
 @app.command()
 def schema(
-    name: Annotated[
-        str, typer.Argument(metavar="NAME", help="config, run_config, template, summary, sample or outputs.")
-    ],
-    output: Annotated[Path | None, typer.Option("--output", metavar="FILE", help="Write it to this file.")] = None,
+    name: Annotated[str, argument("NAME", "config, run_config, template, summary, sample or outputs.")],
+    output: Annotated[Path | None, option("FILE", "Write it to this file.")] = None,
 ) -> None:
     """Print a JSON Schema for editors and programs."""
     from gage_eval.base.errors import InputError, closest

@@ -2,27 +2,20 @@
 
 from typing import Annotated
 
-import typer
-
 from gage_eval.cli.main import app
-from gage_eval.cli.options import Inline, OutputDir, Prefect, Quiet, RunId, Store, SummaryAsJson
+from gage_eval.cli.options import Inline, OutputDir, Prefect, Quiet, RunId, Store, SummaryAsJson, argument, flag, option
 
 
 @app.command()
 def judge(
-    run: Annotated[str, typer.Argument(metavar="RUN", help="The run whose answers are judged.")],
+    run: Annotated[str, argument("RUN", "The run whose answers are judged.")],
     only_failed: Annotated[
-        bool, typer.Option("--only-failed", help="In the same run, ask only for the verdicts that are missing.")
+        bool, flag("In the same run, ask only for the verdicts that are missing.", "--only-failed")
     ] = False,
     judge: Annotated[
-        str | None,
-        typer.Option(
-            "--judge", metavar="NAME", help="Another judge of the config, or the model that its judge is to have."
-        ),
+        str | None, option("NAME", "Another judge of the config, or the model that its judge is to have.")
     ] = None,
-    judge_endpoint: Annotated[
-        str | None, typer.Option("--judge-endpoint", metavar="URL", help="URL of the judge's server.")
-    ] = None,
+    judge_endpoint: Annotated[str | None, option("URL", "URL of the judge's server.")] = None,
     run_id: RunId = None,
     store: Store = None,
     output_dir: OutputDir = None,

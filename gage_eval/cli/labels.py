@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gage_eval.cli.main import app
-from gage_eval.cli.options import OutputDir, Store
+from gage_eval.cli.options import OutputDir, Store, argument, option
 
 if TYPE_CHECKING:
     from gage_eval.runs.results.reading import RunReader
@@ -25,20 +25,14 @@ def _labels() -> None:
 
 @labels_app.command()
 def suggest(
-    run: Annotated[str, typer.Argument(metavar="RUN", help="The run whose answers are labelled.")],
-    other: Annotated[
-        str | None, typer.Argument(metavar="[OTHER]", help="A second run: labels then decide between the two.")
-    ] = None,
-    n: Annotated[
-        int, typer.Option("-n", metavar="N", min=1, help="How many answers, of two runs how many of each.")
-    ] = 100,
-    task: Annotated[
-        str | None, typer.Option("--task", metavar="ID", help="The task; needed if the run has several.")
-    ] = None,
+    run: Annotated[str, argument("RUN", "The run whose answers are labelled.")],
+    other: Annotated[str | None, argument("[OTHER]", "A second run: labels then decide between the two.")] = None,
+    n: Annotated[int, option("N", "How many answers, of two runs how many of each.", "-n", min=1)] = 100,
+    task: Annotated[str | None, option("ID", "The task; needed if the run has several.")] = None,
     to: Annotated[
         Path, typer.Option("--to", metavar="FILE", help="The file of labels to write.", show_default=True)
     ] = Path("labels.jsonl"),
-    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Equal seeds draw equal answers.")] = 1234,
+    seed: Annotated[int, option("N", "Equal seeds draw equal answers.")] = 1234,
     store: Store = None,
     output_dir: OutputDir = None,
 ) -> None:

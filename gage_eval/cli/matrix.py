@@ -6,16 +6,14 @@ from typing import Annotated
 import typer
 
 from gage_eval.cli.main import app
-from gage_eval.cli.options import AsJson, OutputDir, Quiet, Store, To
+from gage_eval.cli.options import AsJson, OutputDir, Quiet, Store, To, argument, option
 
 
 @app.command()
 def matrix(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A YAML file that names rows and models.")],
+    file: Annotated[Path, argument("FILE", "A YAML file that names rows and models.")],
     to: To = None,
-    site: Annotated[
-        Path | None, typer.Option("--site", metavar="DIR", help="Write static pages of the matrix to this folder.")
-    ] = None,
+    site: Annotated[Path | None, option("DIR", "Write static pages of the matrix to this folder.")] = None,
     store: Store = None,
     output_dir: OutputDir = None,
     quiet: Quiet = False,

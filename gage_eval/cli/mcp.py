@@ -8,10 +8,8 @@ from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from gage_eval.cli.main import app
-from gage_eval.cli.options import OutputDir, Store
+from gage_eval.cli.options import OutputDir, Store, flag, option
 
 if TYPE_CHECKING:
     from mcp.server.mcpserver import MCPServer
@@ -32,14 +30,12 @@ _LONGEST, _MOST = 2_000, 50
 def mcp(
     allow_runs: Annotated[
         bool,
-        typer.Option(
+        flag(
+            "Let the assistant run suites, and configs of the working folder with the code that they name.",
             "--allow-runs",
-            help="Let the assistant run suites, and configs of the working folder with the code that they name.",
         ),
     ] = False,
-    endpoint: Annotated[
-        str | None, typer.Option("--endpoint", metavar="URL", help="The server that these runs ask.")
-    ] = None,
+    endpoint: Annotated[str | None, option("URL", "The server that these runs ask.")] = None,
     store: Store = None,
     output_dir: OutputDir = None,
 ) -> None:

@@ -3,24 +3,17 @@
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from gage_eval.cli.main import app
+from gage_eval.cli.options import argument, option
 
 
 @app.command()
 def migrate(
-    file: Annotated[
-        Path,
-        typer.Argument(metavar="FILE", help="A config of promptfoo, llm-eval or GAGE; samples of OpenAI Evals."),
-    ],
+    file: Annotated[Path, argument("FILE", "A config of promptfoo, llm-eval or GAGE; samples of OpenAI Evals.")],
     tool: Annotated[
-        str | None,
-        typer.Option("--from", metavar="TOOL", help="gage, llm-eval, openai-evals or promptfoo; told by the content."),
+        str | None, option("TOOL", "gage, llm-eval, openai-evals or promptfoo; told by the content.", "--from")
     ] = None,
-    to: Annotated[
-        Path | None, typer.Option("--to", metavar="DIR", help="The folder for config, data and report.")
-    ] = None,
+    to: Annotated[Path | None, option("DIR", "The folder for config, data and report.")] = None,
 ) -> None:
     """Turn another tool's config into ours, with a report of each key."""
     from gage_eval.authoring.migrate import migrate as migrated

@@ -2,22 +2,16 @@
 
 from typing import Annotated
 
-import typer
-
 from gage_eval.cli.main import app
-from gage_eval.cli.options import AsJson, Store
+from gage_eval.cli.options import AsJson, Store, argument, option
 
 
 @app.command()
 def pin(
-    name: Annotated[str, typer.Argument(metavar="SUITE", help="Name of a suite, or the path of a config.")],
+    name: Annotated[str, argument("SUITE", "Name of a suite, or the path of a config.")],
     revisions: Annotated[
         list[str] | None,
-        typer.Option(
-            "--revision",
-            metavar="DATASET=COMMIT",
-            help="The commit of a dataset; the newest by default. May be repeated.",
-        ),
+        option("DATASET=COMMIT", "The commit of a dataset; the newest by default. May be repeated.", "--revision"),
     ] = None,
     store: Store = None,
     json: AsJson = False,

@@ -2,10 +2,8 @@
 
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from gage_eval.cli.main import app
-from gage_eval.cli.options import OF_MODELS, AsJson, RunFields, takes
+from gage_eval.cli.options import OF_MODELS, AsJson, RunFields, flag, takes
 
 if TYPE_CHECKING:
     from gage_eval.pipeline.forecast import Forecast
@@ -21,13 +19,9 @@ if TYPE_CHECKING:
 def plan(
     fields: RunFields,
     expanded: Annotated[
-        bool,
-        typer.Option("--expanded", help="Print the whole config instead, and what gave each of its values."),
+        bool, flag("Print the whole config instead, and what gave each of its values.", "--expanded")
     ] = False,
-    fetch: Annotated[
-        bool,
-        typer.Option("--fetch", help="Fetch missing data, so that their requests are counted too."),
-    ] = False,
+    fetch: Annotated[bool, flag("Fetch missing data, so that their requests are counted too.", "--fetch")] = False,
     json: AsJson = False,
 ) -> None:
     """Show what is cached, and what a run would fetch and send."""

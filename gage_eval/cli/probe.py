@@ -6,42 +6,33 @@ from typing import Annotated
 import typer
 
 from gage_eval.cli.main import app
-from gage_eval.cli.options import OF_MODELS, AsJson, RunFields, takes
+from gage_eval.cli.options import OF_MODELS, AsJson, RunFields, option, takes
 
-_Record = Annotated[
-    Path | None,
-    typer.Option("--record", metavar="FILE", help="Write what the endpoint does to this file: a reference."),
-]
+_Record = Annotated[Path | None, option("FILE", "Write what the endpoint does to this file: a reference.", "--record")]
 _Reference = Annotated[
-    Path | None,
-    typer.Option(
-        "--reference", metavar="FILE", help="Check the endpoint against this reference; if it fails, exit with 3."
-    ),
+    Path | None, option("FILE", "Check the endpoint against this reference; if it fails, exit with 3.", "--reference")
 ]
 _Prompts = Annotated[
     int | None,
-    typer.Option(
+    option(
+        "N",
+        "Compare log-probabilities on this many prompts; by default as many as the reference has, or 500.",
         "--prompts",
-        metavar="N",
         min=20,
         max=1000,
-        help="Compare log-probabilities on this many prompts; by default as many as the reference has, or 500.",
     ),
 ]
 _Context = Annotated[
     int | None,
-    typer.Option(
+    option(
+        "N",
+        "Tokens of prompt and answer that the endpoint should serve; the reference's by default.",
         "--context",
-        metavar="N",
         min=256,
-        help="Tokens of prompt and answer that the endpoint should serve; the reference's by default.",
     ),
 ]
 _Tolerance = Annotated[
-    float | None,
-    typer.Option(
-        "--tolerance", metavar="X", min=0, help="Nats by which log-probabilities may differ; 0.01 by default."
-    ),
+    float | None, option("X", "Nats by which log-probabilities may differ; 0.01 by default.", "--tolerance", min=0)
 ]
 
 

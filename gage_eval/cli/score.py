@@ -2,28 +2,23 @@
 
 from typing import Annotated
 
-import typer
-
 from gage_eval.cli.main import app
-from gage_eval.cli.options import OutputDir, RunId, Store, SummaryAsJson
+from gage_eval.cli.options import OutputDir, RunId, Store, SummaryAsJson, argument, flag, option
 
 
 @app.command()
 def score(
-    run: Annotated[str, typer.Argument(metavar="RUN", help="The run whose responses are scored.")],
+    run: Annotated[str, argument("RUN", "The run whose responses are scored.")],
     metric: Annotated[
         list[str],
-        typer.Option(
-            "--metric",
-            metavar="METRIC",
-            help="A name as the table prints it, such as 'gsm8k pass@2', name(key='value', filters=['boxed']), or "
+        option(
+            "METRIC",
+            "A name as the table prints it, such as 'gsm8k pass@2', name(key='value', filters=['boxed']), or "
             "{name: {key: value}}. May be repeated.",
         ),
     ],
-    task: Annotated[
-        list[str] | None, typer.Option("--task", metavar="ID", help="Only this task. May be repeated.")
-    ] = None,
-    save: Annotated[bool, typer.Option("--save", help="Save the scores as a separate run.")] = False,
+    task: Annotated[list[str] | None, option("ID", "Only this task. May be repeated.")] = None,
+    save: Annotated[bool, flag("Save the scores as a separate run.", "--save")] = False,
     run_id: RunId = None,
     store: Store = None,
     output_dir: OutputDir = None,

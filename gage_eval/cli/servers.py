@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from gage_eval.cli.main import app
-from gage_eval.cli.options import AsJson
+from gage_eval.cli.options import AsJson, flag, option
 
 server_app = typer.Typer(help="Start and stop a local Prefect server with UI and worker.", no_args_is_help=True)
 app.add_typer(server_app, name="server")
@@ -14,18 +14,12 @@ app.add_typer(server_app, name="server")
 @server_app.command("start")
 def start(
     port: Annotated[
-        int | None,
-        typer.Option(
-            "--port", metavar="N", min=1, max=65535, help="Port of the server; 4200, or a free one, by default."
-        ),
+        int | None, option("N", "Port of the server; 4200, or a free one, by default.", min=1, max=65535)
     ] = None,
-    no_worker: Annotated[bool, typer.Option("--no-worker", help="Start no worker, and create no deployments.")] = False,
-    no_viewer: Annotated[bool, typer.Option("--no-viewer", help="Do not start the viewer of runs.")] = False,
+    no_worker: Annotated[bool, flag("Start no worker, and create no deployments.", "--no-worker")] = False,
+    no_viewer: Annotated[bool, flag("Do not start the viewer of runs.", "--no-viewer")] = False,
     viewer_port: Annotated[
-        int | None,
-        typer.Option(
-            "--viewer-port", metavar="N", min=1, max=65535, help="Port of the viewer; 4280, or a free one, by default."
-        ),
+        int | None, option("N", "Port of the viewer; 4280, or a free one, by default.", min=1, max=65535)
     ] = None,
 ) -> None:
     """Start the server in the background, with a worker, a deployment per suite and the viewer."""

@@ -3,10 +3,8 @@
 import sys
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from gage_eval.cli.main import app
-from gage_eval.cli.options import AsJson, OutputDir, Store, To
+from gage_eval.cli.options import AsJson, OutputDir, Store, To, argument, flag, option
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,28 +18,23 @@ if TYPE_CHECKING:
 
 @app.command()
 def show(
-    run_id: Annotated[str | None, typer.Argument(metavar="RUN", help="A run; all runs by default.")] = None,
-    sample: Annotated[
-        str | None, typer.Option("--sample", metavar="ID", help="One sample: requests, answers and scores.")
-    ] = None,
-    task: Annotated[str | None, typer.Option("--task", metavar="ID", help="Only this task.")] = None,
-    wrong: Annotated[bool, typer.Option("--wrong", help="Wrong answers, with the reason.")] = False,
-    unparsed: Annotated[bool, typer.Option("--unparsed", help="Answers that the metric could not read.")] = False,
-    truncated: Annotated[bool, typer.Option("--truncated", help="Answers cut at the token limit.")] = False,
-    looped: Annotated[bool, typer.Option("--looped", help="Answers that ended in a loop.")] = False,
-    refused: Annotated[bool, typer.Option("--refused", help="Answers that are refusals.")] = False,
-    error: Annotated[bool, typer.Option("--error", help="Requests that ended in an error.")] = False,
-    unscored: Annotated[bool, typer.Option("--unscored", help="Answers without a score.")] = False,
-    rejects: Annotated[bool, typer.Option("--rejects", help="Rejected rows, with the reason.")] = False,
+    run_id: Annotated[str | None, argument("RUN", "A run; all runs by default.")] = None,
+    sample: Annotated[str | None, option("ID", "One sample: requests, answers and scores.")] = None,
+    task: Annotated[str | None, option("ID", "Only this task.")] = None,
+    wrong: Annotated[bool, flag("Wrong answers, with the reason.", "--wrong")] = False,
+    unparsed: Annotated[bool, flag("Answers that the metric could not read.", "--unparsed")] = False,
+    truncated: Annotated[bool, flag("Answers cut at the token limit.", "--truncated")] = False,
+    looped: Annotated[bool, flag("Answers that ended in a loop.", "--looped")] = False,
+    refused: Annotated[bool, flag("Answers that are refusals.", "--refused")] = False,
+    error: Annotated[bool, flag("Requests that ended in an error.", "--error")] = False,
+    unscored: Annotated[bool, flag("Answers without a score.", "--unscored")] = False,
+    rejects: Annotated[bool, flag("Rejected rows, with the reason.", "--rejects")] = False,
     metric: Annotated[
-        str | None,
-        typer.Option("--metric", metavar="NAME", help="The metric that decides what is wrong; the first by default."),
+        str | None, option("NAME", "The metric that decides what is wrong; the first by default.")
     ] = None,
     limit: Annotated[
         int | None,
-        typer.Option(
-            "--limit", "-n", metavar="N", min=1, help="Number of lines: by default 20 runs, or 10 answers of each task."
-        ),
+        option("N", "Number of lines: by default 20 runs, or 10 answers of each task.", "--limit", "-n", min=1),
     ] = None,
     to: To = None,
     store: Store = None,

@@ -3,10 +3,8 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from gage_eval.cli.main import app
-from gage_eval.cli.options import AsJson, OutputDir, Store
+from gage_eval.cli.options import AsJson, OutputDir, Store, argument, option
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -14,16 +12,10 @@ if TYPE_CHECKING:
 
 @app.command()
 def sql(
-    query: Annotated[
-        str | None, typer.Argument(metavar="QUERY", help="One SELECT; without it, list the views.")
-    ] = None,
-    run: Annotated[
-        list[str] | None, typer.Option("--run", metavar="RUN", help="Only this run. May be repeated.")
-    ] = None,
-    limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, help="Print at most N rows.")] = 100,
-    to: Annotated[
-        Path | None, typer.Option("--to", metavar="FILE", help="Write all rows to a .csv, .jsonl or .parquet file.")
-    ] = None,
+    query: Annotated[str | None, argument("QUERY", "One SELECT; without it, list the views.")] = None,
+    run: Annotated[list[str] | None, option("RUN", "Only this run. May be repeated.")] = None,
+    limit: Annotated[int, option("N", "Print at most N rows.", "--limit", "-n", min=1)] = 100,
+    to: Annotated[Path | None, option("FILE", "Write all rows to a .csv, .jsonl or .parquet file.")] = None,
     store: Store = None,
     output_dir: OutputDir = None,
     json: AsJson = False,

@@ -2,10 +2,8 @@
 
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from gage_eval.cli.main import app
-from gage_eval.cli.options import AsJson, OutputDir, Store
+from gage_eval.cli.options import AsJson, OutputDir, Store, argument, option
 
 if TYPE_CHECKING:
     from gage_eval.regression.why import TaskWhy
@@ -13,17 +11,12 @@ if TYPE_CHECKING:
 
 @app.command()
 def why(
-    a: Annotated[str, typer.Argument(metavar="A", help="A run.")],
-    b: Annotated[str, typer.Argument(metavar="B", help="Another run of the same tasks.")],
-    task: Annotated[str | None, typer.Option("--task", metavar="ID", help="Only this task.")] = None,
-    metric: Annotated[
-        str | None, typer.Option("--metric", metavar="NAME", help="The metric; each task's first by default.")
-    ] = None,
-    cause: Annotated[
-        str | None,
-        typer.Option("--cause", metavar="NAME", help="List the answers of a cause, or all with any."),
-    ] = None,
-    limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", min=0, help="List at most N answers.")] = 20,
+    a: Annotated[str, argument("A", "A run.")],
+    b: Annotated[str, argument("B", "Another run of the same tasks.")],
+    task: Annotated[str | None, option("ID", "Only this task.")] = None,
+    metric: Annotated[str | None, option("NAME", "The metric; each task's first by default.")] = None,
+    cause: Annotated[str | None, option("NAME", "List the answers of a cause, or all with any.")] = None,
+    limit: Annotated[int, option("N", "List at most N answers.", "--limit", "-n", min=0)] = 20,
     store: Store = None,
     output_dir: OutputDir = None,
     json: AsJson = False,
