@@ -3,8 +3,12 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+from gage_eval.base.errors import InputError
+from gage_eval.base.files import write_text
 from gage_eval.cli.main import app
 from gage_eval.cli.options import Allow, AsJson, OutputDir, Store, To, argument, flag, option
+from gage_eval.cli.output import print_json, print_table, say
+from gage_eval.cli.places import located, open_run
 
 if TYPE_CHECKING:
     from gage_eval.regression.compare import TaskComparisonResult
@@ -43,21 +47,17 @@ def compare(
     json: AsJson = False,
 ) -> None:
     """Compare runs or files of scores: what changed, and is it chance?"""
-    from gage_eval.base.errors import InputError
-    from gage_eval.cli.output import print_json
     from gage_eval.regression.compare import compare as compared
     from gage_eval.regression.report_adapter import publication
     from gage_eval.regression.score_files import ScoreFields
-    from gage_eval.runs.options import Locations
     from gage_eval.runs.results.publication import check_formats
-    from gage_eval.runs.results.reading import RunReader
 
     check_formats(to or ())
     if scores:
         if len(runs) > 2 or id_ or score or cluster or lower_is_better or allow or html or to:
             raise InputError("--scores takes one or two runs, and of the options --task, --metric, --limit and --json.")
         _print_scored_twice(
-            [RunReader.open(Locations.at(store, output_dir), name) for name in runs], task, metric, limit, json=json
+            [open_run(located(store, output_dir), name) for name in runs], task, metric, limit, json=json
         )
         return
     if len(runs) < 2:
@@ -71,8 +71,8 @@ def compare(
         return
     if cluster is not None or lower_is_better:
         raise InputError("--cluster and --lower-is-better are for files: name their fields with --id and --score.")
-    locations = Locations.at(store, output_dir)
-    first, *others = [RunReader.open(locations, name) for name in runs]
+    locations = located(store, output_dir)
+    first, *others = [open_run(locations, name) for name in runs]
     records, results = [], []
     for other in others:
         comparisons = compared(first, other, task_id=task, metric=metric, allowed=allow or ())
@@ -100,13 +100,10 @@ def diff(
     json: AsJson = False,
 ) -> None:
     """Show in which recorded values two runs differ."""
-    from gage_eval.cli.output import print_json, print_table
     from gage_eval.regression.run_diff import run_differences
-    from gage_eval.runs.options import Locations
-    from gage_eval.runs.results.reading import RunReader
 
-    locations = Locations.at(store, output_dir)
-    first, other = RunReader.open(locations, a), RunReader.open(locations, b)
+    locations = located(store, output_dir)
+    first, other = open_run(locations, a), open_run(locations, b)
     differences = run_differences(first, other, task_id=task)
     if json:
         print_json(
@@ -121,7 +118,6 @@ def diff(
 
 
 def _compare_files(files: list[str], fields: "ScoreFields", limit: int, *, higher: bool, json: bool) -> None:
-    from gage_eval.cli.output import print_json, print_table
     from gage_eval.regression.report_adapter import evidence_cells
     from gage_eval.regression.score_files import compare_files
     from gage_eval.report.console import clean
@@ -139,16 +135,15 @@ def _compare_files(files: list[str], fields: "ScoreFields", limit: int, *, highe
         said += [f"{named}{result.note}"] if result.note else []
         said += [f"{named}{text}" for text in _changed([*map(str, better)], [*map(str, worse)], limit)]
     header = ("file", first, "its score", "better by", "95 % interval", "p", "n", "changed")
-    print(clean(f"{fields.score}, paired by {fields.sample_id}"))
+    say(f"{fields.score}, paired by {fields.sample_id}")
     print_table([clean(name) for name in header], rows, right=("n", header[1], header[2], "better by"), stack=True)
     for sentence in said:
-        print(clean(sentence))
+        say(sentence)
 
 
 def _print_scored_twice(
     runs: "list[RunReader]", task_id: str | None, metric: str | None, limit: int, *, json: bool
 ) -> None:
-    from gage_eval.cli.output import print_json, print_table
     from gage_eval.regression.scored_twice import scored_twice
     from gage_eval.report.console import clean, counted
     from gage_eval.report.summary import format_value
@@ -163,7 +158,7 @@ def _print_scored_twice(
             first, second = f"{first} of {runs[0].run_id}", f"{second} of {runs[-1].run_id}"
         differing = len(result.disagreements)
         said = f"{first} and {second} disagree on {differing:,} of {counted(result.answers, 'answer')}"
-        print(clean(f"{result.task.task_id}: {said}"))
+        say(f"{result.task.task_id}: {said}")
         rows = [
             tuple(
                 map(
@@ -203,7 +198,6 @@ def _changed(better: list[str], worse: list[str], limit: int) -> list[str]:
 
 
 def _write_html(file: Path, baseline: "RunReader", run: "RunReader", comparisons: "list[TaskComparisonResult]") -> None:
-    from gage_eval.base.files import write_text
     from gage_eval.regression.report_adapter import comparison
     from gage_eval.regression.why import why
     from gage_eval.runs.results.report_details import stored_report
@@ -217,20 +211,18 @@ def _write_html(file: Path, baseline: "RunReader", run: "RunReader", comparisons
 
 
 def _print(first: "RunReader", other: "RunReader", comparisons: "list[TaskComparisonResult]", limit: int) -> None:
-    from gage_eval.cli.output import print_table
     from gage_eval.regression.report_adapter import comparison_cells
-    from gage_eval.report.console import clean
 
     before, after = (f"{run.run_id}{run.stored.record.label}" for run in (first, other))
-    print(clean(f"{before} → {after}, paired by sample id"))
+    say(f"{before} → {after}, paired by sample id")
     header = ("task", "metric", before, after, "better by", "95 % interval", "p", "n", "changed")
     rows = map(comparison_cells, comparisons)
     print_table(header, rows, right=("n", header[2], header[3], "better by"), stack=True)
     for compared in comparisons:
         for sentence in _remarks(compared, limit):
-            print(clean(f"{compared.task.task_id}: {sentence}" if len(comparisons) > 1 else sentence))
+            say(f"{compared.task.task_id}: {sentence}" if len(comparisons) > 1 else sentence)
     if any(compared.task.worse or compared.task.better for compared in comparisons):
-        print(clean(f"see them: gage view {other.run_id} --against {first.run_id}"))
+        say(f"see them: gage view {other.run_id} --against {first.run_id}")
     if len(comparisons) > 1:
         print(f"p is adjusted for {len(comparisons)} comparisons (Holm).")
 

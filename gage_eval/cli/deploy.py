@@ -8,6 +8,7 @@ import typer
 from gage_eval.base.liveness import LEAST_LOST_AFTER_S, LOST_AFTER_S
 from gage_eval.cli.main import app
 from gage_eval.cli.options import AsJson, Store, flag, option
+from gage_eval.cli.output import print_json, print_table
 
 
 @app.command()
@@ -40,7 +41,6 @@ def deploy(
     """
     from dataclasses import asdict
 
-    from gage_eval.cli.output import print_json, print_table
     from gage_eval.local import launch
     from gage_eval.report.console import clean
 

@@ -5,8 +5,11 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import typer
 
+from gage_eval.base.errors import GageError, InputError
+from gage_eval.base.version import __version__
 from gage_eval.cli.main import app
 from gage_eval.cli.options import AsJson, Store
+from gage_eval.cli.output import print_json, print_table
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -53,8 +56,6 @@ def doctor(store: Store = None, json: AsJson = False) -> None:
 
     Exits with 1 if something needed is broken.
     """
-    from gage_eval.base.errors import InputError
-    from gage_eval.cli.output import print_json, print_table
     from gage_eval.config.settings import load_settings, unknown_variables
 
     settings: Settings | None = None
@@ -85,7 +86,6 @@ def _installed() -> list[Check]:
     import platform
     import sys
 
-    from gage_eval.base.version import __version__
     from gage_eval.extend.extras import install, install_extra
 
     checks = [
@@ -131,7 +131,6 @@ def _boxes() -> "list[Check]":
 def _prefect() -> Check:
     from http import HTTPStatus
 
-    from gage_eval.base.errors import InputError
     from gage_eval.config.secrets import scrub
     from gage_eval.local.launch import choose_api, login_at
     from gage_eval.models.client.health import status_of
@@ -160,7 +159,6 @@ def _prefect() -> Check:
 
 def _storage(url: str) -> list[Check]:
     """Whether the store can be reached and written, and the free space."""
-    from gage_eval.base.errors import GageError
     from gage_eval.store import local_folder, open_objects
 
     try:

@@ -8,8 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from gage_eval.base.errors import GATE_FAILED, GATE_UNDECIDED, GageError, InputError
+from gage_eval.base.files import write_text
+from gage_eval.base.stages import ASKING
 from gage_eval.cli.main import app
 from gage_eval.cli.options import Allow, AsJson, OutputDir, Store, To, argument, option
+from gage_eval.cli.output import print_json, print_table, say, shown_location
+from gage_eval.cli.places import located, open_run
 
 if TYPE_CHECKING:
     from gage_eval.regression.baselines import BaselineEntry, Baselines
@@ -77,15 +82,11 @@ def gate(
     """Say whether a run is worse than a baseline; if so, exit with 3."""
     from pydantic import ValidationError
 
-    from gage_eval.base.errors import GATE_FAILED, GATE_UNDECIDED, GageError, InputError
-    from gage_eval.cli.output import print_json, shown_location
     from gage_eval.regression import gate_files
     from gage_eval.regression.gate_report import write_report
     from gage_eval.regression.gating import gate_with_anchor
     from gage_eval.regression.trend import trend_before
     from gage_eval.runs.folder import REPORT_FILE
-    from gage_eval.runs.options import Locations
-    from gage_eval.runs.results.reading import RunReader
     from gage_eval.runs.sinks import add_event
     from gage_eval.stats.gate_rule import GateRule
 
@@ -100,7 +101,7 @@ def gate(
         problem = error.errors()[0]
         raise InputError(f"--{problem['loc'][0]}: {problem['msg']}.") from error
     try:
-        run = RunReader.open(Locations.at(store, output_dir), run_id)
+        run = open_run(located(store, output_dir), run_id)
         declared = _policy(policy)
         gated, anchor = gate_with_anchor(
             run, baseline, rule, metric=metric, policy=declared, allowed=allow or (), ask=_asker(run, quiet=json)
@@ -162,8 +163,6 @@ def promote(
 @baseline_app.command("list")
 def list_(store: Store = None, output_dir: OutputDir = None, json: AsJson = False) -> None:
     """List all baselines."""
-    from gage_eval.cli.output import print_json, print_table
-
     baselines = _opened(store, output_dir)
     entries = [baselines.latest(suite, name) for suite, name in baselines.names()]
     if json:
@@ -184,8 +183,6 @@ def history(
     name: Name, suite: Suite = None, store: Store = None, output_dir: OutputDir = None, json: AsJson = False
 ) -> None:
     """Show every state that a baseline had; the first one is its anchor."""
-    from gage_eval.cli.output import print_json, print_table
-
     baselines = _opened(store, output_dir)
     entries = baselines.history(baselines.suite_of(name, suite), name)
     if json:
@@ -203,16 +200,13 @@ def show_(
     name: Name, suite: Suite = None, store: Store = None, output_dir: OutputDir = None, json: AsJson = False
 ) -> None:
     """Show what a baseline holds."""
-    from gage_eval.cli.output import print_json, print_table
-    from gage_eval.report.console import clean
-
     baselines = _opened(store, output_dir)
     entry = baselines.latest(baselines.suite_of(name, suite), name)
     scores = baselines.scores(entry)
     if json:
         print_json({**_record(entry), "scores": [score._asdict() for score in scores]})
         return
-    print(clean(f"{entry.suite} · baseline {entry.name} · entry {entry.number} · set {entry.created:%Y-%m-%d %H:%M}"))
+    say(f"{entry.suite} · baseline {entry.name} · entry {entry.number} · set {entry.created:%Y-%m-%d %H:%M}")
     rows = [
         (score.run_id, score.task_id, score.metric, "–" if score.value is None else f"{score.value:.3f}")
         for score in scores
@@ -231,16 +225,14 @@ def trend(
     json: AsJson = False,
 ) -> None:
     """Show the scores of all runs of the baseline's suite over time."""
-    from gage_eval.cli.output import print_json
     from gage_eval.regression.trend import trend as nights
     from gage_eval.report.console import clean
     from gage_eval.report.figures import trend_figure
-    from gage_eval.runs.options import Locations
     from gage_eval.runs.results.publication import of_list
 
     baselines = _opened(store, output_dir)
     entry = baselines.latest(baselines.suite_of(name, suite), name)
-    points = nights(Locations.at(store, output_dir), entry)
+    points = nights(located(store, output_dir), entry)
     records = [point.as_record() for point in points]
     title = f"{entry.suite}: scores of its runs with 95 % intervals"
     of_list(title, records, lambda: trend_figure(title, points)).write(to or ())
@@ -254,7 +246,6 @@ def trend(
 
 def _print_trend(points: "list[TrendPoint]") -> None:
     """The runs of one task, with a bar for each where the terminal is wide enough."""
-    from gage_eval.cli.output import print_table
     from gage_eval.report.console import terminal_width
 
     cells = [
@@ -284,40 +275,33 @@ def _policy(file: Path | None) -> "GatePolicy | None":
 
 
 def _write(file: Path | None, text: str) -> None:
-    from gage_eval.base.files import write_text
-
     if file is not None:
         write_text(file, text)
 
 
 def _opened(store: str | None, output_dir: str | None) -> "Baselines":
     from gage_eval.regression.baselines import Baselines
-    from gage_eval.runs.options import Locations
     from gage_eval.store import Store as Opened
 
-    return Baselines(Opened.open(Locations.at(store, output_dir).store, read_only=True))
+    return Baselines(Opened.open(located(store, output_dir).store, read_only=True))
 
 
 def _to_add(run_id: str, store: str | None, output_dir: str | None) -> "tuple[RunReader, Baselines]":
     """A run that can be a baseline, and the baselines it may be added to."""
     from gage_eval.regression.baselines import Baselines, check_usable
-    from gage_eval.runs.options import Locations
-    from gage_eval.runs.results.reading import RunReader
     from gage_eval.store import Store as Opened
 
-    locations = Locations.at(store, output_dir)
-    run = RunReader.open(locations, run_id)
+    locations = located(store, output_dir)
+    run = open_run(locations, run_id)
     check_usable(run)
     return run, Baselines(Opened.open(locations.store))
 
 
 def _again(run: "RunReader", times: int) -> "list[RunReader]":
     """Repeat a run several times with new requests. Each repetition is a separate run."""
-    from gage_eval.base.stages import ASKING
     from gage_eval.engine.host import SharedEngines
     from gage_eval.local.launch import launch_run
     from gage_eval.runs.planned import options_before
-    from gage_eval.runs.results.reading import RunReader
 
     repetitions = []
     with SharedEngines() as host:
@@ -326,7 +310,7 @@ def _again(run: "RunReader", times: int) -> "list[RunReader]":
                 update={"run_id": None, "refresh": ASKING, "resume": False, "only_errors": False}
             )
             print(f"repeat {number} of {times} of run {run.run_id}")
-            repetitions.append(RunReader.open(run.stored.folder.locations, launch_run(options, host=host).run_id))
+            repetitions.append(open_run(run.stored.folder.locations, launch_run(options, host=host).run_id))
     return repetitions
 
 
@@ -338,7 +322,7 @@ def _asker(run: "RunReader", *, quiet: bool) -> "Ask":
     def ask(options: "RunOptions") -> RunReader:
         if not quiet:
             print(f"{len(options.sample_ids)} changed rows of run {run.run_id} are asked again")
-        return RunReader.open(run.stored.folder.locations, launch_run(options, quiet=quiet).run_id)
+        return open_run(run.stored.folder.locations, launch_run(options, quiet=quiet).run_id)
 
     return ask
 
@@ -349,12 +333,12 @@ def _record(entry: "BaselineEntry") -> dict[str, Any]:
 
 
 def _tell(entry: "BaselineEntry", baselines: "Baselines") -> None:
-    from gage_eval.report.console import clean, counted
+    from gage_eval.report.console import counted
     from gage_eval.stats.evidence import REPEATS_ADVISED
 
     runs = ", ".join(run.run_id for run in entry.runs)
     repeats = counted(len(entry.runs), "repeat")
-    print(clean(f"{entry.suite} · baseline {entry.name} · entry {entry.number} · {repeats}: {runs}"))
+    say(f"{entry.suite} · baseline {entry.name} · entry {entry.number} · {repeats}: {runs}")
     _print_floors(entry, baselines)
     if len(entry.runs) < (least := REPEATS_ADVISED):
         print(f"Fewer than {least} repeats hide the noise between runs or cost power: --repeats {least} or more.")
@@ -362,21 +346,16 @@ def _tell(entry: "BaselineEntry", baselines: "Baselines") -> None:
 
 def _print_floors(entry: "BaselineEntry", baselines: "Baselines") -> None:
     """Say how many rows flip between the repeats."""
-    from gage_eval.report.console import clean
-
     for task_id, floor in baselines.noise_floors(entry).items():
-        print(clean(f"{task_id}: {floor.text}"))
+        say(f"{task_id}: {floor.text}")
 
 
 def _print(gated: "GateResult", anchor: "GateResult | None", label: str) -> None:
-    from gage_eval.cli.output import print_table
     from gage_eval.report.console import clean, folded, terminal_width
     from gage_eval.report.summary import format_value, p_text, signed_text
 
     entry = gated.entry
-    print(
-        clean(f"{gated.verdict.upper()}  run {gated.run_id}{label} against baseline {entry.name}, entry {entry.number}")
-    )
+    say(f"{gated.verdict.upper()}  run {gated.run_id}{label} against baseline {entry.name}, entry {entry.number}")
     rows = []
     for task in gated.tasks:
         numbers = task.decision.evidence

@@ -4,8 +4,10 @@ import shutil
 from pathlib import Path
 from typing import Annotated
 
+from gage_eval.base.errors import InputError
 from gage_eval.cli.main import app
 from gage_eval.cli.options import OutputDir, Quiet, RunId, Store, argument, option
+from gage_eval.cli.output import say
 
 
 @app.command("import")
@@ -36,11 +38,10 @@ def import_(
     quiet: Quiet = False,
 ) -> None:
     """Make a run of another tool's log."""
-    from gage_eval.base.errors import InputError
     from gage_eval.imports.folder import default_folder, provenance, write_import
     from gage_eval.imports.read import read_log
     from gage_eval.local.launch import launch_run
-    from gage_eval.report.console import clean, counted, print_scores
+    from gage_eval.report.console import counted, print_scores
     from gage_eval.runs import RunOptions
 
     fields = dict(text.partition("=")[::2] for text in field or ())
@@ -53,11 +54,11 @@ def import_(
     facts = provenance(log, file)
     if not quiet:
         tool = " ".join(filter(None, (log.tool, log.version)))
-        print(clean(f"{counted(facts['answers'], 'answer')} of {tool} read from {file}, written to {config.parent}"))
+        say(f"{counted(facts['answers'], 'answer')} of {tool} read from {file}, written to {config.parent}")
         for name, count in facts["unmapped"].items():
-            print(clean(f"not imported: {name} ({counted(count, 'row')})"))
+            say(f"not imported: {name} ({counted(count, 'row')})")
         for name in facts["lower_is_better"]:
-            print(clean(f"not compared: {name}, of which less is better"))
+            say(f"not compared: {name}, of which less is better")
     options = {"config": str(config), "run_id": run_id, "store": store, "output_dir": output_dir}
     try:
         outcome = launch_run(RunOptions.of(options), inline=True, quiet=True)

@@ -6,8 +6,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from gage_eval.base.errors import ConfigError, InputError, closest
+from gage_eval.base.files import write_text
+from gage_eval.base.version import __version__
 from gage_eval.cli.main import app
 from gage_eval.cli.options import OF_MODELS, AsJson, OutputDir, RunFields, Store, argument, flag, option, takes
+from gage_eval.cli.output import print_json, print_table, say
+from gage_eval.cli.places import located
 
 if TYPE_CHECKING:
     from gage_eval.base.errors import InputError
@@ -30,10 +35,7 @@ def validate(
 ) -> None:
     """Check a config and show all its mistakes."""
     from gage_eval.authoring.validation import validated
-    from gage_eval.base.errors import InputError
-    from gage_eval.cli.output import print_json
     from gage_eval.local.launch import known_blocks
-    from gage_eval.report.console import clean
     from gage_eval.runs.options import RunOptions
 
     options = RunOptions.of(fields)
@@ -52,17 +54,14 @@ def validate(
         print_json({"valid": True, **record, "origins": _in_words(valid.origins)})
         return
     parts = [f"{_counted(kind, names)} {', '.join(names)}" for kind, names in valid.names.items() if names]
-    print(clean(f"{valid.source} is valid: {' · '.join(parts)}"))
+    say(f"{valid.source} is valid: {' · '.join(parts)}")
     for warning in valid.warnings:
-        print(clean(f"  note: {warning}"))
+        say(f"  note: {warning}")
 
 
 def _examine(options: "RunOptions", *, json: bool) -> None:
     from dataclasses import asdict
 
-    from gage_eval.base.errors import ConfigError
-    from gage_eval.cli.output import print_json, print_table
-    from gage_eval.report.console import clean
     from gage_eval.runs.effects import examined
 
     audit = examined(options)
@@ -79,13 +78,13 @@ def _examine(options: "RunOptions", *, json: bool) -> None:
             }
         )
     else:
-        print(clean(f"{audit.source}: no plug-in or program that it names was started."))
+        say(f"{audit.source}: no plug-in or program that it names was started.")
         rows = [[effect.act, effect.what, effect.path, effect.note] for effect in audit.effects]
         print_table(["would", "what", "where", "note"], rows)
         for path, names in audit.variables.items():
-            print(clean(f"  {path} contains the value of {', '.join(names)}."))
+            say(f"  {path} contains the value of {', '.join(names)}.")
         for warning in audit.warnings:
-            print(clean(f"  note: {warning}"))
+            say(f"  note: {warning}")
         if audit.problems:
             raise error
         print("The config is valid, as far as this can be checked without its plug-ins.")
@@ -121,7 +120,6 @@ def preview(
 ) -> None:
     """Print the first requests of a config. Nothing is sent."""
     from gage_eval.authoring.preview import preview_requests
-    from gage_eval.cli.output import print_json
     from gage_eval.cli.requests import print_request
     from gage_eval.local.launch import known_blocks
     from gage_eval.runs.options import RunOptions
@@ -160,9 +158,6 @@ def list_(
     """List what a config can name, and the runs."""
     from gage_eval.authoring.catalog import entries as entries_of
     from gage_eval.authoring.catalog import kinds as config_kinds
-    from gage_eval.base.errors import InputError, closest
-    from gage_eval.base.version import __version__
-    from gage_eval.cli.output import print_json, print_table
 
     kinds = [*config_kinds(), "runs"]
     if kind is not None and kind not in kinds:
@@ -181,9 +176,8 @@ def list_(
         return
     if kind == "runs":
         from gage_eval.cli.show import list_runs
-        from gage_eval.runs.options import Locations
 
-        list_runs(Locations.at(store, output_dir), None, json=json)
+        list_runs(located(store, output_dir), None, json=json)
         return
     # Without a kind, runs are left out: `gage show` lists them.
     wanted = [kind] if kind is not None else kinds[:-1]
@@ -207,7 +201,6 @@ def list_(
 
 def _print_suites(entries: list[dict[str, Any]]) -> None:
     """The suites with what one wants to know before running one."""
-    from gage_eval.cli.output import print_table
     from gage_eval.report.console import size_text
 
     rows = []
@@ -242,9 +235,6 @@ def schema(
     output: Annotated[Path | None, option("FILE", "Write it to this file.")] = None,
 ) -> None:
     """Print a JSON Schema for editors and programs."""
-    from gage_eval.base.errors import InputError, closest
-    from gage_eval.base.files import write_text
-
     names = ("config", "run_config", "template", "summary", "sample", "outputs")
     if name not in names:
         raise InputError(f"no schema '{name}'. Schemas: {', '.join(names)}.{closest(name, names)}")

@@ -2,8 +2,10 @@
 
 from typing import Annotated
 
+from gage_eval.base.errors import InputError
 from gage_eval.cli.main import app
 from gage_eval.cli.options import Inline, OutputDir, Prefect, Quiet, RunId, Store, SummaryAsJson, argument, flag, option
+from gage_eval.cli.places import located
 
 
 @app.command()
@@ -25,14 +27,12 @@ def judge(
     json: SummaryAsJson = False,
 ) -> None:
     """Judge the stored answers of a run again, as a new run. The model under test is not asked."""
-    from gage_eval.base.errors import InputError
     from gage_eval.cli.runs import carry_out
-    from gage_eval.runs.options import Locations
     from gage_eval.runs.rejudge import judged_anew
     from gage_eval.runs.rejudge import only_failed as only_failed_of
     from gage_eval.runs.results.stored import StoredRun
 
-    stored = StoredRun.open(Locations.at(store, output_dir), run)
+    stored = StoredRun.open(located(store, output_dir), run)
     if only_failed:
         new = {"--judge": judge, "--judge-endpoint": judge_endpoint, "--run-id": run_id}
         option = next((name for name, value in new.items() if value is not None), None)

@@ -5,6 +5,7 @@ from typing import Annotated
 
 from gage_eval.cli.main import app
 from gage_eval.cli.options import argument, option
+from gage_eval.cli.output import print_table, say
 
 
 @app.command()
@@ -18,7 +19,6 @@ def migrate(
     """Turn another tool's config into ours, with a report of each key."""
     from gage_eval.authoring.migrate import migrate as migrated
     from gage_eval.authoring.migration import CONFIG, REPORT, write_migration
-    from gage_eval.cli.output import print_table
     from gage_eval.report.console import clean
 
     migration = migrated(file, tool)
@@ -26,5 +26,5 @@ def migrate(
     write_migration(migration, file, folder)
     rows = [(str(finding.line or ""), finding.key, finding.state, finding.text) for finding in migration.report]
     print_table(("line", "key", "", ""), [tuple(map(clean, row)) for row in rows], right=("line",), stack=True)
-    print(clean(f"written to {folder / CONFIG}, with {REPORT} next to it"))
-    print(clean(f"check it: gage validate {folder / CONFIG}"))
+    say(f"written to {folder / CONFIG}, with {REPORT} next to it")
+    say(f"check it: gage validate {folder / CONFIG}")

@@ -6,8 +6,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from gage_eval.base.errors import InputError
+from gage_eval.base.files import write_new
 from gage_eval.cli.main import app
 from gage_eval.cli.options import option
+from gage_eval.cli.output import say
 
 if TYPE_CHECKING:
     from gage_eval.authoring.data_preview import DataPreview, UnknownField
@@ -38,9 +41,6 @@ def new(
 
     from gage_eval.authoring.data_preview import UnknownField, look
     from gage_eval.authoring.new_config import UnknownMetric, new_config, write_schema
-    from gage_eval.base.errors import InputError
-    from gage_eval.base.files import write_new
-    from gage_eval.report.console import clean
 
     asks = sys.stdin.isatty() and sys.stdout.isatty()
     fields = {"question": question, "answer": answer}
@@ -59,7 +59,7 @@ def new(
         except InputError as error:
             if not typed:
                 raise
-            print(clean(str(error)))
+            say(str(error))
             data = None
         else:
             break
@@ -89,11 +89,11 @@ def new(
             try:
                 seen = look(data, **fields)
             except UnknownField as wrong:
-                print(clean(str(wrong)))
+                say(str(wrong))
         except UnknownMetric as error:
             if not can_ask_again:
                 raise
-            print(clean(str(error)))
+            say(str(error))
             metric = _ask_metric(seen)
         else:
             break
@@ -129,9 +129,7 @@ def _said(seen: "DataPreview") -> str:
 
 
 def _ask_field(error: "UnknownField") -> str:
-    from gage_eval.report.console import clean
-
-    print(clean(str(error)))
+    say(str(error))
     return str(typer.prompt(f"   The field with the {'question' if error.option == 'question' else 'reference'}"))
 
 

@@ -2,8 +2,10 @@
 
 from typing import Annotated
 
+from gage_eval.base.errors import InputError
 from gage_eval.cli.main import app
 from gage_eval.cli.options import AsJson, Store, argument, option
+from gage_eval.cli.output import print_json
 
 
 @app.command()
@@ -21,8 +23,6 @@ def pin(
     from dataclasses import asdict
 
     from gage_eval.authoring.lm_eval import suite_config
-    from gage_eval.base.errors import InputError
-    from gage_eval.cli.output import print_json
     from gage_eval.runs import RunOptions
     from gage_eval.runs.options import SUITE_PREFIX
     from gage_eval.runs.pins import pin as pin_data

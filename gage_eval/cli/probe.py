@@ -5,8 +5,10 @@ from typing import Annotated
 
 import typer
 
+from gage_eval.base.errors import GATE_FAILED, InputError
 from gage_eval.cli.main import app
 from gage_eval.cli.options import OF_MODELS, AsJson, RunFields, option, takes
+from gage_eval.cli.output import print_json, print_table, say
 
 _Record = Annotated[Path | None, option("FILE", "Write what the endpoint does to this file: a reference.", "--record")]
 _Reference = Annotated[
@@ -48,12 +50,9 @@ def probe(
     json: AsJson = False,
 ) -> None:
     """Measure whether models repeat answers, or check an endpoint."""
-    from gage_eval.base.errors import GATE_FAILED, InputError
-    from gage_eval.cli.output import print_json, print_table
     from gage_eval.engine.endpoint_check import TOLERANCE, check_endpoint, read_reference, write_reference
     from gage_eval.engine.endpoint_record import USUAL_PROMPTS
     from gage_eval.local.launch import known_blocks
-    from gage_eval.report.console import clean
     from gage_eval.runs.options import RunOptions
     from gage_eval.runs.planned import planned
     from gage_eval.runs.probes import probe_models
@@ -89,7 +88,7 @@ def probe(
         )
     else:
         for each in probed:
-            print(clean(each.text))
+            say(each.text)
         if verdicts:
             rows = [(x.property.replace("_", " "), x.verdict.replace("_", " "), x.text) for x in verdicts]
             print_table(("property", "verdict", "what was seen"), rows)

@@ -2,8 +2,11 @@
 
 from typing import Annotated
 
+from gage_eval.base.errors import InputError, RunFailed
 from gage_eval.cli.main import app
 from gage_eval.cli.options import OutputDir, RunId, Store, SummaryAsJson, argument, flag, option
+from gage_eval.cli.output import shown_location
+from gage_eval.cli.places import located
 
 
 @app.command()
@@ -25,13 +28,10 @@ def score(
     json: SummaryAsJson = False,
 ) -> None:
     """Score a stored run with other metrics."""
-    from gage_eval.base.errors import InputError, RunFailed
-    from gage_eval.cli.output import shown_location
     from gage_eval.config.settings import load_settings
     from gage_eval.extend.tuning import tune_process
     from gage_eval.pipeline.score_row import metric_spec
     from gage_eval.report.console import print_scores
-    from gage_eval.runs.options import Locations
     from gage_eval.runs.rescore import as_in_run, rescore
     from gage_eval.runs.results.stored import StoredRun
     from gage_eval.store import Store as ArtifactStore
@@ -39,7 +39,7 @@ def score(
     if run_id is not None and not save:
         raise InputError("--run-id needs --save: it names the saved run.")
     tune_process()
-    locations = Locations.at(store, output_dir)
+    locations = located(store, output_dir)
     stored = StoredRun.open(locations, run)
     rescored = rescore(
         stored,

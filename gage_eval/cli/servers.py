@@ -6,6 +6,8 @@ import typer
 
 from gage_eval.cli.main import app
 from gage_eval.cli.options import AsJson, flag, option
+from gage_eval.cli.output import print_json
+from gage_eval.cli.places import located
 
 server_app = typer.Typer(help="Start and stop a local Prefect server with UI and worker.", no_args_is_help=True)
 app.add_typer(server_app, name="server")
@@ -25,12 +27,11 @@ def start(
     """Start the server in the background, with a worker, a deployment per suite and the viewer."""
     from gage_eval.local import launch, server, viewer_service
     from gage_eval.local.deployments import AUTOMATION, POOL
-    from gage_eval.runs.options import Locations
 
     with server.one_at_a_time(port=port):
         running, fresh = server.start(port=port)
         # Runs whose server was gone at their end, or whose process was killed, have not been reported yet.
-        launch.report_newest_ended_runs(Locations.at())
+        launch.report_newest_ended_runs(located())
         state = "started" if fresh else "already running"
         print(f"Prefect server {state}: {running.url}", flush=True)
         print(f"The UI asks for this login once: {server.login()}", flush=True)
@@ -55,7 +56,6 @@ def stop() -> None:
 @server_app.command("status")
 def status(json: AsJson = False) -> None:
     """Show whether the server, its worker and the viewer are running."""
-    from gage_eval.cli.output import print_json
     from gage_eval.local import server
     from gage_eval.local.viewer_service import VIEWER
 

@@ -3,8 +3,12 @@
 import sys
 from typing import TYPE_CHECKING, Annotated
 
+from gage_eval.base.errors import InputError
+from gage_eval.base.stages import STAGES
 from gage_eval.cli.main import app
 from gage_eval.cli.options import AsJson, OutputDir, Store, To, argument, flag, option
+from gage_eval.cli.output import fitted, print_json, print_table, say, shown_location
+from gage_eval.cli.places import located, open_run
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,15 +46,11 @@ def show(
     json: AsJson = False,
 ) -> None:
     """Look at runs, at wrong answers, and at single samples."""
-    from gage_eval.base.errors import InputError
-    from gage_eval.cli.output import print_json
     from gage_eval.config.settings import unknown_variables
     from gage_eval.local.launch import report_ended_runs
     from gage_eval.report.console import clean
-    from gage_eval.runs.options import Locations
     from gage_eval.runs.results.listing import run_record
     from gage_eval.runs.results.publication import check_formats, of_run
-    from gage_eval.runs.results.reading import RunReader
 
     flags = {
         "wrong": wrong,
@@ -64,7 +64,7 @@ def show(
     outcomes = [name for name, wanted in flags.items() if wanted]
     for warning in unknown_variables():
         print(f"note: {clean(warning)}", file=sys.stderr)
-    locations = Locations.at(store, output_dir)
+    locations = located(store, output_dir)
     check_formats(to or ())
     if to and (rejects or sample is not None or outcomes):
         raise InputError("--to writes scores or the list of runs: leave out the options for rows.")
@@ -86,7 +86,7 @@ def show(
         )
     if metric is not None and not outcomes:
         raise InputError(f"--metric needs --wrong: gage show {run_id} --wrong --metric {metric}")
-    reader = RunReader.open(locations, run_id)
+    reader = open_run(locations, run_id)
     if to:
         of_run(reader.summary).write(to)
     if rejects:
@@ -109,8 +109,6 @@ def show(
 def _show_rejects(reader: "RunReader", task_id: str | None, limit: int | None, *, json: bool) -> None:
     from itertools import islice
 
-    from gage_eval.cli.output import print_json
-    from gage_eval.report.console import clean
     from gage_eval.runs.results.rejects import rejects_of
 
     rejected = (reject for task in reader.tasks(task_id) for reject in rejects_of(task))
@@ -121,14 +119,13 @@ def _show_rejects(reader: "RunReader", task_id: str | None, limit: int | None, *
     for reject in rows:
         position = f"line {reject.line}" if reject.line is not None else f"row {reject.row_index}"
         where = " ".join(filter(None, (reject.file, position, f"({reject.sample_id})" if reject.sample_id else "")))
-        print(clean(f"{reject.task_id}  {reject.stage}  {where}: {reject.reason}"))
+        say(f"{reject.task_id}  {reject.stage}  {where}: {reject.reason}")
     if not rows:
         print("no row was rejected.")
 
 
 def list_runs(locations: "Locations", limit: int | None, to: "Sequence[Path]" = (), *, json: bool) -> None:
     """Print the newest runs, one row each, or two on a narrow terminal, and write them to files."""
-    from gage_eval.cli.output import fitted, print_json
     from gage_eval.local.launch import report_newest_ended_runs
     from gage_eval.report.console import terminal_width
     from gage_eval.runs.results.listing import listed_runs
@@ -177,7 +174,6 @@ def _run_cells(run: "ListedRun") -> tuple[str, ...]:
 
 
 def _show_run(run: "RunReader") -> None:
-    from gage_eval.cli.output import shown_location
     from gage_eval.report.console import clean, folded, metric_rows, plain_lines, print_scores, terminal_width
     from gage_eval.report.model_run import models_line
     from gage_eval.runs.results.listing import run_remarks, scored_metrics
@@ -185,7 +181,7 @@ def _show_run(run: "RunReader") -> None:
     stored, record = run.stored, run.stored.record
     width = terminal_width(sys.stdout)
     began = record.created.strftime("%Y-%m-%d %H:%M:%S")
-    print(clean(f"{record.title} · run {stored.run_id} · {stored.state} · started {began}"))
+    say(f"{record.title} · run {stored.run_id} · {stored.state} · started {began}")
     if stored.status != "completed" and record.models:
         print(folded(clean(models_line(record.models)), width))
     if stored.status == "completed":
@@ -200,8 +196,6 @@ def _show_run(run: "RunReader") -> None:
 
 
 def _print_stages(stored: "StoredRun") -> None:
-    from gage_eval.base.stages import STAGES
-    from gage_eval.cli.output import print_table
     from gage_eval.runs.results.formatting import of_task
     from gage_eval.runs.results.listing import shown_stages
 

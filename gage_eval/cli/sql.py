@@ -3,8 +3,11 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from gage_eval.base.canonical import canonical_text
 from gage_eval.cli.main import app
 from gage_eval.cli.options import AsJson, OutputDir, Store, argument, option
+from gage_eval.cli.output import print_json, print_table
+from gage_eval.cli.places import located
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -21,8 +24,6 @@ def sql(
     json: AsJson = False,
 ) -> None:
     """Query stored runs with SQL; nothing is changed."""
-    from gage_eval.cli.output import print_json, print_table
-    from gage_eval.runs.options import Locations
     from gage_eval.runs.results.sql import Database, columns
     from gage_eval.runs.results.tabular import records, write_table
 
@@ -32,7 +33,7 @@ def sql(
         else:
             print_table(("view", "columns"), [(name, ", ".join(x for x, _ in of)) for name, of in columns().items()])
         return
-    with Database(Locations.at(store, output_dir), run or ()) as database:
+    with Database(located(store, output_dir), run or ()) as database:
         result = database.query(query)
     if to is not None:
         write_table(result, to)
@@ -48,8 +49,6 @@ def sql(
 
 
 def _cell(value: Any) -> str:
-    from gage_eval.base.canonical import canonical_text
-
     if value is None:
         return "–"
     if isinstance(value, float):

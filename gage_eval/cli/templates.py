@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Annotated, Literal
 
+from gage_eval.base.files import write_new
 from gage_eval.cli.main import app
 from gage_eval.cli.options import Config, argument, flag, option
 
@@ -19,7 +20,6 @@ def distill(
 ) -> None:
     """Make a suite out of a config, pinned by a digest."""
     from gage_eval.authoring.distill import distilled
-    from gage_eval.base.files import write_new
 
     made = distilled(Path(config), name, version=version, force_merge=force_merge, folder=out)
     write_new(made.file, made.text)
@@ -40,7 +40,6 @@ def init(
 ) -> None:
     """Start from a suite: write a RunConfig for it, or its config."""
     from gage_eval.authoring.init import initialised
-    from gage_eval.base.files import write_new
 
     made = initialised(template, version=version, mode=mode, out=out)
     write_new(made.file, made.text)

@@ -3,8 +3,11 @@
 from pathlib import Path
 from typing import Annotated
 
+from gage_eval.base.errors import InputError
+from gage_eval.base.files import local_path
 from gage_eval.cli.main import app
 from gage_eval.cli.options import OutputDir, Store, argument, flag, option
+from gage_eval.cli.places import located, open_run
 
 
 @app.command()
@@ -27,13 +30,9 @@ def view(
     """Look at runs in the browser: what is wrong, and why."""
     from urllib.parse import quote, urlencode
 
-    from gage_eval.base.errors import InputError
-    from gage_eval.base.files import local_path
     from gage_eval.config.settings import load_settings
     from gage_eval.report.console import clean
-    from gage_eval.runs.options import Locations
     from gage_eval.runs.results.label_file import LabelFile
-    from gage_eval.runs.results.reading import RunReader
     from gage_eval.viewer.server import ViewerServer
 
     if not runs:
@@ -43,10 +42,10 @@ def view(
                 raise InputError(f"{option} needs a run: gage view RUN {option} {value}")
     for file in labels or ():
         LabelFile(file).rows()
-    locations = Locations.at(store, output_dir)
+    locations = located(store, output_dir)
     settings = load_settings()
     for name in [*(runs or ()), *([against] if against is not None else [])]:
-        reader = RunReader.open(locations, name)
+        reader = open_run(locations, name)
         for wanted in [task] if task is not None else []:
             reader.task(wanted)
     server = ViewerServer(

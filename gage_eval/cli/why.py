@@ -4,6 +4,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from gage_eval.cli.main import app
 from gage_eval.cli.options import AsJson, OutputDir, Store, argument, option
+from gage_eval.cli.output import print_json, print_table, say
+from gage_eval.cli.places import located, open_run
 
 if TYPE_CHECKING:
     from gage_eval.regression.why import TaskWhy
@@ -22,16 +24,13 @@ def why(
     json: AsJson = False,
 ) -> None:
     """Name the first thing that differs behind each score that moved."""
-    from gage_eval.cli.output import print_json
     from gage_eval.regression.why import check_cause
     from gage_eval.regression.why import why as causes_of
-    from gage_eval.runs.options import Locations
-    from gage_eval.runs.results.reading import RunReader
 
     if cause not in (None, "any"):
         check_cause(cause)
-    locations = Locations.at(store, output_dir)
-    first, other = RunReader.open(locations, a), RunReader.open(locations, b)
+    locations = located(store, output_dir)
+    first, other = open_run(locations, a), open_run(locations, b)
     results = causes_of(first, other, task_id=task, metric=metric)
     if json:
         print_json([result.as_record() for result in results])
@@ -44,11 +43,9 @@ def why(
 
 
 def _print_causes(result: "TaskWhy", command: str) -> None:
-    from gage_eval.cli.output import print_table
     from gage_eval.regression.why import MEANINGS
-    from gage_eval.report.console import clean
 
-    print(clean(f"{result.task_id} · {result.metric}: {result.sentence}"))
+    say(f"{result.task_id} · {result.metric}: {result.sentence}")
     if not result.flips:
         return
     rows = [
@@ -58,20 +55,19 @@ def _print_causes(result: "TaskWhy", command: str) -> None:
     header = ("cause", "flips", "worse", "better", "one-sided", "the first thing that differs")
     print_table(header, rows, right=header[1:5], stack=True)
     for difference in result.also_differing:
-        print(clean(f"also different: {difference.kind} {difference.text}"))
+        say(f"also different: {difference.kind} {difference.text}")
     for sentence in result.lacking:
-        print(clean(sentence))
+        say(sentence)
     # The command is quoted for a shell.
-    print(clean(f"see them: {command}"))
+    say(f"see them: {command}")
 
 
 def _print_flips(result: "TaskWhy", cause: str | None, limit: int) -> None:
-    from gage_eval.cli.output import print_table
     from gage_eval.report.console import clean, counted
     from gage_eval.report.summary import format_value
 
     flips = result.of_cause(cause)
-    print(clean(f"{result.task_id} · {result.metric}: {counted(len(flips), 'flip')}"))
+    say(f"{result.task_id} · {result.metric}: {counted(len(flips), 'flip')}")
     rows = [
         tuple(
             map(
