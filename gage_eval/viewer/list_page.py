@@ -73,9 +73,7 @@ class ListPage:
 
     def samples(self, request: Request) -> Response:
         """The list."""
-        state = ListState.of(request.query_params)
-        shown = self.open(request.path_params["run"], state)
-        state = _with_task(state, shown)
+        shown, state = self._opened(request)
         problem, positions, rows = "", np.empty(0, dtype=np.int32), []
         try:
             noted = self.noted(state)
@@ -109,9 +107,7 @@ class ListPage:
     def sample(self, request: Request) -> Response:
         """One answer; with ``part=1`` only its content, for the pane next to the list."""
         params = request.query_params
-        state = ListState.of(params)
-        shown = self.open(request.path_params["run"], state)
-        state = _with_task(state, shown)
+        shown, state = self._opened(request)
         sample_id, replicate = params.get("id", ""), replicate_of(params)
         view, line, row = _answer(shown, sample_id, replicate, state)
         rows = shown.listing.trajectories.get((sample_id, replicate), lambda: view.trajectory)
@@ -136,9 +132,7 @@ class ListPage:
     def steps(self, request: Request) -> Response:
         """A page of an answer's steps, for the page of the answer."""
         params = request.query_params
-        state = ListState.of(params)
-        shown = self.open(request.path_params["run"], state)
-        state = _with_task(state, shown)
+        shown, state = self._opened(request)
         sample_id, replicate = params.get("id", ""), replicate_of(params)
         rows = shown.listing.trajectories.get(
             (sample_id, replicate), lambda: _answer(shown, sample_id, replicate, state).view.trajectory
@@ -148,8 +142,7 @@ class ListPage:
 
     def export(self, request: Request) -> Response:
         """The listed answers as a file."""
-        state = ListState.of(request.query_params)
-        shown = self.open(request.path_params["run"], state)
+        shown, state = self._opened(request)
         return exported(shown, state, request.path_params["kind"], self.noted(state))
 
     # --- parts of pages
@@ -163,6 +156,12 @@ class ListPage:
         if not state.against:
             return None
         return self.open(state.against, ListState(task=state.task)).row(sample_id, replicate)
+
+    def _opened(self, request: Request) -> tuple[OpenTask, ListState]:
+        """The task of a list's address, and the list's state. Raises as `open`."""
+        state = ListState.of(request.query_params)
+        shown = self.open(request.path_params["run"], state)
+        return shown, replace(state, task=shown.task.task_id)
 
     def open(self, run_id: str, state: ListState) -> OpenTask:
         """A task with its index, paired with the run that the state names.
@@ -280,10 +279,6 @@ def _answer(shown: OpenTask, sample_id: str, replicate: int, state: ListState) -
 
 def _text_of(row: SampleRow, replicate: int) -> str:
     return next((response.get("answer") or "" for response in row.responses if response["replicate"] == replicate), "")
-
-
-def _with_task(state: ListState, shown: OpenTask) -> ListState:
-    return replace(state, task=shown.task.task_id)
 
 
 def score_of(task: TaskReader, measure: IndexedMeasure) -> Any:
