@@ -106,9 +106,7 @@ def diff(
     first, other = open_run(locations, a), open_run(locations, b)
     differences = run_differences(first, other, task_id=task)
     if json:
-        print_json(
-            [{"task_id": task_id, "kind": x.kind, "path": x.path, "a": x.a, "b": x.b} for task_id, x in differences]
-        )
+        print_json([{"task_id": task_id, **vars(x)} for task_id, x in differences])
         return
     if not differences:
         print(f"{first.run_id} and {other.run_id} do not differ in anything that is recorded.")

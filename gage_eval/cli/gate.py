@@ -352,33 +352,15 @@ def _print_floors(entry: "BaselineEntry", baselines: "Baselines") -> None:
 
 def _print(gated: "GateResult", anchor: "GateResult | None", label: str) -> None:
     from gage_eval.report.console import clean, folded, terminal_width
-    from gage_eval.report.summary import format_value, p_text, signed_text
+    from gage_eval.report.summary import signed_text
 
     entry = gated.entry
     say(f"{gated.verdict.upper()}  run {gated.run_id}{label} against baseline {entry.name}, entry {entry.number}")
-    rows = []
-    for task in gated.tasks:
-        numbers = task.decision.evidence
-        rows.append(
-            (
-                task.comparison.task_id,
-                task.comparison.measure.name,
-                task.decision.verdict if task.tier is None else f"{task.decision.verdict} ({task.tier})",
-                format_value(numbers.baseline),
-                format_value(numbers.current),
-                signed_text(numbers.difference),
-                signed_text(numbers.bounds and numbers.bounds[0]),
-                p_text(task.decision.p) if numbers.test != "none" else "–",
-                f"{numbers.n:,}",
-            )
-        )
+    bounds = [task.decision.evidence.bounds for task in gated.tasks]
+    rows = [task.cells(signed_text(ends and ends[0])) for task, ends in zip(gated.tasks, bounds, strict=True)]
     header = ("task", "metric", "verdict", "baseline", "run", "better by", "at least", "p", "n")
     print_table(header, rows, right=header[3:], stack=True)
-    notes = [f"{task.comparison.task_id}: {note}" for task in gated.tasks for note in _notes(task)]
-    notes += gated.remarks
-    if anchor is not None and anchor.verdict != gated.verdict:
-        notes.append(f"Against the anchor (entry {anchor.entry.number}) the verdict is {anchor.verdict}.")
-    for note in notes:
+    for note in gated.notes(anchor, _notes):
         print(folded(clean(note), terminal_width(sys.stdout), 2))
 
 
@@ -386,7 +368,6 @@ def _notes(task: "TaskGate") -> Iterator[str]:
     yield from task.remarks
     if (detectable := task.decision.detectable) is not None:
         yield f"a loss of {detectable:.3f} or more is found with a chance of 80 % (tolerated: {task.rule.tolerance:g})"
-    if task.alarm.rings or task.decision.verdict == "regressed":
-        yield task.alarm_remark
+    yield from task.alarm_remarks
     if task.decision.verdict == "regressed" and task.comparison.worse:
         yield f"worse: {', '.join(task.comparison.worse[:5])}"
