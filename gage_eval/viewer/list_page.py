@@ -17,7 +17,7 @@ from gage_eval.data.sample.table import rows_of
 from gage_eval.report.details import ComparedTask
 from gage_eval.runs.results.explain import expected_of, question_of
 from gage_eval.runs.results.reading import RunReader, TaskReader
-from gage_eval.runs.results.rows import SampleRow
+from gage_eval.runs.results.rows import SampleRow, of_replicate
 from gage_eval.viewer.comparison import compared
 from gage_eval.viewer.database import IndexDatabase
 from gage_eval.viewer.exporting import exported
@@ -112,6 +112,7 @@ class ListPage:
         view, line, row = _answer(shown, sample_id, replicate, state)
         rows = shown.listing.trajectories.get((sample_id, replicate), lambda: view.trajectory)
         other = self._other_row(state, sample_id, replicate)
+        said = None if other is None else of_replicate(other.responses, replicate).get("answer") or ""
         context = {
             **self._task_context(shown, state),
             "title": f"{sample_id} · {shown.task.task_id}",
@@ -122,7 +123,7 @@ class ListPage:
             "replicates": shown.listing.replicates(sample_id),
             "notes": self._notes.of(view.response_key),
             "here": f"/runs/{shown.run.run_id}/sample?{sample_query(state, sample_id, replicate)}",
-            "pieces": [] if other is None else word_diff(_text_of(other, replicate), view.answer or ""),
+            "pieces": [] if said is None else word_diff(said, view.answer or ""),
             "steps": steps_page(rows, number_in(params, "step")),
             "differences": [*differences(row, replicate, other, state.against)] if rows else [],
             **self._neighbours(shown, state, line["pos"]),
@@ -262,9 +263,9 @@ def fill_texts(task: TaskReader, rows: list[dict[str, Any]]) -> None:
         samples = dict(zip(contents.samples["row_index"].to_pylist(), rows_of(contents.samples), strict=True))
         for row in mine:
             sample, responses = samples[row["row"]], contents.responses.get(row["row"], [])
-            answers = [response.get("answer") for response in responses if response["replicate"] == row["replicate"]]
             row["asked"], row["expected"] = question_of(sample), expected_of(sample)
-            row["answer"] = (answers[0] or "")[-_EXCERPT:] if answers else None
+            response = of_replicate(responses, row["replicate"])
+            row["answer"] = (response.get("answer") or "")[-_EXCERPT:] if response else None
 
 
 def _answer(shown: OpenTask, sample_id: str, replicate: int, state: ListState) -> OpenAnswer:
@@ -275,10 +276,6 @@ def _answer(shown: OpenTask, sample_id: str, replicate: int, state: ListState) -
             + (f", repetition {replicate}." if replicate else ".")
         )
     return answer
-
-
-def _text_of(row: SampleRow, replicate: int) -> str:
-    return next((response.get("answer") or "" for response in row.responses if response["replicate"] == replicate), "")
 
 
 def score_of(task: TaskReader, measure: IndexedMeasure) -> Any:

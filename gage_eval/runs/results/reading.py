@@ -31,7 +31,16 @@ from gage_eval.runs.planned import planned_before
 from gage_eval.runs.results.calls import ModelCall, PendingResponses, TaskCalls
 from gage_eval.runs.results.cards import Cards
 from gage_eval.runs.results.outcomes import Measure, RowFilter, answer_table, measures
-from gage_eval.runs.results.rows import PartRows, SampleRow, Scores, by_row, only_rows, read_part, score_entry
+from gage_eval.runs.results.rows import (
+    PartRows,
+    SampleRow,
+    Scores,
+    by_row,
+    of_replicate,
+    only_rows,
+    read_part,
+    score_entry,
+)
 from gage_eval.runs.results.stored import StoredRun
 from gage_eval.scoring.metrics.compared import ComparedValues
 from gage_eval.scoring.metrics.overrides import compared_by_samples
@@ -466,8 +475,9 @@ class TaskReader:
     def tests_of(self, row: SampleRow, replicate: int) -> str:
         """The tests that the program of an answer was run with; empty where the run's config does not say it."""
         spec = self._scoring
-        response = next((entry for entry in row.responses if entry["replicate"] == replicate), {})
-        return "" if spec is None or spec.execution is None else spec.execution.tests_of(row.sample, response)
+        if spec is None or spec.execution is None:
+            return ""
+        return spec.execution.tests_of(row.sample, of_replicate(row.responses, replicate))
 
     def _scores(self, part: int, only: Sequence[int] | None, *, compared: bool) -> dict[int, Scores]:
         out: dict[int, Scores] = {}

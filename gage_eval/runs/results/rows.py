@@ -69,17 +69,18 @@ class PartRows:
     executions: dict[int, list[dict[str, Any]]]
 
 
+def of_replicate(entries: Sequence[Mapping[str, Any]], replicate: int) -> Mapping[str, Any]:
+    """The first entry of a repetition; empty if there is none."""
+    return next((entry for entry in entries if entry.get("replicate") == replicate), {})
+
+
 def score_entry(row: Mapping[str, Any], compared: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """A row of `tables.SCORES` as an entry of a metric; ``compared`` is added to its metadata."""
     metadata = {**(compared or {}), **(decode(row["metadata"]) if row["metadata"] else {})}
     return {
-        "replicate": row["replicate"],
-        "filter": row["filter"],
-        "status": row["status"],
+        **{name: row[name] for name in ("replicate", "filter", "status")},
         "values": dict(row["values"] or []),
-        "extracted": row["extracted"],
-        "reason": row["reason"],
-        "explanation": row["explanation"],
+        **{name: row[name] for name in ("extracted", "reason", "explanation")},
         **({"metadata": metadata} if metadata else {}),
         **({"overrides": decode(row["overrides"])} if row["overrides"] else {}),
     }

@@ -24,7 +24,7 @@ from gage_eval.runs.results.calls import ModelCall
 from gage_eval.runs.results.explain import explain
 from gage_eval.runs.results.outcomes import Measure
 from gage_eval.runs.results.reading import TaskReader
-from gage_eval.runs.results.rows import SampleRow, verdict_name
+from gage_eval.runs.results.rows import SampleRow, of_replicate, verdict_name
 from gage_eval.runs.results.sent_requests import ShownCalls, shown_calls
 
 # Of answers that were not asked for.
@@ -58,7 +58,7 @@ def sample_view(
     request = own[0].request if own else None
     logprobs = response.get("logprobs")
     logprobs = decode(logprobs) if isinstance(logprobs, str) else logprobs
-    telemetry: Mapping[str, Any] = next((entry for entry in row.telemetry if entry["replicate"] == replicate), {})
+    telemetry = of_replicate(row.telemetry, replicate)
     errors = [str(error) for error in telemetry.get("errors") or ()]
     answer = explain(row, response, measure)
     medium = made_medium(response)
