@@ -10,8 +10,9 @@ from typing import Any, ClassVar, Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from gage_eval.base.errors import ConfigError, GageError, InputError, Problem
+from gage_eval.config.files import read_config
 from gage_eval.config.model_of import model_of
-from gage_eval.config.yaml.lines import MAX_BYTES, parse
+from gage_eval.config.yaml.lines import parse
 from gage_eval.engine.host import SharedEngines
 from gage_eval.models.backends.base import Blocks
 from gage_eval.regression.leaderboard import RATINGS_NOTE, Rating, leaderboard
@@ -104,15 +105,7 @@ class Matrix(StrictModel):
             InputError: it cannot be read, has values that are not allowed, or names a suite or a config that does not
                 exist; all problems at once.
         """
-        try:
-            data = file.read_bytes()
-        except FileNotFoundError as error:
-            raise InputError(f"no file '{file}'.") from error
-        except OSError as error:
-            raise InputError(f"{file} cannot be read ({error.strerror}).") from error
-        if len(data) > MAX_BYTES:
-            raise InputError(f"{file} has {len(data):,} bytes; at most {MAX_BYTES:,} are read. Is it the right file?")
-        matrix = cls._parsed(data.decode(errors="replace"), str(file))
+        matrix = cls._parsed(read_config(file, what="matrix"), str(file))
         problems = matrix._wrong_options() + matrix._missing_rows(file.parent)
         if problems:
             raise ConfigError(str(file), problems)

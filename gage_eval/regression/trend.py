@@ -11,7 +11,7 @@ from gage_eval.report.summary import MetricSummary, TaskSummary
 from gage_eval.report.trend_chart import MOST_POINTS, TrendPoint
 from gage_eval.runs.options import Locations
 from gage_eval.runs.results.reading import RunReader
-from gage_eval.runs.results.stored import StoredRun, stored_runs
+from gage_eval.runs.results.stored import StoredRun, completed_runs
 
 # Runs of other suites and models that are read to find those of a trend.
 _MOST_READ = 1_000
@@ -40,9 +40,8 @@ def trend(
         most: take at most this many runs, the newest.
         among: look at most at this many runs, the newest.
     """
-    runs = (
-        stored for stored in islice(stored_runs(locations), among) if counts(stored) and _is_of(stored, entry, until)
-    )
+    of_suite = completed_runs(locations, entry.suite, among)
+    runs = (stored for stored in of_suite if counts(stored) and _is_whole(stored, until))
     points = [
         TrendPoint(
             stored.record.created, stored.run_id, task.task_id, number.name, number.value, number.ci_low, number.ci_high
@@ -69,12 +68,12 @@ def trend_before(run: RunReader, entry: BaselineEntry, metrics: Mapping[str, Col
     )
 
 
-def _is_of(stored: StoredRun, entry: BaselineEntry, until: datetime | None) -> bool:
+def _is_whole(stored: StoredRun, until: datetime | None) -> bool:
+    record = stored.record
+    if (until is not None and record.created > until) or record.options.get("sample_ids") or record.subset:
+        return False
     with suppress(InputError):
-        record = stored.record
-        in_time = until is None or record.created <= until
-        whole = record.status == "completed" and not (record.options.get("sample_ids") or record.subset)
-        return in_time and whole and record.name == entry.suite and bool(stored.summary.tasks)
+        return bool(stored.summary.tasks)
     return False
 
 

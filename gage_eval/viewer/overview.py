@@ -13,7 +13,7 @@ from gage_eval.report.summary import format_value
 from gage_eval.runs.results.outcomes import ANSWER_KINDS
 from gage_eval.runs.results.reading import RunReader
 from gage_eval.runs.results.report_details import distribution, length_bins
-from gage_eval.runs.results.stored import StoredRun, stored_runs
+from gage_eval.runs.results.stored import StoredRun, completed_runs
 from gage_eval.scoring.metrics.scale import Scale
 from gage_eval.viewer.index import BETWEEN, IndexedMeasure, IndexedSlice
 from gage_eval.viewer.listing import Listing
@@ -153,19 +153,11 @@ def usual_rival(run: RunReader) -> str | None:
                 for entry in baselines.latest(suite, name).runs:
                     if entry.run_id != run.run_id and _is_like(run, entry.run_id):
                         return entry.run_id
-    for number, stored in enumerate(stored_runs(locations)):
-        if number >= _LOOKED_AT:
-            break
-        with suppress(InputError):
-            other = stored.record
-            same = (other.name, other.tested, other.subset, other.status) == (
-                record.name,
-                record.tested,
-                record.subset,
-                "completed",
-            )
-            if same and stored.run_id != run.run_id and other.created < record.created:
-                return stored.run_id
+    for stored in completed_runs(locations, record.name, _LOOKED_AT):
+        other = stored.record
+        is_like = (other.tested, other.subset) == (record.tested, record.subset)
+        if is_like and stored.run_id != run.run_id and other.created < record.created:
+            return stored.run_id
     return None
 
 

@@ -150,7 +150,7 @@ def test_wrong_options_and_missing_rows_are_named_together(tmp_path: Path) -> No
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"^no file '.*none\.yaml'\.$"):
+    with pytest.raises(InputError, match=r"^no matrix file '.*none\.yaml'\.$"):
         Matrix.read(tmp_path / "none.yaml")
 
 

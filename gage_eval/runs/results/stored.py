@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import cached_property
+from itertools import islice
 
 from gage_eval.base.canonical import decode
-from gage_eval.base.errors import InputError, NotFinished
+from gage_eval.base.errors import GageError, InputError, NotFinished
 from gage_eval.base.processes import alive
 from gage_eval.base.stages import Stage
 from gage_eval.base.version import __version__
@@ -127,6 +128,20 @@ def stored_runs(locations: Locations) -> Iterator[StoredRun]:
     objects = open_runs(locations.runs, read_only=True)
     for run_id in list_runs(locations.runs):
         yield StoredRun(RunFolder(objects, locations, run_id))
+
+
+def completed_runs(locations: Locations, name: str, most: int | None = None) -> Iterator[StoredRun]:
+    """The completed runs of a config or suite, newest first. Damaged runs are left out.
+
+    Args:
+        locations: where they are.
+        name: of the config or suite.
+        most: look at most at so many runs, whatever they are of.
+    """
+    for run in islice(stored_runs(locations), most):
+        with suppress(GageError):
+            if run.record.name == name and run.status == "completed":
+                yield run
 
 
 def uses_of(locations: Locations) -> dict[str, list[Use]]:
