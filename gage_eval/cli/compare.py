@@ -118,7 +118,6 @@ def diff(
 def _compare_files(files: list[str], fields: "ScoreFields", limit: int, *, higher: bool, json: bool) -> None:
     from gage_eval.regression.report_adapter import evidence_cells
     from gage_eval.regression.score_files import compare_files
-    from gage_eval.report.console import clean
 
     first, *others = files
     results = [compare_files(first, other, fields, higher_is_better=higher) for other in others]
@@ -134,7 +133,7 @@ def _compare_files(files: list[str], fields: "ScoreFields", limit: int, *, highe
         said += [f"{named}{text}" for text in _changed([*map(str, better)], [*map(str, worse)], limit)]
     header = ("file", first, "its score", "better by", "95 % interval", "p", "n", "changed")
     say(f"{fields.score}, paired by {fields.sample_id}")
-    print_table([clean(name) for name in header], rows, right=("n", header[1], header[2], "better by"), stack=True)
+    print_table(header, rows, right=("n", header[1], header[2], "better by"), stack=True)
     for sentence in said:
         say(sentence)
 
@@ -143,7 +142,7 @@ def _print_scored_twice(
     runs: "list[RunReader]", task_id: str | None, metric: str | None, limit: int, *, json: bool
 ) -> None:
     from gage_eval.regression.scored_twice import scored_twice
-    from gage_eval.report.console import clean, counted
+    from gage_eval.report.console import counted
     from gage_eval.report.summary import format_value
 
     results = scored_twice(runs[0], runs[-1], task_id=task_id, metric=metric)
@@ -158,24 +157,16 @@ def _print_scored_twice(
         said = f"{first} and {second} disagree on {differing:,} of {counted(result.answers, 'answer')}"
         say(f"{result.task.task_id}: {said}")
         rows = [
-            tuple(
-                map(
-                    clean,
-                    (
-                        disagreement.sample_id + (f" ({disagreement.replicate})" if disagreement.replicate else ""),
-                        "–" if disagreement.theirs is None else format_value(disagreement.theirs),
-                        "–" if disagreement.ours is None else format_value(disagreement.ours),
-                        _piece(answer.expected),
-                        _piece(answer.answer),
-                        _piece(answer.extracted),
-                    ),
-                )
+            (
+                disagreement.sample_id + (f" ({disagreement.replicate})" if disagreement.replicate else ""),
+                *map(format_value, (disagreement.theirs, disagreement.ours)),
+                *map(_piece, (answer.expected, answer.answer, answer.extracted)),
             )
             for disagreement, answer in result.explained(limit)
         ]
         if rows:
             header = ("sample", first, second, "expected", "answer", f"read by {second}")
-            print_table([clean(name) for name in header], rows, right=header[1:3], stack=True)
+            print_table(header, rows, right=header[1:3], stack=True)
         if differing > len(rows):
             print(f"{len(rows):,} of {differing:,} shown; more with -n {differing}")
 

@@ -19,12 +19,11 @@ def migrate(
     """Turn another tool's config into ours, with a report of each key."""
     from gage_eval.authoring.migrate import migrate as migrated
     from gage_eval.authoring.migration import CONFIG, REPORT, write_migration
-    from gage_eval.report.console import clean
 
     migration = migrated(file, tool)
     folder = to or Path("migrated") / file.name.split(".")[0]
     write_migration(migration, file, folder)
     rows = [(str(finding.line or ""), finding.key, finding.state, finding.text) for finding in migration.report]
-    print_table(("line", "key", "", ""), [tuple(map(clean, row)) for row in rows], right=("line",), stack=True)
+    print_table(("line", "key", "", ""), rows, right=("line",), stack=True)
     say(f"written to {folder / CONFIG}, with {REPORT} next to it")
     say(f"check it: gage validate {folder / CONFIG}")

@@ -47,7 +47,8 @@ def print_table(
     """
     from gage_eval.report.console import clean, folded, padded, terminal_width
 
-    table = [list(header), *([clean(cell) for cell in row] for row in rows)]
+    table = [[clean(cell) for cell in row] for row in (header, *rows)]
+    right = [clean(name) for name in right]
     left_out = _leave_out(table, spare)
     header = table[0]
     widths = [max(cell_len(row[column]) for row in table) for column in range(len(header))]

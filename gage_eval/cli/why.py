@@ -63,23 +63,18 @@ def _print_causes(result: "TaskWhy", command: str) -> None:
 
 
 def _print_flips(result: "TaskWhy", cause: str | None, limit: int) -> None:
-    from gage_eval.report.console import clean, counted
+    from gage_eval.report.console import counted
     from gage_eval.report.summary import format_value
 
     flips = result.of_cause(cause)
     say(f"{result.task_id} · {result.metric}: {counted(len(flips), 'flip')}")
     rows = [
-        tuple(
-            map(
-                clean,
-                (
-                    flip.sample_id + (f" ({flip.replicate})" if flip.replicate else ""),
-                    *("–" if value is None else format_value(value) for value in (flip.a, flip.b)),
-                    flip.cause.replace("_", " "),
-                    flip.detail,
-                    ", ".join(flip.labels),
-                ),
-            )
+        (
+            flip.sample_id + (f" ({flip.replicate})" if flip.replicate else ""),
+            *map(format_value, (flip.a, flip.b)),
+            flip.cause.replace("_", " "),
+            flip.detail,
+            ", ".join(flip.labels),
         )
         for flip in flips[:limit]
     ]

@@ -213,16 +213,6 @@ class Standing:
     best: int
     worst: int
 
-    @property
-    def value(self) -> float | None:
-        """The score."""
-        return self.number.value
-
-    @property
-    def n(self) -> int:
-        """Samples that the score is made of."""
-        return self.number.n
-
     def as_record(self) -> dict[str, Any]:
         """For JSON and CSV."""
         number = self.number
@@ -385,11 +375,11 @@ def averages(results: Sequence[Standing], models: Sequence[str]) -> list[Average
 
     Empty for fewer than two such tasks, and where the numbers have no common scale: a mean of them says nothing.
     """
-    by_task: dict[tuple[str, str], dict[str, Standing]] = {}
+    by_task: dict[tuple[str, str], dict[str, MetricSummary]] = {}
     for standing in results:
-        by_task.setdefault((standing.row, standing.task_id), {})[standing.model] = standing
+        by_task.setdefault((standing.row, standing.task_id), {})[standing.model] = standing.number
     whole = [own for own in by_task.values() if all(name in own and own[name].value is not None for name in models)]
-    numbers = {name: [own[name].number for own in whole] for name in models}
+    numbers = {name: [own[name] for own in whole] for name in models}
     scales = {(x.higher_is_better, x.bound_low, x.bound_high) for of_model in numbers.values() for x in of_model}
     if len(whole) < 2 or len(scales) != 1 or None in next(iter(scales)):
         return []
@@ -462,7 +452,7 @@ def lines(results: Sequence[Standing], cells: Sequence[Cell]) -> tuple[list[str]
         for task_id in dict.fromkeys(standing.task_id for standing in of_row) or [row]:
             own = {standing.model: standing for standing in of_row if standing.task_id == task_id}
             metric = next((standing.number.marked_name for standing in own.values()), "")
-            sizes = sorted({standing.n for standing in own.values()})
+            sizes = sorted({standing.number.n for standing in own.values()})
             n = " – ".join(f"{size:,}" for size in dict.fromkeys((sizes[0], sizes[-1]))) if sizes else ""
             texts = [_text(own.get(name), of_cells.get(name)) for name in models]
             runs = [of_cells[name].run if name in of_cells else None for name in models]
@@ -505,7 +495,7 @@ def _average_name(average: Average) -> str:
 
 
 def _text(standing: Standing | None, cell: Cell | None) -> str:
-    if standing is None or standing.value is None:
+    if standing is None or standing.number.value is None:
         return "failed" if cell is not None and cell.run is None else "–"
     label = "" if cell is None or cell.run is None else cell.run.stored.record.label
     return f"{score_text(standing.number)} ({standing.ranks}){label}"

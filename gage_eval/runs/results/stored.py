@@ -115,10 +115,10 @@ class StoredRun:
             f"{stage} of task '{task_id}' has not finished in run {self.run_id} (the run is {state}); {remedy}"
         )
 
-    def silent_s(self, now: datetime | None = None) -> float:
+    def silent_s(self) -> float:
         """Seconds since the run gave a sign of life."""
         last = self.record.updated or self.record.resumed or self.record.created
-        return ((now or datetime.now(UTC)) - last).total_seconds()
+        return (datetime.now(UTC) - last).total_seconds()
 
 
 def stored_runs(locations: Locations) -> Iterator[StoredRun]:
