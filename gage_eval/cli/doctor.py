@@ -135,26 +135,23 @@ def _prefect() -> Check:
     from gage_eval.local.launch import choose_api, login_at
     from gage_eval.models.client.health import status_of
 
+    what = "prefect api"
     try:
         url = choose_api()
         login = None if url is None else login_at(url)
     except InputError as error:
-        return Check("prefect api", "broken", str(error))
+        return Check(what, "broken", str(error))
     if url is None:
-        return Check("prefect api", "absent", "none configured: runs are inline. Start one: gage server start")
+        return Check(what, "absent", "none configured: runs are inline. Start one: gage server start")
     shown = str(scrub(url))
     # Unlike its health, its version needs the login.
     status = status_of(f"{url.rstrip('/')}/admin/version", login=login)
     if status == HTTPStatus.OK:
-        return Check("prefect api", "ok", f"{shown} answers")
+        return Check(what, "ok", f"{shown} answers")
     if status == HTTPStatus.UNAUTHORIZED:
         fault = "does not accept this login" if login else "asks for a login"
-        return Check(
-            "prefect api", "broken", f"{shown} {fault} (401); set PREFECT_API_AUTH_STRING to its user:password"
-        )
-    return Check(
-        "prefect api", "broken", f"{shown} does not answer; start it, unset PREFECT_API_URL, or run with --inline"
-    )
+        return Check(what, "broken", f"{shown} {fault} (401); set PREFECT_API_AUTH_STRING to its user:password")
+    return Check(what, "broken", f"{shown} does not answer; start it, unset PREFECT_API_URL, or run with --inline")
 
 
 def _storage(url: str) -> list[Check]:

@@ -280,10 +280,7 @@ def _answer(shown: OpenTask, sample_id: str, replicate: int, state: ListState) -
 
 def score_of(task: TaskReader, measure: IndexedMeasure) -> Any:
     """The measure's number in the task's summary; None before the report."""
-    try:
-        metrics = task.summary.metrics
-    except InputError:
-        return None
+    metrics = [] if task.report is None else task.report.metrics
     wanted = (measure.metric_id, measure.filter, measure.value_key)
     return next((metric for metric in metrics if (metric.metric_id, metric.filter, metric.value_key) == wanted), None)
 

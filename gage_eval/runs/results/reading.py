@@ -210,7 +210,7 @@ class TaskReader:
         """The rows of `tables.METRICS`, the headline's first once there is a report; empty before scoring."""
         artifact = self._artifact("metrics")
         rows = [] if artifact is None else artifact.table().to_pylist()
-        numbers = self.summary.metrics if self._artifact("report") is not None else []
+        numbers = [] if self.report is None else self.report.metrics
         key = ("metric_id", "filter", "value_key", "aggregation")
         return sorted(rows, key=lambda row: not numbers or tuple(map(row.get, key)) != numbers[0].key)
 
@@ -229,10 +229,15 @@ class TaskReader:
         text = self.artifact("report").table()["summary"][0].as_py()
         return TaskSummary.model_validate(decode(text))
 
+    @property
+    def report(self) -> TaskSummary | None:
+        """The task's part of the summary; None before the report."""
+        return None if self._artifact("report") is None else self.summary
+
     @cached_property
     def cards(self) -> Cards | None:
         """How score cards of samples are made; None without an answer type, and before the report."""
-        card = self.summary.score_card if self._artifact("report") is not None else None
+        card = None if self.report is None else self.report.score_card
         return None if card is None else Cards.of(card, self.metrics)
 
     @cached_property

@@ -98,6 +98,13 @@ class StoredRun:
             ) from error
 
     @property
+    def known_summary(self) -> Summary | None:
+        """The content of summary.json; None where there is none, or none that can be read."""
+        with suppress(InputError):
+            return self.summary
+        return None
+
+    @property
     def stages(self) -> dict[tuple[str, Stage], StageRecord]:
         """All stages that were started, by (task id, stage)."""
         return self.record.by_stage
