@@ -8,6 +8,7 @@ import typer
 
 from gage_eval.base.canonical import canonical_text
 from gage_eval.base.errors import InputError
+from gage_eval.base.files import write_new
 from gage_eval.cli.main import app
 from gage_eval.cli.options import OutputDir, Store, argument, option
 from gage_eval.cli.output import say
@@ -92,8 +93,4 @@ def _check_new(to: Path) -> None:
 
 def _write(to: Path, rows: "Sequence[Mapping[str, Any]]") -> None:
     _check_new(to)
-    try:
-        with to.open("x", encoding="utf-8") as file:
-            file.writelines(f"{canonical_text(row)}\n" for row in rows)
-    except OSError as error:
-        raise InputError(f"{to} cannot be written: {error.strerror}.") from error
+    write_new(to, "".join(f"{canonical_text(row)}\n" for row in rows))

@@ -10,43 +10,31 @@ from gage_eval.cli.main import app
 from gage_eval.cli.options import OF_MODELS, AsJson, RunFields, option, takes
 from gage_eval.cli.output import print_json, print_table, say
 
-_Record = Annotated[Path | None, option("FILE", "Write what the endpoint does to this file: a reference.", "--record")]
-_Reference = Annotated[
-    Path | None, option("FILE", "Check the endpoint against this reference; if it fails, exit with 3.", "--reference")
-]
-_Prompts = Annotated[
-    int | None,
-    option(
-        "N",
-        "Compare log-probabilities on this many prompts; by default as many as the reference has, or 500.",
-        "--prompts",
-        min=20,
-        max=1000,
-    ),
-]
-_Context = Annotated[
-    int | None,
-    option(
-        "N",
-        "Tokens of prompt and answer that the endpoint should serve; the reference's by default.",
-        "--context",
-        min=256,
-    ),
-]
-_Tolerance = Annotated[
-    float | None, option("X", "Nats by which log-probabilities may differ; 0.01 by default.", "--tolerance", min=0)
-]
-
 
 @app.command()
 @takes("config", *OF_MODELS, "store", "concurrency", "task_ids", "model_path", "overrides")
 def probe(
     fields: RunFields,
-    record: _Record = None,
-    reference: _Reference = None,
-    prompts: _Prompts = None,
-    context: _Context = None,
-    tolerance: _Tolerance = None,
+    record: Annotated[Path | None, option("FILE", "Write what the endpoint does to this file: a reference.")] = None,
+    reference: Annotated[
+        Path | None, option("FILE", "Check the endpoint against this reference; if it fails, exit with 3.")
+    ] = None,
+    prompts: Annotated[
+        int | None,
+        option(
+            "N",
+            "Compare log-probabilities on this many prompts; by default as many as the reference has, or 500.",
+            min=20,
+            max=1000,
+        ),
+    ] = None,
+    context: Annotated[
+        int | None,
+        option("N", "Tokens of prompt and answer that the endpoint should serve; the reference's by default.", min=256),
+    ] = None,
+    tolerance: Annotated[
+        float | None, option("X", "Nats by which log-probabilities may differ; 0.01 by default.", min=0)
+    ] = None,
     json: AsJson = False,
 ) -> None:
     """Measure whether models repeat answers, or check an endpoint."""

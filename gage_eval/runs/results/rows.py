@@ -1,6 +1,6 @@
 """Rows of a stored run: one sample with all its stored data, made from tables."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -44,6 +44,11 @@ class SampleRow:
     judgments: list[dict[str, Any]] = field(default_factory=list)
     scores: Scores = field(default_factory=dict)
     executions: list[dict[str, Any]] = field(default_factory=list)
+
+    def scores_of(self, replicate: int) -> Iterator[tuple[str, dict[str, Any]]]:
+        """The entries of a repetition, each with the id of its metric."""
+        for metric_id, entries in self.scores.items():
+            yield from ((metric_id, entry) for entry in entries if entry["replicate"] == replicate)
 
     def as_record(self) -> dict[str, Any]:
         """The row as JSON."""

@@ -115,24 +115,21 @@ def sample_view(
 
 def _scores(row: SampleRow, replicate: int, task: TaskReader) -> list[ShownScore]:
     scores = []
-    for metric_id, entries in row.scores.items():
-        for entry in entries:
-            if entry["replicate"] != replicate:
-                continue
-            measure = next((x for x in task.measures if (x.metric_id, x.filter) == (metric_id, entry["filter"])), None)
-            scores.append(
-                ShownScore(
-                    metric_id if entry["filter"] is None else f"{metric_id},{entry['filter']}",
-                    tuple((name, format_value(value)) for name, value in entry["values"].items()),
-                    entry["status"],
-                    entry["extracted"],
-                    (entry["reason"] or "").replace("_", " "),
-                    entry["explanation"] or "",
-                    pretty(entry["metadata"]) if entry.get("metadata") else "",
-                    pretty(entry["overrides"]) if entry.get("overrides") else "",
-                    _is_good(entry, measure),
-                )
+    for metric_id, entry in row.scores_of(replicate):
+        measure = next((x for x in task.measures if (x.metric_id, x.filter) == (metric_id, entry["filter"])), None)
+        scores.append(
+            ShownScore(
+                metric_id if entry["filter"] is None else f"{metric_id},{entry['filter']}",
+                tuple((name, format_value(value)) for name, value in entry["values"].items()),
+                entry["status"],
+                entry["extracted"],
+                (entry["reason"] or "").replace("_", " "),
+                entry["explanation"] or "",
+                pretty(entry["metadata"]) if entry.get("metadata") else "",
+                pretty(entry["overrides"]) if entry.get("overrides") else "",
+                _is_good(entry, measure),
             )
+        )
     return scores
 
 
