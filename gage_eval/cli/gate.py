@@ -204,7 +204,7 @@ def show_(
     entry = baselines.latest(baselines.suite_of(name, suite), name)
     scores = baselines.scores(entry)
     if json:
-        print_json({**_record(entry), "scores": [score._asdict() for score in scores]})
+        print_json({**_record(entry), "scores": [vars(score) for score in scores]})
         return
     say(f"{entry.suite} · baseline {entry.name} · entry {entry.number} · set {entry.created:%Y-%m-%d %H:%M}")
     rows = [
@@ -279,22 +279,20 @@ def _write(file: Path | None, text: str) -> None:
         write_text(file, text)
 
 
-def _opened(store: str | None, output_dir: str | None) -> "Baselines":
+def _opened(store: str | None, output_dir: str | None, *, read_only: bool = True) -> "Baselines":
     from gage_eval.regression.baselines import Baselines
     from gage_eval.store import Store as Opened
 
-    return Baselines(Opened.open(located(store, output_dir).store, read_only=True))
+    return Baselines(Opened.open(located(store, output_dir).store, read_only=read_only))
 
 
 def _to_add(run_id: str, store: str | None, output_dir: str | None) -> "tuple[RunReader, Baselines]":
     """A run that can be a baseline, and the baselines it may be added to."""
-    from gage_eval.regression.baselines import Baselines, check_usable
-    from gage_eval.store import Store as Opened
+    from gage_eval.regression.baselines import check_usable
 
-    locations = located(store, output_dir)
-    run = open_run(locations, run_id)
+    run = open_run(located(store, output_dir), run_id)
     check_usable(run)
-    return run, Baselines(Opened.open(locations.store))
+    return run, _opened(store, output_dir, read_only=False)
 
 
 def _again(run: "RunReader", times: int) -> "list[RunReader]":

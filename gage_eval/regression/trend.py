@@ -1,11 +1,9 @@
 """The scores of a suite's runs over time."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import suppress
 from datetime import datetime
 from itertools import islice
 
-from gage_eval.base.errors import InputError
 from gage_eval.regression.baselines import BaselineEntry
 from gage_eval.report.summary import MetricSummary, TaskSummary
 from gage_eval.report.trend_chart import MOST_POINTS, TrendPoint
@@ -72,21 +70,13 @@ def _is_whole(stored: StoredRun, until: datetime | None) -> bool:
     record = stored.record
     if (until is not None and record.created > until) or record.options.get("sample_ids") or record.subset:
         return False
-    with suppress(InputError):
-        return bool(stored.summary.tasks)
-    return False
+    return stored.known_summary is not None and bool(stored.known_summary.tasks)
 
 
 def _measured(stored: StoredRun) -> list[tuple[str, str | None, dict[str, str]]]:
     """Each task's model and prepared requests; empty where nothing is known."""
-    with suppress(InputError):
-        if stored.status == "completed":
-            outputs = stored.outputs
-            return [
-                (task.task_id, task.model, outputs.get((task.task_id, "preprocess"), {}))
-                for task in stored.summary.tasks
-            ]
-    return []
+    tasks = [] if stored.known_summary is None else stored.known_summary.tasks
+    return [(task.task_id, task.model, stored.outputs.get((task.task_id, "preprocess"), {})) for task in tasks]
 
 
 def _numbers(task: TaskSummary, metrics: Mapping[str, Collection[str]] | None) -> Iterator[MetricSummary]:
