@@ -4,6 +4,7 @@ import typer
 
 from gage_eval.cli.main import app
 from gage_eval.cli.options import AsJson
+from gage_eval.cli.output import print_json
 
 blocks_app = typer.Typer(help="Bring the block types of gage-eval to Prefect.", no_args_is_help=True)
 app.add_typer(blocks_app, name="blocks")
@@ -17,7 +18,6 @@ def _blocks() -> None:
 @blocks_app.command("register")
 def register(json: AsJson = False) -> None:
     """Bring the block types to the Prefect API, for its UI."""
-    from gage_eval.cli.output import print_json
     from gage_eval.local import launch
 
     names = launch.register_blocks()

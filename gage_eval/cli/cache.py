@@ -5,7 +5,9 @@ from typing import Annotated
 import typer
 
 from gage_eval.cli.main import app
-from gage_eval.cli.options import AsJson, OutputDir, Store
+from gage_eval.cli.options import AsJson, OutputDir, Store, flag, option
+from gage_eval.cli.output import print_json, print_table, say
+from gage_eval.cli.places import located
 
 cache_app = typer.Typer(help="List, check and clean up what the store holds.", no_args_is_help=True)
 app.add_typer(cache_app, name="cache")
@@ -16,12 +18,10 @@ def ls(store: Store = None, json: AsJson = False) -> None:
     """List the artifacts, oldest first."""
     from datetime import UTC, datetime
 
-    from gage_eval.cli.output import print_json, print_table
     from gage_eval.report.console import counted, size_text
-    from gage_eval.runs.options import Locations
     from gage_eval.store import Store as ArtifactStore
 
-    listed = ArtifactStore.open(Locations.at(store).store, read_only=True).ls()
+    listed = ArtifactStore.open(located(store).store, read_only=True).ls()
     if json:
         print_json(
             [
@@ -59,9 +59,7 @@ def ls(store: Store = None, json: AsJson = False) -> None:
 @cache_app.command("verify")
 def verify(
     store: Store = None,
-    remove: Annotated[
-        bool, typer.Option("--remove", help="Delete damaged objects; the next run computes them again.")
-    ] = False,
+    remove: Annotated[bool, flag("Delete damaged objects; the next run computes them again.", "--remove")] = False,
     json: AsJson = False,
 ) -> None:
     """Read everything again and list what is damaged.
@@ -70,17 +68,14 @@ def verify(
     """
     import shlex
 
-    from gage_eval.cli.output import print_json
-    from gage_eval.report.console import clean
     from gage_eval.runs.maintenance import verify_store
-    from gage_eval.runs.options import Locations
 
-    findings = verify_store(Locations.at(store).store, remove=remove)
+    findings = verify_store(located(store).store, remove=remove)
     if json:
         print_json([{"path": finding.path, "problem": finding.problem} for finding in findings])
     else:
         for finding in findings:
-            print(clean(f"{finding.path}: {finding.problem}"))
+            say(f"{finding.path}: {finding.problem}")
         if not findings:
             print("Nothing is damaged.")
         elif remove:
@@ -96,24 +91,19 @@ def verify(
 def gc(
     store: Store = None,
     output_dir: OutputDir = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be removed.")] = False,
-    min_age: Annotated[
-        str, typer.Option("--min-age", metavar="AGE", help="Keep everything younger than this: 90s, 30m, 12h, 7d, 4w.")
-    ] = "30d",
+    dry_run: Annotated[bool, flag("Only show what would be removed.", "--dry-run")] = False,
+    min_age: Annotated[str, option("AGE", "Keep everything younger than this: 90s, 30m, 12h, 7d, 4w.")] = "30d",
     forget: Annotated[
-        str | None,
-        typer.Option("--forget-root", metavar="DIR", help="A runs root that is gone for good: its runs keep nothing."),
+        str | None, option("DIR", "A runs root that is gone for good: its runs keep nothing.", "--forget-root")
     ] = None,
     json: AsJson = False,
 ) -> None:
     """Remove what no run and no baseline needs."""
-    from gage_eval.cli.output import print_json
     from gage_eval.local.launch import deleted_deployments
     from gage_eval.runs.maintenance import collect_garbage
-    from gage_eval.runs.options import Locations
 
     collected = collect_garbage(
-        Locations.at(store, output_dir),
+        located(store, output_dir),
         min_age=min_age,
         forget=forget,
         find_deleted=deleted_deployments,

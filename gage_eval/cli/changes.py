@@ -2,6 +2,9 @@
 
 from typing import TYPE_CHECKING
 
+from gage_eval.base.errors import GageError
+from gage_eval.cli.places import open_run
+
 if TYPE_CHECKING:
     from gage_eval.regression.gating import GateResult
     from gage_eval.report.console import Change
@@ -20,12 +23,10 @@ def changes_of(outcome: "RunOutcome") -> "tuple[list[Change], list[str]]":
     store = Store.open(outcome.folder.locations.store, read_only=True)
     if next(iter(store.objects.list("baselines")), None) is None:
         return [], []
-    from gage_eval.base.errors import GageError
     from gage_eval.regression.baselines import Baselines
     from gage_eval.regression.gating import gate
-    from gage_eval.runs.results.reading import RunReader
 
-    run = RunReader.open(outcome.folder.locations, outcome.run_id)
+    run = open_run(outcome.folder.locations, outcome.run_id)
     baselines = Baselines(store)
     changes: list[Change] = []
     notes: list[str] = []

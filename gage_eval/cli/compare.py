@@ -3,10 +3,12 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
+from gage_eval.base.errors import InputError
+from gage_eval.base.files import write_text
 from gage_eval.cli.main import app
-from gage_eval.cli.options import AsJson, OutputDir, Store, To
+from gage_eval.cli.options import Allow, AsJson, OutputDir, Store, To, argument, flag, option
+from gage_eval.cli.output import print_json, print_table, say
+from gage_eval.cli.places import located, open_run
 
 if TYPE_CHECKING:
     from gage_eval.regression.compare import TaskComparisonResult
@@ -18,43 +20,26 @@ _LONGEST_PIECE = 60
 
 @app.command()
 def compare(
-    runs: Annotated[
-        list[str],
-        typer.Argument(metavar="A B…", help="A run, and those to compare with it; files with --id and --score."),
-    ],
-    task: Annotated[str | None, typer.Option("--task", metavar="ID", help="Only this task.")] = None,
-    metric: Annotated[
-        str | None,
-        typer.Option("--metric", metavar="NAME", help="The metric that is compared; each task's first by default."),
-    ] = None,
-    allow: Annotated[
-        list[str] | None,
-        typer.Option("--allow-different", metavar="KIND", help="Let data, prompts or scorer differ. May be repeated."),
-    ] = None,
-    limit: Annotated[
-        int, typer.Option("--limit", "-n", metavar="N", min=0, help="Name at most N samples and slices.")
-    ] = 5,
+    runs: Annotated[list[str], argument("A B…", "A run, and those to compare with it; files with --id and --score.")],
+    task: Annotated[str | None, option("ID", "Only this task.")] = None,
+    metric: Annotated[str | None, option("NAME", "The metric that is compared; each task's first by default.")] = None,
+    allow: Allow = None,
+    limit: Annotated[int, option("N", "Name at most N samples and slices.", "--limit", "-n", min=0)] = 5,
     html: Annotated[
-        Path | None,
-        typer.Option("--html", metavar="FILE", help="Write the last run's report with the comparison to this file."),
+        Path | None, option("FILE", "Write the last run's report with the comparison to this file.")
     ] = None,
     id_: Annotated[
-        str | None,
-        typer.Option("--id", metavar="FIELD", help="Compare files by this field: jsonl, json, csv, parquet or xlsx."),
+        str | None, option("FIELD", "Compare files by this field: jsonl, json, csv, parquet or xlsx.", "--id")
     ] = None,
-    score: Annotated[
-        str | None, typer.Option("--score", metavar="FIELD", help="The field of the files that holds the number.")
-    ] = None,
+    score: Annotated[str | None, option("FIELD", "The field of the files that holds the number.")] = None,
     cluster: Annotated[
-        str | None,
-        typer.Option("--cluster", metavar="FIELD", help="The field of the files that holds the cluster of a sample."),
+        str | None, option("FIELD", "The field of the files that holds the cluster of a sample.")
     ] = None,
     lower_is_better: Annotated[
-        bool, typer.Option("--lower-is-better", help="A smaller number of the files is a better one.")
+        bool, flag("A smaller number of the files is a better one.", "--lower-is-better")
     ] = False,
     scores: Annotated[
-        bool,
-        typer.Option("--scores", help="List the answers that two metrics of one run, or of A and B, disagree on."),
+        bool, flag("List the answers that two metrics of one run, or of A and B, disagree on.", "--scores")
     ] = False,
     to: To = None,
     store: Store = None,
@@ -62,21 +47,17 @@ def compare(
     json: AsJson = False,
 ) -> None:
     """Compare runs or files of scores: what changed, and is it chance?"""
-    from gage_eval.base.errors import InputError
-    from gage_eval.cli.output import print_json
     from gage_eval.regression.compare import compare as compared
     from gage_eval.regression.report_adapter import publication
     from gage_eval.regression.score_files import ScoreFields
-    from gage_eval.runs.options import Locations
     from gage_eval.runs.results.publication import check_formats
-    from gage_eval.runs.results.reading import RunReader
 
     check_formats(to or ())
     if scores:
         if len(runs) > 2 or id_ or score or cluster or lower_is_better or allow or html or to:
             raise InputError("--scores takes one or two runs, and of the options --task, --metric, --limit and --json.")
         _print_scored_twice(
-            [RunReader.open(Locations.at(store, output_dir), name) for name in runs], task, metric, limit, json=json
+            [open_run(located(store, output_dir), name) for name in runs], task, metric, limit, json=json
         )
         return
     if len(runs) < 2:
@@ -90,8 +71,8 @@ def compare(
         return
     if cluster is not None or lower_is_better:
         raise InputError("--cluster and --lower-is-better are for files: name their fields with --id and --score.")
-    locations = Locations.at(store, output_dir)
-    first, *others = [RunReader.open(locations, name) for name in runs]
+    locations = located(store, output_dir)
+    first, *others = [open_run(locations, name) for name in runs]
     records, results = [], []
     for other in others:
         comparisons = compared(first, other, task_id=task, metric=metric, allowed=allow or ())
@@ -111,26 +92,21 @@ def compare(
 
 @app.command()
 def diff(
-    a: Annotated[str, typer.Argument(metavar="A", help="A run.")],
-    b: Annotated[str, typer.Argument(metavar="B", help="Another run.")],
-    task: Annotated[str | None, typer.Option("--task", metavar="ID", help="Only this task.")] = None,
+    a: Annotated[str, argument("A", "A run.")],
+    b: Annotated[str, argument("B", "Another run.")],
+    task: Annotated[str | None, option("ID", "Only this task.")] = None,
     store: Store = None,
     output_dir: OutputDir = None,
     json: AsJson = False,
 ) -> None:
     """Show in which recorded values two runs differ."""
-    from gage_eval.cli.output import print_json, print_table
     from gage_eval.regression.run_diff import run_differences
-    from gage_eval.runs.options import Locations
-    from gage_eval.runs.results.reading import RunReader
 
-    locations = Locations.at(store, output_dir)
-    first, other = RunReader.open(locations, a), RunReader.open(locations, b)
+    locations = located(store, output_dir)
+    first, other = open_run(locations, a), open_run(locations, b)
     differences = run_differences(first, other, task_id=task)
     if json:
-        print_json(
-            [{"task_id": task_id, "kind": x.kind, "path": x.path, "a": x.a, "b": x.b} for task_id, x in differences]
-        )
+        print_json([{"task_id": task_id, **vars(x)} for task_id, x in differences])
         return
     if not differences:
         print(f"{first.run_id} and {other.run_id} do not differ in anything that is recorded.")
@@ -140,10 +116,8 @@ def diff(
 
 
 def _compare_files(files: list[str], fields: "ScoreFields", limit: int, *, higher: bool, json: bool) -> None:
-    from gage_eval.cli.output import print_json, print_table
     from gage_eval.regression.report_adapter import evidence_cells
     from gage_eval.regression.score_files import compare_files
-    from gage_eval.report.console import clean
 
     first, *others = files
     results = [compare_files(first, other, fields, higher_is_better=higher) for other in others]
@@ -158,18 +132,17 @@ def _compare_files(files: list[str], fields: "ScoreFields", limit: int, *, highe
         said += [f"{named}{result.note}"] if result.note else []
         said += [f"{named}{text}" for text in _changed([*map(str, better)], [*map(str, worse)], limit)]
     header = ("file", first, "its score", "better by", "95 % interval", "p", "n", "changed")
-    print(clean(f"{fields.score}, paired by {fields.sample_id}"))
-    print_table([clean(name) for name in header], rows, right=("n", header[1], header[2], "better by"), stack=True)
+    say(f"{fields.score}, paired by {fields.sample_id}")
+    print_table(header, rows, right=("n", header[1], header[2], "better by"), stack=True)
     for sentence in said:
-        print(clean(sentence))
+        say(sentence)
 
 
 def _print_scored_twice(
     runs: "list[RunReader]", task_id: str | None, metric: str | None, limit: int, *, json: bool
 ) -> None:
-    from gage_eval.cli.output import print_json, print_table
     from gage_eval.regression.scored_twice import scored_twice
-    from gage_eval.report.console import clean, counted
+    from gage_eval.report.console import counted
     from gage_eval.report.summary import format_value
 
     results = scored_twice(runs[0], runs[-1], task_id=task_id, metric=metric)
@@ -182,26 +155,18 @@ def _print_scored_twice(
             first, second = f"{first} of {runs[0].run_id}", f"{second} of {runs[-1].run_id}"
         differing = len(result.disagreements)
         said = f"{first} and {second} disagree on {differing:,} of {counted(result.answers, 'answer')}"
-        print(clean(f"{result.task.task_id}: {said}"))
+        say(f"{result.task.task_id}: {said}")
         rows = [
-            tuple(
-                map(
-                    clean,
-                    (
-                        disagreement.sample_id + (f" ({disagreement.replicate})" if disagreement.replicate else ""),
-                        "–" if disagreement.theirs is None else format_value(disagreement.theirs),
-                        "–" if disagreement.ours is None else format_value(disagreement.ours),
-                        _piece(answer.expected),
-                        _piece(answer.answer),
-                        _piece(answer.extracted),
-                    ),
-                )
+            (
+                disagreement.sample_id + (f" ({disagreement.replicate})" if disagreement.replicate else ""),
+                *map(format_value, (disagreement.theirs, disagreement.ours)),
+                *map(_piece, (answer.expected, answer.answer, answer.extracted)),
             )
             for disagreement, answer in result.explained(limit)
         ]
         if rows:
             header = ("sample", first, second, "expected", "answer", f"read by {second}")
-            print_table([clean(name) for name in header], rows, right=header[1:3], stack=True)
+            print_table(header, rows, right=header[1:3], stack=True)
         if differing > len(rows):
             print(f"{len(rows):,} of {differing:,} shown; more with -n {differing}")
 
@@ -222,7 +187,6 @@ def _changed(better: list[str], worse: list[str], limit: int) -> list[str]:
 
 
 def _write_html(file: Path, baseline: "RunReader", run: "RunReader", comparisons: "list[TaskComparisonResult]") -> None:
-    from gage_eval.base.files import write_text
     from gage_eval.regression.report_adapter import comparison
     from gage_eval.regression.why import why
     from gage_eval.runs.results.report_details import stored_report
@@ -236,20 +200,18 @@ def _write_html(file: Path, baseline: "RunReader", run: "RunReader", comparisons
 
 
 def _print(first: "RunReader", other: "RunReader", comparisons: "list[TaskComparisonResult]", limit: int) -> None:
-    from gage_eval.cli.output import print_table
     from gage_eval.regression.report_adapter import comparison_cells
-    from gage_eval.report.console import clean
 
     before, after = (f"{run.run_id}{run.stored.record.label}" for run in (first, other))
-    print(clean(f"{before} → {after}, paired by sample id"))
+    say(f"{before} → {after}, paired by sample id")
     header = ("task", "metric", before, after, "better by", "95 % interval", "p", "n", "changed")
     rows = map(comparison_cells, comparisons)
     print_table(header, rows, right=("n", header[2], header[3], "better by"), stack=True)
     for compared in comparisons:
         for sentence in _remarks(compared, limit):
-            print(clean(f"{compared.task.task_id}: {sentence}" if len(comparisons) > 1 else sentence))
+            say(f"{compared.task.task_id}: {sentence}" if len(comparisons) > 1 else sentence)
     if any(compared.task.worse or compared.task.better for compared in comparisons):
-        print(clean(f"see them: gage view {other.run_id} --against {first.run_id}"))
+        say(f"see them: gage view {other.run_id} --against {first.run_id}")
     if len(comparisons) > 1:
         print(f"p is adjusted for {len(comparisons)} comparisons (Holm).")
 

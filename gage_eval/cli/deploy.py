@@ -7,42 +7,32 @@ import typer
 
 from gage_eval.base.liveness import LEAST_LOST_AFTER_S, LOST_AFTER_S
 from gage_eval.cli.main import app
-from gage_eval.cli.options import AsJson, Store
+from gage_eval.cli.options import AsJson, Store, flag, option
+from gage_eval.cli.output import print_json, print_table
 
 
 @app.command()
 def deploy(
     pool: Annotated[
-        str | None,
-        typer.Option(
-            "--pool", metavar="NAME", help="Work pool of the runs; by default local, which is created if it is missing."
-        ),
+        str | None, option("NAME", "Work pool of the runs; by default local, which is created if it is missing.")
     ] = None,
     gpu_pools: Annotated[
-        list[str] | None,
-        typer.Option("--gpu-pool", metavar="NAME", help="Work pool of engines that need a GPU. May be repeated."),
+        list[str] | None, option("NAME", "Work pool of engines that need a GPU. May be repeated.", "--gpu-pool")
     ] = None,
     box_pools: Annotated[
-        list[str] | None,
-        typer.Option("--box-pool", metavar="NAME", help="Work pool that runs programs in boxes. May be repeated."),
+        list[str] | None, option("NAME", "Work pool that runs programs in boxes. May be repeated.", "--box-pool")
     ] = None,
     store: Store = None,
     nightly: Annotated[
-        Path | None,
-        typer.Option(
-            "--nightly", metavar="FILE", help="Also deploy the nightly runs of this file, with their schedule."
-        ),
+        Path | None, option("FILE", "Also deploy the nightly runs of this file, with their schedule.")
     ] = None,
     lost_after: Annotated[
         int,
-        typer.Option(
-            "--lost-after",
-            metavar="SECONDS",
-            min=LEAST_LOST_AFTER_S,
-            help="A run without a heartbeat for this long is lost, and is resumed once.",
+        option(
+            "SECONDS", "A run without a heartbeat for this long is lost, and is resumed once.", min=LEAST_LOST_AFTER_S
         ),
     ] = LOST_AFTER_S,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would change.")] = False,
+    dry_run: Annotated[bool, flag("Only show what would change.", "--dry-run")] = False,
     json: AsJson = False,
 ) -> None:
     """Create or update deployments on a Prefect server, one per suite.
@@ -51,7 +41,6 @@ def deploy(
     """
     from dataclasses import asdict
 
-    from gage_eval.cli.output import print_json, print_table
     from gage_eval.local import launch
     from gage_eval.report.console import clean
 

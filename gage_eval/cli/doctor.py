@@ -5,8 +5,11 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import typer
 
+from gage_eval.base.errors import GageError, InputError
+from gage_eval.base.version import __version__
 from gage_eval.cli.main import app
 from gage_eval.cli.options import AsJson, Store
+from gage_eval.cli.output import print_json, print_table
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -53,8 +56,6 @@ def doctor(store: Store = None, json: AsJson = False) -> None:
 
     Exits with 1 if something needed is broken.
     """
-    from gage_eval.base.errors import InputError
-    from gage_eval.cli.output import print_json, print_table
     from gage_eval.config.settings import load_settings, unknown_variables
 
     settings: Settings | None = None
@@ -85,7 +86,6 @@ def _installed() -> list[Check]:
     import platform
     import sys
 
-    from gage_eval.base.version import __version__
     from gage_eval.extend.extras import install, install_extra
 
     checks = [
@@ -131,36 +131,31 @@ def _boxes() -> "list[Check]":
 def _prefect() -> Check:
     from http import HTTPStatus
 
-    from gage_eval.base.errors import InputError
     from gage_eval.config.secrets import scrub
     from gage_eval.local.launch import choose_api, login_at
     from gage_eval.models.client.health import status_of
 
+    what = "prefect api"
     try:
         url = choose_api()
         login = None if url is None else login_at(url)
     except InputError as error:
-        return Check("prefect api", "broken", str(error))
+        return Check(what, "broken", str(error))
     if url is None:
-        return Check("prefect api", "absent", "none configured: runs are inline. Start one: gage server start")
+        return Check(what, "absent", "none configured: runs are inline. Start one: gage server start")
     shown = str(scrub(url))
     # Unlike its health, its version needs the login.
     status = status_of(f"{url.rstrip('/')}/admin/version", login=login)
     if status == HTTPStatus.OK:
-        return Check("prefect api", "ok", f"{shown} answers")
+        return Check(what, "ok", f"{shown} answers")
     if status == HTTPStatus.UNAUTHORIZED:
         fault = "does not accept this login" if login else "asks for a login"
-        return Check(
-            "prefect api", "broken", f"{shown} {fault} (401); set PREFECT_API_AUTH_STRING to its user:password"
-        )
-    return Check(
-        "prefect api", "broken", f"{shown} does not answer; start it, unset PREFECT_API_URL, or run with --inline"
-    )
+        return Check(what, "broken", f"{shown} {fault} (401); set PREFECT_API_AUTH_STRING to its user:password")
+    return Check(what, "broken", f"{shown} does not answer; start it, unset PREFECT_API_URL, or run with --inline")
 
 
 def _storage(url: str) -> list[Check]:
     """Whether the store can be reached and written, and the free space."""
-    from gage_eval.base.errors import GageError
     from gage_eval.store import local_folder, open_objects
 
     try:

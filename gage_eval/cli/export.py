@@ -3,39 +3,34 @@
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
+from gage_eval.base.errors import InputError, closest
 from gage_eval.cli.main import app
-from gage_eval.cli.options import OutputDir, Store
+from gage_eval.cli.options import OutputDir, Store, argument, option
+from gage_eval.cli.output import shown_location
+from gage_eval.cli.places import located, open_run
 
 
 @app.command("export")
 def export_(
-    run_ids: Annotated[list[str], typer.Argument(metavar="RUN…", help="A run that is scored; several for site.")],
+    run_ids: Annotated[list[str], argument("RUN…", "A run that is scored; several for site.")],
     format_: Annotated[
         list[str] | None,
-        typer.Option(
-            "--format",
-            metavar="FORMAT",
-            help="jsonl (default), csv, parquet, lm-eval, inspect, atif, every-eval-ever, eval-results, otel, "
+        option(
+            "FORMAT",
+            "jsonl (default), csv, parquet, lm-eval, inspect, atif, every-eval-ever, eval-results, otel, "
             "per_sample_json, canonical_answers, media (what models made), or site: static pages of one "
             "or several runs. May be repeated.",
+            "--format",
         ),
     ] = None,
-    task: Annotated[str | None, typer.Option("--task", metavar="ID", help="Only this task.")] = None,
-    to: Annotated[
-        Path | None, typer.Option("--to", metavar="DIR", help="The folder to write to; the run's own by default.")
-    ] = None,
+    task: Annotated[str | None, option("ID", "Only this task.")] = None,
+    to: Annotated[Path | None, option("DIR", "The folder to write to; the run's own by default.")] = None,
     store: Store = None,
     output_dir: OutputDir = None,
 ) -> None:
     """Write a run's samples, responses and scores to a file."""
-    from gage_eval.base.errors import InputError, closest
-    from gage_eval.cli.output import shown_location
     from gage_eval.regression.site import run_cells_of, title_of, write_site
-    from gage_eval.runs.options import Locations
     from gage_eval.runs.results.export import KINDS, LocalTarget, Target, export
-    from gage_eval.runs.results.reading import RunReader
 
     formats, known = list(dict.fromkeys(format_ or ["jsonl"])), [*KINDS, "site"]
     for name in formats:
@@ -44,13 +39,13 @@ def export_(
     if formats == ["site"]:
         if to is None or task is not None:
             raise InputError("--format site writes whole runs to a folder: name it with --to DIR, without --task.")
-        runs = [RunReader.open(Locations.at(store, output_dir), name) for name in dict.fromkeys(run_ids)]
+        runs = [open_run(located(store, output_dir), name) for name in dict.fromkeys(run_ids)]
         print(to.absolute() / write_site(title_of(runs), run_cells_of(runs), LocalTarget.made(to)))
         return
     if len(run_ids) > 1 or "site" in formats:
         raise InputError("only --format site takes several runs, and it takes no other format.")
     run_id = run_ids[0]
-    reader = RunReader.open(Locations.at(store, output_dir), run_id)
+    reader = open_run(located(store, output_dir), run_id)
     folder = reader.stored.folder
     target: Target = folder if to is None else LocalTarget.made(to)
     tasks = reader.tasks(task)

@@ -8,8 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from gage_eval.base.errors import GATE_FAILED, GATE_UNDECIDED, GageError, InputError
+from gage_eval.base.files import write_text
+from gage_eval.base.stages import ASKING
 from gage_eval.cli.main import app
-from gage_eval.cli.options import AsJson, OutputDir, Store, To
+from gage_eval.cli.options import Allow, AsJson, OutputDir, Store, To, argument, option
+from gage_eval.cli.output import print_json, print_table, say, shown_location
+from gage_eval.cli.places import located, open_run
 
 if TYPE_CHECKING:
     from gage_eval.regression.baselines import BaselineEntry, Baselines
@@ -27,30 +32,27 @@ baseline_app = typer.Typer(
 )
 app.add_typer(baseline_app, name="baseline")
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="The baseline's name.")]
-Run = Annotated[str, typer.Argument(metavar="RUN", help="A run that is scored.")]
+Name = Annotated[str, argument("NAME", "The baseline's name.")]
+Run = Annotated[str, argument("RUN", "A run that is scored.")]
 Suite = Annotated[
-    str | None,
-    typer.Option(
-        "--suite", metavar="NAME", help="The suite or config; needed if several have a baseline of this name."
-    ),
+    str | None, option("NAME", "The suite or config; needed if several have a baseline of this name.", "--suite")
 ]
 Repeats = Annotated[
     int | None,
-    typer.Option(
+    option(
+        "R",
+        "Ask everything this many times in all; five show the noise between runs, three cost power.",
         "--repeats",
-        metavar="R",
         min=1,
-        help="Ask everything this many times in all; five show the noise between runs, three cost power.",
     ),
 ]
 
 Policy = Annotated[
     Path | None,
-    typer.Option(
+    option(
+        "FILE",
+        "YAML file that says which metrics are critical, supporting and advisory; the baseline's by default.",
         "--policy",
-        metavar="FILE",
-        help="YAML file that says which metrics are critical, supporting and advisory; the baseline's by default.",
     ),
 ]
 
@@ -58,46 +60,21 @@ Policy = Annotated[
 @app.command()
 def gate(
     run_id: Run,
-    baseline: Annotated[str, typer.Option("--baseline", metavar="NAME", help="Measure against this baseline.")],
-    tolerance: Annotated[
-        float | None,
-        typer.Option("--tolerance", metavar="X", help="The largest loss that is accepted; 0.02 by default."),
-    ] = None,
-    alpha: Annotated[
-        float | None, typer.Option("--alpha", metavar="P", help="Level of the one-sided test; 0.05 by default.")
-    ] = None,
+    baseline: Annotated[str, option("NAME", "Measure against this baseline.")],
+    tolerance: Annotated[float | None, option("X", "The largest loss that is accepted; 0.02 by default.")] = None,
+    alpha: Annotated[float | None, option("P", "Level of the one-sided test; 0.05 by default.")] = None,
     mode: Annotated[
         str | None,
-        typer.Option(
-            "--mode",
-            metavar="MODE",
-            help="significance (default); tolerance: compare without a test; exact: no answer may change.",
-        ),
+        option("MODE", "significance (default); tolerance: compare without a test; exact: no answer may change."),
     ] = None,
-    metric: Annotated[
-        str | None,
-        typer.Option("--metric", metavar="NAME", help="The metric that decides; each task's first by default."),
-    ] = None,
-    allow: Annotated[
-        list[str] | None,
-        typer.Option("--allow-different", metavar="KIND", help="Let data, prompts or scorer differ. May be repeated."),
-    ] = None,
+    metric: Annotated[str | None, option("NAME", "The metric that decides; each task's first by default.")] = None,
+    allow: Allow = None,
     policy: Policy = None,
     fail_on: Annotated[
-        str,
-        typer.Option(
-            "--fail-on",
-            metavar="VERDICT",
-            help="regressed (default), or inconclusive: exit with 4 where the gate cannot decide.",
-        ),
+        str, option("VERDICT", "regressed (default), or inconclusive: exit with 4 where the gate cannot decide.")
     ] = "regressed",
-    junit: Annotated[
-        Path | None, typer.Option("--junit", metavar="FILE", help="Write the verdict as JUnit XML to this file.")
-    ] = None,
-    markdown: Annotated[
-        Path | None,
-        typer.Option("--markdown", metavar="FILE", help="Write the verdict for a pull request to this file."),
-    ] = None,
+    junit: Annotated[Path | None, option("FILE", "Write the verdict as JUnit XML to this file.")] = None,
+    markdown: Annotated[Path | None, option("FILE", "Write the verdict for a pull request to this file.")] = None,
     store: Store = None,
     output_dir: OutputDir = None,
     json: AsJson = False,
@@ -105,15 +82,11 @@ def gate(
     """Say whether a run is worse than a baseline; if so, exit with 3."""
     from pydantic import ValidationError
 
-    from gage_eval.base.errors import GATE_FAILED, GATE_UNDECIDED, GageError, InputError
-    from gage_eval.cli.output import print_json, shown_location
     from gage_eval.regression import gate_files
     from gage_eval.regression.gate_report import write_report
     from gage_eval.regression.gating import gate_with_anchor
     from gage_eval.regression.trend import trend_before
     from gage_eval.runs.folder import REPORT_FILE
-    from gage_eval.runs.options import Locations
-    from gage_eval.runs.results.reading import RunReader
     from gage_eval.runs.sinks import add_event
     from gage_eval.stats.gate_rule import GateRule
 
@@ -128,7 +101,7 @@ def gate(
         problem = error.errors()[0]
         raise InputError(f"--{problem['loc'][0]}: {problem['msg']}.") from error
     try:
-        run = RunReader.open(Locations.at(store, output_dir), run_id)
+        run = open_run(located(store, output_dir), run_id)
         declared = _policy(policy)
         gated, anchor = gate_with_anchor(
             run, baseline, rule, metric=metric, policy=declared, allowed=allow or (), ask=_asker(run, quiet=json)
@@ -190,8 +163,6 @@ def promote(
 @baseline_app.command("list")
 def list_(store: Store = None, output_dir: OutputDir = None, json: AsJson = False) -> None:
     """List all baselines."""
-    from gage_eval.cli.output import print_json, print_table
-
     baselines = _opened(store, output_dir)
     entries = [baselines.latest(suite, name) for suite, name in baselines.names()]
     if json:
@@ -212,8 +183,6 @@ def history(
     name: Name, suite: Suite = None, store: Store = None, output_dir: OutputDir = None, json: AsJson = False
 ) -> None:
     """Show every state that a baseline had; the first one is its anchor."""
-    from gage_eval.cli.output import print_json, print_table
-
     baselines = _opened(store, output_dir)
     entries = baselines.history(baselines.suite_of(name, suite), name)
     if json:
@@ -231,16 +200,13 @@ def show_(
     name: Name, suite: Suite = None, store: Store = None, output_dir: OutputDir = None, json: AsJson = False
 ) -> None:
     """Show what a baseline holds."""
-    from gage_eval.cli.output import print_json, print_table
-    from gage_eval.report.console import clean
-
     baselines = _opened(store, output_dir)
     entry = baselines.latest(baselines.suite_of(name, suite), name)
     scores = baselines.scores(entry)
     if json:
-        print_json({**_record(entry), "scores": [score._asdict() for score in scores]})
+        print_json({**_record(entry), "scores": [vars(score) for score in scores]})
         return
-    print(clean(f"{entry.suite} · baseline {entry.name} · entry {entry.number} · set {entry.created:%Y-%m-%d %H:%M}"))
+    say(f"{entry.suite} · baseline {entry.name} · entry {entry.number} · set {entry.created:%Y-%m-%d %H:%M}")
     rows = [
         (score.run_id, score.task_id, score.metric, "–" if score.value is None else f"{score.value:.3f}")
         for score in scores
@@ -259,16 +225,14 @@ def trend(
     json: AsJson = False,
 ) -> None:
     """Show the scores of all runs of the baseline's suite over time."""
-    from gage_eval.cli.output import print_json
     from gage_eval.regression.trend import trend as nights
     from gage_eval.report.console import clean
     from gage_eval.report.figures import trend_figure
-    from gage_eval.runs.options import Locations
     from gage_eval.runs.results.publication import of_list
 
     baselines = _opened(store, output_dir)
     entry = baselines.latest(baselines.suite_of(name, suite), name)
-    points = nights(Locations.at(store, output_dir), entry)
+    points = nights(located(store, output_dir), entry)
     records = [point.as_record() for point in points]
     title = f"{entry.suite}: scores of its runs with 95 % intervals"
     of_list(title, records, lambda: trend_figure(title, points)).write(to or ())
@@ -282,7 +246,6 @@ def trend(
 
 def _print_trend(points: "list[TrendPoint]") -> None:
     """The runs of one task, with a bar for each where the terminal is wide enough."""
-    from gage_eval.cli.output import print_table
     from gage_eval.report.console import terminal_width
 
     cells = [
@@ -312,40 +275,31 @@ def _policy(file: Path | None) -> "GatePolicy | None":
 
 
 def _write(file: Path | None, text: str) -> None:
-    from gage_eval.base.files import write_text
-
     if file is not None:
         write_text(file, text)
 
 
-def _opened(store: str | None, output_dir: str | None) -> "Baselines":
+def _opened(store: str | None, output_dir: str | None, *, read_only: bool = True) -> "Baselines":
     from gage_eval.regression.baselines import Baselines
-    from gage_eval.runs.options import Locations
     from gage_eval.store import Store as Opened
 
-    return Baselines(Opened.open(Locations.at(store, output_dir).store, read_only=True))
+    return Baselines(Opened.open(located(store, output_dir).store, read_only=read_only))
 
 
 def _to_add(run_id: str, store: str | None, output_dir: str | None) -> "tuple[RunReader, Baselines]":
     """A run that can be a baseline, and the baselines it may be added to."""
-    from gage_eval.regression.baselines import Baselines, check_usable
-    from gage_eval.runs.options import Locations
-    from gage_eval.runs.results.reading import RunReader
-    from gage_eval.store import Store as Opened
+    from gage_eval.regression.baselines import check_usable
 
-    locations = Locations.at(store, output_dir)
-    run = RunReader.open(locations, run_id)
+    run = open_run(located(store, output_dir), run_id)
     check_usable(run)
-    return run, Baselines(Opened.open(locations.store))
+    return run, _opened(store, output_dir, read_only=False)
 
 
 def _again(run: "RunReader", times: int) -> "list[RunReader]":
     """Repeat a run several times with new requests. Each repetition is a separate run."""
-    from gage_eval.base.stages import ASKING
     from gage_eval.engine.host import SharedEngines
     from gage_eval.local.launch import launch_run
     from gage_eval.runs.planned import options_before
-    from gage_eval.runs.results.reading import RunReader
 
     repetitions = []
     with SharedEngines() as host:
@@ -354,7 +308,7 @@ def _again(run: "RunReader", times: int) -> "list[RunReader]":
                 update={"run_id": None, "refresh": ASKING, "resume": False, "only_errors": False}
             )
             print(f"repeat {number} of {times} of run {run.run_id}")
-            repetitions.append(RunReader.open(run.stored.folder.locations, launch_run(options, host=host).run_id))
+            repetitions.append(open_run(run.stored.folder.locations, launch_run(options, host=host).run_id))
     return repetitions
 
 
@@ -366,7 +320,7 @@ def _asker(run: "RunReader", *, quiet: bool) -> "Ask":
     def ask(options: "RunOptions") -> RunReader:
         if not quiet:
             print(f"{len(options.sample_ids)} changed rows of run {run.run_id} are asked again")
-        return RunReader.open(run.stored.folder.locations, launch_run(options, quiet=quiet).run_id)
+        return open_run(run.stored.folder.locations, launch_run(options, quiet=quiet).run_id)
 
     return ask
 
@@ -377,12 +331,12 @@ def _record(entry: "BaselineEntry") -> dict[str, Any]:
 
 
 def _tell(entry: "BaselineEntry", baselines: "Baselines") -> None:
-    from gage_eval.report.console import clean, counted
+    from gage_eval.report.console import counted
     from gage_eval.stats.evidence import REPEATS_ADVISED
 
     runs = ", ".join(run.run_id for run in entry.runs)
     repeats = counted(len(entry.runs), "repeat")
-    print(clean(f"{entry.suite} · baseline {entry.name} · entry {entry.number} · {repeats}: {runs}"))
+    say(f"{entry.suite} · baseline {entry.name} · entry {entry.number} · {repeats}: {runs}")
     _print_floors(entry, baselines)
     if len(entry.runs) < (least := REPEATS_ADVISED):
         print(f"Fewer than {least} repeats hide the noise between runs or cost power: --repeats {least} or more.")
@@ -390,44 +344,21 @@ def _tell(entry: "BaselineEntry", baselines: "Baselines") -> None:
 
 def _print_floors(entry: "BaselineEntry", baselines: "Baselines") -> None:
     """Say how many rows flip between the repeats."""
-    from gage_eval.report.console import clean
-
     for task_id, floor in baselines.noise_floors(entry).items():
-        print(clean(f"{task_id}: {floor.text}"))
+        say(f"{task_id}: {floor.text}")
 
 
 def _print(gated: "GateResult", anchor: "GateResult | None", label: str) -> None:
-    from gage_eval.cli.output import print_table
     from gage_eval.report.console import clean, folded, terminal_width
-    from gage_eval.report.summary import format_value, p_text, signed_text
+    from gage_eval.report.summary import signed_text
 
     entry = gated.entry
-    print(
-        clean(f"{gated.verdict.upper()}  run {gated.run_id}{label} against baseline {entry.name}, entry {entry.number}")
-    )
-    rows = []
-    for task in gated.tasks:
-        numbers = task.decision.evidence
-        rows.append(
-            (
-                task.comparison.task_id,
-                task.comparison.measure.name,
-                task.decision.verdict if task.tier is None else f"{task.decision.verdict} ({task.tier})",
-                format_value(numbers.baseline),
-                format_value(numbers.current),
-                signed_text(numbers.difference),
-                signed_text(numbers.bounds and numbers.bounds[0]),
-                p_text(task.decision.p) if numbers.test != "none" else "–",
-                f"{numbers.n:,}",
-            )
-        )
+    say(f"{gated.verdict.upper()}  run {gated.run_id}{label} against baseline {entry.name}, entry {entry.number}")
+    bounds = [task.decision.evidence.bounds for task in gated.tasks]
+    rows = [task.cells(signed_text(ends and ends[0])) for task, ends in zip(gated.tasks, bounds, strict=True)]
     header = ("task", "metric", "verdict", "baseline", "run", "better by", "at least", "p", "n")
     print_table(header, rows, right=header[3:], stack=True)
-    notes = [f"{task.comparison.task_id}: {note}" for task in gated.tasks for note in _notes(task)]
-    notes += gated.remarks
-    if anchor is not None and anchor.verdict != gated.verdict:
-        notes.append(f"Against the anchor (entry {anchor.entry.number}) the verdict is {anchor.verdict}.")
-    for note in notes:
+    for note in gated.notes(anchor, _notes):
         print(folded(clean(note), terminal_width(sys.stdout), 2))
 
 
@@ -435,7 +366,6 @@ def _notes(task: "TaskGate") -> Iterator[str]:
     yield from task.remarks
     if (detectable := task.decision.detectable) is not None:
         yield f"a loss of {detectable:.3f} or more is found with a chance of 80 % (tolerated: {task.rule.tolerance:g})"
-    if task.alarm.rings or task.decision.verdict == "regressed":
-        yield task.alarm_remark
+    yield from task.alarm_remarks
     if task.decision.verdict == "regressed" and task.comparison.worse:
         yield f"worse: {', '.join(task.comparison.worse[:5])}"

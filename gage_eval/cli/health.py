@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from gage_eval.cli.main import app
-from gage_eval.cli.options import AsJson, OutputDir, Store
+from gage_eval.cli.options import AsJson, OutputDir, Store, argument, option
+from gage_eval.cli.output import print_json, print_table, say
+from gage_eval.cli.places import located
 
 if TYPE_CHECKING:
     from gage_eval.regression.health import Health
@@ -18,29 +18,23 @@ _REASONS = 5
 
 @app.command()
 def health(
-    suite: Annotated[str, typer.Argument(metavar="SUITE", help="A suite, or the name of a config.")],
-    kind: Annotated[
-        str | None, typer.Option("--kind", metavar="NAME", help="List the findings of a kind, or all with any.")
-    ] = None,
-    limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", min=0, help="List at most N findings.")] = 50,
-    to: Annotated[
-        Path | None, typer.Option("--to", metavar="FILE", help="Write all findings to a .csv, .jsonl or .parquet file.")
-    ] = None,
+    suite: Annotated[str, argument("SUITE", "A suite, or the name of a config.")],
+    kind: Annotated[str | None, option("NAME", "List the findings of a kind, or all with any.")] = None,
+    limit: Annotated[int, option("N", "List at most N findings.", "--limit", "-n", min=0)] = 50,
+    to: Annotated[Path | None, option("FILE", "Write all findings to a .csv, .jsonl or .parquet file.")] = None,
     store: Store = None,
     output_dir: OutputDir = None,
     json: AsJson = False,
 ) -> None:
     """Find wrong golds, copies, leaks and noise in a benchmark."""
-    from gage_eval.cli.output import print_json
     from gage_eval.regression.health import check_kind, table
     from gage_eval.regression.health import health as looked_at
-    from gage_eval.runs.options import Locations
     from gage_eval.runs.results.tabular import write_table
 
     wanted = None if kind == "any" else kind
     if wanted is not None:
         check_kind(wanted)
-    locations = Locations.at(store, output_dir)
+    locations = located(store, output_dir)
     results, skipped = looked_at(locations, suite)
     if to is not None:
         write_table(table(results, wanted), to)
@@ -60,16 +54,15 @@ def health(
 
 
 def _print_counts(result: "Health") -> None:
-    from gage_eval.cli.output import print_table
     from gage_eval.regression.health import MEANINGS
-    from gage_eval.report.console import clean, counted
+    from gage_eval.report.console import counted
 
     said = [counted(result.items, "item"), counted(len(result.models), "model")]
     if result.effective is not None:
         said.append(f"effective n {result.effective:,}")
     if result.flip_rate is not None:
         said.append(f"{result.flip_rate:.1%} of scores differ between repeats")
-    print(clean(f"{result.dataset_id} · {result.metric}: {', '.join(said)}"))
+    say(f"{result.dataset_id} · {result.metric}: {', '.join(said)}")
     rows = [(kind, f"{count:,}", MEANINGS[kind]) for kind, count in result.counts.items()]
     print_table(("finding", "items", "what it is"), rows, right=("items",), stack=True)
     models = [
@@ -83,11 +76,10 @@ def _print_counts(result: "Health") -> None:
 
 
 def _print_findings(result: "Health", kind: str | None, limit: int) -> None:
-    from gage_eval.cli.output import print_table
-    from gage_eval.report.console import clean, counted
+    from gage_eval.report.console import counted
 
     findings = result.of_kind(kind)
-    print(clean(f"{result.dataset_id} · {result.metric}: {counted(len(findings), 'finding')}"))
+    say(f"{result.dataset_id} · {result.metric}: {counted(len(findings), 'finding')}")
     shown = [finding.as_record() for finding in findings[:limit]]
     if shown:
         names = ("kind", "sample_id", "detail", "gold", "question")
@@ -97,10 +89,8 @@ def _print_findings(result: "Health", kind: str | None, limit: int) -> None:
 
 
 def _print_left_out(what: str, left_out: Mapping[str, int]) -> None:
-    from gage_eval.report.console import clean
-
     reasons = sorted(left_out.items(), key=lambda counted: -counted[1])
     for reason, count in reasons[:_REASONS]:
-        print(clean(f"{what} left out: {count:,} ({reason.rstrip('.')})"))
+        say(f"{what} left out: {count:,} ({reason.rstrip('.')})")
     if more := sum(count for _, count in reasons[_REASONS:]):
         print(f"{what} left out for other reasons: {more:,}, with --json")

@@ -4,55 +4,44 @@ import shutil
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
+from gage_eval.base.errors import InputError
 from gage_eval.cli.main import app
-from gage_eval.cli.options import OutputDir, Quiet, RunId, Store
+from gage_eval.cli.options import OutputDir, Quiet, RunId, Store, argument, option
+from gage_eval.cli.output import say
 
 
 @app.command("import")
 def import_(
-    file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="A log of one of these tools, the output of a batch, or records.")
-    ],
+    file: Annotated[Path, argument("FILE", "A log of one of these tools, the output of a batch, or records.")],
     format_: Annotated[
         str | None,
-        typer.Option(
+        option(
+            "FORMAT",
+            "inspect, lm-eval, evalscope, helm, promptfoo, atif, batch or records; told by the content.",
             "--format",
-            metavar="FORMAT",
-            help="inspect, lm-eval, evalscope, helm, promptfoo, atif, batch or records; told by the content.",
         ),
     ] = None,
-    requests: Annotated[
-        Path | None, typer.Option("--requests", metavar="FILE", help="The input of a batch, which holds the prompts.")
-    ] = None,
+    requests: Annotated[Path | None, option("FILE", "The input of a batch, which holds the prompts.")] = None,
     field: Annotated[
         list[str] | None,
-        typer.Option(
-            "--field",
-            metavar="PART=FIELD",
-            help="The field of plain records that holds the id, question, answer, reference, score or model. May be "
+        option(
+            "PART=FIELD",
+            "The field of plain records that holds the id, question, answer, reference, score or model. May be "
             "repeated.",
         ),
     ] = None,
-    task: Annotated[
-        str | None,
-        typer.Option("--task", metavar="NAME", help="Name the task; runs are compared by tasks of one name."),
-    ] = None,
-    to: Annotated[
-        Path | None, typer.Option("--to", metavar="DIR", help="The folder for samples, answers and config.")
-    ] = None,
+    task: Annotated[str | None, option("NAME", "Name the task; runs are compared by tasks of one name.")] = None,
+    to: Annotated[Path | None, option("DIR", "The folder for samples, answers and config.")] = None,
     run_id: RunId = None,
     store: Store = None,
     output_dir: OutputDir = None,
     quiet: Quiet = False,
 ) -> None:
     """Make a run of another tool's log."""
-    from gage_eval.base.errors import InputError
     from gage_eval.imports.folder import default_folder, provenance, write_import
     from gage_eval.imports.read import read_log
     from gage_eval.local.launch import launch_run
-    from gage_eval.report.console import clean, counted, print_scores
+    from gage_eval.report.console import counted, print_scores
     from gage_eval.runs import RunOptions
 
     fields = dict(text.partition("=")[::2] for text in field or ())
@@ -65,11 +54,11 @@ def import_(
     facts = provenance(log, file)
     if not quiet:
         tool = " ".join(filter(None, (log.tool, log.version)))
-        print(clean(f"{counted(facts['answers'], 'answer')} of {tool} read from {file}, written to {config.parent}"))
+        say(f"{counted(facts['answers'], 'answer')} of {tool} read from {file}, written to {config.parent}")
         for name, count in facts["unmapped"].items():
-            print(clean(f"not imported: {name} ({counted(count, 'row')})"))
+            say(f"not imported: {name} ({counted(count, 'row')})")
         for name in facts["lower_is_better"]:
-            print(clean(f"not compared: {name}, of which less is better"))
+            say(f"not compared: {name}, of which less is better")
     options = {"config": str(config), "run_id": run_id, "store": store, "output_dir": output_dir}
     try:
         outcome = launch_run(RunOptions.of(options), inline=True, quiet=True)

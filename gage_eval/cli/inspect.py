@@ -6,8 +6,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from gage_eval.base.errors import ConfigError, InputError, closest
+from gage_eval.base.files import write_text
+from gage_eval.base.version import __version__
 from gage_eval.cli.main import app
-from gage_eval.cli.options import OF_MODELS, AsJson, OutputDir, RunFields, Store, takes
+from gage_eval.cli.options import OF_MODELS, AsJson, OutputDir, RunFields, Store, argument, flag, option, takes
+from gage_eval.cli.output import print_json, print_table, say
+from gage_eval.cli.places import located
 
 if TYPE_CHECKING:
     from gage_eval.base.errors import InputError
@@ -21,19 +26,16 @@ def validate(
     fields: RunFields,
     no_plugins: Annotated[
         bool,
-        typer.Option(
+        flag(
+            "Import and start nothing that the config names; list what it would run, read, start and send.",
             "--no-plugins",
-            help="Import and start nothing that the config names; list what it would run, read, start and send.",
         ),
     ] = False,
     json: AsJson = False,
 ) -> None:
     """Check a config and show all its mistakes."""
     from gage_eval.authoring.validation import validated
-    from gage_eval.base.errors import InputError
-    from gage_eval.cli.output import print_json
     from gage_eval.local.launch import known_blocks
-    from gage_eval.report.console import clean
     from gage_eval.runs.options import RunOptions
 
     options = RunOptions.of(fields)
@@ -52,17 +54,14 @@ def validate(
         print_json({"valid": True, **record, "origins": _in_words(valid.origins)})
         return
     parts = [f"{_counted(kind, names)} {', '.join(names)}" for kind, names in valid.names.items() if names]
-    print(clean(f"{valid.source} is valid: {' · '.join(parts)}"))
+    say(f"{valid.source} is valid: {' · '.join(parts)}")
     for warning in valid.warnings:
-        print(clean(f"  note: {warning}"))
+        say(f"  note: {warning}")
 
 
 def _examine(options: "RunOptions", *, json: bool) -> None:
     from dataclasses import asdict
 
-    from gage_eval.base.errors import ConfigError
-    from gage_eval.cli.output import print_json, print_table
-    from gage_eval.report.console import clean
     from gage_eval.runs.effects import examined
 
     audit = examined(options)
@@ -79,13 +78,13 @@ def _examine(options: "RunOptions", *, json: bool) -> None:
             }
         )
     else:
-        print(clean(f"{audit.source}: no plug-in or program that it names was started."))
+        say(f"{audit.source}: no plug-in or program that it names was started.")
         rows = [[effect.act, effect.what, effect.path, effect.note] for effect in audit.effects]
         print_table(["would", "what", "where", "note"], rows)
         for path, names in audit.variables.items():
-            print(clean(f"  {path} contains the value of {', '.join(names)}."))
+            say(f"  {path} contains the value of {', '.join(names)}.")
         for warning in audit.warnings:
-            print(clean(f"  note: {warning}"))
+            say(f"  note: {warning}")
         if audit.problems:
             raise error
         print("The config is valid, as far as this can be checked without its plug-ins.")
@@ -114,14 +113,13 @@ def _counted(kind: str, names: list[str]) -> str:
     *("model_path", "freshness", "overrides", "store"),
 )
 def preview(
-    n: Annotated[int, typer.Option("-n", metavar="N", min=1, help="Samples of each task.")] = 3,
+    n: Annotated[int, option("N", "Samples of each task.", "-n", min=1)] = 3,
     *,
     fields: RunFields,
     json: AsJson = False,
 ) -> None:
     """Print the first requests of a config. Nothing is sent."""
     from gage_eval.authoring.preview import preview_requests
-    from gage_eval.cli.output import print_json
     from gage_eval.cli.requests import print_request
     from gage_eval.local.launch import known_blocks
     from gage_eval.runs.options import RunOptions
@@ -144,17 +142,14 @@ def preview(
 def list_(
     kind: Annotated[
         str | None,
-        typer.Argument(
-            metavar="KIND",
-            help="aggregations, backends, datasets, filters, loaders, metrics, preprocessors, prompts, roles, "
+        argument(
+            "KIND",
+            "aggregations, backends, datasets, filters, loaders, metrics, preprocessors, prompts, roles, "
             "verdict_parsers, suites or runs; all by default.",
         ),
     ] = None,
     lm_eval: Annotated[
-        str | None,
-        typer.Option(
-            "--lm-eval", metavar="TEXT", help="With suites: those of the lm-eval harness whose names hold it."
-        ),
+        str | None, option("TEXT", "With suites: those of the lm-eval harness whose names hold it.")
     ] = None,
     store: Store = None,
     output_dir: OutputDir = None,
@@ -163,9 +158,6 @@ def list_(
     """List what a config can name, and the runs."""
     from gage_eval.authoring.catalog import entries as entries_of
     from gage_eval.authoring.catalog import kinds as config_kinds
-    from gage_eval.base.errors import InputError, closest
-    from gage_eval.base.version import __version__
-    from gage_eval.cli.output import print_json, print_table
 
     kinds = [*config_kinds(), "runs"]
     if kind is not None and kind not in kinds:
@@ -184,9 +176,8 @@ def list_(
         return
     if kind == "runs":
         from gage_eval.cli.show import list_runs
-        from gage_eval.runs.options import Locations
 
-        list_runs(Locations.at(store, output_dir), None, json=json)
+        list_runs(located(store, output_dir), None, json=json)
         return
     # Without a kind, runs are left out: `gage show` lists them.
     wanted = [kind] if kind is not None else kinds[:-1]
@@ -210,7 +201,6 @@ def list_(
 
 def _print_suites(entries: list[dict[str, Any]]) -> None:
     """The suites with what one wants to know before running one."""
-    from gage_eval.cli.output import print_table
     from gage_eval.report.console import size_text
 
     rows = []
@@ -241,15 +231,10 @@ def _cell(value: Any) -> str:
 
 @app.command()
 def schema(
-    name: Annotated[
-        str, typer.Argument(metavar="NAME", help="config, run_config, template, summary, sample or outputs.")
-    ],
-    output: Annotated[Path | None, typer.Option("--output", metavar="FILE", help="Write it to this file.")] = None,
+    name: Annotated[str, argument("NAME", "config, run_config, template, summary, sample or outputs.")],
+    output: Annotated[Path | None, option("FILE", "Write it to this file.")] = None,
 ) -> None:
     """Print a JSON Schema for editors and programs."""
-    from gage_eval.base.errors import InputError, closest
-    from gage_eval.base.files import write_text
-
     names = ("config", "run_config", "template", "summary", "sample", "outputs")
     if name not in names:
         raise InputError(f"no schema '{name}'. Schemas: {', '.join(names)}.{closest(name, names)}")

@@ -2,27 +2,22 @@
 
 from typing import Annotated
 
-import typer
-
+from gage_eval.base.errors import InputError
 from gage_eval.cli.main import app
-from gage_eval.cli.options import Inline, OutputDir, Prefect, Quiet, RunId, Store, SummaryAsJson
+from gage_eval.cli.options import Inline, OutputDir, Prefect, Quiet, RunId, Store, SummaryAsJson, argument, flag, option
+from gage_eval.cli.places import located
 
 
 @app.command()
 def judge(
-    run: Annotated[str, typer.Argument(metavar="RUN", help="The run whose answers are judged.")],
+    run: Annotated[str, argument("RUN", "The run whose answers are judged.")],
     only_failed: Annotated[
-        bool, typer.Option("--only-failed", help="In the same run, ask only for the verdicts that are missing.")
+        bool, flag("In the same run, ask only for the verdicts that are missing.", "--only-failed")
     ] = False,
     judge: Annotated[
-        str | None,
-        typer.Option(
-            "--judge", metavar="NAME", help="Another judge of the config, or the model that its judge is to have."
-        ),
+        str | None, option("NAME", "Another judge of the config, or the model that its judge is to have.")
     ] = None,
-    judge_endpoint: Annotated[
-        str | None, typer.Option("--judge-endpoint", metavar="URL", help="URL of the judge's server.")
-    ] = None,
+    judge_endpoint: Annotated[str | None, option("URL", "URL of the judge's server.")] = None,
     run_id: RunId = None,
     store: Store = None,
     output_dir: OutputDir = None,
@@ -32,14 +27,12 @@ def judge(
     json: SummaryAsJson = False,
 ) -> None:
     """Judge the stored answers of a run again, as a new run. The model under test is not asked."""
-    from gage_eval.base.errors import InputError
     from gage_eval.cli.runs import carry_out
-    from gage_eval.runs.options import Locations
     from gage_eval.runs.rejudge import judged_anew
     from gage_eval.runs.rejudge import only_failed as only_failed_of
     from gage_eval.runs.results.stored import StoredRun
 
-    stored = StoredRun.open(Locations.at(store, output_dir), run)
+    stored = StoredRun.open(located(store, output_dir), run)
     if only_failed:
         new = {"--judge": judge, "--judge-endpoint": judge_endpoint, "--run-id": run_id}
         option = next((name for name, value in new.items() if value is not None), None)

@@ -6,8 +6,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from gage_eval.base.canonical import canonical_text
+from gage_eval.base.errors import InputError
+from gage_eval.base.files import write_new
 from gage_eval.cli.main import app
-from gage_eval.cli.options import OutputDir, Store
+from gage_eval.cli.options import OutputDir, Store, argument, option
+from gage_eval.cli.output import say
+from gage_eval.cli.places import located, open_run
 
 if TYPE_CHECKING:
     from gage_eval.runs.results.reading import RunReader
@@ -25,40 +30,31 @@ def _labels() -> None:
 
 @labels_app.command()
 def suggest(
-    run: Annotated[str, typer.Argument(metavar="RUN", help="The run whose answers are labelled.")],
-    other: Annotated[
-        str | None, typer.Argument(metavar="[OTHER]", help="A second run: labels then decide between the two.")
-    ] = None,
-    n: Annotated[
-        int, typer.Option("-n", metavar="N", min=1, help="How many answers, of two runs how many of each.")
-    ] = 100,
-    task: Annotated[
-        str | None, typer.Option("--task", metavar="ID", help="The task; needed if the run has several.")
-    ] = None,
+    run: Annotated[str, argument("RUN", "The run whose answers are labelled.")],
+    other: Annotated[str | None, argument("[OTHER]", "A second run: labels then decide between the two.")] = None,
+    n: Annotated[int, option("N", "How many answers, of two runs how many of each.", "-n", min=1)] = 100,
+    task: Annotated[str | None, option("ID", "The task; needed if the run has several.")] = None,
     to: Annotated[
         Path, typer.Option("--to", metavar="FILE", help="The file of labels to write.", show_default=True)
     ] = Path("labels.jsonl"),
-    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Equal seeds draw equal answers.")] = 1234,
+    seed: Annotated[int, option("N", "Equal seeds draw equal answers.")] = 1234,
     store: Store = None,
     output_dir: OutputDir = None,
 ) -> None:
     """Draw answers at random into a file, where people fill in 'label'. It shows neither the model nor the verdict."""
-    from gage_eval.base.canonical import canonical_text
     from gage_eval.report.console import clean, counted
-    from gage_eval.runs.options import Locations
     from gage_eval.runs.results.label_draw import drawn_answers
-    from gage_eval.runs.results.reading import RunReader
 
-    locations = Locations.at(store, output_dir)
-    reader = RunReader.open(locations, run)
+    locations = located(store, output_dir)
+    reader = open_run(locations, run)
     if other is not None:
-        _suggest_pairs(reader, RunReader.open(locations, other), task, n, to, seed)
+        _suggest_pairs(reader, open_run(locations, other), task, n, to, seed)
         return
     of_task = reader.task(task)
     rows = drawn_answers(of_task, reader.plan.task(of_task.task_id).auto_eval.metrics, n, seed=seed)
     _write(to, rows)
-    print(clean(f"{to}: {counted(len(rows), 'answer')} to label, in random order; label them from the first one on."))
-    print(clean(f"In the browser, with keys: gage view --labels {to}"))
+    say(f"{to}: {counted(len(rows), 'answer')} to label, in random order; label them from the first one on.")
+    say(f"In the browser, with keys: gage view --labels {to}")
     name, place = clean(of_task.task_id), clean(canonical_text(str(to)))
     print(f"Then put labels: {{path: {place}}} into task '{name}' and run the config again: no model is asked.")
 
@@ -79,31 +75,22 @@ def _suggest_pairs(reader: "RunReader", other: "RunReader", task_id: str | None,
         _check_new(file)
     for file, rows in zip(files, both, strict=True):
         _write(file, rows)
-    print(clean(f"{files[0]}: {counted(len(both[0]), 'answer')} of {reader.run_id}, in random order."))
-    print(clean(f"{files[1]}: {other.run_id}'s answers to the same samples. Label both from the first one on."))
-    print(clean(f"In the browser, with keys: gage view --labels {files[0]} --labels {files[1]}"))
+    say(f"{files[0]}: {counted(len(both[0]), 'answer')} of {reader.run_id}, in random order.")
+    say(f"{files[1]}: {other.run_id}'s answers to the same samples. Label both from the first one on.")
+    say(f"In the browser, with keys: gage view --labels {files[0]} --labels {files[1]}")
     print(f"Then put labels: {{path: FILE}} into task '{clean(name)}' and run both configs again: no model is asked.")
     if compared.corrected is None:
         then = f"gage compare {reader.run_id} {other.run_id} --metric {judged}"
-        print(clean(f"{then} then says how many more labels would decide."))
+        say(f"{then} then says how many more labels would decide.")
     else:
-        print(clean(compared.corrected.text))
+        say(compared.corrected.text)
 
 
 def _check_new(to: Path) -> None:
-    from gage_eval.base.errors import InputError
-
     if to.exists():
         raise InputError(f"{to} is there already, perhaps with labels: name another file with --to.")
 
 
 def _write(to: Path, rows: "Sequence[Mapping[str, Any]]") -> None:
-    from gage_eval.base.canonical import canonical_text
-    from gage_eval.base.errors import InputError
-
     _check_new(to)
-    try:
-        with to.open("x", encoding="utf-8") as file:
-            file.writelines(f"{canonical_text(row)}\n" for row in rows)
-    except OSError as error:
-        raise InputError(f"{to} cannot be written: {error.strerror}.") from error
+    write_new(to, "".join(f"{canonical_text(row)}\n" for row in rows))

@@ -5,25 +5,24 @@ from typing import Annotated
 
 import typer
 
+from gage_eval.base.errors import GageError
 from gage_eval.cli.main import app
-from gage_eval.cli.options import AsJson, OutputDir, Quiet, Store, To
+from gage_eval.cli.options import AsJson, OutputDir, Quiet, Store, To, argument, option
+from gage_eval.cli.output import print_json, print_matrix, print_table, say
+from gage_eval.cli.places import located, open_run
 
 
 @app.command()
 def matrix(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A YAML file that names rows and models.")],
+    file: Annotated[Path, argument("FILE", "A YAML file that names rows and models.")],
     to: To = None,
-    site: Annotated[
-        Path | None, typer.Option("--site", metavar="DIR", help="Write static pages of the matrix to this folder.")
-    ] = None,
+    site: Annotated[Path | None, option("DIR", "Write static pages of the matrix to this folder.")] = None,
     store: Store = None,
     output_dir: OutputDir = None,
     quiet: Quiet = False,
     json: AsJson = False,
 ) -> None:
     """Run suites with several models, and rank the models."""
-    from gage_eval.base.errors import GageError
-    from gage_eval.cli.output import print_json, print_matrix, print_table
     from gage_eval.engine.host import SharedEngines
     from gage_eval.extend.tuning import tune_process
     from gage_eval.local.launch import known_blocks, launch_run
@@ -40,7 +39,7 @@ def matrix(
     )
     from gage_eval.regression.site import write_site
     from gage_eval.report.console import clean, counted
-    from gage_eval.runs.options import Locations, RunOptions
+    from gage_eval.runs.options import RunOptions
     from gage_eval.runs.results.export import LocalTarget
     from gage_eval.runs.results.publication import check_formats
     from gage_eval.runs.results.reading import RunReader
@@ -48,10 +47,10 @@ def matrix(
     tune_process()
     check_formats(to or ())
     definition = Matrix.read(file)
-    locations = Locations.at(store, output_dir)
+    locations = located(store, output_dir)
 
     def run(options: RunOptions, host: SharedEngines) -> RunReader:
-        return RunReader.open(locations, launch_run(options, quiet=json or quiet, host=host).run_id)
+        return open_run(locations, launch_run(options, quiet=json or quiet, host=host).run_id)
 
     cells = run_cells(definition, file.parent, locations, run, blocks=known_blocks())
     ranking = standings(cells)
@@ -67,7 +66,7 @@ def matrix(
         print(RANKS_NOTE)
         for title, header, rows in ratings_tables(rated):
             print()
-            print(clean(f"win rates and ratings of {title}"))
+            say(f"win rates and ratings of {title}")
             print_table(header, rows, stack=True)
         if rated:
             print(RATINGS_NOTE)

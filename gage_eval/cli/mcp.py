@@ -8,10 +8,12 @@ from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
+from gage_eval.base.canonical import normalise
+from gage_eval.base.errors import GageError, InputError, closest
+from gage_eval.base.version import __version__
 from gage_eval.cli.main import app
-from gage_eval.cli.options import OutputDir, Store
+from gage_eval.cli.options import OutputDir, Store, flag, option
+from gage_eval.cli.places import located, open_run
 
 if TYPE_CHECKING:
     from mcp.server.mcpserver import MCPServer
@@ -32,26 +34,21 @@ _LONGEST, _MOST = 2_000, 50
 def mcp(
     allow_runs: Annotated[
         bool,
-        typer.Option(
+        flag(
+            "Let the assistant run suites, and configs of the working folder with the code that they name.",
             "--allow-runs",
-            help="Let the assistant run suites, and configs of the working folder with the code that they name.",
         ),
     ] = False,
-    endpoint: Annotated[
-        str | None, typer.Option("--endpoint", metavar="URL", help="The server that these runs ask.")
-    ] = None,
+    endpoint: Annotated[str | None, option("URL", "The server that these runs ask.")] = None,
     store: Store = None,
     output_dir: OutputDir = None,
 ) -> None:
     """Serve stored runs to an assistant, over MCP."""
-    from gage_eval.base.errors import InputError
-    from gage_eval.runs.options import Locations
-
     if endpoint is not None and not allow_runs:
         raise InputError("--endpoint is for runs: add --allow-runs.")
     if not sys.stdin.readable():
         raise InputError("gage mcp reads the requests of an assistant from its input, which cannot be read.")
-    mcp_server(Locations.at(store, output_dir), allow_runs=allow_runs, endpoint=endpoint).run("stdio")
+    mcp_server(located(store, output_dir), allow_runs=allow_runs, endpoint=endpoint).run("stdio")
 
 
 def mcp_server(locations: "Locations", *, allow_runs: bool = False, endpoint: str | None = None) -> "MCPServer[Any]":
@@ -65,7 +62,6 @@ def mcp_server(locations: "Locations", *, allow_runs: bool = False, endpoint: st
     Raises:
         NotInstalled: the package mcp is not installed.
     """
-    from gage_eval.base.version import __version__
     from gage_eval.extend.extras import missing
 
     try:
@@ -102,9 +98,8 @@ class Tools:
     def scores(self, run: str) -> Any:
         """All scores of a finished run with 95 % intervals, numbers of samples, and counts of failed answers."""
         from gage_eval.runs.results.publication import of_run
-        from gage_eval.runs.results.reading import RunReader
 
-        summary = RunReader.open(self.locations, run).summary
+        summary = open_run(self.locations, run).summary
         groups = [group.model_dump(mode="json") for group in summary.groups]
         models = [model.title for model in summary.models]
         return {
@@ -122,14 +117,12 @@ class Tools:
 
         outcome: wrong, unparsed, truncated, looped, refused, error or unscored.
         """
-        from gage_eval.base.errors import InputError, closest
         from gage_eval.cli.wrong import outcome_records
         from gage_eval.runs.results.outcomes import OUTCOMES
-        from gage_eval.runs.results.reading import RunReader
 
         if outcome not in OUTCOMES:
             raise InputError(f"no outcome '{outcome}': {', '.join(OUTCOMES)}.{closest(outcome, OUTCOMES)}")
-        reader = RunReader.open(self.locations, run)
+        reader = open_run(self.locations, run)
         return outcome_records(reader, [outcome], task_id=task, metric=metric, limit=min(max(limit, 1), _MOST))
 
     def compare(
@@ -140,9 +133,8 @@ class Tools:
         allow_different: of data, prompts and scorer, what may differ; refused otherwise.
         """
         from gage_eval.regression.compare import compare
-        from gage_eval.runs.results.reading import RunReader
 
-        first, other = (RunReader.open(self.locations, name) for name in (baseline, current))
+        first, other = (open_run(self.locations, name) for name in (baseline, current))
         return [result.as_record() for result in compare(first, other, metric=metric, allowed=allow_different or ())]
 
     def run(self, config: str, model: str | None = None, max_samples: int | None = None) -> Any:
@@ -150,7 +142,6 @@ class Tools:
 
         Returns the same as scores.
         """
-        from gage_eval.base.errors import InputError
         from gage_eval.local.launch import launch_run
         from gage_eval.runs.options import SUITE_PREFIX, RunOptions
 
@@ -167,9 +158,6 @@ class Tools:
 def _marked(tool: Callable[..., Any]) -> Callable[..., dict[str, Any]]:
     """A tool whose result is marked as untrusted and of bounded size, and whose errors have a kind."""
     from mcp.server.mcpserver.exceptions import ToolError
-
-    from gage_eval.base.canonical import normalise
-    from gage_eval.base.errors import GageError
 
     @wraps(tool)
     def call(**arguments: Any) -> dict[str, Any]:

@@ -6,7 +6,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from gage_eval.base.errors import InputError
+from gage_eval.base.files import write_new
 from gage_eval.cli.main import app
+from gage_eval.cli.options import option
+from gage_eval.cli.output import say
 
 if TYPE_CHECKING:
     from gage_eval.authoring.data_preview import DataPreview, UnknownField
@@ -16,53 +20,27 @@ _ENDPOINT = "http://127.0.0.1:8000/v1"
 
 @app.command()
 def new(
-    data: Annotated[
-        str | None, typer.Option("--data", metavar="FILE", help="Your data, a file or a folder: one row per question.")
-    ] = None,
+    data: Annotated[str | None, option("FILE", "Your data, a file or a folder: one row per question.")] = None,
     model: Annotated[
-        str | None,
-        typer.Option(
-            "--model",
-            metavar="NAME",
-            help="The model: its name at the endpoint, a folder, a .gguf file, or a name on the hub.",
-        ),
+        str | None, option("NAME", "The model: its name at the endpoint, a folder, a .gguf file, or a name on the hub.")
     ] = None,
     endpoint: Annotated[
-        str | None,
-        typer.Option(
-            "--endpoint", metavar="URL", help="URL of an OpenAI-compatible server, such as http://127.0.0.1:8000/v1."
-        ),
+        str | None, option("URL", "URL of an OpenAI-compatible server, such as http://127.0.0.1:8000/v1.")
     ] = None,
-    engine: Annotated[
-        str | None, typer.Option("--engine", metavar="TYPE", help="Backend type; the one that fits by default.")
-    ] = None,
-    api_key_env: Annotated[
-        str | None, typer.Option("--api-key-env", metavar="NAME", help="Variable that holds the endpoint's key.")
-    ] = None,
+    engine: Annotated[str | None, option("TYPE", "Backend type; the one that fits by default.")] = None,
+    api_key_env: Annotated[str | None, option("NAME", "Variable that holds the endpoint's key.")] = None,
     metric: Annotated[
-        str | None,
-        typer.Option(
-            "--metric", metavar="NAME", help="Metric that decides what is right; chosen by the rows by default."
-        ),
+        str | None, option("NAME", "Metric that decides what is right; chosen by the rows by default.")
     ] = None,
-    question: Annotated[
-        str | None,
-        typer.Option("--question", metavar="FIELD", help="Field with the question; found by its name by default."),
-    ] = None,
-    answer: Annotated[
-        str | None,
-        typer.Option("--answer", metavar="FIELD", help="Field with the reference; found by its name by default."),
-    ] = None,
-    out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="The config to write.")] = None,
+    question: Annotated[str | None, option("FIELD", "Field with the question; found by its name by default.")] = None,
+    answer: Annotated[str | None, option("FIELD", "Field with the reference; found by its name by default.")] = None,
+    out: Annotated[Path | None, option("FILE", "The config to write.")] = None,
 ) -> None:
     """Write a config for your own data. Asks for what the options leave out; without a terminal it asks nothing."""
     import sys
 
     from gage_eval.authoring.data_preview import UnknownField, look
     from gage_eval.authoring.new_config import UnknownMetric, new_config, write_schema
-    from gage_eval.base.errors import InputError
-    from gage_eval.base.files import write_new
-    from gage_eval.report.console import clean
 
     asks = sys.stdin.isatty() and sys.stdout.isatty()
     fields = {"question": question, "answer": answer}
@@ -81,7 +59,7 @@ def new(
         except InputError as error:
             if not typed:
                 raise
-            print(clean(str(error)))
+            say(str(error))
             data = None
         else:
             break
@@ -111,11 +89,11 @@ def new(
             try:
                 seen = look(data, **fields)
             except UnknownField as wrong:
-                print(clean(str(wrong)))
+                say(str(wrong))
         except UnknownMetric as error:
             if not can_ask_again:
                 raise
-            print(clean(str(error)))
+            say(str(error))
             metric = _ask_metric(seen)
         else:
             break
@@ -151,9 +129,7 @@ def _said(seen: "DataPreview") -> str:
 
 
 def _ask_field(error: "UnknownField") -> str:
-    from gage_eval.report.console import clean
-
-    print(clean(str(error)))
+    say(str(error))
     return str(typer.prompt(f"   The field with the {'question' if error.option == 'question' else 'reference'}"))
 
 

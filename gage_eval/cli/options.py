@@ -36,6 +36,28 @@ _METAVARS = {
 }
 
 
+def argument(metavar: str, text: str) -> Any:
+    """An argument: what stands for it in the help, and what it is."""
+    return typer.Argument(metavar=metavar, help=text)
+
+
+def option(metavar: str, text: str, *names: str, min: float | None = None, max: float | None = None) -> Any:  # noqa: A002
+    """An option with a value, named as its parameter is.
+
+    Args:
+        metavar: what stands for the value in the help.
+        text: what it is.
+        names: other names, such as ``--limit`` and ``-n``.
+        min, max: of a number.
+    """
+    return typer.Option(*names, metavar=metavar, help=text, min=min, max=max)
+
+
+def flag(text: str, *names: str) -> Any:
+    """An option without a value, by its names."""
+    return typer.Option(*names, help=text)
+
+
 def _of_run(field: str) -> Any:
     """The option of a field of `RunOptions`."""
     kind = TYPES[field]
@@ -50,28 +72,30 @@ def _name(field: str) -> str:
     return _NAMES.get(field, f"--{field.replace('_', '-')}")
 
 
-Config = Annotated[str, typer.Argument(metavar="CONFIG", help=TEXTS["config"])]
+Config = Annotated[str, argument("CONFIG", TEXTS["config"])]
 Store = Annotated[str | None, _of_run("store")]
 OutputDir = Annotated[str | None, _of_run("output_dir")]
 RunId = Annotated[str | None, _of_run("run_id")]
 OnlyErrors = Annotated[bool, _of_run("only_errors")]
 Verify = Annotated[bool, _of_run("verify")]
-Inline = Annotated[bool, typer.Option("--inline", help="Run without Prefect, even if a Prefect API is configured.")]
-Prefect = Annotated[bool, typer.Option("--prefect", help="Require a Prefect API.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print no progress, only the scores at the end.")]
+Inline = Annotated[bool, flag("Run without Prefect, even if a Prefect API is configured.", "--inline")]
+Prefect = Annotated[bool, flag("Require a Prefect API.", "--prefect")]
+Quiet = Annotated[bool, flag("Print no progress, only the scores at the end.", "--quiet", "-q")]
 Submit = Annotated[
-    bool,
-    typer.Option("--submit", help="Hand the run, with its plug-ins and small data, to a worker of the Prefect server."),
+    bool, flag("Hand the run, with its plug-ins and small data, to a worker of the Prefect server.", "--submit")
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-SummaryAsJson = Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")]
+Allow = Annotated[
+    list[str] | None, option("KIND", "Let data, prompts or scorer differ. May be repeated.", "--allow-different")
+]
+AsJson = Annotated[bool, flag("Print JSON.", "--json")]
+SummaryAsJson = Annotated[bool, flag("Print the summary as JSON.", "--json")]
 To = Annotated[
     list[Path] | None,
-    typer.Option(
-        "--to",
-        metavar="FILE",
-        help="Write it to this file as its name says: .md, .tex (booktabs) or .csv, or a figure, .svg or .png. "
+    option(
+        "FILE",
+        "Write it to this file as its name says: .md, .tex (booktabs) or .csv, or a figure, .svg or .png. "
         "May be repeated.",
+        "--to",
     ),
 ]
 

@@ -1,4 +1,7 @@
-"""Output of commands: aligned tables, JSON, and untrusted text without control characters."""
+"""Output of commands: aligned tables, JSON, and untrusted text without control characters.
+
+It imports the report only where it prints, because every command imports it, and the help prints nothing.
+"""
 
 import json
 import sys
@@ -9,12 +12,18 @@ from pathlib import Path
 from rich.cells import cell_len
 
 from gage_eval.base.canonical import JsonValue, normalise
-from gage_eval.report.console import clean, folded, padded, readable, terminal_width
 
 # A narrower column is not folded.
 _LEAST_WIDTH = 14
 # Sentences in a narrower column are hard to read.
 _READABLE_WIDTH = 36
+
+
+def say(text: str) -> None:
+    """Print a text, which may be of data or models, without control characters."""
+    from gage_eval.report.console import clean
+
+    print(clean(text))
 
 
 def print_json(value: JsonValue) -> None:
@@ -36,7 +45,10 @@ def print_table(
     block instead, with one line per column. Before the last column gets too narrow to read, those in ``spare`` are left
     out, the first of them first, and a last line names them.
     """
-    table = [list(header), *([clean(cell) for cell in row] for row in rows)]
+    from gage_eval.report.console import clean, folded, padded, terminal_width
+
+    table = [[clean(cell) for cell in row] for row in (header, *rows)]
+    right = [clean(name) for name in right]
     left_out = _leave_out(table, spare)
     header = table[0]
     widths = [max(cell_len(row[column]) for row in table) for column in range(len(header))]
@@ -63,6 +75,8 @@ def print_matrix(header: Sequence[str], rows: Sequence[Sequence[str]], *, first:
         first: how many columns are repeated in front of those that follow below.
         cut: the column whose long texts lose their middle.
     """
+    from gage_eval.report.console import clean, padded, terminal_width
+
     table = [[clean(cell) for cell in row] for row in (header, *(row or [""] * len(header) for row in rows))]
     widths = [max(cell_len(row[column]) for row in table) for column in range(len(header))]
     whole = sum(widths) + 2 * (len(widths) - 1)
@@ -87,6 +101,8 @@ def print_matrix(header: Sequence[str], rows: Sequence[Sequence[str]], *, first:
 
 def _leave_out(table: list[list[str]], spare: Sequence[str]) -> list[str]:
     """Remove spare columns until the last one has room on the terminal. Returns their names."""
+    from gage_eval.report.console import terminal_width
+
     width = terminal_width(sys.stdout)
     left_out: list[str] = []
     while width is not None and len(left_out) < len(spare):
@@ -102,6 +118,8 @@ def _leave_out(table: list[list[str]], spare: Sequence[str]) -> list[str]:
 
 def _print_blocks(table: Sequence[Sequence[str]]) -> None:
     """Each row as a block of its columns' names and values, with an empty line between the blocks."""
+    from gage_eval.report.console import padded
+
     header, *rows = table
     wide = max(map(cell_len, header))
     for number, row in enumerate(rows):
@@ -128,6 +146,8 @@ def fitted(
         cut: the columns whose cells may be cut.
         indent: blanks before each line.
     """
+    from gage_eval.report.console import padded
+
     header = table[0]
     widths = [max(cell_len(row[column]) for row in table) for column in range(len(header))]
     flexible = [place for place, name in enumerate(header) if name in cut]
@@ -170,4 +190,6 @@ def shown_location(location: str) -> str:
 
 def indented(text: str, by: str = "  ") -> str:
     """The `readable` text with each line indented."""
+    from gage_eval.report.console import readable
+
     return "\n".join(by + line for line in readable(text).split("\n"))

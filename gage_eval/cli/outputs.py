@@ -11,10 +11,14 @@ from pydantic import TypeAdapter
 from typing_extensions import TypedDict
 
 from gage_eval.cli.doctor import Check
+from gage_eval.regression.baselines import BaselineScore
 from gage_eval.report.summary import Summary
 from gage_eval.report.trend_chart import TrendPoint
+from gage_eval.runs.lengths import ShortLimit
 from gage_eval.runs.record import RunRecord
+from gage_eval.runs.results.calls import ModelCall
 from gage_eval.runs.results.rejects import Reject
+from gage_eval.store.verify import Finding
 
 Json = dict[str, Any]
 
@@ -90,18 +94,6 @@ class Outcomes(TypedDict):
     shown: list[ShownAnswer]
 
 
-class ShownCall(TypedDict):
-    """A request and its answer; rows of the tables responses and response_telemetry, without nulls."""
-
-    stage: str
-    adapter_id: str
-    replicate: int
-    request: Json
-    as_sent: bool | None
-    response: Json | None
-    telemetry: Json | None
-
-
 class ShownSample(TypedDict):
     """A sample with everything that was sent, answered and scored."""
 
@@ -111,7 +103,7 @@ class ShownSample(TypedDict):
     question: str
     expected: str | None
     sample: Json
-    calls: list[ShownCall]
+    calls: list[ModelCall]
     judgments: list[Json]
     executions: list[Json]
     scores: list[Json]
@@ -311,15 +303,6 @@ class Gated(TypedDict):
     anchor: NotRequired["Gated | None"]
 
 
-class BaselineScore(TypedDict):
-    """A task's number in a repeat of a baseline."""
-
-    run_id: str
-    task_id: str
-    metric: str
-    value: float | None
-
-
 class Baseline(TypedDict):
     """A state of a baseline."""
 
@@ -365,17 +348,6 @@ class NumberPower(TypedDict):
     alpha: float
 
 
-class ShortLimit(TypedDict):
-    """A token limit that earlier answers do not fit (`runs.lengths.ShortLimit`)."""
-
-    task_id: str
-    run_id: str
-    limit: int
-    answers: int
-    p95: float
-    cut: float
-
-
 class Planned(TypedDict):
     """A run that was planned only."""
 
@@ -398,13 +370,6 @@ class Artifact(TypedDict):
     bytes: int
     written: str
     actions: list[str]
-
-
-class Damage(TypedDict):
-    """A stored file that is not what was written."""
-
-    path: str
-    problem: str
 
 
 class SelfTested(TypedDict):
@@ -541,7 +506,7 @@ OUTPUTS: dict[str, Any] = {
     "plan": Planned,
     "sql": list[Json],
     "cache ls": list[Artifact],
-    "cache verify": list[Damage],
+    "cache verify": list[Finding],
     "doctor": Doctor,
     "server status": ServerState,
     **dict.fromkeys(("validate", "preview", "plan --expanded", "cache gc", "deploy", "blocks register", "pin"), Json),

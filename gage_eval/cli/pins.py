@@ -2,22 +2,18 @@
 
 from typing import Annotated
 
-import typer
-
+from gage_eval.base.errors import InputError
 from gage_eval.cli.main import app
-from gage_eval.cli.options import AsJson, Store
+from gage_eval.cli.options import AsJson, Store, argument, option
+from gage_eval.cli.output import print_json
 
 
 @app.command()
 def pin(
-    name: Annotated[str, typer.Argument(metavar="SUITE", help="Name of a suite, or the path of a config.")],
+    name: Annotated[str, argument("SUITE", "Name of a suite, or the path of a config.")],
     revisions: Annotated[
         list[str] | None,
-        typer.Option(
-            "--revision",
-            metavar="DATASET=COMMIT",
-            help="The commit of a dataset; the newest by default. May be repeated.",
-        ),
+        option("DATASET=COMMIT", "The commit of a dataset; the newest by default. May be repeated.", "--revision"),
     ] = None,
     store: Store = None,
     json: AsJson = False,
@@ -27,8 +23,6 @@ def pin(
     from dataclasses import asdict
 
     from gage_eval.authoring.lm_eval import suite_config
-    from gage_eval.base.errors import InputError
-    from gage_eval.cli.output import print_json
     from gage_eval.runs import RunOptions
     from gage_eval.runs.options import SUITE_PREFIX
     from gage_eval.runs.pins import pin as pin_data

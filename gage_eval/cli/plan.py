@@ -2,10 +2,10 @@
 
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
+from gage_eval.base.errors import GageError
 from gage_eval.cli.main import app
-from gage_eval.cli.options import OF_MODELS, AsJson, RunFields, takes
+from gage_eval.cli.options import OF_MODELS, AsJson, RunFields, flag, takes
+from gage_eval.cli.output import print_json, print_table, say
 
 if TYPE_CHECKING:
     from gage_eval.pipeline.forecast import Forecast
@@ -21,21 +21,15 @@ if TYPE_CHECKING:
 def plan(
     fields: RunFields,
     expanded: Annotated[
-        bool,
-        typer.Option("--expanded", help="Print the whole config instead, and what gave each of its values."),
+        bool, flag("Print the whole config instead, and what gave each of its values.", "--expanded")
     ] = False,
-    fetch: Annotated[
-        bool,
-        typer.Option("--fetch", help="Fetch missing data, so that their requests are counted too."),
-    ] = False,
+    fetch: Annotated[bool, flag("Fetch missing data, so that their requests are counted too.", "--fetch")] = False,
     json: AsJson = False,
 ) -> None:
     """Show what is cached, and what a run would fetch and send."""
-    from gage_eval.cli.output import print_json
     from gage_eval.config.settings import load_settings
     from gage_eval.local.launch import known_blocks
     from gage_eval.pipeline.forecast import forecast
-    from gage_eval.report.console import clean
     from gage_eval.runs.fetching import fetch_line, would_fetch
     from gage_eval.runs.lengths import short_limits
     from gage_eval.runs.options import RunOptions
@@ -78,20 +72,19 @@ def plan(
         )
         return
     for origin in fetched:
-        print(clean(f"would start by {fetch_line(origin)}"))
+        say(f"would start by {fetch_line(origin)}")
     _print(forecasts, [task.task_id for task in planned_run.plan.tasks])
     _print_stops(planned_run, forecasts)
     _print_probes(planned_run)
     for note in planned_run.notes:
-        print(clean(f"note: {note}"))
+        say(f"note: {note}")
     for sentence in (*[limit.sentence for limit in short], *_power(planned_run)[1]):
-        print(clean(sentence))
+        say(sentence)
     if fetched:
         print("Requests are counted once the data are here: --fetch fetches them now.")
 
 
 def _print_expanded(options: "RunOptions", *, json: bool) -> None:
-    from gage_eval.cli.output import print_json
     from gage_eval.config.effective import written_out, written_out_text
     from gage_eval.local.launch import known_blocks
     from gage_eval.models.backends.base import BackendContext
@@ -124,7 +117,6 @@ def _record(stage: "Forecast") -> dict[str, Any]:
 
 
 def _print(forecasts: "list[Forecast]", tasks: list[str]) -> None:
-    from gage_eval.cli.output import print_table
     from gage_eval.report.console import clean
 
     for index, task_id in enumerate(tasks):
@@ -145,30 +137,26 @@ def _print(forecasts: "list[Forecast]", tasks: list[str]) -> None:
 
 def _print_stops(planned_run: "PlannedRun", forecasts: "list[Forecast]") -> None:
     """Say of each task that may stop early how many samples it asks at most."""
-    from gage_eval.report.console import clean
-
     samples = {stage.task_id: stage.outputs["samples"] for stage in forecasts if "samples" in stage.outputs}
     for task in planned_run.plan.tasks:
         if task.stop is not None:
             artifact = samples.get(task.task_id)
             most = "all samples" if artifact is None else f"{planned_run.store.artifact(artifact).rows:,} samples"
-            print(clean(f"{task.task_id}: at most {most}; stop_when ends it at {task.stop.text}"))
+            say(f"{task.task_id}: at most {most}; stop_when ends it at {task.stop.text}")
 
 
 def _print_probes(planned_run: "PlannedRun") -> None:
     """Say whether the models repeat their answers, where that was measured."""
-    from gage_eval.report.console import clean
     from gage_eval.runs.probes import probes, unproven
 
     plan = planned_run.plan
     known = [probed.record for probed in probes(plan, planned_run.store, planned_run.options.concurrency)]
     for text in (*(probe.text for probe in known), *unproven(plan, known)):
-        print(clean(text))
+        say(text)
 
 
 def _power(planned_run: "PlannedRun") -> tuple[list[dict[str, Any]], list[str]]:
     """What the gate could find, as records and in sentences. A damaged baseline leaves the rest of the plan."""
-    from gage_eval.base.errors import GageError
     from gage_eval.regression.power import plan_power
 
     try:

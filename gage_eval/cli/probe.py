@@ -5,64 +5,42 @@ from typing import Annotated
 
 import typer
 
+from gage_eval.base.errors import GATE_FAILED, InputError
 from gage_eval.cli.main import app
-from gage_eval.cli.options import OF_MODELS, AsJson, RunFields, takes
-
-_Record = Annotated[
-    Path | None,
-    typer.Option("--record", metavar="FILE", help="Write what the endpoint does to this file: a reference."),
-]
-_Reference = Annotated[
-    Path | None,
-    typer.Option(
-        "--reference", metavar="FILE", help="Check the endpoint against this reference; if it fails, exit with 3."
-    ),
-]
-_Prompts = Annotated[
-    int | None,
-    typer.Option(
-        "--prompts",
-        metavar="N",
-        min=20,
-        max=1000,
-        help="Compare log-probabilities on this many prompts; by default as many as the reference has, or 500.",
-    ),
-]
-_Context = Annotated[
-    int | None,
-    typer.Option(
-        "--context",
-        metavar="N",
-        min=256,
-        help="Tokens of prompt and answer that the endpoint should serve; the reference's by default.",
-    ),
-]
-_Tolerance = Annotated[
-    float | None,
-    typer.Option(
-        "--tolerance", metavar="X", min=0, help="Nats by which log-probabilities may differ; 0.01 by default."
-    ),
-]
+from gage_eval.cli.options import OF_MODELS, AsJson, RunFields, option, takes
+from gage_eval.cli.output import print_json, print_table, say
 
 
 @app.command()
 @takes("config", *OF_MODELS, "store", "concurrency", "task_ids", "model_path", "overrides")
 def probe(
     fields: RunFields,
-    record: _Record = None,
-    reference: _Reference = None,
-    prompts: _Prompts = None,
-    context: _Context = None,
-    tolerance: _Tolerance = None,
+    record: Annotated[Path | None, option("FILE", "Write what the endpoint does to this file: a reference.")] = None,
+    reference: Annotated[
+        Path | None, option("FILE", "Check the endpoint against this reference; if it fails, exit with 3.")
+    ] = None,
+    prompts: Annotated[
+        int | None,
+        option(
+            "N",
+            "Compare log-probabilities on this many prompts; by default as many as the reference has, or 500.",
+            min=20,
+            max=1000,
+        ),
+    ] = None,
+    context: Annotated[
+        int | None,
+        option("N", "Tokens of prompt and answer that the endpoint should serve; the reference's by default.", min=256),
+    ] = None,
+    tolerance: Annotated[
+        float | None, option("X", "Nats by which log-probabilities may differ; 0.01 by default.", min=0)
+    ] = None,
     json: AsJson = False,
 ) -> None:
     """Measure whether models repeat answers, or check an endpoint."""
-    from gage_eval.base.errors import GATE_FAILED, InputError
-    from gage_eval.cli.output import print_json, print_table
     from gage_eval.engine.endpoint_check import TOLERANCE, check_endpoint, read_reference, write_reference
     from gage_eval.engine.endpoint_record import USUAL_PROMPTS
     from gage_eval.local.launch import known_blocks
-    from gage_eval.report.console import clean
     from gage_eval.runs.options import RunOptions
     from gage_eval.runs.planned import planned
     from gage_eval.runs.probes import probe_models
@@ -98,7 +76,7 @@ def probe(
         )
     else:
         for each in probed:
-            print(clean(each.text))
+            say(each.text)
         if verdicts:
             rows = [(x.property.replace("_", " "), x.verdict.replace("_", " "), x.text) for x in verdicts]
             print_table(("property", "verdict", "what was seen"), rows)

@@ -4,7 +4,8 @@ from collections.abc import Iterator, Mapping
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
-from gage_eval.cli.output import indented
+from gage_eval.base.canonical import canonical_text
+from gage_eval.cli.output import indented, say
 from gage_eval.report.console import clean
 
 if TYPE_CHECKING:
@@ -15,11 +16,9 @@ def print_request(preview: "PreviewedRequest") -> None:
     """Print a request: messages as blocks under their roles, parameters in one line."""
     request, body = preview.rendered.request, preview.rendered.body
     repeated = f" · replicate {request.replicate}" if request.replicate else ""
-    print(
-        clean(
-            f"{preview.task_id} · {preview.stage} · sample {request.sample_id}{repeated} · row {request.row_index} · "
-            f"key {preview.rendered.key[:8]}"
-        )
+    say(
+        f"{preview.task_id} · {preview.stage} · sample {request.sample_id}{repeated} · row {request.row_index} · "
+        f"key {preview.rendered.key[:8]}"
     )
     for line in body_lines(body, by_turns=request.kind == "turns"):
         print(line)
@@ -27,8 +26,6 @@ def print_request(preview: "PreviewedRequest") -> None:
 
 def body_lines(body: Mapping[str, Any], *, by_turns: bool = False) -> Iterator[str]:
     """The lines of a request's body; with ``by_turns``, the places where the model answers before the next question."""
-    from gage_eval.base.canonical import canonical_text
-
     shown = {name: value for name, value in body.items() if name not in ("messages", "prompt")}
     if shown:
         yield "  " + clean(" ".join(f"{name}={canonical_text(value)}" for name, value in sorted(shown.items())))
@@ -46,8 +43,6 @@ def body_lines(body: Mapping[str, Any], *, by_turns: bool = False) -> Iterator[s
 
 def _content(message: Mapping[str, Any]) -> str:
     """A message's content: text as it is, other segments as JSON."""
-    from gage_eval.base.canonical import canonical_text
-
     content = message.get("content")
     segments = [{"type": "text", "text": content}] if isinstance(content, str) else content or []
     parts = [segment["text"] if segment.get("type") == "text" else canonical_text(segment) for segment in segments]

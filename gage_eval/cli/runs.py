@@ -18,6 +18,9 @@ from gage_eval.cli.options import (
     Submit,
     SummaryAsJson,
     Verify,
+    argument,
+    flag,
+    option,
     takes,
 )
 
@@ -54,21 +57,19 @@ def run(
 def suite(
     name: Annotated[
         str,
-        typer.Argument(
-            metavar="SUITE",
-            help="Name of a built-in suite (gage list suites), or lm-eval:NAME; with --self-test also a config's file.",
+        argument(
+            "SUITE",
+            "Name of a built-in suite (gage list suites), or lm-eval:NAME; with --self-test also a config's file.",
         ),
     ],
-    version: Annotated[
-        str | None, typer.Option("--version", metavar="vN", help="Version of the suite; the newest by default.")
-    ] = None,
+    version: Annotated[str | None, option("vN", "Version of the suite; the newest by default.")] = None,
     *,
     self_test: Annotated[
         bool,
-        typer.Option(
-            "--self-test",
-            help="Ask no model: run the solutions that the suite brings, empty answers, and programs that try to pass "
+        flag(
+            "Ask no model: run the solutions that the suite brings, empty answers, and programs that try to pass "
             "without solving; --max-samples limits the problems.",
+            "--self-test",
         ),
     ] = False,
     fields: RunFields,
@@ -102,7 +103,7 @@ def suite(
 
 @app.command()
 def resume(
-    run_id: Annotated[str, typer.Argument(metavar="RUN", help="Name of the run.")],
+    run_id: Annotated[str, argument("RUN", "Name of the run.")],
     store: Store = None,
     output_dir: OutputDir = None,
     only_errors: OnlyErrors = False,

@@ -3,8 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from gage_eval.base.errors import InputError
-from gage_eval.cli.output import indented, print_json
-from gage_eval.report.console import clean
+from gage_eval.cli.output import indented, print_json, say
 
 if TYPE_CHECKING:
     from gage_eval.report.sample_view import ShownExecution
@@ -62,10 +61,10 @@ def _print(run_id: str, task: "TaskReader", row: "SampleRow") -> None:
     from gage_eval.runs.results.sample_view import shown_execution
     from gage_eval.runs.results.sent_requests import shown_calls
 
-    print(clean(f"{row.task_id} · sample {row.sample_id} · run {run_id}"))
+    say(f"{row.task_id} · sample {row.sample_id} · run {run_id}")
     shown = shown_calls(task, row)
     if shown.note:
-        print(clean(shown.note))
+        say(shown.note)
     for call in shown.calls:
         repeated = f" (replicate {call.replicate})" if call.replicate else ""
         print(f"\n{call.stage}, {call.form}{repeated}")
@@ -99,7 +98,7 @@ def _print_answer(call: "ModelCall") -> None:
     figures = [
         f"{name}={value:.1f}" if isinstance(value, float) else f"{name}={value}" for name, value in values.items()
     ]
-    print(clean(f"answer: {' '.join([response['status'], *figures])}"))
+    say(f"answer: {' '.join([response['status'], *figures])}")
     for name in ("reasoning", "answer", "tool_calls"):
         if response.get(name):
             print(f"  [{name}]")
@@ -121,7 +120,7 @@ def _print_execution(execution: "ShownExecution | None") -> None:
         return
     facts = " · ".join(f"{name} {value}" for name, value in execution.facts)
     print()
-    print(clean(f"program: {execution.title} · {facts}"))
+    say(f"program: {execution.title} · {facts}")
     if execution.text:
         print(indented(execution.text))
     for name, text in execution.texts:
@@ -136,7 +135,7 @@ def _print_verdict(judgment: dict[str, Any], *, several: bool) -> None:
     figures = [f"{name}={judgment[name]}" for name in ("answer", "score") if name in judgment]
     why = judgment.get("explanation")
     said = " ".join([judgment["status"], *figures, *([f"· {why}"] if why else [])])
-    print(clean(f"  {verdict_name(judgment) or 'judge'}{repeated}: {said}"))
+    say(f"  {verdict_name(judgment) or 'judge'}{repeated}: {said}")
 
 
 def _print_score(metric_id: str, score: dict[str, Any], *, several: bool) -> None:
@@ -148,4 +147,4 @@ def _print_score(metric_id: str, score: dict[str, Any], *, several: bool) -> Non
         parts.append(f"read {score['extracted']!r}")
     if score["explanation"]:
         parts.append(score["explanation"])
-    print(clean("  " + " · ".join(parts)))
+    say("  " + " · ".join(parts))

@@ -5,7 +5,9 @@ from typing import Annotated
 import typer
 
 from gage_eval.cli.main import app
-from gage_eval.cli.options import AsJson
+from gage_eval.cli.options import AsJson, flag, option
+from gage_eval.cli.output import print_json
+from gage_eval.cli.places import located
 
 server_app = typer.Typer(help="Start and stop a local Prefect server with UI and worker.", no_args_is_help=True)
 app.add_typer(server_app, name="server")
@@ -14,29 +16,22 @@ app.add_typer(server_app, name="server")
 @server_app.command("start")
 def start(
     port: Annotated[
-        int | None,
-        typer.Option(
-            "--port", metavar="N", min=1, max=65535, help="Port of the server; 4200, or a free one, by default."
-        ),
+        int | None, option("N", "Port of the server; 4200, or a free one, by default.", min=1, max=65535)
     ] = None,
-    no_worker: Annotated[bool, typer.Option("--no-worker", help="Start no worker, and create no deployments.")] = False,
-    no_viewer: Annotated[bool, typer.Option("--no-viewer", help="Do not start the viewer of runs.")] = False,
+    no_worker: Annotated[bool, flag("Start no worker, and create no deployments.", "--no-worker")] = False,
+    no_viewer: Annotated[bool, flag("Do not start the viewer of runs.", "--no-viewer")] = False,
     viewer_port: Annotated[
-        int | None,
-        typer.Option(
-            "--viewer-port", metavar="N", min=1, max=65535, help="Port of the viewer; 4280, or a free one, by default."
-        ),
+        int | None, option("N", "Port of the viewer; 4280, or a free one, by default.", min=1, max=65535)
     ] = None,
 ) -> None:
     """Start the server in the background, with a worker, a deployment per suite and the viewer."""
     from gage_eval.local import launch, server, viewer_service
     from gage_eval.local.deployments import AUTOMATION, POOL
-    from gage_eval.runs.options import Locations
 
     with server.one_at_a_time(port=port):
         running, fresh = server.start(port=port)
         # Runs whose server was gone at their end, or whose process was killed, have not been reported yet.
-        launch.report_newest_ended_runs(Locations.at())
+        launch.report_newest_ended_runs(located())
         state = "started" if fresh else "already running"
         print(f"Prefect server {state}: {running.url}", flush=True)
         print(f"The UI asks for this login once: {server.login()}", flush=True)
@@ -61,7 +56,6 @@ def stop() -> None:
 @server_app.command("status")
 def status(json: AsJson = False) -> None:
     """Show whether the server, its worker and the viewer are running."""
-    from gage_eval.cli.output import print_json
     from gage_eval.local import server
     from gage_eval.local.viewer_service import VIEWER
 

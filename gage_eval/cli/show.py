@@ -3,10 +3,12 @@
 import sys
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
+from gage_eval.base.errors import InputError
+from gage_eval.base.stages import STAGES
 from gage_eval.cli.main import app
-from gage_eval.cli.options import AsJson, OutputDir, Store, To
+from gage_eval.cli.options import AsJson, OutputDir, Store, To, argument, flag, option
+from gage_eval.cli.output import fitted, print_json, print_table, say, shown_location
+from gage_eval.cli.places import located, open_run
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,28 +22,23 @@ if TYPE_CHECKING:
 
 @app.command()
 def show(
-    run_id: Annotated[str | None, typer.Argument(metavar="RUN", help="A run; all runs by default.")] = None,
-    sample: Annotated[
-        str | None, typer.Option("--sample", metavar="ID", help="One sample: requests, answers and scores.")
-    ] = None,
-    task: Annotated[str | None, typer.Option("--task", metavar="ID", help="Only this task.")] = None,
-    wrong: Annotated[bool, typer.Option("--wrong", help="Wrong answers, with the reason.")] = False,
-    unparsed: Annotated[bool, typer.Option("--unparsed", help="Answers that the metric could not read.")] = False,
-    truncated: Annotated[bool, typer.Option("--truncated", help="Answers cut at the token limit.")] = False,
-    looped: Annotated[bool, typer.Option("--looped", help="Answers that ended in a loop.")] = False,
-    refused: Annotated[bool, typer.Option("--refused", help="Answers that are refusals.")] = False,
-    error: Annotated[bool, typer.Option("--error", help="Requests that ended in an error.")] = False,
-    unscored: Annotated[bool, typer.Option("--unscored", help="Answers without a score.")] = False,
-    rejects: Annotated[bool, typer.Option("--rejects", help="Rejected rows, with the reason.")] = False,
+    run_id: Annotated[str | None, argument("RUN", "A run; all runs by default.")] = None,
+    sample: Annotated[str | None, option("ID", "One sample: requests, answers and scores.")] = None,
+    task: Annotated[str | None, option("ID", "Only this task.")] = None,
+    wrong: Annotated[bool, flag("Wrong answers, with the reason.", "--wrong")] = False,
+    unparsed: Annotated[bool, flag("Answers that the metric could not read.", "--unparsed")] = False,
+    truncated: Annotated[bool, flag("Answers cut at the token limit.", "--truncated")] = False,
+    looped: Annotated[bool, flag("Answers that ended in a loop.", "--looped")] = False,
+    refused: Annotated[bool, flag("Answers that are refusals.", "--refused")] = False,
+    error: Annotated[bool, flag("Requests that ended in an error.", "--error")] = False,
+    unscored: Annotated[bool, flag("Answers without a score.", "--unscored")] = False,
+    rejects: Annotated[bool, flag("Rejected rows, with the reason.", "--rejects")] = False,
     metric: Annotated[
-        str | None,
-        typer.Option("--metric", metavar="NAME", help="The metric that decides what is wrong; the first by default."),
+        str | None, option("NAME", "The metric that decides what is wrong; the first by default.")
     ] = None,
     limit: Annotated[
         int | None,
-        typer.Option(
-            "--limit", "-n", metavar="N", min=1, help="Number of lines: by default 20 runs, or 10 answers of each task."
-        ),
+        option("N", "Number of lines: by default 20 runs, or 10 answers of each task.", "--limit", "-n", min=1),
     ] = None,
     to: To = None,
     store: Store = None,
@@ -49,15 +46,11 @@ def show(
     json: AsJson = False,
 ) -> None:
     """Look at runs, at wrong answers, and at single samples."""
-    from gage_eval.base.errors import InputError
-    from gage_eval.cli.output import print_json
     from gage_eval.config.settings import unknown_variables
     from gage_eval.local.launch import report_ended_runs
     from gage_eval.report.console import clean
-    from gage_eval.runs.options import Locations
     from gage_eval.runs.results.listing import run_record
     from gage_eval.runs.results.publication import check_formats, of_run
-    from gage_eval.runs.results.reading import RunReader
 
     flags = {
         "wrong": wrong,
@@ -71,7 +64,7 @@ def show(
     outcomes = [name for name, wanted in flags.items() if wanted]
     for warning in unknown_variables():
         print(f"note: {clean(warning)}", file=sys.stderr)
-    locations = Locations.at(store, output_dir)
+    locations = located(store, output_dir)
     check_formats(to or ())
     if to and (rejects or sample is not None or outcomes):
         raise InputError("--to writes scores or the list of runs: leave out the options for rows.")
@@ -93,7 +86,7 @@ def show(
         )
     if metric is not None and not outcomes:
         raise InputError(f"--metric needs --wrong: gage show {run_id} --wrong --metric {metric}")
-    reader = RunReader.open(locations, run_id)
+    reader = open_run(locations, run_id)
     if to:
         of_run(reader.summary).write(to)
     if rejects:
@@ -116,8 +109,6 @@ def show(
 def _show_rejects(reader: "RunReader", task_id: str | None, limit: int | None, *, json: bool) -> None:
     from itertools import islice
 
-    from gage_eval.cli.output import print_json
-    from gage_eval.report.console import clean
     from gage_eval.runs.results.rejects import rejects_of
 
     rejected = (reject for task in reader.tasks(task_id) for reject in rejects_of(task))
@@ -128,14 +119,13 @@ def _show_rejects(reader: "RunReader", task_id: str | None, limit: int | None, *
     for reject in rows:
         position = f"line {reject.line}" if reject.line is not None else f"row {reject.row_index}"
         where = " ".join(filter(None, (reject.file, position, f"({reject.sample_id})" if reject.sample_id else "")))
-        print(clean(f"{reject.task_id}  {reject.stage}  {where}: {reject.reason}"))
+        say(f"{reject.task_id}  {reject.stage}  {where}: {reject.reason}")
     if not rows:
         print("no row was rejected.")
 
 
 def list_runs(locations: "Locations", limit: int | None, to: "Sequence[Path]" = (), *, json: bool) -> None:
     """Print the newest runs, one row each, or two on a narrow terminal, and write them to files."""
-    from gage_eval.cli.output import fitted, print_json
     from gage_eval.local.launch import report_newest_ended_runs
     from gage_eval.report.console import terminal_width
     from gage_eval.runs.results.listing import listed_runs
@@ -184,7 +174,6 @@ def _run_cells(run: "ListedRun") -> tuple[str, ...]:
 
 
 def _show_run(run: "RunReader") -> None:
-    from gage_eval.cli.output import shown_location
     from gage_eval.report.console import clean, folded, metric_rows, plain_lines, print_scores, terminal_width
     from gage_eval.report.model_run import models_line
     from gage_eval.runs.results.listing import run_remarks, scored_metrics
@@ -192,7 +181,7 @@ def _show_run(run: "RunReader") -> None:
     stored, record = run.stored, run.stored.record
     width = terminal_width(sys.stdout)
     began = record.created.strftime("%Y-%m-%d %H:%M:%S")
-    print(clean(f"{record.title} · run {stored.run_id} · {stored.state} · started {began}"))
+    say(f"{record.title} · run {stored.run_id} · {stored.state} · started {began}")
     if stored.status != "completed" and record.models:
         print(folded(clean(models_line(record.models)), width))
     if stored.status == "completed":
@@ -207,8 +196,6 @@ def _show_run(run: "RunReader") -> None:
 
 
 def _print_stages(stored: "StoredRun") -> None:
-    from gage_eval.base.stages import STAGES
-    from gage_eval.cli.output import print_table
     from gage_eval.runs.results.formatting import of_task
     from gage_eval.runs.results.listing import shown_stages
 

@@ -3,10 +3,11 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
+from gage_eval.base.canonical import canonical_text
 from gage_eval.cli.main import app
-from gage_eval.cli.options import AsJson, OutputDir, Store
+from gage_eval.cli.options import AsJson, OutputDir, Store, argument, option
+from gage_eval.cli.output import print_json, print_table
+from gage_eval.cli.places import located
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -14,23 +15,15 @@ if TYPE_CHECKING:
 
 @app.command()
 def sql(
-    query: Annotated[
-        str | None, typer.Argument(metavar="QUERY", help="One SELECT; without it, list the views.")
-    ] = None,
-    run: Annotated[
-        list[str] | None, typer.Option("--run", metavar="RUN", help="Only this run. May be repeated.")
-    ] = None,
-    limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, help="Print at most N rows.")] = 100,
-    to: Annotated[
-        Path | None, typer.Option("--to", metavar="FILE", help="Write all rows to a .csv, .jsonl or .parquet file.")
-    ] = None,
+    query: Annotated[str | None, argument("QUERY", "One SELECT; without it, list the views.")] = None,
+    run: Annotated[list[str] | None, option("RUN", "Only this run. May be repeated.")] = None,
+    limit: Annotated[int, option("N", "Print at most N rows.", "--limit", "-n", min=1)] = 100,
+    to: Annotated[Path | None, option("FILE", "Write all rows to a .csv, .jsonl or .parquet file.")] = None,
     store: Store = None,
     output_dir: OutputDir = None,
     json: AsJson = False,
 ) -> None:
     """Query stored runs with SQL; nothing is changed."""
-    from gage_eval.cli.output import print_json, print_table
-    from gage_eval.runs.options import Locations
     from gage_eval.runs.results.sql import Database, columns
     from gage_eval.runs.results.tabular import records, write_table
 
@@ -40,7 +33,7 @@ def sql(
         else:
             print_table(("view", "columns"), [(name, ", ".join(x for x, _ in of)) for name, of in columns().items()])
         return
-    with Database(Locations.at(store, output_dir), run or ()) as database:
+    with Database(located(store, output_dir), run or ()) as database:
         result = database.query(query)
     if to is not None:
         write_table(result, to)
@@ -56,8 +49,6 @@ def sql(
 
 
 def _cell(value: Any) -> str:
-    from gage_eval.base.canonical import canonical_text
-
     if value is None:
         return "–"
     if isinstance(value, float):

@@ -3,10 +3,9 @@
 from pathlib import Path
 from typing import Annotated, Literal
 
-import typer
-
+from gage_eval.base.files import write_new
 from gage_eval.cli.main import app
-from gage_eval.cli.options import Config
+from gage_eval.cli.options import Config, argument, flag, option
 
 Modes = Literal["run-config", "pipeline-config"]
 
@@ -14,20 +13,13 @@ Modes = Literal["run-config", "pipeline-config"]
 @app.command()
 def distill(
     config: Config,
-    name: Annotated[str, typer.Option("--name", metavar="NAME", help="Name of the suite.")],
-    version: Annotated[
-        str | None, typer.Option("--version", metavar="vN", help="Its version; the next free one by default.")
-    ] = None,
-    force_merge: Annotated[
-        bool, typer.Option("--force-merge", help="Make one template of a config with several tasks.")
-    ] = False,
-    out: Annotated[
-        Path | None, typer.Option("--out", metavar="DIR", help="Folder of suites; 'suites' by default.")
-    ] = None,
+    name: Annotated[str, option("NAME", "Name of the suite.")],
+    version: Annotated[str | None, option("vN", "Its version; the next free one by default.")] = None,
+    force_merge: Annotated[bool, flag("Make one template of a config with several tasks.", "--force-merge")] = False,
+    out: Annotated[Path | None, option("DIR", "Folder of suites; 'suites' by default.")] = None,
 ) -> None:
     """Make a suite out of a config, pinned by a digest."""
     from gage_eval.authoring.distill import distilled
-    from gage_eval.base.files import write_new
 
     made = distilled(Path(config), name, version=version, force_merge=force_merge, folder=out)
     write_new(made.file, made.text)
@@ -38,23 +30,16 @@ def distill(
 
 @app.command()
 def init(
-    template: Annotated[str, typer.Argument(metavar="NAME|FILE", help="A suite, or the file of a template.")],
-    version: Annotated[
-        str | None, typer.Option("--version", metavar="vN", help="Version of the suite; the newest by default.")
-    ] = None,
+    template: Annotated[str, argument("NAME|FILE", "A suite, or the file of a template.")],
+    version: Annotated[str | None, option("vN", "Version of the suite; the newest by default.")] = None,
     mode: Annotated[
         Modes,
-        typer.Option(
-            "--mode",
-            metavar="run-config|pipeline-config",
-            help="A RunConfig that is pinned to the template, or a config of your own.",
-        ),
+        option("run-config|pipeline-config", "A RunConfig that is pinned to the template, or a config of your own."),
     ] = "run-config",
-    out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="The file to write.")] = None,
+    out: Annotated[Path | None, option("FILE", "The file to write.")] = None,
 ) -> None:
     """Start from a suite: write a RunConfig for it, or its config."""
     from gage_eval.authoring.init import initialised
-    from gage_eval.base.files import write_new
 
     made = initialised(template, version=version, mode=mode, out=out)
     write_new(made.file, made.text)

@@ -3,49 +3,36 @@
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
+from gage_eval.base.errors import InputError
+from gage_eval.base.files import local_path
 from gage_eval.cli.main import app
-from gage_eval.cli.options import OutputDir, Store
+from gage_eval.cli.options import OutputDir, Store, argument, flag, option
+from gage_eval.cli.places import located, open_run
 
 
 @app.command()
 def view(
-    runs: Annotated[
-        list[str] | None, typer.Argument(metavar="[RUN]…", help="Open this run; with several, compare them.")
-    ] = None,
-    task: Annotated[str | None, typer.Option("--task", metavar="ID", help="Open this task.")] = None,
-    sample: Annotated[str | None, typer.Option("--sample", metavar="ID", help="Open this sample.")] = None,
-    against: Annotated[
-        str | None, typer.Option("--against", metavar="RUN", help="Open the answers that got worse since this run.")
-    ] = None,
-    labels: Annotated[
-        list[Path] | None,
-        typer.Option("--labels", metavar="FILE", help="Label the answers of this file; may be repeated."),
-    ] = None,
+    runs: Annotated[list[str] | None, argument("[RUN]…", "Open this run; with several, compare them.")] = None,
+    task: Annotated[str | None, option("ID", "Open this task.")] = None,
+    sample: Annotated[str | None, option("ID", "Open this sample.")] = None,
+    against: Annotated[str | None, option("RUN", "Open the answers that got worse since this run.")] = None,
+    labels: Annotated[list[Path] | None, option("FILE", "Label the answers of this file; may be repeated.")] = None,
     port: Annotated[
-        int | None,
-        typer.Option(
-            "--port", metavar="N", min=1, max=65535, help="Port of the viewer; 4280, or a free one, by default."
-        ),
+        int | None, option("N", "Port of the viewer; 4280, or a free one, by default.", min=1, max=65535)
     ] = None,
     texts: Annotated[
-        bool, typer.Option("--texts", help="Make the texts of a store on S3 searchable, which fetches them all.")
+        bool, flag("Make the texts of a store on S3 searchable, which fetches them all.", "--texts")
     ] = False,
-    no_open: Annotated[bool, typer.Option("--no-open", help="Print the address, and open no browser.")] = False,
+    no_open: Annotated[bool, flag("Print the address, and open no browser.", "--no-open")] = False,
     store: Store = None,
     output_dir: OutputDir = None,
 ) -> None:
     """Look at runs in the browser: what is wrong, and why."""
     from urllib.parse import quote, urlencode
 
-    from gage_eval.base.errors import InputError
-    from gage_eval.base.files import local_path
     from gage_eval.config.settings import load_settings
     from gage_eval.report.console import clean
-    from gage_eval.runs.options import Locations
     from gage_eval.runs.results.label_file import LabelFile
-    from gage_eval.runs.results.reading import RunReader
     from gage_eval.viewer.server import ViewerServer
 
     if not runs:
@@ -55,10 +42,10 @@ def view(
                 raise InputError(f"{option} needs a run: gage view RUN {option} {value}")
     for file in labels or ():
         LabelFile(file).rows()
-    locations = Locations.at(store, output_dir)
+    locations = located(store, output_dir)
     settings = load_settings()
     for name in [*(runs or ()), *([against] if against is not None else [])]:
-        reader = RunReader.open(locations, name)
+        reader = open_run(locations, name)
         for wanted in [task] if task is not None else []:
             reader.task(wanted)
     server = ViewerServer(

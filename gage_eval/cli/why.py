@@ -2,10 +2,10 @@
 
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from gage_eval.cli.main import app
-from gage_eval.cli.options import AsJson, OutputDir, Store
+from gage_eval.cli.options import AsJson, OutputDir, Store, argument, option
+from gage_eval.cli.output import print_json, print_table, say
+from gage_eval.cli.places import located, open_run
 
 if TYPE_CHECKING:
     from gage_eval.regression.why import TaskWhy
@@ -13,32 +13,24 @@ if TYPE_CHECKING:
 
 @app.command()
 def why(
-    a: Annotated[str, typer.Argument(metavar="A", help="A run.")],
-    b: Annotated[str, typer.Argument(metavar="B", help="Another run of the same tasks.")],
-    task: Annotated[str | None, typer.Option("--task", metavar="ID", help="Only this task.")] = None,
-    metric: Annotated[
-        str | None, typer.Option("--metric", metavar="NAME", help="The metric; each task's first by default.")
-    ] = None,
-    cause: Annotated[
-        str | None,
-        typer.Option("--cause", metavar="NAME", help="List the answers of a cause, or all with any."),
-    ] = None,
-    limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", min=0, help="List at most N answers.")] = 20,
+    a: Annotated[str, argument("A", "A run.")],
+    b: Annotated[str, argument("B", "Another run of the same tasks.")],
+    task: Annotated[str | None, option("ID", "Only this task.")] = None,
+    metric: Annotated[str | None, option("NAME", "The metric; each task's first by default.")] = None,
+    cause: Annotated[str | None, option("NAME", "List the answers of a cause, or all with any.")] = None,
+    limit: Annotated[int, option("N", "List at most N answers.", "--limit", "-n", min=0)] = 20,
     store: Store = None,
     output_dir: OutputDir = None,
     json: AsJson = False,
 ) -> None:
     """Name the first thing that differs behind each score that moved."""
-    from gage_eval.cli.output import print_json
     from gage_eval.regression.why import check_cause
     from gage_eval.regression.why import why as causes_of
-    from gage_eval.runs.options import Locations
-    from gage_eval.runs.results.reading import RunReader
 
     if cause not in (None, "any"):
         check_cause(cause)
-    locations = Locations.at(store, output_dir)
-    first, other = RunReader.open(locations, a), RunReader.open(locations, b)
+    locations = located(store, output_dir)
+    first, other = open_run(locations, a), open_run(locations, b)
     results = causes_of(first, other, task_id=task, metric=metric)
     if json:
         print_json([result.as_record() for result in results])
@@ -51,11 +43,9 @@ def why(
 
 
 def _print_causes(result: "TaskWhy", command: str) -> None:
-    from gage_eval.cli.output import print_table
     from gage_eval.regression.why import MEANINGS
-    from gage_eval.report.console import clean
 
-    print(clean(f"{result.task_id} · {result.metric}: {result.sentence}"))
+    say(f"{result.task_id} · {result.metric}: {result.sentence}")
     if not result.flips:
         return
     rows = [
@@ -65,32 +55,26 @@ def _print_causes(result: "TaskWhy", command: str) -> None:
     header = ("cause", "flips", "worse", "better", "one-sided", "the first thing that differs")
     print_table(header, rows, right=header[1:5], stack=True)
     for difference in result.also_differing:
-        print(clean(f"also different: {difference.kind} {difference.text}"))
+        say(f"also different: {difference.kind} {difference.text}")
     for sentence in result.lacking:
-        print(clean(sentence))
+        say(sentence)
     # The command is quoted for a shell.
-    print(clean(f"see them: {command}"))
+    say(f"see them: {command}")
 
 
 def _print_flips(result: "TaskWhy", cause: str | None, limit: int) -> None:
-    from gage_eval.cli.output import print_table
-    from gage_eval.report.console import clean, counted
+    from gage_eval.report.console import counted
     from gage_eval.report.summary import format_value
 
     flips = result.of_cause(cause)
-    print(clean(f"{result.task_id} · {result.metric}: {counted(len(flips), 'flip')}"))
+    say(f"{result.task_id} · {result.metric}: {counted(len(flips), 'flip')}")
     rows = [
-        tuple(
-            map(
-                clean,
-                (
-                    flip.sample_id + (f" ({flip.replicate})" if flip.replicate else ""),
-                    *("–" if value is None else format_value(value) for value in (flip.a, flip.b)),
-                    flip.cause.replace("_", " "),
-                    flip.detail,
-                    ", ".join(flip.labels),
-                ),
-            )
+        (
+            flip.sample_id + (f" ({flip.replicate})" if flip.replicate else ""),
+            *map(format_value, (flip.a, flip.b)),
+            flip.cause.replace("_", " "),
+            flip.detail,
+            ", ".join(flip.labels),
         )
         for flip in flips[:limit]
     ]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.cells import cell_len
 
-from gage_eval.cli.output import print_json
+from gage_eval.cli.output import print_json, say
 from gage_eval.report.console import clean, counted, folded, one_line, padded, terminal_width
 
 if TYPE_CHECKING:
@@ -44,14 +44,14 @@ def show_outcomes(
         where = _filter(task, outcomes, metric)
         counts = tally(task, where)
         shown = list(explained(task, where, limit=limit))
-        print(clean(_heading(task.task_id, counts, where, outcomes)))
+        say(_heading(task.task_id, counts, where, outcomes))
         _print(shown)
         if counts.matching > len(shown):
             print(f"{len(shown):,} of {counts.matching:,} shown; more with -n {counts.matching}")
         first = first or next((answer.row.sample_id for answer in shown), None)
     if first is not None:
         # The command is quoted for a shell.
-        print(clean(f"show one: {reader.stored.folder.locations.command('show', reader.run_id, '--sample', first)}"))
+        say(f"show one: {reader.stored.folder.locations.command('show', reader.run_id, '--sample', first)}")
 
 
 def outcome_records(

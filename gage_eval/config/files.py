@@ -11,17 +11,18 @@ _SUFFIXES = (".yaml", ".yml", ".json")
 _OF_DATA = (".jsonl", ".csv", ".tsv", ".parquet")
 
 
-def read_config(file: Path, shown: str | None = None) -> str:
+def read_config(file: Path, shown: str | None = None, what: str = "config") -> str:
     """The text of a config file.
 
     Args:
         file: where it is.
         shown: how messages call it, if not by its path.
+        what: what it is to be, for messages.
 
     Raises:
         InputError: it cannot be read, or is too large for a config.
     """
-    return _read(file, str(file) if shown is None else shown, "config")
+    return _read(file, str(file) if shown is None else shown, what)
 
 
 def read_beside(file: Path, shown: str, what: str) -> str:

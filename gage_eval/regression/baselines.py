@@ -7,8 +7,9 @@ losses add up visibly. Garbage collection keeps every artifact that an entry nam
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import ClassVar, Literal, NamedTuple
+from typing import ClassVar, Literal
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
 
@@ -49,7 +50,8 @@ class BaselineRun(_Model):
     tasks: dict[str, BaselineTask]
 
 
-class BaselineScore(NamedTuple):
+@dataclass(frozen=True)
+class BaselineScore:
     """A task's first number in one repeat."""
 
     run_id: str

@@ -347,7 +347,7 @@ class TaskComparisonResult:
                 }
                 for x in task.slices
             ],
-            "differences": [{"kind": x.kind, "path": x.path, "a": x.a, "b": x.b} for x in task.differences],
+            "differences": [vars(x) for x in task.differences],
             "allowed_different": list(self.allowed),
             "notes": list(self.notes),
             **({} if self.corrected is None else self.corrected.as_record()),

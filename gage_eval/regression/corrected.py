@@ -131,7 +131,8 @@ def corrected_change(baseline: TaskReader, current: TaskReader, measure: Measure
 
 
 def _read(task: TaskReader, measure: Measure) -> _Run | None:
-    if not _is_calibrated(task):
+    # The plan of a task whose judge has no labels is not read, as its config may be gone.
+    if task.report is None or task.report.calibration is None:
         return None
     plan = task.plan
     spec = None if plan is None else plan.report.labels
@@ -142,14 +143,6 @@ def _read(task: TaskReader, measure: Measure) -> _Run | None:
         return None
     judged = spec.judged(task.scores[spec.metric_id], task.samples)
     return _Run(judged.verdicts, spec.labels, judged.scale, judged.clusters, spec.file)
-
-
-def _is_calibrated(task: TaskReader) -> bool:
-    """Whether a report compares labels with verdicts. The plan of others is not read, as their configs may be gone."""
-    try:
-        return task.summary.calibration is not None
-    except InputError:
-        return False
 
 
 def _change(before: _Run, after: _Run) -> CorrectedChange:

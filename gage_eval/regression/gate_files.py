@@ -1,6 +1,5 @@
 """The verdict of a gate as files for continuous integration: JUnit XML, and Markdown for a pull request."""
 
-from collections.abc import Iterator
 from xml.etree import ElementTree as ET
 
 from gage_eval.regression.gating import GateResult, TaskGate
@@ -44,10 +43,6 @@ def gate_markdown(gated: GateResult, anchor: GateResult | None = None) -> str:
         anchor: that against its first entry, where this is another one.
     """
     entry = gated.entry
-    notes = [f"{task.comparison.task_id}: {note}" for task in gated.tasks for note in _remarks(task)]
-    notes += gated.remarks
-    if anchor is not None and anchor.verdict != gated.verdict:
-        notes.append(f"Against the anchor (entry {anchor.entry.number}) the verdict is {anchor.verdict}.")
     accepted = f"a loss of {gated.rule.tolerance:g} is accepted"
     if gated.rule.mode == "exact":
         accepted = "no answer may change"
@@ -55,10 +50,10 @@ def gate_markdown(gated: GateResult, anchor: GateResult | None = None) -> str:
     return page(
         f"## {_SIGNS[gated.verdict]} {gated.verdict.capitalize()}: {code(gated.run_id)} against baseline "
         f"{code(entry.name)}",
-        table(_HEADER, map(_cells, gated.tasks)),
+        table(_HEADER, [task.cells(_interval(task)) for task in gated.tasks]),
         f"{plain(entry.suite)}, entry {entry.number} of the baseline. Positive differences are better, intervals have "
         f"{level}, and {accepted}.",
-        bullets(notes),
+        bullets(gated.notes(anchor)),
         *(_details(task) for task in gated.tasks),
     )
 
@@ -79,9 +74,9 @@ def _case(gated: GateResult, task: TaskGate, *, fail_undecided: bool) -> ET.Elem
     if task.changes is not None:
         said = f"{decision.verdict}: {task.changes.text}"
     if task in gated.regressed:
-        _outcome(case, "failure", decision.verdict, said, [*_remarks(task), *_flips(task)])
+        _outcome(case, "failure", decision.verdict, said, [*task.all_remarks, *_flips(task)])
     elif task in gated.undecided:
-        _outcome(case, "failure" if fail_undecided else "skipped", "inconclusive", said, [*_remarks(task)])
+        _outcome(case, "failure" if fail_undecided else "skipped", "inconclusive", said, [*task.all_remarks])
     ET.SubElement(case, "system-out").text = clean(said)
     return case
 
@@ -106,29 +101,8 @@ def _xml(name: str, cases: list[ET.Element]) -> str:
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + ET.tostring(root, encoding="unicode") + "\n"
 
 
-def _cells(task: TaskGate) -> tuple[str, ...]:
-    numbers, changed = task.decision.evidence, task.comparison
-    return (
-        changed.task_id,
-        changed.measure.name,
-        f"{task.decision.verdict} ({task.tier})" if task.tier else task.decision.verdict,
-        format_value(numbers.baseline),
-        format_value(numbers.current),
-        signed_text(numbers.difference),
-        _interval(task),
-        p_text(task.decision.p) if numbers.test != "none" else "–",
-        f"{numbers.n:,}",
-    )
-
-
 def _interval(task: TaskGate) -> str:
     return " … ".join(map(signed_text, task.decision.evidence.bounds or (None,)))
-
-
-def _remarks(task: TaskGate) -> Iterator[str]:
-    yield from task.remarks
-    if task.alarm.rings or task.decision.verdict == "regressed":
-        yield task.alarm_remark
 
 
 def _flips(task: TaskGate) -> list[str]:

@@ -1,6 +1,6 @@
 """A run against a baseline: the comparison of every task, and the gate's verdict on them."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +21,7 @@ from gage_eval.regression.policy import (
     regresses,
 )
 from gage_eval.regression.scored_task import ScoredTask, identical_runs
-from gage_eval.report.summary import signed_text
+from gage_eval.report.summary import format_value, p_text, signed_text
 from gage_eval.runs.results.reading import RunReader
 from gage_eval.stats.gate_rule import GateRule
 from gage_eval.stats.sequential import Alarm, alarm
@@ -62,11 +62,36 @@ class TaskGate:
         floor = [] if (known := self.comparison.noise_floor) is None else [known.text]
         return (*allowed, *floor, *self.decision.notes, *self._deciding_rows(), *self.comparison.probes)
 
+    @property
+    def all_remarks(self) -> tuple[str, ...]:
+        """The remarks, and what the alarm says where it matters."""
+        return (*self.remarks, *self.alarm_remarks)
+
+    def cells(self, bound: str) -> tuple[str, ...]:
+        """As a row: task, metric, verdict, both scores, difference, its interval or bound, p, samples."""
+        numbers = self.decision.evidence
+        return (
+            self.comparison.task_id,
+            self.comparison.measure.name,
+            f"{self.decision.verdict} ({self.tier})" if self.tier else self.decision.verdict,
+            format_value(numbers.baseline),
+            format_value(numbers.current),
+            signed_text(numbers.difference),
+            bound,
+            p_text(self.decision.p) if numbers.test != "none" else "–",
+            f"{numbers.n:,}",
+        )
+
     def _deciding_rows(self) -> Iterator[str]:
         needed, here = self.decision.rows_needed, self.comparison.pairing.samples
         if needed is not None:
             undecidable = f", and there are {here:,}: it cannot be decided with this data set"
             yield f"about {needed:,} rows would decide{undecidable if needed > here else ''}"
+
+    @property
+    def alarm_remarks(self) -> tuple[str, ...]:
+        """What the sequential alarm says, where it rings or the number regressed."""
+        return (self.alarm_remark,) if self.alarm.rings or regresses(self.decision) else ()
 
     @property
     def alarm_remark(self) -> str:
@@ -138,6 +163,21 @@ class GateResult:
     def remarks(self) -> tuple[str, ...]:
         """What a reader must know of the suite, in sentences."""
         return (*self.unwatched_remarks, *self._of_policy())
+
+    def notes(
+        self, anchor: "GateResult | None", of_task: Callable[[TaskGate], Iterable[str]] = lambda task: task.all_remarks
+    ) -> list[str]:
+        """What a reader must know of each task and of the suite, in sentences.
+
+        Args:
+            anchor: the result against the first entry of the baseline, where this is another one.
+            of_task: the remarks on a task.
+        """
+        notes = [f"{task.comparison.task_id}: {note}" for task in self.tasks for note in of_task(task)]
+        notes += self.remarks
+        if anchor is not None and anchor.verdict != self.verdict:
+            notes.append(f"Against the anchor (entry {anchor.entry.number}) the verdict is {anchor.verdict}.")
+        return notes
 
     @property
     def unwatched_remarks(self) -> tuple[str, ...]:

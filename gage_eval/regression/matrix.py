@@ -10,8 +10,9 @@ from typing import Any, ClassVar, Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from gage_eval.base.errors import ConfigError, GageError, InputError, Problem
+from gage_eval.config.files import read_config
 from gage_eval.config.model_of import model_of
-from gage_eval.config.yaml.lines import MAX_BYTES, parse
+from gage_eval.config.yaml.lines import parse
 from gage_eval.engine.host import SharedEngines
 from gage_eval.models.backends.base import Blocks
 from gage_eval.regression.leaderboard import RATINGS_NOTE, Rating, leaderboard
@@ -104,15 +105,7 @@ class Matrix(StrictModel):
             InputError: it cannot be read, has values that are not allowed, or names a suite or a config that does not
                 exist; all problems at once.
         """
-        try:
-            data = file.read_bytes()
-        except FileNotFoundError as error:
-            raise InputError(f"no file '{file}'.") from error
-        except OSError as error:
-            raise InputError(f"{file} cannot be read ({error.strerror}).") from error
-        if len(data) > MAX_BYTES:
-            raise InputError(f"{file} has {len(data):,} bytes; at most {MAX_BYTES:,} are read. Is it the right file?")
-        matrix = cls._parsed(data.decode(errors="replace"), str(file))
+        matrix = cls._parsed(read_config(file, what="matrix"), str(file))
         problems = matrix._wrong_options() + matrix._missing_rows(file.parent)
         if problems:
             raise ConfigError(str(file), problems)
@@ -219,16 +212,6 @@ class Standing:
     number: MetricSummary
     best: int
     worst: int
-
-    @property
-    def value(self) -> float | None:
-        """The score."""
-        return self.number.value
-
-    @property
-    def n(self) -> int:
-        """Samples that the score is made of."""
-        return self.number.n
 
     def as_record(self) -> dict[str, Any]:
         """For JSON and CSV."""
@@ -392,11 +375,11 @@ def averages(results: Sequence[Standing], models: Sequence[str]) -> list[Average
 
     Empty for fewer than two such tasks, and where the numbers have no common scale: a mean of them says nothing.
     """
-    by_task: dict[tuple[str, str], dict[str, Standing]] = {}
+    by_task: dict[tuple[str, str], dict[str, MetricSummary]] = {}
     for standing in results:
-        by_task.setdefault((standing.row, standing.task_id), {})[standing.model] = standing
+        by_task.setdefault((standing.row, standing.task_id), {})[standing.model] = standing.number
     whole = [own for own in by_task.values() if all(name in own and own[name].value is not None for name in models)]
-    numbers = {name: [own[name].number for own in whole] for name in models}
+    numbers = {name: [own[name] for own in whole] for name in models}
     scales = {(x.higher_is_better, x.bound_low, x.bound_high) for of_model in numbers.values() for x in of_model}
     if len(whole) < 2 or len(scales) != 1 or None in next(iter(scales)):
         return []
@@ -469,7 +452,7 @@ def lines(results: Sequence[Standing], cells: Sequence[Cell]) -> tuple[list[str]
         for task_id in dict.fromkeys(standing.task_id for standing in of_row) or [row]:
             own = {standing.model: standing for standing in of_row if standing.task_id == task_id}
             metric = next((standing.number.marked_name for standing in own.values()), "")
-            sizes = sorted({standing.n for standing in own.values()})
+            sizes = sorted({standing.number.n for standing in own.values()})
             n = " – ".join(f"{size:,}" for size in dict.fromkeys((sizes[0], sizes[-1]))) if sizes else ""
             texts = [_text(own.get(name), of_cells.get(name)) for name in models]
             runs = [of_cells[name].run if name in of_cells else None for name in models]
@@ -512,7 +495,7 @@ def _average_name(average: Average) -> str:
 
 
 def _text(standing: Standing | None, cell: Cell | None) -> str:
-    if standing is None or standing.value is None:
+    if standing is None or standing.number.value is None:
         return "failed" if cell is not None and cell.run is None else "–"
     label = "" if cell is None or cell.run is None else cell.run.stored.record.label
     return f"{score_text(standing.number)} ({standing.ranks}){label}"

@@ -12,9 +12,10 @@ from typing import Annotated, Any, ClassVar, Literal, TypeAlias, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from gage_eval.base.errors import ConfigError, InputError, NotFound, Problem
+from gage_eval.base.errors import ConfigError, NotFound, Problem
+from gage_eval.config.files import read_config
 from gage_eval.config.model_of import model_of
-from gage_eval.config.yaml.lines import MAX_BYTES, parse
+from gage_eval.config.yaml.lines import parse
 from gage_eval.runs.results.outcomes import Measure
 from gage_eval.stats.gate_rule import GateRule, Mode
 from gage_eval.stats.verdicts import MetricVerdict, Verdict
@@ -74,13 +75,7 @@ class GatePolicy(BaseModel):
         Raises:
             InputError: it cannot be read, or has values that are not allowed; all problems at once.
         """
-        try:
-            data = file.read_bytes()
-        except OSError as error:
-            raise InputError(f"--policy: {file} cannot be read ({error.strerror}).") from error
-        if len(data) > MAX_BYTES:
-            raise InputError(f"{file} has {len(data):,} bytes; at most {MAX_BYTES:,} are read. Is it the right file?")
-        policy, document = model_of(parse(data.decode("utf-8-sig", errors="replace"), str(file)), str(file), cls)
+        policy, document = model_of(parse(read_config(file, what="policy"), str(file)), str(file), cls)
         if problems := list(policy.problems()):
             raise ConfigError(document.source, problems)
         return policy

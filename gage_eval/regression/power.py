@@ -15,7 +15,7 @@ from gage_eval.regression.scored_task import ScoredTask, identical_runs
 from gage_eval.runs.options import Locations
 from gage_eval.runs.results.outcomes import Measure
 from gage_eval.runs.results.reading import RunReader
-from gage_eval.runs.results.stored import stored_runs
+from gage_eval.runs.results.stored import completed_runs
 from gage_eval.stats.gate_rule import GateRule
 from gage_eval.stats.planned import LEAST_ROWS, POWER, RowSpread, planned_loss, planned_rows
 from gage_eval.store import Store
@@ -201,12 +201,9 @@ def _with_identical(
 
 
 def _newest(plan: Plan, locations: Locations) -> RunReader | None:
-    for at, stored in enumerate(stored_runs(locations)):
-        if at == _MOST_RUNS:
-            break
+    for stored in completed_runs(locations, plan.name, _MOST_RUNS):
         with suppress(GageError):
-            record = stored.record
-            if record.name == plan.name and stored.status == "completed" and not record.subset:
+            if not stored.record.subset:
                 run = RunReader.open(locations, stored.run_id)
                 if all(run.task(name).metrics for name in run.task_ids):
                     return run

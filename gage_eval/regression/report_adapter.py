@@ -135,8 +135,7 @@ def _compared(result: TaskComparisonResult) -> ComparedTask:
 
 def _gated(gate: TaskGate, points: Sequence[TrendPoint]) -> ComparedTask:
     tier = [] if gate.tier is None else [f"It is {gate.tier}."]
-    alarm = [gate.alarm_remark] if gate.alarm.rings or gate.decision.verdict == "regressed" else []
-    task = _task(gate.comparison, gate.decision.evidence, gate.decision.p, (*tier, *gate.remarks, *alarm))
+    task = _task(gate.comparison, gate.decision.evidence, gate.decision.p, (*tier, *gate.all_remarks))
     own = tuple(point for point in points if (point.task_id, point.metric) == (task.task_id, task.metric))
     test = f"{task.test}, one-sided" if task.test else ""
     return replace(task, verdict=gate.decision.verdict, test=test, trend=own)

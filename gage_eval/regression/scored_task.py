@@ -14,7 +14,7 @@ from gage_eval.runs.options import Locations
 from gage_eval.runs.record import ProbeRecord, StageRecord
 from gage_eval.runs.results.outcomes import Measure
 from gage_eval.runs.results.reading import RunReader, TaskReader
-from gage_eval.runs.results.stored import stored_runs
+from gage_eval.runs.results.stored import completed_runs
 from gage_eval.scoring.metrics.grouping import Grouping, grouping
 
 # So many identical runs tell the noise floor, of so many stored runs that are looked at, the newest.
@@ -113,13 +113,13 @@ def identical_runs(
         but: runs that do not count.
     """
     alike: dict[str, list[ScoredTask]] = {name: [] for name in tasks}
-    for at, stored in enumerate(stored_runs(locations)):
+    for stored in completed_runs(locations, suite, _MOST_RUNS):
         wanted = [name for name, others in alike.items() if len(others) < _ENOUGH]
-        if at == _MOST_RUNS or not wanted:
+        if not wanted:
             break
         with suppress(GageError):
             record = stored.record
-            if record.name != suite or stored.run_id in but or stored.status != "completed" or record.rescored:
+            if stored.run_id in but or record.rescored:
                 continue
             # Data, prompts and parameters are in this key, which is known without a look at the store.
             keys = {name: record.by_stage.get((name, "preprocess")) for name in wanted}

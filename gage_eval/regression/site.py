@@ -13,7 +13,7 @@ from gage_eval.regression.matrix import RANKS_NOTE, Cell, lines, publication, ra
 from gage_eval.regression.report_adapter import comparison
 from gage_eval.report.console import counted
 from gage_eval.report.details import Comparison
-from gage_eval.report.html import MatrixCell, MatrixLine, matrix_html
+from gage_eval.report.html import MatrixCell, matrix_html
 from gage_eval.report.model_run import model_title
 from gage_eval.runs.results.export import Target, file_name
 from gage_eval.runs.results.reading import RunReader
@@ -55,13 +55,8 @@ def write_site(title: str, cells: Sequence[Cell], target: Target) -> str:
     document = publication(title, results, cells, ratings(cells, []))
     models, table_lines = lines(results, cells)
     rows = [
-        MatrixLine(
-            line.name,
-            line.metric,
-            line.n,
-            [_cell(line.task_id, *cell, compared) for cell in zip_longest(line.texts, line.runs)],
-        )
-        for line in table_lines
+        (x.name, x.metric, x.n, [_cell(x.task_id, *cell, compared) for cell in zip_longest(x.texts, x.runs)])
+        for x in table_lines
     ]
     page = matrix_html(
         title,

@@ -1,17 +1,15 @@
 """The scores of a suite's runs over time."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import suppress
 from datetime import datetime
 from itertools import islice
 
-from gage_eval.base.errors import InputError
 from gage_eval.regression.baselines import BaselineEntry
 from gage_eval.report.summary import MetricSummary, TaskSummary
 from gage_eval.report.trend_chart import MOST_POINTS, TrendPoint
 from gage_eval.runs.options import Locations
 from gage_eval.runs.results.reading import RunReader
-from gage_eval.runs.results.stored import StoredRun, stored_runs
+from gage_eval.runs.results.stored import StoredRun, completed_runs
 
 # Runs of other suites and models that are read to find those of a trend.
 _MOST_READ = 1_000
@@ -40,9 +38,8 @@ def trend(
         most: take at most this many runs, the newest.
         among: look at most at this many runs, the newest.
     """
-    runs = (
-        stored for stored in islice(stored_runs(locations), among) if counts(stored) and _is_of(stored, entry, until)
-    )
+    of_suite = completed_runs(locations, entry.suite, among)
+    runs = (stored for stored in of_suite if counts(stored) and _is_whole(stored, until))
     points = [
         TrendPoint(
             stored.record.created, stored.run_id, task.task_id, number.name, number.value, number.ci_low, number.ci_high
@@ -69,25 +66,17 @@ def trend_before(run: RunReader, entry: BaselineEntry, metrics: Mapping[str, Col
     )
 
 
-def _is_of(stored: StoredRun, entry: BaselineEntry, until: datetime | None) -> bool:
-    with suppress(InputError):
-        record = stored.record
-        in_time = until is None or record.created <= until
-        whole = record.status == "completed" and not (record.options.get("sample_ids") or record.subset)
-        return in_time and whole and record.name == entry.suite and bool(stored.summary.tasks)
-    return False
+def _is_whole(stored: StoredRun, until: datetime | None) -> bool:
+    record = stored.record
+    if (until is not None and record.created > until) or record.options.get("sample_ids") or record.subset:
+        return False
+    return stored.known_summary is not None and bool(stored.known_summary.tasks)
 
 
 def _measured(stored: StoredRun) -> list[tuple[str, str | None, dict[str, str]]]:
     """Each task's model and prepared requests; empty where nothing is known."""
-    with suppress(InputError):
-        if stored.status == "completed":
-            outputs = stored.outputs
-            return [
-                (task.task_id, task.model, outputs.get((task.task_id, "preprocess"), {}))
-                for task in stored.summary.tasks
-            ]
-    return []
+    tasks = [] if stored.known_summary is None else stored.known_summary.tasks
+    return [(task.task_id, task.model, stored.outputs.get((task.task_id, "preprocess"), {})) for task in tasks]
 
 
 def _numbers(task: TaskSummary, metrics: Mapping[str, Collection[str]] | None) -> Iterator[MetricSummary]:

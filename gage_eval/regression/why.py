@@ -26,7 +26,7 @@ from gage_eval.regression.scored_task import ScoredTask
 from gage_eval.report.console import one_line
 from gage_eval.runs.results.outcomes import Measure
 from gage_eval.runs.results.reading import RunReader, TaskReader
-from gage_eval.runs.results.rows import SampleRow
+from gage_eval.runs.results.rows import SampleRow, of_replicate
 from gage_eval.runs.results.sent_requests import prepared_requests
 
 Cause: TypeAlias = Literal[
@@ -159,7 +159,7 @@ class TaskWhy:
             "answers": self.answers,
             "counts": self.counts,
             "flips": [flip.as_record() for flip in self.flips],
-            "also_differing": [{"kind": x.kind, "path": x.path, "a": x.a, "b": x.b} for x in self.also_differing],
+            "also_differing": [vars(x) for x in self.also_differing],
             "lacking": list(self.lacking),
         }
 
@@ -455,15 +455,11 @@ def _answer_of(row: SampleRow, measure: Measure, response: Mapping[str, Any], re
         row,
         request,
         response,
-        _of_replicate(row.telemetry, replicate),
+        of_replicate(row.telemetry, replicate),
         [entry for entry in row.judgments if entry.get("replicate") == replicate],
-        _of_replicate(scores, replicate),
-        _of_replicate(row.executions, replicate),
+        of_replicate(scores, replicate),
+        of_replicate(row.executions, replicate),
     )
-
-
-def _of_replicate(entries: Sequence[Mapping[str, Any]], replicate: int) -> Mapping[str, Any]:
-    return next((entry for entry in entries if entry.get("replicate") == replicate), {})
 
 
 def _reads_verdicts(task: TaskReader, measure: Measure) -> bool:

@@ -58,20 +58,10 @@ class MatrixCell:
     change: ComparedTask | None = None
 
 
-@dataclass(frozen=True)
-class MatrixLine:
-    """A task's scores; empty names for a line without."""
-
-    name: str
-    metric: str
-    n: str
-    cells: Sequence[MatrixCell]
-
-
 def matrix_html(
     title: str,
     models: Sequence[str],
-    rows: Sequence[MatrixLine],
+    rows: Sequence[tuple[str, str, str, Sequence[MatrixCell]]],
     *,
     note: str,
     has_changes: bool,
@@ -83,7 +73,7 @@ def matrix_html(
     Args:
         title: of the page.
         models: the columns.
-        rows: one per task.
+        rows: one per task: its name, its metric and the number of samples, empty where there is none, and its cells.
         note: what is in brackets.
         has_changes: whether runs are compared with the first one of their row.
         problems: why runs are not compared.

@@ -1,7 +1,6 @@
 """Shares of rows with problems, their limits, and a sentence for each share above its limit."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from gage_eval.report.suite_run import SuiteRun
 from gage_eval.report.summary import MetricSummary, Summary, TaskSummary
@@ -9,25 +8,10 @@ from gage_eval.report.summary import MetricSummary, Summary, TaskSummary
 _SHOWN = 5
 
 
-@dataclass(frozen=True)
-class Limits:
-    """Largest shares that go without a word, each of the rows it is counted among.
-
-    Attributes:
-        truncated: answers cut at the token limit, of all responses.
-        looped: of all responses.
-        refused: of all responses.
-        unparsed: answers that could not be read, of a metric's rows.
-        failed: rows without a score (error, skipped, unscored), of a metric's rows.
-        rejected: rejected rows, of all records.
-    """
-
-    truncated: float = 0.05
-    looped: float = 0.01
-    refused: float = 0.05
-    unparsed: float = 0.10
-    failed: float = 0.01
-    rejected: float = 0.0
+# Largest shares that go without a word: of all responses; of a metric's rows, unparsed answers and rows without a score
+# (error, skipped, unscored); of all records, rejected rows.
+_TRUNCATED, _LOOPED, _REFUSED = 0.05, 0.01, 0.05
+_UNPARSED, _FAILED, _REJECTED = 0.10, 0.01, 0.0
 
 
 def share_text(count: int, total: int) -> str:
@@ -42,12 +26,12 @@ def share_text(count: int, total: int) -> str:
     return "<0.1 %" if percent < 0.05 else f"{percent:.1f} %"
 
 
-def remarks(summary: Summary, limits: Limits | None = None) -> list[str]:
+def remarks(summary: Summary) -> list[str]:
     """One sentence if the suite was modified, one for each subset, and one for each share above its limit."""
     suite = summary.suite
     changed = [] if suite is None or not suite.modified else [_modified(suite)]
     subsets = [_subset(task, summary) for task in summary.tasks if task.subset]
-    return changed + subsets + [line for task in summary.tasks for line in _task_remarks(task, limits or Limits())]
+    return changed + subsets + [line for task in summary.tasks for line in _task_remarks(task)]
 
 
 def is_unread(summary: Summary) -> bool:
@@ -72,18 +56,18 @@ def _first(names: Sequence[str]) -> str:
     return f"{', '.join(names[:_SHOWN])}{more}"
 
 
-def _task_remarks(task: TaskSummary, limits: Limits) -> Iterator[str]:
+def _task_remarks(task: TaskSummary) -> Iterator[str]:
     responses = sum(task.responses.values())
     records = task.sample_count + task.rejects
     truncated, looped, refused = (task.responses.get(status, 0) for status in ("truncated", "looped", "refused"))
-    if _above(task.rejects, records, limits.rejected):
+    if _above(task.rejects, records, _REJECTED):
         yield f"{task.task_id}: {_of(task.rejects, records)} records were rejected and are not scored."
-    if _above(truncated, responses, limits.truncated):
+    if _above(truncated, responses, _TRUNCATED):
         yield (
             f"{task.task_id}: {_of(truncated, responses)} answers were cut at the token limit and are scored "
             "like any other answer. Raise max_new_tokens."
         )
-    if _above(looped, responses, limits.looped):
+    if _above(looped, responses, _LOOPED):
         yield (
             f"{task.task_id}: {_of(looped, responses)} answers ended in a loop and are scored like any other answer. "
             "More tokens would not help."
@@ -93,7 +77,7 @@ def _task_remarks(task: TaskSummary, limits: Limits) -> Iterator[str]:
             f"{task.task_id}: {_of(limit, responses)} answers ended at a limit, and "
             "are scored like any other answer. Raise tool_rounds, or the limits of the adapter."
         )
-    if _above(refused, responses, limits.refused):
+    if _above(refused, responses, _REFUSED):
         yield f"{task.task_id}: {_of(refused, responses)} answers are refusals and are scored like any other answer."
     if task.executions is not None:
         yield f"{task.task_id}: programs by how they ended: {task.executions.text}."
@@ -106,13 +90,13 @@ def _task_remarks(task: TaskSummary, limits: Limits) -> Iterator[str]:
     if task.calibration is not None:
         yield f"{task.task_id}: {' '.join(task.calibration.sentences)}"
     for metric in task.metrics:
-        yield from _metric_remarks(task, metric, limits)
+        yield from _metric_remarks(task, metric)
     yield from _valueless(task)
     yield from _empty_slices(task)
 
 
-def _metric_remarks(task: TaskSummary, metric: MetricSummary, limits: Limits) -> Iterator[str]:
-    if _above(metric.unparsed, metric.all_rows, limits.unparsed):
+def _metric_remarks(task: TaskSummary, metric: MetricSummary) -> Iterator[str]:
+    if _above(metric.unparsed, metric.all_rows, _UNPARSED):
         yield (
             f"{task.task_id}: {metric.name} could not read {_of(metric.unparsed, metric.all_rows)} answers; "
             f"{_fate(metric.unparsed, metric.unparsed_credited)}."
@@ -122,7 +106,7 @@ def _metric_remarks(task: TaskSummary, metric: MetricSummary, limits: Limits) ->
             f"{task.task_id}: {metric.name} has {_of(metric.overridden, metric.all_rows)} rows scored under parameters "
             "of their samples (eval_config)."
         )
-    if _above(metric.unscored, metric.all_rows, limits.failed):
+    if _above(metric.unscored, metric.all_rows, _FAILED):
         yield (
             f"{task.task_id}: {metric.name} has no score for {_of(metric.unscored, metric.all_rows)} rows; they are "
             "left out."

@@ -7,6 +7,7 @@ from typing import Any
 import orjson
 from pydantic import Field
 
+from gage_eval.base.stages import StageResult
 from gage_eval.base.statuses import NOT_OK, RESPONSE_STATUSES
 from gage_eval.base.version import __version__
 from gage_eval.report.calibration import Calibration
@@ -17,7 +18,7 @@ from gage_eval.report.metric_names import metric_name
 from gage_eval.report.model_run import ModelRun
 from gage_eval.report.stopped import Stopped
 from gage_eval.report.suite_run import SuiteRun, noted, titled
-from gage_eval.report.timings import Consumption, StageTime, SummaryModel, Timings, Usage, run_timings, run_usage
+from gage_eval.report.timings import Consumption, SummaryModel, Timings, Usage, run_timings, run_usage
 from gage_eval.scoring.scorecards.card import CardRule, ScoreCard, task_scores
 from gage_eval.stats.intervals import LEAST_SHOWN, Interval
 
@@ -380,7 +381,7 @@ def run_summary(
     run_id: str,
     name: str,
     tasks: Sequence[TaskSummary],
-    stages: Sequence[StageTime],
+    stages: Sequence[StageResult],
     wall_s: float,
     groups: Sequence[GroupSummary] = (),
     suite: SuiteRun | None = None,

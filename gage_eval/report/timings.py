@@ -3,11 +3,11 @@
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from gage_eval.base.stages import ASKING, STAGES, Phase, Stage
+from gage_eval.base.stages import ASKING, STAGES, Phase, Stage, StageResult
 
 
 class SummaryModel(BaseModel):
@@ -90,24 +90,7 @@ class Consumption:
         )
 
 
-class StageTime(Protocol):
-    """What the timings need of a stage's result (`gage_eval.base.stages.StageResult`)."""
-
-    @property
-    def stage(self) -> Stage: ...
-    @property
-    def task_id(self) -> str: ...
-    @property
-    def cached(self) -> bool: ...
-    @property
-    def started(self) -> float: ...
-    @property
-    def seconds(self) -> float: ...
-    @property
-    def counts(self) -> Mapping[str, int]: ...
-
-
-def run_timings(stages: Sequence[StageTime], *, samples: Mapping[str, int], wall_s: float) -> Timings:
+def run_timings(stages: Sequence[StageResult], *, samples: Mapping[str, int], wall_s: float) -> Timings:
     """The timings of a run from when its stages ran.
 
     Args:
@@ -145,7 +128,7 @@ def run_timings(stages: Sequence[StageTime], *, samples: Mapping[str, int], wall
     )
 
 
-def run_usage(stages: Sequence[StageTime], spent: Consumption) -> Usage:
+def run_usage(stages: Sequence[StageResult], spent: Consumption) -> Usage:
     """What the answers of a run took.
 
     Args:
@@ -167,7 +150,7 @@ def run_usage(stages: Sequence[StageTime], spent: Consumption) -> Usage:
     )
 
 
-def busy_seconds(stages: Iterable[StageTime]) -> float:
+def busy_seconds(stages: Iterable[StageResult]) -> float:
     """Seconds in which at least one of the stages ran."""
     total, busy_until = 0.0, -math.inf
     for began, ended in sorted((item.started, item.started + item.seconds) for item in stages):
@@ -176,7 +159,7 @@ def busy_seconds(stages: Iterable[StageTime]) -> float:
     return total
 
 
-def _computed(stages: Sequence[StageTime], stage: str, samples: Mapping[str, int]) -> tuple[int, float]:
+def _computed(stages: Sequence[StageResult], stage: str, samples: Mapping[str, int]) -> tuple[int, float]:
     """Samples and seconds of a stage's computations: without cache hits, and without reused responses."""
     mine = [item for item in stages if item.stage == stage and not item.cached]
     count = 0

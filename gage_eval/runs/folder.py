@@ -163,7 +163,7 @@ class RunFolder:
         )
 
     def write_json(self, name: str, value: JsonValue) -> None:
-        self.write(name, _pretty(value))
+        self.write(name, (json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode())
 
     def write(self, name: str, data: bytes) -> None:
         """Write a file, replacing an existing one."""
@@ -212,10 +212,6 @@ def list_runs(root: str) -> list[str]:
     objects = open_runs(root, read_only=True)
     run_files = [(info.mtime, info.path.split("/")) for info in objects.list() if info.path.endswith(f"/{RUN_FILE}")]
     return [path[0] for _, path in sorted(run_files, reverse=True) if len(path) == 2]
-
-
-def _pretty(value: JsonValue) -> bytes:
-    return (json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode()
 
 
 def _writable(root: str) -> bool:

@@ -195,17 +195,13 @@ def _bundles_of(record: RunRecord) -> Iterator[str]:
 
 def _of_run(store: Store, stored: StoredRun) -> Iterator[str]:
     metrics: set[str] = set()
-    for (_, stage), outputs in stored.outputs.items():
-        yield from outputs.values()
-        if stage == "auto_eval":
-            metrics.update(filter(None, [outputs.get("metrics")]))
     for (_, stage), result in stored.stages.items():
         # The key may lead elsewhere by now, to a completed or refreshed result: that is what the next run hits.
         action = store.actions.find(stage, result.key) if result.key is not None else None
-        if action is not None:
-            yield from action.outputs.values()
-            if stage == "auto_eval":
-                metrics.update(filter(None, [action.outputs.get("metrics")]))
+        for outputs in (result.outputs, {} if action is None else action.outputs):
+            yield from outputs.values()
+            if stage == "auto_eval" and (artifact_id := outputs.get("metrics")):
+                metrics.add(artifact_id)
     for artifact_id in metrics:
         yield from _scores(store, artifact_id)
 

@@ -123,27 +123,26 @@ class ConsoleObserver:
 
     def _show_progress(self, event: StageProgress) -> None:
         stage_id = event.task_id, event.stage
-        if self._progress is None:
-            if self._lines.is_due(stage_id):
-                self._say(f"  {self._label(*stage_id)} {'':>8}   {progress_line(event)}")
-            return
-        with self._lock:
-            bar = self._bars.get(stage_id)
-            if bar is None:
-                label = self._label(*stage_id)
-                bar = self._bars[stage_id] = self._progress.add_task(label, total=event.total, figures="")
-            self._progress.update(bar, completed=event.done, total=event.total, figures=progress_text(event.figures))
+        label = self._label(*stage_id)
+        if self._progress is not None:
+            self._move_bar(stage_id, label, event, progress_text(event.figures))
+        elif self._lines.is_due(stage_id):
+            self._say(f"  {label} {'':>8}   {progress_line(event)}")
 
     def _show_fetch(self, event: FetchProgress) -> None:
-        if self._progress is None:
-            if self._lines.is_due(_FETCH):
-                self._say(f"  {'data':<11} {'':>8}   {fetched_line(event)}")
-            return
+        if self._progress is not None:
+            self._move_bar(_FETCH, "data, bytes", event)
+        elif self._lines.is_due(_FETCH):
+            self._say(f"  {'data':<11} {'':>8}   {fetched_line(event)}")
+
+    def _move_bar(
+        self, key: tuple[str, str], label: str, event: StageProgress | FetchProgress, figures: str = ""
+    ) -> None:
+        assert self._progress is not None
         with self._lock:
-            bar = self._bars.get(_FETCH)
-            if bar is None:
-                bar = self._bars[_FETCH] = self._progress.add_task("data, bytes", total=event.total, figures="")
-            self._progress.update(bar, completed=event.done)
+            if key not in self._bars:
+                self._bars[key] = self._progress.add_task(label, total=event.total, figures="")
+            self._progress.update(self._bars[key], completed=event.done, total=event.total, figures=figures)
 
     def _result_line(self, result: "StageResult") -> str:
         state = "cached" if result.cached else f"{result.seconds:.1f} s"

@@ -116,12 +116,8 @@ class RunSession:
         self.began = time.time()
         self.options = options
         planned_run = planned(options, blocks=blocks, engines=None if host is None else host.engines)
-        self.loaded, self.plan, self.store, self.data = (
-            planned_run.loaded,
-            planned_run.plan,
-            planned_run.store,
-            planned_run.data,
-        )
+        self.loaded, self.plan = planned_run.loaded, planned_run.plan
+        self.store, self.data = planned_run.store, planned_run.data
         self._check_pools(launcher)
         record_root(self.store, planned_run.locations)
         self.folder = self._folder(planned_run.locations, flow_run)

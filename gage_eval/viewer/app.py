@@ -1,9 +1,10 @@
 """The pages of the viewer, each with its address."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from typing import TypeAlias
 from urllib.parse import parse_qsl
 
 from anyio import to_thread
@@ -38,7 +39,9 @@ from gage_eval.viewer.run_page import run_page
 from gage_eval.viewer.runs_list import RunsList
 from gage_eval.viewer.security import MOST_POSTED, Guard, Session, safe_address
 
-Answer = Response | Awaitable[Response]
+Page: TypeAlias = Callable[[Request], Response | str]
+"""Makes the answer to a request, as a text where it is a page without more."""
+
 _SIGNATURE = 64
 _MEDIA_HEADERS = {"cache-control": "private, max-age=86400", "content-security-policy": "default-src 'none'; sandbox"}
 _SHOWN_MEDIA = ("image/png", "image/jpeg", "image/gif", "image/webp", "image/bmp", "image/avif", "audio/", "video/")
@@ -63,8 +66,11 @@ def viewer_app(
 
 async def _missing(request: Request, error: Exception) -> Response:
     """The page for an address that leads nowhere."""
-    text = rendered("error.html", title="Not found", message="There is no page at this address.")
-    return HTMLResponse(text, 404)
+    return _failed("There is no page at this address.", 404, "Not found")
+
+
+def _failed(message: str, status: int, title: str) -> Response:
+    return HTMLResponse(rendered("error.html", title=title, message=message), status)
 
 
 class Viewer:
@@ -86,18 +92,21 @@ class Viewer:
 
     def routes(self) -> "list[Route]":
         """Every address."""
-        pages: dict[str, Callable[[Request], Response]] = {
+        runs, lists = self.open_runs, self.lists
+        pages: dict[str, Page] = {
             "/": self._home,
-            "/matrix": self._matrix,
-            "/matrix/plots": self._plots,
-            "/runs/{run}": self._run,
-            "/runs/{run}/samples": self.lists.samples,
-            "/runs/{run}/sample": self.lists.sample,
-            "/runs/{run}/steps": self.lists.steps,
+            "/matrix": lambda request: matrix_page(runs, lists, request.query_params),
+            "/matrix/plots": lambda request: plots_page(runs, lists, request.query_params),
+            "/runs/{run}": lambda request: run_page(runs, lists, request.path_params["run"], request.query_params),
+            "/runs/{run}/samples": lists.samples,
+            "/runs/{run}/sample": lists.sample,
+            "/runs/{run}/steps": lists.steps,
             "/runs/{run}/report": self._report,
-            "/runs/{run}/compare": self._compare,
-            "/runs/{run}/side-by-side": self._side_by_side,
-            "/runs/{run}/export.{kind}": self.lists.export,
+            "/runs/{run}/compare": lambda request: compare_page(runs, request.path_params["run"], request.query_params),
+            "/runs/{run}/side-by-side": lambda request: side_by_side_page(
+                runs, lists, request.path_params["run"], request.query_params
+            ),
+            "/runs/{run}/export.{kind}": lists.export,
             "/media/{digest}": self._media,
             "/media/{digest}/waveform": self._waveform,
         }
@@ -105,27 +114,28 @@ class Viewer:
             Route("/token", self._token, methods=["GET", "POST"]),
             Route("/static/{name}", self._static),
             Route("/notes", partial(self._form, lambda _: self.notes.page(), self.notes.add), methods=["GET", "POST"]),
-            Route("/labels", partial(self._form, self._label, self.labels.add), methods=["GET", "POST"]),
+            Route("/labels", partial(self._form, self._labels, self.labels.add), methods=["GET", "POST"]),
             Route("/ok", lambda request: PlainTextResponse("ok")),
             *(Route(path, partial(self._page, page)) for path, page in pages.items()),
         ]
 
-    async def _page(self, page: Callable[[Request], Response], request: Request) -> Response:
+    async def _page(self, page: Page, request: Request) -> Response:
         """A page, made in a worker thread; the form for the token without a session."""
         if not request.scope["gage_open"]:
             return self._ask_token(request, 401)
         return await to_thread.run_sync(partial(self._answer, page, request))
 
-    def _answer(self, page: Callable[[Request], Response], request: Request) -> Response:
+    def _answer(self, page: Page, request: Request) -> Response:
         try:
-            return page(request)
+            answer = page(request)
+            return HTMLResponse(answer) if isinstance(answer, str) else answer
         except StillIndexing as work:
             text = rendered("wait.html", work=work, title="One moment")
             return HTMLResponse(text, 202, headers={"refresh": "1"})
         except InputError as error:
-            return HTMLResponse(rendered("error.html", message=str(error), title="This cannot be shown"), 400)
+            return _failed(str(error), 400, "This cannot be shown")
         except GageError as error:
-            return HTMLResponse(rendered("error.html", message=str(error), title="Error"), 500)
+            return _failed(str(error), 500, "Error")
 
     # --- getting in
 
@@ -152,51 +162,35 @@ class Viewer:
 
     # --- pages
 
-    def _home(self, request: Request) -> Response:
+    def _home(self, request: Request) -> str:
         wanted = request.query_params.get("q", "").strip()
         suites = self.runs.suites(wanted)
         live = any(run.state == "running" for suite in suites for run in suite.runs)
         where = self.open_runs.locations.runs
         shown = {"suites": suites, "q": wanted, "live": live, "where": where, "most_columns": MOST_COLUMNS}
-        return HTMLResponse(rendered("runs.html", title="Runs", **shown))
+        return rendered("runs.html", title="Runs", **shown)
 
-    def _run(self, request: Request) -> Response:
-        return HTMLResponse(run_page(self.open_runs, self.lists, request.path_params["run"], request.query_params))
-
-    def _matrix(self, request: Request) -> Response:
-        return HTMLResponse(matrix_page(self.open_runs, self.lists, request.query_params))
-
-    def _plots(self, request: Request) -> Response:
-        return HTMLResponse(plots_page(self.open_runs, self.lists, request.query_params))
-
-    def _compare(self, request: Request) -> Response:
-        return HTMLResponse(compare_page(self.open_runs, request.path_params["run"], request.query_params))
-
-    def _side_by_side(self, request: Request) -> Response:
-        return HTMLResponse(
-            side_by_side_page(self.open_runs, self.lists, request.path_params["run"], request.query_params)
-        )
-
-    def _label(self, request: Request) -> Response:
+    def _labels(self, request: Request) -> str:
         return self.labels.page(request.query_params)
 
-    async def _form(
-        self,
-        page: Callable[[Request], Response],
-        add: Callable[[Mapping[str, str]], Response],
-        request: Request,
-    ) -> Response:
-        """A page, and what its forms send."""
+    async def _form(self, page: Page, add: Callable[[Mapping[str, str]], Response], request: Request) -> Response:
+        """A page, and what its forms send; a form that is not ours is refused."""
         if request.method == "GET" or not request.scope["gage_open"]:
             return await self._page(page, request)
         form = await posted(request)
-        return await self._page(lambda _: add(form), request)
+
+        def answer(_: Request) -> Response:
+            if not self.session.is_ours(form):
+                raise InputError("this form is too old: load the page again.")
+            return add(form)
+
+        return await self._page(answer, request)
 
     def _report(self, request: Request) -> Response:
         data = self.open_runs.run(request.path_params["run"]).stored.folder.read(REPORT_FILE)
         if data is None:
             said = f"run {request.path_params['run']} has no report.html: a run writes it at its end."
-            return HTMLResponse(rendered("error.html", message=said, title="Not found"), 404)
+            return _failed(said, 404, "Not found")
         # The report's own policy allows its one style sheet and the media in it, and nothing else.
         policy = (
             "default-src 'none'; style-src 'unsafe-inline'; img-src data:; media-src data:; frame-ancestors 'none'; "
@@ -217,17 +211,15 @@ class Viewer:
             if is_digest(digest) and media.has(url):
                 raise
             said = f"The store has no media '{digest[:80]}'. If a sample has it, run preprocess again with --refresh."
-            return HTMLResponse(rendered("error.html", message=said, title="Not found"), 404)
+            return _failed(said, 404, "Not found")
         kind = media_type(data)
         headers = dict(_MEDIA_HEADERS)
         if not kind.startswith(_SHOWN_MEDIA):
             headers["content-disposition"] = f'attachment; filename="{digest[:12]}"'
             kind = "application/octet-stream"
-        return (
-            Response(data, media_type=kind, headers=headers)
-            if file is None
-            else FileResponse(file, media_type=kind, headers=headers)
-        )
+        if file is not None:
+            return FileResponse(file, media_type=kind, headers=headers)
+        return Response(data, media_type=kind, headers=headers)
 
     def _waveform(self, request: Request) -> Response:
         """The shape of a recording as a picture; pages leave it out where there is none."""

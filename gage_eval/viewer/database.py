@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from gage_eval.base.errors import InputError
 from gage_eval.runs.results.sql import literal, lock, sentence_of
-from gage_eval.viewer.index import About, rows_of
+from gage_eval.viewer.index import About
 
 if TYPE_CHECKING:
     import duckdb
@@ -52,7 +52,9 @@ class ReadDatabase:
     def rows(self, sql: str, values: Sequence[Any] = ()) -> list[dict[str, Any]]:
         """The rows of a query."""
         with self._cursor() as cursor:
-            return list(rows_of(cursor.execute(sql, list(values))))
+            rows = cursor.execute(sql, list(values)).fetchall()
+            names = [column[0] for column in cursor.description or ()]
+            return [dict(zip(names, row, strict=True)) for row in rows]
 
     def table(self, sql: str, values: Sequence[Any] = ()) -> "pa.Table":
         """The rows of a query as an Arrow table."""

@@ -12,10 +12,9 @@ Tables of the file:
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -383,11 +382,3 @@ def order_query(column: str, table: str) -> str:
 def response_number(response_key: str) -> int:
     """The column ``response_key`` of an answer."""
     return int(response_key[:15], 16)
-
-
-def rows_of(cursor: "duckdb.DuckDBPyConnection") -> Iterator[dict[str, Any]]:
-    """The rows of a query that was executed, as dicts."""
-    names = [column[0] for column in cursor.description or ()]
-    with suppress(StopIteration):
-        for row in cursor.fetchall():
-            yield dict(zip(names, row, strict=True))

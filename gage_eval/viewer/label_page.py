@@ -5,7 +5,7 @@ from pathlib import Path
 from urllib.parse import urlencode
 
 from starlette.datastructures import QueryParams
-from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.responses import RedirectResponse, Response
 
 from gage_eval.base.canonical import canonical_text
 from gage_eval.base.errors import InputError
@@ -26,14 +26,14 @@ class LabelPages:
         self._files = [LabelFile(file) for file in files]
         self._session = session
 
-    def page(self, params: QueryParams) -> Response:
+    def page(self, params: QueryParams) -> str:
         """An answer: the one of the address, else the first without a label.
 
         Raises:
             InputError: a file cannot be read.
         """
         if not self._files:
-            return HTMLResponse(rendered("label.html", title="Labels", files=[], row=None))
+            return rendered("label.html", title="Labels", files=[], row=None)
         number = self._number(params.get("file", ""))
         rows = self._files[number].rows()
         open_rows = [at for at, row in enumerate(rows) if row.label is None]
@@ -41,34 +41,30 @@ class LabelPages:
         at = int(wanted) - 1 if _is_number(wanted) and 0 < int(wanted) <= len(rows) else None
         shown = next(iter(open_rows), None) if at is None else at
         before = rows if shown is None else rows[:shown]
-        return HTMLResponse(
-            rendered(
-                "label.html",
-                title="Labels",
-                files=[(file.file.name, _address(at)) for at, file in enumerate(self._files)],
-                number=number,
-                path=canonical_text(str(self._files[number].file)),
-                task=rows[0].fields.get("task_id"),
-                row=None if shown is None else rows[shown],
-                at=shown,
-                count=len(rows),
-                labelled=len(rows) - len(open_rows),
-                leaves_out=shown is not None and bool(open_rows) and open_rows[0] < shown,
-                undo=next((row for row in reversed(before) if row.label is not None), None),
-                previous=_address(number, shown) if shown else None,
-                next=_address(number, shown + 2) if shown is not None and shown + 1 < len(rows) else None,
-                form=self._session.form,
-            )
+        return rendered(
+            "label.html",
+            title="Labels",
+            files=[(file.file.name, _address(at)) for at, file in enumerate(self._files)],
+            number=number,
+            path=canonical_text(str(self._files[number].file)),
+            task=rows[0].fields.get("task_id"),
+            row=None if shown is None else rows[shown],
+            at=shown,
+            count=len(rows),
+            labelled=len(rows) - len(open_rows),
+            leaves_out=shown is not None and bool(open_rows) and open_rows[0] < shown,
+            undo=next((row for row in reversed(before) if row.label is not None), None),
+            previous=_address(number, shown) if shown else None,
+            next=_address(number, shown + 2) if shown is not None and shown + 1 < len(rows) else None,
+            form=self._session.form,
         )
 
     def add(self, form: Mapping[str, str]) -> Response:
         """Write a label, or take one back, and go to the next answer.
 
         Raises:
-            InputError: the form is not ours, or the label cannot be written.
+            InputError: the label cannot be written.
         """
-        if not self._session.is_ours(form):
-            raise InputError("this form is too old: load the page again.")
         number = self._number(form.get("file", ""))
         line, replicate, label = (form.get(name, "").strip() for name in ("line", "replicate", "label"))
         if not (_is_number(line) and _is_number(replicate)):

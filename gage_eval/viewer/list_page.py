@@ -17,7 +17,7 @@ from gage_eval.data.sample.table import rows_of
 from gage_eval.report.details import ComparedTask
 from gage_eval.runs.results.explain import expected_of, question_of
 from gage_eval.runs.results.reading import RunReader, TaskReader
-from gage_eval.runs.results.rows import SampleRow
+from gage_eval.runs.results.rows import SampleRow, of_replicate
 from gage_eval.viewer.comparison import compared
 from gage_eval.viewer.database import IndexDatabase
 from gage_eval.viewer.exporting import exported
@@ -73,9 +73,7 @@ class ListPage:
 
     def samples(self, request: Request) -> Response:
         """The list."""
-        state = ListState.of(request.query_params)
-        shown = self.open(request.path_params["run"], state)
-        state = _with_task(state, shown)
+        shown, state = self._opened(request)
         problem, positions, rows = "", np.empty(0, dtype=np.int32), []
         try:
             noted = self.noted(state)
@@ -109,13 +107,12 @@ class ListPage:
     def sample(self, request: Request) -> Response:
         """One answer; with ``part=1`` only its content, for the pane next to the list."""
         params = request.query_params
-        state = ListState.of(params)
-        shown = self.open(request.path_params["run"], state)
-        state = _with_task(state, shown)
+        shown, state = self._opened(request)
         sample_id, replicate = params.get("id", ""), replicate_of(params)
         view, line, row = _answer(shown, sample_id, replicate, state)
         rows = shown.listing.trajectories.get((sample_id, replicate), lambda: view.trajectory)
         other = self._other_row(state, sample_id, replicate)
+        said = None if other is None else of_replicate(other.responses, replicate).get("answer") or ""
         context = {
             **self._task_context(shown, state),
             "title": f"{sample_id} · {shown.task.task_id}",
@@ -126,7 +123,7 @@ class ListPage:
             "replicates": shown.listing.replicates(sample_id),
             "notes": self._notes.of(view.response_key),
             "here": f"/runs/{shown.run.run_id}/sample?{sample_query(state, sample_id, replicate)}",
-            "pieces": [] if other is None else word_diff(_text_of(other, replicate), view.answer or ""),
+            "pieces": [] if said is None else word_diff(said, view.answer or ""),
             "steps": steps_page(rows, number_in(params, "step")),
             "differences": [*differences(row, replicate, other, state.against)] if rows else [],
             **self._neighbours(shown, state, line["pos"]),
@@ -136,9 +133,7 @@ class ListPage:
     def steps(self, request: Request) -> Response:
         """A page of an answer's steps, for the page of the answer."""
         params = request.query_params
-        state = ListState.of(params)
-        shown = self.open(request.path_params["run"], state)
-        state = _with_task(state, shown)
+        shown, state = self._opened(request)
         sample_id, replicate = params.get("id", ""), replicate_of(params)
         rows = shown.listing.trajectories.get(
             (sample_id, replicate), lambda: _answer(shown, sample_id, replicate, state).view.trajectory
@@ -148,8 +143,7 @@ class ListPage:
 
     def export(self, request: Request) -> Response:
         """The listed answers as a file."""
-        state = ListState.of(request.query_params)
-        shown = self.open(request.path_params["run"], state)
+        shown, state = self._opened(request)
         return exported(shown, state, request.path_params["kind"], self.noted(state))
 
     # --- parts of pages
@@ -163,6 +157,12 @@ class ListPage:
         if not state.against:
             return None
         return self.open(state.against, ListState(task=state.task)).row(sample_id, replicate)
+
+    def _opened(self, request: Request) -> tuple[OpenTask, ListState]:
+        """The task of a list's address, and the list's state. Raises as `open`."""
+        state = ListState.of(request.query_params)
+        shown = self.open(request.path_params["run"], state)
+        return shown, replace(state, task=shown.task.task_id)
 
     def open(self, run_id: str, state: ListState) -> OpenTask:
         """A task with its index, paired with the run that the state names.
@@ -263,9 +263,9 @@ def fill_texts(task: TaskReader, rows: list[dict[str, Any]]) -> None:
         samples = dict(zip(contents.samples["row_index"].to_pylist(), rows_of(contents.samples), strict=True))
         for row in mine:
             sample, responses = samples[row["row"]], contents.responses.get(row["row"], [])
-            answers = [response.get("answer") for response in responses if response["replicate"] == row["replicate"]]
             row["asked"], row["expected"] = question_of(sample), expected_of(sample)
-            row["answer"] = (answers[0] or "")[-_EXCERPT:] if answers else None
+            response = of_replicate(responses, row["replicate"])
+            row["answer"] = (response.get("answer") or "")[-_EXCERPT:] if response else None
 
 
 def _answer(shown: OpenTask, sample_id: str, replicate: int, state: ListState) -> OpenAnswer:
@@ -278,20 +278,9 @@ def _answer(shown: OpenTask, sample_id: str, replicate: int, state: ListState) -
     return answer
 
 
-def _text_of(row: SampleRow, replicate: int) -> str:
-    return next((response.get("answer") or "" for response in row.responses if response["replicate"] == replicate), "")
-
-
-def _with_task(state: ListState, shown: OpenTask) -> ListState:
-    return replace(state, task=shown.task.task_id)
-
-
 def score_of(task: TaskReader, measure: IndexedMeasure) -> Any:
     """The measure's number in the task's summary; None before the report."""
-    try:
-        metrics = task.summary.metrics
-    except InputError:
-        return None
+    metrics = [] if task.report is None else task.report.metrics
     wanted = (measure.metric_id, measure.filter, measure.value_key)
     return next((metric for metric in metrics if (metric.metric_id, metric.filter, metric.value_key) == wanted), None)
 

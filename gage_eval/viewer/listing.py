@@ -3,7 +3,7 @@
 import re
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 from urllib.parse import quote, urlencode
@@ -179,12 +179,13 @@ def number_in(params: Mapping[str, str], name: str) -> int:
     return int(number) if number.isdecimal() and len(number) < 9 else 0
 
 
-def _once(columns: list[str]) -> list[str]:
-    """The columns whose names differ, the first of each."""
+def _named_columns(columns: Iterable[tuple[str, str]]) -> str:
+    """Columns in SQL under their names; of several with one name, the first."""
     by_name: dict[str, str] = {}
-    for column in columns:
-        by_name.setdefault(column.rpartition(" AS ")[2].strip('"').lower(), column)
-    return list(by_name.values())
+    for name, column in columns:
+        quoted = name.replace('"', '""')
+        by_name.setdefault(name.lower(), f'{column} AS "{quoted}"')
+    return ", ".join(by_name.values())
 
 
 class LruCache(Generic[T]):
@@ -305,17 +306,13 @@ class Listing:
     def export_columns(self, state: ListState, names: list[str]) -> str:
         """The columns of an export in SQL: the named ones, all measures and slices, and whole texts."""
         measure = measure_of(self.about, state.metric)
-        texts = {"asked", "answer"} if self.about.has_texts else set()
-        columns = ["a.sample_id"]
-        for name in names:
-            column = COLUMNS[name][1]
-            if name != "id" and (self.database.has_pairs or column not in _OF_PAIRS):
-                columns.append(f'{f"x.{name}" if name in texts else self._column(column, measure)} AS "{name}"')
-        for prefix, known in (("value", self.about.measures), ("slice", self.about.slices)):
-            for indexed in known:
-                quoted = indexed.name.replace('"', '""')
-                columns.append(f'a.{prefix}_{indexed.number} AS "{quoted}"')
-        return ", ".join(_once(columns))
+        texts = TEXT_COLUMNS if self.about.has_texts else ()
+        own = [
+            (name, f"x.{name}" if name in texts else self._column(COLUMNS[name][1], measure))
+            for name in names
+            if name != "id" and (self.database.has_pairs or COLUMNS[name][1] not in _OF_PAIRS)
+        ]
+        return _named_columns([("sample_id", "a.sample_id"), *own, *self._indexed])
 
     def table_at(self, positions: "Positions", columns: str) -> "pa.Table":
         """Columns of the answers at some positions, in that order."""
@@ -375,7 +372,6 @@ class Listing:
 
     def _named(self, where: str, measure: IndexedMeasure | None) -> str:
         """The answers under the names that users know."""
-        columns, names = ["a.pos"], {"pos"}
         own = [
             (name, self._column(column, measure)) for name, (_, column) in COLUMNS.items() if column not in _OF_PAIRS
         ]
@@ -383,14 +379,14 @@ class Listing:
             own += [("change", "p.change"), ("other", "p.other_read"), ("other_score", "p.other_value")]
         own += [("sample_id", "a.sample_id")]
         if with_texts := self.about.has_texts and _MENTIONS_TEXT.search(where) is not None:
-            own = [(name, f"x.{name}" if name in ("asked", "answer") else column) for name, column in own]
-        own += [(indexed.name, f"a.value_{indexed.number}") for indexed in self.about.measures]
-        own += [(field.name, f"a.slice_{field.number}") for field in self.about.slices]
-        for name, column in own:
-            if name.lower() not in names:
-                names.add(name.lower())
-                quoted = name.replace('"', '""')
-                columns.append(f'{column} AS "{quoted}"')
+            own = [(name, f"x.{name}" if name in TEXT_COLUMNS else column) for name, column in own]
+        columns = _named_columns([("pos", "a.pos"), *own, *self._indexed])
         joined = " JOIN task.texts x ON x.pos = a.pos" if with_texts else ""
         joined += " JOIN paired.pairs p ON p.pos = a.pos" if self.database.has_pairs else ""
-        return f"SELECT {', '.join(columns)} FROM task.answers a{joined}"  # noqa: S608
+        return f"SELECT {columns} FROM task.answers a{joined}"  # noqa: S608
+
+    @property
+    def _indexed(self) -> list[tuple[str, str]]:
+        """The measures and slices by their names."""
+        measures = [(measure.name, f"a.value_{measure.number}") for measure in self.about.measures]
+        return measures + [(field.name, f"a.slice_{field.number}") for field in self.about.slices]

@@ -5,9 +5,9 @@ import time
 from collections.abc import Mapping
 from urllib.parse import urlencode
 
-from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.responses import RedirectResponse, Response
 
-from gage_eval.base.errors import GageError, InputError, StoreError
+from gage_eval.base.errors import GageError, StoreError
 from gage_eval.runs.results.notes import Note, Notes, Verdict, by_verdict
 from gage_eval.store import Store
 from gage_eval.store.objects import is_digest
@@ -51,19 +51,17 @@ class NotePages:
         known = [note for note in self.all() if is_digest(note.response_key)]
         return {verdict: {response_number(key) for key in keys} for verdict, keys in by_verdict(known).items()}
 
-    def page(self) -> Response:
+    def page(self) -> str:
         """All notes, the newest first."""
         notes = [(note, _address(note)) for note in reversed(self.all())]
-        return HTMLResponse(rendered("notes.html", title="Notes", notes=notes, form=self._session.form))
+        return rendered("notes.html", title="Notes", notes=notes, form=self._session.form)
 
     def add(self, form: Mapping[str, str]) -> Response:
         """Keep a note, and go back to the answer.
 
         Raises:
-            InputError: the form is not ours, or the note cannot be kept.
+            InputError: the note cannot be kept.
         """
-        if not self._session.is_ours(form):
-            raise InputError("this form is too old: load the page again.")
         replicate = form.get("replicate", "0")
         # The model refuses any other verdict.
         verdict: Verdict = form.get("verdict", "")  # type: ignore[assignment]

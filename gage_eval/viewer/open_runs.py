@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from itertools import chain
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from gage_eval.base.canonical import JsonValue, digest
 from gage_eval.base.errors import GageError, InputError
@@ -31,6 +31,9 @@ from gage_eval.viewer.matrix import AnswerMatrix, build_matrix
 from gage_eval.viewer.pairing import build_pairs
 
 T = TypeVar("T")
+Maker: TypeAlias = Callable[[Path, Callable[[float], None]], object]
+"""Writes a file, and tells the share of it that is done."""
+
 _log = logging.getLogger(__name__)
 
 MOST_CACHED_BYTES = 20 * 1024**3
@@ -145,14 +148,14 @@ class OpenRuns:
                 f"the index of {run.run_id}, {task.task_id} could not be opened. It is made again: load the page again."
             ) from error
 
-    def index_file(self, task: TaskReader, run: RunReader, *, wait_s: float = WAIT_S) -> Path:
+    def index_file(self, task: TaskReader, run: RunReader) -> Path:
         """The file of a task's index; it is built if it does not exist. Raises as `index`."""
         if isinstance(task.responses, PendingResponses):
             return self._live(task, run)
         texts = self._texts or run.store.objects.local_root is not None
         file = self._folder / f"index-{digest(_identity(task, texts=texts))[:40]}.duckdb"
         what = f"the index of {run.run_id}, {task.task_id}"
-        return self._made(file, what, wait_s, lambda out, tell: self._build(task, run, out, tell, texts=texts))
+        return self._made(file, what, lambda out, tell: self._build(task, run, out, tell, texts=texts))
 
     def pairs_file(self, this: tuple[RunReader, TaskReader], other: tuple[RunReader, TaskReader], measure: str) -> Path:
         """The file that pairs a task's answers with those of another run. Raises as `index`."""
@@ -194,13 +197,13 @@ class OpenRuns:
         measure: str,
         name: str,
         what: str,
-        make: Callable[[Path, Callable[[float], None]], object],
+        make: Maker,
     ) -> Path:
         """A file that is made of several indexes; it is built if it does not exist."""
         state = digest([INDEX_VERSION, kind, *(file.name for file in files), measure])[:40]
         if any(file.name.startswith(_LIVE) for file in files):
             return self._made_for_now(name, state, what, make)
-        return self._made(self._folder / f"{kind}-{state}.duckdb", what, WAIT_S, make)
+        return self._made(self._folder / f"{kind}-{state}.duckdb", what, make)
 
     def computed(self, key: tuple[Any, ...], what: str, make: Callable[[], T], *, wait_s: float = WAIT_S) -> T:
         """The result of a long computation, which is made in the background and remembered.
@@ -236,17 +239,15 @@ class OpenRuns:
         name = f"{run.run_id}/{task.task_id}"
         state = digest([name, str(run.stored.record.updated)])[:24]
         what = f"the answers of {run.run_id} so far"
-        return self._made_for_now(name, state, what, lambda out, tell: self._build_quietly(task, out, tell))
+        return self._made_for_now(name, state, what, lambda out, tell: build_index(task, out, progress=tell))
 
-    def _made_for_now(
-        self, name: str, state: str, what: str, make: Callable[[Path, Callable[[float], None]], object]
-    ) -> Path:
+    def _made_for_now(self, name: str, state: str, what: str, make: Maker) -> Path:
         """As `_made`, for what changes with a running run: the older files of this name are removed."""
         file = self._folder / f"{_LIVE}{os.getpid()}-{state}.duckdb"
         with self._lock:
             files = self._temporary.setdefault(name, {})
             files[file] = None
-        made = self._made(file, what, WAIT_S, make)
+        made = self._made(file, what, make)
         with self._lock:
             # One that is still being made ends later.
             older = [path for path in files if path != made and path.exists()]
@@ -256,13 +257,7 @@ class OpenRuns:
             self._forget(path)
         return made
 
-    @staticmethod
-    def _build_quietly(task: TaskReader, file: Path, tell: Callable[[float], None]) -> None:
-        build_index(task, file, progress=tell)
-
-    def _made(
-        self, file: Path, what: str, wait_s: float, make: Callable[[Path, Callable[[float], None]], object]
-    ) -> Path:
+    def _made(self, file: Path, what: str, make: Maker) -> Path:
         """The file, made in the background by one thread; several processes may make it at once."""
         if file.exists():
             with suppress(OSError):
@@ -274,16 +269,15 @@ class OpenRuns:
                 work = self._work[file.name] = _Work(Future())
                 self._pool.submit(self._make, file, make, work)
         try:
-            made = work.future.result(timeout=wait_s)
+            return work.future.result(timeout=WAIT_S)
         except StillRunning:
             raise StillIndexing(what, work.share) from None
         except Exception:
             with self._lock:
                 self._work.pop(file.name, None)
             raise
-        return made
 
-    def _make(self, file: Path, make: Callable[[Path, Callable[[float], None]], object], work: _Work[Path]) -> None:
+    def _make(self, file: Path, make: Maker, work: _Work[Path]) -> None:
         import duckdb
 
         draft = file.with_name(f".{file.name}.{os.getpid()}")

@@ -5,15 +5,16 @@ from typing import Any
 
 import numpy as np
 
-from gage_eval.base.errors import GageError, InputError
+from gage_eval.base.errors import GageError
 from gage_eval.regression.baselines import Baselines
 from gage_eval.report.details import Bin, KindOfAnswer, Reason, SliceScore, TaskDetails
 from gage_eval.report.run_view import worst_slices
 from gage_eval.report.summary import format_value
+from gage_eval.runs.folder import record_of
 from gage_eval.runs.results.outcomes import ANSWER_KINDS
 from gage_eval.runs.results.reading import RunReader
 from gage_eval.runs.results.report_details import distribution, length_bins
-from gage_eval.runs.results.stored import StoredRun, stored_runs
+from gage_eval.runs.results.stored import completed_runs
 from gage_eval.scoring.metrics.scale import Scale
 from gage_eval.viewer.index import BETWEEN, IndexedMeasure, IndexedSlice
 from gage_eval.viewer.listing import Listing
@@ -153,26 +154,15 @@ def usual_rival(run: RunReader) -> str | None:
                 for entry in baselines.latest(suite, name).runs:
                     if entry.run_id != run.run_id and _is_like(run, entry.run_id):
                         return entry.run_id
-    for number, stored in enumerate(stored_runs(locations)):
-        if number >= _LOOKED_AT:
-            break
-        with suppress(InputError):
-            other = stored.record
-            same = (other.name, other.tested, other.subset, other.status) == (
-                record.name,
-                record.tested,
-                record.subset,
-                "completed",
-            )
-            if same and stored.run_id != run.run_id and other.created < record.created:
-                return stored.run_id
+    for stored in completed_runs(locations, record.name, _LOOKED_AT):
+        other = stored.record
+        is_like = (other.tested, other.subset) == (record.tested, record.subset)
+        if is_like and stored.run_id != run.run_id and other.created < record.created:
+            return stored.run_id
     return None
 
 
 def _is_like(run: RunReader, run_id: str) -> bool:
     """Whether another run is there and completed, with the same declared model."""
-    try:
-        other = StoredRun.open(run.stored.folder.locations, run_id).record
-    except InputError:
-        return False
-    return other.status == "completed" and other.tested == run.stored.record.tested
+    other = record_of(run.stored.folder.locations, run_id)
+    return other is not None and other.status == "completed" and other.tested == run.stored.record.tested

@@ -2,12 +2,10 @@
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from starlette.datastructures import QueryParams
 
-from gage_eval.base.errors import GageError
 from gage_eval.report.charts import Point, Svg, bars, ends_of_scale, interval, scatter
 from gage_eval.report.messages import trimmed
 from gage_eval.report.summary import GroupScore, MetricSummary, Summary
@@ -41,12 +39,7 @@ def plots_page(open_runs: OpenRuns, lists: ListPage, params: QueryParams) -> str
     """The page. Raises as `gage_eval.viewer.matrix_page.matrix_page`."""
     columns, state = open_columns(open_runs, lists, matrix_state(params))
     shown = [column for column in columns if column.task is not None]
-    summaries: list[Summary | None] = []
-    for column in shown:
-        with suppress(GageError):  # it has not finished
-            summaries.append(column.run.summary)
-            continue
-        summaries.append(None)
+    summaries = [column.run.stored.known_summary for column in shown]
     scores = [column.score for column in shown]
     return rendered(
         "plots.html",

@@ -9,7 +9,7 @@ from gage_eval.base.errors import GageError, InputError
 from gage_eval.report.details import KindOfAnswer, TaskDetails
 from gage_eval.report.run_view import RunView, TaskView, run_facts, task_facts
 from gage_eval.report.shares import remarks
-from gage_eval.report.summary import MetricSummary
+from gage_eval.report.summary import MetricSummary, Summary
 from gage_eval.runs.results.listing import run_remarks, scored_metrics, shown_stages
 from gage_eval.runs.results.reading import RunReader
 from gage_eval.scoring.metrics.scale import DEFAULT
@@ -32,10 +32,7 @@ def run_page(open_runs: OpenRuns, lists: ListPage, run_id: str, params: Mapping[
     run = open_runs.run(run_id)
     record, live = run.stored.record, run.stored.state == "running"
     rival = params.get("against") or lists.rival(run) or ""
-    try:
-        summary = run.summary
-    except InputError:
-        summary = None
+    summary = run.stored.known_summary
     tasks = [_task(lists, run, task_id, rival) for task_id in run.task_ids]
     detailed = len(tasks) <= MOST_INDEXED
     if not detailed:
@@ -61,7 +58,7 @@ def run_page(open_runs: OpenRuns, lists: ListPage, run_id: str, params: Mapping[
         run=run,
         view=view,
         detailed=detailed,
-        beside=_beside(run),
+        beside=[] if summary is None else _beside(run_id, summary),
         stages=[stage for stage in shown_stages(run.stored) if live or stage.state not in ("cached", "finished")],
         live=live or any(task.waiting is not None for task in tasks),
         has_report=summary is not None,
@@ -78,21 +75,17 @@ def _parameters(run: RunReader) -> str:
     return ", ".join(f"{name} {' or '.join(texts)}" for name, texts in values.items())
 
 
-def _beside(run: RunReader) -> list[tuple[str, str]]:
+def _beside(run_id: str, summary: Summary) -> list[tuple[str, str]]:
     """Datasets that several tasks ask, such as models × prompts, with the columns of their matrix."""
     by_dataset: dict[str, list[str]] = {}
-    with suppress(InputError):  # it has not finished
-        for task in run.summary.tasks:
-            by_dataset.setdefault(task.dataset_id, []).append(f"{run.run_id}/{task.task_id}")
+    for task in summary.tasks:
+        by_dataset.setdefault(task.dataset_id, []).append(f"{run_id}/{task.task_id}")
     return [(name, ",".join(tasks)) for name, tasks in by_dataset.items() if 1 < len(tasks) <= MOST_COLUMNS]
 
 
 def _task(lists: ListPage, run: RunReader, task_id: str, rival: str) -> TaskView:
     metrics = scored_metrics(run, task_id)
-    try:
-        summary = run.task(task_id).summary
-    except InputError:
-        summary = None
+    summary = run.task(task_id).report
     facts = "" if summary is None else task_facts(summary, run.stored.record.models)
     task = TaskView(task_id, metrics, _summary_details(metrics[:1]), summary, facts)
     if len(run.task_ids) > MOST_INDEXED:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gage_eval.report.messages import Message, first_difference
-from gage_eval.runs.results.rows import SampleRow
+from gage_eval.runs.results.rows import SampleRow, of_replicate
 
 ROWS = 100
 """Rows of a page."""
@@ -81,5 +81,5 @@ def differences(
 
 def turns_of(row: SampleRow, replicate: int) -> Sequence[Mapping[str, Any]]:
     """The turns of a repetition; an answer of one call is one turn."""
-    response = next((response for response in row.responses if response["replicate"] == replicate), {})
+    response = of_replicate(row.responses, replicate)
     return response.get("turns") or [response]

@@ -70,7 +70,7 @@ MISTAKES = {
         "show first --task sums",
         "--task needs a choice of answers: gage show first --task sums --wrong (or --sample ID).",
     ),
-    "matrix that is not there": Mistake("matrix models.yaml", "no file 'models.yaml'."),
+    "matrix that is not there": Mistake("matrix models.yaml", "no matrix file 'models.yaml'."),
 }
 
 

@@ -58,7 +58,7 @@ def test_ranks_are_ranges_that_chance_does_not_exclude(matrix: Path) -> None:
         ("second", "2–3"),
         ("third", "2–3"),
     ]
-    assert [standing.value for standing in ranking] == [0.8, 151 / COUNT, 0.5]
+    assert [standing.number.value for standing in ranking] == [0.8, 151 / COUNT, 0.5]
     header, rows = table(ranking, cells)
     assert header == ["task", "metric", "n", "best", "second", "third"]
     assert rows[0][:3] == ["mine.yaml sums", "exact_match", str(COUNT)]
@@ -150,7 +150,7 @@ def test_wrong_options_and_missing_rows_are_named_together(tmp_path: Path) -> No
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"^no file '.*none\.yaml'\.$"):
+    with pytest.raises(InputError, match=r"^no matrix file '.*none\.yaml'\.$"):
         Matrix.read(tmp_path / "none.yaml")
 
 

@@ -118,7 +118,7 @@ def test_all_problems_of_a_policy_file_are_said_at_once(tmp_path: Path, text: st
 
 
 def test_a_missing_file_and_one_that_is_no_yaml_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="cannot be read"):
+    with pytest.raises(InputError, match="no policy file"):
         GatePolicy.read(tmp_path / "none.yaml")
     with pytest.raises(InputError):
         read(tmp_path, "critical: [a\n")

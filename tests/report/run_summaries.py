@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from gage_eval.report import Summary, run_summary, task_summary
+from gage_eval.report.summary import Summary, run_summary, task_summary
 
 
 @dataclass(frozen=True)

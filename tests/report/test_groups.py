@@ -6,10 +6,11 @@ from typing import Any
 import pytest
 from run_summaries import Stage, metric_row
 
-from gage_eval.report import Summary, TaskSummary, group_summaries, run_summary, task_summary
 from gage_eval.report.console import group_lines, score_rows, slice_lines
+from gage_eval.report.groups import group_summaries
 from gage_eval.report.html import report_html
 from gage_eval.report.metric_names import metric_name
+from gage_eval.report.summary import Summary, TaskSummary, run_summary, task_summary
 from gage_eval.stats import wilson_interval
 
 

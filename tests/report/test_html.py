@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from run_summaries import metric_row, summary
 
-from gage_eval.report import Summary
 from gage_eval.report.details import (
     Bin,
     ComparedSlice,
@@ -25,6 +24,7 @@ from gage_eval.report.details import (
 from gage_eval.report.html import MAX_BYTES, report_html
 from gage_eval.report.messages import Message, Part
 from gage_eval.report.sample_view import KINDS, SampleView, ShownJudgment, ShownScore, folded
+from gage_eval.report.summary import Summary
 from gage_eval.report.trend_chart import TrendPoint
 
 HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>&amp;{{ 7*7 }}</title></style>"

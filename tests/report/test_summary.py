@@ -6,9 +6,8 @@ import pytest
 from run_summaries import Stage, metric_row, summary
 
 from gage_eval.base.canonical import canonical_text, decode
-from gage_eval.report import Summary, TaskSummary, run_timings, task_summary
-from gage_eval.report.summary import format_value, json_schema
-from gage_eval.report.timings import Consumption, run_usage
+from gage_eval.report.summary import Summary, TaskSummary, format_value, json_schema, task_summary
+from gage_eval.report.timings import Consumption, run_timings, run_usage
 
 
 def test_the_published_schema_is_the_models_one(repo_root: Path) -> None:

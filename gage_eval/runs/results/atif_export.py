@@ -148,12 +148,10 @@ def _text(content: Any) -> str:
 
 def _rewards(row: SampleRow, replicate: int) -> Iterator[tuple[str, float]]:
     """The numbers among an answer's scores, by the name that tables print."""
-    for metric_id, entries in row.scores.items():
-        for entry in entries:
-            if entry["replicate"] == replicate:
-                for key, value in entry["values"].items():
-                    if value is not None:
-                        yield metric_name(metric_id, entry["filter"], key, "mean"), float(value)
+    for metric_id, entry in row.scores_of(replicate):
+        for key, value in entry["values"].items():
+            if value is not None:
+                yield metric_name(metric_id, entry["filter"], key, "mean"), float(value)
 
 
 def _failure(response: Mapping[str, Any], telemetry: Mapping[str, Any]) -> dict[str, str] | None:

@@ -66,15 +66,7 @@ class ModelCall:
 
     def as_record(self) -> dict[str, Any]:
         """The call as JSON."""
-        return {
-            "stage": self.stage,
-            "adapter_id": self.adapter_id,
-            "replicate": self.replicate,
-            "request": self.request,
-            "as_sent": self.as_sent,
-            "response": self.response,
-            "telemetry": self.telemetry,
-        }
+        return dict(vars(self))
 
 
 class TaskCalls:

@@ -17,7 +17,6 @@ from gage_eval.base.canonical import canonical_json, canonical_text, sha256_hex
 from gage_eval.base.errors import InputError
 from gage_eval.base.field_paths import reference_texts
 from gage_eval.base.version import __version__
-from gage_eval.report.metric_names import metric_name
 from gage_eval.report.summary import MetricSummary
 from gage_eval.runs.record import RunRecord
 from gage_eval.runs.results.explain import question_of
@@ -124,11 +123,7 @@ def sample_lines(tasks: Sequence[TaskReader], record: RunRecord) -> Iterator[byt
 
 
 def _result_id(task: TaskReader, metric: MetricSummary) -> str:
-    return f"{task.task_id}/{_name(metric)}"
-
-
-def _name(metric: MetricSummary) -> str:
-    return metric_name(metric.metric_id, metric.filter, metric.value_key, metric.aggregation)
+    return f"{task.task_id}/{metric.name}"
 
 
 def _result(task: TaskReader, metric: MetricSummary, record: RunRecord) -> dict[str, Any]:
@@ -151,7 +146,7 @@ def _result(task: TaskReader, metric: MetricSummary, record: RunRecord) -> dict[
         "source_data": _source(task),
         "metric_config": {
             "metric_id": metric.metric_id,
-            "metric_name": _name(metric),
+            "metric_name": metric.name,
             "metric_kind": metric.implementation,
             "lower_is_better": metric.higher_is_better is False,
             "score_type": "continuous",

@@ -1,7 +1,7 @@
 """Why an answer is wrong: each answer of a run with its question, reference, extracted text and the reason."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
@@ -10,7 +10,7 @@ from gage_eval.base.field_paths import MISSING, resolve
 from gage_eval.data.sample.rules import content_text
 from gage_eval.runs.results.outcomes import Measure, Outcome, RowFilter, outcome_mask
 from gage_eval.runs.results.reading import TaskReader
-from gage_eval.runs.results.rows import SampleRow
+from gage_eval.runs.results.rows import SampleRow, of_replicate
 from gage_eval.scoring.metrics.trajectories import calls_text
 
 _SHOWN_OUTCOMES: tuple[Outcome, ...] = ("unparsed", "truncated", "looped")
@@ -118,12 +118,10 @@ def _explained(task: TaskReader, where: RowFilter) -> Iterator[ExplainedAnswer]:
 def explain(row: SampleRow, response: dict[str, Any], measure: Measure | None) -> ExplainedAnswer:
     """One response of a sample, explained by a metric."""
     replicate = response["replicate"]
-    score: dict[str, Any] = {}
+    score: Mapping[str, Any] = {}
     if measure is not None:
-        entries = row.scores.get(measure.metric_id, ())
-        score = next(
-            (entry for entry in entries if (entry["filter"], entry["replicate"]) == (measure.filter, replicate)), {}
-        )
+        entries = [entry for entry in row.scores.get(measure.metric_id, ()) if entry["filter"] == measure.filter]
+        score = of_replicate(entries, replicate)
     return ExplainedAnswer(
         row,
         replicate,
@@ -179,7 +177,6 @@ def _called(response: dict[str, Any]) -> str:
 def _failure(row: SampleRow, response: dict[str, Any]) -> str | None:
     if response["status"] != "error":
         return None
-    own = [entry for entry in row.telemetry if entry["replicate"] == response["replicate"]]
-    errors = own[0].get("errors") if own else None
+    errors = of_replicate(row.telemetry, response["replicate"]).get("errors")
     kind = response.get("error_kind") or "error"
     return f"{kind}: {errors[-1]}" if errors else str(kind)

@@ -10,7 +10,7 @@ import json
 import os
 import re
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -129,11 +129,8 @@ def _write_parquet(tasks: Sequence[TaskReader], target: Target) -> str:
 
 
 def _write_jsonl(tasks: Sequence[TaskReader], target: Target) -> str:
-    with _placed(target, "samples.jsonl") as file, file.open("wb") as lines:
-        for task in tasks:
-            for sample in sample_records(task):
-                lines.write(canonical_json({"task_id": task.task_id, **sample}) + b"\n")
-    return "samples.jsonl"
+    samples = ({"task_id": task.task_id, **sample} for task in tasks for sample in sample_records(task))
+    return _write_lines(target, "samples.jsonl", (canonical_json(sample) + b"\n" for sample in samples))
 
 
 def _write_files(tasks: Sequence[TaskReader], target: Target) -> str:
@@ -180,10 +177,9 @@ def _write_media(tasks: Sequence[TaskReader], target: Target) -> str:
 
 
 def _write_csv(tasks: Sequence[TaskReader], target: Target) -> str:
-    with _placed(target, "samples.csv") as file, file.open("wb") as lines:
-        rows = ({"task_id": task.task_id, **sample} for task in tasks for sample in sample_records(task))
-        lines.writelines(csv_records(rows, [name for name in EXPORTED.names if name != "row_index"]))
-    return "samples.csv"
+    rows = ({"task_id": task.task_id, **sample} for task in tasks for sample in sample_records(task))
+    columns = [name for name in EXPORTED.names if name != "row_index"]
+    return _write_lines(target, "samples.csv", csv_records(rows, columns))
 
 
 def _write_lm_eval(tasks: Sequence[TaskReader], target: Target, record: RunRecord) -> str:
@@ -196,8 +192,7 @@ def _write_lm_eval(tasks: Sequence[TaskReader], target: Target, record: RunRecor
         target.write(f"{folder}/results_{moment}.json", json.dumps(results, indent=2, ensure_ascii=False).encode())
         for task in mine:
             name = f"{folder}/samples_{lm_eval_export.sanitized(task.task_id)}_{moment}.jsonl"
-            with _placed(target, name) as file, file.open("wb") as lines:
-                lines.writelines(lm_eval_export.sample_lines(task))
+            _write_lines(target, name, lm_eval_export.sample_lines(task))
     return lm_eval_export.FOLDER
 
 
@@ -245,9 +240,13 @@ def _write_eval_results(tasks: Sequence[TaskReader], target: Target, record: Run
 
 
 def _write_events(tasks: Sequence[TaskReader], target: Target, record: RunRecord) -> str:
-    with _placed(target, published_scores.EVENTS) as file, file.open("wb") as lines:
-        lines.writelines(published_scores.event_lines(tasks, record))
-    return published_scores.EVENTS
+    return _write_lines(target, published_scores.EVENTS, published_scores.event_lines(tasks, record))
+
+
+def _write_lines(target: Target, name: str, lines: Iterable[bytes]) -> str:
+    with _placed(target, name) as file, file.open("wb") as out:
+        out.writelines(lines)
+    return name
 
 
 def _by_model(tasks: Sequence[TaskReader]) -> dict[str, list[TaskReader]]:

@@ -158,22 +158,19 @@ def _sample(task: TaskReader, answer: AnswerWithRequest) -> dict[str, Any]:
 
 def _scores(row: SampleRow, replicate: int) -> Iterator[tuple[str, dict[str, Any]]]:
     """The scores of a response by name; an answer that could not be scored has none."""
-    for metric_id, entries in row.scores.items():
-        for entry in entries:
-            if entry["replicate"] != replicate:
-                continue
-            for key, value in entry["values"].items():
-                if value is not None:
-                    kept = {"status": entry["status"], "reason": entry["reason"], **entry.get("metadata", {})}
-                    yield (
-                        _score_name(metric_id, entry["filter"], key),
-                        {
-                            "value": value,
-                            "answer": entry["extracted"],
-                            "explanation": entry["explanation"],
-                            "metadata": {name: item for name, item in kept.items() if item is not None},
-                        },
-                    )
+    for metric_id, entry in row.scores_of(replicate):
+        for key, value in entry["values"].items():
+            if value is not None:
+                kept = {"status": entry["status"], "reason": entry["reason"], **entry.get("metadata", {})}
+                yield (
+                    _score_name(metric_id, entry["filter"], key),
+                    {
+                        "value": value,
+                        "answer": entry["extracted"],
+                        "explanation": entry["explanation"],
+                        "metadata": {name: item for name, item in kept.items() if item is not None},
+                    },
+                )
 
 
 def _score_name(metric_id: str, filter_: str | None, value_key: str) -> str:

@@ -5,7 +5,7 @@ from datetime import datetime
 from itertools import islice, product
 from typing import TYPE_CHECKING, Any
 
-from gage_eval.base.errors import GageError, InputError
+from gage_eval.base.errors import GageError
 from gage_eval.base.stages import STAGES, Stage
 from gage_eval.report.console import HeadlineScore, headline, headlines, score_text, total_tokens
 from gage_eval.report.model_run import under_test
@@ -118,11 +118,8 @@ def listed_run(stored: StoredRun) -> ListedRun:
         label=record.label,
         error=(record.error or "").strip(),
     )
-    if record.status != "completed":
-        return listed
-    try:
-        summary = stored.summary
-    except InputError:
+    summary = stored.known_summary if record.status == "completed" else None
+    if summary is None:
         return listed
     return replace(
         listed,
@@ -207,10 +204,8 @@ def shown_stages(stored: StoredRun) -> list[ShownStage]:
 
 def scored_metrics(run: "RunReader", task_id: str) -> list[TaskMetric]:
     """The numbers of a task; also those of a scored task of a run that has not finished. Empty before scoring."""
-    try:
-        return [TaskMetric(task_id=task_id, **metric.model_dump()) for metric in run.task(task_id).summary.metrics]
-    except InputError:
-        return []
+    report = run.task(task_id).report
+    return [TaskMetric(task_id=task_id, **metric.model_dump()) for metric in report.metrics] if report else []
 
 
 def run_remarks(stored: StoredRun) -> list[str]:

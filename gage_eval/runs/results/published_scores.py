@@ -8,7 +8,6 @@ import yaml
 from gage_eval.base.canonical import canonical_json
 from gage_eval.base.errors import InputError
 from gage_eval.base.version import __version__
-from gage_eval.report.metric_names import metric_name
 from gage_eval.runs.record import RunRecord
 from gage_eval.runs.results.every_eval_ever import hub_dataset, is_right
 from gage_eval.runs.results.outcomes import Measure
@@ -37,13 +36,12 @@ def eval_results(task: TaskReader, record: RunRecord) -> bytes:
         raise InputError(
             f"task '{task.task_id}' has no metric with a value for .eval_results: choose other tasks with --task."
         )
-    name = metric_name(first.metric_id, first.filter, first.value_key, first.aggregation)
     entry = {
         "dataset": {"id": hub["hub"], "task_id": str(hub.get("subset") or "default")},
         "value": first.value,
         "date": f"{record.created:%Y-%m-%d}",
         "source": {"name": f"gage-eval {__version__}"},
-        "notes": f"{name}, {first.n} samples, run {record.run_id}",
+        "notes": f"{first.name}, {first.n} samples, run {record.run_id}",
     }
     return yaml.safe_dump([entry], sort_keys=False, allow_unicode=True).encode()
 

@@ -31,7 +31,16 @@ from gage_eval.runs.planned import planned_before
 from gage_eval.runs.results.calls import ModelCall, PendingResponses, TaskCalls
 from gage_eval.runs.results.cards import Cards
 from gage_eval.runs.results.outcomes import Measure, RowFilter, answer_table, measures
-from gage_eval.runs.results.rows import PartRows, SampleRow, Scores, by_row, only_rows, read_part, score_entry
+from gage_eval.runs.results.rows import (
+    PartRows,
+    SampleRow,
+    Scores,
+    by_row,
+    of_replicate,
+    only_rows,
+    read_part,
+    score_entry,
+)
 from gage_eval.runs.results.stored import StoredRun
 from gage_eval.scoring.metrics.compared import ComparedValues
 from gage_eval.scoring.metrics.overrides import compared_by_samples
@@ -201,7 +210,7 @@ class TaskReader:
         """The rows of `tables.METRICS`, the headline's first once there is a report; empty before scoring."""
         artifact = self._artifact("metrics")
         rows = [] if artifact is None else artifact.table().to_pylist()
-        numbers = self.summary.metrics if self._artifact("report") is not None else []
+        numbers = [] if self.report is None else self.report.metrics
         key = ("metric_id", "filter", "value_key", "aggregation")
         return sorted(rows, key=lambda row: not numbers or tuple(map(row.get, key)) != numbers[0].key)
 
@@ -220,10 +229,15 @@ class TaskReader:
         text = self.artifact("report").table()["summary"][0].as_py()
         return TaskSummary.model_validate(decode(text))
 
+    @property
+    def report(self) -> TaskSummary | None:
+        """The task's part of the summary; None before the report."""
+        return None if self._artifact("report") is None else self.summary
+
     @cached_property
     def cards(self) -> Cards | None:
         """How score cards of samples are made; None without an answer type, and before the report."""
-        card = self.summary.score_card if self._artifact("report") is not None else None
+        card = None if self.report is None else self.report.score_card
         return None if card is None else Cards.of(card, self.metrics)
 
     @cached_property
@@ -466,8 +480,9 @@ class TaskReader:
     def tests_of(self, row: SampleRow, replicate: int) -> str:
         """The tests that the program of an answer was run with; empty where the run's config does not say it."""
         spec = self._scoring
-        response = next((entry for entry in row.responses if entry["replicate"] == replicate), {})
-        return "" if spec is None or spec.execution is None else spec.execution.tests_of(row.sample, response)
+        if spec is None or spec.execution is None:
+            return ""
+        return spec.execution.tests_of(row.sample, of_replicate(row.responses, replicate))
 
     def _scores(self, part: int, only: Sequence[int] | None, *, compared: bool) -> dict[int, Scores]:
         out: dict[int, Scores] = {}

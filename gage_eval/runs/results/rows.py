@@ -1,6 +1,6 @@
 """Rows of a stored run: one sample with all its stored data, made from tables."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -45,6 +45,11 @@ class SampleRow:
     scores: Scores = field(default_factory=dict)
     executions: list[dict[str, Any]] = field(default_factory=list)
 
+    def scores_of(self, replicate: int) -> Iterator[tuple[str, dict[str, Any]]]:
+        """The entries of a repetition, each with the id of its metric."""
+        for metric_id, entries in self.scores.items():
+            yield from ((metric_id, entry) for entry in entries if entry["replicate"] == replicate)
+
     def as_record(self) -> dict[str, Any]:
         """The row as JSON."""
         return {name: value for name, value in vars(self).items() if name != "part"}
@@ -69,17 +74,18 @@ class PartRows:
     executions: dict[int, list[dict[str, Any]]]
 
 
+def of_replicate(entries: Sequence[Mapping[str, Any]], replicate: int) -> Mapping[str, Any]:
+    """The first entry of a repetition; empty if there is none."""
+    return next((entry for entry in entries if entry.get("replicate") == replicate), {})
+
+
 def score_entry(row: Mapping[str, Any], compared: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """A row of `tables.SCORES` as an entry of a metric; ``compared`` is added to its metadata."""
     metadata = {**(compared or {}), **(decode(row["metadata"]) if row["metadata"] else {})}
     return {
-        "replicate": row["replicate"],
-        "filter": row["filter"],
-        "status": row["status"],
+        **{name: row[name] for name in ("replicate", "filter", "status")},
         "values": dict(row["values"] or []),
-        "extracted": row["extracted"],
-        "reason": row["reason"],
-        "explanation": row["explanation"],
+        **{name: row[name] for name in ("extracted", "reason", "explanation")},
         **({"metadata": metadata} if metadata else {}),
         **({"overrides": decode(row["overrides"])} if row["overrides"] else {}),
     }

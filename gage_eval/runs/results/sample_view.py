@@ -24,7 +24,7 @@ from gage_eval.runs.results.calls import ModelCall
 from gage_eval.runs.results.explain import explain
 from gage_eval.runs.results.outcomes import Measure
 from gage_eval.runs.results.reading import TaskReader
-from gage_eval.runs.results.rows import SampleRow, verdict_name
+from gage_eval.runs.results.rows import SampleRow, of_replicate, verdict_name
 from gage_eval.runs.results.sent_requests import ShownCalls, shown_calls
 
 # Of answers that were not asked for.
@@ -58,7 +58,7 @@ def sample_view(
     request = own[0].request if own else None
     logprobs = response.get("logprobs")
     logprobs = decode(logprobs) if isinstance(logprobs, str) else logprobs
-    telemetry: Mapping[str, Any] = next((entry for entry in row.telemetry if entry["replicate"] == replicate), {})
+    telemetry = of_replicate(row.telemetry, replicate)
     errors = [str(error) for error in telemetry.get("errors") or ()]
     answer = explain(row, response, measure)
     medium = made_medium(response)
@@ -115,24 +115,21 @@ def sample_view(
 
 def _scores(row: SampleRow, replicate: int, task: TaskReader) -> list[ShownScore]:
     scores = []
-    for metric_id, entries in row.scores.items():
-        for entry in entries:
-            if entry["replicate"] != replicate:
-                continue
-            measure = next((x for x in task.measures if (x.metric_id, x.filter) == (metric_id, entry["filter"])), None)
-            scores.append(
-                ShownScore(
-                    metric_id if entry["filter"] is None else f"{metric_id},{entry['filter']}",
-                    tuple((name, format_value(value)) for name, value in entry["values"].items()),
-                    entry["status"],
-                    entry["extracted"],
-                    (entry["reason"] or "").replace("_", " "),
-                    entry["explanation"] or "",
-                    pretty(entry["metadata"]) if entry.get("metadata") else "",
-                    pretty(entry["overrides"]) if entry.get("overrides") else "",
-                    _is_good(entry, measure),
-                )
+    for metric_id, entry in row.scores_of(replicate):
+        measure = next((x for x in task.measures if (x.metric_id, x.filter) == (metric_id, entry["filter"])), None)
+        scores.append(
+            ShownScore(
+                metric_id if entry["filter"] is None else f"{metric_id},{entry['filter']}",
+                tuple((name, format_value(value)) for name, value in entry["values"].items()),
+                entry["status"],
+                entry["extracted"],
+                (entry["reason"] or "").replace("_", " "),
+                entry["explanation"] or "",
+                pretty(entry["metadata"]) if entry.get("metadata") else "",
+                pretty(entry["overrides"]) if entry.get("overrides") else "",
+                _is_good(entry, measure),
             )
+        )
     return scores
 
 

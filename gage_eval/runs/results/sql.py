@@ -54,12 +54,24 @@ class View:
         table: the rows; ``run_id`` and ``task_id`` come before their columns.
         output: the output that holds them; scores are named by the metrics table.
         description: one row is …
+        keys: what names the artifact of a row, before its columns.
+        hidden: columns of the table that are not shown.
+        value: SQL of a column ``value``; empty for none.
     """
 
     name: str
     table: TableSchema
     output: str
     description: str
+    keys: tuple[str, ...] = ("run_id", "task_id")
+    hidden: tuple[str, ...] = ()
+    value: str = ""
+
+    @property
+    def columns(self) -> list[tuple[str, str]]:
+        """(column, type), the keys first."""
+        own = [(x.name, str(x.type)) for x in self.table.arrow if x.name not in (*self.hidden, *self.keys)]
+        return [*((key, "string") for key in self.keys), *([("value", "double")] if self.value else []), *own]
 
 
 VIEWS = (
@@ -71,8 +83,16 @@ VIEWS = (
     View("judgments", JUDGMENTS, "judgments", "a judge's verdict on an answer"),
     View("executions", EXECUTIONS, "executions", "how the program of an answer ended"),
     View("execution_telemetry", EXECUTION_TELEMETRY, "execution_telemetry", "what the program of an answer used"),
-    View("scores", SCORES, "scores", "a metric's score of an answer; value is its first number"),
-    View("metrics", METRICS, "metrics", "a number of a task, over all rows or a slice"),
+    View(
+        *("scores", SCORES, "scores", "a metric's score of an answer; value is its first number"),
+        keys=("run_id", "task_id", "model", "metric_id"),
+        value="list_extract(map_values(values), 1)",
+    ),
+    View(
+        *("metrics", METRICS, "metrics", "a number of a task, over all rows or a slice"),
+        keys=("run_id", "task_id", "model"),
+        hidden=("scores",),
+    ),
 )
 _RUNS = pa.schema(
     [
@@ -88,9 +108,6 @@ _RUNS = pa.schema(
     ]
 )
 _PARTS = pa.schema([(name, pa.string()) for name in ("view", "file", "run_id", "task_id", "model", "metric_id")])
-_KEYS = {"scores": ("run_id", "task_id", "model", "metric_id"), "metrics": ("run_id", "task_id", "model")}
-_HIDDEN = {"metrics": ("scores",)}
-_EXTRA = {"scores": "list_extract(map_values(values), 1) AS value"}
 
 
 class Database:
@@ -195,11 +212,12 @@ class Database:
                 own = [artifact for name, *_, artifact in artifacts if name == view.name] if named else []
                 database.register(f"{view.name}_", _fetched(view, own, self._files))
                 source = f"{view.name}_"
-            keys = ", ".join(f"p.{name}" for name in _KEYS.get(view.name, ("run_id", "task_id")))
-            hidden = ", ".join(f'"{name}"' for name in ("filename", *_HIDDEN.get(view.name, ()), *_own_keys(view)))
-            extra = f", {_EXTRA[view.name]}" if view.name in _EXTRA else ""
+            keys = ", ".join(f"p.{name}" for name in view.keys)
+            replaced = [name for name in view.table.arrow.names if name in view.keys]
+            hidden = ", ".join(f'"{name}"' for name in ("filename", *view.hidden, *replaced))
+            value = f", {view.value} AS value" if view.value else ""
             database.execute(
-                f"CREATE VIEW {view.name} AS SELECT {keys}{extra}, t.* EXCLUDE ({hidden}) FROM {source} t "  # noqa: S608
+                f"CREATE VIEW {view.name} AS SELECT {keys}{value}, t.* EXCLUDE ({hidden}) FROM {source} t "  # noqa: S608
                 f"JOIN gage_parts p ON p.view = '{view.name}' AND p.file = t.filename"
             )
         for name, joined in JOINED.items():
@@ -253,28 +271,9 @@ def _readable(locations: Locations) -> Iterator[str]:
 
 def columns() -> dict[str, list[tuple[str, str]]]:
     """(column, type) of every view."""
-    by_view = {
-        name: [(field.name, str(field.type)) for field in schema]
-        for name, schema in (("runs", _RUNS), *((name, joined.schema) for name, joined in JOINED.items()))
-    }
-    for view in VIEWS:
-        own = [
-            (field.name, str(field.type)) for field in view.table.arrow if field.name not in _HIDDEN.get(view.name, ())
-        ]
-        keys = _KEYS.get(view.name, ("run_id", "task_id"))
-        extra = [("value", "double")] if view.name in _EXTRA else []
-        by_view[view.name] = [
-            *((key, "string") for key in keys),
-            *extra,
-            *(column for column in own if column[0] not in keys),
-        ]
-    return by_view
-
-
-def _own_keys(view: View) -> list[str]:
-    """Columns of the table that the view's keys stand for."""
-    keys = _KEYS.get(view.name, ("run_id", "task_id"))
-    return [name for name in view.table.arrow.names if name in keys]
+    schemas = {"runs": _RUNS, **{name: joined.schema for name, joined in JOINED.items()}}
+    by_view = {name: [(x.name, str(x.type)) for x in schema] for name, schema in schemas.items()}
+    return by_view | {view.name: view.columns for view in VIEWS}
 
 
 def _fetched(view: View, artifacts: Sequence[Artifact], files_of: Callable[[Artifact], list[str]]) -> pa.Table:

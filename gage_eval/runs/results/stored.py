@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import cached_property
+from itertools import islice
 
 from gage_eval.base.canonical import decode
-from gage_eval.base.errors import InputError, NotFinished
+from gage_eval.base.errors import GageError, InputError, NotFinished
 from gage_eval.base.processes import alive
 from gage_eval.base.stages import Stage
 from gage_eval.base.version import __version__
@@ -97,6 +98,13 @@ class StoredRun:
             ) from error
 
     @property
+    def known_summary(self) -> Summary | None:
+        """The content of summary.json; None where there is none, or none that can be read."""
+        with suppress(InputError):
+            return self.summary
+        return None
+
+    @property
     def stages(self) -> dict[tuple[str, Stage], StageRecord]:
         """All stages that were started, by (task id, stage)."""
         return self.record.by_stage
@@ -114,10 +122,10 @@ class StoredRun:
             f"{stage} of task '{task_id}' has not finished in run {self.run_id} (the run is {state}); {remedy}"
         )
 
-    def silent_s(self, now: datetime | None = None) -> float:
+    def silent_s(self) -> float:
         """Seconds since the run gave a sign of life."""
         last = self.record.updated or self.record.resumed or self.record.created
-        return ((now or datetime.now(UTC)) - last).total_seconds()
+        return (datetime.now(UTC) - last).total_seconds()
 
 
 def stored_runs(locations: Locations) -> Iterator[StoredRun]:
@@ -127,6 +135,20 @@ def stored_runs(locations: Locations) -> Iterator[StoredRun]:
     objects = open_runs(locations.runs, read_only=True)
     for run_id in list_runs(locations.runs):
         yield StoredRun(RunFolder(objects, locations, run_id))
+
+
+def completed_runs(locations: Locations, name: str, most: int | None = None) -> Iterator[StoredRun]:
+    """The completed runs of a config or suite, newest first. Damaged runs are left out.
+
+    Args:
+        locations: where they are.
+        name: of the config or suite.
+        most: look at most at so many runs, whatever they are of.
+    """
+    for run in islice(stored_runs(locations), most):
+        with suppress(GageError):
+            if run.record.name == name and run.status == "completed":
+                yield run
 
 
 def uses_of(locations: Locations) -> dict[str, list[Use]]:
