@@ -19,9 +19,9 @@ def bfcl_multi_turn(task: JsonValue, turns: JsonValue = None) -> Score:
 
     The calls of the model and the published ones are made again, turn by turn. After each turn with published calls,
     the model has made calls in it, all public attributes of the simulated objects are equal, and each output of the
-    published calls of the turn is among the model's outputs so far, each as often, in any order. Calls in a turn
-    without published ones are no error in themselves. A conversation ends with the 21st step with calls in a turn; one
-    that ended before its last turn, there or at another limit, is 0. Needs the package bfcl-eval.
+    published calls of the turn is among the model's outputs so far, each as often, in any order. A turn without
+    published calls may have some. A conversation ends with the 21st step with calls in a turn; one that ended before
+    its last turn, there or at another limit, is 0. Needs the package bfcl-eval.
     """
     if not isinstance(task, dict):
         return Score.unscored("the sample does not come from the loader bfcl")
