@@ -125,6 +125,7 @@ class EpisodeLimitsConfig(ConfigModel):
     cost: float | None = semantic("infer", None, gt=0.0)
     model_s: float | None = semantic("infer", None, gt=0.0)
     same_calls: int | None = semantic("infer", None, ge=2)
+    rounds_per_turn: int | None = semantic("infer", None, ge=1)
 
 
 class SimulatorConfig(ConfigModel):

@@ -261,6 +261,7 @@ TEXTS: Mapping[str, Mapping[str, str]] = {
         "cost": "What the answers of an episode cost, by the prices of the backend.",
         "model_s": "Seconds for which the model answers, in sum.",
         "same_calls": "How often one call may have the same output; then the episode is a loop.",
+        "rounds_per_turn": "The most rounds of tool calls in one turn of a simulated user.",
     },
     "SimulatorConfig": {
         "stop": "The word with which the user ends the conversation.",

@@ -359,8 +359,9 @@ class RoleAdapterConfig(ConfigModel):
             raise ValueError("only a dut_model has an 'agent': remove it")
         if self.limits is not None and not self.tool_rounds and self.agent is None:
             raise ValueError("'limits' are for an agent or rounds of tool calls: set 'tool_rounds', or remove them")
-        if self.limits is not None and self.agent is not None and self.limits.same_calls is not None:
-            raise ValueError("'limits.same_calls' counts calls of tools that we run: remove it, or 'agent'")
+        for name in ("same_calls", "rounds_per_turn") if self.agent is not None else ():
+            if getattr(self.limits, name, None) is not None:
+                raise ValueError(f"'limits.{name}' counts calls of tools that we run: remove it, or 'agent'")
         if self.box is not None and self.agent is None and not BOX_TOOLS & {*self.tools}:
             raise ValueError(
                 f"'box' is for an agent and the tools {' and '.join(sorted(BOX_TOOLS))}: name one of them, or remove it"

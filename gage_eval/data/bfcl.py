@@ -96,15 +96,15 @@ class Simulation:
     """The classes of a task, with their state.
 
     Args:
-        task: ``metadata.bfcl`` of a sample: ``classes``, and ``initial_config`` as JSON text.
+        task: ``metadata.bfcl`` of a sample: ``classes``, ``initial_config`` as JSON text, and perhaps ``long_context``.
 
     Raises:
         InputError: a class is unknown, or cannot be loaded.
     """
 
     def __init__(self, task: Mapping[str, Any]) -> None:
-        config = json.loads(task["initial_config"])
-        self._objects = {name: _made(name, config.get(name, {})) for name in task["classes"]}
+        config, long_context = json.loads(task["initial_config"]), bool(task.get("long_context"))
+        self._objects = {name: _made(name, config.get(name, {}), long_context) for name in task["classes"]}
 
     def call(self, name: str, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> tuple[str, bool]:
         """What a function returns as text, and whether it is an error; by the rules of BFCL."""
@@ -148,17 +148,18 @@ def gold_call(text: str) -> tuple[str, list[Any], dict[str, Any]]:
     return call.func.id, [ast.literal_eval(argument) for argument in call.args], keywords
 
 
-def tool_names(classes: Sequence[str], excluded: Sequence[str] = ()) -> Iterator[str]:
-    """The functions of some classes, in the order of the classes."""
+def tool_names(classes: Sequence[str], held_out: Sequence[str] = ()) -> Iterator[str]:
+    """The functions of some classes, in the order of the classes, without some of them."""
     for wanted in classes:
-        yield from (name for name, (owner, _) in functions().items() if owner == wanted and name not in excluded)
+        yield from (name for name, (owner, _) in functions().items() if owner == wanted and name not in held_out)
 
 
-def _made(name: str, config: Mapping[str, Any]) -> Any:
+def _made(name: str, config: Mapping[str, Any], long_context: bool) -> Any:
     made = _class(name)()
     if name != _STATELESS:
-        made._load_scenario(copy.deepcopy(config), long_context=False)
-    return made
+        made._load_scenario(copy.deepcopy(config), long_context=long_context)
+    # Of a long context, all objects hold the same records: a booking of one task would be in the others.
+    return copy.deepcopy(made) if long_context else made
 
 
 @cache

@@ -19,6 +19,7 @@ from gage_eval.base.statuses import UNANSWERED
 from gage_eval.box.types import BoxError
 from gage_eval.engine.agents.program import run_program
 from gage_eval.engine.simulator import Simulator, SimulatorFailed
+from gage_eval.engine.tools.sets import merged
 from gage_eval.extend.loading import PluginError
 from gage_eval.models.client.episode_limits import EpisodeLimits
 from gage_eval.models.client.tools import EpisodeState, Observation, ToolFailed, Tools
@@ -118,7 +119,7 @@ async def tool_calls(calls: Calls, request: Request) -> Outcome:
     turns: list[Response] = []
     simulator = None if request.user is None else Simulator(request.user, calls, _observing, _calls_of, history)
     is_users_turn = simulator is not None and (not history or history[-1]["role"] != "user")
-    rounds = 0
+    rounds = rounds_in_turn = 0
     while True:
         if simulator is not None and is_users_turn:
             try:
@@ -132,6 +133,9 @@ async def tool_calls(calls: Calls, request: Request) -> Outcome:
             if spoken.text is None:
                 break
             history.append({"role": "user", "content": spoken.text})
+            rounds_in_turn = 0
+            if spoken.tool_names and request.tool_set is not None:
+                request = replace(request, tools=merged(request.tools, request.tool_set.defined(spoken.tool_names)))
         turn = replace(request, kind="chat", messages=list(history), tool_choice=choice)
         response = await calls.generate(turn)
         turns.append(response)
@@ -144,9 +148,11 @@ async def tool_calls(calls: Calls, request: Request) -> Outcome:
             sum(turn.completion_tokens or 0 for turn in own),
             sum(turn.latency_ms or 0.0 for turn in own) / 1000,
         )
-        rounds += bool(called)
+        rounds, rounds_in_turn = rounds + bool(called), rounds_in_turn + bool(called)
         if rounds > request.tool_rounds:
             reached = "rounds", f"the model called tools in more than {request.tool_rounds:,} rounds"
+        elif rounds_in_turn > (limits.rounds_per_turn or math.inf):
+            reached = "rounds", f"the model called tools in more than {limits.rounds_per_turn:,} rounds of one turn"
         elif called and max(seen.values(), default=0) >= (limits.same_calls or math.inf):
             reached = "same_calls", f"one call had the same output {limits.same_calls:,} times"
         if reached is not None:

@@ -61,11 +61,13 @@ class Spoken:
     Attributes:
         turns: its calls of tools, and its text at the end.
         text: what the model hears; None where the conversation is over.
+        tool_names: the tools that the model is offered from now on, in addition.
         at_limit: it is over because the user has spoken as often as it may.
     """
 
     turns: Sequence[Response] = ()
     text: str | None = None
+    tool_names: Sequence[str] = ()
     at_limit: bool = False
 
 
@@ -115,11 +117,12 @@ class Simulator:
         if not turns:
             return Spoken()
         text = turns[-1].answer or ""
+        added = () if self.user.script is None else self.user.script[self._said.total()].get("tool_names") or ()
         self._said[_normalised(text)] += 1
         self._heard.append({"role": "assistant", "content": text})
         if self.user.script is None and (fault := self._fault(text, answer)) is not None:
             raise SimulatorFailed(f"the simulated user {fault}", turns)
-        return Spoken(turns, None if self.user.stop in text or not text.strip() else text)
+        return Spoken(turns, None if self.user.stop in text or not text.strip() else text, added)
 
     async def _scripted(self, script: Sequence[Mapping[str, Any]]) -> list[Response]:
         """The next turn of the script; none at its end."""

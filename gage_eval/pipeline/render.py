@@ -106,7 +106,7 @@ class RequestRenderer:
         lookup = self._looked_up(context)
         tool_set = episode_tools(self._spec.tools, context.sample) if kind == "tools" else None
         if tool_set is not None:
-            tools = merged(tools, tool_set)
+            tools = merged(tools, tool_set.definitions)
         program = self._spec.agent if kind == "agent" else None
         agent = program.agent(context.sample, takes_tools=self._takes_tools) if program is not None else None
         is_likelihood = kind in _LIKELIHOODS

@@ -33,10 +33,10 @@ def join_user(request: Request, spec: GenerateSpec, rendered: Request | None, sa
             request.unasked = RenderFailure(
                 "prompt_failed",
                 f"'{config.script}' of the sample holds no turns of a user: a list of texts, or of objects with "
-                "content and tool_calls",
+                "content, tool_calls and tool_names",
             )
     rendered.tool_set, rendered.tool_rounds = episode_tools(spec.tools, sample), spec.tool_rounds
-    rendered.tools = merged(None, rendered.tool_set)
+    rendered.tools = merged(None, rendered.tool_set.definitions)
     identity: JsonValue = {
         "spec": spec.material(),
         "messages": None if script is not None else encode([rendered.messages, rendered.params]).decode(),
@@ -57,8 +57,9 @@ def _turns(script: Any) -> list[dict[str, Any]] | None:
 def _is_turn(turn: Any) -> bool:
     if not isinstance(turn, Mapping) or not isinstance(turn.get("content"), str):
         return False
-    calls = turn.get("tool_calls") or []
+    calls, names = turn.get("tool_calls") or [], turn.get("tool_names") or []
     is_called = isinstance(calls, list) and all(
         isinstance(call, Mapping) and isinstance(call.get("name"), str) for call in calls
     )
-    return is_called and bool(turn["content"].strip())
+    is_named = isinstance(names, list) and all(isinstance(name, str) for name in names)
+    return is_called and is_named and bool(turn["content"].strip())

@@ -1,7 +1,9 @@
 """Two calls for each of some rows, asked through the engine: ``turns.py STORE URL ROWS KIND``."""
 
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from gage_eval.base.canonical import canonical_text, digest
 from gage_eval.base.tables import RESPONSE_TELEMETRY, RESPONSES
@@ -26,6 +28,9 @@ class Adding:
         self.identity = row
         self.effects = effects
         self._executed = executed
+
+    def defined(self, names: Sequence[str]) -> Sequence[Mapping[str, Any]]:
+        return []
 
     def get(self, name: str) -> Tool | None:
         return self if name == "add" else None

@@ -12,7 +12,7 @@ from engine.test_tools import Counted, Killed, calling
 from gage_eval.base.canonical import digest
 from gage_eval.engine.job import UserModel
 from gage_eval.engine.runtime import Runtime
-from gage_eval.models.client.episode_limits import Price
+from gage_eval.models.client.episode_limits import EpisodeLimits, Price
 from gage_eval.models.client.types import Request, Response, SimulatedUser
 from gage_eval.store import Store
 
@@ -148,6 +148,33 @@ def test_a_script_is_said_turn_by_turn_without_a_model(store: Store) -> None:
         ("user", "soap?", None),
         (None, "re: soap?", None),
     ]
+
+
+def test_tools_that_a_turn_of_a_script_adds_are_offered_from_then_on(store: Store) -> None:
+    tools = Counted()
+    script = [{"content": "b", "tool_names": ["look_up", "own"]}, {"content": "c"}]
+    talk = Talking("a", user=user(script), tool_set=tools, tools=list(tools.defined(["own"])))
+    backend = Scripted(echo)
+    generate(store, talk, backend)
+    offered = [[tool["function"]["name"] for tool in request.tools or []] for request in backend.asked]
+    assert offered == [["own"], ["own", "look_up"], ["own", "look_up"]]
+
+
+def test_rounds_are_limited_in_each_turn_of_the_user(store: Store) -> None:
+    async def answer(request: Request) -> Response:
+        roles = [message["role"] for message in request.messages or []]
+        is_first, rounds = roles.count("user") == 1, roles[::-1].index("user") // 2
+        calls = json.dumps([{"function": {"name": "look_up", "arguments": f"{rounds}"}}])
+        return (
+            Response("ok", answer="done") if is_first and rounds == 2 else Response("ok", answer="", tool_calls=calls)
+        )
+
+    backend, tools = Scripted(answer), Counted()
+    limits = EpisodeLimits(rounds_per_turn=2)
+    talk = Talking("a", user=user([{"content": "b"}]), tool_set=tools, tool_rounds=9, limits=limits)
+    done = generate(store, talk, backend)
+    assert (done.column("status"), done.column("error_kind")) == (["limit"], ["rounds"])
+    assert len(backend.asked) == 3 + 3
 
 
 def stopping_at(backend: Scripted, calls: list[int], killed_at: int) -> Scripted:

@@ -2,8 +2,10 @@
 
 import json
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from engine.asking import KEY, Prompts, Scripted, generate, step_of
@@ -43,6 +45,9 @@ class Counted:
         self.runs: Counter[str] = Counter()
         self.salt = ""
         self._left = killed_at
+
+    def defined(self, names: Sequence[str]) -> Sequence[Mapping[str, Any]]:
+        return [{"type": "function", "function": {"name": name}} for name in names]
 
     def get(self, name: str) -> Tool | None:
         return self if name == "look_up" else None

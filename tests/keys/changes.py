@@ -414,6 +414,7 @@ CONFIG: dict[str, dict[str, list[Change]]] = {
         "cost": [_limit("cost", 0.5, refused="needs input_price")],
         "model_s": [_limit("model_s", 3.0)],
         "same_calls": [_limit("same_calls", 3), _limit("same_calls", 1, refused="at least 2")],
+        "rounds_per_turn": [_limit("rounds_per_turn", 2)],
     },
     "SimulatorConfig": {
         "stop": [_simulator("stop", "yes")],

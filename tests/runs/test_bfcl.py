@@ -1,4 +1,7 @@
-"""BFCL v4 multi_turn_base: a perfect model has 200 of 200, and errors get the verdicts of the published checker."""
+"""BFCL v4, several turns: requests are those of the published harness, and verdicts those of its checker.
+
+All rows of `multi_turn_base` are compared, and a sample of those of the other categories.
+"""
 
 import importlib
 import json
@@ -16,7 +19,7 @@ import yaml
 import gage_eval
 from gage_eval.base.errors import InputError
 from gage_eval.data import bfcl
-from gage_eval.data.datasets.bfcl import BfclLoader
+from gage_eval.data.datasets.bfcl import CATEGORIES, BfclLoader
 from gage_eval.engine.tools.bfcl import BfclTool
 from gage_eval.scoring.metrics.builtin.bfcl import bfcl_multi_turn
 
@@ -39,23 +42,66 @@ class Agent(BaseBackend):
     async def open(self, log_folder): ...
     async def close(self): ...
     async def call(self, request, body):
-        offered = {tool["function"]["name"] for tool in request.tools}
-        turns = [i for i, message in enumerate(request.messages) if message["role"] == "user"]
-        calls = SCRIPTS[request.sample_id][len(turns) - 1]
-        if not calls or turns[-1] + 1 < len(request.messages):
+        with (Path(__file__).parent / "requests.jsonl").open("a") as file:
+            file.write(json.dumps([request.sample_id, request.messages, request.tools]) + "\\n")
+        users = [i for i, message in enumerate(request.messages) if message["role"] == "user"]
+        steps = SCRIPTS[request.sample_id][len(users) - 1]
+        step = sum(message["role"] == "assistant" for message in request.messages[users[-1]:])
+        if step >= len(steps):
             return Response("ok", answer="Done.")
-        assert {call["name"] for call in calls} <= offered, calls
-        made = [{"function": {**call, "arguments": json.dumps(call["arguments"])}} for call in calls]
+        made = [{"function": {**call, "arguments": json.dumps(call["arguments"])}} for call in steps[step]]
         return Response("ok", answer="", tool_calls=json.dumps(made))
+"""
+# The published harness, with a scripted endpoint instead of one on the network.
+HARNESS = """
+import contextlib, json, os, sys, types
+from unittest.mock import MagicMock
+for name in ("tree_sitter", "tree_sitter_java", "tree_sitter_javascript"):
+    sys.modules[name] = MagicMock()
+sys.modules["overrides"] = types.SimpleNamespace(final=lambda f: f, override=lambda f: f, EnforceOverrides=object)
+from bfcl_eval.model_handler.api_inference.openai_completion import OpenAICompletionsHandler
+from bfcl_eval.utils import populate_test_cases_with_predefined_functions
+from bfcl_eval.constants.enums import ModelStyle
+
+class Scripted(OpenAICompletionsHandler):
+    def __init__(self, steps):
+        self.steps, self.asked = steps, []
+        self.model_name = self.registry_name = self.model_name_underline_replaced = "scripted"
+        self.is_fc_model, self.temperature, self.model_style = True, 0, ModelStyle.OPENAI_COMPLETIONS
+    def generate_with_backoff(self, messages, tools, **_):
+        self.asked.append([[m if isinstance(m, dict) else {"role": "assistant"} for m in messages], tools])
+        roles = [m["role"] for m in self.asked[-1][0]]
+        turn, last = roles.count("user") - 1, len(roles) - roles[::-1].index("user")
+        step = roles[last:].count("assistant")
+        made = None if step >= len(self.steps[turn]) else [
+            types.SimpleNamespace(id=str(n), function=types.SimpleNamespace(
+                name=call["name"], arguments=json.dumps(call["arguments"])))
+            for n, call in enumerate(self.steps[turn][step])
+        ]
+        message = types.SimpleNamespace(content="Done.", tool_calls=made)
+        usage = types.SimpleNamespace(prompt_tokens=1, completion_tokens=1)
+        return types.SimpleNamespace(choices=[types.SimpleNamespace(message=message)], usage=usage), 0.0
+
+for category, scripts in json.load(sys.stdin).items():
+    with open(f"{os.environ['DATA']}/BFCL_v4_{category}.json") as file:
+        entries = [entry for entry in map(json.loads, file) if entry["id"] in scripts]
+    for entry in populate_test_cases_with_predefined_functions(entries):
+        model = Scripted(scripts[entry["id"]])
+        with contextlib.redirect_stdout(None):
+            model.inference_multi_turn_FC(entry, include_input_log=False, exclude_state_log=True)
+        for messages, tools in model.asked:
+            print(json.dumps([entry["id"], messages, tools]))
 """
 ORACLE = """
 import json, sys
 from bfcl_eval.eval_checker.multi_turn_eval.multi_turn_checker import multi_turn_checker
 for number, (entry, gold, said) in enumerate(json.load(sys.stdin)):
     # A name of its own: the checker keeps the objects of a model.
-    verdict = multi_turn_checker(said, gold, entry, "multi_turn_base", f"model{number}")
+    verdict = multi_turn_checker(said, gold, entry, entry["id"].rsplit("_", 1)[0], f"model{number}")
     print(json.dumps(verdict["valid"]))
 """
+# Of each category but the first.
+SAMPLED = 25
 Call = dict[str, Any]
 Turns = list[list[list[Call]]]
 
@@ -72,8 +118,15 @@ def package(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         function.cache_clear()
 
 
-def samples() -> list[dict[str, Any]]:
-    return [json.loads(text) for _, text in BfclLoader({}, Path()).records()]
+def samples(category: str = "multi_turn_base") -> list[dict[str, Any]]:
+    return [json.loads(text) for _, text in BfclLoader({"category": category}, Path()).records()]
+
+
+def compared(seed: str) -> list[dict[str, Any]]:
+    """All samples of the first category, and some of the others."""
+    chance = random.Random(seed)
+    first, *others = map(samples, CATEGORIES)
+    return [*first, *(sample for rows in others for sample in chance.sample(rows, SAMPLED))]
 
 
 def gold(sample: dict[str, Any]) -> list[list[Call]]:
@@ -111,15 +164,49 @@ def published(cases: list[tuple[dict[str, Any], Turns]]) -> list[bool]:
         }
         said = [[list(map(written, calls)) for calls in steps] for steps in turns]
         texts.append([entry, task["ground_truth"], said])
-    done = subprocess.run(
-        [sys.executable, "-c", ORACLE],
-        input=json.dumps(texts),
-        capture_output=True,
-        text=True,
-        check=True,
-        env={**os.environ, "PYTHONPATH": str(PACKAGE)},
-    )
-    return [line == "true" for line in done.stdout.splitlines()]
+    return [line == "true" for line in package_says(ORACLE, texts)]
+
+
+def package_says(program: str, values: Any, root: Path = Path(os.devnull)) -> list[str]:
+    """The lines that a program prints which runs the package's own code."""
+    paths = {"PYTHONPATH": str(PACKAGE), "DATA": str(PACKAGE / "bfcl_eval/data"), "BFCL_PROJECT_ROOT": str(root)}
+    command, text = [sys.executable, "-c", program], json.dumps(values)
+    done = subprocess.run(command, input=text, capture_output=True, text=True, env={**os.environ, **paths}, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+def run_suite(folder: Path, scripts: dict[str, Turns]) -> dict[str, dict[str, Any]]:
+    """The scores by sample of a run of the suite on the samples that have a script."""
+    (folder / "agent.py").write_text(AGENT)
+    (folder / "scripts.json").write_text(json.dumps(scripts))
+    template = yaml.safe_load(Path("configs/builtin_templates/bfcl_multi_turn/v1.yaml").read_text())
+    config = {**template["definition"], "backends": [{"backend_id": "agent", "type": "agent.py:Agent"}]}
+    config["role_adapters"][0]["backend_id"] = "agent"
+    (folder / "bfcl.yaml").write_text(yaml.safe_dump(config))
+    tasks = [name for name in CATEGORIES if any(name in key for key in scripts)]
+    gage_eval.run(folder / "bfcl.yaml", store=str(folder / "store"), sample_ids=list(scripts), task_ids=tasks)
+    rows = gage_eval.sql("SELECT sample_id, value, extracted FROM scores", store=str(folder / "store")).to_pylist()
+    assert sorted(row["sample_id"] for row in rows) == sorted(scripts)
+    return {row["sample_id"]: row for row in rows}
+
+
+def assert_asks_as_the_harness(folder: Path, scripts: dict[str, Turns]) -> None:
+    by_category = {name: {key: turns for key, turns in scripts.items() if name in key} for name in CATEGORIES}
+    ours = sorted(map(comparable, (folder / "requests.jsonl").read_text().splitlines()))
+    theirs = sorted(map(comparable, package_says(HARNESS, by_category, folder)))
+    assert len(ours) == len(theirs)
+    assert next(((own, other) for own, other in zip(ours, theirs, strict=True) if own != other), None) is None
+
+
+def comparable(line: str) -> str:
+    """Of a request as text: its sample, what the user said and what functions answered, and the functions offered."""
+    sample_id, messages, tools = json.loads(line)
+    for tool in tools:
+        # What it returns is in no request of ours.
+        tool["function"].pop("response", None)
+    said = [[m["role"], "" if m["role"] == "assistant" else m["content"]] for m in messages]
+    return json.dumps([sample_id, said, tools], sort_keys=True)
 
 
 def written(call: Call) -> str:
@@ -152,7 +239,7 @@ def with_more_calls(turns: list[list[Call]], chance: random.Random) -> Turns:
 def in_another_order(turns: list[list[Call]], chance: random.Random) -> Turns:
     for calls in turns:
         chance.shuffle(calls)
-    return [[calls] if calls else [] for calls in turns]
+    return one_step(turns, chance)
 
 
 def one_turn_late(turns: list[list[Call]], chance: random.Random) -> Turns:
@@ -163,24 +250,38 @@ def one_turn_late(turns: list[list[Call]], chance: random.Random) -> Turns:
     return one_by_one(turns, chance)
 
 
+def one_step(turns: list[list[Call]], chance: random.Random) -> Turns:
+    return [[calls] if calls else [] for calls in turns]
+
+
 def one_by_one(turns: list[list[Call]], chance: random.Random) -> Turns:
-    return [[[call] for call in calls] for calls in turns]
+    """A call in each step, or two where the steps would be too many."""
+    sizes = [1 + len(calls) // 20 for calls in turns]
+    return [
+        [calls[at : at + size] for at in range(0, len(calls), size)] for calls, size in zip(turns, sizes, strict=True)
+    ]
 
 
 @NEEDS_PACKAGE
 @pytest.mark.usefixtures("package")
-def test_a_perfect_model_has_200_of_200_in_a_whole_run_of_the_suite(tmp_path: Path, repo_root: Path) -> None:
-    (tmp_path / "agent.py").write_text(AGENT)
-    scripts = {sample["id"]: gold(sample) for sample in samples()}
-    (tmp_path / "scripts.json").write_text(json.dumps(scripts))
-    template = yaml.safe_load((repo_root / "configs/builtin_templates/bfcl_multi_turn/v1.yaml").read_text())
-    config = {**template["definition"], "backends": [{"backend_id": "agent", "type": "agent.py:Agent"}]}
-    config["role_adapters"][0]["backend_id"] = "agent"
-    (tmp_path / "bfcl.yaml").write_text(yaml.safe_dump(config))
-    gage_eval.run(tmp_path / "bfcl.yaml", store=str(tmp_path / "store"))
-    rows = gage_eval.sql("SELECT sample_id, value, extracted FROM scores", store=str(tmp_path / "store")).to_pylist()
-    assert len(rows) == len(scripts) == 200
-    assert {row["sample_id"]: row["extracted"] for row in rows if row["value"] != 1.0} == {}
+def test_a_perfect_model_is_right_everywhere_and_is_asked_as_by_the_published_harness(tmp_path: Path) -> None:
+    scripts = {sample["id"]: one_step(gold(sample), random.Random(0)) for sample in compared("perfect")}
+    rows = run_suite(tmp_path, scripts)
+    assert {key: row["extracted"] for key, row in rows.items() if row["value"] != 1.0} == {}
+    assert_asks_as_the_harness(tmp_path, scripts)
+
+
+@NEEDS_PACKAGE
+@pytest.mark.usefixtures("package")
+@pytest.mark.parametrize(("turn", "reason"), [(0, "force_terminated"), (-1, None)])
+def test_a_conversation_ends_where_the_published_harness_ends_it(tmp_path: Path, turn: int, reason: str | None) -> None:
+    look = [{"name": "pwd", "arguments": {}}]
+    sample = samples()[0]
+    turns = one_by_one(gold(sample), random.Random(0))
+    turns[turn] += 30 * [look]
+    rows = run_suite(tmp_path, {sample["id"]: turns})
+    assert rows[sample["id"]]["extracted"] == reason
+    assert_asks_as_the_harness(tmp_path, {sample["id"]: turns})
 
 
 @NEEDS_PACKAGE
@@ -192,7 +293,7 @@ def test_planted_errors_get_the_verdicts_of_the_published_checker(
     planted: Callable[[list[list[Call]], random.Random], Turns],
 ) -> None:
     chance = random.Random(32)
-    cases = [(sample, planted(gold(sample), chance)) for sample in samples()]
+    cases = [(sample, planted(gold(sample), chance)) for sample in compared(planted.__name__)]
     ours = [
         bfcl_multi_turn(sample["metadata"]["bfcl"], model_turns(turns)).value == 1.0  # type: ignore[arg-type]
         for sample, turns in cases
@@ -204,16 +305,27 @@ def test_planted_errors_get_the_verdicts_of_the_published_checker(
 
 @NEEDS_PACKAGE
 @pytest.mark.usefixtures("package")
-def test_a_turn_of_too_many_steps_and_a_conversation_at_a_limit_are_wrong() -> None:
+def test_steps_after_the_21st_of_a_turn_count_for_nothing() -> None:
     sample = samples()[0]
     task, turns = sample["metadata"]["bfcl"], one_by_one(gold(sample), random.Random(0))
     look = [{"name": "pwd", "arguments": {}}]
-    long = [[*turns[0], *[look] * (20 - len(turns[0]))], *turns[1:]]
-    assert bfcl_multi_turn(task, model_turns(long)).value == 1.0  # type: ignore[arg-type]
-    long[0].append(look)
-    assert bfcl_multi_turn(task, model_turns(long)).extracted == "force_terminated"  # type: ignore[arg-type]
-    assert bfcl_multi_turn(task, model_turns(turns), "limit").value == 0.0  # type: ignore[arg-type]
+    late = [*turns[:-1], [*(21 - len(turns[-1])) * [look], *turns[-1]]]
+    assert bfcl_multi_turn(task, model_turns(late)).value == 1.0  # type: ignore[arg-type]
+    late[-1].insert(0, look)
+    assert bfcl_multi_turn(task, model_turns(late)).extracted == f"turn {len(turns)}: output"  # type: ignore[arg-type]
+    assert bfcl_multi_turn(task, model_turns(turns[:-1])).extracted == "force_terminated"  # type: ignore[arg-type]
     assert bfcl_multi_turn(None).status == "unscored"
+
+
+@NEEDS_PACKAGE
+@pytest.mark.usefixtures("package")
+def test_conversations_of_a_long_context_share_no_state() -> None:
+    tasks = [sample["metadata"]["bfcl"] for sample in samples("multi_turn_long_context")]
+    task = next(task for task in tasks if "TravelAPI" in task["classes"])
+    first, second = bfcl.Simulation(task), bfcl.Simulation(task)
+    for card in first._objects["TravelAPI"].credit_card_list.values():
+        card["balance"] = -1
+    assert not second.equals(first)
 
 
 @NEEDS_PACKAGE
@@ -264,3 +376,5 @@ def test_a_missing_package_is_named_with_the_command_that_installs_it(monkeypatc
         BfclLoader({}, Path())
     with pytest.raises(InputError, match="no parameter 'path'"):
         BfclLoader({"path": "."}, Path())
+    with pytest.raises(InputError, match="no category 'multi_turn_composite'"):
+        BfclLoader({"category": "multi_turn_composite"}, Path())

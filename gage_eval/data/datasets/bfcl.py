@@ -1,7 +1,7 @@
 """Conversations of several turns of BFCL v4."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,24 +11,34 @@ from gage_eval.data import bfcl
 from gage_eval.data.datasets.base import Record, check_params, record_text
 from gage_eval.extend import registry
 
-_FILE = "BFCL_v4_multi_turn_base.json"
+CATEGORIES = ("multi_turn_base", "multi_turn_miss_func", "multi_turn_miss_param", "multi_turn_long_context")
+MORE_FUNCTIONS = "I have updated some more functions you can choose from. What about now?"
+"""What the user says where functions are added (`DEFAULT_USER_PROMPT_FOR_ADDITIONAL_FUNCTION_FC`)."""
 
 
-@registry.loaders.register("bfcl", version=1)
+@registry.loaders.register("bfcl", version=2)
 class BfclLoader:
-    """The 200 tasks of BFCL v4's `multi_turn_base`, from the package bfcl-eval (installed with `--no-deps`).
+    """The 200 tasks of a category of BFCL v4, from the package bfcl-eval (installed with `--no-deps`).
 
-    The first message of the user is the prompt; the others are in ``metadata.user_turns``, for a scripted user. The
-    functions that a task offers are in ``metadata.tool_names``, and what they are checked with in ``metadata.bfcl``.
+    ``category`` is `multi_turn_base` (the default), `multi_turn_miss_func`, `multi_turn_miss_param` or
+    `multi_turn_long_context`. The first message of the user is the prompt; the others are in ``metadata.user_turns``,
+    for a scripted user, with the functions that a turn adds. The functions that a task offers from the start are in
+    ``metadata.tool_names``, and what its calls are checked with is in ``metadata.bfcl``.
 
     Raises:
-        InputError: the package is not installed, or has another form.
+        InputError: there is no such category, or the package is not installed or has another form.
     """
 
     def __init__(self, params: Mapping[str, Any], base_dir: Path) -> None:
-        check_params(params, (), "bfcl")
-        self._tasks = bfcl.lines_of(f"data/{_FILE}")
-        self._answers = {row["id"]: row["ground_truth"] for row in bfcl.lines_of(f"data/possible_answer/{_FILE}")}
+        check_params(params, ("category",), "bfcl")
+        self._category = params.get("category", CATEGORIES[0])
+        if self._category not in CATEGORIES:
+            raise InputError(
+                f"loader bfcl: no category '{self._category}'. Categories of several turns: {', '.join(CATEGORIES)}."
+            )
+        file = f"BFCL_v4_{self._category}.json"
+        self._tasks = bfcl.lines_of(f"data/{file}")
+        self._answers = {row["id"]: row["ground_truth"] for row in bfcl.lines_of(f"data/possible_answer/{file}")}
 
     def identity(self) -> JsonValue:
         """Digest of the tasks and their answers."""
@@ -38,27 +48,37 @@ class BfclLoader:
         """(position from 1, sample) of each task."""
         for position, task in enumerate(self._tasks, 1):
             try:
-                yield position, record_text(_sample(task, self._answers[task["id"]]))
+                yield position, record_text(self._sample(task))
             except (KeyError, TypeError, ValueError):
                 raise InputError(f"loader bfcl: task {position} is not of the form of BFCL v4.") from None
 
-
-def _sample(task: Mapping[str, Any], gold: list[list[str]]) -> dict[str, Any]:
-    turns = [message["content"] for turn in task["question"] for message in turn]
-    if len(turns) != len(gold):
-        raise ValueError("a turn of the user is not one message")
-    return {
-        "id": task["id"],
-        "messages": [{"role": "user", "content": turns[0]}],
-        "references": [],
-        "metadata": {
-            "user_turns": turns[1:],
-            "tool_names": list(bfcl.tool_names(task["involved_classes"], task.get("excluded_function", ()))),
-            "bfcl": {
-                "classes": task["involved_classes"],
-                # As text, which keeps 1.0 from becoming 1.
-                "initial_config": json.dumps(task["initial_config"]),
-                "ground_truth": gold,
+    def _sample(self, task: Mapping[str, Any]) -> dict[str, Any]:
+        gold, held_out = self._answers[task["id"]], task.get("missed_function", {})
+        first, *later = [_turn(messages, held_out.get(str(number))) for number, messages in enumerate(task["question"])]
+        if len(gold) != 1 + len(later):
+            raise ValueError("a turn of the user has no answer")
+        added = [name for names in held_out.values() for name in names]
+        return {
+            "id": task["id"],
+            "messages": [{"role": "user", "content": first}],
+            "references": [],
+            "metadata": {
+                "user_turns": later,
+                "tool_names": list(bfcl.tool_names(task["involved_classes"], added)),
+                "bfcl": {
+                    "classes": task["involved_classes"],
+                    # As text, which keeps 1.0 from becoming 1.
+                    "initial_config": json.dumps(task["initial_config"]),
+                    "long_context": self._category == "multi_turn_long_context",
+                    "ground_truth": gold,
+                },
             },
-        },
-    }
+        }
+
+
+def _turn(messages: Sequence[Mapping[str, Any]], added: Sequence[str] | None) -> str | dict[str, Any]:
+    """What the user says in a turn; with the functions that it adds, if any."""
+    if added is not None:
+        return {"content": MORE_FUNCTIONS, "tool_names": added}
+    (message,) = messages
+    return str(message["content"])

@@ -11,10 +11,12 @@ from gage_eval.engine.tools.python import ToolSet, named_arguments, shown
 from gage_eval.extend import registry
 from gage_eval.models.client.tools import Effects, EpisodeState, ToolError
 
+# That of the published long context is longer than what other tools may answer.
+_LONGEST_OUTPUT = 1 << 20
 _TYPES = {"dict": "object", "float": "number", "tuple": "array", "list": "array", "bool": "boolean", "any": "string"}
 
 
-@registry.tools.register("bfcl")
+@registry.tools.register("bfcl", version=2)
 @dataclass(frozen=True, eq=False)
 class BfclTool(ToolSet):
     """A function of a simulated class: `gage_eval.models.client.tools.DefinedTool`.
@@ -59,21 +61,21 @@ class BfclTool(ToolSet):
         text, is_error = simulation.call(self.name, (), values)
         if is_error:
             raise ToolError(text)
-        return shown(text)
+        return shown(text, _LONGEST_OUTPUT)
 
     def normalised(self, content: str) -> str:
         """The content."""
         return content
 
 
-def _typed(schema: dict[str, Any]) -> dict[str, Any]:
-    """A schema with the types of JSON Schema."""
+def _typed(schema: dict[str, Any], *, is_item: bool = False) -> dict[str, Any]:
+    """A schema with the types of JSON Schema; what is said of floats is not said of items."""
     kind = schema.get("type", "string")
     typed = {**schema, "type": _TYPES.get(kind, kind)}
-    if kind == "float":
+    if kind == "float" and not is_item:
         typed |= {"format": "float", "description": f"{schema.get('description', '')} This is a float type value."}
     if "properties" in schema:
         typed["properties"] = {name: _typed(inner) for name, inner in schema["properties"].items()}
     if isinstance(schema.get("items"), dict):
-        typed["items"] = _typed(schema["items"])
+        typed["items"] = _typed(schema["items"], is_item=True)
     return typed

@@ -168,11 +168,11 @@ def named_arguments(text: str) -> dict[str, Any]:
     return values
 
 
-def shown(text: str) -> str:
+def shown(text: str, longest: int = LONGEST_OUTPUT) -> str:
     """The output of a tool as the model sees it: cut where it is too long."""
     clean = str(without_surrogates(text))
-    over = len(clean) - LONGEST_OUTPUT
-    return clean if over <= 0 else f"{clean[:LONGEST_OUTPUT]}\n[{over:,} more characters]"
+    over = len(clean) - longest
+    return clean if over <= 0 else f"{clean[:longest]}\n[{over:,} more characters]"
 
 
 async def called(function: Callable[..., Any], values: Mapping[str, Any]) -> Any:

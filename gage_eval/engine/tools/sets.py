@@ -48,8 +48,11 @@ class EpisodeTools:
     def definitions(self) -> Sequence[Mapping[str, Any]]:
         """Those of the adapter's tools that the sample offers, by ``metadata.tool_names``; by default all."""
         names = (self.sample.get("metadata") or {}).get("tool_names")
-        offered = names if isinstance(names, list) else self.own
-        return [self.own[name].definition for name in offered if name in self.own]
+        return self.defined(names if isinstance(names, list) else [*self.own])
+
+    def defined(self, names: Sequence[str]) -> Sequence[Mapping[str, Any]]:
+        """See `Tools`. What a sample defines itself is not here."""
+        return [self.own[name].definition for name in names if name in self.own]
 
     def get(self, name: str) -> Tool | None:
         """See `Tools`."""
@@ -108,8 +111,8 @@ def episode_tools(own: Mapping[str, DefinedTool], sample: Mapping[str, Any]) -> 
     return EpisodeTools(own, recorded_tools(sample), sample)
 
 
-def merged(definitions: Sequence[Mapping[str, Any]] | None, tools: EpisodeTools) -> list[Any] | None:
-    """A sample's definitions, and after them those of tools that it does not define itself."""
+def merged(definitions: Sequence[Mapping[str, Any]] | None, added: Sequence[Mapping[str, Any]]) -> list[Any] | None:
+    """Definitions of tools, and after them those of other tools."""
     named = {(entry.get("function") or {}).get("name") for entry in definitions or () if isinstance(entry, Mapping)}
-    more = [entry for entry in tools.definitions if entry["function"]["name"] not in named]
+    more = [entry for entry in added if entry["function"]["name"] not in named]
     return [*(definitions or ()), *more] or None

@@ -27,6 +27,7 @@ class EpisodeLimits:
         cost: in the currency of the price.
         model_s: seconds for which the model answered, in sum. A resumed episode has those that the log has.
         same_calls: how often one call may have the same output.
+        rounds_per_turn: rounds of tool calls in one turn of a simulated user.
         price: of the model's tokens.
     """
 
@@ -34,6 +35,7 @@ class EpisodeLimits:
     cost: float | None = None
     model_s: float | None = None
     same_calls: int | None = None
+    rounds_per_turn: int | None = None
     price: Price = Price()
 
     def reached(self, prompt_tokens: int, completion_tokens: int, model_s: float) -> tuple[str, str] | None:

@@ -123,6 +123,9 @@ class Tools(Protocol):
     def definitions(self) -> Sequence[Mapping[str, Any]]:
         """Definitions in OpenAI form, of those that define themselves."""
 
+    def defined(self, names: Sequence[str]) -> Sequence[Mapping[str, Any]]:
+        """Definitions of some of them."""
+
     def get(self, name: str) -> Tool | None:
         """A tool by its name; None if there is none."""
 

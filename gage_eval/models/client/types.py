@@ -131,7 +131,8 @@ class SimulatedUser:
         request: what its model is asked, before anything was said: instructions, parameters and tools.
         stop: the word by which it ends the conversation.
         max_turns: how often it may speak.
-        script: its turns, each with ``content`` and perhaps ``tool_calls``; None where a model speaks.
+        script: its turns, each with ``content``, and perhaps ``tool_calls`` and ``tool_names`` (tools that the model
+            is offered from then on); None where a model speaks.
         identity: its part of keys: all of that, and its model.
     """
 

@@ -7,24 +7,25 @@ from gage_eval.base.canonical import JsonValue, decode
 from gage_eval.data.bfcl import Simulation, gold_call
 from gage_eval.scoring.metrics.base import Score, metric
 
-_FIELDS = {"task": "sample.metadata.bfcl", "turns": "model_output.turns", "status": "model_output.status"}
-# A turn with more steps that call functions is ended there (`MAXIMUM_STEP_LIMIT`).
+_FIELDS = {"task": "sample.metadata.bfcl", "turns": "model_output.turns"}
+# The next step that calls functions in a turn is the last of the conversation (`MAXIMUM_STEP_LIMIT`).
 _MOST_STEPS = 20
 _Call = tuple[str, Mapping[str, Any]]
 
 
-@metric("bfcl_multi_turn", binary=True, version=1, fields=_FIELDS)
-def bfcl_multi_turn(task: JsonValue, turns: JsonValue = None, status: str = "ok") -> Score:
-    """1 where each turn of a task of BFCL's `multi_turn_base` was carried out, else 0.
+@metric("bfcl_multi_turn", binary=True, version=2, fields=_FIELDS)
+def bfcl_multi_turn(task: JsonValue, turns: JsonValue = None) -> Score:
+    """1 where each turn of a task of BFCL's categories of several turns was carried out, else 0.
 
     The calls of the model and the published ones are made again, turn by turn. After each turn with published calls,
     the model has made calls in it, all public attributes of the simulated objects are equal, and each output of the
-    published calls of the turn is among the model's outputs so far, each as often, in any order. More than 20 steps in
-    a turn, or the status ``limit``, are 0. Needs the package bfcl-eval.
+    published calls of the turn is among the model's outputs so far, each as often, in any order. A turn without
+    published calls may have some. A conversation ends with the 21st step with calls in a turn; one that ended before
+    its last turn, there or at another limit, is 0. Needs the package bfcl-eval.
     """
     if not isinstance(task, dict):
         return Score.unscored("the sample does not come from the loader bfcl")
-    reason = "limit" if status == "limit" else _fault(task, _by_turn(turns))
+    reason = _fault(task, _by_turn(turns))
     return Score(float(reason is None), extracted=reason)
 
 
@@ -32,10 +33,8 @@ def _fault(task: Mapping[str, Any], by_turn: list[list[list[_Call]]]) -> str | N
     """What was wrong first; None where nothing was."""
     model, gold = Simulation(task), Simulation(task)
     outputs: list[str] = []
-    if any(len(steps) > _MOST_STEPS for steps in by_turn):
-        return "force_terminated"
     if len(by_turn) != len(task["ground_truth"]):
-        return "turns"
+        return "force_terminated"
     for number, (steps, published) in enumerate(zip(by_turn, task["ground_truth"], strict=True), 1):
         outputs += [model.call(name, (), arguments)[0] for calls in steps for name, arguments in calls]
         wanted = [gold.call(*gold_call(text))[0] for text in published]
@@ -63,6 +62,8 @@ def _by_turn(turns: JsonValue) -> list[list[list[_Call]]]:
             by_turn.append([])
         elif calls := _calls(turn.get("tool_calls")):
             by_turn[-1].append(calls)
+            if len(by_turn[-1]) > _MOST_STEPS:
+                break
     return by_turn
 
 
