@@ -9,6 +9,7 @@ from gage_eval.base.canonical import JsonValue, canonical_text, digest
 from gage_eval.base.files import local_path
 from gage_eval.config.execution import SimulatorConfig
 from gage_eval.data.prepare.media import MediaRules
+from gage_eval.engine import simulator
 from gage_eval.engine.tools.mcp import McpServer
 from gage_eval.extend import registry
 from gage_eval.extend.loading import without_folders
@@ -223,7 +224,7 @@ class Binding:
         if spec.limits is not None:
             material["limits"] = asdict(spec.limits)
         if spec.simulator is not None:
-            material["simulator"] = spec.simulator.model_dump()
+            material["simulator"] = {"version": simulator.VERSION, **spec.simulator.model_dump()}
         if spec.user is not None:
             material["user"] = spec.user.material()
         if spec.tools:
