@@ -1,7 +1,7 @@
 """Specs of support, infer and judge: which model is asked, with which prompt and parameters."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -222,7 +222,7 @@ class Binding:
         if spec.agent is not None:
             material["agent"] = spec.agent.identity
         if spec.limits is not None:
-            material["limits"] = asdict(spec.limits)
+            material["limits"] = spec.limits.identity
         if spec.simulator is not None:
             material["simulator"] = {"version": simulator.VERSION, **spec.simulator.model_dump()}
         if spec.user is not None:
