@@ -206,11 +206,12 @@ async def _final_states(
     executor = boxes.boxes.backend().executor
 
     async def left(sample: Mapping[str, Any], solution: str) -> str:
-        box = await executor.open(boxes.spec(sample), boxes.limits)
+        limits = boxes.limits_of(sample)
+        box = await executor.open(boxes.spec(sample), limits)
         try:
             if solution:
-                await box.run(["sh", "-s"], stdin=solution.encode(), limits=boxes.limits)
-            return await final_state(box, boxes.artifacts_of(sample), boxes.limits, keep)
+                await box.run(["sh", "-s"], stdin=solution.encode(), limits=limits)
+            return await final_state(box, boxes.artifacts_of(sample), limits, keep)
         finally:
             await box.close()
 

@@ -10,7 +10,7 @@ import json
 import math
 from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from operator import mul
 from typing import Any, Protocol, TypeAlias, TypeVar
 
@@ -147,6 +147,7 @@ async def tool_calls(calls: Calls, request: Request) -> Outcome:
             sum(turn.prompt_tokens or 0 for turn in own),
             sum(turn.completion_tokens or 0 for turn in own),
             sum(turn.latency_ms or 0.0 for turn in own) / 1000,
+            sum(ms for turn in own for ms in turn.tool_ms or ()) / 1000,
         )
         rounds, rounds_in_turn = rounds + bool(called), rounds_in_turn + bool(called)
         if rounds > request.tool_rounds:
@@ -393,13 +394,13 @@ def episode_name(request: Request) -> str:
     if request.unasked is not None:
         return f"unasked {request.sample_id}"
     if request.kind == "tools":
-        limits = "" if request.limits is None else f" {digest(asdict(request.limits))}"
+        limits = "" if request.limits is None else f" {digest(request.limits.identity)}"
         user = "" if request.user is None else f" {digest(request.user.identity)}"
         return f"tools {request.tool_rounds} {digest(request.tool_set and request.tool_set.identity)}{limits}{user}"
     if request.follow_up is not None:
         return f"reasoned {digest(request.follow_up.identity)}"
     if request.agent is not None:
-        return f"agent {digest([request.agent.identity, request.limits and asdict(request.limits)])}"
+        return f"agent {digest([request.agent.identity, request.limits and request.limits.identity])}"
     return request.kind if request.kind in EPISODES else ""
 
 

@@ -16,6 +16,9 @@ from gage_eval.engine.tools.python import LONGEST_OUTPUT, shown
 from gage_eval.models.client.tools import Observation, ToolFailed, Tools
 from gage_eval.models.client.types import Request, Response, SimulatedUser
 
+VERSION = 2
+"""Raise it when the same conversation ends in another way."""
+
 GREETING = "Hello! How can I help you?"
 """What the simulator's model hears where nothing was said before its first turn."""
 
@@ -25,6 +28,11 @@ _MOST_EQUAL_TURNS = 3
 _LEAKED_WORDS = 40
 _ECHOED_WORDS = 8
 _WORD = re.compile(r"\w+")
+# A user whose last turns all take leave is done. Only its word to stop ends the conversation.
+_FAREWELLS = 3
+_FAREWELL = re.compile(
+    r"\b(good[- ]?bye|bye|farewell|take care|have an? \w+ (day|evening|weekend|one))\b", re.IGNORECASE
+)
 _AS_ASSISTANT = re.compile(
     r"^[^\w\n]*(assistant|agent)[^\S\n]*:|<\|im_start\|>\s*assistant", re.IGNORECASE | re.MULTILINE
 )
@@ -45,10 +53,10 @@ class SimulatorFailed(Exception):
 
     Attributes:
         turns: of the user, up to the failure.
-        kind: of the row's error.
+        kind: of the row's error: ``simulator_`` and the fault, or that of a tool that failed.
     """
 
-    def __init__(self, message: str, turns: Sequence[Response], kind: str = "simulator_error") -> None:
+    def __init__(self, message: str, turns: Sequence[Response], kind: str) -> None:
         super().__init__(message)
         self.turns = turns
         self.kind = kind
@@ -89,6 +97,8 @@ class Simulator:
     calls_of: Callable[[Response], list[dict[str, Any]]]
     messages: InitVar[Sequence[Mapping[str, Any]]]
     _said: Counter[str] = field(default_factory=Counter)
+    # How many turns in a row took leave, up to the last one.
+    _farewells: int = 0
 
     def __post_init__(self, messages: Sequence[Mapping[str, Any]]) -> None:
         # The conversation as the simulator's model sees it.
@@ -108,6 +118,9 @@ class Simulator:
             SimulatorFailed: the simulator is at fault.
         """
         if self._said.total() == self.user.max_turns:
+            if self.user.script is None and self._farewells >= _FAREWELLS:
+                said = f"the simulated user took leave {self._farewells} times and never said its word to stop"
+                raise SimulatorFailed(said, (), "simulator_no_stop")
             return Spoken(at_limit=True)
         if answer is not None:
             self._heard.append({"role": "user", "content": answer})
@@ -119,9 +132,11 @@ class Simulator:
         text = turns[-1].answer or ""
         added = () if self.user.script is None else self.user.script[self._said.total()].get("tool_names") or ()
         self._said[_normalised(text)] += 1
+        self._farewells = self._farewells + 1 if _FAREWELL.search(text) else 0
         self._heard.append({"role": "assistant", "content": text})
         if self.user.script is None and (fault := self._fault(text, answer)) is not None:
-            raise SimulatorFailed(f"the simulated user {fault}", turns)
+            kind, said = fault
+            raise SimulatorFailed(f"the simulated user {said}", turns, f"simulator_{kind}")
         return Spoken(turns, None if self.user.stop in text or not text.strip() else text, added)
 
     async def _scripted(self, script: Sequence[Mapping[str, Any]]) -> list[Response]:
@@ -147,7 +162,7 @@ class Simulator:
             response = await self.calls.ask_user(replace(request, messages=messages))
             said = replace(response, answer=shown(response.answer or ""), actor="user")
             if response.status in UNANSWERED:
-                raise SimulatorFailed("the simulated user could not be asked", [*turns, said])
+                raise SimulatorFailed("the simulated user could not be asked", [*turns, said], "simulator_error")
             called = self.calls_of(response)
             if not called:
                 return [*turns, said]
@@ -155,7 +170,8 @@ class Simulator:
                 break
             turns.append(await self._observed(said, called, turns))
         limit = f"in more than {request.tool_rounds:,} rounds" if request.tool_rounds else "and has none"
-        raise SimulatorFailed(f"the simulated user called tools {limit}", [*turns, replace(said, tool_calls=None)])
+        at_fault = [*turns, replace(said, tool_calls=None)]
+        raise SimulatorFailed(f"the simulated user called tools {limit}", at_fault, "simulator_tools")
 
     async def _observed(
         self, said: Response, called: Sequence[Mapping[str, Any]], before: Sequence[Response]
@@ -172,23 +188,23 @@ class Simulator:
             self._heard.append({"role": "tool", "tool_call_id": call["id"], "content": observed[-1].content})
         return self.observing(said, observed)
 
-    def _fault(self, text: str, answer: str | None) -> str | None:
-        """What the simulator did wrong in a turn; None where nothing is known to be wrong."""
+    def _fault(self, text: str, answer: str | None) -> tuple[str, str] | None:
+        """What the simulator did wrong in a turn: its kind, and a sentence. None where nothing is known to be wrong."""
         if not text.strip():
-            return "said nothing"
+            return "empty", "said nothing"
         if len(text) > LONGEST_OUTPUT:
-            return f"said more than {LONGEST_OUTPUT:,} characters"
+            return "too_long", f"said more than {LONGEST_OUTPUT:,} characters"
         if _AS_ASSISTANT.search(text):
-            return "spoke as the assistant"
+            return "as_assistant", "spoke as the assistant"
         words = _words(text)
         if answer is not None and len(words) >= _ECHOED_WORDS and words == _words(answer):
-            return "repeated what the assistant had said"
+            return "echo", "repeated what the assistant had said"
         if self._said[_normalised(text)] >= _MOST_EQUAL_TURNS:
-            return f"said the same {_MOST_EQUAL_TURNS} times"
+            return "repeats", f"said the same {_MOST_EQUAL_TURNS} times"
         instructions = _runs(
             _words(" ".join(_text(message["content"]) for message in self.user.request.messages or ()))
         )
-        return None if instructions.isdisjoint(_runs(words)) else "told its instructions"
+        return None if instructions.isdisjoint(_runs(words)) else ("leak", "told its instructions")
 
 
 _OTHER_SIDE = {"user": "assistant", "assistant": "user"}

@@ -66,14 +66,15 @@ class AgentProgram:
 
         files = self.boxes.files_identity(sample)
         artifacts: Sequence[str] = ()
+        limits = self.boxes.limits
         # Otherwise its box cannot be made either.
         with suppress(BoxError):
-            artifacts = self.boxes.artifacts_of(sample)
+            artifacts, limits = self.boxes.artifacts_of(sample), self.boxes.limits_of(sample)
         return Agent(
             self.command,
             self.answer_file,
             self.max_turns,
-            self.boxes.limits,
+            limits,
             spec,
             takes_tools,
             {**self.identity, "sandbox": _sandbox(sample), "sandbox_files": files},

@@ -1,10 +1,11 @@
 """Boxes: which executor makes them, and the surroundings that a sample sets."""
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 from gage_eval.base.canonical import JsonValue, digest
 from gage_eval.box.executors import ExecutorSettings, open_executor
@@ -16,10 +17,18 @@ from gage_eval.data.sample.table import rows_of
 from gage_eval.models.backends.boxed import BoxBackend
 from gage_eval.models.backends.pooled_boxes import PoolExecutor
 from gage_eval.models.backends.pools import Pools
+from gage_eval.models.client.episode_limits import EpisodeLimits
 from gage_eval.store import Artifact
 
 _REFERENCES = ("env:", "block:")
-_FORM = {"files": (Mapping, "object"), "env": (Mapping, "object"), "image": (str, "text"), "setup": (str, "text")}
+# Of memory, and of the seconds of an agent and of tests.
+_LIMITS = ("memory_mb", "agent_s", "tests_s")
+# With less, not even a shell starts.
+_LEAST_MB = 16
+_FORM = {
+    **dict.fromkeys(("files", "env", "limits"), (Mapping, "object")),
+    **dict.fromkeys(("image", "setup"), (str, "text")),
+}
 # That this process has found, by `Boxes.key`.
 _backends: dict[str, BoxBackend] = {}
 
@@ -86,7 +95,7 @@ class AgentBoxes:
 
     Attributes:
         boxes: of which executor.
-        limits: of a command.
+        limits: of a command, where its sample sets no lower ones.
         image: for samples that name none.
         media: where the files of samples are.
         artifacts: the files that are taken at the end of an episode, besides those that its sample names.
@@ -113,6 +122,17 @@ class AgentBoxes:
         """
         try:
             return surroundings(sample, lambda address: file_content(address, self.media), self.image)
+        except CannotRun as error:
+            raise BoxError(str(error)) from None
+
+    def limits_of(self, sample: Mapping[str, Any]) -> Limits:
+        """What one command may use: at most what the sample allows.
+
+        Raises:
+            BoxError: the sample says it in another form.
+        """
+        try:
+            return limited(self.limits, sample, "agent_s")
         except CannotRun as error:
             raise BoxError(str(error)) from None
 
@@ -176,10 +196,42 @@ def sandbox_of(sample: Mapping[str, Any]) -> Mapping[str, Any]:
     for name, (kind, what) in _FORM.items():
         if own.get(name) and not isinstance(own[name], kind):
             raise CannotRun(f"metadata.execution.{name} is no {what}.")
+    for name, most in (own.get("limits") or {}).items():
+        is_number = isinstance(most, int | float) and not isinstance(most, bool) and 0 < most < math.inf
+        if name not in _LIMITS or not is_number:
+            raise CannotRun(f"metadata.execution.limits.{name} is none of {', '.join(_LIMITS)} with a number above 0.")
     artifacts = own.get("artifacts") or []
     if not isinstance(artifacts, list) or not all(isinstance(path, str) and inside(path) for path in artifacts):
         raise CannotRun("metadata.execution.artifacts is not a list of paths below the working folder.")
     return own
+
+
+def limited(limits: Limits, sample: Mapping[str, Any], seconds: Literal["agent_s", "tests_s"]) -> Limits:
+    """The limits of a sample's programs: its own where they are lower.
+
+    Args:
+        limits: of the run.
+        sample: the sample.
+        seconds: which of its own limits bounds the wall time.
+
+    Raises:
+        CannotRun: they have another form.
+    """
+    own = sandbox_of(sample).get("limits")
+    if not own:
+        return limits
+    memory_mb = min(limits.memory_mb, max(int(own.get("memory_mb", limits.memory_mb)), _LEAST_MB))
+    return replace(limits, memory_mb=memory_mb, wall_s=min(limits.wall, own.get(seconds, limits.wall)))
+
+
+def episode_limits(limits: EpisodeLimits | None, sample: Mapping[str, Any]) -> EpisodeLimits | None:
+    """The limits of a sample's episodes, with the seconds of its agent where it bounds them."""
+    # A sample whose surroundings have another form fails when its box is made.
+    with suppress(CannotRun):
+        own = sandbox_of(sample).get("limits") or {}
+        if "agent_s" in own:
+            return replace(limits or EpisodeLimits(), task_s=own["agent_s"])
+    return limits
 
 
 def surroundings(sample: Mapping[str, Any], read: Callable[[str], bytes], image: str | None) -> BoxSpec:

@@ -17,7 +17,7 @@ from gage_eval.config.execution import ExecutionConfig, ExecutionLimitsConfig
 from gage_eval.data.prepare.media import MediaReader, MediaRules
 from gage_eval.models.backends.placement import HERE
 from gage_eval.models.client.types import BoxedProgram
-from gage_eval.pipeline.boxes import Boxes, CannotRun, sandbox_identity, sandboxes, surroundings
+from gage_eval.pipeline.boxes import Boxes, CannotRun, limited, sandbox_identity, sandboxes, surroundings
 from gage_eval.scoring.metrics.pipelines import FilterPipeline, read_steps
 from gage_eval.store import Artifact
 
@@ -143,6 +143,7 @@ class ExecutionSpec:
         """
         program = Program("stdio", _text(self._needed("expected", sample, {})), stdin=("",))
         limits = replace(self.limits, output_kb=max(self.limits.output_kb, _LARGEST_EXPECTED_KB))
+        limits = limited(limits, sample, "tests_s")
         return BoxedProgram(program, limits, surroundings(sample, reader.content, self.config.image))
 
     def boxed(
@@ -181,7 +182,8 @@ class ExecutionSpec:
                 command=self.config.command or (),
                 file=self.config.file,
             )
-        return BoxedProgram(program, self.limits, spec, wall_decides=self.config.compat == "official")
+        limits = limited(self.limits, sample, "tests_s")
+        return BoxedProgram(program, limits, spec, wall_decides=self.config.compat == "official")
 
     def final_state(self, answer: Mapping[str, Any]) -> FinalState | Execution:
         """The final state of an answer; the verdict on one that is not checked.
@@ -201,15 +203,15 @@ class ExecutionSpec:
 
     def _state_check(self, sample: Mapping[str, Any], answer: Mapping[str, Any], reader: MediaReader) -> BoxedProgram:
         """The check of an answer's final state, in a box that has its files and nothing else."""
-        state = self.final_state(answer)
+        state, limits = self.final_state(answer), limited(self.limits, sample, "tests_s")
         spec = replace(surroundings(sample, reader.content, self.config.image), files={}, setup=None)
         if isinstance(state, Execution):
-            return BoxedProgram(None, self.limits, spec)
+            return BoxedProgram(None, limits, spec)
         tests = tests_text(self._needed("tests", sample, answer)) if "tests" in self.paths else ""
         command = self.config.command or ("python3", "-I", self.config.file)
         code = "\n".join(filter(None, (self._check, tests)))
         program = Program("stdio", code, stdin=("",), command=command, file=self.config.file)
-        return BoxedProgram(program, self.limits, replace(spec, files=StoredFiles(state.files, reader)))
+        return BoxedProgram(program, limits, replace(spec, files=StoredFiles(state.files, reader)))
 
     def expected(self, sample: Mapping[str, Any], answer: Mapping[str, Any]) -> list[str]:
         """The expected outputs of a stdio program.

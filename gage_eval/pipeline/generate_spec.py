@@ -1,7 +1,7 @@
 """Specs of support, infer and judge: which model is asked, with which prompt and parameters."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -9,6 +9,7 @@ from gage_eval.base.canonical import JsonValue, canonical_text, digest
 from gage_eval.base.files import local_path
 from gage_eval.config.execution import SimulatorConfig
 from gage_eval.data.prepare.media import MediaRules
+from gage_eval.engine import simulator
 from gage_eval.engine.tools.mcp import McpServer
 from gage_eval.extend import registry
 from gage_eval.extend.loading import without_folders
@@ -221,9 +222,9 @@ class Binding:
         if spec.agent is not None:
             material["agent"] = spec.agent.identity
         if spec.limits is not None:
-            material["limits"] = asdict(spec.limits)
+            material["limits"] = spec.limits.identity
         if spec.simulator is not None:
-            material["simulator"] = spec.simulator.model_dump()
+            material["simulator"] = {"version": simulator.VERSION, **spec.simulator.model_dump()}
         if spec.user is not None:
             material["user"] = spec.user.material()
         if spec.tools:

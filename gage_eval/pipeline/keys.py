@@ -22,7 +22,7 @@ VERSIONS: Mapping[Stage, int] = {
     "infer": 3,
     "judge": 4,
     "auto_eval": 9,
-    "report": 11,
+    "report": 12,
 }
 # Versions of steps within stages: a metric's scores, the rendering of a role's requests.
 SCORES_VERSION = 6

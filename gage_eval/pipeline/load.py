@@ -4,10 +4,12 @@ from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 
+from gage_eval.base.stages import StageResult
 from gage_eval.base.tables import RAW
 from gage_eval.data.datasets import Filter, reservoir, select
 from gage_eval.extend import registry
-from gage_eval.pipeline.action import StageRun, stage
+from gage_eval.observability.events import RunWarning
+from gage_eval.pipeline.action import StageContext, StageRun, stage
 from gage_eval.pipeline.specs import LoadSpec
 from gage_eval.stats.early_stop import look_sizes
 
@@ -15,7 +17,13 @@ PART_ROWS = 4096
 PART_BYTES = 64 * 1024 * 1024
 
 
-@stage("load")
+def _tell(env: StageContext, spec: LoadSpec, result: StageResult) -> None:
+    """Say what the loader has to say of its data."""
+    for note in getattr(spec.source, "notes", ()):
+        env.observer.emit(RunWarning(f"dataset '{spec.dataset_id}': {note}", result.task_id))
+
+
+@stage("load", check=_tell)
 def load(run: StageRun, spec: LoadSpec) -> None:
     """Read the records of a dataset as unchanged text.
 

@@ -20,6 +20,7 @@ from gage_eval.engine.episodes import kind_of_calls
 from gage_eval.engine.tools.sets import episode_tools, merged
 from gage_eval.extend.loading import without_folders
 from gage_eval.models.client.types import RenderFailure, Request
+from gage_eval.pipeline.boxes import episode_limits
 from gage_eval.pipeline.generate_spec import Binding, PromptBinding
 from gage_eval.pipeline.pairs import NO_PARTNER, Replicates
 from gage_eval.pipeline.users import join_user
@@ -109,6 +110,7 @@ class RequestRenderer:
             tools = merged(tools, tool_set.definitions)
         program = self._spec.agent if kind == "agent" else None
         agent = program.agent(context.sample, takes_tools=self._takes_tools) if program is not None else None
+        limits = self._spec.limits if self._spec.boxes is None else episode_limits(self._spec.limits, context.sample)
         is_likelihood = kind in _LIKELIHOODS
         embed = row.media_meta is not None and decode(row.media_meta)["embed"]
         requests = []
@@ -123,7 +125,7 @@ class RequestRenderer:
             request.follow_up = self._spec.follow_up
             if tool_set is not None:
                 request.tool_set, request.tool_rounds = tool_set, self._spec.tool_rounds
-            request.agent, request.limits = agent, self._spec.limits
+            request.agent, request.limits = agent, limits
             if (user := self._spec.user) is not None:
                 rendered = None if self._user is None else self._user.render(row, context, [(replicate, draw)])[0]
                 join_user(request, user, rendered, context.sample)

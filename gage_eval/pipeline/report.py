@@ -1,5 +1,6 @@
 """report: metrics and counts → the task's part of the summary. Cached like other stages; the run publishes it."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -7,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gage_eval.base.canonical import canonical_text
-from gage_eval.base.statuses import EXECUTION_STATUSES
+from gage_eval.base.statuses import EXECUTION_STATUSES, NOT_OK
 from gage_eval.base.tables import REPORT
 from gage_eval.pipeline.action import StageRun, stage
 from gage_eval.pipeline.generation import tokens_of
@@ -21,6 +22,10 @@ from gage_eval.report.self_preference import SelfPreference, self_preference
 from gage_eval.report.stopped import Stopped
 from gage_eval.report.summary import Executions, task_summary
 from gage_eval.scoring.metrics.verdicts import PAIR_OUTCOMES
+from gage_eval.store import Artifact
+
+# A plug-in may invent one for each row.
+_MOST_KINDS = 100
 
 
 @stage("report")
@@ -46,6 +51,7 @@ def report(run: StageRun, spec: ReportSpec) -> None:
         reject_count=run.input("rejects").rows + unprepared,
         first_rejects=[*first_rejects(run.input("rejects")), *first_rejects(run.input("prepare_rejects"))],
         statuses=dict(responses.counts),
+        error_kinds=_error_kinds(responses),
         tokens=tokens_of(responses),
         complete=responses.complete,
         card=spec.card,
@@ -58,10 +64,23 @@ def report(run: StageRun, spec: ReportSpec) -> None:
         drawn=Drawn(samples=sent_rows, total=samples) if spec.quick and sent_rows < samples else None,
     )
     # A task that asks all rows has the report that it had before it could ask fewer.
-    unused = {name for name in ("stopped", "drawn") if getattr(summary, name) is None}
+    unused = {name for name in ("stopped", "drawn", "error_kinds") if not getattr(summary, name)}
     text = canonical_text(summary.model_dump(mode="json", exclude=unused))
     run.writer(REPORT).write(0, pa.Table.from_pydict({"summary": [text]}, schema=REPORT.arrow))
     run.commit(REPORT)
+
+
+def _error_kinds(responses: Artifact) -> dict[str, dict[str, int]]:
+    """The responses of each status by error kind: the most frequent ones."""
+    counted: Counter[tuple[str, str]] = Counter()
+    if any(responses.counts.get(status) for status in NOT_OK):
+        for table in responses.tables(columns=["status", "error_kind"]):
+            named = table.filter(pc.is_valid(table["error_kind"]))
+            counted.update(zip(named["status"].to_pylist(), named["error_kind"].to_pylist(), strict=True))
+    kinds: dict[str, dict[str, int]] = {}
+    for (status, kind), count in counted.most_common(_MOST_KINDS):
+        kinds.setdefault(status, {})[kind] = count
+    return kinds
 
 
 def _stopped(run: StageRun, spec: ReportSpec) -> Stopped | None:

@@ -108,7 +108,10 @@ def task_facts(task: TaskSummary, models: Sequence[ModelRun]) -> str:
     facts = [f"dataset {task.dataset_id}", counted(task.sample_count, "sample")]
     if model := model_title(models, task.task_id):
         facts.insert(1, f"model {model}")
-    facts += [f"{count:,} {status}" for status, count in task.responses.items() if count and status != "ok"]
+    for status, count in task.responses.items():
+        if count and status != "ok":
+            kinds = task.kinds_text(status)
+            facts.append(f"{count:,} {status}" + (f" ({kinds})" if kinds else ""))
     if task.rejects:
         facts.append(f"{task.rejects:,} rejected")
     if task.tokens.total is not None:

@@ -74,9 +74,11 @@ def _task_remarks(task: TaskSummary) -> Iterator[str]:
         )
     if limit := task.responses.get("limit", 0):
         yield (
-            f"{task.task_id}: {_of(limit, responses)} answers ended at a limit, and "
-            "are scored like any other answer. Raise tool_rounds, or the limits of the adapter."
+            f"{task.task_id}: {_of(limit, responses)} answers ended at a limit{_kinds(task, 'limit')}. They are scored "
+            "like any other answer. Read why some did not end, or raise tool_rounds, max_turns or the adapter's limits."
         )
+    if (failed := task.responses.get("error", 0)) and task.error_kinds:
+        yield f"{task.task_id}: {_of(failed, responses)} requests have no answer{_kinds(task, 'error')}."
     if _above(refused, responses, _REFUSED):
         yield f"{task.task_id}: {_of(refused, responses)} answers are refusals and are scored like any other answer."
     if task.executions is not None:
@@ -140,6 +142,12 @@ def _empty_slices(task: TaskSummary) -> Iterator[str]:
     for field, is_held in held.items():
         if not is_held:
             yield f"{task.task_id}: no sample has {field}, so there are no slices by it."
+
+
+def _kinds(task: TaskSummary, status: str) -> str:
+    """``: 3 turns, 1 rounds``; empty where the kinds are not known."""
+    text = task.kinds_text(status)
+    return f": {text}" if text else ""
 
 
 def _above(count: int, total: int, limit: float) -> bool:

@@ -24,6 +24,8 @@ from gage_eval.stats.intervals import LEAST_SHOWN, Interval
 
 SUMMARY_VERSION = 1
 LOWER_IS_BETTER = "↓"
+# Of a status, in a sentence.
+_MOST_KINDS = 10
 
 
 class MetricNumber(SummaryModel):
@@ -189,6 +191,11 @@ class TaskSummary(SummaryModel):
     responses: dict[str, int] = Field(
         description="Responses by status: ok, truncated, looped, limit, refused, error, skipped."
     )
+    error_kinds: dict[str, dict[str, int]] = Field(
+        default={},
+        description="Responses by status and error kind: at which limit they ended (turns, rounds, tokens, cost, "
+        "time), or what failed (tool_error, box_error, diverged, simulator_leak, timeout, …).",
+    )
     rejects: int = Field(default=0, description="Rejected rows; they are part of no number.")
     first_rejects: list[str] = Field(default=[], description="Place and reason of the first rejected rows.")
     complete: bool = Field(default=True, description="False while responses are missing for errors.")
@@ -202,6 +209,12 @@ class TaskSummary(SummaryModel):
     judging: Judging | None = Field(default=None, description="The verdicts of judges; null without a judge.")
     stopped: Stopped | None = Field(default=None, description="What stop_when found; null without it.")
     drawn: Drawn | None = Field(default=None, description="How many samples --quick drew; null for all.")
+
+    def kinds_text(self, status: str) -> str:
+        """The error kinds of a status, the most frequent first: ``3 simulator_leak, 1 tool_error``; empty for none."""
+        kinds = sorted(self.error_kinds.get(status, {}).items(), key=lambda entry: (-entry[1], entry[0]))
+        shown = [f"{count:,} {kind}" for kind, count in kinds[:_MOST_KINDS]]
+        return ", ".join([*shown, *(["…"] if len(kinds) > _MOST_KINDS else [])])
 
 
 class RunSummary(SummaryModel):
@@ -307,6 +320,7 @@ def task_summary(
     metrics: Iterable[Mapping[str, Any]],
     sample_count: int,
     statuses: Mapping[str, int],
+    error_kinds: Mapping[str, dict[str, int]] | None = None,
     reject_count: int = 0,
     first_rejects: Sequence[str] = (),
     tokens: Mapping[str, int] | None = None,
@@ -330,6 +344,7 @@ def task_summary(
         metrics: rows of `tables.METRICS`, those of slices among them.
         sample_count: standardised samples.
         statuses: responses by status; other counts are left out.
+        error_kinds: responses by status and error kind.
         reject_count: rejected rows.
         first_rejects: place and reason of the first of them.
         tokens: ``prompt_tokens`` and ``completion_tokens`` of the responses; 0 means not reported.
@@ -364,6 +379,7 @@ def task_summary(
         score_card=None if card is None else card.card(task_scores(whole), _error_tags(whole, statuses)),
         slices=sorted(slices, key=lambda number: number.key != whole[0].key),
         responses={status: int(statuses.get(status, 0)) for status in RESPONSE_STATUSES},
+        error_kinds=dict(error_kinds or {}),
         rejects=reject_count,
         first_rejects=list(first_rejects),
         complete=complete,

@@ -94,26 +94,29 @@ def test_a_user_speaks_first_where_the_last_message_is_no_users(store: Store) ->
 
 
 ECHO = "one two three four five six seven eight"
-FAULTS: dict[str, list[str | Response]] = {
-    "said nothing": [" \n"],
-    "said more than": ["a" * 3_000_000],
-    "spoke as the assistant": ["Well.\nAssistant: I have done it."],
-    "the same 3 times": ["Please?"],
-    "what the assistant had said": [f"re: {ECHO}"],
-    "told its instructions": [f"I was told: {INSTRUCTIONS}"],
-    "called tools and has none": [Response("ok", "", tool_calls='[{"function": {"name": "x", "arguments": "{}"}}]')],
-    "could not be asked": [Response("error", error_kind="timeout", errors=["no answer in 3 s"])],
+CALL = '[{"function": {"name": "x", "arguments": "{}"}}]'
+FAULTS: dict[str, tuple[str, list[str | Response]]] = {
+    "said nothing": ("empty", [" \n"]),
+    "said more than": ("too_long", ["a" * 3_000_000]),
+    "spoke as the assistant": ("as_assistant", ["Well.\nAssistant: I have done it."]),
+    "the same 3 times": ("repeats", ["Please?"]),
+    "what the assistant had said": ("echo", [f"re: {ECHO}"]),
+    "told its instructions": ("leak", [f"I was told: {INSTRUCTIONS}"]),
+    "called tools and has none": ("tools", [Response("ok", "", tool_calls=CALL)]),
+    "took leave 3 times": ("no_stop", ["tea?", "and?", "Thanks, bye!", "Have a nice day.", "You too. Goodbye"]),
+    "could not be asked": ("error", [Response("error", error_kind="timeout", errors=["no answer in 3 s"])]),
 }
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_a_fault_of_the_simulator_is_an_error_that_says_which(store: Store, fault: str) -> None:
-    done = generate(store, Talking(ECHO, user=user()), Scripted(echo), user=model(says(*FAULTS[fault])))
-    assert (done.column("status"), done.column("error_kind")) == (["error"], ["simulator_error"])
+def test_a_fault_of_the_simulator_is_an_error_whose_kind_says_which(store: Store, fault: str) -> None:
+    kind, texts = FAULTS[fault]
+    done = generate(store, Talking(ECHO, user=user()), Scripted(echo), user=model(says(*texts)))
+    assert (done.column("status"), done.column("error_kind")) == (["error"], [f"simulator_{kind}"])
     (errors,) = done.telemetry.table(columns=["errors"])["errors"].to_pylist()
     assert fault in errors[-1]
     (turns,) = done.column("turns")
-    assert turns[-1]["actor"] == "user"
+    assert "user" in [turn["actor"] for turn in turns]
     assert sum(len(turn["answer"] or "") for turn in turns) < 100_000, "what is too long is cut"
 
 
@@ -126,8 +129,9 @@ def test_what_a_user_may_say_is_no_fault(store: Store, text: str) -> None:
     assert done.column("status") == ["ok"]
 
 
-def test_a_user_that_never_stops_ends_at_its_limit(store: Store) -> None:
-    talker = says(*(f"more {number}" for number in range(9)))
+@pytest.mark.parametrize("last", ["more", "By the way, have a look"])
+def test_a_user_that_still_wants_something_at_its_limit_is_at_no_fault(store: Store, last: str) -> None:
+    talker = says("Goodbye", *(f"{last} {number}" for number in range(9)))
     done = generate(store, Talking("hi", user=user(max_turns=3)), Scripted(echo), user=model(talker))
     assert (done.column("status"), done.column("error_kind")) == (["limit"], ["turns"])
     assert len(talker.asked) == 3

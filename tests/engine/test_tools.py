@@ -310,6 +310,7 @@ def test_other_tools_are_another_episode_and_another_state_is_another_call() -> 
         (EpisodeLimits(tokens=20), "tokens", 2),
         (EpisodeLimits(cost=0.02, price=Price(input=1000)), "cost", 2),
         (EpisodeLimits(model_s=2.0), "time", 2),
+        (EpisodeLimits(task_s=2.0), "time", 2),
         (EpisodeLimits(same_calls=2), "same_calls", 3),
         (None, "rounds", ROUNDS + 1),
     ],
@@ -336,3 +337,14 @@ def test_the_turn_that_reaches_a_limit_is_the_last(
     status = "looped" if kind == "same_calls" else "limit"
     assert (row["status"], row["error_kind"], row["answer"]) == (status, kind, str(turns))
     assert len(backend.asked) == turns
+
+
+def test_the_time_of_a_task_holds_for_tools_too_and_is_in_keys_only_where_it_is_set() -> None:
+    bounded = EpisodeLimits(task_s=9.0)
+    assert bounded.reached(0, 0, 8.0) is None
+    assert bounded.reached(0, 0, 8.0, 0.5) is None
+    kind, sentence = bounded.reached(0, 0, 8.0, 1.0) or ("", "")
+    assert (kind, sentence) == ("time", "model and tools took 9.0 s, and the task gives 9")
+    assert EpisodeLimits().reached(0, 0, 1e9, 1e9) is None
+    assert "task_s" not in EpisodeLimits(tokens=3).identity
+    assert bounded.identity["task_s"] == 9.0

@@ -35,7 +35,8 @@ class Agent(BaseBackend):
         if done == len(commands):
             return Response("ok", answer=request.messages[-1]["content"])
         call = {"function": {"name": "bash", "arguments": json.dumps({"command": commands[done]})}}
-        return Response("ok", answer="", tool_calls=json.dumps([call]))
+        latency_ms = 6e5 if request.sample_id == "late" else 1.0
+        return Response("ok", answer="", tool_calls=json.dumps([call]), latency_ms=latency_ms)
 """
 HELLO = """#!/bin/sh
 [ ! -e /app/scratch ] || exit
@@ -83,7 +84,10 @@ def test_agents_are_rewarded_by_the_tests_of_their_tasks_and_solutions_and_idlen
         task(tasks / name, HELLO, write, ["/app/hello.txt"], word)
     for name in ("share", "share-nothing"):
         task(tasks / name, SHARE, "echo 1.0 > /logs/artifacts/share", ["/app"])
+    # Its time is over after the first answer, and its tests see what is there.
+    task(tasks / "late", HELLO, write, ["/app/hello.txt"], f"cpus = 2\n{word}[agent]\ntimeout_sec = 600\n")
     commands = {
+        "late": [write],
         "greet": ["pwd; cat /tests/* /solution/*", write],
         "greet-wrong": ["echo hello > hello.txt"],
         "greet-linked": ["ln -s /tests/data/name hello.txt"],
@@ -114,6 +118,8 @@ def test_agents_are_rewarded_by_the_tests_of_their_tasks_and_solutions_and_idlen
     (tmp_path / "work.yaml").write_text(yaml.safe_dump(config))
     ended = gage("run", "work.yaml", "--run-id", "first")
     assert ended.code == 0, ended.err
+    assert "1 of 6 tasks set cpus, and a box always has one processor: late." in " ".join(ended.out.split())
+    assert "1 of 6 (16.7 %) answers ended at a limit: 1 time." in " ".join(ended.out.split())
     rows = gage_eval.sql(
         "SELECT sample_id, status, value FROM scores WHERE metric_id = 'harbor_reward'", store=str(tmp_path / ".gage")
     ).to_pylist()
@@ -121,6 +127,7 @@ def test_agents_are_rewarded_by_the_tests_of_their_tasks_and_solutions_and_idlen
         "greet": ("scored", 1.0),
         "greet-wrong": ("scored", 0.0),
         "greet-linked": ("scored", 0.0),
+        "late": ("scored", 0.0),
         "share": ("scored", 0.25),
         "share-nothing": ("unscored", None),
     }
@@ -133,8 +140,8 @@ def test_agents_are_rewarded_by_the_tests_of_their_tasks_and_solutions_and_idlen
 
     tested = gage("suite", "work.yaml", "--self-test")
     assert tested.code == 0, tested.err + tested.out
-    assert "its own solutions: 5 of 5 pass" in tested.out
-    assert "doing nothing: 0 of 5 problems pass" in tested.out
+    assert "its own solutions: 6 of 6 pass" in tested.out
+    assert "doing nothing: 0 of 6 problems pass" in tested.out
     lenient = "#!/bin/sh\necho 1 > /logs/verifier/reward.txt\n"
     task(tmp_path / "bad/lenient", lenient, "true", ["/app"])
     task(tmp_path / "bad/broken", f"{lenient}rm /logs/verifier/reward.txt\n", "true", ["/app"])

@@ -7,6 +7,8 @@ import pytest
 
 import gage_eval
 from gage_eval.base.errors import GageError, RunFailed
+from gage_eval.report.run_view import task_facts
+from gage_eval.report.shares import remarks
 from tests.support.workspace import write_config, write_rows
 
 PLUGINS = """
@@ -74,8 +76,23 @@ def test_both_sides_are_steps_with_costs_of_their_own(tmp_path: Path) -> None:
 
 
 def test_the_share_of_faulty_simulations_stops_a_run(tmp_path: Path) -> None:
-    with pytest.raises(RunFailed, match=r"simulator_error .*said nothing"):
+    with pytest.raises(RunFailed, match=r"simulator_empty .*said nothing"):
         gage_eval.run(write(tmp_path, "Be silent."), store=str(tmp_path / "store"))
+
+
+def test_faults_and_limits_are_counted_by_kind_beside_the_score(tmp_path: Path) -> None:
+    few = [ADAPTERS[0], {**ADAPTERS[1], "simulator": {"max_turns": 1}}]
+    wish = "Be {% if sample.id == 's0' %}silent{% else %}quick{% endif %}."
+    outcome = gage_eval.run(write(tmp_path, wish, adapters=few, max_error_share=0.9), store=str(tmp_path / "store"))
+    (task,) = outcome.summary.tasks
+    rest = task.responses["limit"]
+    assert task.responses["error"] == 1
+    assert rest > 1
+    assert task.error_kinds == {"error": {"simulator_empty": 1}, "limit": {"turns": rest}}
+    said = "\n".join(remarks(outcome.summary))
+    assert f"ended at a limit: {rest} turns." in said
+    assert "have no answer: 1 simulator_empty." in said
+    assert f"1 error (1 simulator_empty) · {rest} limit ({rest} turns)" in task_facts(task, [])
 
 
 CUSTOMER = {"adapter_id": "customer", "role_type": "user", "backend_id": "customer"}

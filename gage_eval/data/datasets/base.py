@@ -39,7 +39,8 @@ class Loader(Protocol):
     Built as ``loader(params, base_dir)``: the dataset's parameters for the loader, and the folder that relative paths
     start from. A loader is registered with ``params``, the parameters that it takes besides ``path``, so that
     `gage validate` knows them. A loader whose records hold media as bytes is registered with ``keeps_media``: its
-    ``records`` takes a `store.media.Keep` that stores the bytes, because rows never hold data.
+    ``records`` takes a `store.media.Keep` that stores the bytes, because rows never hold data. A loader may have
+    ``notes``, sentences on its data that each run says.
     """
 
     def identity(self) -> JsonValue:

@@ -2,6 +2,7 @@
 
 import base64
 import hashlib
+import math
 import re
 import shlex
 import tomllib
@@ -31,6 +32,11 @@ _UNSUPPORTED = (
     *("steps", "environment.mcp_servers", "environment.skills_dir", "environment.healthcheck", "environment.workdir"),
     *("environment.gpus", "environment.tpu", "verifier.environment", "verifier.collect"),
 )
+# Limits of task.toml, by the names that a sample has for them.
+_LIMITS = {"environment.memory_mb": "memory_mb", "agent.timeout_sec": "agent_s", "verifier.timeout_sec": "tests_s"}
+_CPUS = "environment.cpus"
+# Of the tasks that a note is about.
+_NAMED = 3
 # Prints the reward without white space, and ends with 0 where it is 1.
 _REWARD = """
 for file in /logs/verifier/reward.json /logs/verifier/reward.txt; do
@@ -50,7 +56,7 @@ exit 1
 """
 
 
-@registry.loaders.register("harbor", version=1, params=_PARAMS)
+@registry.loaders.register("harbor", version=2, params=_PARAMS)
 class HarborLoader:
     """Task folders of Harbor as samples, each with `task.toml`, `instruction.md`, `tests/test.sh`, and `solution/`.
 
@@ -90,11 +96,21 @@ class HarborLoader:
         for position, sample in enumerate(self._samples, 1):
             yield position, record_text(sample)
 
+    @property
+    def notes(self) -> list[str]:
+        """What tasks ask for and no box gives."""
+        wanting = [visible(task.folder.name) for task in self._tasks if task.wants_processors]
+        said = f"{len(wanting):,} of {len(self._tasks):,} tasks set cpus, and a box always has one processor"
+        return [f"{said}: {', '.join(wanting[:_NAMED])}{', …' if len(wanting) > _NAMED else ''}."] if wanting else []
+
+    @cached_property
+    def _tasks(self) -> list["_Task"]:
+        return [_Task(folder, self._artifacts) for folder in self._folders]
+
     @cached_property
     def _samples(self) -> list[dict[str, JsonValue]]:
-        tasks = [_Task(folder, self._artifacts) for folder in self._folders]
-        samples = [task.sample() for task in tasks]
-        if problems := [f"{task.folder.name}: {problem}" for task in tasks for problem in task.problems]:
+        samples = [task.sample() for task in self._tasks]
+        if problems := [f"{task.folder.name}: {problem}" for task in self._tasks for problem in task.problems]:
             raise InputError("\n".join(map(visible, problems)))
         return samples
 
@@ -140,6 +156,7 @@ class _Task:
                     "writable": True,
                     "setup": _PREPARE,
                     "env": self._variables("environment.env"),
+                    **({"limits": limits} if (limits := self._limits()) else {}),
                     "artifacts": self._artifact_paths(),
                 },
                 "tests": f"{script}\n{_REWARD}",
@@ -167,6 +184,20 @@ class _Task:
         for part in key.split("."):
             value = value.get(part) if isinstance(value, dict) else None
         return value
+
+    def _limits(self) -> dict[str, JsonValue]:
+        """What the task bounds itself, by the names of a sample's limits."""
+        for key in (*_LIMITS, _CPUS):
+            most = self._at(key)
+            is_number = isinstance(most, int | float) and not isinstance(most, bool) and 0 < most < math.inf
+            if most is not None and not is_number:
+                self.problems.append(f"{key} is not a number above 0")
+        return {name: most for key, name in _LIMITS.items() if (most := self._at(key)) is not None}
+
+    @property
+    def wants_processors(self) -> bool:
+        """Whether the task asks for another number of processors than the one that a box has."""
+        return self._at(_CPUS) not in (None, 1)
 
     def _instruction(self) -> str:
         try:

@@ -35,12 +35,15 @@ class AgentBox(Protocol):
     """The boxes of an adapter's episodes."""
 
     @property
-    def limits(self) -> Limits:
-        """What one command may use."""
-
-    @property
     def identity(self) -> JsonValue:
         """What determines what commands do, besides the sample."""
+
+    def limits_of(self, sample: Mapping[str, Any]) -> Limits:
+        """What one command may use.
+
+        Raises:
+            BoxError: the sample says it in another form.
+        """
 
     def artifacts_of(self, sample: Mapping[str, Any]) -> Sequence[str]:
         """The files of a box that are taken at the end of an episode.
@@ -102,8 +105,8 @@ class BoxTool:
         """See `Tool`: what the command printed, and how it ended if not well."""
         assert self.box is not None
         argv, stdin = self.argv(self._argument(arguments))
-        limits = self.box.limits
         try:
+            limits = self.box.limits_of(state.sample)
             box = await opened(self.box, state)
             ran = await box.run(argv, stdin=stdin, limits=limits)
         except BoxError as error:
@@ -170,7 +173,7 @@ async def opened(boxes: AgentBox, state: EpisodeState) -> Box:
         assert state.executor is not None
         executor = await asyncio.to_thread(state.executor)
         spec = await asyncio.to_thread(boxes.spec, state.sample)
-        box = await executor.open(spec, boxes.limits)
+        box = await executor.open(spec, boxes.limits_of(state.sample))
         state.objects[AgentBox] = box
         state.exits.push_async_callback(box.close)
     return box

@@ -67,7 +67,8 @@ class EpisodeTools:
         if self._box is None or not (artifacts := self._box.artifacts_of(self.sample)):
             return None
         assert state.keep is not None
-        return await final_state(await opened(self._box, state), artifacts, self._box.limits, state.keep)
+        limits = self._box.limits_of(self.sample)
+        return await final_state(await opened(self._box, state), artifacts, limits, state.keep)
 
     @cached_property
     def _box(self) -> AgentBox | None:

@@ -54,9 +54,27 @@ def test_a_folder_is_a_sample_with_its_image_its_artifacts_and_its_tests_out_of_
     assert samples(tmp_path / "first") == [first]
 
 
+def test_the_limits_of_a_task_are_those_of_its_sample_and_cpus_that_no_box_has_are_said(tmp_path: Path) -> None:
+    said = 'artifacts = ["/a"]\nagent.timeout_sec = 90.5\nverifier.timeout_sec = 30\n[environment]\nmemory_mb = 512\n'
+    task(tmp_path / "one", task_toml=f"{said}cpus = 1\n")
+    task(tmp_path / "two", task_toml=f"{said}cpus = 4\n")
+    task(tmp_path / "three")
+    one, three, two = samples(tmp_path)
+    limits = {"agent_s": 90.5, "tests_s": 30, "memory_mb": 512}
+    assert one["metadata"]["execution"]["limits"] == two["metadata"]["execution"]["limits"] == limits
+    assert "limits" not in three["metadata"]["execution"]
+    (note,) = HarborLoader({"path": "."}, tmp_path).notes
+    assert note == "1 of 3 tasks set cpus, and a box always has one processor: two."
+    assert HarborLoader({"path": "one"}, tmp_path).notes == []
+
+
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
+        ({"task_toml": 'artifacts = ["/a"]\n[agent]\ntimeout_sec = "90"'}, "agent.timeout_sec is not a number above 0"),
+        ({"task_toml": 'artifacts = ["/a"]\n[verifier]\ntimeout_sec = -1'}, "verifier.timeout_sec is not a number"),
+        ({"task_toml": 'artifacts = ["/a"]\n[environment]\nmemory_mb = inf'}, "environment.memory_mb is not a number"),
+        ({"task_toml": 'artifacts = ["/a"]\n[environment]\ncpus = "two"'}, "environment.cpus is not a number above 0"),
         ({"task_toml": None}, "there is no task.toml"),
         ({"task_toml": "artifacts = ["}, "task.toml cannot be read"),
         ({"task_toml": "[agent]"}, "declares no artifacts"),

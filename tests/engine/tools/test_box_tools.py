@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,9 @@ from gage_eval.box.types import Executor, Limits
 from gage_eval.data.prepare.media import MediaRules
 from gage_eval.engine.tools.box import BoxTool
 from gage_eval.engine.tools.sets import episode_tools, tools_of
+from gage_eval.models.client.episode_limits import EpisodeLimits
 from gage_eval.models.client.tools import EpisodeState, ToolError, ToolFailed
-from gage_eval.pipeline.boxes import AgentBoxes, Boxes
+from gage_eval.pipeline.boxes import AgentBoxes, Boxes, episode_limits, limited
 
 pytestmark = pytest.mark.skipif(probe()[0].problem is not None, reason=f"no box: {probe()[0].problem}")
 
@@ -116,8 +118,37 @@ def test_files_of_the_sample_are_in_the_box_and_count_by_their_content(tmp_path:
         episode(lambda act: act("true"), {"sandbox": {"files": {"../a": "table.csv"}}}, tmp_path)
 
 
+def test_a_sample_may_lower_the_limits_and_never_raise_them() -> None:
+    lower, higher = (
+        {"sandbox": {"limits": {"memory_mb": most, "agent_s": most / 2, "tests_s": 7}}} for most in (100, 10**6)
+    )
+    boxes = AgentBoxes(Boxes(SETTINGS), LIMITS)
+    assert boxes.limits_of(lower) == replace(LIMITS, memory_mb=100, wall_s=50)
+    assert boxes.limits_of(higher) == replace(LIMITS, wall_s=LIMITS.wall)
+    assert boxes.limits_of({}) is LIMITS
+    assert limited(LIMITS, lower, "tests_s").wall == 7
+    asked = "a = bytearray(70_000_000)"
+    assert episode(lambda act: act(asked, tool="python")) == "[no output]"
+    own = episode(lambda act: act(asked, tool="python"), {"sandbox": {"limits": {"memory_mb": 40}}})
+    assert "emory" in own, own
+    assert episode_limits(None, lower) == EpisodeLimits(task_s=50)
+    assert episode_limits(EpisodeLimits(tokens=5), higher) == EpisodeLimits(tokens=5, task_s=10**6 / 2)
+    assert episode_limits(None, {}) is None
+
+
 @pytest.mark.parametrize(
-    "sandbox", [{"setup": "exit 2"}, {"env": {"KEY": "env:HOME"}}, {"files": {"a": "b"}}, {"image": "no/such:image"}]
+    "sandbox",
+    [
+        {"setup": "exit 2"},
+        {"env": {"KEY": "env:HOME"}},
+        {"files": {"a": "b"}},
+        {"image": "no/such:image"},
+        {"limits": [1]},
+        {"limits": {"memory_mb": "2G"}},
+        {"limits": {"memory_mb": True}},
+        {"limits": {"agent_s": 0}},
+        {"limits": {"gpus": 1}},
+    ],
 )
 def test_surroundings_that_cannot_be_made_are_not_the_models_fault(sandbox: dict[str, Any]) -> None:
     with pytest.raises(ToolFailed) as failed:
