@@ -118,6 +118,11 @@ def digest(value: JsonValue) -> str:
     return hashlib.sha256(canonical_json(value)).hexdigest()
 
 
+def given(**values: JsonValue) -> dict[str, JsonValue]:
+    """The values that are not None, by name: a setting that is not used leaves a key as it was."""
+    return {name: value for name, value in values.items() if value is not None}
+
+
 def sha256_hex(data: bytes) -> str:
     """sha256 of bytes, 64 hex digits."""
     return hashlib.sha256(data).hexdigest()

@@ -6,7 +6,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from gage_eval.base.canonical import JsonValue, decode, sha256_hex
+from gage_eval.base.canonical import JsonValue, decode, given, sha256_hex
 from gage_eval.base.errors import InputError
 from gage_eval.base.field_paths import MISSING, compile_path
 from gage_eval.base.field_paths import Path as FieldPath
@@ -103,15 +103,13 @@ class ExecutionSpec:
 
     def material(self, samples: Artifact) -> dict[str, JsonValue]:
         """What determines the executions, besides samples and answers: the section, the box, the samples' files."""
-        material: dict[str, JsonValue] = {
+        check = None if self.check is None else sha256_hex(self._check.encode())
+        return {
             **semantic_values(self.config, "auto_eval"),
             "filters": self.filters.identity(),
             "box": self.boxes.identity,
+            **given(check=check, files=self.files_identity(samples)),
         }
-        if self.check is not None:
-            material["check"] = sha256_hex(self._check.encode())
-        files = self.files_identity(samples)
-        return material if files is None else {**material, "files": files}
 
     def files_identity(self, samples: Artifact) -> JsonValue:
         """The content of the files and images that samples put into their boxes; None where they put in none."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from gage_eval.base.canonical import JsonValue, canonical_text, digest
+from gage_eval.base.canonical import JsonValue, canonical_text, digest, given
 from gage_eval.base.files import local_path
 from gage_eval.config.execution import SimulatorConfig
 from gage_eval.data.prepare.media import MediaRules
@@ -173,8 +173,7 @@ class GenerateSpec:
         """The content of the files and images that samples put into the boxes of tools."""
         if self.boxes is None or "samples" not in inputs:
             return {}
-        files = sandbox_identity(sandboxes(store.artifact(inputs["samples"])), self.media, self.boxes)
-        return {} if files is None else {"files": files}
+        return given(files=sandbox_identity(sandboxes(store.artifact(inputs["samples"])), self.media, self.boxes))
 
 
 @dataclass(frozen=True)
@@ -201,32 +200,22 @@ class Binding:
     def material(self) -> dict[str, JsonValue]:
         """What determines the requests, except the model."""
         spec = self.spec
-        material: dict[str, JsonValue] = {
+        return {
             "render": RENDER_VERSION,
             "role": spec.role,
             "prompt": self.prompt.material() if self.prompt else None,
             "params": dict(self.params),
+            **given(
+                adapter_id=spec.adapter_id if self.prompt is not None and self.prompt.reads_extras else None,
+                hooks=spec.hooks and spec.hooks.identity(),
+                embeds=spec.embeds or None,
+                follow_up=spec.follow_up and spec.follow_up.identity,
+                pairs=spec.pairs and spec.pairs.material(),
+                tool_rounds=spec.tool_rounds or None,
+                agent=spec.agent and spec.agent.identity,
+                limits=spec.limits and spec.limits.identity,
+                simulator=spec.simulator and {"version": simulator.VERSION, **spec.simulator.model_dump()},
+                user=spec.user and spec.user.material(),
+                tools=[tool.identity for tool in spec.tools.values()] or None,
+            ),
         }
-        if self.prompt is not None and self.prompt.reads_extras:
-            material["adapter_id"] = spec.adapter_id
-        if spec.hooks is not None:
-            material["hooks"] = spec.hooks.identity()
-        if spec.embeds:
-            material["embeds"] = spec.embeds
-        if spec.follow_up is not None:
-            material["follow_up"] = spec.follow_up.identity
-        if spec.pairs is not None:
-            material["pairs"] = spec.pairs.material()
-        if spec.tool_rounds:
-            material["tool_rounds"] = spec.tool_rounds
-        if spec.agent is not None:
-            material["agent"] = spec.agent.identity
-        if spec.limits is not None:
-            material["limits"] = spec.limits.identity
-        if spec.simulator is not None:
-            material["simulator"] = {"version": simulator.VERSION, **spec.simulator.model_dump()}
-        if spec.user is not None:
-            material["user"] = spec.user.material()
-        if spec.tools:
-            material["tools"] = [tool.identity for tool in spec.tools.values()]
-        return material

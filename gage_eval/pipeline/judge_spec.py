@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gage_eval.base.canonical import JsonValue, decode
+from gage_eval.base.canonical import JsonValue, decode, given
 from gage_eval.base.errors import InputError
 from gage_eval.base.field_paths import reference_media
 from gage_eval.base.tables import ASKS
@@ -179,12 +179,11 @@ class JudgeSpec:
         if self.generate is None:
             return None
         assert not self.unsettled.keys() & {judge.adapter_id for judge in self.asked}, "a key holds settled forms"
-        material = {"generate": self.generate.material(), "parser": self.reading(self.generate)}
-        if self.rule is not None:
-            material["rule"] = self.rule.material()
-        if self.second is not None:
-            material["second"] = self.second.material()
-        return material
+        return {
+            "generate": self.generate.material(),
+            "parser": self.reading(self.generate),
+            **given(rule=self.rule and self.rule.material(), second=self.second and self.second.material()),
+        }
 
     def input_material(self, store: Store, inputs: Mapping[str, str]) -> dict[str, JsonValue]:
         """The content of explicit asks, those about answers that a rule will decide among them, and of references."""

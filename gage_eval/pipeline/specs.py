@@ -12,7 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from gage_eval.base.canonical import JsonValue, digest
+from gage_eval.base.canonical import JsonValue, digest, given
 from gage_eval.base.errors import InputError
 from gage_eval.base.inputs import INPUTS, Input
 from gage_eval.base.stages import Stage
@@ -97,19 +97,17 @@ class LoadSpec:
     def material(self) -> JsonValue:
         with self.naming():
             data = self.source.identity()
-        material = {
+        return {
             "loader": registry.loaders.get(self.loader).identity(),
             "data": data,
             "limit": self.limit,
             "shuffle": {"seed": self.seed} if self.shuffle else None,
+            **given(
+                filter=self.filter,
+                sample=None if self.sample is None else {"size": self.sample, "seed": self.seed},
+                looks={"seed": self.seed} if self.looks else None,
+            ),
         }
-        if self.filter is not None:
-            material["filter"] = self.filter
-        if self.sample is not None:
-            material["sample"] = {"size": self.sample, "seed": self.seed}
-        if self.looks:
-            material["looks"] = {"seed": self.seed}
-        return material
 
 
 @dataclass(frozen=True)
@@ -132,15 +130,14 @@ class StandardizeSpec:
         return () if self.load is None else tuple(getattr(self.load.source, "files", ()))
 
     def material(self) -> JsonValue:
-        material: dict[str, JsonValue] = {
+        return {
             "preprocess": registry.preprocessors.get(self.preprocess).identity(),
             "kwargs": dict(self.kwargs),
+            **given(
+                callables=[call.identity() for call in self.callables] or None,
+                text=self.text and self.text.identity(),
+            ),
         }
-        if self.callables:
-            material["callables"] = [call.identity() for call in self.callables]
-        if self.text is not None:
-            material["text"] = self.text.identity()
-        return material
 
 
 @dataclass(frozen=True)
@@ -184,7 +181,7 @@ class PreprocessSpec:
 
     def material(self) -> JsonValue:
         few_shot = self.few_shot
-        material = {
+        return {
             "params": dict(self.params),
             "replicates": self.replicates,
             "sample_ids": list(self.sample_ids),
@@ -197,12 +194,12 @@ class PreprocessSpec:
             "media": self.media.material(),
             "pool_media": self.pool_media.material() if few_shot and few_shot.pool is not None else None,
             "lists_options": self.lists_options,
+            **given(
+                look=self.look,
+                quick=self.quick and self.quick.material(),
+                subset=self.subset and self.subset.material(),
+            ),
         }
-        if self.look is not None:
-            material["look"] = self.look
-        if self.quick is not None:
-            material["quick"] = self.quick.material()
-        return material if self.subset is None else {**material, "subset": self.subset.material()}
 
     def input_material(self, store: Store, inputs: Mapping[str, str]) -> dict[str, JsonValue]:
         """The content of the files that samples and examples name; nothing where they name none."""
@@ -277,8 +274,7 @@ class ScoreSpec:
         """
         overriding = self.overriding(metric, named)
         document = scores_document(metric, inputs, overriding, own_settings=bool(samples.counts.get(COLUMN)))
-        files = self._files(metric, samples)
-        return document if files is None else {**document, "files": files}
+        return {**document, **given(files=self._files(metric, samples))}
 
     def _files(self, metric: BoundMetric, samples: Artifact) -> JsonValue:
         """The content of the files that a metric compares answers with; None where it reads none."""
@@ -293,10 +289,12 @@ class ScoreSpec:
         """Names in ``eval_config`` that no metric has, files that are compared, how programs are run; or nothing."""
         samples = store.artifact(inputs["samples"])
         unknown = unknown_metrics(self.named(samples), self.nameable)
-        material: dict[str, JsonValue] = {"unknown_metrics": sorted(unknown)} if unknown else {}
-        if any(files := [self._files(metric, samples) for metric in self.metrics]):
-            material["files"] = files
-        return material if self.execution is None else {**material, "execution": self.execution.material(samples)}
+        files = [self._files(metric, samples) for metric in self.metrics]
+        return given(
+            unknown_metrics=sorted(unknown) or None,
+            files=files if any(files) else None,
+            execution=self.execution and self.execution.material(samples),
+        )
 
 
 @dataclass(frozen=True)
@@ -330,32 +328,24 @@ class ReportSpec:
         return self.subset is None and self.look is None and not self.quick
 
     def material(self) -> JsonValue:
-        material: dict[str, JsonValue] = {
+        return {
             "task_id": self.task_id,
             "dataset_id": self.dataset_id,
             "model_name": self.model_name,
             "description": self.description,
+            **given(
+                card=self.card and self.card.identity(),
+                headline=self.headline,
+                labels=self.labels and self.labels.material(),
+                subset=None if self.subset is None else list(self.subset),
+                attacks=None if self.attacks is None else list(self.attacks),
+                official=self.official or None,
+                kin=[said for _, said in self.kin] or None,
+                pairs=self.pairs if self.kin else None,
+                stop=self.stop and self.stop.material(),
+                quick=self.quick or None,
+            ),
         }
-        if self.card is not None:
-            material["card"] = self.card.identity()
-        if self.headline is not None:
-            material["headline"] = self.headline
-        if self.labels is not None:
-            material["labels"] = self.labels.material()
-        if self.subset is not None:
-            material["subset"] = list(self.subset)
-        if self.attacks is not None:
-            material["attacks"] = list(self.attacks)
-        if self.official:
-            material["official"] = True
-        if self.kin:
-            material["kin"] = [said for _, said in self.kin]
-            material["pairs"] = self.pairs
-        if self.stop is not None:
-            material["stop"] = self.stop.material()
-        if self.quick:
-            material["quick"] = True
-        return material
 
 
 @dataclass(frozen=True)

@@ -61,14 +61,10 @@ class JsonlLoader(FileLoader):
 
     def identity(self) -> JsonValue:
         """sha256 of each file's bytes, in the order they are read."""
-        out = self._source.identity()
+        out = {**self._source.identity(), **canonical.given(constants=self._constants)}
         if self._labels:
             out["labels"] = [content_hash(file) for file in self._labels]
-            out["labels_field"] = self._labels_field
-            if self._labels_key is not None:
-                out["labels_key"] = self._labels_key
-        if self._constants is not None:
-            out["constants"] = self._constants
+            out |= canonical.given(labels_field=self._labels_field, labels_key=self._labels_key)
         return out
 
     def records(self) -> Iterator[Record]:

@@ -121,7 +121,7 @@ def _rest_array(items: Sequence[Mapping[str, Any]], known: frozenset[str]) -> pa
 
 
 _MESSAGE_KEYS = frozenset({"role", "content", "tool_calls", "tool_call_id", "name"})
-_FEW_SHOT_KEYS = frozenset({"messages", "options", "references", "label", "tools", "tool_choice"})
+_FEW_SHOT_KEYS = ("messages", "options", "references", "label", "tools", "tool_choice")
 
 
 def _message_array(messages: list[dict[str, Any]]) -> pa.Array:
@@ -187,21 +187,8 @@ def _reference_array(references: list[dict[str, Any]]) -> pa.Array:
 
 
 def _few_shot_array(examples: list[dict[str, Any]]) -> pa.Array:
-    def column(name: str) -> list[Any]:
-        return [example.get(name) for example in examples]
-
-    return _struct_array(
-        FEW_SHOT,
-        [
-            messages_to_array(column("messages")),
-            _list_array(column("options"), _option_array),
-            _list_array(column("references"), _reference_array),
-            _text_array(column("label")),
-            _json_array(column("tools")),
-            _json_array(column("tool_choice")),
-            _rest_array(examples, _FEW_SHOT_KEYS),
-        ],
-    )
+    columns = [_ENCODERS[name]([example.get(name) for example in examples]) for name in _FEW_SHOT_KEYS]
+    return _struct_array(FEW_SHOT, [*columns, _rest_array(examples, frozenset(_FEW_SHOT_KEYS))])
 
 
 def _with_runtime_fields(sample: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -289,12 +276,8 @@ def _references_of(array: pa.StructArray) -> list[dict[str, Any]]:
 
 def _few_shot_of(array: pa.StructArray) -> list[dict[str, Any]]:
     examples: list[dict[str, Any]] = [{} for _ in range(len(array))]
-    _set(examples, "messages", _conversations_of(array.field("messages")))
-    _set(examples, "options", _lists_of(array.field("options"), _options_of))
-    _set(examples, "references", _lists_of(array.field("references"), _references_of))
-    _set(examples, "label", _text_values(array.field("label")))
-    _set(examples, "tools", _json_values(array.field("tools")))
-    _set(examples, "tool_choice", _json_values(array.field("tool_choice")))
+    for name in _FEW_SHOT_KEYS:
+        _set(examples, name, _DECODERS[name](array.field(name)))
     _update(examples, _json_values(array.field("extra")))
     return examples
 

@@ -86,16 +86,34 @@ def lacking(record: Mapping[str, Any], fields: Sequence[str], what: str, setting
     return RecordRejected(f"{lacks}. Fields here: {shown or 'none'}. Set {setting} to one of them.")
 
 
+def required(record: Mapping[str, Any], field: str, what: str, setting: str) -> Any:
+    """The value of a field that must be there.
+
+    Raises:
+        RecordRejected: it is not there; the reason says what is lacking, and the setting that names the field.
+    """
+    value = read(record, field)
+    if value is None:
+        raise lacking(record, (field,), what, setting)
+    return value
+
+
+def answer_in(record: Mapping[str, Any], field: str) -> Any:
+    """The answer in a field, which may be null; None where no field is named.
+
+    Raises:
+        RecordRejected: it is not there.
+    """
+    return None if not field or is_null(record, field) else required(record, field, "answer", "answer_field")
+
+
 def question_in(record: Mapping[str, Any], field: str) -> str:
     """The question in a field that must be there.
 
     Raises:
         RecordRejected: it is not there, or is not text.
     """
-    value = read(record, field)
-    if value is None:
-        raise lacking(record, (field,), "question", "question_field")
-    return text_of(value, field)
+    return text_of(required(record, field, "question", "question_field"), field)
 
 
 def build_messages(question: str | list[dict[str, Any]], system_prompt: str | None) -> list[dict[str, Any]]:

@@ -16,7 +16,7 @@ from gage_eval.data.standardize.base import (
     first_of,
     lacking,
     object_of,
-    read,
+    required,
     set_options,
     text_of,
 )
@@ -79,9 +79,7 @@ class Default(BuiltInPreprocessor):
 
     def to_sample(self, record: dict[str, Any]) -> dict[str, Any]:
         if self.messages_field != "messages":
-            messages = read(record, self.messages_field)
-            if messages is None:
-                raise lacking(record, (self.messages_field,), "conversation", "messages_field")
+            messages = required(record, self.messages_field, "conversation", "messages_field")
             top = self.messages_field.partition(".")[0]
             record = {**{key: value for key, value in record.items() if key != top}, "messages": messages}
         if record.get("messages") is not None and self.question_field is None:
@@ -92,10 +90,7 @@ class Default(BuiltInPreprocessor):
             sample["task_type"] = text_of(kind, "question_type")
         sample.pop("question_type", None)
         if self.id_field != "id":
-            identifier = read(record, self.id_field)
-            if identifier is None:
-                raise lacking(record, (self.id_field,), "id", "id_field")
-            sample["id"] = text_of(identifier, self.id_field)
+            sample["id"] = text_of(required(record, self.id_field, "id", "id_field"), self.id_field)
         self.field_map.apply(record, sample)
         return sample
 

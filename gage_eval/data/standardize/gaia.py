@@ -42,14 +42,7 @@ class Gaia(BuiltInPreprocessor):
 
     @cached_property
     def _default(self) -> Default:
-        return Default(
-            question_field=self.question_field,
-            answer_field=self.answer_field,
-            id_field=self.id_field,
-            system_prompt=self.system_prompt,
-            task_type="short-answer",
-            fields=self.fields,
-        )
+        return self.like(Default, task_type="short-answer")
 
     def to_sample(self, record: dict[str, Any]) -> dict[str, Any]:
         sample = self._default.to_sample(record)

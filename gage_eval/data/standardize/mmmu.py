@@ -17,10 +17,10 @@ from gage_eval.data.sample.record import RecordRejected
 from gage_eval.data.standardize.base import (
     Choice,
     addresses,
+    answer_in,
     build_messages,
     choices_of,
     image_segment,
-    is_null,
     lacking,
     object_of,
     question_in,
@@ -82,9 +82,7 @@ class Mmmu(BuiltInPreprocessor):
         text = question_in(record, self.question_field)
         options = _listed(read(record, self.choices_field), self.choices_field)
         answer_field = self.answer_field or ""
-        answer = read(record, answer_field) if answer_field else None
-        if answer_field and answer is None and not is_null(record, answer_field):
-            raise lacking(record, (answer_field,), "answer", "answer_field")
+        answer = answer_in(record, answer_field)
         used = {self.question_field, self.choices_field, answer_field, self.id_field}
         used |= {"question_type", "label", "messages"}
         sample = {
@@ -147,9 +145,7 @@ class MmmuPro(BuiltInPreprocessor):
             raise lacking(record, (self.choices_field,), "list of options", "choices_field")
         choices = choices_of(listed, self.choices_field)
         answer_field = self.answer_field or ""
-        answer = read(record, answer_field) if answer_field else None
-        if answer_field and answer is None and not is_null(record, answer_field):
-            raise lacking(record, (answer_field,), "answer", "answer_field")
+        answer = answer_in(record, answer_field)
         used = {self.question_field, self.choices_field, answer_field, self.subject_field, self.image_field}
         used |= {self.id_field, "label", "messages"}
         sample = {

@@ -10,13 +10,12 @@ from gage_eval.base.errors import InputError
 from gage_eval.data.standardize.base import (
     Choice,
     FieldMap,
+    answer_in,
     build_messages,
     carry_over,
     choices_of,
-    is_null,
-    lacking,
     object_of,
-    read,
+    required,
     set_options,
     text_of,
 )
@@ -78,13 +77,11 @@ class MultiChoiceStructOnly(BuiltInPreprocessor):
         Raises:
             RecordRejected: question, candidates or answer are missing or wrong.
         """
-        question = _required(record, self.question_field, "question", "question_field")
+        question = required(record, self.question_field, "question", "question_field")
         choices = _choices(record, source)
         fields = [source] if isinstance(source, str) else list(source)
         sample = carry_over(record, [self.question_field, self.answer_field or "", *fields])
-        answer = None
-        if self.answer_field is not None and not is_null(record, self.answer_field):
-            answer = _required(record, self.answer_field, "answer", "answer_field")
+        answer = answer_in(record, self.answer_field or "")
         sample["metadata"] = {
             **object_of(sample, "metadata"),
             **set_options(sample, choices, answer, self.answer_index_base, self.answer_field or ""),
@@ -97,7 +94,7 @@ class MultiChoiceStructOnly(BuiltInPreprocessor):
         if sample.get("task_type") is None:
             sample["task_type"] = self.task_type
         if self.id_field != "id":
-            sample["id"] = text_of(_required(record, self.id_field, "id", "id_field"), self.id_field)
+            sample["id"] = text_of(required(record, self.id_field, "id", "id_field"), self.id_field)
         self.field_map.apply(record, sample)
         return sample
 
@@ -126,17 +123,10 @@ class MultiChoice(MultiChoiceStructOnly):
         return {**sample, "messages": build_messages(text, self.system_prompt)}
 
 
-def _required(record: Mapping[str, Any], field: str, what: str, setting: str) -> Any:
-    value = read(record, field)
-    if value is None:
-        raise lacking(record, (field,), what, setting)
-    return value
-
-
 def _choices(record: Mapping[str, Any], source: str | Sequence[str]) -> list[Choice]:
     if isinstance(source, str):
-        return choices_of(_required(record, source, "list of choices", "choices_field"), source)
+        return choices_of(required(record, source, "list of choices", "choices_field"), source)
     # Unchanged, with leading and trailing spaces: the log-likelihood is that of the dataset's own candidate.
     return choices_of(
-        [text_of(_required(record, field, "choice", "choices_field"), field) for field in source], "choices"
+        [text_of(required(record, field, "choice", "choices_field"), field) for field in source], "choices"
     )

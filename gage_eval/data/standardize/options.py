@@ -7,7 +7,7 @@ share is one of the types below; each class states only its own default.
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Annotated, Any, Self, TypeAlias
+from typing import Annotated, Any, Self, TypeAlias, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -45,6 +45,9 @@ Fields: TypeAlias = Annotated[
 ]
 
 
+PreprocessorT = TypeVar("PreprocessorT", bound="BuiltInPreprocessor")
+
+
 class BuiltInPreprocessor(BaseModel):
     """A built-in preprocessor: a model of its options.
 
@@ -64,6 +67,11 @@ class BuiltInPreprocessor(BaseModel):
         Raises:
             RecordRejected: the record cannot be a Sample.
         """
+
+    def like(self, other: type[PreprocessorT], **options: Any) -> PreprocessorT:
+        """Another preprocessor with these options, and with the ones of this that it has as well."""
+        shared = type(self).model_fields.keys() & other.model_fields.keys()
+        return other(**{**{name: getattr(self, name) for name in shared}, **options})
 
     def check(self) -> None:
         """Refuse options that cannot work.

@@ -66,9 +66,7 @@ class DocVqa(BuiltInPreprocessor):
 
     def to_sample(self, record: dict[str, Any]) -> dict[str, Any]:
         pages_field = self.content_field or self.image_field or "image"
-        question = self.question
-        if question is None:
-            question = question_in(record, self.question_field)
+        question = question_in(record, self.question_field) if self.question is None else self.question
         pages = addresses(read(record, pages_field), pages_field)
         answer_fields = (self.answers_field,) if self.answers_field else _ANSWERS
         answers_key, value = first_of(record, answer_fields)

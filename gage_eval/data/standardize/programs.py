@@ -93,15 +93,7 @@ class Mbpp(BuiltInPreprocessor):
 
     @cached_property
     def _simple(self) -> Simple:
-        return Simple(
-            question_field=self.question_field,
-            answer_field="code",
-            id_field=self.id_field,
-            system_prompt=self.system_prompt,
-            template=self.template,
-            task_type="code-generation",
-            fields=self.fields,
-        )
+        return self.like(Simple, answer_field="code", task_type="code-generation")
 
     def to_sample(self, record: dict[str, Any]) -> dict[str, Any]:
         tests = read(record, "test_list")

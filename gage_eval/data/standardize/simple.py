@@ -8,7 +8,7 @@ from pydantic import Field
 
 from gage_eval.base import canonical
 from gage_eval.data.sample.record import RecordRejected
-from gage_eval.data.standardize.base import build_messages, carry_over, is_null, lacking, object_of, read, text_of
+from gage_eval.data.standardize.base import answer_in, build_messages, carry_over, object_of, question_in, read, text_of
 from gage_eval.data.standardize.compose import has_role, instructed, without_roles
 from gage_eval.data.standardize.default import Default
 from gage_eval.data.standardize.options import (
@@ -41,15 +41,10 @@ class Simple(BuiltInPreprocessor):
     task_type: TaskType = "short-answer"
 
     def to_sample(self, record: dict[str, Any]) -> dict[str, Any]:
-        question = self.question if self.question is not None else read(record, self.question_field)
-        if question is None:
-            raise lacking(record, (self.question_field,), "question", "question_field")
+        text = question_in(record, self.question_field) if self.question is None else self.question
         answer_field = self.answer_field or ""
-        answer = read(record, answer_field) if answer_field else None
-        if answer_field and answer is None and not is_null(record, answer_field):
-            raise lacking(record, (answer_field,), "answer", "answer_field")
+        answer = answer_in(record, answer_field)
         sample = carry_over(record, ("messages", self.question_field, answer_field, self.id_field))
-        text = text_of(question, self.question_field)
         if self.user_message is not None:
             text = self.user_message.render(text, [], record)
         sample["messages"] = build_messages(instructed(text, self.instruction), self.system_prompt)
@@ -141,13 +136,7 @@ class Agent(BuiltInPreprocessor):
 
     @cached_property
     def _default(self) -> Default:
-        return Default(
-            question_field=self.question_field,
-            answer_field=self.answer_field,
-            system_prompt=self.system_prompt,
-            task_type=self.task_type,
-            fields=self.fields,
-        )
+        return self.like(Default)
 
     def to_sample(self, record: dict[str, Any]) -> dict[str, Any]:
         tools = _parsed(record, self.tools_field)

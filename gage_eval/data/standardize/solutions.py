@@ -14,9 +14,9 @@ from gage_eval.data.standardize.base import (
     build_messages,
     carry_over,
     first_of,
-    lacking,
     object_of,
     read,
+    required,
     text_of,
 )
 from gage_eval.data.standardize.compose import instructed
@@ -37,15 +37,7 @@ class Gsm8k(BuiltInPreprocessor):
 
     @cached_property
     def _default(self) -> Default:
-        return Default(
-            question_field=self.question_field,
-            answer_field=self.answer_field,
-            answer_split="#### ",
-            answer_strip=",",
-            system_prompt=self.system_prompt,
-            task_type="short-answer",
-            fields=self.fields,
-        )
+        return self.like(Default, answer_split="#### ", answer_strip=",", task_type="short-answer")
 
     def to_sample(self, record: dict[str, Any]) -> dict[str, Any]:
         sample = self._default.to_sample(record)
@@ -70,9 +62,8 @@ class Math(BuiltInPreprocessor):
 
     def to_sample(self, record: dict[str, Any]) -> dict[str, Any]:
         fields = (self.question_field, self.answer_field, self.solution_field)
-        problem, answer, solution = (read(record, name) for name in fields)
-        if problem is None:
-            raise lacking(record, (self.question_field,), "problem", "question_field")
+        problem = required(record, self.question_field, "problem", "question_field")
+        answer, solution = (read(record, name) for name in fields[1:])
         worked = None if solution is None else text_of(solution, self.solution_field)
         if answer is None and worked is not None:
             answer = boxed_answer(worked)
@@ -151,14 +142,7 @@ class IfEval(BuiltInPreprocessor):
 
     @cached_property
     def _simple(self) -> Simple:
-        return Simple(
-            question_field=self.question_field,
-            answer_field=None,
-            id_field=self.id_field,
-            system_prompt=self.system_prompt,
-            task_type="instruction-following",
-            fields=self.fields,
-        )
+        return self.like(Simple, answer_field=None, task_type="instruction-following")
 
     def to_sample(self, record: dict[str, Any]) -> dict[str, Any]:
         names, arguments = record.get("instruction_id_list"), record.get("kwargs")

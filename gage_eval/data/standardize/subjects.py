@@ -181,14 +181,7 @@ class TruthfulQaMc(BuiltInPreprocessor):
 
     @cached_property
     def _as_choice(self) -> MultiChoice:
-        return MultiChoice(
-            question_field=self.question_field,
-            choices_field=f"{self.targets}_targets",
-            answer_field=None,
-            system_prompt=self.system_prompt,
-            instruction=self.instruction,
-            template=self.template,
-        )
+        return self.like(MultiChoice, choices_field=f"{self.targets}_targets", answer_field=None, fields=None)
 
 
 @registry.preprocessors.register("truthfulqa_generation", version=1)
@@ -229,13 +222,7 @@ class TruthfulQaGeneration(BuiltInPreprocessor):
 
     @cached_property
     def _simple(self) -> Simple:
-        return Simple(
-            question_field=self.question_field,
-            answer_field=self.answer_field,
-            system_prompt=self.system_prompt,
-            template=self.template,
-            fields=self.fields,
-        )
+        return self.like(Simple)
 
 
 def _sentences(record: Mapping[str, Any], field: str) -> list[str]:
