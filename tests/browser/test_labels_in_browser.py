@@ -58,6 +58,8 @@ def test_labels_outlive_a_kill_of_the_server(opened: Open, viewer: Viewer) -> No
         _wait_for(page, 2, labelled=1)
         first.process.kill()
         first.process.wait(PATIENCE_S)
+        page.keyboard.press("8")
+        page.get_by_role("status").filter(has_text="does not answer").wait_for()
         page.close()
     with started(folder, folder / "store", "--labels", file.name) as second:
         page = opened(second, "/labels")

@@ -6,8 +6,8 @@ const pane = () => document.getElementById("pane");
 const rowLinks = () => Array.from(document.querySelectorAll("[data-row]"));
 let chosen = -1;
 
-async function fetched(address) {
-  const response = await fetch(address, { credentials: "same-origin" });
+async function fetched(address, options = {}) {
+  const response = await fetch(address, { credentials: "same-origin", ...options });
   return { response, page: new DOMParser().parseFromString(await response.text(), "text/html") };
 }
 
@@ -45,11 +45,15 @@ async function answerOf(address) {
 }
 
 function say(text) {
+  pane().replaceChildren(sentence(text, "soft empty"));
+}
+
+function sentence(text, className) {
   const line = document.createElement("p");
-  line.className = "soft empty";
+  line.className = className;
   line.setAttribute("role", "status");
   line.textContent = text;
-  pane().replaceChildren(line);
+  return line;
 }
 
 function rowId(link) {
@@ -192,7 +196,8 @@ function move(step) {
   const links = rowLinks();
   if (!links.length) {
     const link = document.querySelector(step > 0 ? "[data-next]" : "[data-prev]");
-    if (link) location.assign(link.href);
+    if (link && link.closest(".label-page")) toAnswer(link.href);
+    else if (link) location.assign(link.href);
     return;
   }
   const next = Math.min(Math.max(chosen + step, 0), links.length - 1);
@@ -222,17 +227,40 @@ document.addEventListener("keydown", (event) => {
   if (keys[event.key]) keys[event.key]();
 });
 
-// A label is given once: the next page takes the next key.
+// --- labels: the next answer takes the place of this one, so that no key is lost while a page loads
+
+// A label is given once: the next answer takes the next key.
 let pressed = false;
-// A page that the browser kept is shown again as it was.
-window.addEventListener("pageshow", () => { pressed = false; });
 
 function press(key) {
   const button = Array.from(document.querySelectorAll("[data-press]")).find((one) => one.dataset.press === key);
-  if (!button || pressed) return;
-  pressed = true;
-  button.click();
+  if (button && !pressed) button.click();
 }
+
+async function toAnswer(address, options) {
+  if (pressed) return;
+  pressed = true;
+  try {
+    const { response, page } = await fetched(address, options);
+    document.body.replaceChildren(...[...page.body.childNodes].map((node) => document.adoptNode(node)));
+    document.title = page.title;
+    history.replaceState(null, "", response.url);
+    window.scrollTo(0, 0);
+    const field = document.querySelector("[autofocus]");
+    if (field) field.focus();
+  } catch (error) {
+    for (const earlier of document.querySelectorAll("main > [role=status]")) earlier.remove();
+    document.getElementById("main").prepend(sentence("The viewer does not answer. Check that gage view is running, then try again.", "loss"));
+  }
+  pressed = false;
+}
+
+document.addEventListener("submit", (event) => {
+  if (!event.target.matches(".label-page form")) return;
+  event.preventDefault();
+  const body = new URLSearchParams(new FormData(event.target, event.submitter));
+  toAnswer(event.target.action, { method: "POST", body });
+});
 
 // --- runs under way: the page is fetched again and its content replaced
 
