@@ -38,7 +38,8 @@ async def load(options: Mapping[str, Any]) -> "VLLMEngine":
     from vllm.usage.usage_lib import UsageContext
     from vllm.v1.engine.async_llm import AsyncLLM
 
-    arguments = dict(options["arguments"])
+    # Nobody reads the statistics, which take a fourth of this process' time for each token.
+    arguments = {"disable_log_stats": True, **options["arguments"]}
     if options["lora"]:
         arguments["enable_lora"] = True
     # Without a context vLLM batches 128 sequences, and 1024 on a GPU of 70 GiB or more when it works offline.
