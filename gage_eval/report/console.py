@@ -9,7 +9,6 @@ from typing import NamedTuple, TextIO, TypeAlias
 
 from rich.cells import cell_len
 
-from gage_eval.base.stages import STAGES
 from gage_eval.report.model_run import models_line
 from gage_eval.report.shares import remarks, share_text
 from gage_eval.report.summary import (
@@ -359,8 +358,7 @@ def stage_line(summary: Summary) -> str | None:
 
     Each stage that computed something and took a noticeable share of the run, with a bar of its share.
     """
-    timings: dict[str, float | None] = summary.run.timings.model_dump()
-    seconds = {stage: float(timings.get(f"{stage}_total_s") or 0.0) for stage in STAGES}
+    seconds = summary.run.timings.stage_seconds
     computed = {stage: value for stage, value in seconds.items() if stage not in summary.run.cached_stages}
     total = sum(computed.values())
     shown = {stage: value for stage, value in computed.items() if value >= _LEAST_SHARE * total}
