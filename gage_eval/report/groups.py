@@ -143,11 +143,9 @@ def _score(
     if value is not None and weights and len(ends) == len(metrics):
         low, high = mover_interval(weights, [metric.value or 0.0 for metric in metrics], ends)
         return GroupScore(value=value, stderr=stderr, ci_low=max(0.0, low), ci_high=min(1.0, high))
+    interval = None if value is None or stderr is None or freedom is None else t_interval(value, stderr, freedom)
+    if value is None or interval is None:
+        return GroupScore(value=value, stderr=stderr)
     like = metrics[0]
-    if value is None or stderr is None or freedom is None:
-        return GroupScore(value=value, stderr=stderr)
-    interval = t_interval(value, stderr, freedom)
-    if interval is None:
-        return GroupScore(value=value, stderr=stderr)
     low, high = Scale(low=like.bound_low, high=like.bound_high).clipped(value, *interval)
     return GroupScore(value=value, stderr=stderr, ci_low=low, ci_high=high)
