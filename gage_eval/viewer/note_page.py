@@ -12,6 +12,7 @@ from gage_eval.runs.results.notes import Note, Notes, Verdict, by_verdict
 from gage_eval.store import Store
 from gage_eval.store.objects import is_digest
 from gage_eval.viewer.index import response_number
+from gage_eval.viewer.listing import number_in
 from gage_eval.viewer.pages import rendered
 from gage_eval.viewer.query import Noted
 from gage_eval.viewer.security import Session, safe_address
@@ -62,7 +63,6 @@ class NotePages:
         Raises:
             InputError: the note cannot be kept.
         """
-        replicate = form.get("replicate", "0")
         # The model refuses any other verdict.
         verdict: Verdict = form.get("verdict", "")  # type: ignore[assignment]
         try:
@@ -72,7 +72,7 @@ class NotePages:
                 run_id=form.get("run", ""),
                 task_id=form.get("task", ""),
                 sample_id=form.get("id", ""),
-                replicate=int(replicate) if replicate.isdecimal() and len(replicate) < 10 else 0,
+                replicate=number_in(form, "replicate"),
                 metric=form.get("metric") or None,
                 text=form.get("text", ""),
                 withdraws=form.get("withdraws") or None,
