@@ -44,17 +44,18 @@ def is_unread(summary: Summary) -> bool:
 
 
 def _modified(suite: SuiteRun) -> str:
-    return f"Modified: {_first(suite.modified)}. This is not a score of {suite.name} {suite.version}."
+    return f"Modified: {first_names(suite.modified, _SHOWN)}. This is not a score of {suite.name} {suite.version}."
 
 
 def _subset(task: TaskSummary, summary: Summary) -> str:
     whole = "the whole task" if summary.suite is None else f"{summary.suite.name} {summary.suite.version}"
-    return f"a subset, {_first(task.subset)}. This is not a score of {whole}."
+    return f"a subset, {first_names(task.subset, _SHOWN)}. This is not a score of {whole}."
 
 
-def _first(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else ""
-    return f"{', '.join(names[:_SHOWN])}{more}"
+def first_names(names: Sequence[str], most: int) -> str:
+    """``a, b and 3 more``."""
+    more = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return f"{', '.join(names[:most])}{more}"
 
 
 def _task_remarks(task: TaskSummary) -> Iterator[str]:
