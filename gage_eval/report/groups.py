@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
-from gage_eval.report.summary import GroupMetric, GroupScore, GroupSummary, MetricSummary, TaskSummary
+from gage_eval.report.summary import GroupMetric, GroupScore, GroupSummary, MetricNumber, MetricSummary, TaskSummary
 from gage_eval.scoring.metrics.aggregations.base import stored_aggregation
 from gage_eval.scoring.metrics.scale import Scale
 from gage_eval.stats import (
@@ -90,11 +90,7 @@ def _metrics(members: Sequence[Sequence[MetricSummary]], wanted: Sequence[str]) 
         whole = len(of_members) == len(members)
         if whole or not all(by_key):
             yield GroupMetric(
-                metric_id=first.metric_id,
-                filter=first.filter,
-                value_key=first.value_key,
-                aggregation=first.aggregation,
-                higher_is_better=first.higher_is_better,
+                **first.model_dump(include=set(MetricNumber.model_fields)),
                 n=sum(metric.n for metric in of_members),
                 micro=_micro(of_members) if whole else GroupScore(),
                 macro=macro_score(of_members) if whole else GroupScore(),

@@ -363,10 +363,8 @@ def run_summary(
     tasks: Sequence[TaskSummary],
     stages: Sequence[StageResult],
     wall_s: float,
-    groups: Sequence[GroupSummary] = (),
-    suite: SuiteRun | None = None,
-    models: Sequence[ModelRun] = (),
     spent: Consumption | None = None,
+    **fields: Any,
 ) -> Summary:
     """The whole summary of a run.
 
@@ -376,10 +374,8 @@ def run_summary(
         tasks: in the config's order.
         stages: the result of every stage of every task.
         wall_s: seconds since the run began.
-        groups: of tasks, in the config's order.
-        suite: which suite it is.
-        models: that it asked.
         spent: what its requests took.
+        fields: the other fields of `Summary`.
     """
     samples = {task.task_id: task.sample_count for task in tasks}
     names = list(dict.fromkeys(item.stage for item in stages))
@@ -399,9 +395,7 @@ def run_summary(
         ),
         metrics=[TaskMetric(task_id=task.task_id, **metric.model_dump()) for task in tasks for metric in task.metrics],
         tasks=list(tasks),
-        groups=list(groups),
-        suite=suite,
-        models=list(models),
+        **fields,
     )
 
 
