@@ -152,9 +152,9 @@ class ListLinks:
         """The address of a list."""
         return f"/runs/{quote(self.run_id, safe='')}/samples?{ListState(task_id, q, metric, against=against).query()}"
 
-    def sample(self, task_id: str, sample_id: str) -> str:
+    def sample(self, task_id: str, sample_id: str, replicate: int = 0) -> str:
         """The address of the answer to a sample."""
-        return f"/runs/{quote(self.run_id, safe='')}/sample?{sample_query(ListState(task_id), sample_id, 0)}"
+        return f"/runs/{quote(self.run_id, safe='')}/sample?{sample_query(ListState(task_id), sample_id, replicate)}"
 
     def plots(self, task_id: str) -> str:
         """The address of a task's plots."""

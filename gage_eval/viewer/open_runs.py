@@ -119,6 +119,7 @@ class OpenRuns:
         """Close the indexes, and remove those of running runs. One that is being made is given up."""
         self._is_closed.set()
         self._pool.shutdown(wait=False, cancel_futures=True)
+        # Cursors of other threads keep an index open until they are done.
         self._listings.clear()
         with self._lock:
             for file in chain.from_iterable(self._temporary.values()):
@@ -227,8 +228,9 @@ class OpenRuns:
         with self._lock:
             work = self._work.get(key)
             if work is None:
-                work = self._work[key] = _Work(self._is_closed)
+                work = _Work(self._is_closed)
                 work.future = self._pool.submit(make, work.tell)
+                self._work[key] = work
             self._work.move_to_end(key)
             for older in [key for key, known in self._work.items() if known.future.done()][:-_MOST_RESULTS]:
                 del self._work[older]
