@@ -1,18 +1,10 @@
 """gage blocks register."""
 
-import typer
-
-from gage_eval.cli.main import app
+from gage_eval.cli.main import command_group
 from gage_eval.cli.options import AsJson
 from gage_eval.cli.output import print_json
 
-blocks_app = typer.Typer(help="Bring the block types of gage-eval to Prefect.", no_args_is_help=True)
-app.add_typer(blocks_app, name="blocks")
-
-
-@blocks_app.callback()
-def _blocks() -> None:
-    pass
+blocks_app = command_group("blocks", "Bring the block types of gage-eval to Prefect.")
 
 
 @blocks_app.command("register")

@@ -4,13 +4,12 @@ from typing import Annotated
 
 import typer
 
-from gage_eval.cli.main import app
+from gage_eval.cli.main import command_group
 from gage_eval.cli.options import AsJson, OutputDir, Store, flag, option
 from gage_eval.cli.output import print_json, print_table, say
 from gage_eval.cli.places import located
 
-cache_app = typer.Typer(help="List, check and clean up what the store holds.", no_args_is_help=True)
-app.add_typer(cache_app, name="cache")
+cache_app = command_group("cache", "List, check and clean up what the store holds.")
 
 
 @cache_app.command("ls")
@@ -116,11 +115,7 @@ def gc(
     report, roots = collected.report, collected.roots
     print_json(
         {
-            "dry_run": report.dry_run,
-            "objects": report.objects,
-            "bytes": report.bytes,
-            "kept": report.kept,
-            "paths": list(report.paths),
+            **vars(report),
             "runs": roots.runs,
             "folders": list(roots.folders),
             "under_way": list(roots.under_way),

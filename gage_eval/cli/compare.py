@@ -178,12 +178,10 @@ def _piece(text: str | None) -> str:
 
 
 def _changed(better: list[str], worse: list[str], limit: int) -> list[str]:
-    said = []
-    for word, ids in (("better", better), ("worse", worse)):
-        if ids and limit:
-            more = f" and {len(ids) - limit:,} more" if len(ids) > limit else ""
-            said.append(f"{word}: {', '.join(ids[:limit])}{more}")
-    return said
+    from gage_eval.report.shares import first_names
+
+    moved = (("better", better), ("worse", worse))
+    return [f"{word}: {first_names(ids, limit)}" for word, ids in moved if ids and limit]
 
 
 def _write_html(file: Path, baseline: "RunReader", run: "RunReader", comparisons: "list[TaskComparisonResult]") -> None:

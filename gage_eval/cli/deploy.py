@@ -1,5 +1,6 @@
 """gage deploy."""
 
+from collections import Counter
 from pathlib import Path
 from typing import Annotated
 
@@ -65,10 +66,8 @@ def deploy(
             for deployment in changed
         ]
         print_table(("deployment", "pool", "change"), rows)
-    counts = {
-        change: sum(deployment.change == change for deployment in deployed)
-        for change in ("created", "updated", "removed", "unchanged")
-    }
-    parts = [f"{count} {words.get(change, change)}" for change, count in counts.items() if count]
+    counts: Counter[str] = Counter(deployment.change for deployment in deployed)
+    order = ("created", "updated", "removed", "unchanged")
+    parts = [f"{counts[change]} {words.get(change, change)}" for change in order if counts[change]]
     nothing = "; nothing was changed" if dry_run else ""
     print(f"{len(deployed)} deployments and automations: {', '.join(parts)}{nothing}.")

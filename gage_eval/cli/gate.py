@@ -11,7 +11,7 @@ import typer
 from gage_eval.base.errors import GATE_FAILED, GATE_UNDECIDED, GageError, InputError
 from gage_eval.base.files import write_text
 from gage_eval.base.stages import ASKING
-from gage_eval.cli.main import app
+from gage_eval.cli.main import app, command_group
 from gage_eval.cli.options import Allow, AsJson, OutputDir, Store, To, argument, option
 from gage_eval.cli.output import print_json, print_table, say, shown_location
 from gage_eval.cli.places import located, open_run
@@ -27,10 +27,7 @@ if TYPE_CHECKING:
 
 _LEAST_BAR, _WIDEST_BAR = 13, 43
 
-baseline_app = typer.Typer(
-    no_args_is_help=True, rich_markup_mode=None, help="Set and show the runs that later runs are measured against."
-)
-app.add_typer(baseline_app, name="baseline")
+baseline_app = command_group("baseline", "Set and show the runs that later runs are measured against.")
 
 Name = Annotated[str, argument("NAME", "The baseline's name.")]
 Run = Annotated[str, argument("RUN", "A run that is scored.")]
@@ -246,7 +243,7 @@ def trend(
 
 def _print_trend(points: "list[TrendPoint]") -> None:
     """The runs of one task, with a bar for each where the terminal is wide enough."""
-    from gage_eval.report.console import terminal_width
+    from gage_eval.report.console import column_widths, terminal_width
 
     cells = [
         (
@@ -258,7 +255,7 @@ def _print_trend(points: "list[TrendPoint]") -> None:
         for point in points
     ]
     header = ("when", "run", "score", "95 % interval")
-    taken = sum(max(map(len, column)) + 2 for column in zip(header, *cells, strict=True))
+    taken = sum(width + 2 for width in column_widths([header, *cells]))
     room = (terminal_width(sys.stdout) or taken + _WIDEST_BAR) - taken
     if room < _LEAST_BAR:
         print_table(header, cells, right=("score",))

@@ -9,7 +9,7 @@ import typer
 from gage_eval.base.canonical import canonical_text
 from gage_eval.base.errors import InputError
 from gage_eval.base.files import write_new
-from gage_eval.cli.main import app
+from gage_eval.cli.main import command_group
 from gage_eval.cli.options import OutputDir, Store, argument, option
 from gage_eval.cli.output import say
 from gage_eval.cli.places import located, open_run
@@ -17,15 +17,7 @@ from gage_eval.cli.places import located, open_run
 if TYPE_CHECKING:
     from gage_eval.runs.results.reading import RunReader
 
-labels_app = typer.Typer(
-    no_args_is_help=True, rich_markup_mode=None, help="Draw answers that people label, to see how far a judge is right."
-)
-app.add_typer(labels_app, name="labels")
-
-
-@labels_app.callback()
-def _labels() -> None:
-    pass
+labels_app = command_group("labels", "Draw answers that people label, to see how far a judge is right.")
 
 
 @labels_app.command()

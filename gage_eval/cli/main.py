@@ -40,6 +40,14 @@ app = typer.Typer(
     help="Evaluate language models as a cached, resumable workflow.",
 )
 
+
+def command_group(name: str, text: str) -> typer.Typer:
+    """The commands that follow a word, such as ``gage cache``; the text says what they do."""
+    commands = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help=text)
+    app.add_typer(commands, name=name)
+    return commands
+
+
 # The commands by the module that adds them to `app`. A run imports only the module of its command; heavy imports are
 # inside the commands.
 COMMANDS = {

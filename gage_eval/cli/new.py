@@ -108,23 +108,19 @@ def new(
 def _said(seen: "DataPreview") -> str:
     from gage_eval.report.console import clean
 
-    parts = [f"the question is '{seen.question}'" if seen.question else f"the question is in '{seen.messages}'"]
-    if seen.question is None and seen.messages is None:
-        parts = []
-    if seen.medium is not None:
-        parts.append(f"the {seen.word}s are in '{seen.medium}'")
-    if seen.contexts is not None:
-        parts.append(f"the retrieved texts are in '{seen.contexts}'")
-    if seen.choices is not None:
-        parts.append(f"the options are {', '.join(seen.choices) if isinstance(seen.choices, list) else seen.choices!r}")
-    if seen.answer is not None:
-        parts.append(f"the reference is '{seen.answer}'")
-    if seen.last_turn:
-        parts.append("the reference is the last message")
-    if seen.labels:
-        parts.append(f"the labels are {', '.join(seen.labels)}")
-    if seen.types:
-        parts.append(f"its fields are {', '.join(seen.types)}")
+    choices = ", ".join(seen.choices) if isinstance(seen.choices, list) else repr(seen.choices)
+    facts = (
+        (seen.question, f"the question is '{seen.question}'"),
+        (seen.messages if seen.question is None else None, f"the question is in '{seen.messages}'"),
+        (seen.medium, f"the {seen.word}s are in '{seen.medium}'"),
+        (seen.contexts, f"the retrieved texts are in '{seen.contexts}'"),
+        (seen.choices, f"the options are {choices}"),
+        (seen.answer, f"the reference is '{seen.answer}'"),
+        (seen.last_turn, "the reference is the last message"),
+        (seen.labels, f"the labels are {', '.join(seen.labels or ())}"),
+        (seen.types, f"its fields are {', '.join(seen.types or ())}"),
+    )
+    parts = [text for value, text in facts if value]
     return clean(f"{seen.file}: {', '.join(parts)} ({seen.shown_rows}).")
 
 

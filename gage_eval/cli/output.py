@@ -45,13 +45,12 @@ def print_table(
     block instead, with one line per column. Before the last column gets too narrow to read, those in ``spare`` are left
     out, the first of them first, and a last line names them.
     """
-    from gage_eval.report.console import clean, folded, padded, terminal_width
+    from gage_eval.report.console import aligned, clean, column_widths, folded, terminal_width
 
     table = [[clean(cell) for cell in row] for row in (header, *rows)]
     right = [clean(name) for name in right]
     left_out = _leave_out(table, spare)
-    header = table[0]
-    widths = [max(cell_len(row[column]) for row in table) for column in range(len(header))]
+    widths, places = column_widths(table), [place for place, name in enumerate(table[0]) if name in right]
     indent = sum(widths[:-1]) + 2 * (len(widths) - 1)
     width = terminal_width(sys.stdout)
     if stack and width is not None and indent + widths[-1] > width:
@@ -60,8 +59,7 @@ def print_table(
     if width is not None and width - indent < _LEAST_WIDTH:
         width = None
     for row in table:
-        line = [padded(cell, wide, right=name in right) for name, cell, wide in zip(header, row, widths, strict=True)]
-        print(folded("  ".join(line).rstrip(), width, indent))
+        print(folded(aligned(row, widths, places), width, indent))
     if left_out:
         print(f"not shown on a terminal of this width, but with --json: {', '.join(left_out)}")
 
@@ -75,10 +73,10 @@ def print_matrix(header: Sequence[str], rows: Sequence[Sequence[str]], *, first:
         first: how many columns are repeated in front of those that follow below.
         cut: the column whose long texts lose their middle.
     """
-    from gage_eval.report.console import clean, padded, terminal_width
+    from gage_eval.report.console import aligned, clean, column_widths, terminal_width
 
     table = [[clean(cell) for cell in row] for row in (header, *(row or [""] * len(header) for row in rows))]
-    widths = [max(cell_len(row[column]) for row in table) for column in range(len(header))]
+    widths = column_widths(table)
     whole = sum(widths) + 2 * (len(widths) - 1)
     width = terminal_width(sys.stdout) or whole
     if whole > width:
@@ -94,19 +92,18 @@ def print_matrix(header: Sequence[str], rows: Sequence[Sequence[str]], *, first:
         if begin > first:
             print()
         for row in table:
-            cells = [*zip(row, widths, strict=True)]
-            print("  ".join(padded(*cell) for cell in cells[:first] + cells[begin:end]).rstrip())
+            print(aligned(row[:first] + row[begin:end], widths[:first] + widths[begin:end]))
         begin = end
 
 
 def _leave_out(table: list[list[str]], spare: Sequence[str]) -> list[str]:
     """Remove spare columns until the last one has room on the terminal. Returns their names."""
-    from gage_eval.report.console import terminal_width
+    from gage_eval.report.console import column_widths, terminal_width
 
     width = terminal_width(sys.stdout)
     left_out: list[str] = []
     while width is not None and len(left_out) < len(spare):
-        widths = [max(cell_len(row[column]) for row in table) for column in range(len(table[0]))]
+        widths = column_widths(table)
         if width - sum(widths[:-1]) - 2 * (len(widths) - 1) >= min(widths[-1], _READABLE_WIDTH):
             break
         left_out.append(spare[len(left_out)])
@@ -146,24 +143,16 @@ def fitted(
         cut: the columns whose cells may be cut.
         indent: blanks before each line.
     """
-    from gage_eval.report.console import padded
+    from gage_eval.report.console import aligned, column_widths
 
-    header = table[0]
-    widths = [max(cell_len(row[column]) for row in table) for column in range(len(header))]
-    flexible = [place for place, name in enumerate(header) if name in cut]
+    widths = column_widths(table)
+    places, flexible = ([place for place, name in enumerate(table[0]) if name in names] for names in (right, cut))
     while width is not None and flexible and sum(widths) + 2 * (len(widths) - 1) + indent > width:
         widest = max(flexible, key=lambda place: widths[place])
         if widths[widest] <= _LEAST_WIDTH:
             break
         widths[widest] -= 1
-    lines = []
-    for row in table:
-        cells = (
-            padded(middle_cut(cell, wide), wide, right=name in right)
-            for name, cell, wide in zip(header, row, widths, strict=True)
-        )
-        lines.append(" " * indent + "  ".join(cells).rstrip())
-    return lines
+    return [" " * indent + aligned([*map(middle_cut, row, widths)], widths, places) for row in table]
 
 
 def middle_cut(text: str, width: int) -> str:

@@ -3,15 +3,21 @@
 A command of this list keeps its keys: a new version may add some, and removes none without a line in the changelog.
 """
 
+from dataclasses import dataclass
 from typing import Any, Literal, NotRequired
 
 from pydantic import TypeAdapter
+from pydantic.json_schema import GenerateJsonSchema
 
 # That of the standard library works with pydantic from Python 3.12.
 from typing_extensions import TypedDict
 
+from gage_eval.authoring.self_test import TaskSelfTest
 from gage_eval.cli.doctor import Check
+from gage_eval.engine.probe import Verdict
+from gage_eval.pipeline.forecast import Forecast
 from gage_eval.regression.baselines import BaselineScore
+from gage_eval.regression.definitions import Difference
 from gage_eval.report.summary import Summary
 from gage_eval.report.trend_chart import TrendPoint
 from gage_eval.runs.lengths import ShortLimit
@@ -129,14 +135,11 @@ class Entry(TypedDict):
     download_bytes: NotRequired[int | None]
 
 
-class Difference(TypedDict):
-    """A recorded value that differs between two runs."""
+@dataclass(frozen=True)
+class TaskDifference(Difference):
+    """A recorded value of a task that differs between two runs; of the whole run the task is empty."""
 
-    task_id: NotRequired[str]
-    kind: str
-    path: str
-    a: str | None
-    b: str | None
+    task_id: str
 
 
 class SliceChange(TypedDict):
@@ -317,23 +320,6 @@ class Baseline(TypedDict):
     scores: NotRequired[list[BaselineScore]]
 
 
-class PlannedStage(TypedDict):
-    """What a run would compute and send."""
-
-    task_id: str
-    stage: str
-    key: str | None
-    state: str
-    why: str
-    outputs: dict[str, str]
-    responses: int | None
-    to_send: int | None
-    at_most: int | None
-    tokens: int | None
-    seconds: float | None
-    metrics: list[Json]
-
-
 class NumberPower(TypedDict):
     """What the gate could find of a number (`regression.power.NumberPower`)."""
 
@@ -354,7 +340,7 @@ class Planned(TypedDict):
     name: str
     store: str
     fetch: list[Json]
-    stages: list[PlannedStage]
+    stages: list[Forecast]
     power: list[NumberPower]
     short_limits: list[ShortLimit]
     notes: list[str]
@@ -372,17 +358,10 @@ class Artifact(TypedDict):
     actions: list[str]
 
 
-class SelfTested(TypedDict):
-    """What came of the programs of a suite's task; passed has the problems by attack."""
+@dataclass(frozen=True)
+class SelfTested(TaskSelfTest):
+    """The same with whether all is as expected."""
 
-    task_id: str
-    mode: Literal["calls", "stdio", "script"]
-    problems: int
-    failed: dict[str, str]
-    exceptions: list[str]
-    without_solution: list[str]
-    lenient: list[str]
-    passed: dict[str, list[str]]
     ok: bool
 
 
@@ -461,20 +440,14 @@ class BenchmarkHealth(TypedDict):
     left_out: dict[str, int]
 
 
-class Probed(TypedDict):
-    """A model that was asked the same alone and in crowds (`engine.probe.Verdict`).
+class Probed(Verdict):
+    """A model that was asked the same alone and in crowds.
 
     ``properties`` has the verdicts of the check of its endpoint; ``reference`` and ``recorded`` are digests of files.
     """
 
     model: str
     tasks: list[str]
-    verdict: str
-    prompts: int
-    crowds: list[Json]
-    fingerprints: list[str]
-    identity: Json
-    created: str
     reference: str | None
     recorded: str | None
     properties: list[Json]
@@ -493,7 +466,7 @@ OUTPUTS: dict[str, Any] = {
     **dict.fromkeys(("run", "suite", "resume", "score", "judge"), Summary),
     "suite --self-test": list[SelfTested],
     "compare": list[Compared],
-    "diff": list[Difference],
+    "diff": list[TaskDifference],
     "why": list[Why],
     "health": BenchmarkHealth,
     "probe": list[Probed],
@@ -515,10 +488,17 @@ OUTPUTS: dict[str, Any] = {
 """Types by command, without ``gage``."""
 
 
+class _WholeDataclasses(GenerateJsonSchema):
+    """Of a dataclass every key is printed, also one that has its default."""
+
+    def field_is_required(self, field: Any, total: bool) -> bool:
+        return field["type"] == "dataclass-field" or super().field_is_required(field, total)
+
+
 def json_schema() -> dict[str, Any]:
     """JSON Schema of all outputs: each command's is ``#/properties/COMMAND``. Objects have no further keys."""
     adapters = [(name, "serialization", TypeAdapter(kind)) for name, kind in OUTPUTS.items()]
-    by_command, schema = TypeAdapter.json_schemas(adapters)  # type: ignore[arg-type]
+    by_command, schema = TypeAdapter.json_schemas(adapters, schema_generator=_WholeDataclasses)  # type: ignore[arg-type]
     definitions = {name: {"additionalProperties": False, **kind} for name, kind in schema["$defs"].items()}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",

@@ -57,14 +57,12 @@ def plan(
     fetched = would_fetch(missing)
     short = short_limits(planned_run.plan, planned_run.locations)
     if json:
-        stages = [_record(stage) for stage in forecasts]
-        to_fetch = [origin.payload() for origin in fetched]
         print_json(
             {
                 "name": planned_run.plan.name,
                 "store": planned_run.store.url,
-                "fetch": to_fetch,
-                "stages": stages,
+                "fetch": [origin.payload() for origin in fetched],
+                "stages": [vars(stage) for stage in forecasts],
                 "power": _power(planned_run)[0],
                 "short_limits": [limit.as_record() for limit in short],
                 "notes": list(planned_run.notes),
@@ -97,23 +95,6 @@ def _print_expanded(options: "RunOptions", *, json: bool) -> None:
         print_json({"config": written_out(loaded), "origins": origins, "digest": loaded.digest})
     else:
         print(readable(written_out_text(loaded)), end="")
-
-
-def _record(stage: "Forecast") -> dict[str, Any]:
-    return {
-        "task_id": stage.task_id,
-        "stage": stage.stage,
-        "key": stage.key,
-        "state": stage.state,
-        "why": stage.why,
-        "outputs": dict(stage.outputs),
-        "responses": stage.responses,
-        "to_send": stage.to_send,
-        "at_most": stage.at_most,
-        "tokens": stage.tokens,
-        "seconds": stage.seconds,
-        "metrics": list(stage.metrics),
-    }
 
 
 def _print(forecasts: "list[Forecast]", tasks: list[str]) -> None:

@@ -2,15 +2,12 @@
 
 from typing import Annotated
 
-import typer
-
-from gage_eval.cli.main import app
+from gage_eval.cli.main import command_group
 from gage_eval.cli.options import AsJson, flag, option
 from gage_eval.cli.output import print_json
 from gage_eval.cli.places import located
 
-server_app = typer.Typer(help="Start and stop a local Prefect server with UI and worker.", no_args_is_help=True)
-app.add_typer(server_app, name="server")
+server_app = command_group("server", "Start and stop a local Prefect server with UI and worker.")
 
 
 @server_app.command("start")

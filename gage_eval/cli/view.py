@@ -46,8 +46,8 @@ def view(
     settings = load_settings()
     for name in [*(runs or ()), *([against] if against is not None else [])]:
         reader = open_run(locations, name)
-        for wanted in [task] if task is not None else []:
-            reader.task(wanted)
+        if task is not None:
+            reader.task(task)
     server = ViewerServer(
         locations,
         local_path(settings.viewer_cache, Path()),

@@ -4,10 +4,8 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from rich.cells import cell_len
-
 from gage_eval.cli.output import print_json, say
-from gage_eval.report.console import clean, counted, folded, one_line, padded, terminal_width
+from gage_eval.report.console import aligned, clean, column_widths, counted, folded, one_line, terminal_width
 
 if TYPE_CHECKING:
     from gage_eval.runs.results.explain import ExplainedAnswer, Tally
@@ -101,11 +99,9 @@ def _heading(task_id: str, counts: "Tally", where: "RowFilter", outcomes: Sequen
 def _print(answers: Sequence["ExplainedAnswer"]) -> None:
     lines = [_cells(answer) for answer in answers]
     width = terminal_width(sys.stdout)
-    widths = [max(cell_len(line[column]) for line in lines) for column in range(2)] if lines else []
+    widths = column_widths(line[:2] for line in lines)
     for line in lines:
-        name, expected, *rest = line
-        start = f"{padded(name, widths[0])}  {padded(expected, widths[1])}".rstrip()
-        print(folded("   ".join([start, *rest]), width, indent=widths[0] + 2))
+        print(folded("   ".join([aligned(line[:2], widths), *line[2:]]), width, indent=widths[0] + 2))
 
 
 def _cells(explained: "ExplainedAnswer") -> list[str]:

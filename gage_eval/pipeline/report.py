@@ -48,7 +48,7 @@ def report(run: StageRun, spec: ReportSpec) -> None:
         metrics=run.input("metrics").table().to_pylist(),
         # Of a subset, only the samples that were asked count.
         sample_count=samples - unprepared if spec.is_whole else sent_rows,
-        reject_count=run.input("rejects").rows + unprepared,
+        rejects=run.input("rejects").rows + unprepared,
         first_rejects=[*first_rejects(run.input("rejects")), *first_rejects(run.input("prepare_rejects"))],
         statuses=dict(responses.counts),
         error_kinds=_error_kinds(responses),
@@ -56,7 +56,7 @@ def report(run: StageRun, spec: ReportSpec) -> None:
         complete=responses.complete,
         card=spec.card,
         headline=spec.headline,
-        subset=spec.subset or (),
+        subset=list(spec.subset or ()),
         executions=_executions(run, spec),
         calibration=_calibration(run, spec),
         judging=_judging(run, spec),

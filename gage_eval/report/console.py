@@ -3,15 +3,14 @@
 import re
 import shutil
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TextIO, TypeAlias
 
 from rich.cells import cell_len
 
-from gage_eval.base.stages import STAGES
 from gage_eval.report.model_run import models_line
-from gage_eval.report.shares import remarks, share_text
+from gage_eval.report.shares import first_names, remarks, share_text
 from gage_eval.report.summary import (
     GroupScore,
     MetricSummary,
@@ -216,8 +215,7 @@ def label_lines(summary: Summary) -> list[str]:
         ]
         lines += map(_joined, _aligned(columns, rows)) if rows else []
         if names := labels.apart:
-            more = f" and {len(names) - _DIFFERENT:,} more" if len(names) > _DIFFERENT else ""
-            lines.append(f"{task.task_id}: judge and people differ on {', '.join(names[:_DIFFERENT])}{more}.")
+            lines.append(f"{task.task_id}: judge and people differ on {first_names(names, _DIFFERENT)}.")
     return [clean(line) for line in lines]
 
 
@@ -246,17 +244,17 @@ def print_scores(
         _print_coloured(_lines(rows, width, columns), out)
     elif rows:
         out.writelines(line + "\n" for line in plain_lines(rows, columns=columns))
-    note = arrow_note(summary)
-    extra = (
+    lines = (
         *_changes_outside(summary, changes),
-        *([] if note is None else [note]),
+        arrow_note(summary),
         *slice_lines(summary),
         *group_lines(summary),
         *label_lines(summary),
         *map(clean, remarks(summary)),
+        stage_line(summary),
+        closing_line(summary, report),
     )
-    bar = stage_line(summary)
-    for line in (*extra, *([] if bar is None else [bar]), closing_line(summary, report)):
+    for line in filter(None, lines):
         out.write(folded(line, width) + "\n")
 
 
@@ -310,7 +308,7 @@ def _lines(rows: Sequence[Sequence[str]], width: int | None, columns: Sequence[s
 def _aligned(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[_Line]:
     """Each row as pairs of a column's name and the padded cell, the heading first."""
     table = [columns, *rows]
-    widths = [max(cell_len(row[index]) for row in table) for index in range(len(columns))]
+    widths = column_widths(table)
     return [
         [
             (name, ("  " if index else "") + padded(cell, widths[index], right=not _is_left(name)))
@@ -359,8 +357,7 @@ def stage_line(summary: Summary) -> str | None:
 
     Each stage that computed something and took a noticeable share of the run, with a bar of its share.
     """
-    timings: dict[str, float | None] = summary.run.timings.model_dump()
-    seconds = {stage: float(timings.get(f"{stage}_total_s") or 0.0) for stage in STAGES}
+    seconds = summary.run.timings.stage_seconds
     computed = {stage: value for stage, value in seconds.items() if stage not in summary.run.cached_stages}
     total = sum(computed.values())
     shown = {stage: value for stage, value in computed.items() if value >= _LEAST_SHARE * total}
@@ -406,6 +403,17 @@ def folded(text: str, width: int | None, indent: int = 0) -> str:
         else:
             lines[-1] += word
     return "\n".join(lines)
+
+
+def column_widths(table: Iterable[Iterable[str]]) -> list[int]:
+    """How wide each column of a table is on a terminal."""
+    return [max(map(cell_len, column)) for column in zip(*table, strict=True)]
+
+
+def aligned(cells: Sequence[str], widths: Sequence[int], right: Collection[int] = ()) -> str:
+    """The cells in columns of these widths, two blanks apart; those at the places in ``right`` are aligned right."""
+    columns = enumerate(zip(cells, widths, strict=True))
+    return "  ".join(padded(cell, width, right=place in right) for place, (cell, width) in columns).rstrip()
 
 
 def padded(text: str, width: int, *, right: bool = False) -> str:

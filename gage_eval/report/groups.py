@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
-from gage_eval.report.summary import GroupMetric, GroupScore, GroupSummary, MetricSummary, TaskSummary
+from gage_eval.report.summary import GroupMetric, GroupScore, GroupSummary, MetricNumber, MetricSummary, TaskSummary
 from gage_eval.scoring.metrics.aggregations.base import stored_aggregation
 from gage_eval.scoring.metrics.scale import Scale
 from gage_eval.stats import (
@@ -90,11 +90,7 @@ def _metrics(members: Sequence[Sequence[MetricSummary]], wanted: Sequence[str]) 
         whole = len(of_members) == len(members)
         if whole or not all(by_key):
             yield GroupMetric(
-                metric_id=first.metric_id,
-                filter=first.filter,
-                value_key=first.value_key,
-                aggregation=first.aggregation,
-                higher_is_better=first.higher_is_better,
+                **first.model_dump(include=set(MetricNumber.model_fields)),
                 n=sum(metric.n for metric in of_members),
                 micro=_micro(of_members) if whole else GroupScore(),
                 macro=macro_score(of_members) if whole else GroupScore(),
@@ -143,11 +139,9 @@ def _score(
     if value is not None and weights and len(ends) == len(metrics):
         low, high = mover_interval(weights, [metric.value or 0.0 for metric in metrics], ends)
         return GroupScore(value=value, stderr=stderr, ci_low=max(0.0, low), ci_high=min(1.0, high))
+    interval = None if value is None or stderr is None or freedom is None else t_interval(value, stderr, freedom)
+    if value is None or interval is None:
+        return GroupScore(value=value, stderr=stderr)
     like = metrics[0]
-    if value is None or stderr is None or freedom is None:
-        return GroupScore(value=value, stderr=stderr)
-    interval = t_interval(value, stderr, freedom)
-    if interval is None:
-        return GroupScore(value=value, stderr=stderr)
     low, high = Scale(low=like.bound_low, high=like.bound_high).clipped(value, *interval)
     return GroupScore(value=value, stderr=stderr, ci_low=low, ci_high=high)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from gage_eval.base.stages import STAGES, Stage
+from gage_eval.base.stages import STAGES
 from gage_eval.report.charts import Svg
 from gage_eval.report.console import count_text, counted, score_text
 from gage_eval.report.details import ComparedTask, RunDetails, SliceScore, TaskDetails
@@ -168,7 +168,7 @@ def _page(summary: Summary, details: RunDetails, home: str, room: Room) -> str:
         compared=compared,
         regressed_first=first[: room.of(200)],
         trends={task.task_id: _trend(task) for task in first[: room.of(40)]},
-        stages=[(stage, STAGES[stage].tone, seconds) for stage, seconds in _stage_seconds(summary)],
+        stages=[(stage, STAGES[stage].tone, seconds) for stage, seconds in summary.run.timings.stage_seconds.items()],
         stages_text=_stages_text(summary),
         sampling=trimmed(_sampling(details), room.of(20_000)),
         config=trimmed(details.config_text, room.of(60_000)),
@@ -251,15 +251,10 @@ def _trend(task: ComparedTask) -> Svg:
     return Svg(trend_chart(task.trend, task.baseline, title))
 
 
-def _stage_seconds(summary: Summary) -> list[tuple[Stage, float]]:
-    timings = summary.run.timings.model_dump()
-    by_stage = [(stage, timings.get(f"{stage}_total_s")) for stage in STAGES]
-    return [(stage, seconds) for stage, seconds in by_stage if seconds]
-
-
 def _stages_text(summary: Summary) -> str:
     timings, cached = summary.run.timings, summary.run.cached_stages
-    parts = [f"{stage} {seconds:.3g} s" for stage, seconds in _stage_seconds(summary) if stage not in cached]
+    seconds = timings.stage_seconds
+    parts = [f"{stage} {seconds[stage]:.3g} s" for stage in seconds if stage not in cached]
     if (rate := timings.throughput_inference_samples_per_s) is not None:
         parts.append(f"{count_text(round(rate)) if rate >= 100 else f'{rate:.3g}'} samples/s in infer")
     if cached:

@@ -274,11 +274,15 @@ def _outputs(turn: Mapping[str, Any], took: Mapping[str, Any], step: int) -> lis
 
 def call_arguments(text: str) -> dict[str, Any]:
     """The arguments of a call; what is not a JSON object is the value of ``arguments``."""
-    try:
-        value = decode(text)
-    except ValueError:
-        value = text
+    value = _decoded(text)
     return value if isinstance(value, dict) else {"arguments": value}
+
+
+def _decoded(text: str) -> Any:
+    """What a JSON text says; another text is its own value."""
+    with suppress(ValueError):
+        return decode(text)
+    return text
 
 
 def _times(ms: float | None) -> list[str]:
@@ -300,10 +304,9 @@ def shown_part(item: Any) -> Part:
         return Part("json", pretty(item)) if link is None else Part("link", link)
     media = _MEDIA.fullmatch(url)
     address = url if media is None else f"/media/{media[1]}"
-    for known in ("audio", "video"):
-        if known in kind or url.startswith(f"data:{known}"):
-            return Part("audio" if known == "audio" else "video", address)
-    return Part("image", address) if "image" in kind or url.startswith("data:image") else Part("link", address)
+    media_kinds: tuple[PartKind, ...] = ("audio", "video", "image")
+    shown: Iterable[PartKind] = (name for name in media_kinds if name in kind or url.startswith(f"data:{name}"))
+    return Part(next(iter(shown), "link"), address)
 
 
 def _frames(item: Any) -> Sequence[Any]:
@@ -323,12 +326,8 @@ def _texts(value: Any) -> Iterable[str]:
 
 def tool_calls(value: Any) -> Iterable[ToolCall]:
     """Tool calls as chat completions have them, or as JSON text."""
-    if isinstance(value, str):
-        try:
-            value = decode(value)
-        except ValueError:
-            yield ToolCall("", value, "")
-            return
+    if isinstance(value, str) and isinstance(value := _decoded(value), str):
+        yield ToolCall("", value, "")
     for call in value if isinstance(value, list) else ():
         if not isinstance(call, Mapping):
             yield ToolCall("", pretty(call), "")

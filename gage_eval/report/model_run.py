@@ -3,17 +3,16 @@
 import re
 from collections.abc import Iterable
 from pathlib import PurePath
-from typing import ClassVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
+
+from gage_eval.report.timings import SummaryModel
 
 UNDER_TEST = "dut_model"
 
 
-class ModelRun(BaseModel):
+class ModelRun(SummaryModel):
     """A model that a run asks, with its role in some tasks."""
-
-    model_config: ClassVar[ConfigDict] = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     role: str = Field(description="dut_model for the model under test, judge_model, or support.")
     name: str = Field(description="Its name at an endpoint or on the hub, or its file or folder; with a LoRA adapter.")

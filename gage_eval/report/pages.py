@@ -8,8 +8,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from markupsafe import Markup, escape
+
 from gage_eval.report import charts
-from gage_eval.report.charts import Svg
 from gage_eval.report.console import score_text
 from gage_eval.report.details import ComparedTask
 from gage_eval.report.messages import trimmed
@@ -102,23 +103,19 @@ def change_tone(task: ComparedTask) -> Tone:
     return VERDICT_TONES.get(task.verdict, "good" if task.low > 0 else "bad")
 
 
-def marked(answer: str, extracted: str | None) -> Svg:
+def marked(answer: str, extracted: str | None) -> Markup:
     """The answer with the last place of what was read out of it."""
-    from markupsafe import escape
-
     at = answer.rfind(extracted) if extracted else -1
     if extracted is None or at < 0:
-        return Svg(escape(answer))
+        return escape(answer)
     end = at + len(extracted)
-    return Svg(f"{escape(answer[:at])}<mark>{escape(extracted)}</mark>{escape(answer[end:])}")
+    return Markup("{}<mark>{}</mark>{}").format(answer[:at], extracted, answer[end:])
 
 
-def change_chip(task: ComparedTask) -> Svg:
+def change_chip(task: ComparedTask) -> Markup:
     """The change as a chip: red for a loss beyond chance, green for a gain."""
-    from markupsafe import escape
-
-    text = escape(f"{signed_text(task.difference)} {task.verdict}".strip())
-    return Svg(f'<span class="chip {change_tone(task)}">{text}</span>')
+    text = f"{signed_text(task.difference)} {task.verdict}".strip()
+    return Markup('<span class="chip {}">{}</span>').format(change_tone(task), text)
 
 
 def _change_ends(task: ComparedTask) -> str:

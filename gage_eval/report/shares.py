@@ -30,8 +30,9 @@ def remarks(summary: Summary) -> list[str]:
     """One sentence if the suite was modified, one for each subset, and one for each share above its limit."""
     suite = summary.suite
     changed = [] if suite is None or not suite.modified else [_modified(suite)]
-    subsets = [_subset(task, summary) for task in summary.tasks if task.subset]
-    return changed + subsets + [line for task in summary.tasks for line in _task_remarks(task)]
+    subsets = [f"{task.task_id}: {_subset(task, summary)}" for task in summary.tasks if task.subset]
+    shares = [f"{task.task_id}: {remark}" for task in summary.tasks for remark in _task_remarks(task)]
+    return changed + subsets + shares
 
 
 def is_unread(summary: Summary) -> bool:
@@ -43,17 +44,18 @@ def is_unread(summary: Summary) -> bool:
 
 
 def _modified(suite: SuiteRun) -> str:
-    return f"Modified: {_first(suite.modified)}. This is not a score of {suite.name} {suite.version}."
+    return f"Modified: {first_names(suite.modified, _SHOWN)}. This is not a score of {suite.name} {suite.version}."
 
 
 def _subset(task: TaskSummary, summary: Summary) -> str:
     whole = "the whole task" if summary.suite is None else f"{summary.suite.name} {summary.suite.version}"
-    return f"{task.task_id}: a subset, {_first(task.subset)}. This is not a score of {whole}."
+    return f"a subset, {first_names(task.subset, _SHOWN)}. This is not a score of {whole}."
 
 
-def _first(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else ""
-    return f"{', '.join(names[:_SHOWN])}{more}"
+def first_names(names: Sequence[str], most: int) -> str:
+    """``a, b and 3 more``."""
+    more = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return f"{', '.join(names[:most])}{more}"
 
 
 def _task_remarks(task: TaskSummary) -> Iterator[str]:
@@ -61,58 +63,44 @@ def _task_remarks(task: TaskSummary) -> Iterator[str]:
     records = task.sample_count + task.rejects
     truncated, looped, refused = (task.responses.get(status, 0) for status in ("truncated", "looped", "refused"))
     if _above(task.rejects, records, _REJECTED):
-        yield f"{task.task_id}: {_of(task.rejects, records)} records were rejected and are not scored."
+        yield f"{_of(task.rejects, records)} records were rejected and are not scored."
     if _above(truncated, responses, _TRUNCATED):
-        yield (
-            f"{task.task_id}: {_of(truncated, responses)} answers were cut at the token limit and are scored "
-            "like any other answer. Raise max_new_tokens."
-        )
+        cut = f"{_of(truncated, responses)} answers were cut at the token limit"
+        yield f"{cut} and are scored like any other answer. Raise max_new_tokens."
     if _above(looped, responses, _LOOPED):
-        yield (
-            f"{task.task_id}: {_of(looped, responses)} answers ended in a loop and are scored like any other answer. "
-            "More tokens would not help."
-        )
+        ended = f"{_of(looped, responses)} answers ended in a loop"
+        yield f"{ended} and are scored like any other answer. More tokens would not help."
     if limit := task.responses.get("limit", 0):
         yield (
-            f"{task.task_id}: {_of(limit, responses)} answers ended at a limit{_kinds(task, 'limit')}. They are scored "
+            f"{_of(limit, responses)} answers ended at a limit{_kinds(task, 'limit')}. They are scored "
             "like any other answer. Read why some did not end, or raise tool_rounds, max_turns or the adapter's limits."
         )
     if (failed := task.responses.get("error", 0)) and task.error_kinds:
-        yield f"{task.task_id}: {_of(failed, responses)} requests have no answer{_kinds(task, 'error')}."
+        yield f"{_of(failed, responses)} requests have no answer{_kinds(task, 'error')}."
     if _above(refused, responses, _REFUSED):
-        yield f"{task.task_id}: {_of(refused, responses)} answers are refusals and are scored like any other answer."
+        yield f"{_of(refused, responses)} answers are refusals and are scored like any other answer."
     if task.executions is not None:
-        yield f"{task.task_id}: programs by how they ended: {task.executions.text}."
-    if task.drawn is not None:
-        yield f"{task.task_id}: {task.drawn.text}."
-    if task.stopped is not None:
-        yield f"{task.task_id}: {task.stopped.text}."
-    if task.judging is not None:
-        yield f"{task.task_id}: {task.judging.text}."
+        yield f"programs by how they ended: {task.executions.text}."
+    for part in (task.drawn, task.stopped, task.judging):
+        if part is not None:
+            yield f"{part.text}."
     if task.calibration is not None:
-        yield f"{task.task_id}: {' '.join(task.calibration.sentences)}"
+        yield " ".join(task.calibration.sentences)
     for metric in task.metrics:
-        yield from _metric_remarks(task, metric)
+        yield from _metric_remarks(metric)
     yield from _valueless(task)
     yield from _empty_slices(task)
 
 
-def _metric_remarks(task: TaskSummary, metric: MetricSummary) -> Iterator[str]:
+def _metric_remarks(metric: MetricSummary) -> Iterator[str]:
     if _above(metric.unparsed, metric.all_rows, _UNPARSED):
-        yield (
-            f"{task.task_id}: {metric.name} could not read {_of(metric.unparsed, metric.all_rows)} answers; "
-            f"{_fate(metric.unparsed, metric.unparsed_credited)}."
-        )
+        fate = _fate(metric.unparsed, metric.unparsed_credited)
+        yield f"{metric.name} could not read {_of(metric.unparsed, metric.all_rows)} answers; {fate}."
     if metric.overridden:
-        yield (
-            f"{task.task_id}: {metric.name} has {_of(metric.overridden, metric.all_rows)} rows scored under parameters "
-            "of their samples (eval_config)."
-        )
+        rows = f"{_of(metric.overridden, metric.all_rows)} rows"
+        yield f"{metric.name} has {rows} scored under parameters of their samples (eval_config)."
     if _above(metric.unscored, metric.all_rows, _FAILED):
-        yield (
-            f"{task.task_id}: {metric.name} has no score for {_of(metric.unscored, metric.all_rows)} rows; they are "
-            "left out."
-        )
+        yield f"{metric.name} has no score for {_of(metric.unscored, metric.all_rows)} rows; they are left out."
 
 
 def _fate(unparsed: int, credited: int) -> str:
@@ -130,18 +118,16 @@ def _valueless(task: TaskSummary) -> Iterator[str]:
     with_values = {(metric.metric_id, metric.filter) for metric in task.metrics if metric.rows}
     for metric in task.metrics:
         if not metric.rows and (metric.metric_id, metric.filter) in with_values:
-            yield f"{task.task_id}: {metric.name} has no value: the metric gave none of the answers one."
+            yield f"{metric.name} has no value: the metric gave none of the answers one."
 
 
 def _empty_slices(task: TaskSummary) -> Iterator[str]:
     """Fields of slices that no sample has."""
-    held: dict[str, bool] = {}
-    for metric in task.slices:
-        field = metric.slice_field or ""
-        held[field] = held.get(field, False) or metric.slice_value is not None
-    for field, is_held in held.items():
-        if not is_held:
-            yield f"{task.task_id}: no sample has {field}, so there are no slices by it."
+    fields = dict.fromkeys(metric.slice_field for metric in task.slices)
+    held = {metric.slice_field for metric in task.slices if metric.slice_value is not None}
+    for field in fields:
+        if field not in held:
+            yield f"no sample has {field}, so there are no slices by it."
 
 
 def _kinds(task: TaskSummary, status: str) -> str:

@@ -1,14 +1,12 @@
 """Which suite a run is a run of, as run.json and summary.json keep it."""
 
-from typing import ClassVar
+from pydantic import Field
 
-from pydantic import BaseModel, ConfigDict, Field
+from gage_eval.report.timings import SummaryModel
 
 
-class SuiteRun(BaseModel):
+class SuiteRun(SummaryModel):
     """The suite that a run is a run of."""
-
-    model_config: ClassVar[ConfigDict] = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     name: str = Field(description="Name of the suite.")
     version: str = Field(description="Its version.")

@@ -315,50 +315,26 @@ def arrow_note(summary: "Summary") -> str | None:
 
 def task_summary(
     *,
-    task_id: str,
-    dataset_id: str,
     metrics: Iterable[Mapping[str, Any]],
-    sample_count: int,
     statuses: Mapping[str, int],
-    error_kinds: Mapping[str, dict[str, int]] | None = None,
-    reject_count: int = 0,
-    first_rejects: Sequence[str] = (),
     tokens: Mapping[str, int] | None = None,
-    model: str | None = None,
-    description: str | None = None,
-    complete: bool = True,
     card: CardRule | None = None,
     headline: str | None = None,
-    subset: Sequence[str] = (),
     executions: Executions | None = None,
-    calibration: Calibration | None = None,
-    judging: Judging | None = None,
-    stopped: Stopped | None = None,
     drawn: Drawn | None = None,
+    **fields: Any,
 ) -> TaskSummary:
     """A task's part of the summary; it holds no time, so that equal results are equal bytes.
 
     Args:
-        task_id: the task's name.
-        dataset_id: the dataset's name.
         metrics: rows of `tables.METRICS`, those of slices among them.
-        sample_count: standardised samples.
         statuses: responses by status; other counts are left out.
-        error_kinds: responses by status and error kind.
-        reject_count: rejected rows.
-        first_rejects: place and reason of the first of them.
         tokens: ``prompt_tokens`` and ``completion_tokens`` of the responses; 0 means not reported.
-        model: the model's name as configured.
-        description: the task's description.
-        complete: False while responses are missing for errors.
         card: how its score card is made, None for no card.
         headline: the number that people quote, as the suite's card has it; None where nothing says so.
-        subset: the subjects that were chosen of it; none for the whole task.
         executions: how its programs ended.
-        calibration: its judge against the labels of people.
-        judging: the verdicts of its judges.
-        stopped: what is known of it where it stopped early.
         drawn: how many of its samples were drawn; None for all.
+        fields: the other fields of `TaskSummary`.
     """
     counted = tokens or {}
     numbers = [metric_summary(row, [] if executions is None else executions.marks) for row in metrics]
@@ -369,26 +345,14 @@ def task_summary(
     if drawn is not None:
         whole = [_of_benchmark(number, drawn) for number in whole]
     return TaskSummary(
-        task_id=task_id,
-        dataset_id=dataset_id,
-        model=model,
-        description=description,
-        subset=list(subset),
-        sample_count=sample_count,
         metrics=whole,
         score_card=None if card is None else card.card(task_scores(whole), _error_tags(whole, statuses)),
         slices=sorted(slices, key=lambda number: number.key != whole[0].key),
         responses={status: int(statuses.get(status, 0)) for status in RESPONSE_STATUSES},
-        error_kinds=dict(error_kinds or {}),
-        rejects=reject_count,
-        first_rejects=list(first_rejects),
-        complete=complete,
         executions=executions,
-        calibration=calibration,
-        judging=judging,
-        stopped=stopped,
         drawn=drawn,
         tokens=Tokens(prompt=counted.get("prompt_tokens") or None, completion=counted.get("completion_tokens") or None),
+        **fields,
     )
 
 
@@ -399,10 +363,8 @@ def run_summary(
     tasks: Sequence[TaskSummary],
     stages: Sequence[StageResult],
     wall_s: float,
-    groups: Sequence[GroupSummary] = (),
-    suite: SuiteRun | None = None,
-    models: Sequence[ModelRun] = (),
     spent: Consumption | None = None,
+    **fields: Any,
 ) -> Summary:
     """The whole summary of a run.
 
@@ -412,10 +374,8 @@ def run_summary(
         tasks: in the config's order.
         stages: the result of every stage of every task.
         wall_s: seconds since the run began.
-        groups: of tasks, in the config's order.
-        suite: which suite it is.
-        models: that it asked.
         spent: what its requests took.
+        fields: the other fields of `Summary`.
     """
     samples = {task.task_id: task.sample_count for task in tasks}
     names = list(dict.fromkeys(item.stage for item in stages))
@@ -435,9 +395,7 @@ def run_summary(
         ),
         metrics=[TaskMetric(task_id=task.task_id, **metric.model_dump()) for task in tasks for metric in task.metrics],
         tasks=list(tasks),
-        groups=list(groups),
-        suite=suite,
-        models=list(models),
+        **fields,
     )
 
 

@@ -44,6 +44,12 @@ class Timings(BaseModel):
         description="Seconds of infer / samples answered in this run, in ms; null when all were cached."
     )
 
+    @property
+    def stage_seconds(self) -> dict[Stage, float]:
+        """The seconds of each stage that took any."""
+        seconds = {stage: self.__pydantic_extra__.get(f"{stage}_total_s", 0.0) for stage in STAGES}
+        return {stage: value for stage, value in seconds.items() if value}
+
 
 class Usage(SummaryModel):
     """What this run's own answers took, judges included. Answers that were there already took nothing."""

@@ -93,6 +93,7 @@ class Viewer:
     def routes(self) -> "list[Route]":
         """Every address."""
         runs, lists = self.open_runs, self.lists
+        notes, labels = (lambda _: self.notes.page()), (lambda request: self.labels.page(request.query_params))
         pages: dict[str, Page] = {
             "/": self._home,
             "/matrix": lambda request: matrix_page(runs, lists, request.query_params),
@@ -113,8 +114,8 @@ class Viewer:
         return [
             Route("/token", self._token, methods=["GET", "POST"]),
             Route("/static/{name}", self._static),
-            Route("/notes", partial(self._form, lambda _: self.notes.page(), self.notes.add), methods=["GET", "POST"]),
-            Route("/labels", partial(self._form, self._labels, self.labels.add), methods=["GET", "POST"]),
+            Route("/notes", partial(self._form, notes, self.notes.add), methods=["GET", "POST"]),
+            Route("/labels", partial(self._form, labels, self.labels.add), methods=["GET", "POST"]),
             Route("/ok", lambda request: PlainTextResponse("ok")),
             *(Route(path, partial(self._page, page)) for path, page in pages.items()),
         ]
@@ -169,9 +170,6 @@ class Viewer:
         where = self.open_runs.locations.runs
         shown = {"suites": suites, "q": wanted, "live": live, "where": where, "most_columns": MOST_COLUMNS}
         return rendered("runs.html", title="Runs", **shown)
-
-    def _labels(self, request: Request) -> str:
-        return self.labels.page(request.query_params)
 
     async def _form(self, page: Page, add: Callable[[Mapping[str, str]], Response], request: Request) -> Response:
         """A page, and what its forms send; a form that is not ours is refused."""

@@ -15,7 +15,7 @@ from gage_eval.report.sample_view import SampleView
 from gage_eval.runs.results.reading import RunReader
 from gage_eval.viewer.comparison import causes_between, compared
 from gage_eval.viewer.list_page import ListPage
-from gage_eval.viewer.listing import ListLinks, ListState, replicate_of
+from gage_eval.viewer.listing import ListLinks, ListState, number_in
 from gage_eval.viewer.open_runs import MOST_COLUMNS, OpenRuns
 from gage_eval.viewer.pages import rendered
 from gage_eval.viewer.trajectory import turns_of
@@ -91,7 +91,7 @@ def side_by_side_page(open_runs: OpenRuns, lists: ListPage, run_id: str, params:
         StillIndexing: an index is being made.
     """
     state = ListState.of(params)
-    sample_id, replicate = params.get("id", ""), replicate_of(params)
+    sample_id, replicate = params.get("id", ""), number_in(params, "rep")
     columns: list[Column] = []
     for name in [*_names(params), run_id]:
         column = _column(lists, name, state, sample_id, replicate)

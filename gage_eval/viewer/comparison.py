@@ -5,7 +5,7 @@ from gage_eval.regression.report_adapter import causes, comparison
 from gage_eval.regression.why import why
 from gage_eval.report.details import Causes, Comparison
 from gage_eval.runs.results.reading import RunReader
-from gage_eval.viewer.open_runs import WAIT_S, OpenRuns
+from gage_eval.viewer.open_runs import OpenRuns
 
 
 def compared(
@@ -16,7 +16,7 @@ def compared(
     task_id: str | None = None,
     metric: str | None = None,
     allowed: tuple[str, ...] = (),
-    wait_s: float = WAIT_S,
+    wait_s: float | None = None,
 ) -> Comparison:
     """The tasks of a run against those of another one, remembered until one of them changes.
 
@@ -34,11 +34,12 @@ def compared(
     """
     key = ("compare", *_version(run), *_version(other), task_id, metric, allowed)
     what = f"the comparison of {run.run_id} and {other.run_id}"
-
-    def make() -> Comparison:
-        return comparison(other.run_id, compare(other, run, task_id=task_id, metric=metric, allowed=allowed))
-
-    return open_runs.computed(key, what, make, wait_s=wait_s)
+    return open_runs.computed(
+        key,
+        what,
+        lambda _: comparison(other.run_id, compare(other, run, task_id=task_id, metric=metric, allowed=allowed)),
+        wait_s=wait_s,
+    )
 
 
 def causes_between(
@@ -57,11 +58,8 @@ def causes_between(
         StillIndexing: it takes longer.
     """
     key = ("why", *_version(run), *_version(other), task_id, metric)
-
-    def make() -> tuple[Causes, ...]:
-        return tuple(map(causes, why(other, run, task_id=task_id, metric=metric)))
-
-    return open_runs.computed(key, f"why {run.run_id} and {other.run_id} differ", make, wait_s=WAIT_S)
+    what = f"why {run.run_id} and {other.run_id} differ"
+    return open_runs.computed(key, what, lambda _: tuple(map(causes, why(other, run, task_id=task_id, metric=metric))))
 
 
 def _version(run: RunReader) -> tuple[str, str]:

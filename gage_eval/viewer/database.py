@@ -38,9 +38,6 @@ class ReadDatabase:
             self._connection.execute(f"ATTACH {literal(str(file))} AS {name} (READ_ONLY)")
         lock(self._connection)
 
-    def close(self) -> None:
-        self._connection.close()
-
     def positions(self, sql: str, values: Sequence[Any] = ()) -> "np.ndarray[Any, np.dtype[np.int32]]":
         """The column ``pos`` of a query, in its order."""
         import numpy as np

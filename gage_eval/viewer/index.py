@@ -170,7 +170,10 @@ class _Builder:
     def __init__(self, task: TaskReader, slices: Sequence[str], *, texts: bool) -> None:
         self._task = task
         self._measures = task.measures
+        self._metric_ids = list(dict.fromkeys(measure.metric_id for measure in task.measures))
         self._texts = texts
+        self._response_columns = (*_RESPONSE_COLUMNS, *(_ANSWER_TEXTS if texts else ()))
+        self._sample_columns = ("row_index", "data_tag", *(_SAMPLE_TEXTS if texts else ()))
         self._declared = tuple(slices)
         self._grouping = grouping(task.task_id, slices=slices)
         self._tags: tuple[str, ...] | None = None
@@ -187,7 +190,8 @@ class _Builder:
         if self._tags is None:
             self._tags = _tag_names(samples, self._declared)
         database.register("telemetry", self._telemetry(part))
-        database.register("slices", self._slices(part))
+        if self._declared:
+            database.register("slices", self._slices(part))
         for number, metric_id in enumerate(self._metric_ids):
             database.register(f"scores_{number}", read_part(self._task.scores[metric_id], part, _SCORE_COLUMNS))
         order = pc.sort_indices(responses, [("row_index", "ascending"), ("replicate", "ascending")])
@@ -251,19 +255,6 @@ class _Builder:
         slices = tuple(IndexedSlice(number, path, name) for number, (path, name) in enumerate(named))
         return About(measures, slices, self._answers, self._texts, seconds)
 
-    @property
-    def _metric_ids(self) -> list[str]:
-        return list(dict.fromkeys(measure.metric_id for measure in self._measures))
-
-    @property
-    def _response_columns(self) -> tuple[str, ...]:
-        return (*_RESPONSE_COLUMNS, *_ANSWER_TEXTS) if self._texts else _RESPONSE_COLUMNS
-
-    @property
-    def _sample_columns(self) -> tuple[str, ...]:
-        small = ("row_index", "data_tag")
-        return (*small, *_SAMPLE_TEXTS) if self._texts else small
-
     def _telemetry(self, part: int) -> pa.Table:
         columns = ("row_index", "replicate", "latency_ms")
         if isinstance(self._task.responses, PendingResponses):
@@ -272,8 +263,6 @@ class _Builder:
 
     def _slices(self, part: int) -> pa.Table:
         """The values of the declared slice fields by row index and replicate."""
-        if not self._declared:
-            return pa.table({"row_index": pa.array([], pa.int64()), "replicate": pa.array([], pa.int32())})
         labelled = _labelled(self._task, part, self._grouping)
         names = [slice_column(number) for number in range(len(self._declared))]
         return labelled.select(["row_index", "replicate", *names])

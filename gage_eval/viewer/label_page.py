@@ -10,6 +10,7 @@ from starlette.responses import RedirectResponse, Response
 from gage_eval.base.canonical import canonical_text
 from gage_eval.base.errors import InputError
 from gage_eval.runs.results.label_file import LabelFile
+from gage_eval.viewer.listing import number_in, number_of
 from gage_eval.viewer.pages import rendered
 from gage_eval.viewer.security import Session
 
@@ -34,11 +35,11 @@ class LabelPages:
         """
         if not self._files:
             return rendered("label.html", title="Labels", files=[], row=None)
-        number = self._number(params.get("file", ""))
+        number = self._number(params)
         rows = self._files[number].rows()
         open_rows = [at for at, row in enumerate(rows) if row.label is None]
-        wanted = params.get("row", "")
-        at = int(wanted) - 1 if _is_number(wanted) and 0 < int(wanted) <= len(rows) else None
+        wanted = number_in(params, "row")
+        at = wanted - 1 if 0 < wanted <= len(rows) else None
         shown = next(iter(open_rows), None) if at is None else at
         before = rows if shown is None else rows[:shown]
         return rendered(
@@ -65,26 +66,22 @@ class LabelPages:
         Raises:
             InputError: the label cannot be written.
         """
-        number = self._number(form.get("file", ""))
-        line, replicate, label = (form.get(name, "").strip() for name in ("line", "replicate", "label"))
-        if not (_is_number(line) and _is_number(replicate)):
+        number = self._number(form)
+        line, replicate = number_of(form.get("line")), number_of(form.get("replicate"))
+        label = form.get("label", "").strip()
+        if line is None or replicate is None:
             raise InputError("this form names no answer: load the page again.")
         file = self._files[number]
-        file.set(int(line), form.get("id", ""), int(replicate), label)
+        file.set(line, form.get("id", ""), replicate, label)
         # What was taken back is shown again.
-        row = next((at for at, row in enumerate(file.rows(), 1) if row.line == int(line)), None)
+        row = next((at for at, row in enumerate(file.rows(), 1) if row.line == line), None)
         return RedirectResponse(_address(number, None if label else row), 303)
 
-    def _number(self, text: str) -> int:
-        number = int(text) if text.isdecimal() and len(text) < 4 else 0
+    def _number(self, values: Mapping[str, str]) -> int:
+        number = number_in(values, "file")
         if number >= len(self._files):
             raise InputError("this file of labels is not open: gage view --labels FILE opens it.")
         return number
-
-
-def _is_number(text: str) -> bool:
-    # Python refuses to read integers of thousands of digits.
-    return text.isdecimal() and len(text) < 10
 
 
 def _address(number: int, row: int | None = None) -> str:

@@ -1,11 +1,7 @@
 """The list of a task's answers, and the page of one answer."""
 
-import threading
-import weakref
-from collections.abc import Sequence
 from dataclasses import replace
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,18 +15,15 @@ from gage_eval.runs.results.explain import expected_of, question_of
 from gage_eval.runs.results.reading import RunReader, TaskReader
 from gage_eval.runs.results.rows import SampleRow, of_replicate
 from gage_eval.viewer.comparison import compared
-from gage_eval.viewer.database import IndexDatabase
 from gage_eval.viewer.exporting import exported
 from gage_eval.viewer.index import IndexedMeasure
 from gage_eval.viewer.listing import (
     COLUMNS,
     RIGHT,
     SIZES,
-    Listing,
     ListState,
     measure_of,
     number_in,
-    replicate_of,
     sample_query,
 )
 from gage_eval.viewer.note_page import NotePages
@@ -65,9 +58,7 @@ class ListPage:
         self._open_runs = open_runs
         self._notes = notes
         self._session = session
-        self._listings: weakref.WeakKeyDictionary[IndexDatabase, Listing] = weakref.WeakKeyDictionary()
         self._rivals: dict[str, str | None] = {}
-        self._lock = threading.Lock()
 
     # --- pages
 
@@ -76,24 +67,19 @@ class ListPage:
         shown, state = self._opened(request)
         problem, positions, rows = "", np.empty(0, dtype=np.int32), []
         try:
-            noted = self.noted(state)
-            positions = shown.listing.positions(state, noted)
-            rows = shown.listing.page(state, noted)
+            positions = shown.listing.positions(state, self.noted(state))
+            rows = shown.listing.at(state.of_page(positions), state)
             if not shown.listing.about.has_texts:
                 fill_texts(shown.task, rows)
         except InputError as error:
             problem = str(error)
-        pages = max(1, -(-len(positions) // state.size))
-        context = self._task_context(shown, state)
         page = rendered(
             "samples.html",
-            **context,
+            **self._task_context(shown, state),
             title=f"{shown.task.task_id} · {shown.run.run_id}",
             rows=rows,
             problem=problem,
             listed_count=len(positions),
-            first=(state.page - 1) * state.size + 1,
-            pages=pages,
             sizes=SIZES,
             columns=_columns(state, shown),
             choices=_choices(shown),
@@ -108,7 +94,7 @@ class ListPage:
         """One answer; with ``part=1`` only its content, for the pane next to the list."""
         params = request.query_params
         shown, state = self._opened(request)
-        sample_id, replicate = params.get("id", ""), replicate_of(params)
+        sample_id, replicate = params.get("id", ""), number_in(params, "rep")
         view, line, row = _answer(shown, sample_id, replicate, state)
         rows = shown.listing.trajectories.get((sample_id, replicate), lambda: view.trajectory)
         other = self._other_row(state, sample_id, replicate)
@@ -134,7 +120,7 @@ class ListPage:
         """A page of an answer's steps, for the page of the answer."""
         params = request.query_params
         shown, state = self._opened(request)
-        sample_id, replicate = params.get("id", ""), replicate_of(params)
+        sample_id, replicate = params.get("id", ""), number_in(params, "rep")
         rows = shown.listing.trajectories.get(
             (sample_id, replicate), lambda: _answer(shown, sample_id, replicate, state).view.trajectory
         )
@@ -178,7 +164,7 @@ class ListPage:
             other = self._open_runs.run(state.against)
             name = state.metric or (task.measures[0].name if task.measures else "")
             pairs = self._open_runs.pairs_file((run, task), (other, other.task(task.task_id)), name)
-        listing = self._listing(run, task, pairs)
+        listing = self._open_runs.listing(task, run, pairs)
         return OpenTask(run, task, listing, measure_of(listing.about, state.metric))
 
     def rival(self, run: RunReader) -> str | None:
@@ -188,13 +174,6 @@ class ListPage:
         if run.run_id not in self._rivals:
             self._rivals[run.run_id] = usual_rival(run)
         return self._rivals[run.run_id]
-
-    def _listing(self, run: RunReader, task: TaskReader, pairs: Path | None) -> Listing:
-        database = self._open_runs.index(task, run, pairs)
-        with self._lock:
-            if database not in self._listings:
-                self._listings[database] = Listing(database)
-            return self._listings[database]
 
     def _task_context(self, shown: OpenTask, state: ListState) -> dict[str, Any]:
         measure = shown.measure
@@ -242,11 +221,14 @@ class ListPage:
         if not len(places):
             return {"place": None, "listed_count": len(positions), "previous": None, "next": None}
         place = int(places[0])
-        beside = [positions[at] for at in (place - 1, place + 1) if 0 <= at < len(positions)]
-        rows = {row["pos"]: row for row in shown.listing.at([int(neighbour) for neighbour in beside], state)}
-        before = rows.get(int(positions[place - 1])) if place > 0 else None
-        after = rows.get(int(positions[place + 1])) if place + 1 < len(positions) else None
-        return {"place": place + 1, "listed_count": len(positions), "previous": before, "next": after}
+        before, after = positions[:place][-1:].tolist(), positions[place + 1 :][:1].tolist()
+        beside = shown.listing.at([*before, *after], state)
+        return {
+            "place": place + 1,
+            "listed_count": len(positions),
+            "previous": beside[0] if before else None,
+            "next": beside[-1] if after else None,
+        }
 
 
 def fill_texts(task: TaskReader, rows: list[dict[str, Any]]) -> None:
@@ -288,16 +270,16 @@ def score_of(task: TaskReader, measure: IndexedMeasure) -> Any:
 def _columns(state: ListState, shown: OpenTask) -> list[tuple[str, str]]:
     """(name, heading) of the shown columns."""
     known = dict(_choices(shown))
-    names = [name for name in state.cols.split(",") if name in known]
-    if not names:
-        judged = shown.measure is not None and shown.measure.judged
-        usual: Sequence[str] = ("id", "asked", "read", "expected", "status", "score", "tokens")
-        if shown.measure is None:
-            usual = ("id", "asked", "answer", "expected", "status", "tokens")
-        names = [name for name in usual if name != "score" or not judged]
-        if shown.listing.database.has_pairs:
-            names = ["id", "asked", "read", "other", "expected", "change"]
+    names = [name for name in state.cols.split(",") if name in known] or _usual_columns(shown)
     return [(name, state.against if name == "other" else known[name]) for name in names]
+
+
+def _usual_columns(shown: OpenTask) -> list[str]:
+    if shown.listing.database.has_pairs:
+        return ["id", "asked", "read", "other", "expected", "change"]
+    if shown.measure is None:
+        return ["id", "asked", "answer", "expected", "status", "tokens"]
+    return ["id", "asked", "read", "expected", "status", *([] if shown.measure.judged else ["score"]), "tokens"]
 
 
 def _choices(shown: OpenTask) -> list[tuple[str, str]]:

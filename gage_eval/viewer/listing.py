@@ -92,23 +92,37 @@ class PageState:
             if isinstance(field.default, bool):
                 values[field.name] = text == "1"
             elif isinstance(field.default, int):
-                values[field.name] = int(text) if text.isdecimal() and len(text) < 10 else field.default
+                number = number_of(text)
+                values[field.name] = field.default if number is None else number
             else:
                 values[field.name] = text.strip()
         state = cls(**values)
         return replace(state, page=max(state.page, 1), size=state.size if state.size in SIZES else 50)
+
+    @property
+    def first(self) -> int:
+        """How many rows are before the page."""
+        return (self.page - 1) * self.size
+
+    def of_page(self, positions: "Positions") -> list[int]:
+        """The positions of the page's rows."""
+        shown: list[int] = positions[self.first : self.first + self.size].tolist()
+        return shown
+
+    def pages(self, rows: int) -> int:
+        """How many pages so many rows have."""
+        return max(1, -(-rows // self.size))
 
     def query(self, **changes: Any) -> str:
         """The state as the query of an address, without defaults. A change of what is listed goes to page 1."""
         if changes and "page" not in changes and "size" not in changes:
             changes["page"] = 1
         state = replace(self, **changes)
-        values = {field.name: getattr(state, field.name) for field in fields(self)}
         return urlencode(
             {
-                name: ("1" if value else "0") if isinstance(value, bool) else value
-                for name, value in values.items()
-                if name == "task" or value != next(field.default for field in fields(self) if field.name == name)
+                field.name: ("1" if value else "0") if isinstance(value, bool) else value
+                for field in fields(state)
+                if (value := getattr(state, field.name)) != field.default or field.name == "task"
             }
         )
 
@@ -138,9 +152,9 @@ class ListLinks:
         """The address of a list."""
         return f"/runs/{quote(self.run_id, safe='')}/samples?{ListState(task_id, q, metric, against=against).query()}"
 
-    def sample(self, task_id: str, sample_id: str) -> str:
+    def sample(self, task_id: str, sample_id: str, replicate: int = 0) -> str:
         """The address of the answer to a sample."""
-        return f"/runs/{quote(self.run_id, safe='')}/sample?{sample_query(ListState(task_id), sample_id, 0)}"
+        return f"/runs/{quote(self.run_id, safe='')}/sample?{sample_query(ListState(task_id), sample_id, replicate)}"
 
     def plots(self, task_id: str) -> str:
         """The address of a task's plots."""
@@ -168,15 +182,15 @@ def sample_query(state: ListState, sample_id: str, replicate: int) -> str:
     return f"{state.query(page=state.page)}&{rest}"
 
 
-def replicate_of(params: Mapping[str, str]) -> int:
-    """Which repetition an address names; the first where it cannot be read there."""
-    return number_in(params, "rep")
+def number_of(text: str | None) -> int | None:
+    """A number of an address or a form; None for any other text."""
+    # Python refuses to read integers of thousands of digits.
+    return int(text) if text is not None and text.isdecimal() and len(text) < 10 else None
 
 
 def number_in(params: Mapping[str, str], name: str) -> int:
-    """A number of an address; 0 where it cannot be read there."""
-    number = params.get(name, "0")
-    return int(number) if number.isdecimal() and len(number) < 9 else 0
+    """A number of an address or a form; 0 where it cannot be read there."""
+    return number_of(params.get(name)) or 0
 
 
 def _named_columns(columns: Iterable[tuple[str, str]]) -> str:
@@ -209,6 +223,12 @@ class LruCache(Generic[T]):
                 self._known.popitem(last=False)
         return result
 
+    def clear(self, is_gone: Callable[[Any], bool] = lambda key: True) -> None:
+        """Forget the results whose keys are gone, by default all."""
+        with self._lock:
+            for key in filter(is_gone, list(self._known)):
+                del self._known[key]
+
 
 class Listing:
     """The lists of one index. What a filter keeps and how a column orders the answers is remembered separately, so that
@@ -219,7 +239,7 @@ class Listing:
         self.about = database.about
         self._masks: LruCache[Mask | None] = LruCache(_FILTERS)
         self._orders: LruCache[tuple[Positions, int]] = LruCache(_ORDERS)
-        self._results: dict[tuple[str, ...], Any] = {}
+        self._results: dict[tuple[Any, ...], Any] = {}
         self.trajectories: LruCache[Sequence[Message]] = LruCache(_TRAJECTORIES)
         """The steps of answers that were shown last, by sample and repetition."""
 
@@ -275,13 +295,11 @@ class Listing:
         (counted,) = self.database.rows(f"SELECT count({name}) AS known FROM {source}")  # noqa: S608
         return self.database.positions(query), counted["known"]
 
-    def page(self, state: ListState, noted: Noted = NO_NOTES) -> list[dict[str, Any]]:
-        """The rows of a page, each with the names of `COLUMNS`, ``pos`` and the columns of measures and slices."""
-        positions = self.positions(state, noted)[(state.page - 1) * state.size : state.page * state.size]
-        return self.at(positions.tolist(), state)
-
     def at(self, positions: list[int], state: ListState) -> list[dict[str, Any]]:
-        """The rows at some positions, in that order."""
+        """The rows at some positions, in that order.
+
+        Each has the names of `COLUMNS`, ``pos`` and the columns of measures and slices.
+        """
         if not positions:
             return []
         measure = measure_of(self.about, state.metric)
@@ -296,12 +314,7 @@ class Listing:
         ]
         if self.database.has_pairs:
             columns += ["p.other_kind", "p.other_value", "p.other_status"]
-        joined = " LEFT JOIN paired.pairs p ON p.pos = a.pos" if self.database.has_pairs else ""
-        return self.database.rows(
-            f"SELECT {', '.join(columns)} FROM {_AT} JOIN task.answers a ON a.pos = wanted.pos{joined} "  # noqa: S608
-            "ORDER BY wanted.place",
-            (positions, len(positions)),
-        )
+        return self.database.rows(self._at(", ".join(columns)), (positions, len(positions)))
 
     def export_columns(self, state: ListState, names: list[str]) -> str:
         """The columns of an export in SQL: the named ones, all measures and slices, and whole texts."""
@@ -317,12 +330,13 @@ class Listing:
     def table_at(self, positions: "Positions", columns: str) -> "pa.Table":
         """Columns of the answers at some positions, in that order."""
         texts = " JOIN task.texts x ON x.pos = a.pos" if self.about.has_texts else ""
+        return self.database.table(self._at(columns, texts), (positions.tolist(), len(positions)))
+
+    def _at(self, columns: str, texts: str = "") -> str:
+        """The query for columns of the answers at some positions."""
         pairs = " LEFT JOIN paired.pairs p ON p.pos = a.pos" if self.database.has_pairs else ""
-        return self.database.table(
-            f"SELECT {columns} FROM {_AT} JOIN task.answers a ON a.pos = wanted.pos{texts}{pairs} "  # noqa: S608
-            "ORDER BY wanted.place",
-            (positions.tolist(), len(positions)),
-        )
+        joined = f"JOIN task.answers a ON a.pos = wanted.pos{texts}{pairs}"
+        return f"SELECT {columns} FROM {_AT} {joined} ORDER BY wanted.place"  # noqa: S608
 
     def find(self, sample_id: str, replicate: int) -> dict[str, Any] | None:
         """Position, part and row index of an answer; None if there is none."""
@@ -334,17 +348,15 @@ class Listing:
 
     def replicates(self, sample_id: str) -> list[dict[str, Any]]:
         """The answers to a sample."""
-        kind = "kind_0"
         return self.database.rows(
-            f"SELECT replicate, {kind} AS status FROM task.answers WHERE sample_id = ? ORDER BY replicate",  # noqa: S608
-            (sample_id,),
+            "SELECT replicate, kind_0 AS status FROM task.answers WHERE sample_id = ? ORDER BY replicate", (sample_id,)
         )
 
-    def remembered(self, name: str, sql: str) -> list[dict[str, Any]]:
+    def remembered(self, sql: str) -> list[dict[str, Any]]:
         """The rows of a query over the whole index, which are read once."""
-        return self.remember((name, sql), lambda: self.database.rows(sql))
+        return self.remember((sql,), lambda: self.database.rows(sql))
 
-    def remember(self, key: tuple[str, ...], make: Callable[[], T]) -> T:
+    def remember(self, key: tuple[Any, ...], make: Callable[[], T]) -> T:
         """What is computed from the whole index once."""
         if key not in self._results:
             self._results[key] = make()

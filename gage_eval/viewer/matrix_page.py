@@ -14,7 +14,7 @@ from gage_eval.report.model_run import model_title, under_test
 from gage_eval.report.summary import MetricSummary
 from gage_eval.runs.results.reading import RunReader
 from gage_eval.viewer.list_page import ListPage, fill_texts, score_of
-from gage_eval.viewer.listing import SIZES, ListState, PageState
+from gage_eval.viewer.listing import ListState, PageState
 from gage_eval.viewer.matrix import MIXED, SHOWN, MatrixState
 from gage_eval.viewer.open_runs import MOST_COLUMNS, OpenRuns
 from gage_eval.viewer.open_task import OpenTask
@@ -115,8 +115,7 @@ def matrix_page(open_runs: OpenRuns, lists: ListPage, params: QueryParams) -> st
         try:
             positions = matrix.positions(state, lists.noted(ListState(q=state.q)))
             listed = len(positions)
-            here = positions[(state.page - 1) * state.size : state.page * state.size].tolist()
-            rows = list(_rows(matrix.rows(here), shown, state))
+            rows = list(_rows(matrix.rows(state.of_page(positions)), shown, state))
         except InputError as error:
             problem = str(error)
     return rendered(
@@ -132,9 +131,6 @@ def matrix_page(open_runs: OpenRuns, lists: ListPage, params: QueryParams) -> st
         tasks=_tasks(columns),
         problem=problem,
         listed_count=listed,
-        first=(state.page - 1) * state.size + 1,
-        pages=max(1, -(-listed // state.size)),
-        sizes=SIZES,
         mixed=MIXED,
         live=any(column.run.stored.state == "running" for column in columns),
     )

@@ -3,7 +3,6 @@
 import threading
 import time
 from collections.abc import Mapping
-from urllib.parse import urlencode
 
 from starlette.responses import RedirectResponse, Response
 
@@ -12,6 +11,7 @@ from gage_eval.runs.results.notes import Note, Notes, Verdict, by_verdict
 from gage_eval.store import Store
 from gage_eval.store.objects import is_digest
 from gage_eval.viewer.index import response_number
+from gage_eval.viewer.listing import ListLinks, number_in
 from gage_eval.viewer.pages import rendered
 from gage_eval.viewer.query import Noted
 from gage_eval.viewer.security import Session, safe_address
@@ -53,7 +53,10 @@ class NotePages:
 
     def page(self) -> str:
         """All notes, the newest first."""
-        notes = [(note, _address(note)) for note in reversed(self.all())]
+        notes = [
+            (note, ListLinks(note.run_id).sample(note.task_id, note.sample_id, note.replicate))
+            for note in reversed(self.all())
+        ]
         return rendered("notes.html", title="Notes", notes=notes, form=self._session.form)
 
     def add(self, form: Mapping[str, str]) -> Response:
@@ -62,7 +65,6 @@ class NotePages:
         Raises:
             InputError: the note cannot be kept.
         """
-        replicate = form.get("replicate", "0")
         # The model refuses any other verdict.
         verdict: Verdict = form.get("verdict", "")  # type: ignore[assignment]
         try:
@@ -72,7 +74,7 @@ class NotePages:
                 run_id=form.get("run", ""),
                 task_id=form.get("task", ""),
                 sample_id=form.get("id", ""),
-                replicate=int(replicate) if replicate.isdecimal() and len(replicate) < 10 else 0,
+                replicate=number_in(form, "replicate"),
                 metric=form.get("metric") or None,
                 text=form.get("text", ""),
                 withdraws=form.get("withdraws") or None,
@@ -82,10 +84,3 @@ class NotePages:
         with self._lock:
             self._read = (0.0, [])
         return RedirectResponse(safe_address(form.get("address", "/")), 303)
-
-
-def _address(note: Note) -> str:
-    query = {"task": note.task_id, "id": note.sample_id}
-    if note.replicate:
-        query["rep"] = str(note.replicate)
-    return f"/runs/{note.run_id}/sample?{urlencode(query)}"

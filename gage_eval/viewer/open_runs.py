@@ -9,11 +9,11 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as StillRunning
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import import_module
 from itertools import chain
 from pathlib import Path
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from gage_eval.base.canonical import JsonValue, digest
 from gage_eval.base.errors import GageError, InputError
@@ -31,7 +31,8 @@ from gage_eval.viewer.matrix import AnswerMatrix, build_matrix
 from gage_eval.viewer.pairing import build_pairs
 
 T = TypeVar("T")
-Maker: TypeAlias = Callable[[Path, Callable[[float], None]], object]
+Tell: TypeAlias = Callable[[float], None]
+Maker: TypeAlias = Callable[[Path, Tell], object]
 """Writes a file, and tells the share of it that is done."""
 
 _log = logging.getLogger(__name__)
@@ -65,9 +66,17 @@ class StillIndexing(Exception):
 
 
 @dataclass
-class _Work(Generic[T]):
-    future: "Future[T]"
+class _Work:
+    """Something that is made in the background, and the share of it that is done."""
+
+    is_given_up: threading.Event
+    future: "Future[Any]" = field(default_factory=Future)
     share: float = 0.0
+
+    def tell(self, share: float) -> None:
+        self.share = share
+        if self.is_given_up.is_set():
+            raise InputError("the viewer ends.")
 
 
 class OpenRuns:
@@ -96,12 +105,11 @@ class OpenRuns:
         self._folder, self._texts, self._announce = folder, texts, announce
         self._lock = threading.Lock()
         self._readers: LruCache[RunReader] = LruCache(_MOST_READERS)
-        self._work: dict[str, _Work[Path]] = {}
+        self._listings: LruCache[Listing] = LruCache(_MOST_OPEN)
         self._matrices: LruCache[AnswerMatrix] = LruCache(_MOST_MATRICES)
-        self._databases: OrderedDict[tuple[Path, Path | None], IndexDatabase] = OrderedDict()
         # Files of running runs, also those that are still being made: by what they are of, the latest ones last.
         self._temporary: dict[str, dict[Path, None]] = {}
-        self._results: OrderedDict[tuple[Any, ...], Future[Any]] = OrderedDict()
+        self._work: OrderedDict[tuple[Any, ...], _Work] = OrderedDict()
         self._is_closed = threading.Event()
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="index")
         # The first page shall not wait for it.
@@ -111,8 +119,8 @@ class OpenRuns:
         """Close the indexes, and remove those of running runs. One that is being made is given up."""
         self._is_closed.set()
         self._pool.shutdown(wait=False, cancel_futures=True)
-        for database in self._databases.values():
-            database.close()
+        # Cursors of other threads keep an index open until they are done.
+        self._listings.clear()
         with self._lock:
             for file in chain.from_iterable(self._temporary.values()):
                 file.unlink(missing_ok=True)
@@ -127,8 +135,8 @@ class OpenRuns:
         state = reader.stored.status, reader.stored.record.updated
         return self._readers.get((run_id, state), lambda: reader)
 
-    def index(self, task: TaskReader, run: RunReader, against: Path | None = None) -> IndexDatabase:
-        """The opened index of a task, with the pairs of ``against``.
+    def listing(self, task: TaskReader, run: RunReader, against: Path | None = None) -> Listing:
+        """The lists of a task's answers, with the pairs of ``against``.
 
         Raises:
             StillIndexing: it takes longer than a moment.
@@ -138,7 +146,7 @@ class OpenRuns:
 
         file = self.index_file(task, run)
         try:
-            return self._database(file, against)
+            return self._listings.get((file, against), lambda: Listing(IndexDatabase(file, against)))
         except (duckdb.Error, InputError, OSError) as error:
             # Cut off by a power failure, or written by a later version of DuckDB.
             for path in (file, against):
@@ -149,7 +157,7 @@ class OpenRuns:
             ) from error
 
     def index_file(self, task: TaskReader, run: RunReader) -> Path:
-        """The file of a task's index; it is built if it does not exist. Raises as `index`."""
+        """The file of a task's index; it is built if it does not exist. Raises as `listing`."""
         if isinstance(task.responses, PendingResponses):
             return self._live(task, run)
         texts = self._texts or run.store.objects.local_root is not None
@@ -158,7 +166,7 @@ class OpenRuns:
         return self._made(file, what, lambda out, tell: self._build(task, run, out, tell, texts=texts))
 
     def pairs_file(self, this: tuple[RunReader, TaskReader], other: tuple[RunReader, TaskReader], measure: str) -> Path:
-        """The file that pairs a task's answers with those of another run. Raises as `index`."""
+        """The file that pairs a task's answers with those of another run. Raises as `listing`."""
         files = self.index_file(this[1], this[0]), self.index_file(other[1], other[0])
         what = f"pairs of {this[0].run_id} and {other[0].run_id}"
         name = f"{what}, {this[1].task_id}, {measure}"
@@ -205,32 +213,38 @@ class OpenRuns:
             return self._made_for_now(name, state, what, make)
         return self._made(self._folder / f"{kind}-{state}.duckdb", what, make)
 
-    def computed(self, key: tuple[Any, ...], what: str, make: Callable[[], T], *, wait_s: float = WAIT_S) -> T:
-        """The result of a long computation, which is made in the background and remembered.
+    def computed(self, key: tuple[Any, ...], what: str, make: Callable[[Tell], T], *, wait_s: float | None = None) -> T:
+        """The result of a long computation, which is made in the background by one thread and remembered.
+
+        Args:
+            key: what it is a result of.
+            what: a few words.
+            make: computes it, and tells the share that is done.
+            wait_s: how long to wait for it; `WAIT_S` by default.
 
         Raises:
-            StillIndexing: it takes longer than ``wait_s``.
+            StillIndexing: it takes longer.
         """
         with self._lock:
-            future = self._results.get(key)
-            if future is None:
-                future = self._results[key] = self._pool.submit(make)
-            self._results.move_to_end(key)
-            while len(self._results) > _MOST_RESULTS:
-                self._results.popitem(last=False)
+            work = self._work.get(key)
+            if work is None:
+                work = _Work(self._is_closed)
+                work.future = self._pool.submit(make, work.tell)
+                self._work[key] = work
+            self._work.move_to_end(key)
+            for older in [key for key, known in self._work.items() if known.future.done()][:-_MOST_RESULTS]:
+                del self._work[older]
         try:
-            result: T = future.result(timeout=wait_s)
+            result: T = work.future.result(timeout=WAIT_S if wait_s is None else wait_s)
             return result
         except StillRunning:
-            raise StillIndexing(what, 0.0) from None
+            raise StillIndexing(what, work.share) from None
         except Exception:
             with self._lock:
-                self._results.pop(key, None)
+                self._work.pop(key, None)
             raise
 
-    def _build(
-        self, task: TaskReader, run: RunReader, file: Path, tell: Callable[[float], None], *, texts: bool
-    ) -> None:
+    def _build(self, task: TaskReader, run: RunReader, file: Path, tell: Tell, *, texts: bool) -> None:
         about = build_index(task, file, slices=_declared_slices(run, task), texts=texts, progress=tell)
         self._announce(f"indexed {run.run_id}, {task.task_id}: {about.answers:,} answers in {about.seconds:.1f} s")
 
@@ -258,57 +272,44 @@ class OpenRuns:
         return made
 
     def _made(self, file: Path, what: str, make: Maker) -> Path:
-        """The file, made in the background by one thread; several processes may make it at once."""
+        """The file, made in the background; several processes may make it at once."""
         if file.exists():
             with suppress(OSError):
                 os.utime(file)
             return file
-        with self._lock:
-            work = self._work.get(file.name)
-            if work is None or (work.future.done() and not file.exists() and work.future.exception() is None):
-                work = self._work[file.name] = _Work(Future())
-                self._pool.submit(self._make, file, make, work)
-        try:
-            return work.future.result(timeout=WAIT_S)
-        except StillRunning:
-            raise StillIndexing(what, work.share) from None
-        except Exception:
-            with self._lock:
-                self._work.pop(file.name, None)
-            raise
+        return self.computed((file,), what, lambda tell: self._make(file, make, tell))
 
-    def _make(self, file: Path, make: Maker, work: _Work[Path]) -> None:
+    def _make(self, file: Path, make: Maker, tell: Tell) -> Path:
         import duckdb
 
         draft = file.with_name(f".{file.name}.{os.getpid()}")
         try:
             file.parent.mkdir(parents=True, exist_ok=True)
             draft.unlink(missing_ok=True)
-
-            def tell(share: float) -> None:
-                work.share = share
-                if self._is_closed.is_set():
-                    raise InputError("the viewer ends.")
-
             make(draft, tell)
             draft.replace(file)
             if self._is_closed.is_set() and file.name.startswith(_LIVE):
                 # `close` has removed the others.
                 file.unlink(missing_ok=True)
             self._trim(file)
-            work.future.set_result(file)
-        except BaseException as error:  # noqa: BLE001 - raised where the file is waited for
-            draft.unlink(missing_ok=True)
-            if isinstance(error, OSError):
-                reason = error.strerror or str(error)
-                error = InputError(f"the index {file} cannot be written ({reason}). Set GAGE_EVAL_VIEWER_CACHE.")
-            elif not isinstance(error, GageError):
-                _log.exception("making %s", file.name)
-                if isinstance(error, duckdb.Error):
-                    error = InputError(
-                        f"the index {file} cannot be made ({sentence_of(error).partition(' Possible solutions')[0]})."
-                    )
-            work.future.set_exception(error)
+        except GageError:
+            raise
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise InputError(f"the index {file} cannot be written ({reason}). Set GAGE_EVAL_VIEWER_CACHE.") from error
+        except Exception as error:
+            _log.exception("making %s", file.name)
+            if not isinstance(error, duckdb.Error):
+                raise
+            reason = sentence_of(error).partition(" Possible solutions")[0]
+            raise InputError(f"the index {file} cannot be made ({reason}).") from error
+        finally:
+            with suppress(OSError):
+                draft.unlink(missing_ok=True)
+        # The file is remembered by being there: another viewer may remove it.
+        with self._lock:
+            self._work.pop((file,), None)
+        return file
 
     def _trim(self, newest: Path) -> None:
         """Remove what killed viewers left, and files that were not used for longest until the cache has its size."""
@@ -329,21 +330,8 @@ class OpenRuns:
             self._forget(entry)
             total -= stat.st_size
 
-    def _database(self, file: Path, pairs: Path | None) -> IndexDatabase:
-        with self._lock:
-            database = self._databases.get((file, pairs))
-            if database is None:
-                database = self._databases[file, pairs] = IndexDatabase(file, pairs)
-            self._databases.move_to_end((file, pairs))
-            while len(self._databases) > _MOST_OPEN:
-                # Cursors of other threads keep the database open until they are done.
-                self._databases.popitem(last=False)
-        return database
-
     def _forget(self, file: Path) -> None:
-        with self._lock:
-            for key in [key for key in self._databases if file in key]:
-                del self._databases[key]
+        self._listings.clear(lambda key: file in key)
         with suppress(OSError):
             file.unlink(missing_ok=True)
 

@@ -45,7 +45,7 @@ def task_details(listing: Listing, measure: IndexedMeasure | None, scale: Scale)
 def kind_counts(listing: Listing, measure: IndexedMeasure | None) -> dict[str, int]:
     """How many answers are of each kind, the failures first."""
     column = f"kind_{0 if measure is None else measure.number}"
-    rows = listing.remembered("kinds", f"SELECT {column} AS kind, count(*) AS n FROM task.answers GROUP BY 1")  # noqa: S608
+    rows = listing.remembered(f"SELECT {column} AS kind, count(*) AS n FROM task.answers GROUP BY 1")  # noqa: S608
     counts = {row["kind"]: row["n"] for row in rows}
     order = [*ANSWER_KINDS[:-2], *sorted(counts.keys() - set(ANSWER_KINDS)), *ANSWER_KINDS[-2:]]
     return {kind: counts[kind] for kind in order if kind in counts}
@@ -55,7 +55,6 @@ def mean_of(listing: Listing, measure: IndexedMeasure) -> float | None:
     """The mean value of the answers that count."""
     number = measure.number
     rows = listing.remembered(
-        "mean",
         f"SELECT avg(value_{number}) AS mean FROM task.answers WHERE status_{number} IN ('scored', 'unparsed')",  # noqa: S608
     )
     mean: float | None = rows[0]["mean"]
@@ -71,7 +70,6 @@ def reasons(listing: Listing, measure: IndexedMeasure | None) -> tuple[Reason, .
         Reason(where, row["why"].replace("_", " "), row["n"], format_term(term, row["why"]))
         for where, term, column in columns
         for row in listing.remembered(
-            "reasons",
             f"SELECT {column} AS why, count(*) AS n FROM task.answers WHERE {column} <> 'unanswered' "  # noqa: S608
             f"GROUP BY 1 ORDER BY n DESC LIMIT {_MOST_REASONS}",
         )
@@ -102,7 +100,6 @@ def slice_values(listing: Listing, measure: IndexedMeasure, field: IndexedSlice)
     """The values of a slice field (``item``, ``n``, ``mean``). None for a field that is another one for each sample."""
     column, number = f"slice_{field.number}", measure.number
     rows = listing.remembered(
-        "slices",
         f"SELECT item, count(*) AS n, avg(value) AS mean FROM (SELECT value_{number} AS value, "  # noqa: S608
         f"unnest(string_split({column}, '{BETWEEN}')) AS item FROM task.answers WHERE {column} IS NOT NULL "
         f"AND status_{number} IN ('scored', 'unparsed')) GROUP BY item ORDER BY n DESC LIMIT {_MOST_VALUES}",
@@ -129,13 +126,12 @@ def answer_bins(
             "tokens" if has_tokens else "characters",
         )
 
-    return listing.remember(("bins", str(measure.number)), made)
+    return listing.remember(("bins", measure.number), made)
 
 
 def flips(listing: Listing) -> tuple[int, int]:
     """How many answers are worse and better than those of the run that an index is paired with."""
     row = listing.remembered(
-        "flips",
         "SELECT count(*) FILTER (change < 0) AS worse, count(*) FILTER (change > 0) AS better FROM paired.pairs",
     )[0]
     return row["worse"], row["better"]

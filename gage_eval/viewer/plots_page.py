@@ -98,16 +98,8 @@ def _slices(columns: Sequence[MatrixColumn]) -> Iterator[tuple[str, list[Plotted
     bounds = _bounds([column.score for column in columns])
     for name, values in means.items():
         largest = sorted(values, key=lambda value: -sizes[name, value])[:_MOST_VALUES]
-        yield (
-            name,
-            [
-                replace(
-                    _row(value, [_mean(values[value], number) for number in range(len(columns))], bounds),
-                    n=sizes[name, value],
-                )
-                for value in largest
-            ],
-        )
+        scores = {value: [_mean(values[value], number) for number in range(len(columns))] for value in largest}
+        yield name, [replace(_row(value, scores[value], bounds), n=sizes[name, value]) for value in largest]
 
 
 def _mean(means: Mapping[int, float], number: int) -> GroupScore | None:
@@ -129,7 +121,6 @@ def _scatters(columns: Sequence[MatrixColumn], summaries: Sequence[Summary | Non
         if column.task is None or column.score is None or column.score.value is None:
             continue
         (means,) = column.task.listing.remembered(
-            "lengths",
             "SELECT avg(completion_tokens) AS tokens, avg(length) AS characters, avg(latency_ms) / 1000 AS seconds "
             "FROM task.answers",
         )

@@ -3,6 +3,7 @@
 import secrets
 import socket
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -88,14 +89,7 @@ class ViewerServer:
 
 
 def _listening(port: int | None) -> socket.socket:
-    wanted = [VIEWER_PORT, 0] if port is None else [port]
-    for candidate in wanted:
-        listening = socket.socket()
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            listening.bind((LOOPBACK, candidate))
-            listening.listen(128)
-            return listening
-        except OSError:
-            listening.close()
+    for candidate in [VIEWER_PORT, 0] if port is None else [port]:
+        with suppress(OSError):
+            return socket.create_server((LOOPBACK, candidate), backlog=128)
     raise InputError(f"port {port} is taken: give another --port, or none for a free one.")

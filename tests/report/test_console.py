@@ -142,7 +142,7 @@ def test_a_share_above_its_limit_is_said_in_words() -> None:
     run = summary(
         [metric_row(unparsed=300, n=1300, rows=1300, unscored=19)],
         statuses={"ok": 1000, "truncated": 200, "refused": 119},
-        reject_count=2,
+        rejects=2,
     )
     assert remarks(run) == [
         "gsm8k: 2 of 1,321 (0.2 %) records were rejected and are not scored.",

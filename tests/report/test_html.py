@@ -143,7 +143,7 @@ def hostile_summary() -> Summary:
     part = metric_row(**row | {"slice_field": HOSTILE, "slice_value": HOSTILE, "value": 0.1})
     run = summary(
         rows=[row, part], task_id=HOSTILE, dataset_id=HOSTILE, model=HOSTILE, description=HOSTILE,
-        reject_count=1, first_rejects=[HOSTILE],
+        rejects=1, first_rejects=[HOSTILE],
     )  # fmt: skip
     return run.model_copy(update={"run": run.run.model_copy(update={"name": HOSTILE, "run_id": HOSTILE})})
 
@@ -341,9 +341,7 @@ def test_endless_names_stay_below_the_limit() -> None:
     huge = HOSTILE * 500
     part = metric_row(slice_field=huge, slice_value=huge, value=0.1)
     rows = [*[metric_row(metric_id=huge)] * 200, *[part] * 200]
-    run, run_details = many_tasks(
-        60, rows=rows, description=huge, model=huge, reject_count=500, first_rejects=[huge] * 500
-    )
+    run, run_details = many_tasks(60, rows=rows, description=huge, model=huge, rejects=500, first_rejects=[huge] * 500)
     text = report_html(run, replace(run_details, digests=((huge, "infer", "d" * 64),) * 5000))
     assert len(text.encode()) <= MAX_BYTES
     Page(text)
