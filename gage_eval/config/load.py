@@ -248,7 +248,7 @@ def _frames_of_engines(config: PipelineConfig) -> Iterator[ConfigProblem]:
 
 def _missing_data(config: PipelineConfig, folder: Path) -> Iterator[ConfigProblem]:
     """Local data files that are not there."""
-    from gage_eval.data.datasets.base import find_files
+    from gage_eval.data.datasets.reading import find_files
 
     for index, dataset in enumerate(config.datasets):
         paths = dataset.params.path

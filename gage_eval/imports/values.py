@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from gage_eval.base.errors import InputError
-from gage_eval.data.datasets.base import document_of, lines_of, open_bytes, why
+from gage_eval.data.datasets.reading import document_of, lines_of, open_bytes, reading
 
 _LETTERS = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
 
@@ -36,17 +36,14 @@ def rows_of(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     Raises:
         InputError: the file cannot be read, or a line is not an object.
     """
-    try:
-        with open_bytes(str(path)) as file:
-            for number, line in enumerate(lines_of(file, path.name), 1):
-                if line:
-                    where = f"line {number} of '{path.name}'"
-                    row = parsed(line, where)
-                    if not isinstance(row, dict):
-                        raise InputError(f"{where} is not an object with fields.")
-                    yield where, row
-    except (OSError, EOFError) as error:
-        raise InputError(f"'{path.name}' cannot be read: {why(error)}.") from error
+    with reading(path.name), open_bytes(str(path)) as file:
+        for number, line in enumerate(lines_of(file, path.name), 1):
+            if line:
+                where = f"line {number} of '{path.name}'"
+                row = parsed(line, where)
+                if not isinstance(row, dict):
+                    raise InputError(f"{where} is not an object with fields.")
+                yield where, row
 
 
 def document(path: Path) -> Any:
@@ -55,12 +52,7 @@ def document(path: Path) -> Any:
     Raises:
         InputError: it cannot be read, is not JSON, or is longer than 512 MiB.
     """
-    try:
-        with open_bytes(str(path)) as file:
-            data = document_of(file, path.name)
-    except (OSError, EOFError) as error:
-        raise InputError(f"'{path.name}' cannot be read: {why(error)}.") from error
-    return parsed(data, f"'{path.name}'")
+    return parsed(document_of(str(path), path.name), f"'{path.name}'")
 
 
 def mapping(value: Any) -> dict[str, Any]:

@@ -14,7 +14,8 @@ from typing import Any
 from gage_eval.base.canonical import JsonValue, digest
 from gage_eval.base.errors import InputError, visible
 from gage_eval.base.files import local_path
-from gage_eval.data.datasets.base import Record, check_params, record_text, why
+from gage_eval.data.datasets.base import Record, check_params, record_text
+from gage_eval.data.datasets.reading import why
 from gage_eval.extend import registry
 
 _PARAMS = ("artifacts",)

@@ -9,20 +9,8 @@ from typing import Any
 from gage_eval.base import canonical
 from gage_eval.base.canonical import JsonValue
 from gage_eval.base.errors import InputError
-from gage_eval.data.datasets.base import (
-    FileLoader,
-    Record,
-    Source,
-    content_hash,
-    decode_line,
-    find_files,
-    lines_of,
-    open_bytes,
-    record_text,
-    stem,
-    text_param,
-    why,
-)
+from gage_eval.data.datasets.base import FileLoader, Record, Source, decode_line, record_text, text_param
+from gage_eval.data.datasets.reading import content_hash, find_files, lines_of, open_bytes, stem, why
 from gage_eval.extend import registry
 
 _PARAMS = ("labels_path", "labels_field", "labels_key", "source_field", "constants")
@@ -88,7 +76,7 @@ class JsonlLoader(FileLoader):
     def _named(self) -> Iterator[Record]:
         field = self._source.field
         self.starts.clear()
-        for file, number, text in _numbered_lines(self._source.files, self._source.begins):
+        for file, number, text in _numbered_lines(self.files, self.starts.append):
             if self._constants is not None:
                 text = _with_named_constants(text)
             yield number, text if field is None else _with_field(text, field, stem(file))

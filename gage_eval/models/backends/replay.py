@@ -16,7 +16,7 @@ from gage_eval.base.files import local_path
 from gage_eval.base.hashing import file_digest
 from gage_eval.base.marks import identity, semantic
 from gage_eval.base.statuses import NO_RECORD, REPLAYED
-from gage_eval.data.datasets.base import BoundedLines, document_of, lines_of, matching_files, open_bytes
+from gage_eval.data.datasets.reading import BoundedLines, document_of, lines_of, matching_files, open_bytes
 from gage_eval.extend import registry
 from gage_eval.models.backends.base import BackendConfig, BackendContext, BaseBackend
 from gage_eval.models.backends.recorded import RecordedTexts, RepeatedKey
@@ -275,9 +275,8 @@ class Replay(BaseBackend[ReplayConfig]):
 
     def _document(self, file: Path) -> Mapping[str, Any] | Iterable[Any]:
         try:
-            with open_bytes(str(file)) as opened:
-                value = decode(document_of(opened, file.name))
-        except (ValueError, OSError, EOFError) as error:
+            value = decode(document_of(str(file), file.name))
+        except ValueError as error:
             raise self._wrong(f"cannot be read as json: {error}", file) from error
         if self.config.records_path is not None:
             records = _dig(value, self.config.records_path)
