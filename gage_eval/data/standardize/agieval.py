@@ -6,8 +6,10 @@ from pydantic import Field
 
 from gage_eval.data.sample.record import RecordRejected, kind_of
 from gage_eval.data.sample.rules import option_letter
-from gage_eval.data.standardize.base import Choice, build_messages, carry_over, object_of, read, set_options, text_of
-from gage_eval.data.standardize.options import BuiltInPreprocessor, SystemPrompt
+from gage_eval.data.standardize.base import BuiltInPreprocessor, build_messages
+from gage_eval.data.standardize.choices import Choice, set_options
+from gage_eval.data.standardize.fields import carry_over, object_of, read, text_of
+from gage_eval.data.standardize.options import SystemPrompt
 from gage_eval.extend import registry
 
 _USED = ("passage", "question", "options", "label", "answer", "messages", "other")

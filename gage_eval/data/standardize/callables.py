@@ -12,8 +12,8 @@ from gage_eval.base.errors import InputError, closest
 from gage_eval.data.prepare.images import as_png
 from gage_eval.data.prepare.media import media_in_messages
 from gage_eval.data.sample.record import RecordRejected, kind_of
-from gage_eval.data.standardize.base import Preprocessor
 from gage_eval.data.standardize.compose import reason_of
+from gage_eval.data.standardize.fields import Preprocessor
 from gage_eval.extend.loading import PluginError, load_object, plugin_errors, without_folders
 from gage_eval.store.media import Media
 

@@ -10,7 +10,7 @@ from gage_eval.base.errors import InputError
 from gage_eval.base.interrupts import raise_if_received
 from gage_eval.data.sample.record import RecordRejected, kind_of
 from gage_eval.data.sample.rules import ROLES
-from gage_eval.data.standardize.base import Preprocessor
+from gage_eval.data.standardize.fields import Preprocessor
 from gage_eval.extend.loading import PluginError, is_ours, plugin_errors, said_by
 from gage_eval.extend.registry import Plugin
 

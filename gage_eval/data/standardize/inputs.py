@@ -3,7 +3,7 @@
 from typing import Any
 
 from gage_eval.data.sample.record import RecordRejected, kind_of
-from gage_eval.data.standardize.base import MEDIA_KINDS, addresses
+from gage_eval.data.standardize.fields import MEDIA_KINDS, addresses
 
 
 def with_inputs(record: dict[str, Any]) -> dict[str, Any]:
