@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from gage_eval.base.errors import InputError, closest
-from gage_eval.base.field_paths import MISSING, walk
+from gage_eval.base.field_paths import MISSING, walk_or_key
 from gage_eval.config.record_files import records_of
 from gage_eval.imports.contract import ImportedAnswer, ImportedLog, messages_of
 from gage_eval.imports.values import number, text, texts
@@ -69,7 +69,7 @@ def read_plain(path: Path, fields: Mapping[str, str]) -> ImportedLog:
 def _found(record: dict[str, Any], part: str, fields: Mapping[str, str], where: str) -> Any:
     """The value of a part of a record; None where there is none."""
     if part in fields:
-        value = record[fields[part]] if fields[part] in record else walk(record, fields[part])
+        value = walk_or_key(record, fields[part])
         if value is MISSING:
             raise InputError(f"{where} has no field '{fields[part]}'.{closest(fields[part], record)}")
         return value

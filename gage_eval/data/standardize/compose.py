@@ -113,6 +113,12 @@ def has_role(message: Any, roles: frozenset[str]) -> bool:
     return type(role) is str and role in roles
 
 
+def last_user(messages: list[Any]) -> int | None:
+    """The index of the last user message among a record's messages, which may be anything."""
+    users = (index for index, message in enumerate(messages) if has_role(message, frozenset({"user"})))
+    return max(users, default=None)
+
+
 def instructed(text: str, instruction: str | None) -> str:
     """The text, and the instruction as a paragraph after it."""
     return f"{text}\n\n{instruction}" if instruction else text

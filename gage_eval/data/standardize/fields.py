@@ -5,7 +5,7 @@ from typing import Any, TypeAlias
 
 from gage_eval.base import canonical
 from gage_eval.base.errors import InputError, closest
-from gage_eval.base.field_paths import MISSING, walk
+from gage_eval.base.field_paths import walk
 from gage_eval.data.sample.record import RecordRejected, kind_of
 from gage_eval.data.sample.rules import MEDIA_TYPES, TEXTUAL
 
@@ -34,8 +34,7 @@ def read(record: Mapping[str, Any], field: str) -> Any:
         return record[field]
     if "." not in field:
         return None
-    value = walk(record, field)
-    return None if value is MISSING else value
+    return walk(record, field, None)
 
 
 def is_null(record: Mapping[str, Any], field: str) -> bool:
