@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from gage_eval.base.marks import identity, scheduling, semantic
     from gage_eval.data.datasets.base import FileLoader, Loader
     from gage_eval.data.sample.record import RecordRejected
-    from gage_eval.data.standardize.base import Preprocessor
+    from gage_eval.data.standardize.fields import Preprocessor
     from gage_eval.extend import registry
     from gage_eval.models.backends.base import BackendConfig, BackendContext, BaseBackend
     from gage_eval.models.client.tools import ToolError
@@ -49,7 +49,7 @@ _MODULES = {
     "base.marks": ("identity", "scheduling", "semantic"),
     "data.datasets.base": ("FileLoader", "Loader"),
     "data.sample.record": ("RecordRejected",),
-    "data.standardize.base": ("Preprocessor",),
+    "data.standardize.fields": ("Preprocessor",),
     "extend.registry": ("backends.register", "loaders.register", "preprocessors.register", "tools.register"),
     "models.backends.base": ("BackendConfig", "BackendContext", "BaseBackend"),
     "models.client.tools": ("ToolError",),

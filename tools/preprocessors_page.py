@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from gage_eval.data.standardize.options import options_of
+from gage_eval.data.standardize.base import options_of
 from gage_eval.extend import registry
 from gage_eval.extend.registry import Plugin
 from tools.markdown import builtin, cell, plain, text, type_name

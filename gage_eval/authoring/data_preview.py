@@ -10,9 +10,10 @@ from itertools import islice, product, takewhile
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from gage_eval.authoring.first_rows import raw_records
 from gage_eval.base.canonical import decode
 from gage_eval.base.errors import InputError, closest
-from gage_eval.base.field_paths import MISSING, walk
+from gage_eval.base.field_paths import walk
 from gage_eval.base.files import closest_file, local_path
 from gage_eval.config import parse_config
 from gage_eval.config.compose import refuse_other_tools
@@ -20,10 +21,8 @@ from gage_eval.config.files import read_config
 from gage_eval.config.models import implied_loader
 from gage_eval.data.sample.record import RecordRejected, parse_record
 from gage_eval.data.standardize.default import ANSWER_FIELDS, CHOICES_FIELDS, QUESTION_FIELDS
-from gage_eval.extend import registry
 from gage_eval.pipeline.plan import make_plan
 from gage_eval.scoring.metrics.builtin.json_fields import field_types
-from gage_eval.store.media import media_url
 
 _ROWS = 200
 _MOST_FIELDS = 12
@@ -280,10 +279,8 @@ def _records(file: Path, source: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     params = {key: value for key, value in source.items() if key != "loader"}
     text = json.dumps({"datasets": [{"dataset_id": "data", **loader, "params": {"path": str(file), **params}}],
                        "backends": [{"backend_id": "b", "type": "dummy"}]})  # fmt: skip
-    load = make_plan(parse_config(text, source=str(file), env={})).tasks[0].load
-    media = registry.loaders.get(load.loader).info.get("keeps_media")
-    rows = load.source.records(lambda *_: media_url("0" * 64)) if media else load.source.records()
-    for number, (_, record) in enumerate(rows, 1):
+    task = make_plan(parse_config(text, source=str(file), env={})).tasks[0]
+    for number, (_, record) in enumerate(raw_records(task.load), 1):
         try:
             yield parse_record(record)
         except RecordRejected as error:
@@ -355,8 +352,7 @@ def _first(fields: Sequence[str], names: Sequence[str]) -> str | None:
 
 
 def _at(record: Mapping[str, Any], field: str | None) -> Any:
-    value = MISSING if field is None else walk(record, field)
-    return None if value is MISSING else value
+    return None if field is None else walk(record, field, None)
 
 
 def _choices(fields: Sequence[str], records: Sequence[Mapping[str, Any]]) -> str | list[str] | None:

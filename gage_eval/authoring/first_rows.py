@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from gage_eval.base.errors import InputError, Problem, closest
-from gage_eval.base.field_paths import MISSING, reference_texts
+from gage_eval.base.field_paths import MISSING, reference_texts, walk
 from gage_eval.base.field_paths import Path as FieldPath
+from gage_eval.data.datasets.base import Record
 from gage_eval.data.sample.record import RecordRejected
 from gage_eval.data.standardize.compose import build
 from gage_eval.extend import registry
@@ -43,7 +44,7 @@ def lacking_fields(task: TaskPlan) -> list[Problem]:
     problems = []
     for metric in task.auto_eval.metrics:
         for path, what in _needed(metric):
-            if all(_value(path, sample) is None for sample in samples):
+            if all(path.get(sample) in (None, MISSING) for sample in samples):
                 message = (
                     f"{what} is {path.text}, which none of the first {len(samples):,} samples of dataset "
                     f"'{task.load.dataset_id}' has.{_fields_beside(path, samples[0])}"
@@ -96,7 +97,7 @@ def first_samples(task: TaskPlan) -> Iterator[dict[str, Any] | str]:
     try:
         if not _is_local(task.load):
             return
-        for line, text in islice(_records(task.load), _ROWS):
+        for line, text in islice(raw_records(task.load), _ROWS):
             try:
                 yield to_standard(text, to_sample)[0]
             except RecordRejected as error:
@@ -123,24 +124,17 @@ def _is_local(load: LoadSpec) -> bool:
     return load.loader != "json" or all(Path(file).stat().st_size <= _LONGEST_DOCUMENT for file in files)
 
 
-def _records(load: LoadSpec) -> Iterator[tuple[int, str]]:
+def raw_records(load: LoadSpec) -> Iterator[Record]:
+    """The records of a dataset. Their media are not stored: only the fields' existence matters."""
     if registry.loaders.get(load.loader).info.get("keeps_media"):
-        # Media are not stored: only the fields' existence matters.
         return iter(load.source.records(lambda *_: media_url("0" * 64)))
     return iter(load.source.records())
 
 
-def _value(path: FieldPath, sample: dict[str, Any]) -> Any:
-    value = path.get(sample)
-    return None if value is MISSING else value
-
-
 def _fields_beside(path: FieldPath, sample: dict[str, Any]) -> str:
     """The existing fields at the path's last step, and the closest name."""
-    holder: Any = sample
     *before, last = path.parts
-    for step in before:
-        holder = holder.get(step) if isinstance(holder, dict) else None
+    holder = walk(sample, before)
     if not isinstance(holder, dict):
         return ""
     names = [str(name) for name, value in holder.items() if value not in (None, [], {})]

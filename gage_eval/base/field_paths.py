@@ -43,11 +43,11 @@ _COLUMNS = frozenset(SAMPLES.arrow.names)
 _BRACKETS = re.compile(r"\[(\d+)\]")
 
 
-def walk(value: Any, parts: str | Sequence[str]) -> Any | Missing:
-    """The value at a dotted path below ``value``, or `MISSING`.
+def walk(value: Any, parts: str | Sequence[str], default: Any = MISSING) -> Any | Missing:
+    """The value at a dotted path below ``value``, or the default.
 
-    Digits index lists (not below zero); every other part is a key of a mapping. Anything else on the way,
-    null included, is `MISSING`. A null at the end is None.
+    Digits index lists (not below zero); every other part is a key of a mapping. For anything else on the way,
+    null included, there is no value. A null at the end is None.
 
     >>> walk({"a": [{"b": 1}]}, "a.0.b")
     1
@@ -59,10 +59,15 @@ def walk(value: Any, parts: str | Sequence[str]) -> Any | Missing:
             index = int(part) if len(part) < 10 else len(value)
             value = value[index] if index < len(value) else MISSING
         else:
-            return MISSING
+            return default
         if value is MISSING:
-            return MISSING
+            return default
     return value
+
+
+def walk_or_key(value: Any, path: str, default: Any = MISSING) -> Any | Missing:
+    """`walk`, but a key of ``value`` that holds the dots itself comes first."""
+    return value[path] if isinstance(value, Mapping) and path in value else walk(value, path, default)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from gage_eval.base.canonical import canonical_text
 from gage_eval.base.errors import InputError, closest
 from gage_eval.base.field_paths import compile_path
 from gage_eval.base.files import is_folder, local_path
-from gage_eval.config.judging_fit import check_judging
+from gage_eval.config.judging_fit import built, check_judging
 from gage_eval.config.models import BackendEntry, ExecutionConfig, PipelineConfig, PromptConfig, RoleAdapterConfig
 from gage_eval.config.problems import ConfigProblem, Loc
 from gage_eval.config.resolve import Resolution, ResolvedRole, ResolvedTask
@@ -16,7 +16,6 @@ from gage_eval.engine.episodes import kind_of_calls
 from gage_eval.extend import registry
 from gage_eval.extend.loading import without_folders
 from gage_eval.models.backends.base import BackendContext
-from gage_eval.models.backends.build import build_backend
 from gage_eval.scoring.metrics import BoundMetric
 from gage_eval.scoring.metrics.pipelines import read_steps
 
@@ -142,15 +141,7 @@ def _prompts(config: PipelineConfig) -> Iterator[ConfigProblem]:
 
 def _can(backend: BackendEntry, context: BackendContext) -> frozenset[str] | None:
     """The capabilities of a backend with its config; None if it does not declare them, or cannot be built."""
-    return getattr(_built(backend, context), "capabilities", None)
-
-
-def _built(backend: BackendEntry, context: BackendContext) -> object:
-    """A backend with its config; None if it cannot be built, which another check reports."""
-    try:
-        return build_backend(backend.type, backend.config, context)
-    except InputError:
-        return None
+    return getattr(built(backend, context), "capabilities", None)
 
 
 def _mode(loc: Loc, task: ResolvedTask, context: BackendContext) -> Iterator[ConfigProblem]:
@@ -314,7 +305,7 @@ def _positions(at: Loc, dataset: Loc, task: ResolvedTask, context: BackendContex
         return
     (*_, change) = loc = moved[0]
     for role in (task.dut, task.judge, task.support, task.user, *task.other_judges):
-        if role is not None and getattr(_built(role.backend, context), "matches_positions", False):
+        if role is not None and getattr(built(role.backend, context), "matches_positions", False):
             yield ConfigProblem(
                 loc,
                 f"backend '{role.backend.backend_id}' matches rows by position (match: row), which {change} changes. "
@@ -341,7 +332,7 @@ def _capabilities(
 
 def _blind_judges(loc: Loc, task: ResolvedTask, context: BackendContext) -> Iterator[ConfigProblem]:
     """Judges that are to see or hear what the model makes, and cannot."""
-    made = getattr(_built(task.dut.backend, context), "makes", None)
+    made = getattr(built(task.dut.backend, context), "makes", None)
     for judge in (task.judge, *task.other_judges) if made is not None else ():
         has = None if judge is None else _can(judge.backend, context)
         if judge is not None and has is not None and "images" not in has:

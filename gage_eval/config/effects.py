@@ -16,8 +16,9 @@ from gage_eval.config.data_origins import load_origin
 from gage_eval.config.document import Document, Origin, leaves
 from gage_eval.config.execution import BOX_TOOLS, BoxConfig, ExecutionConfig, McpServerConfig
 from gage_eval.config.files import read_beside
-from gage_eval.config.load import Changes, origins_of, read_document, resolve_document
+from gage_eval.config.load import origins_of, read_document, resolve_document
 from gage_eval.config.models import DatasetConfig, DatasetParams, InlineBackend, PipelineConfig
+from gage_eval.config.overrides import Changes
 from gage_eval.config.plugin_paths import NamedCode, code_of
 from gage_eval.config.problems import Loc, path_text
 from gage_eval.config.validation_messages import as_written

@@ -3,10 +3,11 @@
 from collections.abc import Iterator, Sequence
 
 from gage_eval.base.errors import InputError
+from gage_eval.config.models import BackendEntry
 from gage_eval.config.problems import ConfigProblem, Loc, unknown
 from gage_eval.config.resolve import ResolvedRole, ResolvedTask
 from gage_eval.config.verdicts import possible_forms
-from gage_eval.models.backends.base import BackendContext
+from gage_eval.models.backends.base import Backend, BackendContext
 from gage_eval.models.backends.build import build_backend
 from gage_eval.scoring.metrics import BoundMetric
 
@@ -136,9 +137,13 @@ def _scale(role: ResolvedRole) -> tuple[float, float] | None:
 
 def _forms(role: ResolvedRole, context: BackendContext) -> Sequence[str]:
     """The forms that a judge's verdicts may have; none where its backend is wrong, which another check reports."""
-    adapter = role.adapter
+    adapter, backend = role.adapter, built(role.backend, context)
+    return () if backend is None else possible_forms(adapter.verdict, adapter.verdict_labels, backend.capabilities)
+
+
+def built(backend: BackendEntry, context: BackendContext) -> Backend | None:
+    """A backend with its config; None if it cannot be built, which another check reports."""
     try:
-        backend = build_backend(role.backend.type, role.backend.config, context)
+        return build_backend(backend.type, backend.config, context)
     except InputError:
-        return ()
-    return possible_forms(adapter.verdict, adapter.verdict_labels, backend.capabilities)
+        return None

@@ -4,10 +4,10 @@ A mistake does not hide other mistakes, but mistakes that only follow from anoth
 """
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypedDict, Unpack
+from typing import Any, Unpack
 
 from gage_eval.base.canonical import digest
 from gage_eval.base.errors import InputError
@@ -16,7 +16,7 @@ from gage_eval.config.compatibility import check_fit, doubtful_judges
 from gage_eval.config.compose import compose
 from gage_eval.config.defaults import apply_defaults
 from gage_eval.config.document import Document, Origin, leaves
-from gage_eval.config.environment import EnvironmentValue, set_from_environment
+from gage_eval.config.environment import set_from_environment
 from gage_eval.config.files import read_config
 from gage_eval.config.interpolate import fill
 from gage_eval.config.legacy_names import read_spellings
@@ -24,8 +24,8 @@ from gage_eval.config.merge import merge_template, read_card
 from gage_eval.config.metrics import BoundMetrics, bind_metrics
 from gage_eval.config.model_choice import ModelChoice, choose_models
 from gage_eval.config.models import PipelineConfig
-from gage_eval.config.overrides import apply_overrides
-from gage_eval.config.pins import Pins, apply_pins, unpinned
+from gage_eval.config.overrides import Changes, apply_overrides
+from gage_eval.config.pins import apply_pins, unpinned
 from gage_eval.config.plugin_paths import located
 from gage_eval.config.plugins import check_plugins
 from gage_eval.config.problems import ConfigProblem, path_text
@@ -77,32 +77,6 @@ class LoadedConfig:
     suite: SuiteIdentity | None = None
     unpinned: tuple[str, ...] = ()
     blocks: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-
-
-class Changes(TypedDict, total=False):
-    """What a caller sets in addition to the text of a config. Everything is optional.
-
-    Attributes:
-        env: what placeholders are filled from; the process's environment unless given.
-        overrides: ``a.b=c`` each, as with ``--set``; they count before the file.
-        max_samples: at most so many samples of every task (``--max-samples``).
-        shuffle_seed: shuffle the rows of every task with this seed (``--shuffle-seed``).
-        model_path: the model of the backend under test (``--model-path``).
-        freshness: of the answers of every model (``--freshness``).
-        models: the models that the command line chooses, for a suite or in place of the config's.
-        pins: gives the commits of datasets of the hub, by their names there (``gage pin``).
-        settings: what the environment sets where the config does not (`gage_eval.config.settings.Settings.values_set`).
-    """
-
-    env: Mapping[str, str] | None
-    overrides: Sequence[str]
-    max_samples: int | None
-    shuffle_seed: int | None
-    model_path: str | None
-    freshness: str | None
-    models: ModelChoice | None
-    pins: Pins | None
-    settings: Mapping[str, EnvironmentValue] | None
 
 
 def load_config(
@@ -161,20 +135,7 @@ def parse_config(
 
 
 def read_document(
-    text: str,
-    source: str,
-    folder: Path,
-    *,
-    env: Mapping[str, str] | None = None,
-    overrides: Sequence[str] = (),
-    max_samples: int | None = None,
-    shuffle_seed: int | None = None,
-    model_path: str | None = None,
-    freshness: str | None = None,
-    models: ModelChoice | None = None,
-    pins: Pins | None = None,
-    settings: Mapping[str, EnvironmentValue] | None = None,
-    blocks: Blocks | None = None,
+    text: str, source: str, folder: Path, *, blocks: Blocks | None = None, **changes: Unpack[Changes]
 ) -> tuple[Document, PipelineConfig]:
     """The passes up to the validated config, without checking references. The arguments are those of `parse_config`.
 
@@ -183,6 +144,7 @@ def read_document(
     """
     forget_failures()
     composed = compose(text, source, folder)
+    env = changes.get("env")
     document = Document(fill(composed.node, os.environ if env is None else env), source, composed.templates)
     document.text = text if composed.alone else yaml_text(composed.node)
     document.files = composed.files
@@ -193,19 +155,12 @@ def read_document(
     read_card(document, composed.card)
     name_parts(document)
     apply_defaults(document)
-    apply_pins(document, pins, folder)
-    choose_models(document, models or ModelChoice(), document.card.needs if document.card is not None else None)
+    apply_pins(document, changes.get("pins"), folder)
+    needs = document.card.needs if document.card is not None else None
+    choose_models(document, changes.get("models") or ModelChoice(), needs)
     document.blocks = use_blocks(document, blocks)
-    apply_overrides(
-        document,
-        overrides,
-        max_samples=max_samples,
-        shuffle_seed=shuffle_seed,
-        model_path=model_path,
-        freshness=freshness,
-        base_dir=folder,
-    )
-    set_from_environment(document, settings or {})
+    apply_overrides(document, folder, changes)
+    set_from_environment(document, changes.get("settings") or {})
     apply_rules(document)
     config = validate(document)
     if config is None:
@@ -248,7 +203,7 @@ def _frames_of_engines(config: PipelineConfig) -> Iterator[ConfigProblem]:
 
 def _missing_data(config: PipelineConfig, folder: Path) -> Iterator[ConfigProblem]:
     """Local data files that are not there."""
-    from gage_eval.data.datasets.base import find_files
+    from gage_eval.data.datasets.reading import find_files
 
     for index, dataset in enumerate(config.datasets):
         paths = dataset.params.path

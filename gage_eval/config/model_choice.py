@@ -90,7 +90,7 @@ def choose_models(document: Document, choice: ModelChoice, needs: Collection[Nee
         _put_model(document, choice, own)
     elif (
         needs is not None
-        and not any(_has_backend(adapter) for _, adapter in _adapters(document, "dut_model"))
+        and not any(_has_backend(adapter) for _, adapter in adapters_of(document, "dut_model"))
         and not document.value(("backends",))
     ):
         message = (
@@ -140,7 +140,7 @@ def _chosen(choice: ModelChoice, needs: Collection[Need]) -> dict[str, Any]:
 def _add_model(document: Document, made: Mapping[str, Any], origin: Origin, needs: Collection[Need]) -> None:
     """A backend and an adapter for it, where the config has none."""
     _append(document, "backends", {"backend_id": DUT, **made}, origin)
-    waiting = [index for index, adapter in _adapters(document, "dut_model") if not _has_backend(adapter)]
+    waiting = [index for index, adapter in adapters_of(document, "dut_model") if not _has_backend(adapter)]
     for index in waiting:
         document.put(("role_adapters", index, "backend_id"), DUT, origin)
     if not waiting:
@@ -151,7 +151,7 @@ def _add_model(document: Document, made: Mapping[str, Any], origin: Origin, need
 
 
 def _put_judges(document: Document, choice: ModelChoice) -> None:
-    waiting = [index for index, adapter in _adapters(document, "judge_model") if not _has_backend(adapter)]
+    waiting = [index for index, adapter in adapters_of(document, "judge_model") if not _has_backend(adapter)]
     judges = choice.judges
     if not judges:
         if waiting:
@@ -196,7 +196,8 @@ def _seats(document: Document, waiting: Collection[int]) -> dict[int, int]:
         for place, name in enumerate(panel if isinstance(panel, list) else []):
             seats.setdefault(str(name), set()).add(place)
     taken = {
-        index: seats.get(str(adapter.get("adapter_id")), set()) for index, adapter in _adapters(document, "judge_model")
+        index: seats.get(str(adapter.get("adapter_id")), set())
+        for index, adapter in adapters_of(document, "judge_model")
     }
     if any(len(taken[index]) != 1 for index in waiting):
         return {}
@@ -205,7 +206,7 @@ def _seats(document: Document, waiting: Collection[int]) -> dict[int, int]:
 
 def _judges_do_not_fit(document: Document, judges: Sequence[str], waiting: Collection[int]) -> str:
     """Why the config cannot take these judges; names those that it has."""
-    adapters = _adapters(document, "judge_model")
+    adapters = adapters_of(document, "judge_model")
     if not adapters:
         return "nothing here is judged: leave out --judge."
     if not waiting:
@@ -314,7 +315,7 @@ def _model_field(type_: str, model: str) -> str:
 
 def _backend_of(document: Document) -> tuple[Loc, dict[str, Any] | None]:
     """The backend under test that the config has, which the chosen model replaces."""
-    duts = _adapters(document, "dut_model")
+    duts = adapters_of(document, "dut_model")
     named = {adapter.get("backend_id") for _, adapter in duts}
     for index, adapter in duts:
         if isinstance(adapter.get("backend"), dict):
@@ -324,7 +325,8 @@ def _backend_of(document: Document) -> tuple[Loc, dict[str, Any] | None]:
     return (("backends", candidates[0][0]), candidates[0][1]) if candidates else ((), None)
 
 
-def _adapters(document: Document, role: RoleType) -> list[tuple[int, dict[str, Any]]]:
+def adapters_of(document: Document, role: RoleType) -> list[tuple[int, dict[str, Any]]]:
+    """The adapters of a role, with their indexes."""
     return [
         (index, adapter)
         for index, adapter in document.mappings("role_adapters")

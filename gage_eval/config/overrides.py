@@ -6,16 +6,17 @@ mapping), but without placeholders.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 from gage_eval.base.errors import ConfigError, InputError, Problem, closest
 from gage_eval.config.document import Document, Origin
-from gage_eval.config.environment import holds_mapping, local_model
+from gage_eval.config.environment import EnvironmentValue, holds_mapping, local_model
 from gage_eval.config.interpolate import fill
-from gage_eval.config.model_choice import MODEL_FIELDS
-from gage_eval.config.models import ROLE_SPELLINGS, PipelineConfig
+from gage_eval.config.model_choice import MODEL_FIELDS, ModelChoice, adapters_of
+from gage_eval.config.models import PipelineConfig
+from gage_eval.config.pins import Pins
 from gage_eval.config.problems import Loc, path_text
 from gage_eval.config.rules import name_implied_tasks, write_out_metric
 from gage_eval.config.secrets import literals
@@ -32,43 +33,56 @@ _NUMBER = re.compile(r"\d{1,6}")
 _ID_FIELDS = {**NAMED_SECTIONS, "metric_overrides": "metric_id", "steps": "step"}
 
 
-def apply_overrides(
-    document: Document,
-    overrides: Sequence[str] = (),
-    *,
-    max_samples: int | None = None,
-    shuffle_seed: int | None = None,
-    model_path: str | None = None,
-    freshness: str | None = None,
-    base_dir: Path = Path(),
-) -> None:
+class Changes(TypedDict, total=False):
+    """What a caller sets in addition to the text of a config. Everything is optional.
+
+    Attributes:
+        env: what placeholders are filled from; the process's environment unless given.
+        overrides: ``a.b=c`` each, as with ``--set``; they count before the file.
+        max_samples: at most so many samples of every task (``--max-samples``).
+        shuffle_seed: shuffle the rows of every task with this seed (``--shuffle-seed``).
+        model_path: the model of the backend under test (``--model-path``).
+        freshness: of the answers of every model (``--freshness``).
+        models: the models that the command line chooses, for a suite or in place of the config's.
+        pins: gives the commits of datasets of the hub, by their names there (``gage pin``).
+        settings: what the environment sets where the config does not (`gage_eval.config.settings.Settings.values_set`).
+    """
+
+    env: Mapping[str, str] | None
+    overrides: Sequence[str]
+    max_samples: int | None
+    shuffle_seed: int | None
+    model_path: str | None
+    freshness: str | None
+    models: ModelChoice | None
+    pins: Pins | None
+    settings: Mapping[str, EnvironmentValue] | None
+
+
+def apply_overrides(document: Document, base_dir: Path, changes: Changes) -> None:
     """Put the values from the command line into the config.
 
     Args:
         document: the config, not validated yet.
-        overrides: each ``path=value``, applied in order.
-        max_samples: the limit of every task.
-        shuffle_seed: the seed that the rows of every task are shuffled with.
-        model_path: the model of the backend under test.
-        freshness: of the answers of every model.
         base_dir: the folder that paths of plug-in files start from.
+        changes: of them, those of tasks and backends, and of any path.
 
     Raises:
         InputError: an override cannot be read, or its path leads nowhere.
     """
-    _apply_all(document, overrides)
-    if max_samples is not None:
+    _apply_all(document, changes.get("overrides", ()))
+    if (max_samples := changes.get("max_samples")) is not None:
         if max_samples < 1:
             raise InputError(f"--max-samples {max_samples}: give a number of samples, 1 or more.")
         for index, _ in document.mappings("tasks"):
             document.put(("tasks", index, "max_samples"), max_samples, Origin("command line", "--max-samples"))
-    if shuffle_seed is not None:
+    if (shuffle_seed := changes.get("shuffle_seed")) is not None:
         for index, _ in document.mappings("tasks"):
             for field, value in (("shuffle", True), ("shuffle_seed", shuffle_seed)):
                 document.put(("tasks", index, field), value, Origin("command line", "--shuffle-seed"))
-    if model_path is not None:
+    if (model_path := changes.get("model_path")) is not None:
         _set_model(document, model_path, base_dir)
-    if freshness is not None:
+    if (freshness := changes.get("freshness")) is not None:
         _set_freshness(document, freshness)
 
 
@@ -180,7 +194,7 @@ def _value(text: str, override: str) -> Any:
 
 
 def _set_model(document: Document, model_path: str, base_dir: Path) -> None:
-    loc, backend = _dut_backend(document.data)
+    loc, backend = _dut_backend(document)
     if not holds_mapping(backend, "config"):
         return
     config = backend.get("config") or {}
@@ -205,23 +219,16 @@ def _set_freshness(document: Document, freshness: str) -> None:
             document.put((*loc, "config", "freshness"), freshness, Origin("command line", "--freshness"))
 
 
-def _dut_backend(data: dict[str, Any]) -> tuple[Loc, dict[str, Any]]:
+def _dut_backend(document: Document) -> tuple[Loc, dict[str, Any]]:
     """The only backend under test, as written."""
-    backends = data.get("backends") or []
-    adapters = data.get("role_adapters") or []
-    duts = [
-        (index, item)
-        for index, item in enumerate(adapters if isinstance(adapters, list) else [])
-        if isinstance(item, dict)
-        and ROLE_SPELLINGS.get(str(item.get("role_type")), item.get("role_type")) == "dut_model"
-    ]
-    listed = [item for item in backends if isinstance(item, dict)] if isinstance(backends, list) else []
+    duts, backends = adapters_of(document, "dut_model"), list(document.mappings("backends"))
     if len(duts) == 1:
-        index, adapter = duts[0]
+        ((index, adapter),) = duts
         if isinstance(adapter.get("backend"), dict):
             return ("role_adapters", index, "backend"), adapter["backend"]
         if adapter.get("backend_id") is not None:
-            listed = [item for item in listed if item.get("backend_id") == adapter["backend_id"]]
-    if len(duts) > 1 or len(listed) != 1:
+            backends = [item for item in backends if item[1].get("backend_id") == adapter["backend_id"]]
+    if len(duts) > 1 or len(backends) != 1:
         raise InputError("--model-path: the config does not have exactly one model under test; use --set.")
-    return ("backends", backends.index(listed[0])), listed[0]
+    ((index, backend),) = backends
+    return ("backends", index), backend

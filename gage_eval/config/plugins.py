@@ -84,7 +84,10 @@ class _Checker:
         if params.origin is not None:
             self._origin((*loc, "params"), dataset, params.origin)
         if params.filter is not None:
-            self._filter((*loc, "params", "filter"), params.filter)
+            from gage_eval.data.datasets import Filter
+
+            with self._reported((*loc, "params", "filter")):
+                Filter(params.filter)
         preprocessor = self.plugin("preprocessors", params.preprocess, (*loc, "params", "preprocess"))
         if preprocessor is not None:
             self._arguments((*loc, "params", "preprocess_kwargs"), params.preprocess_kwargs, preprocessor)
@@ -149,12 +152,6 @@ class _Checker:
         if dataset.params.path is None:
             self.problems.append(ConfigProblem(loc, f"an 'origin' needs 'path', the files of '{name}' to read."))
 
-    def _filter(self, loc: Loc, conditions: Any) -> None:
-        from gage_eval.data.datasets import Filter
-
-        with self._reported(loc):
-            Filter(conditions)
-
     def _loader_params(self, loc: Loc, dataset: DatasetConfig, loader: registry.Plugin[Any]) -> None:
         declared = list(type(dataset.params).model_fields)
         own = loader.info.get("params")
@@ -183,7 +180,7 @@ class _Checker:
                 self.problems.append(ConfigProblem((*loc, "hub_params", key), message))
 
     def _arguments(self, loc: Loc, arguments: Mapping[str, Any], plugin: registry.Plugin[Any]) -> None:
-        from gage_eval.data.standardize.compose import parameters_of
+        from gage_eval.data.standardize.compose import build, parameters_of
 
         try:
             parameters = parameters_of(plugin)
@@ -205,14 +202,9 @@ class _Checker:
             if parameter.default is parameter.empty and key not in arguments:
                 self.problems.append(ConfigProblem(loc, f"{plugin.name} needs '{key}'."))
         if len(self.problems) == before:
-            self._together(loc, arguments, plugin)
-
-    def _together(self, loc: Loc, arguments: Mapping[str, Any], plugin: registry.Plugin[Any]) -> None:
-        """Build a preprocessor. It refuses arguments that contradict each other or cannot work."""
-        from gage_eval.data.standardize.compose import build
-
-        with self._reported(loc):
-            build(plugin, arguments)
+            # It refuses arguments that contradict each other or cannot work.
+            with self._reported(loc):
+                build(plugin, arguments)
 
     def _argument(self, loc: Loc, value: Any, plugin: registry.Plugin[Any], key: str) -> None:
         try:

@@ -160,29 +160,25 @@ class Settings(BaseModel):
 
     def values_set(self) -> dict[str, EnvironmentValue]:
         """The values that are set, each with its variable."""
-        out = {}
+        out, environment = {}, _environment()
         for name in self.model_fields_set:
             value = getattr(self, name)
             if name == "vllm_native_model_path":
                 value = local_model(value)
-            out[name] = EnvironmentValue(self._variable(name), value)
+            out[name] = EnvironmentValue(_variable_of(name, environment), value)
         return out
 
     def effective(self) -> list[tuple[str, str, str]]:
         """(variable, value, where from) of every setting, as ``gage doctor`` shows them; secrets masked."""
-        rows = []
+        rows, environment = [], _environment()
         for name in type(self).model_fields:
             value = getattr(self, name)
             shown = "" if value is None else str(scrub(str(value)))
             if is_secret_name(name) and shown:
                 shown = MASK
             where = "environment" if name in self.model_fields_set else "default"
-            rows.append((self._variable(name), shown, where))
+            rows.append((_variable_of(name, environment), shown, where))
         return rows
-
-    def _variable(self, name: str) -> str:
-        """The variable of a setting: of several the one that is set, else the first."""
-        return _variable_of(name, _environment())
 
 
 def variables_of(name: str) -> tuple[str, ...]:
@@ -196,6 +192,7 @@ def _environment() -> dict[str, str]:
 
 
 def _variable_of(name: str, environment: Mapping[str, str]) -> str:
+    """The variable of a setting: of several the one that is set, else the first."""
     names = variables_of(name)
     return next((variable for variable in names if variable in environment), names[0])
 

@@ -6,18 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from gage_eval.base.errors import InputError
-from gage_eval.imports.contract import (
-    ImportedAnswer,
-    ImportedLog,
-    content_of,
-    document,
-    mapping,
-    messages_of,
-    rows_of,
-    scores_of,
-    sequence,
-    text,
-)
+from gage_eval.imports.contract import ImportedAnswer, ImportedLog, content_of, messages_of, scores_of
+from gage_eval.imports.values import document, mapping, rows_of, sequence, text
 
 _VERSION = re.compile(r"ATIF-v1\.\d+\Z")
 _FILE = "agent/trajectory.json"
@@ -82,7 +72,9 @@ def _trajectories(path: Path, log: ImportedLog) -> Iterator[tuple[str, dict[str,
 
 def _answer(tree: dict[str, Any], trial: dict[str, Any], sample_id: str, log: ImportedLog) -> ImportedAnswer:
     steps = [mapping(step) for step in sequence(tree.get("steps"))]
-    own = (place for place, step in enumerate(steps) if step.get("source") == "agent" and not _is_copied(step))
+    own = (
+        place for place, step in enumerate(steps) if step.get("source") == "agent" and not step.get("is_copied_context")
+    )
     first = next(own, len(steps))
     before = [
         {"role": _ROLES.get(str(step.get("source")), "user"), "content": step.get("message")} for step in steps[:first]
@@ -96,20 +88,13 @@ def _answer(tree: dict[str, Any], trial: dict[str, Any], sample_id: str, log: Im
     # A reward of null is a trial without a verdict, not one that failed.
     scores = scores_of(mapping(trial.get("verifier_result")).get("rewards"), log, "rewards")
     failure = mapping(trial.get("exception_info"))
-    error = None if reply is not None else "the trajectory holds no answer"
-    if failure and not scores:
-        error = text(failure.get("exception_message")) or text(failure.get("exception_type")) or error
+    error = text(failure.get("exception_message")) or text(failure.get("exception_type"))
     return ImportedAnswer(
         sample_id,
         log.next_replicate(sample_id),
         messages_of(before, log),
-        None if error else reply,
+        None if error and not scores else reply,
         scores,
         error=error,
         metadata={"steps": len(steps)},
     )
-
-
-def _is_copied(step: dict[str, Any]) -> bool:
-    """Whether the step was given to this agent, as an example or an earlier turn."""
-    return step.get("is_copied_context") is True

@@ -5,16 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from gage_eval.base.errors import InputError
-from gage_eval.imports.contract import (
-    ImportedAnswer,
-    ImportedLog,
-    content_of,
-    mapping,
-    messages_of,
-    rows_of,
-    sequence,
-    text,
-)
+from gage_eval.imports.contract import ImportedAnswer, ImportedLog, content_of, messages_of
+from gage_eval.imports.values import mapping, rows_of, sequence, text
 
 
 def read_batch(path: Path, requests: Path | None = None) -> ImportedLog:

@@ -1,19 +1,17 @@
 """What every importer gives, whatever the tool: answers with their samples, and what could not be mapped."""
 
 import json
-import math
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from gage_eval.base.errors import InputError
-from gage_eval.data.datasets.base import document_of, lines_of, open_bytes, why
+from gage_eval.imports.values import mapping, number, sequence, text
 
 _ROLES = ("system", "developer", "user", "assistant", "tool", "function")
 NOT_IN_LOG = "(not in the log)"
-_LETTERS = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
 
 
 @dataclass(frozen=True)
@@ -28,7 +26,7 @@ class ImportedAnswer:
         scores: the tool's own scores by name.
         references: correct answers.
         options: the candidates of a multiple-choice question.
-        error: why there is no answer.
+        error: why there is no answer, where the log says so.
         metadata: further facts about the sample.
     """
 
@@ -96,87 +94,6 @@ class ImportedLog:
             named = ", ".join(models[:5])
             raise InputError(f"'{name}' has answers of several models ({named}); split it by model.")
         self.model = next(iter(models), self.model)
-
-
-def parsed(data: bytes, where: str) -> Any:
-    """JSON text as a value; NaN and infinities become None.
-
-    Raises:
-        InputError: it is not JSON.
-    """
-    try:
-        return json.loads(data.decode("utf-8"), parse_constant=lambda _: None, parse_float=_finite)
-    except (ValueError, RecursionError) as error:
-        reason = "it is nested too deep" if isinstance(error, RecursionError) else str(error)
-        raise InputError(f"{where} is not JSON: {' '.join(reason.split()).rstrip('.')}.") from error
-
-
-def _finite(text: str) -> float | None:
-    value = float(text)
-    return value if math.isfinite(value) else None
-
-
-def rows_of(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The objects of a JSON Lines file, each with its place for messages.
-
-    Raises:
-        InputError: the file cannot be read, or a line is not an object.
-    """
-    try:
-        with open_bytes(str(path)) as file:
-            for number, line in enumerate(lines_of(file, path.name), 1):
-                if line:
-                    where = f"line {number} of '{path.name}'"
-                    row = parsed(line, where)
-                    if not isinstance(row, dict):
-                        raise InputError(f"{where} is not an object with fields.")
-                    yield where, row
-    except (OSError, EOFError) as error:
-        raise InputError(f"'{path.name}' cannot be read: {why(error)}.") from error
-
-
-def document(path: Path) -> Any:
-    """A JSON file as a value.
-
-    Raises:
-        InputError: it cannot be read, is not JSON, or is longer than 512 MiB.
-    """
-    try:
-        with open_bytes(str(path)) as file:
-            data = document_of(file, path.name)
-    except (OSError, EOFError) as error:
-        raise InputError(f"'{path.name}' cannot be read: {why(error)}.") from error
-    return parsed(data, f"'{path.name}'")
-
-
-def mapping(value: Any) -> dict[str, Any]:
-    """The value if it is an object, else an empty one."""
-    return value if isinstance(value, dict) else {}
-
-
-def sequence(value: Any) -> list[Any]:
-    """The value if it is a list, else an empty one."""
-    return value if isinstance(value, list) else []
-
-
-def text(value: Any) -> str | None:
-    """A scalar as text; None for anything else."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return value if isinstance(value, str) else str(value) if isinstance(value, int | float) else None
-
-
-def texts(value: Any) -> list[str]:
-    """A scalar, or a list of them, as texts."""
-    values = value if isinstance(value, list) else [value]
-    return [known for known in map(text, values) if known is not None]
-
-
-def number(value: Any) -> float | None:
-    """A score as a number: a number, a truth value, or a grade (C, P, I, N); None for anything else."""
-    if isinstance(value, str):
-        return _LETTERS.get(value)
-    return float(value) if isinstance(value, int | float) and abs(value) < 1e300 else None
 
 
 def scores_of(values: Any, log: ImportedLog, prefix: str) -> dict[str, float]:

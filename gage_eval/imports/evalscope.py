@@ -4,19 +4,8 @@ from pathlib import Path
 from typing import Any
 
 from gage_eval.base.errors import InputError
-from gage_eval.imports.contract import (
-    ImportedAnswer,
-    ImportedLog,
-    asked_of,
-    mapping,
-    messages_of,
-    reply_of,
-    rows_of,
-    scores_of,
-    sequence,
-    text,
-    texts,
-)
+from gage_eval.imports.contract import ImportedAnswer, ImportedLog, asked_of, messages_of, reply_of, scores_of
+from gage_eval.imports.values import mapping, rows_of, sequence, text, texts
 
 _FOLDERS = ("predictions", "reviews")
 _PREDICTION = {"index", "model", "model_output", "messages", "metadata"}
@@ -79,7 +68,7 @@ def _answer(
     own = mapping(review.get("sample_score"))
     score, output = mapping(own.get("score")), mapping(prediction.get("model_output"))
     reply = reply_of(output, log) if sequence(output.get("choices")) else text(score.get("prediction"))
-    error = text(output.get("error")) or ("the log holds no answer" if reply is None else None)
+    error = text(output.get("error"))
     messages = sequence(prediction.get("messages")) or sequence(review.get("messages"))
     return ImportedAnswer(
         *_place(index, own, repeats),

@@ -4,16 +4,8 @@ from pathlib import Path
 from typing import Any
 
 from gage_eval.base.errors import InputError
-from gage_eval.imports.contract import (
-    ImportedAnswer,
-    ImportedLog,
-    document,
-    mapping,
-    messages_of,
-    number,
-    sequence,
-    text,
-)
+from gage_eval.imports.contract import ImportedAnswer, ImportedLog, messages_of
+from gage_eval.imports.values import document, mapping, number, sequence, text
 
 # Numbers about the request, not about how good its answer is.
 _FACTS = {"batch_size", "prompt_truncated", "max_prob", "logprob", "inference_runtime", "training_co2_cost"}
@@ -95,6 +87,6 @@ def _answer(
         numbers.get(key, {}),
         # The model is asked for a letter.
         letters or [value for value in correct if isinstance(value, str)],
-        error=None if reply is not None else text(result.get("error")) or "the log holds no answer",
+        error=text(result.get("error")),
         metadata={"split": text(instance.get("split")), **({"options": options} if options else {})},
     )

@@ -10,20 +10,8 @@ from typing import Any
 import pyarrow as pa
 
 from gage_eval.base.errors import InputError
-from gage_eval.imports.contract import (
-    ImportedAnswer,
-    ImportedLog,
-    asked_of,
-    document,
-    mapping,
-    messages_of,
-    number,
-    parsed,
-    reply_of,
-    sequence,
-    text,
-    texts,
-)
+from gage_eval.imports.contract import ImportedAnswer, ImportedLog, asked_of, messages_of, reply_of
+from gage_eval.imports.values import document, mapping, number, parsed, sequence, text, texts
 
 _NEWEST = 2
 _ZSTD = 93

@@ -6,19 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from gage_eval.base.errors import InputError
-from gage_eval.imports.contract import (
-    ImportedAnswer,
-    ImportedLog,
-    document,
-    mapping,
-    messages_of,
-    number,
-    prompt_of,
-    rows_of,
-    sequence,
-    text,
-    texts,
-)
+from gage_eval.imports.contract import ImportedAnswer, ImportedLog, messages_of, prompt_of
+from gage_eval.imports.values import document, mapping, number, rows_of, sequence, text, texts
 
 _NAME = re.compile(r"samples_(?P<task>.+?)_(?P<time>\d{4}-\d\d-\d\dT[\d.:-]+)\.jsonl")
 _MAPPED = {"doc_id", "doc", "target", "arguments", "resps", "filtered_resps", "filter", "metrics"}
@@ -102,7 +91,6 @@ def _answers(row: dict[str, Any], scores: dict[str, float], log: ImportedLog) ->
             {**scores},
             _references(target, options),
             options,
-            None if reply is not None else "the log holds no answer",
         )
 
 

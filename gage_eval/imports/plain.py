@@ -5,8 +5,10 @@ from pathlib import Path
 from typing import Any
 
 from gage_eval.base.errors import InputError, closest
+from gage_eval.base.field_paths import MISSING, walk_or_key
 from gage_eval.config.record_files import records_of
-from gage_eval.imports.contract import ImportedAnswer, ImportedLog, mapping, messages_of, number, text, texts
+from gage_eval.imports.contract import ImportedAnswer, ImportedLog, messages_of
+from gage_eval.imports.values import number, text, texts
 
 # The names that each part of a record is looked for by, the first one that is there.
 FIELDS: Mapping[str, tuple[str, ...]] = {
@@ -48,16 +50,14 @@ def read_plain(path: Path, fields: Mapping[str, str]) -> ImportedLog:
         read = {part: _found(record, part, fields, where) for part in FIELDS}
         sample_id = text(read["id"]) or str(place)
         log.models.add(text(read["model"]))
-        reply = text(read["answer"])
         log.answers.append(
             ImportedAnswer(
                 sample_id,
                 log.next_replicate(sample_id),
                 messages_of(read["question"] if isinstance(read["question"], list) else text(read["question"]), log),
-                reply,
+                text(read["answer"]),
                 _scores(read["score"], fields.get("score", "score"), log),
                 [] if read["reference"] in (None, "") else texts(read["reference"]),
-                error=None if reply is not None else "the file holds no answer",
             )
         )
         used = {*fields.values()} | {name for part, names in FIELDS.items() if part not in fields for name in names}
@@ -69,11 +69,9 @@ def read_plain(path: Path, fields: Mapping[str, str]) -> ImportedLog:
 def _found(record: dict[str, Any], part: str, fields: Mapping[str, str], where: str) -> Any:
     """The value of a part of a record; None where there is none."""
     if part in fields:
-        value: Any = record
-        for step in [fields[part]] if fields[part] in record else fields[part].split("."):
-            if step not in mapping(value):
-                raise InputError(f"{where} has no field '{fields[part]}'.{closest(fields[part], record)}")
-            value = value[step]
+        value = walk_or_key(record, fields[part])
+        if value is MISSING:
+            raise InputError(f"{where} has no field '{fields[part]}'.{closest(fields[part], record)}")
         return value
     names = [name for name in FIELDS[part] if name in record]
     if not names and part in _NEEDED:

@@ -6,18 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from gage_eval.base.errors import InputError
-from gage_eval.imports.contract import (
-    ImportedAnswer,
-    ImportedLog,
-    document,
-    mapping,
-    messages_of,
-    prompt_of,
-    rows_of,
-    scores_of,
-    sequence,
-    text,
-)
+from gage_eval.imports.contract import ImportedAnswer, ImportedLog, messages_of, prompt_of, scores_of
+from gage_eval.imports.values import document, mapping, rows_of, sequence, text
 
 _NEWEST = 4
 _ERROR = 2  # failureReason of a row without an answer
@@ -79,6 +69,6 @@ def _answer(row: dict[str, Any], sample_id: str, log: ImportedLog) -> ImportedAn
         None if failed else output if isinstance(output, str) else json.dumps(output, ensure_ascii=False),
         {} if failed else scores_of(scores, log, "namedScores"),
         [known["value"] for known in gold if known.get("type") in _GOLD and isinstance(known.get("value"), str)],
-        error=(text(row.get("error")) or text(response.get("error")) or "no answer") if failed else None,
+        error=text(row.get("error")) or text(response.get("error")),
         metadata={"vars": mapping(row.get("vars"))} if row.get("vars") else {},
     )

@@ -12,13 +12,14 @@ from gage_eval.base.files import closest_file
 from gage_eval.config.secrets import scrub
 from gage_eval.imports.atif import read_atif, trajectories_of
 from gage_eval.imports.batch import read_batch
-from gage_eval.imports.contract import ImportedAnswer, ImportedLog, document, mapping, rows_of
+from gage_eval.imports.contract import ImportedAnswer, ImportedLog
 from gage_eval.imports.evalscope import read_evalscope
 from gage_eval.imports.helm import read_helm
 from gage_eval.imports.inspect_log import read_inspect
 from gage_eval.imports.lm_eval import read_lm_eval
 from gage_eval.imports.plain import read_plain
 from gage_eval.imports.promptfoo import read_promptfoo
+from gage_eval.imports.values import document, mapping, rows_of
 from gage_eval.models.client.types import without_surrogates
 
 Format: TypeAlias = Literal["inspect", "lm-eval", "evalscope", "helm", "promptfoo", "atif", "batch", "records"]
@@ -142,7 +143,9 @@ def _check_answers(log: ImportedLog, name: str) -> None:
 def _clean(answer: ImportedAnswer) -> ImportedAnswer:
     values: dict[str, Any] = {name: scrub(without_surrogates(value)) for name, value in vars(answer).items()}
     # Scores are numbers: a name such as `exact_token` hides nothing.
-    return replace(answer, **{**values, "scores": {without_surrogates(key): x for key, x in answer.scores.items()}})
+    values["scores"] = {without_surrogates(key): score for key, score in answer.scores.items()}
+    values["error"] = (values["error"] or "the log holds no answer") if answer.answer is None else None
+    return replace(answer, **values)
 
 
 def _clean_text(value: Any) -> Any:

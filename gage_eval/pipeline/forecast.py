@@ -14,7 +14,7 @@ from gage_eval.base.stages import Stage
 from gage_eval.data.datasets.origins import OriginPath
 from gage_eval.engine.episodes import episode_name, response_key, with_body
 from gage_eval.engine.wal import index_logs
-from gage_eval.models.backends.base import is_empty
+from gage_eval.models.backends.asked import is_empty
 from gage_eval.models.client.types import Request
 from gage_eval.pipeline.asks import Asks
 from gage_eval.pipeline.dag import run_dag

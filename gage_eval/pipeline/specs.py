@@ -16,9 +16,9 @@ from gage_eval.base.canonical import JsonValue, digest, given
 from gage_eval.base.errors import InputError
 from gage_eval.base.inputs import INPUTS, Input
 from gage_eval.base.stages import Stage
-from gage_eval.data.datasets.base import file_name_of
 from gage_eval.data.datasets.build import build_loader
 from gage_eval.data.datasets.origins import OriginPath
+from gage_eval.data.datasets.reading import file_name_of
 from gage_eval.data.prepare.few_shot import FewShotRules
 from gage_eval.data.prepare.media import MediaRules, files_identity, media_in
 from gage_eval.data.standardize.callables import MediaCallable, TextCallable

@@ -24,7 +24,7 @@ from gage_eval.config.effects import ConfigAudit, NamedFile
 from gage_eval.config.files import read_config
 from gage_eval.config.secrets import has_token
 from gage_eval.config.settings import Settings, load_settings
-from gage_eval.data.datasets.base import matching_files
+from gage_eval.data.datasets.reading import matching_files
 from gage_eval.extend.loading import code_files
 from gage_eval.models.backends.base import Blocks
 from gage_eval.report.console import size_text

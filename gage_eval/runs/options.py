@@ -238,7 +238,8 @@ def load(
         InputError: no such file or suite, or it has problems.
     """
     from gage_eval.config.files import read_config
-    from gage_eval.config.load import Changes, load_config, parse_config
+    from gage_eval.config.load import load_config, parse_config
+    from gage_eval.config.overrides import Changes
     from gage_eval.config.settings import load_settings, unknown_variables
     from gage_eval.config.suites.templates import load_suite
 

@@ -63,7 +63,7 @@ def test_a_value_replaces_the_one_that_the_file_gives_in_another_spelling(
     small: Small, written: dict[str, Any], override: str, place: tuple[str | int, ...]
 ) -> None:
     document = Document(fill(lines.parse(small(**written), "mine.yaml"), {}), "mine.yaml")
-    apply_overrides(document, [override])
+    apply_overrides(document, Path(), {"overrides": [override]})
     value = PipelineConfig.model_validate(document.data).model_dump()
     for part in place:
         value = value[part]

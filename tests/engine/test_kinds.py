@@ -12,7 +12,8 @@ from support.http_server import Exchange, served
 from gage_eval.base.errors import InputError
 from gage_eval.box.types import Program
 from gage_eval.extend import registry
-from gage_eval.models.backends.base import BackendContext, is_empty
+from gage_eval.models.backends.asked import is_empty
+from gage_eval.models.backends.base import BackendContext
 from gage_eval.models.backends.build import build_backend
 from gage_eval.models.client.types import KINDS, BoxedProgram, Request, Response
 from gage_eval.store import Store

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from gage_eval.base.errors import InputError
-from gage_eval.data.datasets import base
+from gage_eval.data.datasets import reading
 from gage_eval.imports.contract import NOT_IN_LOG
 from gage_eval.imports.folder import provenance, write_import
 from gage_eval.imports.read import read_log
@@ -480,8 +480,8 @@ def test_a_packed_log_is_read_and_one_that_unpacks_to_too_much_is_refused(
     file = tmp_path / f"log{SOURCES[source].suffix}.gz"
     file.write_bytes(gzip.compress(SOURCES[source].read_bytes()))
     assert [answer.answer for answer in read_log(file).answers] == [x.answer for x in read_log(SOURCES[source]).answers]
-    monkeypatch.setattr(base, "MAX_DOCUMENT", 100)
-    monkeypatch.setattr(base, "MAX_BYTES", 100)
+    monkeypatch.setattr(reading, "MAX_DOCUMENT", 100)
+    monkeypatch.setattr(reading, "MAX_BYTES", 100)
     with pytest.raises(InputError, match="longer than"):
         read_log(file)
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from gage_eval.data.standardize.options import options_of
+from gage_eval.data.standardize.base import options_of
 from gage_eval.extend import registry
 from tools import preprocessors_page
 

@@ -11,22 +11,15 @@ from gage_eval.config.models import PARAMETER, ConfigModel, Metadata, PipelineCo
 
 ParameterType: TypeAlias = Literal["obj", "list", "str", "int", "float", "bool", "any"]
 
-_TYPES: dict[ParameterType, tuple[type, ...]] = {
-    "obj": (dict,),
-    "list": (list,),
-    "str": (str,),
-    "int": (int,),
-    "float": (int, float),
-    "bool": (bool,),
-    "any": (object,),
-}
-_WORDS: dict[ParameterType, str] = {
-    "obj": "a mapping",
-    "list": "a list",
-    "str": "text",
-    "int": "a whole number",
-    "float": "a number",
-    "bool": "true or false",
+# The types that a parameter of each type takes, and what its value must be.
+_TYPES: dict[ParameterType, tuple[tuple[type, ...], str]] = {
+    "obj": ((dict,), "a mapping"),
+    "list": ((list,), "a list"),
+    "str": ((str,), "text"),
+    "int": ((int,), "a whole number"),
+    "float": ((int, float), "a number"),
+    "bool": ((bool,), "true or false"),
+    "any": ((object,), "anything"),
 }
 
 # What a RunConfig leaves to its template.
@@ -51,9 +44,9 @@ class Parameter(ConfigModel):
 
     def problem(self, value: Any) -> str | None:
         """What is wrong with a value for this parameter; None when nothing is."""
-        allowed = _TYPES[self.type]
+        allowed, words = _TYPES[self.type]
         fits = isinstance(value, allowed) and (not isinstance(value, bool) or self.type in ("bool", "any"))
-        return None if value is None or fits else f"must be {_WORDS[self.type]}."
+        return None if value is None or fits else f"must be {words}."
 
 
 class BuiltinTemplate(ConfigModel):

@@ -9,7 +9,8 @@ from pydantic import ValidationError
 
 from gage_eval.base.errors import ConfigError, Problem
 from gage_eval.config.files import read_config
-from gage_eval.config.load import Changes, LoadedConfig, load_config
+from gage_eval.config.load import LoadedConfig, load_config
+from gage_eval.config.overrides import Changes
 from gage_eval.config.pins import has_commit
 from gage_eval.config.problems import path_text
 from gage_eval.config.suites.card import SuiteCard

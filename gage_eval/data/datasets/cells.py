@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from gage_eval.base.canonical import JsonValue
+from gage_eval.data.datasets.base import record_text
+from gage_eval.data.sample.record import unreadable
 from gage_eval.store.media import Keep
 
 
@@ -48,6 +50,26 @@ def plain(value: Any, keep: Keep, read: Callable[[str], bytes | None] = lambda p
     if isinstance(value, decimal.Decimal | uuid.UUID):
         return str(value)
     raise ValueError(f"a {type(value).__name__} has no JSON form")
+
+
+def row_text(
+    row: Mapping[str, Any],
+    keep: Keep,
+    read: Callable[[str], bytes | None] = lambda path: None,
+    named: Callable[[JsonValue], JsonValue] = lambda record: record,
+) -> str:
+    """The raw text of a table's row. A row without a JSON form is rejected later, with the reason.
+
+    Args:
+        row: its cells by column.
+        keep: stores bytes.
+        read: as for `plain`.
+        named: adds the name of the row's file.
+    """
+    try:
+        return record_text(named(plain(row, keep, read)))
+    except ValueError as error:
+        return unreadable(f"the row has no JSON form: {error}.", "")
 
 
 def _medium(data: bytes | None, path: Any, keep: Keep, read: Callable[[str], bytes | None]) -> JsonValue:

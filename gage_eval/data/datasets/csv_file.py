@@ -4,15 +4,17 @@ import codecs
 import csv
 import io
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
 from gage_eval.base.canonical import JsonValue
 from gage_eval.base.errors import InputError
-from gage_eval.data.datasets.base import BoundedLines, FileLoader, Record, Source, open_bytes, record_text, why
+from gage_eval.data.datasets.base import RowLoader, Source, names_param, record_text
+from gage_eval.data.datasets.reading import BoundedLines, open_bytes, reading
 from gage_eval.data.sample.record import unreadable
 from gage_eval.extend import registry
+from gage_eval.store.media import Keep
 
 _PARAMS = ("columns", "delimiter", "encoding", "source_field")
 # Python's reader takes them, and then finds no delimiter.
@@ -20,7 +22,7 @@ _NOT_BETWEEN_CELLS = '"\r\n\0'
 
 
 @registry.loaders.register("csv", version=1, params=_PARAMS)
-class CsvLoader(FileLoader):
+class CsvLoader(RowLoader):
     """One record per row; the first row names the columns unless ``columns`` does. Every cell is text.
 
     Quoted cells may hold line breaks. A row with more or fewer cells than columns becomes a record that standardize
@@ -43,7 +45,8 @@ class CsvLoader(FileLoader):
 
     def __init__(self, params: Mapping[str, Any], base_dir: Path) -> None:
         self._source = Source.of(params, base_dir, self.NAME, _PARAMS)
-        self._columns = _columns(params.get("columns"), self.NAME)
+        self._columns = names_param(params, "columns", self.NAME)
+        _distinct(self._columns or [], f"loader {self.NAME}: columns")
         self._delimiter = _delimiter(params.get("delimiter"), self.NAME) or self.DELIMITER
         self._encoding = _encoding(params.get("encoding") or "utf-8", self.NAME)
 
@@ -56,37 +59,24 @@ class CsvLoader(FileLoader):
             "encoding": self._encoding,
         }
 
-    def records(self) -> Iterator[Record]:
-        """(line, text) of each row; line numbers continue from file to file.
-
-        Raises:
-            InputError: there is no row at all, a header has empty or equal names, or a file cannot be read.
-        """
-        before, empty = 0, True
-        self.starts.clear()
-        for file in self._source.files:
-            self._source.begins(before)
-            name = Path(file).name
-            with open_bytes(file) as packed:
-                # Bytes that cannot be decoded become lone surrogates, which have no JSON form: that row is rejected.
-                text = io.TextIOWrapper(packed, self._encoding, errors="surrogateescape", newline="")
-                bounded = BoundedLines(text, name)
-                reader = csv.reader(bounded, delimiter=self._delimiter_of(file))
-                columns, start = self._columns, 1
-                try:
-                    for cells in reader:
-                        bounded.end_row()
-                        if cells and columns is None:
-                            columns = _header(cells, name)
-                        elif cells and columns is not None:
-                            empty = False
-                            yield before + start, self._record(columns, cells, file)
-                        start = reader.line_num + 1
-                except (OSError, EOFError, csv.Error, UnicodeError) as error:
-                    raise InputError(f"'{name}' cannot be read after line {reader.line_num}: {why(error)}.") from error
-                before += reader.line_num
-        if empty:
-            raise self._source.nothing()
+    def _rows(self, file: str, keep: Keep) -> Iterator[tuple[int, str | None]]:
+        """(line, text) of each row, and the last line."""
+        name = Path(file).name
+        with open_bytes(file) as packed:
+            # Bytes that cannot be decoded become lone surrogates, which have no JSON form: that row is rejected.
+            text = io.TextIOWrapper(packed, self._encoding, errors="surrogateescape", newline="")
+            bounded = BoundedLines(text, name)
+            reader = csv.reader(bounded, delimiter=self._delimiter_of(file))
+            columns, start = self._columns, 1
+            with reading(name, csv.Error, UnicodeError, after=lambda: f" after line {reader.line_num}"):
+                for cells in reader:
+                    bounded.end_row()
+                    if cells and columns is None:
+                        columns = _header(cells, name)
+                    elif cells and columns is not None:
+                        yield start, self._record(columns, cells, file)
+                    start = reader.line_num + 1
+            yield reader.line_num, None
 
     def _delimiter_of(self, file: str) -> str:
         if self._delimiter is not None:
@@ -124,15 +114,6 @@ def _encoding(name: Any, loader: str) -> str:
     except (LookupError, TypeError, ValueError):
         raise InputError(f"loader {loader}: there is no encoding {name!r}; try utf-8.") from None
     return "utf-8-sig" if encoding == "utf-8" else encoding
-
-
-def _columns(columns: Any, loader: str) -> list[str] | None:
-    if columns is None:
-        return None
-    is_list = isinstance(columns, Sequence) and not isinstance(columns, str)
-    if not is_list or not all(isinstance(name, str) and name for name in columns):
-        raise InputError(f"loader {loader}: columns is a list of names, not {columns!r}.")
-    return _distinct(list(columns), f"loader {loader}: columns")
 
 
 def _header(cells: list[str], name: str) -> list[str]:

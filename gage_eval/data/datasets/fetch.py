@@ -68,7 +68,7 @@ class DataCache:
         assert self.user_folder is not None
         if not self.user_folder.is_dir():
             raise InputError(f"--data {self.user_folder}: the folder does not exist.")
-        copies = _Finder(self.user_folder).find(wanted)
+        copies = _find(self.user_folder, wanted)
         absent = [pinned for pinned in wanted if pinned not in copies]
         if absent:
             raise InputError(
@@ -197,46 +197,41 @@ class _Stopped(Exception):
     """The fetch of another file failed."""
 
 
-class _Finder:
-    """Looks for files of origins in a folder of any layout."""
+def _find(folder: Path, wanted: Collection[OriginPath]) -> dict[OriginPath, Path]:
+    """Files of origins in a folder of any layout.
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    Raises:
+        InputError: a file exists, but has other content.
+    """
+    copies, elsewhere = {}, []
+    for pinned in wanted:
+        for place in (folder / pinned.origin.name / pinned.path, folder / pinned.path):
+            if place.is_file():
+                _check(place, pinned)
+                copies[pinned] = place
+                break
+        else:
+            elsewhere.append(pinned)
+    return {**copies, **_by_name(folder, elsewhere)}
 
-    def find(self, wanted: Collection[OriginPath]) -> dict[OriginPath, Path]:
-        """Find the files that the folder holds.
 
-        Raises:
-            InputError: a file exists, but has other content.
-        """
-        copies, elsewhere = {}, []
-        for pinned in wanted:
-            for place in (self._folder / pinned.origin.name / pinned.path, self._folder / pinned.path):
-                if place.is_file():
-                    _check(place, pinned)
-                    copies[pinned] = place
-                    break
-            else:
-                elsewhere.append(pinned)
-        return {**copies, **self._by_name(elsewhere)}
-
-    def _by_name(self, wanted: Collection[OriginPath]) -> dict[OriginPath, Path]:
-        """Files of the same name and content anywhere below the folder."""
-        names = {Path(pinned.path).name for pinned in wanted}
-        places: dict[str, list[Path]] = {}
-        for parent, _, files in os.walk(self._folder) if names else ():
-            for name in names.intersection(files):
-                places.setdefault(name, []).append(Path(parent, name))
-        copies = {}
-        for pinned in wanted:
-            same_name = places.get(Path(pinned.path).name, [])
-            sized = [place for place in sorted(same_name) if place.stat().st_size == pinned.file.bytes]
-            match = next((place for place in sized if file_digest(place) == pinned.file.sha256), None)
-            if match is not None:
-                copies[pinned] = match
-            elif len(same_name) == 1:
-                _check(same_name[0], pinned)
-        return copies
+def _by_name(folder: Path, wanted: Collection[OriginPath]) -> dict[OriginPath, Path]:
+    """Files of the same name and content anywhere below the folder."""
+    names = {Path(pinned.path).name for pinned in wanted}
+    places: dict[str, list[Path]] = {}
+    for parent, _, files in os.walk(folder) if names else ():
+        for name in names.intersection(files):
+            places.setdefault(name, []).append(Path(parent, name))
+    copies = {}
+    for pinned in wanted:
+        same_name = places.get(Path(pinned.path).name, [])
+        sized = [place for place in sorted(same_name) if place.stat().st_size == pinned.file.bytes]
+        match = next((place for place in sized if file_digest(place) == pinned.file.sha256), None)
+        if match is not None:
+            copies[pinned] = match
+        elif len(same_name) == 1:
+            _check(same_name[0], pinned)
+    return copies
 
 
 def _check(place: Path, pinned: OriginPath) -> None:

@@ -7,7 +7,8 @@ from typing import Any
 from gage_eval.base import canonical, patterns
 from gage_eval.base.canonical import JsonValue
 from gage_eval.base.errors import InputError, closest
-from gage_eval.data.datasets.base import MAX_BYTES, Record, Source, open_bytes, record_text, stem, text_param, why
+from gage_eval.data.datasets.base import Record, Source, record_text, text_param
+from gage_eval.data.datasets.reading import MAX_BYTES, open_bytes, reading, stem
 from gage_eval.data.sample.record import unreadable
 from gage_eval.extend import registry
 
@@ -118,11 +119,8 @@ def _bytes(path: str) -> bytes:
         InputError: it cannot be read or is longer than 64 MiB.
     """
     name = Path(path).name
-    try:
-        with open_bytes(path) as file:
-            data = file.read(MAX_BYTES + 1).removeprefix(b"\xef\xbb\xbf")
-    except (OSError, EOFError) as error:
-        raise InputError(f"'{name}' cannot be read: {why(error)}.") from error
+    with reading(name), open_bytes(path) as file:
+        data = file.read(MAX_BYTES + 1).removeprefix(b"\xef\xbb\xbf")
     if len(data) > MAX_BYTES:
         raise InputError(f"'{name}' is longer than {MAX_BYTES >> 20} MiB.")
     return data

@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 from gage_eval.base import canonical
 from gage_eval.base.canonical import JsonValue, canonical_text
 from gage_eval.base.errors import InputError, closest
-from gage_eval.base.field_paths import MISSING, walk
+from gage_eval.base.field_paths import walk_or_key
 from gage_eval.data.datasets.base import Record
 from gage_eval.data.sample.record import RecordRejected, kind_of, parse_record
 
@@ -36,7 +36,7 @@ class Filter:
 
     def keeps(self, record: Mapping[str, Any]) -> bool:
         """Whether the record fulfils the conditions."""
-        return any(all(test(_value(record, field)) for field, test in choice) for choice in self._choices)
+        return any(all(test(walk_or_key(record, field, None)) for field, test in choice) for choice in self._choices)
 
     def apply(self, records: Iterable[Record]) -> Iterator[Record]:
         """The records that pass, in their order.
@@ -69,13 +69,6 @@ class Filter:
         if unknown is None:
             return "Loosen it."
         return f"There is no field '{unknown}'. Fields: {shown}.{closest(unknown, seen)}"
-
-
-def _value(record: Mapping[str, Any], field: str) -> Any:
-    if field in record:
-        return record[field]
-    value = walk(record, field)
-    return None if value is MISSING else value
 
 
 def _test(field: str, condition: JsonValue) -> _Test:

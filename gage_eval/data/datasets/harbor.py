@@ -13,8 +13,10 @@ from typing import Any
 
 from gage_eval.base.canonical import JsonValue, digest
 from gage_eval.base.errors import InputError, visible
+from gage_eval.base.field_paths import walk
 from gage_eval.base.files import local_path
-from gage_eval.data.datasets.base import Record, check_params, record_text, why
+from gage_eval.data.datasets.base import Record, check_params, record_text
+from gage_eval.data.datasets.reading import why
 from gage_eval.extend import registry
 
 _PARAMS = ("artifacts",)
@@ -180,10 +182,7 @@ class _Task:
 
     def _at(self, key: str) -> Any:
         """The value of a key; None where it is missing."""
-        value: Any = self._config
-        for part in key.split("."):
-            value = value.get(part) if isinstance(value, dict) else None
-        return value
+        return walk(self._config, key, None)
 
     def _limits(self) -> dict[str, JsonValue]:
         """What the task bounds itself, by the names of a sample's limits."""

@@ -12,10 +12,10 @@ from gage_eval.base.errors import InputError
 from gage_eval.base.files import is_folder, local_path
 from gage_eval.base.git import is_commit
 from gage_eval.base.hashing import file_digest
-from gage_eval.data.datasets.base import Record, check_params, foreign_errors, record_text, text_param, why
-from gage_eval.data.datasets.cells import plain
+from gage_eval.data.datasets.base import Record, check_params, text_param
+from gage_eval.data.datasets.cells import row_text
 from gage_eval.data.datasets.hub_files import HubFiles, missing_files
-from gage_eval.data.sample.record import unreadable
+from gage_eval.data.datasets.reading import foreign_errors, reading, why
 from gage_eval.extend import registry
 from gage_eval.extend.extras import missing
 from gage_eval.store.media import Keep
@@ -84,13 +84,11 @@ class HubLoader:
             InputError: the library is missing, or cannot read the dataset or its split.
         """
         position = 0
-        try:
+        with reading(self._name, after=lambda: f" after row {position}"):
             for table in _tables(self._open()):
                 for row in table.to_pylist():
                     position += 1
-                    yield position, self._text(row, keep)
-        except OSError as error:
-            raise InputError(f"'{self._name}' cannot be read after row {position}: {why(error)}.") from error
+                    yield position, row_text(row, keep, self._file)
         if position == 0:
             raise InputError(f"'{self._name}' holds no records in its split '{self._split}'.")
 
@@ -128,12 +126,6 @@ class HubLoader:
                 f"the files of '{self._name}' cannot be fetched ({_first_line(error)}) Try again, or give --data DIR "
                 f"with a copy in DIR/{self._name}."
             ) from error
-
-    def _text(self, row: dict[str, Any], keep: Keep) -> str:
-        try:
-            return record_text(plain(row, keep, self._file))
-        except ValueError as error:
-            return unreadable(f"the row has no JSON form: {error}.", "")
 
     def _file(self, path: str) -> bytes | None:
         """The bytes of a file of the dataset, from its folder or the library's download cache."""

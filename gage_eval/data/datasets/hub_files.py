@@ -3,7 +3,7 @@
 Reading the dataset would fetch them too, but without saying what it fetches or how far it is.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,9 +57,10 @@ def missing_files(hub: Any, name: str, commit: str, urls: Iterable[str]) -> HubF
         commit: which state of it.
         urls: addresses of its files, ``hf://datasets/owner/name@commit/path``. Those elsewhere are left out.
     """
+    root = f"hf://datasets/{name}@{commit}/"
     absent = {
         path
-        for path in _paths(urls, f"hf://datasets/{name}@{commit}/")
+        for path in (url.removeprefix(root) for url in urls if url.startswith(root))
         if not isinstance(hub.try_to_load_from_cache(name, path, revision=commit, repo_type="dataset"), str)
     }
     if not absent:
@@ -68,10 +69,6 @@ def missing_files(hub: Any, name: str, commit: str, urls: Iterable[str]) -> HubF
     sizes = {file.rfilename: file.size or 0 for file in info.siblings if file.rfilename in absent}
     licence = getattr(info.card_data, "license", None)
     return HubFiles(name, commit, licence if isinstance(licence, str) else _NOT_STATED, dict(sorted(sizes.items())))
-
-
-def _paths(urls: Iterable[str], root: str) -> Iterator[str]:
-    return (url.removeprefix(root) for url in urls if url.startswith(root))
 
 
 def _bar(hub: Any, advance: Callable[[int], None]) -> type[Any]:

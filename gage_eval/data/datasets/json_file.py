@@ -8,25 +8,20 @@ from gage_eval.base import canonical
 from gage_eval.base.canonical import JsonValue
 from gage_eval.base.errors import InputError, closest
 from gage_eval.base.field_paths import MISSING, walk
-from gage_eval.data.datasets.base import (
-    FileLoader,
-    Record,
-    Source,
-    document_of,
-    open_bytes,
-    record_text,
-    text_param,
-    why,
-)
+from gage_eval.data.datasets.base import RowLoader, Source, record_text, text_param
+from gage_eval.data.datasets.reading import document_of
 from gage_eval.extend import registry
+from gage_eval.store.media import Keep
 
 _PARAMS = ("records_path", "source_field")
 _KEYS_SHOWN = 20
 
 
 @registry.loaders.register("json", version=1, params=_PARAMS)
-class JsonLoader(FileLoader):
+class JsonLoader(RowLoader):
     """A list of records, or an object of records by id, in one or several JSON documents. Each is read as a whole.
+
+    In an object of records, each record gets its key as ``id`` unless it has one.
 
     Parameters (``params``):
         path: file, list of files, glob pattern (files in sorted order) or address; ``.gz`` and the like are unpacked.
@@ -45,30 +40,15 @@ class JsonLoader(FileLoader):
         """sha256 of each file's bytes in reading order, and the path of the records in it."""
         return {**self._source.identity(), "records_path": self._records_path}
 
-    def records(self) -> Iterator[Record]:
-        """(position from 1, text) of each record; positions continue from file to file.
-
-        In an object of records, each record gets its key as ``id`` unless it has one.
-
-        Raises:
-            InputError: a file is not a JSON document, is longer than 512 MiB, or holds no records at ``records_path``.
-        """
-        position = 0
-        self.starts.clear()
-        for file in self._source.files:
-            self._source.begins(position)
-            for record in self._document(file):
-                position += 1
-                yield position, record_text(self._source.named(record, file))
+    def _rows(self, file: str, keep: Keep) -> Iterator[tuple[int, str | None]]:
+        for number, record in enumerate(self._document(file), 1):
+            yield number, record_text(self._source.named(record, file))
 
     def _document(self, file: str) -> list[JsonValue]:
         # One file is named as in the config; several are named one by one.
         name = self._source.path if len(self._source.files) == 1 else Path(file).name
         try:
-            with open_bytes(file) as opened:
-                document = canonical.decode(document_of(opened, name))
-        except (OSError, EOFError) as error:
-            raise InputError(f"'{name}' cannot be read: {why(error)}.") from error
+            document = canonical.decode(document_of(file, name))
         except ValueError as error:
             raise InputError(f"'{name}' is not JSON: {error}.") from None
         records = walk(document, self._records_path) if self._records_path else document

@@ -9,20 +9,8 @@ from typing import Any
 from gage_eval.base import canonical
 from gage_eval.base.canonical import JsonValue
 from gage_eval.base.errors import InputError
-from gage_eval.data.datasets.base import (
-    FileLoader,
-    Record,
-    Source,
-    content_hash,
-    decode_line,
-    find_files,
-    lines_of,
-    open_bytes,
-    record_text,
-    stem,
-    text_param,
-    why,
-)
+from gage_eval.data.datasets.base import FileLoader, Record, Source, decode_line, record_text, text_param
+from gage_eval.data.datasets.reading import content_hash, find_files, lines_of, open_bytes, stem, why
 from gage_eval.extend import registry
 
 _PARAMS = ("labels_path", "labels_field", "labels_key", "source_field", "constants")
@@ -74,21 +62,20 @@ class JsonlLoader(FileLoader):
             InputError: there is no record at all, a line is longer than 64 MiB, a compressed file is damaged,
                 or the labels do not fit the records.
         """
-        empty = True
         if not self._labels:
             records = self._named()
         else:
             records = self._labelled() if self._labels_key is None else self._labelled_by(self._labels_key)
-        for record in records:
-            empty = False
-            yield record
-        if empty:
+        first = next(records, None)
+        if first is None:
             raise self._source.nothing()
+        yield first
+        yield from records
 
     def _named(self) -> Iterator[Record]:
         field = self._source.field
         self.starts.clear()
-        for file, number, text in _numbered_lines(self._source.files, self._source.begins):
+        for file, number, text in _numbered_lines(self.files, self.starts.append):
             if self._constants is not None:
                 text = _with_named_constants(text)
             yield number, text if field is None else _with_field(text, field, stem(file))
@@ -136,7 +123,7 @@ class JsonlLoader(FileLoader):
     def _with_label(self, text: str, label: str, number: int) -> str:
         value = int(label) if _INTEGER.fullmatch(label) else label
         labelled = _with_field(text, self._labels_field, value)
-        if labelled == text and _holds(text, self._labels_field):
+        if labelled == text and self._labels_field in (_object(text) or ()):
             raise InputError(
                 f"line {number} of '{self._source.path}' already has a '{self._labels_field}'; "
                 f"name another labels_field for '{self._labels_path}'."
@@ -160,10 +147,6 @@ def _with_named_constants(text: str) -> str:
         return record_text(json.loads(text, parse_constant=str))
     except (ValueError, RecursionError):
         return text
-
-
-def _holds(text: str, field: str) -> bool:
-    return field in (_object(text) or ())
 
 
 def _with_field(text: str, field: str, value: JsonValue) -> str:

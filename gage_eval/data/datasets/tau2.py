@@ -8,19 +8,11 @@ from gage_eval.base import canonical
 from gage_eval.base.canonical import JsonValue, canonical_text
 from gage_eval.base.errors import InputError
 from gage_eval.data import tau2_checkout
-from gage_eval.data.datasets.base import (
-    Record,
-    check_params,
-    content_hash,
-    document_of,
-    find_files,
-    open_bytes,
-    record_text,
-    text_param,
-    why,
-)
+from gage_eval.data.datasets.base import Record, check_params, no_media, record_text, text_param
 from gage_eval.data.datasets.json_file import JsonLoader
+from gage_eval.data.datasets.reading import content_hash, document_of, find_files
 from gage_eval.extend import registry
+from gage_eval.store.media import Keep
 
 _FILES = ("db_path", "policy_path", "user_db_path")
 _ROLE = "You are a customer service agent. Help the user, and keep to this policy."
@@ -55,9 +47,9 @@ class Tau2Loader(JsonLoader):
         own = super().identity()
         return {"tasks": own, **{name: content_hash(file) for name, file in self._named.items()}}
 
-    def records(self) -> Iterator[Record]:
+    def records(self, keep: Keep = no_media) -> Iterator[Record]:
         """(position from 1, sample) of each task."""
-        policy, db, user_db = _read(self._named["policy_path"]), self._json("db_path"), self._json("user_db_path")
+        policy, db, user_db = self._bytes("policy_path"), self._json("db_path"), self._json("user_db_path")
         if not isinstance(db, dict) or db.keys() != {"tasks", "users"} or not isinstance(user_db, dict):
             raise InputError(
                 "loader tau2: db_path does not hold the database of the domain mock. Other domains have the loader "
@@ -75,9 +67,12 @@ class Tau2Loader(JsonLoader):
             except (AttributeError, KeyError, TypeError, ValueError):
                 raise InputError(f"loader tau2: task {position} is not of the form of tau2-bench.") from None
 
+    def _bytes(self, name: str) -> bytes:
+        return document_of(self._named[name], Path(self._named[name]).name)
+
     def _json(self, name: str) -> JsonValue:
         try:
-            return canonical.decode(_read(self._named[name]))
+            return canonical.decode(self._bytes(name))
         except ValueError as error:
             raise InputError(f"'{Path(self._named[name]).name}' is not JSON: {error}.") from None
 
@@ -121,14 +116,6 @@ class Tau2DomainLoader:
         more = {"checkout": {"domain": self._domain, "code": self._code}}
         for position, task in enumerate(described["tasks"], 1):
             yield position, record_text(_sample(task, described["policy"], more))
-
-
-def _read(file: str) -> bytes:
-    try:
-        with open_bytes(file) as opened:
-            return document_of(opened, Path(file).name)
-    except (OSError, EOFError) as error:
-        raise InputError(f"'{Path(file).name}' cannot be read: {why(error)}.") from error
 
 
 def _sample(task: dict[str, Any], policy: str, more: Mapping[str, JsonValue]) -> dict[str, Any]:

@@ -1,22 +1,24 @@
 """Spreadsheets of Excel, where openpyxl is installed."""
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from gage_eval.base.canonical import JsonValue
 from gage_eval.base.errors import InputError
-from gage_eval.data.datasets.base import FileLoader, Record, Source, open_stored, record_text, text_param, why
-from gage_eval.data.datasets.cells import plain
-from gage_eval.data.sample.record import unreadable
+from gage_eval.data.datasets.base import RowLoader, Source, text_param
+from gage_eval.data.datasets.cells import row_text
+from gage_eval.data.datasets.reading import open_stored, why
 from gage_eval.extend import registry
 from gage_eval.extend.extras import install
+from gage_eval.store.media import Keep
 
 _PARAMS = ("sheet", "source_field")
 
 
 @registry.loaders.register("xlsx", version=1, params=_PARAMS)
-class XlsxLoader(FileLoader):
+class XlsxLoader(RowLoader):
     """One record per row of a sheet; its first row names the columns. Needs openpyxl.
 
     Formulas give their stored values.
@@ -38,29 +40,15 @@ class XlsxLoader(FileLoader):
         """sha256 of each file's bytes, and the sheet."""
         return {**self._source.identity(), "sheet": self._sheet}
 
-    def records(self) -> Iterator[Record]:
-        """(row, text) of each row with a value; the header is row 1, and row numbers continue from file to file.
+    def _rows(self, file: str, keep: Keep) -> Iterator[tuple[int, str | None]]:
+        header: list[str] = []
+        named = partial(self._source.named, file=file)
+        for number, cells in enumerate(self._cells(file), 1):
+            has_values = bool(header) and any(cell is not None for cell in cells)
+            yield number, row_text(dict(zip(header, cells, strict=False)), keep, named=named) if has_values else None
+            header = header or [str(cell or "").strip() or f"column_{at}" for at, cell in enumerate(cells, 1)]
 
-        Raises:
-            InputError: openpyxl is missing, a file holds no workbook, a sheet is not there, or there is no row at all.
-        """
-        before, empty = 0, True
-        self.starts.clear()
-        for path in self._source.files:
-            self._source.begins(before)
-            header: list[str] = []
-            number = 0
-            for number, cells in enumerate(self._rows(path), 1):
-                if not header:
-                    header = [str(cell or "").strip() or f"column_{at}" for at, cell in enumerate(cells, 1)]
-                elif any(cell is not None for cell in cells):
-                    empty = False
-                    yield before + number, self._text(dict(zip(header, cells, strict=False)), path)
-            before += number
-        if empty:
-            raise self._source.nothing()
-
-    def _rows(self, path: str) -> Iterator[tuple[Any, ...]]:
+    def _cells(self, path: str) -> Iterator[tuple[Any, ...]]:
         name = Path(path).name
         try:
             from openpyxl import load_workbook
@@ -78,13 +66,3 @@ class XlsxLoader(FileLoader):
         except Exception as error:
             # What it raises for a damaged file depends on which part of the archive is damaged.
             raise InputError(f"'{name}' cannot be read: {why(error) or type(error).__name__}.") from error
-
-    def _text(self, row: dict[str, Any], path: str) -> str:
-        try:
-            return record_text(self._source.named(plain(row, _no_bytes), path))
-        except ValueError as error:
-            return unreadable(f"the row has no JSON form: {error}.", "")
-
-
-def _no_bytes(data: bytes) -> str:
-    raise ValueError(f"{len(data)} bytes in a cell")

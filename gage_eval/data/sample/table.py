@@ -282,11 +282,6 @@ def _few_shot_of(array: pa.StructArray) -> list[dict[str, Any]]:
     return examples
 
 
-def _text_values(array: pa.Array) -> list[str | None]:
-    values: list[str | None] = array.to_pylist()
-    return values
-
-
 def _set(rows: Sequence[dict[str, Any]], name: str, values: Sequence[Any]) -> None:
     for row, value in zip(rows, values, strict=True):
         if value is not None:
@@ -320,12 +315,12 @@ _ENCODERS: dict[str, Callable[[list[Any]], pa.Array]] = {
     "golden_trajectories": lambda rows: _list_array(rows, messages_to_array),
 }
 _OF_MESSAGE: dict[str, Callable[[pa.Array], Sequence[Any]]] = {
-    "tool_call_id": _text_values,
-    "name": _text_values,
+    "tool_call_id": pa.Array.to_pylist,
+    "name": pa.Array.to_pylist,
     "tool_calls": _json_values,
 }
 _DECODERS: dict[str, Callable[[pa.Array], Sequence[Any]]] = {
-    **dict.fromkeys(_TEXT_COLUMNS, _text_values),
+    **dict.fromkeys(_TEXT_COLUMNS, pa.Array.to_pylist),
     **dict.fromkeys((*_JSON_COLUMNS, "extra"), _json_values),
     "row_index": pa.Array.to_pylist,
     "messages": _conversations_of,

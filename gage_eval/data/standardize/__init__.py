@@ -1,5 +1,5 @@
 """Preprocessors: plug-ins that turn a record of a source into a Sample (``preprocess:`` of a dataset)."""
 
-from gage_eval.data.standardize.base import Preprocessor
+from gage_eval.data.standardize.fields import Preprocessor
 
 __all__ = ["Preprocessor"]

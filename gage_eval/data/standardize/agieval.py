@@ -6,8 +6,10 @@ from pydantic import Field
 
 from gage_eval.data.sample.record import RecordRejected, kind_of
 from gage_eval.data.sample.rules import option_letter
-from gage_eval.data.standardize.base import Choice, build_messages, carry_over, object_of, read, set_options, text_of
-from gage_eval.data.standardize.options import BuiltInPreprocessor, SystemPrompt
+from gage_eval.data.standardize.base import BuiltInPreprocessor
+from gage_eval.data.standardize.choices import Choice, set_options
+from gage_eval.data.standardize.fields import carry_over, object_of, read, text_of
+from gage_eval.data.standardize.options import SystemPrompt
 from gage_eval.extend import registry
 
 _USED = ("passage", "question", "options", "label", "answer", "messages", "other")
@@ -36,13 +38,10 @@ class AgiEval(BuiltInPreprocessor):
             text, facts = self._choice(sample, text_of(question, "question"), options, read(record, "label"))
         else:
             text, facts = self._cloze(sample, text_of(question, "question"), read(record, "answer"))
-        sample["messages"] = build_messages(f"{start}{text}", self.system_prompt)
-        sample["metadata"] = {**object_of(sample, "metadata"), **facts}
         name = read(record, self.set_field)
         if name is not None:
             sample["data_tag"] = {"set": text_of(name, self.set_field), **object_of(sample, "data_tag")}
-        self.field_map.apply(record, sample)
-        return sample
+        return self.finished(record, sample, f"{start}{text}", sample["references"], sample["task_type"], facts)
 
     def _choice(self, sample: dict[str, Any], question: str, options: Any, label: Any) -> tuple[str, dict[str, Any]]:
         if type(options) is not list or len(options) < 2:

@@ -12,8 +12,8 @@ from gage_eval.base.errors import InputError, closest
 from gage_eval.data.prepare.images import as_png
 from gage_eval.data.prepare.media import media_in_messages
 from gage_eval.data.sample.record import RecordRejected, kind_of
-from gage_eval.data.standardize.base import Preprocessor
-from gage_eval.data.standardize.compose import reason_of
+from gage_eval.data.standardize.compose import last_user, reason_of
+from gage_eval.data.standardize.fields import Preprocessor
 from gage_eval.extend.loading import PluginError, load_object, plugin_errors, without_folders
 from gage_eval.store.media import Media
 
@@ -137,16 +137,14 @@ class TextCallable(ConfigCallable):
 
 def _asked_with(text: str, messages: list[Any]) -> list[Any]:
     """The messages with another text in the last user message; its media stay."""
-    for index in reversed(range(len(messages))):
-        message = messages[index]
-        if type(message) is not dict or message.get("role") != "user":
-            continue
-        content = message.get("content")
-        segments = content if type(content) is list else []
-        kept = [item for item in segments if not (type(item) is dict and item.get("type") == "text")]
-        merged = {**message, "content": [*kept, {"type": "text", "text": text}]}
-        return [*messages[:index], merged, *messages[index + 1 :]]
-    return [*messages, {"role": "user", "content": text}]
+    last = last_user(messages)
+    if last is None:
+        return [*messages, {"role": "user", "content": text}]
+    content = messages[last].get("content")
+    segments = content if type(content) is list else []
+    kept = [item for item in segments if not (type(item) is dict and item.get("type") == "text")]
+    merged = {**messages[last], "content": [*kept, {"type": "text", "text": text}]}
+    return [*messages[:last], merged, *messages[last + 1 :]]
 
 
 @dataclass(frozen=True)
@@ -213,7 +211,7 @@ def attach(sample: dict[str, Any], callables: tuple[MediaCallable, ...], store: 
     if not segments:
         return sample
     messages = sample["messages"]
-    last = next((index for index in reversed(range(len(messages))) if messages[index]["role"] == "user"), None)
+    last = last_user(messages)
     if last is None:
         raise RecordRejected("there is no user message that doc_to_visual or doc_to_audio could add media to.")
     message = {**messages[last], "content": [*segments, *messages[last].get("content", [])]}

@@ -10,7 +10,7 @@ from gage_eval.base.errors import InputError
 from gage_eval.base.interrupts import raise_if_received
 from gage_eval.data.sample.record import RecordRejected, kind_of
 from gage_eval.data.sample.rules import ROLES
-from gage_eval.data.standardize.base import Preprocessor
+from gage_eval.data.standardize.fields import Preprocessor
 from gage_eval.extend.loading import PluginError, is_ours, plugin_errors, said_by
 from gage_eval.extend.registry import Plugin
 
@@ -111,6 +111,12 @@ def has_role(message: Any, roles: frozenset[str]) -> bool:
     """Whether an item of a record's messages, which may be anything, is a message of one of the roles."""
     role = message.get("role") if type(message) is dict else None
     return type(role) is str and role in roles
+
+
+def last_user(messages: list[Any]) -> int | None:
+    """The index of the last user message among a record's messages, which may be anything."""
+    users = (index for index, message in enumerate(messages) if has_role(message, frozenset({"user"})))
+    return max(users, default=None)
 
 
 def instructed(text: str, instruction: str | None) -> str:

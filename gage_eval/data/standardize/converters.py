@@ -8,6 +8,8 @@ imports, so this module imports no other module of gage-eval.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from gage_eval.base.field_paths import walk
+
 
 def embed_local_message_images(
     sample: Mapping[str, Any], *, content_field: str = "messages.0.content", content_root: str | None = None
@@ -47,12 +49,4 @@ def _addresses(urls: Sequence[Any], root: str | None) -> list[str]:
 def _at(sample: Mapping[str, Any], field: str) -> Any:
     """The value at a dotted path of a sample, or of its extra fields; None where there is none."""
     parts = field.removeprefix("sample.").split(".")
-    value: Any = sample if parts[0] in sample else sample.get("extra")
-    for part in parts:
-        if isinstance(value, Mapping):
-            value = value.get(part)
-        elif isinstance(value, list) and part.isdecimal() and int(part) < len(value):
-            value = value[int(part)]
-        else:
-            return None
-    return value
+    return walk(sample if parts[0] in sample else sample.get("extra"), parts, None)

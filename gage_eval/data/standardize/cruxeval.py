@@ -7,8 +7,9 @@ from pydantic import Field
 
 from gage_eval.base.python_syntax import module_tree
 from gage_eval.data.sample.record import RecordRejected
-from gage_eval.data.standardize.base import build_messages, carry_over, object_of, read, text_of
-from gage_eval.data.standardize.options import BuiltInPreprocessor, IdField, SystemPrompt
+from gage_eval.data.standardize.base import BuiltInPreprocessor
+from gage_eval.data.standardize.fields import carry_over, read, text_of
+from gage_eval.data.standardize.options import IdField, SystemPrompt
 from gage_eval.extend import registry
 
 # A function among the arguments cannot leave the answer's process, so these few tasks are tested there.
@@ -40,17 +41,13 @@ class Cruxeval(BuiltInPreprocessor):
         open_assertion = f"assert f({arguments}) == ??" if self.predicts == "output" else f"assert f(??) == {output}"
         assert self.user_message is not None
         text = self.user_message.render(f"{code}\n{open_assertion}", [], record)
-        sample["messages"] = build_messages(text, self.system_prompt)
-        sample["references"] = [f"assert f({arguments}) == {output}"]
         if self.predicts == "output":
             facts = {"prelude": "", "tests": _IN_ANSWER.format(output=output), "called": f"f({arguments})"}
         else:
             tests = _IN_ANSWER if _has_function(arguments) else _BY_ARGUMENTS
             facts = {"prelude": code, "tests": tests.format(output=output)}
-        sample["metadata"] = {**object_of(sample, "metadata"), "entry_point": "cruxeval_value", **facts}
-        sample["task_type"] = "code-reasoning"
-        self.field_map.apply(record, sample)
-        return sample
+        facts["entry_point"] = "cruxeval_value"
+        return self.finished(record, sample, text, [f"assert f({arguments}) == {output}"], "code-reasoning", facts)
 
 
 def _has_function(arguments: str) -> bool:

@@ -6,28 +6,20 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from gage_eval.data.sample.record import RecordRejected, kind_of
-from gage_eval.data.standardize.base import (
-    AnswerRule,
+from gage_eval.data.standardize.answers import AnswerRule, answer_rule
+from gage_eval.data.standardize.base import BuiltInPreprocessor, build_messages
+from gage_eval.data.standardize.choices import choices_of, set_options
+from gage_eval.data.standardize.fields import (
     FieldMap,
-    answer_rule,
-    build_messages,
     carry_over,
-    choices_of,
     first_of,
     lacking,
+    listed,
     object_of,
     required,
-    set_options,
     text_of,
 )
-from gage_eval.data.standardize.options import (
-    AnswerIndexBase,
-    BuiltInPreprocessor,
-    DefaultTaskType,
-    IdField,
-    SystemPrompt,
-    Template,
-)
+from gage_eval.data.standardize.options import AnswerIndexBase, DefaultTaskType, IdField, SystemPrompt, Template
 from gage_eval.extend import registry
 
 QUESTION_FIELDS = ("question", "prompt", "text", "goal", "inputs.prompt")
@@ -137,8 +129,7 @@ class Default(BuiltInPreprocessor):
         return (self.answer_field,) if self.answer_field else ANSWER_FIELDS
 
     def _add_references(self, sample: dict[str, Any], answer: Any, field: str) -> None:
-        values = answer if type(answer) is list else [] if answer is None else [answer]
-        texts = [text_of(value, field) for value in values]
+        texts = [text_of(value, field) for value in listed(answer)]
         if not self.rule.active:
             sample["references"] = texts
             return

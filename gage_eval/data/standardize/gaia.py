@@ -8,9 +8,10 @@ from pydantic import Field
 
 from gage_eval.data.sample.record import RecordRejected
 from gage_eval.data.sample.rules import inside
-from gage_eval.data.standardize.base import object_of, read, text_of
+from gage_eval.data.standardize.base import BuiltInPreprocessor
 from gage_eval.data.standardize.default import Default
-from gage_eval.data.standardize.options import BuiltInPreprocessor, IdField, QuestionField, SystemPrompt
+from gage_eval.data.standardize.fields import object_of, read, text_of
+from gage_eval.data.standardize.options import IdField, QuestionField, SystemPrompt
 from gage_eval.extend import registry
 
 _PROMPT = (

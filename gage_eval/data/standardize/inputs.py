@@ -3,7 +3,8 @@
 from typing import Any
 
 from gage_eval.data.sample.record import RecordRejected, kind_of
-from gage_eval.data.standardize.base import MEDIA_KINDS, addresses
+from gage_eval.data.standardize.compose import last_user
+from gage_eval.data.standardize.fields import MEDIA_KINDS, addresses
 
 
 def with_inputs(record: dict[str, Any]) -> dict[str, Any]:
@@ -62,14 +63,11 @@ def _shown(messages: list[Any]) -> set[str]:
 
 
 def _with_segments(messages: Any, segments: list[dict[str, Any]]) -> list[Any]:
-    own = messages if type(messages) is list else []
-    for index in reversed(range(len(own))):
-        message = own[index]
-        if type(message) is not dict or message.get("role") != "user":
-            continue
+    last = last_user(messages) if type(messages) is list else None
+    if last is not None:
+        message = messages[last]
         content = message.get("content")
         text = [{"type": "text", "text": content}] if type(content) is str else content
-        if type(text) is not list and text is not None:
-            break
-        return [*own[:index], {**message, "content": [*segments, *(text or [])]}, *own[index + 1 :]]
+        if text is None or type(text) is list:
+            return [*messages[:last], {**message, "content": [*segments, *(text or [])]}, *messages[last + 1 :]]
     raise RecordRejected("inputs.multi_modal_data: there is no user message to show these media in.")

@@ -16,8 +16,9 @@ from pydantic import Field
 
 from gage_eval.base.errors import InputError
 from gage_eval.data.sample.record import RecordRejected
-from gage_eval.data.standardize.base import build_messages, carry_over, object_of, read, text_of
-from gage_eval.data.standardize.options import BuiltInPreprocessor, IdField, QuestionField, SystemPrompt
+from gage_eval.data.standardize.base import BuiltInPreprocessor
+from gage_eval.data.standardize.fields import carry_over, object_of, read, text_of
+from gage_eval.data.standardize.options import IdField, QuestionField, SystemPrompt
 from gage_eval.extend import registry
 
 _TESTS = ("public_test_cases", "private_test_cases")
@@ -112,15 +113,10 @@ class LiveCodeBench(BuiltInPreprocessor):
         sample = carry_over(record, (*_TESTS, self.question_field, self.id_field, "metadata", "label", "messages"))
         assert self.user_message is not None
         text = self.user_message.render(question, [], record)
-        sample["messages"] = build_messages(text, self.system_prompt)
-        sample["references"] = []
-        sample["metadata"] = facts
         tags = {"kind": "stdin" if name is None else "functional", **self._period(record)}
         tags |= {tag: text_of(record[tag], tag) for tag in ("platform", "difficulty") if record.get(tag) is not None}
         sample["data_tag"] = {**object_of(sample, "data_tag"), **tags}
-        sample["task_type"] = "code-generation"
-        self.field_map.apply(record, sample)
-        return sample
+        return self.finished(record, sample, text, [], "code-generation", facts)
 
     def _tests(self, record: Mapping[str, Any]) -> tuple[dict[str, Any], str | None]:
         """What the metadata get, and the name of the method."""

@@ -14,21 +14,10 @@ from pydantic import Field
 from gage_eval.base import canonical
 from gage_eval.base.python_syntax import expression_tree
 from gage_eval.data.sample.record import RecordRejected
-from gage_eval.data.standardize.base import (
-    Choice,
-    addresses,
-    answer_in,
-    build_messages,
-    choices_of,
-    image_segment,
-    lacking,
-    object_of,
-    question_in,
-    read,
-    set_options,
-    text_of,
-)
-from gage_eval.data.standardize.options import BuiltInPreprocessor, IdField, QuestionField, SystemPrompt
+from gage_eval.data.standardize.base import BuiltInPreprocessor, image_segment
+from gage_eval.data.standardize.choices import Choice, choices_of, set_options
+from gage_eval.data.standardize.fields import addresses, answer_in, lacking, object_of, question_in, read, text_of
+from gage_eval.data.standardize.options import IdField, QuestionField, SystemPrompt
 from gage_eval.extend import registry
 
 _SLOT = re.compile(r"<image (\d{1,3})>")
@@ -88,10 +77,10 @@ class Mmmu(BuiltInPreprocessor):
         sample = {
             name: value for name, value in record.items() if name not in used and not name.startswith(self.image_prefix)
         }
-        metadata: dict[str, Any] = {**object_of(sample, "metadata"), "question_text": text}
+        facts: dict[str, Any] = {"question_text": text}
         if options:
             choices = choices_of(options, self.choices_field)
-            metadata |= set_options(sample, choices, answer, 0, answer_field)
+            facts |= set_options(sample, choices, answer, 0, answer_field)
             lines = [text, *(f"({choice.id}) {choice.text}" for choice in choices)]
             instruction = self.choice_instruction
         else:
@@ -99,11 +88,8 @@ class Mmmu(BuiltInPreprocessor):
             sample["references"] = [text_of(item, answer_field) for item in answers]
             lines, instruction = [text], self.open_instruction
         content = _with_images("\n".join([*lines, *([instruction] if instruction else [])]), record, self.image_prefix)
-        sample["messages"] = build_messages(content, self.system_prompt)
-        sample["metadata"] = metadata
-        sample["task_type"] = "multiple-choice" if options else "short-answer"
-        self.field_map.apply(record, sample)
-        return sample
+        task_type = "multiple-choice" if options else "short-answer"
+        return self.finished(record, sample, content, sample["references"], task_type, facts)
 
 
 @registry.preprocessors.register("mmmu_pro", version=1)
@@ -151,19 +137,15 @@ class MmmuPro(BuiltInPreprocessor):
         sample = {
             name: value for name, value in record.items() if name not in used and not name.startswith(self.image_prefix)
         }
-        metadata = {**object_of(sample, "metadata"), **set_options(sample, choices, answer, 0, answer_field)}
+        facts = set_options(sample, choices, answer, 0, answer_field)
         question = read(record, self.question_field)
         if question is not None:
-            metadata["question_text"] = text_of(question, self.question_field)
-        sample["metadata"] = metadata
+            facts["question_text"] = text_of(question, self.question_field)
         content = self._vision(record) if self.setting == "vision" else self._standard(record, choices)
-        sample["messages"] = build_messages(content, self.system_prompt)
-        sample["task_type"] = "multiple-choice"
         if (subject := read(record, self.subject_field)) is not None:
             tags = object_of(sample, "data_tag")
             sample["data_tag"] = {"subject": text_of(subject, self.subject_field), **tags}
-        self.field_map.apply(record, sample)
-        return sample
+        return self.finished(record, sample, content, sample["references"], "multiple-choice", facts)
 
     def _standard(self, record: Mapping[str, Any], choices: list[Choice]) -> list[dict[str, Any]]:
         question = question_in(record, self.question_field)

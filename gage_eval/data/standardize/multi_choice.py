@@ -7,22 +7,12 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from gage_eval.base.errors import InputError
-from gage_eval.data.standardize.base import (
-    Choice,
-    FieldMap,
-    answer_in,
-    build_messages,
-    carry_over,
-    choices_of,
-    object_of,
-    required,
-    set_options,
-    text_of,
-)
+from gage_eval.data.standardize.base import BuiltInPreprocessor, build_messages
+from gage_eval.data.standardize.choices import Choice, choices_of, set_options
 from gage_eval.data.standardize.compose import instructed
+from gage_eval.data.standardize.fields import FieldMap, answer_in, carry_over, object_of, required, text_of
 from gage_eval.data.standardize.options import (
     AnswerIndexBase,
-    BuiltInPreprocessor,
     ChoicesField,
     IdField,
     Instruction,

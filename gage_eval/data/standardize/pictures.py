@@ -9,29 +9,20 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from gage_eval.base.errors import InputError
-from gage_eval.data.standardize.base import (
+from gage_eval.data.standardize.base import BuiltInPreprocessor, image_segment
+from gage_eval.data.standardize.compose import instructed
+from gage_eval.data.standardize.fields import (
     addresses,
-    build_messages,
     carry_over,
     first_of,
-    image_segment,
     is_null,
     lacking,
-    object_of,
+    listed,
     question_in,
     read,
     text_of,
 )
-from gage_eval.data.standardize.compose import instructed
-from gage_eval.data.standardize.options import (
-    BuiltInPreprocessor,
-    IdField,
-    Instruction,
-    Question,
-    QuestionField,
-    SystemPrompt,
-    TaskType,
-)
+from gage_eval.data.standardize.options import IdField, Instruction, Question, QuestionField, SystemPrompt, TaskType
 from gage_eval.extend import registry
 
 _ANSWERS = ("answers", "answer", "ground_truth")
@@ -72,14 +63,9 @@ class DocVqa(BuiltInPreprocessor):
         answers_key, value = first_of(record, answer_fields)
         if value is None and not any(is_null(record, name) for name in answer_fields):
             raise lacking(record, answer_fields, "answer", "answers_field")
-        listed = value if type(value) is list else [] if value is None else [value]
-        answers = [text_of(item, answers_key) for item in listed]
+        answers = [text_of(item, answers_key) for item in listed(value)]
         used = ("messages", "label", self.question_field, answers_key or answer_fields[0], pages_field, self.id_field)
         sample = carry_over(record, used)
         content = [*map(image_segment, pages), {"type": "text", "text": instructed(question, self.instruction)}]
-        sample["messages"] = build_messages(content, self.system_prompt)
-        sample["references"] = list(answers)
-        sample["metadata"] = {**object_of(sample, "metadata"), "answers": answers, "image_url": pages[0]}
-        sample["task_type"] = self.task_type
-        self.field_map.apply(record, sample)
-        return sample
+        facts = {"answers": answers, "image_url": pages[0]}
+        return self.finished(record, sample, content, list(answers), self.task_type, facts)

@@ -5,8 +5,9 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from gage_eval.data.sample.record import RecordRejected
-from gage_eval.data.standardize.base import build_messages, carry_over, first_of, lacking, object_of, read, text_of
-from gage_eval.data.standardize.options import BuiltInPreprocessor, IdField, SystemPrompt, TaskType
+from gage_eval.data.standardize.base import BuiltInPreprocessor, build_messages
+from gage_eval.data.standardize.fields import carry_over, first_of, lacking, object_of, read, text_of
+from gage_eval.data.standardize.options import IdField, SystemPrompt, TaskType
 from gage_eval.extend import registry
 
 _QUESTIONS = ("prompt", "question", "instruction")

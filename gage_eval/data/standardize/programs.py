@@ -15,8 +15,9 @@ from pydantic import Field
 
 from gage_eval.base.python_syntax import module_tree
 from gage_eval.data.sample.record import RecordRejected, kind_of
-from gage_eval.data.standardize.base import build_messages, carry_over, object_of, read, text_of
-from gage_eval.data.standardize.options import BuiltInPreprocessor, IdField, QuestionField, SystemPrompt
+from gage_eval.data.standardize.base import BuiltInPreprocessor
+from gage_eval.data.standardize.fields import carry_over, object_of, read, text_of
+from gage_eval.data.standardize.options import IdField, QuestionField, SystemPrompt
 from gage_eval.data.standardize.simple import Simple
 from gage_eval.extend import registry
 
@@ -47,12 +48,8 @@ class HumanEval(BuiltInPreprocessor):
         sample = carry_over(record, used)
         code = facts["prompt"]
         text = f"{self.instruction}\n\n```python\n{code}\n```" if self.instruction else code
-        sample["messages"] = build_messages(text, self.system_prompt)
-        sample["references"] = [] if solution is None else [text_of(solution, "canonical_solution")]
-        sample["metadata"] = {**object_of(sample, "metadata"), **facts}
-        sample["task_type"] = "code-generation"
-        self.field_map.apply(record, sample)
-        return sample
+        references = [] if solution is None else [text_of(solution, "canonical_solution")]
+        return self.finished(record, sample, text, references, "code-generation", facts)
 
     def tests_of(self, record: Mapping[str, Any], prompt: str, entry: str) -> dict[str, str]:
         """What the metadata get besides prompt and entry point."""
@@ -143,12 +140,7 @@ class MbppPlus(BuiltInPreprocessor):
         tests = _reference_tests(record, solution, entry, is_mbpp=True, form=form)
         sample = carry_over(record, (*names, self.id_field, "label", "messages", "assertion", *_TESTS))
         text = f"{self.instruction}\n```\n{prompt.strip()}\n```" if self.instruction else prompt
-        sample["messages"] = build_messages(text, self.system_prompt)
-        sample["references"] = [solution]
-        sample["metadata"] = {**object_of(sample, "metadata"), "entry_point": entry, **tests}
-        sample["task_type"] = "code-generation"
-        self.field_map.apply(record, sample)
-        return sample
+        return self.finished(record, sample, text, [solution], "code-generation", {"entry_point": entry, **tests})
 
 
 _TESTS = ("test", "base_input", "plus_input", "atol", "contract")

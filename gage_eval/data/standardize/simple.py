@@ -8,12 +8,12 @@ from pydantic import Field
 
 from gage_eval.base import canonical
 from gage_eval.data.sample.record import RecordRejected
-from gage_eval.data.standardize.base import answer_in, build_messages, carry_over, object_of, question_in, read, text_of
+from gage_eval.data.standardize.base import BuiltInPreprocessor, build_messages
 from gage_eval.data.standardize.compose import has_role, instructed, without_roles
 from gage_eval.data.standardize.default import Default
+from gage_eval.data.standardize.fields import answer_in, carry_over, listed, object_of, question_in, read, text_of
 from gage_eval.data.standardize.options import (
     AnswerField,
-    BuiltInPreprocessor,
     DefaultTaskType,
     IdField,
     Instruction,
@@ -47,12 +47,8 @@ class Simple(BuiltInPreprocessor):
         sample = carry_over(record, ("messages", self.question_field, answer_field, self.id_field))
         if self.user_message is not None:
             text = self.user_message.render(text, [], record)
-        sample["messages"] = build_messages(instructed(text, self.instruction), self.system_prompt)
-        answers = answer if type(answer) is list else [] if answer is None else [answer]
-        sample["references"] = [text_of(item, answer_field) for item in answers]
-        sample["task_type"] = self.task_type
-        self.field_map.apply(record, sample)
-        return sample
+        references = [text_of(item, answer_field) for item in listed(answer)]
+        return self.finished(record, sample, instructed(text, self.instruction), references, self.task_type)
 
 
 @registry.preprocessors.register("strip_assistant", version=1)
@@ -189,12 +185,11 @@ class MtBench(BuiltInPreprocessor):
             raise RecordRejected(f"{self.turns_field}: it must be a list of questions.")
         first, *later = (text_of(turn, f"{self.turns_field}[{index}]") for index, turn in enumerate(turns))
         references = read(record, self.references_field)
-        answers = references if type(references) is list else [] if references is None else [references]
         used = (self.turns_field, self.references_field, self.id_field, self.category_field)
         sample = carry_over(record, used)
         messages = build_messages(first, self.system_prompt)
         sample["messages"] = [*messages, *({"role": "user", "content": text} for text in later)]
-        sample["references"] = [text_of(answer, self.references_field) for answer in answers]
+        sample["references"] = [text_of(answer, self.references_field) for answer in listed(references)]
         sample.pop("label", None)
         sample["metadata"] = {**object_of(sample, "metadata"), "turns": True}
         sample["task_type"] = self.task_type

@@ -8,20 +8,12 @@ from pydantic import Field
 
 from gage_eval.base.boxed import boxed_answer
 from gage_eval.data.sample.record import RecordRejected
-from gage_eval.data.standardize.base import (
-    AnswerRule,
-    answer_rule,
-    build_messages,
-    carry_over,
-    first_of,
-    object_of,
-    read,
-    required,
-    text_of,
-)
+from gage_eval.data.standardize.answers import AnswerRule, answer_rule
+from gage_eval.data.standardize.base import BuiltInPreprocessor, build_messages
 from gage_eval.data.standardize.compose import instructed
 from gage_eval.data.standardize.default import Default
-from gage_eval.data.standardize.options import BuiltInPreprocessor, IdField, Instruction, QuestionField, SystemPrompt
+from gage_eval.data.standardize.fields import carry_over, first_of, object_of, read, required, text_of
+from gage_eval.data.standardize.options import IdField, Instruction, QuestionField, SystemPrompt
 from gage_eval.data.standardize.simple import Simple
 from gage_eval.extend import registry
 
@@ -74,18 +66,13 @@ class Math(BuiltInPreprocessor):
         subject_key, subject = first_of(record, ("subject", "type"))
         sample = carry_over(record, (*fields, self.id_field, subject_key, "level", "messages"))
         text = instructed(text_of(problem, self.question_field), self.instruction)
-        sample["messages"] = build_messages(text, self.system_prompt)
-        sample["references"] = [text_of(answer, self.answer_field)]
-        sample["task_type"] = "short-answer"
-        if worked is not None:
-            sample["metadata"] = {**object_of(sample, "metadata"), "answer_text": worked}
         tags = {"subject": subject, "level": read(record, "level")}
         sample["data_tag"] = {
             **object_of(sample, "data_tag"),
             **{name: text_of(value, name) for name, value in tags.items() if value is not None},
         }
-        self.field_map.apply(record, sample)
-        return sample
+        facts = {} if worked is None else {"answer_text": worked}
+        return self.finished(record, sample, text, [text_of(answer, self.answer_field)], "short-answer", facts)
 
 
 @registry.preprocessors.register("bbh", version=1)

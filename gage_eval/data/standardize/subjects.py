@@ -10,16 +10,10 @@ from pydantic import Field
 from gage_eval.base.canonical import sha256_hex
 from gage_eval.data.sample.record import RecordRejected, kind_of
 from gage_eval.data.sample.rules import option_letter
-from gage_eval.data.standardize.base import build_messages, carry_over, object_of, read, text_of
+from gage_eval.data.standardize.base import BuiltInPreprocessor, build_messages
+from gage_eval.data.standardize.fields import carry_over, object_of, read, text_of
 from gage_eval.data.standardize.multi_choice import INSTRUCTION, MultiChoice, MultiChoiceStructOnly
-from gage_eval.data.standardize.options import (
-    BuiltInPreprocessor,
-    ChoicesField,
-    Instruction,
-    QuestionField,
-    SystemPrompt,
-    Template,
-)
+from gage_eval.data.standardize.options import ChoicesField, Instruction, QuestionField, SystemPrompt, Template
 from gage_eval.data.standardize.simple import Simple
 from gage_eval.extend import registry
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from gage_eval.base.canonical import JsonValue, canonical_text, sha256_hex
 from gage_eval.box.types import BoxError, Execution, Executor
-from gage_eval.models.backends.base import is_empty, skipped
+from gage_eval.models.backends.asked import is_empty, skipped
 from gage_eval.models.client.limiter import Limiter
 from gage_eval.models.client.types import Request, Response, without_surrogates
 
@@ -50,20 +50,16 @@ class BoxBackend:
             return {"program": None}
         files = {path: sha256_hex(content) for path, content in sorted(boxed.spec.files.items())}
         limits = {**asdict(boxed.limits), "wall_s": boxed.limits.wall}
-        image = self.resolve(boxed.spec.image)[1]
-        surroundings: dict[str, JsonValue] = {
-            "image": image,
-            "setup": boxed.spec.setup,
-            "env": dict(boxed.spec.env),
-            **({"writable": True} if boxed.spec.writable else {}),
-        }
         lists = {name: list(getattr(boxed.program, name)) for name in ("stdin", "command")}
         program = {**asdict(boxed.program), **lists}
         return {
             "program": program,
             "limits": limits,
             "files": files,
-            **surroundings,
+            "image": self.resolve(boxed.spec.image)[1],
+            "setup": boxed.spec.setup,
+            "env": dict(boxed.spec.env),
+            **({"writable": True} if boxed.spec.writable else {}),
             "wall_decides": boxed.wall_decides,
         }
 

@@ -104,18 +104,21 @@ class Child:
         return self._process.pid
 
     async def first_line(self, start: str, timeout_s: float) -> str:
-        """The rest of the first output line that starts with ``start``.
+        """The rest of the first output line that starts with ``start``. Without one, the process is stopped.
 
         Raises:
             EndpointFailed: the process ended, or the time is up.
         """
         try:
             line = await asyncio.wait_for(asyncio.to_thread(self._find_line, start), timeout_s)
+            if line is None:
+                raise await asyncio.to_thread(self.ended)
+            return line
         except TimeoutError:
             raise await asyncio.to_thread(self.too_slow, timeout_s) from None
-        if line is None:
-            raise await asyncio.to_thread(self.ended)
-        return line
+        except BaseException:
+            await asyncio.to_thread(self.stop)
+            raise
 
     def _find_line(self, start: str) -> str | None:
         assert self._process.stdout is not None

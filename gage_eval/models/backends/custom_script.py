@@ -14,7 +14,8 @@ from gage_eval.base.hashing import file_digest
 from gage_eval.base.marks import identity, scheduling, semantic
 from gage_eval.extend import registry
 from gage_eval.extend.loading import PluginError, load_object, version_of
-from gage_eval.models.backends.base import BackendConfig, BackendContext, BaseBackend, is_empty, skipped
+from gage_eval.models.backends.asked import is_empty, skipped
+from gage_eval.models.backends.base import BackendConfig, BackendContext, BaseBackend
 from gage_eval.models.backends.child import log_file
 from gage_eval.models.backends.engine_worker import Worker
 from gage_eval.models.backends.media import holds_parts, with_media
@@ -156,11 +157,7 @@ class CustomScript(BaseBackend[CustomScriptConfig]):
             self.context.env,
             log_file(self._log_folder, self.type),
         )
-        try:
-            return await worker.ready(self.config.start_timeout)
-        except BaseException:
-            await worker.close()
-            raise
+        return await worker.ready(self.config.start_timeout)
 
     def _class(self) -> tuple[Any, str]:
         kind, origin = load_object(self._path())

@@ -8,7 +8,8 @@ from pydantic import model_validator
 
 from gage_eval.base.marks import scheduling, semantic
 from gage_eval.extend import registry
-from gage_eval.models.backends.base import BackendConfig, BaseBackend, is_empty, last_text, skipped
+from gage_eval.models.backends.asked import is_empty, last_text, skipped
+from gage_eval.models.backends.base import BackendConfig, BaseBackend
 from gage_eval.models.client.types import Request, Response
 
 

@@ -5,17 +5,18 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from gage_eval.base.canonical import JsonValue
 from gage_eval.base.errors import EndpointFailed, InputError
 from gage_eval.data.sample.rules import RESERVED_PARAMS
-from gage_eval.models.backends.base import BackendContext, BaseBackend, is_empty, skipped
-from gage_eval.models.backends.checkpoint import CheckpointConfig
+from gage_eval.models.backends.asked import is_empty, skipped
+from gage_eval.models.backends.base import BackendContext, BaseBackend
+from gage_eval.models.backends.checkpoint import CheckpointConfig, check_engine, installed_version, model_identity
 from gage_eval.models.backends.engine_worker import Worker
 from gage_eval.models.backends.engines import Engine
 from gage_eval.models.backends.gpus import NeededGPUs
-from gage_eval.models.backends.media import holds_parts, with_media
+from gage_eval.models.backends.media import holds_parts, part_types, with_media
 from gage_eval.models.backends.replicas import needed_gpus
 from gage_eval.models.backends.thinking import take_thinking
 from gage_eval.models.client.limiter import Limiter
@@ -26,12 +27,34 @@ ConfigT = TypeVar("ConfigT", bound=CheckpointConfig)
 
 
 class EngineBackend(BaseBackend[ConfigT], Generic[ConfigT]):
-    """An engine in a worker, or several that share the requests."""
+    """An engine in a worker, or several that share the requests.
+
+    Attributes:
+        LIBRARY: the package of the engine.
+    """
+
+    LIBRARY: ClassVar[str]
 
     def __init__(self, config: ConfigT, context: BackendContext) -> None:
         super().__init__(config, context)
         self.limiter = Limiter(config.max_concurrency * config.replicas)
         self._engine: Engine[Worker] | None = None
+
+    def identity(self) -> dict[str, JsonValue]:
+        """The content of the checkpoint and of the adapter, and every semantic value.
+
+        Raises:
+            InputError: one of them is not there.
+        """
+        return {**super().identity(), **model_identity(self.config, self.context, self.type)}
+
+    def engine_version(self) -> str | None:
+        """The version of the engine's library."""
+        return installed_version(self.LIBRARY, self.config.python, self.context.base_dir)
+
+    def check_installed(self) -> None:
+        """Check that the engine's library is where it will run."""
+        check_engine(self.LIBRARY, self.type, self.config.python, self.context.base_dir)
 
     @abstractmethod
     def engine_key(self) -> str:
@@ -108,17 +131,12 @@ class EngineBackend(BaseBackend[ConfigT], Generic[ConfigT]):
         if request.kind != "chat":
             return {**payload, "prompt": request.prompt}
         messages = with_media(request, self.context, files="files" in self.capabilities)
-        return {**payload, "messages": messages, "images": holds_images(messages), "tools": request.tools}
-
-
-def holds_images(messages: list[dict[str, Any]]) -> bool:
-    """Whether any part of the messages is not text."""
-    return any(
-        part.get("type") != "text"
-        for message in messages
-        if isinstance(message.get("content"), list)
-        for part in message["content"]
-    )
+        return {
+            **payload,
+            "messages": messages,
+            "images": bool(part_types(messages) - {"text"}),
+            "tools": request.tools,
+        }
 
 
 def _is_large(request: Request) -> bool:

@@ -58,13 +58,13 @@ class Worker:
         return self.child.is_alive()
 
     async def ready(self, timeout_s: float) -> "Worker":
-        """Wait until the model is loaded.
+        """Wait until the model is loaded. If that fails, the process is ended.
 
         Raises:
             EndpointFailed: it ended before that, or took too long.
         """
-        reader, self._writer = await asyncio.open_unix_connection(sock=self._ours, limit=LINE_BYTES)
         try:
+            reader, self._writer = await asyncio.open_unix_connection(sock=self._ours, limit=LINE_BYTES)
             line = await asyncio.wait_for(reader.readline(), timeout_s)
             if not line:
                 raise await asyncio.to_thread(self.child.ended)
@@ -72,10 +72,11 @@ class Worker:
             if "not_loaded" in first:
                 raise EndpointFailed(str(first["not_loaded"]))
         except TimeoutError:
-            self._writer.close()
-            raise await asyncio.to_thread(self.child.too_slow, timeout_s) from None
+            late = await asyncio.to_thread(self.child.too_slow, timeout_s)
+            await self.close()
+            raise late from None
         except BaseException:
-            self._writer.close()
+            await self.close()
             raise
         self._runs = str(first["runs"]) or None
         self._reading = asyncio.create_task(self._read(reader))

@@ -7,20 +7,11 @@ from typing import Any, Literal
 
 from pydantic import field_validator, model_validator
 
-from gage_eval.base.canonical import JsonValue, digest
+from gage_eval.base.canonical import digest
 from gage_eval.base.marks import identity, scheduling, semantic
 from gage_eval.extend import registry
 from gage_eval.models.backends.base import BackendConfig
-from gage_eval.models.backends.checkpoint import (
-    CheckpointConfig,
-    adapter,
-    check_engine,
-    files_now,
-    installed_version,
-    interpreter,
-    located,
-    model_identity,
-)
+from gage_eval.models.backends.checkpoint import CheckpointConfig, adapter, files_now, interpreter, located
 from gage_eval.models.backends.child import watched
 from gage_eval.models.backends.engine_backend import EngineBackend
 from gage_eval.models.backends.engine_worker import Worker
@@ -71,16 +62,9 @@ class Transformers(EngineBackend[TransformersConfig]):
     """A text model run by transformers: chat, completions, log-likelihoods."""
 
     ENDS_LOOPS = False
+    LIBRARY = "transformers"
     type = "transformers"
     capabilities = frozenset({"chat", "completion", "likelihood", "chat_likelihood"})
-
-    def identity(self) -> dict[str, JsonValue]:
-        """The checkpoint's content, the adapter's, and every semantic value.
-
-        Raises:
-            InputError: one of them is not there.
-        """
-        return {**super().identity(), **model_identity(self.config, self.context, self.type)}
 
     def _needed(self) -> NeededGPUs:
         kind, _, number = (self.config.device or "cuda").partition(":")
@@ -93,14 +77,6 @@ class Transformers(EngineBackend[TransformersConfig]):
         if self.config.replicas == 1 and "device_map" in (self.config.model_extra or {}):
             return NeededGPUs(gpus, len(gpus))
         return super()._needed()
-
-    def engine_version(self) -> str | None:
-        """The version of transformers."""
-        return installed_version("transformers", self.config.python, self.context.base_dir)
-
-    def check_installed(self) -> None:
-        """Check that the engine's library is where it will run."""
-        check_engine("transformers", self.type, self.config.python, self.context.base_dir)
 
     def engine_key(self) -> str:
         """A digest of the model's files, the interpreter, and what the worker reads first."""
@@ -137,12 +113,7 @@ class Transformers(EngineBackend[TransformersConfig]):
         quiet = {"TOKENIZERS_PARALLELISM": "false", "HF_HUB_DISABLE_TELEMETRY": "1"}
         env = {**self.context.env, **quiet, **variables}
         worker = Worker(f"{self.type}' worker", self._interpreter(), self._options(), env, log)
-        try:
-            await watched(worker.child, worker.ready(self.config.start_timeout))
-        except BaseException:
-            await worker.close()
-            raise
-        return worker
+        return await watched(worker.child, worker.ready(self.config.start_timeout))
 
 
 @registry.backends.register("vlm_transformers", version=3, config=TransformersConfig)

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Generic, TypeVar
 
@@ -49,6 +50,23 @@ class HTTPModelConfig(KeyedConfig):
 HTTPModelConfigT = TypeVar("HTTPModelConfigT", bound=HTTPModelConfig)
 
 
+@dataclass(frozen=True)
+class Address:
+    """Where an HTTP API is.
+
+    Attributes:
+        base_url: the part of the URL before the API's own paths.
+        key: for its requests, if it wants one.
+        is_alive: of a server whose process is known, whether it runs.
+        certificate: the only one that it may show (PEM); None for those that this machine trusts.
+    """
+
+    base_url: str
+    key: str | None = field(repr=False)
+    is_alive: Callable[[], bool] | None = None
+    certificate: str | None = field(default=None, repr=False)
+
+
 class HTTPModel(BaseBackend[HTTPModelConfigT], Generic[HTTPModelConfigT]):
     """The base of backends of a model at an HTTP API."""
 
@@ -60,26 +78,19 @@ class HTTPModel(BaseBackend[HTTPModelConfigT], Generic[HTTPModelConfigT]):
         # Secrets besides the key that the endpoint may repeat.
         self._hidden: tuple[str, ...] = ()
 
-    def endpoint_at(
-        self,
-        url: str,
-        key: str | None,
-        is_alive: Callable[[], bool] | None = None,
-        rates: Rates | None = None,
-        certificate: str | None = None,
-    ) -> HTTPEndpoint:
+    def endpoint_at(self, address: Address, rates: Rates | None = None) -> HTTPEndpoint:
         """An HTTP API with the limits of this backend; not open yet."""
         return HTTPEndpoint(
-            url,
-            api_key=key,
+            address.base_url,
+            api_key=address.key,
             hidden=self._hidden,
             policy=self.config.retry_policy,
             timeout_s=self.config.timeout,
             connect_timeout_s=self.config.connect_timeout,
             idle_timeout_s=self.config.idle_timeout,
             env=self.context.env,
-            certificate=certificate,
-            is_alive=is_alive,
+            certificate=address.certificate,
+            is_alive=address.is_alive,
             limiter=self.limiter,
             rates=rates,
             give_up_after_s=self.config.give_up_after,
@@ -93,7 +104,7 @@ class HTTPModel(BaseBackend[HTTPModelConfigT], Generic[HTTPModelConfigT]):
             reference = "env:OPENAI_API_KEY"
         # In a thread: reading a block asks Prefect's API, which a running loop must not wait for.
         key = None if reference is None else await asyncio.to_thread(self.context.secret, reference)
-        await self._connect(config.base_url, key)
+        await self.connect(Address(config.base_url, key))
 
     async def close(self) -> None:
         """Close the session."""
@@ -106,16 +117,17 @@ class HTTPModel(BaseBackend[HTTPModelConfigT], Generic[HTTPModelConfigT]):
         if self._rates is not None:
             self._rates.share(part)
 
-    async def _connect(
-        self,
-        base_url: str,
-        api_key: str | None,
-        is_alive: Callable[[], bool] | None = None,
-        certificate: str | None = None,
-    ) -> None:
+    async def connect(self, address: Address) -> None:
+        """Talk to this HTTP API from here on."""
         self._rates = Rates(self.config.requests_per_minute, self.config.tokens_per_minute)
-        self._endpoint = self.endpoint_at(base_url, api_key, is_alive, self._rates, certificate)
+        self._endpoint = self.endpoint_at(address, self._rates)
         await self._endpoint.open()
+
+    @property
+    def endpoint(self) -> HTTPEndpoint:
+        """The HTTP API."""
+        assert self._endpoint is not None, "the backend is not open"
+        return self._endpoint
 
 
 def check_parameters(request: Request, names: Iterable[str]) -> None:

@@ -1,6 +1,5 @@
 """A GGUF model run by llama.cpp in a child process: no endpoint to set up and no GPU needed."""
 
-import asyncio
 import importlib.util
 import json
 import os
@@ -26,6 +25,7 @@ from gage_eval.models.backends.checkpoint import files_now, installed_version
 from gage_eval.models.backends.child import Child, log_file
 from gage_eval.models.backends.engines import Engine
 from gage_eval.models.backends.gpus import NeededGPUs, devices
+from gage_eval.models.backends.http_model import Address
 from gage_eval.models.backends.served import ServedClient, StartedServer
 from gage_eval.models.client.types import Request, Response
 
@@ -121,7 +121,7 @@ class LlamaCpp(BaseBackend[LlamaCppConfig]):
         start = partial(self._start, log_folder)
         self._engine = await self.context.engines.use(self.engine_key(), start, self._needed())
         server = self._server
-        await self._http.connect(server.base_url, server.key, server.child.is_alive)
+        await self._http.connect(Address(server.base_url, server.key, server.child.is_alive))
 
     def engine_key(self) -> str:
         """A digest of the model's file and of the server's options."""
@@ -152,11 +152,7 @@ class LlamaCpp(BaseBackend[LlamaCppConfig]):
             stdin=json.dumps(self._options()).encode() + b"\n",
             stdout=True,
         )
-        try:
-            url = await child.first_line(llama_cpp_server.LISTENING, self.config.start_timeout)
-        except BaseException:
-            await asyncio.to_thread(child.stop)
-            raise
+        url = await child.first_line(llama_cpp_server.LISTENING, self.config.start_timeout)
         return [StartedServer(child, f"{url}/v1", key)]
 
     async def call(self, request: Request, body: bytes) -> Response:

@@ -2,7 +2,7 @@
 
 import asyncio
 import math
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
@@ -13,20 +13,14 @@ from gage_eval.base.marks import scheduling, semantic
 from gage_eval.base.statuses import FINISH_STATUSES
 from gage_eval.extend import registry
 from gage_eval.models.backends import echo_likelihood
-from gage_eval.models.backends.base import (
-    BackendContext,
-    ThinkingConfig,
-    is_empty,
-    likelihood_body,
-    request_content,
-    skipped,
-)
-from gage_eval.models.backends.http_model import HTTPModel, HTTPModelConfig, check_parameters
+from gage_eval.models.backends.asked import is_empty, likelihood_body, request_content, skipped
+from gage_eval.models.backends.base import BackendContext, ThinkingConfig
+from gage_eval.models.backends.http_model import Address, HTTPModel, HTTPModelConfig, check_parameters
 from gage_eval.models.backends.media import MEDIA_REFERENCE, OPENAI_FORMS, in_form, part_types, with_media
 from gage_eval.models.backends.media_server import BY_URL, MediaConfig, MediaLinks, MediaServer, StoreLinks
 from gage_eval.models.backends.thinking import take_thinking
 from gage_eval.models.backends.worker.token_ids import token_digest
-from gage_eval.models.client.http import Ask, HTTPEndpoint
+from gage_eval.models.client.http import Ask
 from gage_eval.models.client.payload import Malformed, model_fingerprint, shown
 from gage_eval.models.client.token_steps import LOGPROBS_PARAMETER, store_tokens
 from gage_eval.models.client.types import Request, RequestRefused, Response, token_count
@@ -129,15 +123,14 @@ class OpenAIHTTP(HTTPModel[OpenAIHTTPConfig]):
 
     async def call(self, request: Request, body: bytes) -> Response:
         """One answer. An empty prompt is skipped without a request."""
-        assert self._endpoint is not None, "the backend is not open"
         if is_empty(request):
             return skipped()
         if request.kind == "likelihood":
-            return await echo_likelihood.answer(self._endpoint, self._model, request)
+            return await echo_likelihood.answer(self.endpoint, self._model, request)
         if MEDIA_REFERENCE in body and _sends_messages(request):
-            response = await self._call_with_media(self._endpoint, request, body)
+            response = await self._call_with_media(request, body)
         else:
-            response = await self._endpoint.call(self._ask(request, body))
+            response = await self.endpoint.call(self._ask(request, body))
         if response.answer and request.kind != "embed":
             stops = self.body(request).get("stop") if self._cuts_at_stops else None
             take_thinking(response, self.config, stops)
@@ -145,14 +138,14 @@ class OpenAIHTTP(HTTPModel[OpenAIHTTPConfig]):
             store_tokens(response, {**self._constant, **request.params})
         return response
 
-    async def _call_with_media(self, endpoint: HTTPEndpoint, request: Request, body: bytes) -> Response:
+    async def _call_with_media(self, request: Request, body: bytes) -> Response:
         """The response to a request with media. The first ones of a kind find out which form the endpoint takes."""
 
         async def answered(forms: Mapping[str, str]) -> Response:
             ask = await asyncio.to_thread(self._ask, request, body, forms)
             if self._media is None or request.embed:
-                return await endpoint.call(ask)
-            return await self._fetching(self._media, endpoint.call(ask), request)
+                return await self.endpoint.call(ask)
+            return await self._fetching(self._media, self.endpoint.call(ask), request)
 
         kinds = self._unsettled.intersection(part_types(request.messages or []))
         response = await answered(self._forms)
@@ -202,16 +195,11 @@ class OpenAIHTTP(HTTPModel[OpenAIHTTPConfig]):
         if self._media is not None:
             await self._media.close()
 
-    async def _connect(
-        self,
-        base_url: str,
-        api_key: str | None,
-        is_alive: Callable[[], bool] | None = None,
-        certificate: str | None = None,
-    ) -> None:
+    async def connect(self, address: Address) -> None:
+        """Talk to this HTTP API from here on."""
         if self._media is not None:
             await self._media.open()
-        await super()._connect(base_url, api_key, is_alive, certificate)
+        await super().connect(address)
 
     def remember(self, request: Request, body: bytes) -> None:
         """See `Backend`."""

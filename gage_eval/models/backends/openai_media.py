@@ -20,7 +20,8 @@ from gage_eval.base.errors import InputError
 from gage_eval.base.made_media import MadeMedium
 from gage_eval.base.marks import scheduling, semantic
 from gage_eval.extend import registry
-from gage_eval.models.backends.base import BackendContext, is_empty, skipped
+from gage_eval.models.backends.asked import is_empty, skipped
+from gage_eval.models.backends.base import BackendContext
 from gage_eval.models.backends.http_model import HTTPModel, HTTPModelConfig, check_parameters
 from gage_eval.models.backends.media import with_media
 from gage_eval.models.client.http import Ask
@@ -93,6 +94,9 @@ class _OpenAIMedia(HTTPModel[ConfigT]):
     # The endings of the types that are kept, and the name of the file.
     _KEPT: ClassVar[Mapping[str, str]] = {}
     _NAME: ClassVar[str] = ""
+    # The field of a question's media, and their type of segment.
+    _FIELD: ClassVar[str] = "image"
+    _KIND: ClassVar[str] = "image_url"
 
     def body(self, request: Request) -> dict[str, JsonValue]:
         """What is sent: the config's keys, the parameters, and the question; media by address.
@@ -122,17 +126,29 @@ class _OpenAIMedia(HTTPModel[ConfigT]):
 
     async def _exchanged(self, ask: Ask, made: list[bytes], _name: str) -> Response:
         """The answer to a request, whose name is ``_name``; what it holds is in ``made``."""
-        assert self._endpoint is not None, "the backend is not open"
-        return await self._endpoint.call(ask)
+        return await self.endpoint.call(ask)
 
     @property
     def _own(self) -> dict[str, JsonValue]:
         """The fields of the config that are sent."""
         return {}
 
-    @abstractmethod
     def _asked(self, request: Request) -> dict[str, JsonValue]:
         """The fields that ask the question."""
+        media = _addresses(request, self._KIND)
+        return {"prompt": _text(request), **({self._FIELD: media} if media else {})}
+
+    def _form(self, request: Request, files: Sequence[tuple[str, bytes]]) -> bytes:
+        """The question as a form, with the content of its media in place of their addresses."""
+        return _form({name: value for name, value in self.body(request).items() if name != self._FIELD}, files)
+
+    def _made(self, made: list[bytes], data: bytes) -> Response:
+        """The response to a medium, which is appended to ``made``."""
+        if media_type(data) not in self._KEPT:
+            # Some servers say with status 200 what went wrong.
+            raise Malformed(f"the answer holds no {self.makes}: {shown(data[:200].decode(errors='replace'))}")
+        made.append(data)
+        return Response("ok", finish_reason="stop")
 
     @abstractmethod
     def _ask(self, request: Request, body: bytes, made: list[bytes]) -> Ask:
@@ -165,22 +181,13 @@ class OpenAIImages(_OpenAIMedia[OpenAIImagesConfig]):
     def _own(self) -> dict[str, JsonValue]:
         return {"response_format": self.config.response_format}
 
-    def _asked(self, request: Request) -> dict[str, JsonValue]:
-        pictures = _addresses(request, "image_url")
-        return {"prompt": _text(request), **({"image": pictures} if pictures else {})}
-
     def _ask(self, request: Request, body: bytes, made: list[bytes]) -> Ask:
-        def read(reply: Any) -> Response:
-            data, response = _first_picture(reply)
-            made.append(data)
-            return response
-
-        pictures = _contents(with_media(request, self.context), "image_url")
+        read = partial(_first_picture, made)
+        pictures = _contents(with_media(request, self.context), self._KIND)
         if not pictures:
             return Ask("images/generations", body, read)
-        fields = {name: value for name, value in self.body(request).items() if name != "image"}
         name = "image" if len(pictures) == 1 else "image[]"
-        return Ask("images/edits", _form(fields, [(name, data) for data in pictures]), read, content_type=_FORM)
+        return Ask("images/edits", self._form(request, [(name, data) for data in pictures]), read, content_type=_FORM)
 
 
 @registry.backends.register("openai_speech", version=1, config=OpenAISpeechConfig)
@@ -200,14 +207,7 @@ class OpenAISpeech(_OpenAIMedia[OpenAISpeechConfig]):
         return {"input": _text(request)}
 
     def _ask(self, request: Request, body: bytes, made: list[bytes]) -> Ask:
-        def read(data: bytes) -> Response:
-            if media_type(data) not in _RECORDINGS:
-                # Some servers say with status 200 what went wrong.
-                raise Malformed(f"the answer is not a recording: {shown(data[:200].decode(errors='replace'))}")
-            made.append(data)
-            return Response("ok", finish_reason="stop")
-
-        return Ask("audio/speech", body, read, parse=bytes)
+        return Ask("audio/speech", body, partial(self._made, made), parse=bytes)
 
 
 @registry.backends.register("openai_transcriptions", version=1, config=OpenAITranscriptionsConfig)
@@ -216,20 +216,21 @@ class OpenAITranscriptions(_OpenAIMedia[OpenAITranscriptionsConfig]):
 
     type = "openai_transcriptions"
     capabilities = frozenset({"chat", "images"})
+    _FIELD, _KIND = "file", "audio_url"
 
     @property
     def _own(self) -> dict[str, JsonValue]:
         return {"language": self.config.language}
 
     def _asked(self, request: Request) -> dict[str, JsonValue]:
-        return {"file": _addresses(request, "audio_url")}
+        return {self._FIELD: _addresses(request, self._KIND)}
 
     def _ask(self, request: Request, body: bytes, made: list[bytes]) -> Ask:
-        recordings = _contents(with_media(request, self.context), "audio_url")
+        recordings = _contents(with_media(request, self.context), self._KIND)
         if len(recordings) != 1:
             raise _Unusable("no_recording", f"a transcription takes one recording; the question has {len(recordings)}")
-        fields = {name: value for name, value in self.body(request).items() if name != "file"}
-        return Ask("audio/transcriptions", _form(fields, [("file", recordings[0])]), _written, content_type=_FORM)
+        form = self._form(request, [("file", recordings[0])])
+        return Ask("audio/transcriptions", form, _written, content_type=_FORM)
 
 
 @registry.backends.register("openai_videos", version=1, config=OpenAIVideosConfig)
@@ -243,7 +244,7 @@ class OpenAIVideos(_OpenAIMedia[OpenAIVideosConfig]):
     type = "openai_videos"
     capabilities = frozenset({"chat", "images"})
     makes = "videos"
-    _KEPT, _NAME = _VIDEOS, "video"
+    _KEPT, _NAME, _FIELD = _VIDEOS, "video", "input_reference"
 
     def __init__(self, config: OpenAIVideosConfig, context: BackendContext) -> None:
         super().__init__(config, context)
@@ -269,20 +270,14 @@ class OpenAIVideos(_OpenAIMedia[OpenAIVideosConfig]):
             raise InputError(_NO_STORE)
         return self.context.job_ids(digest([config.base_url, config.model, config.identity, config.freshness]))
 
-    def _asked(self, request: Request) -> dict[str, JsonValue]:
-        pictures = _addresses(request, "image_url")
-        return {"prompt": _text(request), **({"input_reference": pictures} if pictures else {})}
-
     def _ask(self, request: Request, body: bytes, made: list[bytes]) -> Ask:
-        pictures = _contents(with_media(request, self.context), "image_url")
+        pictures = _contents(with_media(request, self.context), self._KIND)
         if len(pictures) > 1:
             raise _Unusable("several_pictures", f"a video begins with one picture; the question has {len(pictures)}")
-        fields = {name: value for name, value in self.body(request).items() if name != "input_reference"}
-        files = [("input_reference", data) for data in pictures]
-        return Ask("videos", _form(fields, files), _job, content_type=_FORM)
+        files = [(self._FIELD, data) for data in pictures]
+        return Ask("videos", self._form(request, files), _job, content_type=_FORM)
 
     async def _exchanged(self, ask: Ask, made: list[bytes], name: str) -> Response:
-        assert self._endpoint is not None, "the backend is not open"
         config, began, errors, ids = self.config, time.monotonic(), list[str](), self._ids
         try:
             response = await self._begun(ask, name, ids)
@@ -290,14 +285,14 @@ class OpenAIVideos(_OpenAIMedia[OpenAIVideosConfig]):
                 errors += response.errors
                 job, state = response.answer.split()
                 if state == "completed":
-                    following = Ask(f"videos/{job}/content", None, partial(_video, made), parse=bytes)
+                    following = Ask(f"videos/{job}/content", None, partial(self._made, made), parse=bytes)
                 elif time.monotonic() - began > config.max_job_s:
                     said = f"job {job} is {state} after {config.max_job_s:g} s (max_job_s)"
                     return Response("error", error_kind="job_timeout", attempts=1, errors=[said])
                 else:
                     await asyncio.sleep(config.poll_s)
                     following = Ask(f"videos/{job}", None, _job)
-                response = await self._endpoint.call(following)
+                response = await self.endpoint.call(following)
         except _Unusable:
             await asyncio.to_thread(ids.drop, name)
             raise
@@ -307,15 +302,14 @@ class OpenAIVideos(_OpenAIMedia[OpenAIVideosConfig]):
 
     async def _begun(self, ask: Ask, name: str, ids: JobIds) -> Response:
         """The state of a request's job: of one that an earlier process began, or of a new one."""
-        assert self._endpoint is not None, "the backend is not open"
         job = await asyncio.to_thread(ids.get, name)
         if job is not None:
             with suppress(RequestRefused, _Unusable):
                 if _JOB.fullmatch(job):
-                    return await self._endpoint.call(Ask(f"videos/{job}", None, _job))
+                    return await self.endpoint.call(Ask(f"videos/{job}", None, _job))
             # The endpoint no longer has it, or it failed.
             await asyncio.to_thread(ids.drop, name)
-        response = await self._endpoint.call(ask)
+        response = await self.endpoint.call(ask)
         if response.status == "ok" and response.answer is not None:
             await asyncio.to_thread(ids.put, name, response.answer.split()[0])
         return response
@@ -339,14 +333,7 @@ def _job(reply: Any) -> Response:
     return response
 
 
-def _video(made: list[bytes], data: bytes) -> Response:
-    if media_type(data) not in _VIDEOS:
-        raise Malformed(f"the answer is not a video: {shown(data[:200].decode(errors='replace'))}")
-    made.append(data)
-    return Response("ok", finish_reason="stop")
-
-
-def _first_picture(reply: Any) -> tuple[bytes, Response]:
+def _first_picture(made: list[bytes], reply: Any) -> Response:
     data = reply.get("data") if isinstance(reply, dict) else None
     first = data[0] if isinstance(data, list) and data and isinstance(data[0], dict) else {}
     text = first.get("b64_json")
@@ -356,13 +343,13 @@ def _first_picture(reply: Any) -> tuple[bytes, Response]:
         error = reply.get("error") if isinstance(reply, dict) else None
         raise Malformed(f"the answer has no data[0].b64_json{f': {shown(error)}' if error else ''}")
     try:
-        picture = base64.b64decode(text, validate=True)
+        made.append(base64.b64decode(text, validate=True))
     except ValueError:
         raise Malformed("data[0].b64_json of the answer is not base64") from None
     response = _counted(reply)
     revised = first.get("revised_prompt")
     response.reasoning = revised if isinstance(revised, str) else None
-    return picture, response
+    return response
 
 
 def _written(reply: Any) -> Response:

@@ -90,11 +90,7 @@ class ServedBox:
             stdin=json.dumps({**self._config, "host": host, "token": token, "certificate": shown}).encode(),
             stdout=True,
         )
-        try:
-            port = await child.first_line(READY, _START_S)
-        except BaseException:
-            await asyncio.to_thread(child.stop)
-            raise
+        port = await child.first_line(READY, _START_S)
         scheme, pem = ("http", None) if certificate is None else ("https", certificate.pem)
         return [StartedServer(child, f"{scheme}://{in_url(host)}:{port}/v1", token, pem)]
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from gage_eval.base.errors import EndpointFailed, GageError, InputError, StoreError
-from gage_eval.models.client.http1 import FAILURES, HTTPClient
+from gage_eval.models.client.http1 import HTTPClient
 from gage_eval.models.client.route import route_to
 from gage_eval.store import Store
 from gage_eval.store.bundles import put_files
@@ -431,8 +431,6 @@ async def _answers(server: HeldServer) -> bool:
     route = route_to(server.base_url, {}, server.certificate)
     client = HTTPClient(route, headers=headers, env={}, timeout_s=_PROBE_S, connect_timeout_s=_PROBE_S)
     try:
-        return (await client.get("models")).status == 200
-    except FAILURES:
-        return False
+        return await client.status("models") == 200
     finally:
         await client.close()

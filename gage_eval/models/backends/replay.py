@@ -12,17 +12,17 @@ from pydantic import model_validator
 
 from gage_eval.base.canonical import JsonValue, canonical_text, decode
 from gage_eval.base.errors import InputError, closest
+from gage_eval.base.field_paths import MISSING, walk_or_key
 from gage_eval.base.files import local_path
 from gage_eval.base.hashing import file_digest
 from gage_eval.base.marks import identity, semantic
 from gage_eval.base.statuses import NO_RECORD, REPLAYED
-from gage_eval.data.datasets.base import BoundedLines, document_of, lines_of, matching_files, open_bytes
+from gage_eval.data.datasets.reading import BoundedLines, document_of, lines_of, matching_files, open_bytes
 from gage_eval.extend import registry
 from gage_eval.models.backends.base import BackendConfig, BackendContext, BaseBackend
 from gage_eval.models.backends.recorded import RecordedTexts, RepeatedKey
 from gage_eval.models.client.types import Request, Response, without_surrogates
 
-_ABSENT = object()
 _REPLICATE = "{replicate}"
 _SUFFIXES = {".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "json", ".parquet": "parquet", ".csv": "csv"}
 
@@ -136,11 +136,7 @@ class Replay(BaseBackend[ReplayConfig]):
             return Response("ok", answer=answer, finish_reason=REPLAYED, latency_ms=0.0)
         if self.config.on_missing == "skip":
             return Response("skipped", error_kind=NO_RECORD)
-        return Response(
-            "error",
-            error_kind=NO_RECORD,
-            errors=[self._no_record(key)],
-        )
+        return Response("error", error_kind=NO_RECORD, errors=[self._no_record(key)])
 
     def _key_of(self, request: Request) -> str:
         if self.config.match == "row":
@@ -180,12 +176,12 @@ class Replay(BaseBackend[ReplayConfig]):
         """Answers by key; the key of match: row is the record's position."""
         # Next to the run, whose disk has space; temporary folders may be in memory. The run creates it if needed.
         answers = RecordedTexts(next((place for place in _upwards(folder) if place.is_dir()), None))
-        without: Any = _ABSENT
+        without: Any = MISSING
         field = self.config.answer_field
         try:
             for position, (key, record) in enumerate(self._keyed(path)):
                 answer = record if field is None else self._answer(record, field)
-                if answer is _ABSENT:
+                if answer is MISSING:
                     without = record
                 elif self._holds_all:
                     for number, item in enumerate(answer):
@@ -201,7 +197,7 @@ class Replay(BaseBackend[ReplayConfig]):
         except BaseException:
             answers.close()
             raise
-        if not len(answers) and without is not _ABSENT:
+        if not len(answers) and without is not MISSING:
             answers.close()
             raise self._missing("answer_field", field or "", without)
         return answers
@@ -209,9 +205,9 @@ class Replay(BaseBackend[ReplayConfig]):
     def _answer(self, record: Any, field: str) -> Any:
         """The answer of a record; where the field names replicates, the list of their answers."""
         if not self._holds_all:
-            return _dig(record, field)
-        numbered = (_dig(record, field.replace(_REPLICATE, str(number))) for number in itertools.count())
-        return list(itertools.takewhile(lambda answer: answer is not _ABSENT, numbered)) or _ABSENT
+            return walk_or_key(record, field)
+        numbered = (walk_or_key(record, field.replace(_REPLICATE, str(number))) for number in itertools.count())
+        return list(itertools.takewhile(lambda answer: answer is not MISSING, numbered)) or MISSING
 
     def _keyed(self, path: str) -> Iterator[tuple[str, Any]]:
         position = 0
@@ -229,15 +225,15 @@ class Replay(BaseBackend[ReplayConfig]):
         name = self.config.replicate_field
         if name is None:
             return key
-        replicate = _dig(record, name)
-        if replicate is _ABSENT:
+        replicate = walk_or_key(record, name)
+        if replicate is MISSING:
             raise self._missing("replicate_field", name, record)
         return _of_replicate(key, replicate)
 
     def _id_of(self, record: Any) -> str:
         name = self.config.id_field or "id"
-        key = _dig(record, name)
-        if key is _ABSENT:
+        key = walk_or_key(record, name)
+        if key is MISSING:
             raise self._missing("id_field", name, record)
         return self._as_text(key)
 
@@ -275,13 +271,12 @@ class Replay(BaseBackend[ReplayConfig]):
 
     def _document(self, file: Path) -> Mapping[str, Any] | Iterable[Any]:
         try:
-            with open_bytes(str(file)) as opened:
-                value = decode(document_of(opened, file.name))
-        except (ValueError, OSError, EOFError) as error:
+            value = decode(document_of(str(file), file.name))
+        except ValueError as error:
             raise self._wrong(f"cannot be read as json: {error}", file) from error
         if self.config.records_path is not None:
-            records = _dig(value, self.config.records_path)
-            if records is _ABSENT:
+            records = walk_or_key(value, self.config.records_path)
+            if records is MISSING:
                 raise self._missing("records_path", self.config.records_path, value)
             value = records
         if not isinstance(value, dict | list):
@@ -321,17 +316,3 @@ def _upwards(folder: Path | None) -> Iterator[Path]:
     if folder is not None:
         yield folder
         yield from folder.parents
-
-
-def _dig(value: Any, path: str) -> Any:
-    """The value at a dotted path; a key that holds the dots itself comes first."""
-    if isinstance(value, dict) and path in value:
-        return value[path]
-    for step in path.split("."):
-        if isinstance(value, dict) and step in value:
-            value = value[step]
-        elif isinstance(value, list) and step.isdecimal() and int(step) < len(value):
-            value = value[int(step)]
-        else:
-            return _ABSENT
-    return value

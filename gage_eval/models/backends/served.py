@@ -1,17 +1,20 @@
 """OpenAI-compatible servers that backends start, and their client."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from gage_eval.models.backends.base import BackendConfig, BackendContext
 from gage_eval.models.backends.child import Child
 from gage_eval.models.backends.openai_http import OpenAIHTTP, OpenAIHTTPConfig
-from gage_eval.models.client.http import HTTPEndpoint
 from gage_eval.models.client.limiter import Limiter
 
-_LIMITS = ("requests_per_minute", "tokens_per_minute", "idle_timeout", "give_up_after", "media_source")
+# The fields of a backend's config that its client has as well.
+_SHARED = (
+    *("default_params", "max_concurrency", "timeout", "connect_timeout", "max_attempts", "max_elapsed_s"),
+    *("requests_per_minute", "tokens_per_minute", "idle_timeout", "give_up_after", "media_source"),
+)
 
 
 @dataclass(frozen=True)
@@ -67,30 +70,8 @@ class ServedClient(OpenAIHTTP):
         client = OpenAIHTTPConfig(
             base_url="http://127.0.0.1",
             model=model,
-            default_params=config.default_params,
-            max_concurrency=config.max_concurrency,
-            timeout=config.timeout,
-            connect_timeout=config.connect_timeout,
-            max_attempts=config.max_attempts,
-            max_elapsed_s=config.max_elapsed_s,
-            **{name: getattr(config, name) for name in _LIMITS if hasattr(config, name)},
+            **{name: getattr(config, name) for name in _SHARED if hasattr(config, name)},
             **(extra or {}),
         )
         super().__init__(client, context)
         self.limiter = limiter
-
-    async def connect(
-        self,
-        base_url: str,
-        key: str | None,
-        is_alive: Callable[[], bool] | None = None,
-        certificate: str | None = None,
-    ) -> None:
-        """Talk to the server from here on."""
-        await self._connect(base_url, key, is_alive, certificate)
-
-    @property
-    def endpoint(self) -> HTTPEndpoint:
-        """The server's HTTP API."""
-        assert self._endpoint is not None, "the backend is not open"
-        return self._endpoint

@@ -3,7 +3,7 @@
 import asyncio
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -16,15 +16,8 @@ from gage_eval.base.errors import EndpointFailed
 from gage_eval.base.marks import semantic
 from gage_eval.base.ports import HeldPort, hold_port
 from gage_eval.extend import registry
-from gage_eval.models.backends.base import (
-    BackendContext,
-    BaseBackend,
-    KeyedConfig,
-    ThinkingConfig,
-    is_empty,
-    likelihood_body,
-    skipped,
-)
+from gage_eval.models.backends.asked import is_empty, likelihood_body, skipped
+from gage_eval.models.backends.base import BackendContext, BaseBackend, KeyedConfig, ThinkingConfig
 from gage_eval.models.backends.certificates import Certificate
 from gage_eval.models.backends.checkpoint import (
     check_engine,
@@ -36,20 +29,15 @@ from gage_eval.models.backends.checkpoint import (
 from gage_eval.models.backends.child import Child
 from gage_eval.models.backends.engines import Engine
 from gage_eval.models.backends.gpus import NeededGPUs, devices
+from gage_eval.models.backends.http_model import Address
 from gage_eval.models.backends.media_server import MediaConfig
 from gage_eval.models.backends.pools import HeldEngine, HeldServer, files_of, until_answered
 from gage_eval.models.backends.replicas import needed_gpus
 from gage_eval.models.backends.served import ServedClient, StartedServer, in_url
-from gage_eval.models.backends.vllm_engine import (
-    MODEL_NAME,
-    Replica,
-    VLLMEngineConfig,
-    start_replicas,
-    started_with,
-)
+from gage_eval.models.backends.vllm_engine import MODEL_NAME, Replica, VLLMEngineConfig, start_replicas, started_with
 from gage_eval.models.backends.vllm_likelihood import Likelihoods
 from gage_eval.models.client.http import HTTPEndpoint
-from gage_eval.models.client.http1 import FAILURES, HTTPClient
+from gage_eval.models.client.http1 import HTTPClient
 from gage_eval.models.client.limiter import Limiter
 from gage_eval.models.client.route import route_to
 from gage_eval.models.client.sampling import THINKING_BUDGET
@@ -146,11 +134,9 @@ class VLLM(BaseBackend[VLLMConfig]):
         config = self.config
         if config.base_url is not None:
             return None
-        return (
-            digest(started_with(config, self.context, self.type))
-            if self.context.placement is None
-            else self._spec()[0].key
-        )
+        if self.context.placement is not None:
+            return self._spec()[0].key
+        return digest(started_with(config, self.context, self.type))
 
     def _spec(self) -> tuple[ServingSpec, dict[str, bytes]]:
         """The engine for the machines of its work pool, and the files that travel there."""
@@ -226,7 +212,7 @@ class VLLM(BaseBackend[VLLMConfig]):
         config = self.config
         if config.base_url is not None:
             key = None if config.api_key is None else await asyncio.to_thread(self.context.secret, config.api_key)
-            self._servers.append(await self._connected(config.base_url, key, config.prefix_token_id))
+            self._servers.append(await self._connected(Address(config.base_url, key), config.prefix_token_id))
         elif self.context.placement is not None:
             await self._hold()
         else:
@@ -237,7 +223,8 @@ class VLLM(BaseBackend[VLLMConfig]):
             self._engine = started
             prefix = await asyncio.to_thread(lambda: self.prefix)
             for server in started.parts:
-                self._servers.append(await self._connected(server.base_url, server.key, prefix, server.child))
+                address = Address(server.base_url, server.key, server.child.is_alive)
+                self._servers.append(await self._connected(address, prefix, server.child))
 
     async def _hold(self) -> None:
         """Hold the engine on its work pool.
@@ -310,7 +297,7 @@ class VLLM(BaseBackend[VLLMConfig]):
                     raise child.ended()
                 if time.monotonic() > deadline:
                     raise await asyncio.to_thread(child.too_slow, self.config.start_timeout)
-                if await _is_ready(client):
+                if await client.status("models") == 200:
                     break
                 await asyncio.sleep(_LOOK_EVERY_S)
         finally:
@@ -318,22 +305,12 @@ class VLLM(BaseBackend[VLLMConfig]):
             await client.close()
         return server
 
-    async def _connected(
-        self,
-        base_url: str,
-        key: str | None,
-        prefix: int | None,
-        child: Child | None = None,
-        is_alive: Callable[[], bool] | None = None,
-        certificate: str | None = None,
-    ) -> _Server:
-        alive = is_alive if child is None else child.is_alive
+    async def _connected(self, address: Address, prefix: int | None, child: Child | None = None) -> _Server:
         client = self._client()
-        await client.connect(base_url, key, alive, certificate)
+        await client.connect(address)
         if self._answered is not None:
             client.remember(*self._answered)
-        root_url = base_url.rstrip("/").removesuffix("/v1")
-        root = client.endpoint_at(root_url, key, alive, certificate=certificate)
+        root = client.endpoint_at(replace(address, base_url=address.base_url.rstrip("/").removesuffix("/v1")))
         await root.open()
         likelihoods = Likelihoods(client.endpoint, root, self._name, prefix, self.config.add_bos_token)
         return _Server(client, root, likelihoods, child)
@@ -398,12 +375,11 @@ class VLLM(BaseBackend[VLLMConfig]):
             return announced.lost is None
 
         async with self._connecting:
-            url, token, prefix = announced.base_url, announced.token, self.config.prefix_token_id
+            token, prefix = announced.token, self.config.prefix_token_id
             if token not in self._connections:
+                address = Address(announced.base_url, token, is_alive, announced.certificate)
                 prefix = announced.prefix if prefix is None else prefix
-                self._connections[token] = await self._connected(
-                    url, token, prefix, is_alive=is_alive, certificate=announced.certificate
-                )
+                self._connections[token] = await self._connected(address, prefix)
             return self._connections[token]
 
     async def close(self) -> None:
@@ -415,13 +391,6 @@ class VLLM(BaseBackend[VLLMConfig]):
         engine, self._engine = self._engine, None
         if engine is not None:
             await self.context.engines.release(engine)
-
-
-async def _is_ready(client: HTTPClient) -> bool:
-    try:
-        return (await client.get("models")).status == 200
-    except FAILURES:
-        return False
 
 
 def _flags(arguments: dict[str, Any]) -> list[str]:

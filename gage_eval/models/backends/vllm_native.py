@@ -6,9 +6,8 @@ from typing import Any
 
 from pydantic import model_validator
 
-from gage_eval.base.canonical import JsonValue, digest
+from gage_eval.base.canonical import digest
 from gage_eval.extend import registry
-from gage_eval.models.backends.checkpoint import check_engine, installed_version, model_identity
 from gage_eval.models.backends.child import Child
 from gage_eval.models.backends.engine_backend import EngineBackend
 from gage_eval.models.backends.engine_worker import Worker
@@ -30,30 +29,14 @@ class VLLMNativeConfig(VLLMEngineConfig):
 class VLLMNative(EngineBackend[VLLMNativeConfig]):
     """vLLM's offline engine: chat, completions, log-likelihoods, images."""
 
+    LIBRARY = "vllm"
     type = "vllm_native"
     capabilities = frozenset({"chat", "completion", "likelihood", "chat_likelihood", "images", "files", "logprobs"})
-
-    def identity(self) -> dict[str, JsonValue]:
-        """The checkpoint and every semantic value.
-
-        Raises:
-            InputError: the checkpoint is not there.
-        """
-        return {**super().identity(), **model_identity(self.config, self.context, self.type)}
 
     @property
     def defaults(self) -> Mapping[str, Any]:
         """The config's parameters, and what it says of thinking."""
         return self.config.defaults
-
-    def engine_version(self) -> str | None:
-        """vLLM's version."""
-        config = self.config
-        return installed_version("vllm", config.python, self.context.base_dir)
-
-    def check_installed(self) -> None:
-        """Check that the engine's library is where it will run."""
-        check_engine("vllm", self.type, self.config.python, self.context.base_dir)
 
     def engine_key(self) -> str:
         """A digest of the model's files and of the engines' arguments."""

@@ -82,34 +82,6 @@ class Connection(asyncio.Protocol):
         is_reusable: whether it can take another request once it has no other.
     """
 
-    __slots__ = (
-        "_body",
-        "_complete",
-        "_headers",
-        "_idle_poll",
-        "_is_tunnel",
-        "_keep_alive",
-        "_loop",
-        "_owner",
-        "_parser",
-        "_problem",
-        "_sink",
-        "_sink_of",
-        "_size",
-        "_status",
-        "_surplus",
-        "_to_close",
-        "_unsent",
-        "_waiter",
-        "_wire",
-        "_writable",
-        "deadline",
-        "heard_at",
-        "idle_since",
-        "is_reusable",
-        "transport",
-    )  # fmt: skip
-
     transport: asyncio.Transport
 
     def __init__(self, owner: Owner) -> None:

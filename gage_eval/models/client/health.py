@@ -23,7 +23,7 @@ def status_of(url: str, *, login: str | None = None, timeout: float = 2.0) -> in
 
 
 async def _status(url: str, headers: dict[str, str], limit_s: float) -> int | None:
-    from gage_eval.models.client.http1 import FAILURES, HTTPClient
+    from gage_eval.models.client.http1 import HTTPClient
     from gage_eval.models.client.route import route_to
 
     try:
@@ -33,8 +33,6 @@ async def _status(url: str, headers: dict[str, str], limit_s: float) -> int | No
         return None
     client = HTTPClient(route, headers=headers, env={}, timeout_s=limit_s, connect_timeout_s=limit_s)
     try:
-        return (await client.get("")).status
-    except FAILURES:
-        return None
+        return await client.status("")
     finally:
         await client.close()

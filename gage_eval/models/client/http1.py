@@ -106,6 +106,13 @@ class HTTPClient:
             f"GET {self._route.target(path)} HTTP/1.1\r\n{self._headers}\r\n".encode("latin-1"), b"", None
         )
 
+    async def status(self, path: str) -> int | None:
+        """The status of the answer to a GET; None where there is no answer."""
+        try:
+            return (await self.get(path)).status
+        except FAILURES:
+            return None
+
     async def close(self) -> None:
         """Close all connections. A request in flight fails."""
         if self._timer is not None:

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from gage_eval.base.canonical import decode
 from gage_eval.base.errors import InputError
 from gage_eval.base.stages import writer_of
-from gage_eval.data.datasets.base import file_name_of
+from gage_eval.data.datasets.reading import file_name_of
 
 if TYPE_CHECKING:
     from gage_eval.runs.results.reading import TaskReader

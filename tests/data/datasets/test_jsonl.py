@@ -185,7 +185,7 @@ def test_what_cannot_be_loaded_is_said_with_a_way_out(tmp_path: Path) -> None:
 
 
 def test_an_endless_line_does_not_fill_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gage_eval.data.datasets.base.MAX_BYTES", 1 << 20)
+    monkeypatch.setattr("gage_eval.data.datasets.reading.MAX_BYTES", 1 << 20)
     write(tmp_path, "d.jsonl", b"x" * (1 << 21))
     assert message(tmp_path, path="d.jsonl") == "'d.jsonl' line 1 is longer than 1 MiB."
 

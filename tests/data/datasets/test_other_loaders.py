@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 from gage_eval.base.errors import InputError
-from gage_eval.data.datasets.base import matching_files, stem
+from gage_eval.data.datasets.reading import matching_files, stem
 from gage_eval.data.sample.record import RecordRejected, parse_record
 from gage_eval.extend import registry
 

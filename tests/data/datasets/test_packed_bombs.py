@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gage_eval.base.errors import InputError
-from gage_eval.data.datasets import base
+from gage_eval.data.datasets import reading
 from gage_eval.extend import registry
 from gage_eval.models.backends.base import BackendContext
 from gage_eval.models.backends.build import build_backend
@@ -17,8 +17,8 @@ LIMIT = 1 << 20
 
 @pytest.fixture(autouse=True)
 def low_limits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(base, "MAX_BYTES", LIMIT)
-    monkeypatch.setattr(base, "MAX_DOCUMENT", LIMIT)
+    monkeypatch.setattr(reading, "MAX_BYTES", LIMIT)
+    monkeypatch.setattr(reading, "MAX_DOCUMENT", LIMIT)
 
 
 def message(folder: Path, loader: str, name: str) -> str:
