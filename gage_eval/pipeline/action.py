@@ -144,9 +144,6 @@ class StageRun:
     def has_input(self, name: str) -> bool:
         return name in self.inputs
 
-    def input_id(self, name: str) -> str:
-        return self.inputs[name]
-
     def writer(self, schema: TableSchema, name: str | None = None) -> ArtifactWriter:
         """The writer of an output. By default, the output has the name of its table."""
         output = name or schema.name
