@@ -8,8 +8,10 @@ Public are the names in ``__all__``; docs/statistics.md shows them on plain arra
 depend on tables, metrics or configs. An unknown number is None, never 0.
 """
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from gage_eval.stats.agreement import cohen_kappa, confusion, krippendorff_alpha
-from gage_eval.stats.arrays import PairedScores, ScoreInterval, compare, gate, pair, score_interval
 from gage_eval.stats.bootstrap import BootstrapResult, bootstrap_stderr, bootstrap_sums
 from gage_eval.stats.clusters import clustered_stderr, clustered_wilson_interval, ratio_stderr, weighted_mean_stderr
 from gage_eval.stats.corpus import bits_per_byte, f1, matthews_correlation, perplexity, weighted_perplexity
@@ -24,8 +26,6 @@ from gage_eval.stats.corrected import (
     corrected_share,
     labels_to_decide,
 )
-from gage_eval.stats.evidence import Evidence
-from gage_eval.stats.gate_rule import GateRule
 from gage_eval.stats.intervals import (
     Interval,
     MeanStderr,
@@ -51,9 +51,24 @@ from gage_eval.stats.pooling import macro_freedom, macro_mean, macro_stderr, mov
 from gage_eval.stats.power import difference_sd, minimum_detectable_effect, required_samples
 from gage_eval.stats.quantiles import quantile, quantile_interval, repeated_quantile
 from gage_eval.stats.replicates import at_least_k, majority_value, modal_value, pass_at_k, pass_hat_k
-from gage_eval.stats.sequential import Alarm, alarm
 from gage_eval.stats.special import t_tail
-from gage_eval.stats.verdicts import MetricVerdict
+
+if TYPE_CHECKING:
+    from gage_eval.stats.arrays import PairedScores, ScoreInterval, compare, gate, pair, score_interval
+    from gage_eval.stats.evidence import Evidence
+    from gage_eval.stats.gate_rule import GateRule
+    from gage_eval.stats.sequential import Alarm, alarm
+    from gage_eval.stats.verdicts import MetricVerdict
+
+# Loaded when they are first used: scoring needs none of them.
+_LATE = {
+    "arrays": ("PairedScores", "ScoreInterval", "compare", "gate", "pair", "score_interval"),
+    "evidence": ("Evidence",),
+    "sequential": ("Alarm", "alarm"),
+    "gate_rule": ("GateRule",),
+    "verdicts": ("MetricVerdict",),
+}
+_HOMES = {name: module for module, names in _LATE.items() for name in names}
 
 __all__ = [
     "LEAST_CLUSTERS",
@@ -130,3 +145,9 @@ __all__ = [
     "weighted_perplexity",
     "wilson_interval",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'gage_eval.stats' has no attribute '{name}'")
+    return getattr(import_module(f"gage_eval.stats.{_HOMES[name]}"), name)
