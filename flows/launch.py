@@ -270,7 +270,7 @@ def automations() -> list[dict[str, Any]]:
 
 @contextmanager
 def _prefect() -> Iterator[None]:
-    """Let Prefect and the packages that use it be imported, without a server of its own and without its log lines."""
+    """Let Prefect and the packages that use it be imported, without a server in this process and without log lines."""
     settings = {
         "PREFECT_SERVER_EPHEMERAL_ENABLED": "false",
         "DO_NOT_TRACK": "1",

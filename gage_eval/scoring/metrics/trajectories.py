@@ -45,7 +45,7 @@ def read_steps(messages: JsonValue) -> list[list[Call]]:
 
 
 def function_of(call: Any) -> tuple[str, Mapping[str, Any]] | None:
-    """Name and arguments of a call in the form of the API; None where its arguments are no JSON object."""
+    """Name and arguments of a call in the form of the API; None where its arguments are not a JSON object."""
     function = call.get("function") if isinstance(call, dict) else None
     arguments = function.get("arguments") if isinstance(function, dict) else None
     try:
