@@ -12,6 +12,7 @@ import yaml
 
 from bench import made_rows
 from gage_eval.base.hashing import file_digest
+from gage_eval.base.stages import StageResult
 from gage_eval.config.data_origins import load_origin
 from gage_eval.config.load import load_config
 from gage_eval.config.models import DatasetParams, implied_loader, origin_patterns
@@ -128,7 +129,7 @@ def prepared_requests(config: Path, store: Path) -> dict[str, list[dict[str, Any
     opened = Store.open(str(store))
     env = StageContext(opened, None, Observers(), "prepared")
 
-    def samples(of: Any) -> stages.StageResult:
+    def samples(of: Any) -> StageResult:
         return stages.standardize(env, of.standardize, raw=stages.load(env, of.load))
 
     requests = {}

@@ -153,7 +153,7 @@ def _deploy(
     flow: Flow[..., Any] = import_object(deployment.entrypoint)
     name = f"{flow.name}/{deployment.name}"
     wanted = _fields(flow, deployment, pool, parameters)
-    there = _read(client, name)
+    there = read_deployment(client, name)
     if there is not None and _same(there, deployment, wanted):
         return DeploymentChange(name, pool, "unchanged")
     if not dry_run:
@@ -169,7 +169,8 @@ def _deploy(
     return DeploymentChange(name, pool, "created" if there is None else "updated")
 
 
-def _read(client: SyncPrefectClient, name: str) -> DeploymentResponse | None:
+def read_deployment(client: SyncPrefectClient, name: str) -> DeploymentResponse | None:
+    """A deployment by its name, FLOW/NAME; None where the server has none."""
     try:
         return client.read_deployment_by_name(name)
     except ObjectNotFound:

@@ -1,8 +1,8 @@
 """Start a flow run in this process, and deploy flows, for the command line and the Python API."""
 
 import os
-from collections.abc import Callable, Collection, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
@@ -62,8 +62,7 @@ def launch(
         GageError: what stopped the run; everything computed is kept.
         RunCancelled: the flow run was cancelled.
     """
-    _configure()
-    with packages_beside():
+    with _prefect():
         from blocks import settings_at
         from flows.own import OwnRun
         from flows.submit import flow_of
@@ -102,8 +101,7 @@ def submit(
         InputError: something that the run needs cannot travel, the name is taken, or the API does not answer.
         StoreError: the files cannot be stored.
     """
-    _configure()
-    with packages_beside():
+    with _prefect():
         from flows.api import patient_client
         from flows.forms import parameters_of
         from flows.submit import deployment_of, for_any_folder
@@ -118,32 +116,24 @@ def submit(
     if whole_on is not None:
         options = options.model_copy(update={"work_pool": HERE})
     packed = pack(options, blocks_at(api_url), strict=True)
-    try:
-        with patient_client(api_url, tell) as client:
-            deployment = deployment_of(client, options, whole_on)
-            pool = deployment.work_pool_name or POOL
-            for note in lacks(packed, places.store, pool if pool != POOL else None):
-                tell(note)
-            # The worker of this folder loads code from the folder's own files, and no run names the bundle yet.
-            is_here = options.text is None and api_url == running_url()
-            portable = for_any_folder(options, None if is_here else _stored(packed, places))
-            if named_store is not None:
-                portable = portable.model_copy(update={"store": named_store})
-            _, parameters = parameters_of(portable, as_config=whole_on is not None)
-            run = client.create_flow_run_from_deployment(
-                deployment.id, name=options.run_id, parameters=parameters, idempotency_key=str(uuid4())
-            )
-            return Submission(run.name, pool, url_for("flow-run", obj_id=run.id))
-    except GageError:
-        raise
-    except Exception as problem:
-        raise _refusal(problem, api_url, "the run", "") from problem
+    with _asking(api_url, "the run"), patient_client(api_url, tell) as client:
+        deployment = deployment_of(client, options, whole_on)
+        pool = deployment.work_pool_name or POOL
+        for note in lacks(packed, places.store, pool if pool != POOL else None):
+            tell(note)
+        # The worker of this folder loads code from the folder's own files, and no run names the bundle yet.
+        is_here = options.text is None and api_url == running_url()
+        portable = for_any_folder(options, None if is_here else _stored(packed, places), named_store)
+        _, parameters = parameters_of(portable, as_config=whole_on is not None)
+        run = client.create_flow_run_from_deployment(
+            deployment.id, name=options.run_id, parameters=parameters, idempotency_key=str(uuid4())
+        )
+        return Submission(run.name, pool, url_for("flow-run", obj_id=run.id))
 
 
 def blocks_at(api_url: str) -> Blocks:
     """The blocks of an API."""
-    _configure()
-    with packages_beside():
+    with _prefect():
         from blocks import PrefectBlocks
 
     return PrefectBlocks(api_url)
@@ -155,18 +145,12 @@ def store_of_block(api_url: str, name: str) -> str:
     Raises:
         InputError: the API does not answer, or has no such block.
     """
-    _configure()
-    with packages_beside():
+    with _prefect():
         from blocks import open_store, settings_at
     from prefect.settings import temporary_settings
 
-    try:
-        with temporary_settings(settings_at(api_url)):
-            return open_store(name) or name
-    except GageError:
-        raise
-    except Exception as problem:
-        raise _refusal(problem, api_url, "the block", "") from problem
+    with _asking(api_url, "the block"), temporary_settings(settings_at(api_url)):
+        return open_store(name) or name
 
 
 def register_blocks(api_url: str) -> list[str]:
@@ -175,24 +159,19 @@ def register_blocks(api_url: str) -> list[str]:
     Raises:
         InputError: the API does not answer or refuses.
     """
-    _configure()
-    with packages_beside():
+    with _prefect():
         from blocks import BLOCKS, settings_at
     from prefect.settings import temporary_settings
 
-    try:
-        with temporary_settings(settings_at(api_url)):
-            for block in BLOCKS:
-                block.register_type_and_schema(_sync=True)  # type: ignore[call-arg]
-    except Exception as problem:
-        raise _refusal(problem, api_url, "the blocks", "") from problem
+    with _asking(api_url, "the blocks"), temporary_settings(settings_at(api_url)):
+        for block in BLOCKS:
+            block.register_type_and_schema(_sync=True)  # type: ignore[call-arg]
     return [block.get_block_type_name() for block in BLOCKS]
 
 
 def report_ended_runs(api_url: str, runs: Iterable[StoredRun]) -> None:
     """Report to an API the ends of runs whose own process could not. Does nothing if the API does not answer."""
-    _configure()
-    with packages_beside():
+    with _prefect():
         from flows.ended_runs import report_at
     report_at(api_url, runs)
 
@@ -212,8 +191,7 @@ def deploy(api_url: str, options: "DeployOptions", tell: Callable[[str], None]) 
             nightly run needs cannot travel.
         StoreError: the files of nightly runs cannot be stored.
     """
-    _configure()
-    with packages_beside():
+    with _prefect():
         from flows.api import patient_client
         from flows.automations import ensure_automations
         from flows.deploy import deploy_all, nightly_deployment
@@ -229,28 +207,23 @@ def deploy(api_url: str, options: "DeployOptions", tell: Callable[[str], None]) 
     if night is not None and options.nightly is not None:
         text = options.nightly.read_text(encoding="utf-8")
         deployments.append(nightly_deployment(night.nightly, text, night.configs))
-    try:
-        with patient_client(api_url, tell) as client:
-            if night is not None:
-                check_addresses(client, night.nightly)
-                if not options.dry_run:
-                    night.put()
-            done = deploy_all(client, deployments, options)
-            if night is not None:
-                if not options.dry_run:
-                    there = client.read_deployment_by_name(f"nightly/{slug(night.nightly.name)}")
-                    night.keep(scrub(api_url), deployment_id=str(there.id), flow_id=str(there.flow_id))
-                automations |= night_automations(client, night.nightly, dry_run=options.dry_run)
-            done += ensure_automations(client, automations, dry_run=options.dry_run)
-            if night is not None:
-                done += remove_unwanted(client, night.nightly, automations, dry_run=options.dry_run)
+    with _asking(api_url, "the deployments"), patient_client(api_url, tell) as client:
+        if night is not None:
+            check_addresses(client, night.nightly)
             if not options.dry_run:
-                resume_lost(client, is_local=options.working_dir is not None)
-            return done
-    except GageError:
-        raise
-    except Exception as problem:
-        raise _refusal(problem, api_url, "the deployments", "") from problem
+                night.put()
+        done = deploy_all(client, deployments, options)
+        if night is not None:
+            if not options.dry_run:
+                there = client.read_deployment_by_name(f"nightly/{slug(night.nightly.name)}")
+                night.keep(scrub(api_url), deployment_id=str(there.id), flow_id=str(there.flow_id))
+            automations |= night_automations(client, night.nightly, dry_run=options.dry_run)
+        done += ensure_automations(client, automations, dry_run=options.dry_run)
+        if night is not None:
+            done += remove_unwanted(client, night.nightly, automations, dry_run=options.dry_run)
+        if not options.dry_run:
+            resume_lost(client, is_local=options.working_dir is not None)
+        return done
 
 
 def _read_night(options: "DeployOptions", file: Path, api_url: str, tell: Callable[[str], None]) -> NightlyFiles:
@@ -278,8 +251,7 @@ def deleted_deployments(api_url: str, records: Sequence[DeploymentRecord]) -> Co
     Raises:
         InputError: the server does not answer, or refuses.
     """
-    _configure()
-    with packages_beside():
+    with _prefect():
         from flows.deleted import deleted_at
 
     return deleted_at(api_url, records)
@@ -287,8 +259,7 @@ def deleted_deployments(api_url: str, records: Sequence[DeploymentRecord]) -> Co
 
 def automations() -> list[dict[str, Any]]:
     """The automations of every server, as ``prefect automation create --from-file`` reads them."""
-    _configure()
-    with packages_beside():
+    with _prefect():
         from flows.automations import rendered
         from flows.lost_runs import lost_run_automations
 
@@ -297,8 +268,9 @@ def automations() -> list[dict[str, Any]]:
     ]
 
 
-def _configure() -> None:
-    """Settings of the Prefect client, before it is imported."""
+@contextmanager
+def _prefect() -> Iterator[None]:
+    """Let Prefect and the packages that use it be imported, without a server in this process and without log lines."""
     settings = {
         "PREFECT_SERVER_EPHEMERAL_ENABLED": "false",
         "DO_NOT_TRACK": "1",
@@ -308,6 +280,8 @@ def _configure() -> None:
     }
     for name, value in settings.items():
         os.environ.setdefault(name, value)
+    with packages_beside():
+        yield
 
 
 def _start(
@@ -321,14 +295,12 @@ def _start(
 
     _refuse_secrets(options)
     bundle = _files_for_a_retry(options, api_url, observers)
-    anywhere = for_any_folder(options, bundle)
-    if named_store is not None:
-        anywhere = anywhere.model_copy(update={"store": named_store})
-    try:
-        with patient_client(api_url, lambda text: _warn(observers, text)) as client:
-            run = create_flow_run(client, anywhere)
-    except Exception as problem:
-        raise _refusal(problem, api_url, "the run", ", or run with --inline") from problem
+    anywhere = for_any_folder(options, bundle, named_store)
+    with (
+        _asking(api_url, "the run", ", or run with --inline"),
+        patient_client(api_url, lambda text: _warn(observers, text)) as client,
+    ):
+        run = create_flow_run(client, anywhere)
     record = FlowRunRecord(
         flow_run_id=str(run.id),
         flow_run_name=run.name,
@@ -387,19 +359,29 @@ def _stored(packed: RunFiles | None, places: Locations) -> str | None:
     return None if packed is None else packed.put(Store.open(places.store))
 
 
-def _refusal(problem: Exception, api_url: str, what: str, otherwise: str) -> InputError:
-    """The error for an API that does not answer, or that refuses something."""
-    with packages_beside():
-        from flows.api import is_unanswered, lacks_login
+@contextmanager
+def _asking(api_url: str, what: str, otherwise: str = "") -> Iterator[None]:
+    """Say in a sentence that an API does not answer, or refuses what is asked of it inside.
 
-    reason = type(problem).__name__
-    if lacks_login(problem):
-        text = "asks for a login: set PREFECT_API_AUTH_STRING to its user:password"
-    elif is_unanswered(problem):
-        text = f"does not answer ({reason}). Start it or unset PREFECT_API_URL"
-    else:
-        text = f"refused {what} ({reason}: {scrub(str(problem).partition(chr(10))[0])}). Read its log"
-    return InputError(f"the Prefect API at {scrub(api_url)} {text}{otherwise}.")
+    Raises:
+        InputError: it does not answer or refuses.
+    """
+    try:
+        yield
+    except GageError:
+        raise
+    except Exception as problem:
+        with packages_beside():
+            from flows.api import is_unanswered, lacks_login
+
+        reason = type(problem).__name__
+        if lacks_login(problem):
+            text = "asks for a login: set PREFECT_API_AUTH_STRING to its user:password"
+        elif is_unanswered(problem):
+            text = f"does not answer ({reason}). Start it or unset PREFECT_API_URL"
+        else:
+            text = f"refused {what} ({reason}: {scrub(str(problem).partition(chr(10))[0])}). Read its log"
+        raise InputError(f"the Prefect API at {scrub(api_url)} {text}{otherwise}.") from problem
 
 
 def _free_name(options: RunOptions) -> str:

@@ -149,16 +149,7 @@ def _abort(lost_after_s: int) -> AutomationCore:
 
 def _silence(lost_after_s: int, flows: tuple[str, ...]) -> EventTrigger:
     """Fires for a run of these flows that has not ended and whose heartbeats have stopped."""
-    return EventTrigger(
-        posture=Posture.Proactive,
-        match=ResourceSpecification.model_validate({"prefect.resource.id": "prefect.flow-run.*"}),
-        match_related=_flows(flows),
-        after={_HEARTBEAT},
-        expect={_HEARTBEAT, *map(_event, _SIGNS)},
-        for_each={"prefect.resource.id"},
-        threshold=1,
-        within=timedelta(seconds=lost_after_s),
-    )
+    return _missing(flows, {_HEARTBEAT}, {_HEARTBEAT, *map(_event, _SIGNS)}, lost_after_s)
 
 
 def _resume() -> AutomationCore:
@@ -167,17 +158,12 @@ def _resume() -> AutomationCore:
     return AutomationCore(
         name=_RESUME,
         description="Resumes a run that has crashed, once. Finished stages and all answers in the store are kept.",
-        trigger=EventTrigger(
-            posture=Posture.Proactive,
-            match=ResourceSpecification.model_validate(
-                {"prefect.resource.id": "prefect.flow-run.*", "prefect.run-count": "1"}
-            ),
-            match_related=_flows(RESUMED_FLOWS),
-            after={_event(CRASHED), _event(LOST)},
-            expect={_event("AwaitingRetry"), _event("Scheduled"), _event("Pending"), _event("Running")},
-            for_each={"prefect.resource.id"},
-            threshold=1,
-            within=timedelta(seconds=_SETTLED_S),
+        trigger=_missing(
+            RESUMED_FLOWS,
+            {_event(CRASHED), _event(LOST)},
+            {_event("AwaitingRetry"), _event("Scheduled"), _event("Pending"), _event("Running")},
+            _SETTLED_S,
+            {"prefect.run-count": "1"},
         ),
         actions=[state],
     )
@@ -188,5 +174,18 @@ def _event(state: str) -> str:
     return f"prefect.flow-run.{state}"
 
 
-def _flows(names: tuple[str, ...]) -> ResourceSpecification:
-    return ResourceSpecification.model_validate({"prefect.resource.role": "flow", "prefect.resource.name": list(names)})
+def _missing(
+    flows: tuple[str, ...], after: set[str], expect: set[str], within_s: int, labels: dict[str, str] | None = None
+) -> EventTrigger:
+    """Fires for a run of these flows with these labels that had one of some events, and none of others since."""
+    related = {"prefect.resource.role": "flow", "prefect.resource.name": list(flows)}
+    return EventTrigger(
+        posture=Posture.Proactive,
+        match=ResourceSpecification.model_validate({"prefect.resource.id": "prefect.flow-run.*", **(labels or {})}),
+        match_related=ResourceSpecification.model_validate(related),
+        after=after,
+        expect=expect,
+        for_each={"prefect.resource.id"},
+        threshold=1,
+        within=timedelta(seconds=within_s),
+    )

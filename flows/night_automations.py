@@ -12,11 +12,10 @@ from prefect.client.orchestration import SyncPrefectClient
 from prefect.client.schemas.responses import DeploymentResponse
 from prefect.events.actions import ActionTypes, CallWebhook, RunDeployment, SendNotification
 from prefect.events.schemas.automations import AutomationCore, EventTrigger, Posture
-from prefect.exceptions import ObjectNotFound
 from prefect.utilities.urls import url_for
 from pydantic import SecretStr
 
-from flows.deploy import longest_pause
+from flows.deploy import longest_pause, read_deployment
 from flows.nightly import DETECTED, NIGHT_ENDED, night_resource
 from flows.states import CRASHED, LOST
 from flows.triage import TRIAGED
@@ -83,22 +82,25 @@ def night_automations(
     Returns:
         The automations; None for one whose deployment or block a dry run has left out.
     """
-    triage = _deployment(client, f"{TRIAGE.flow}/{TRIAGE.name}")
+    triage = read_deployment(client, f"{TRIAGE.flow}/{TRIAGE.name}")
     actions: dict[str, tuple[EventTrigger, list[ActionTypes] | None]] = {
         "triage of regressions": (
-            _on(DETECTED, f"{night_resource(nightly)}.*"),
+            _on({DETECTED}, f"{night_resource(nightly)}.*"),
             None if triage is None else [RunDeployment(deployment_id=triage.id, parameters=_parameters())],
         )
     }
     if nightly.webhook is not None or nightly.notify is not None:
-        deployment = _deployment(client, f"nightly/{slug(nightly.name)}")
+        deployment = read_deployment(client, f"nightly/{slug(nightly.name)}")
         for name, news in _news(nightly, deployment).items():
             told = None if deployment is None else _tell(client, nightly, news, dry_run=dry_run)
             actions[f"tell of {name}"] = news.trigger, told
-    return {
-        f"{slug(nightly.name)}: {name}": None if action is None else _automation(nightly, name, trigger, action)
-        for name, (trigger, action) in actions.items()
-    }
+    automations: dict[str, AutomationCore | None] = {}
+    for name, (trigger, own) in actions.items():
+        title, description = f"{slug(nightly.name)}: {name}", _description(nightly)
+        automations[title] = None
+        if own is not None:
+            automations[title] = AutomationCore(name=title, description=description, trigger=trigger, actions=own)
+    return automations
 
 
 def remove_unwanted(
@@ -131,27 +133,20 @@ def _news(nightly: Nightly, deployment: DeploymentResponse | None) -> dict[str, 
     return {
         "regressions": _News(
             f"{nightly.name}: regressed",
-            _on(DETECTED, f"{night_resource(nightly)}.*"),
+            _on({DETECTED}, f"{night_resource(nightly)}.*"),
             _OF_EVENT,
             ("nightly", "row", "model", "run", "baseline", "alarm", "tasks"),
         ),
         "triages": _News(
             f"{nightly.name}: triage",
             # A year follows the name of the file in the names of its runs.
-            _on(TRIAGED, f"gage_eval.triage.{name}-2*"),
+            _on({TRIAGED}, f"gage_eval.triage.{name}-2*"),
             _OF_EVENT,
             ("run", "baseline", "outcomes"),
         ),
         "failed nights": _News(
             f"{nightly.name}: a night has failed",
-            EventTrigger(
-                expect={f"prefect.flow-run.{state}" for state in ("Failed", CRASHED, LOST)},
-                match={"prefect.resource.id": "prefect.flow-run.*"},
-                match_related=of_nightly,
-                posture=Posture.Reactive,
-                threshold=1,
-                within=timedelta(0),
-            ),
+            _on({f"prefect.flow-run.{state}" for state in ("Failed", CRASHED, LOST)}, "prefect.flow-run.*", of_nightly),
             f'({failed} ~ "\\nNight: " ~ (flow_run | ui_url))',
         ),
         "missing nights": _News(
@@ -171,10 +166,12 @@ def _news(nightly: Nightly, deployment: DeploymentResponse | None) -> dict[str, 
     }
 
 
-def _on(event: str, resource: str) -> EventTrigger:
+def _on(events: set[str], resource: str, related: dict[str, str] | None = None) -> EventTrigger:
+    """Fires at each of these events."""
     return EventTrigger(
-        expect={event},
+        expect=events,
         match={"prefect.resource.id": resource},
+        match_related=related or {},
         posture=Posture.Reactive,
         threshold=1,
         within=timedelta(0),
@@ -194,23 +191,6 @@ def _tell(client: SyncPrefectClient, nightly: Nightly, news: _News, *, dry_run: 
             return None
         actions.append(CallWebhook(block_document_id=block, payload=news.body))
     return actions
-
-
-def _deployment(client: SyncPrefectClient, name: str) -> DeploymentResponse | None:
-    """A deployment; None before it is deployed, in a dry run."""
-    try:
-        return client.read_deployment_by_name(name)
-    except ObjectNotFound:
-        return None
-
-
-def _automation(nightly: Nightly, name: str, trigger: EventTrigger, actions: list[ActionTypes]) -> AutomationCore:
-    return AutomationCore(
-        name=f"{slug(nightly.name)}: {name}",
-        description=_description(nightly),
-        trigger=trigger,
-        actions=actions,
-    )
 
 
 def _description(nightly: Nightly) -> str:

@@ -91,10 +91,7 @@ class OwnRun:
             return end_state(self._error) if self._error is not None else State[Any](type="COMPLETED")
         try:
             return work()
-        except Exception as error:  # noqa: BLE001 - raised in the thread of the caller
-            self._error = error
-            return end_state(error)
-        except KeyboardInterrupt as error:
+        except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - raised in the thread of the caller
             self._error = error
             return end_state(error)
         except Pause:

@@ -73,12 +73,13 @@ def deployment_of(client: SyncPrefectClient, options: RunOptions, pool: str | No
         raise InputError(f"the Prefect server has no deployment '{name}'. Create it: gage deploy{which}") from error
 
 
-def for_any_folder(options: RunOptions, bundle: str | None) -> RunOptions:
+def for_any_folder(options: RunOptions, bundle: str | None, store: str | None = None) -> RunOptions:
     """The options for a worker, which has another folder: with absolute locations, and with the config in the store.
 
     Args:
         options: what is asked.
         bundle: the bundle of the config and its files; None if the worker reads the config where it is.
+        store: the store as the worker shall open it, if it is given by a block.
 
     Raises:
         InputError: there is no such suite or home folder.
@@ -87,4 +88,5 @@ def for_any_folder(options: RunOptions, bundle: str | None) -> RunOptions:
     named = options.model_copy(update={"store": places.store, "output_dir": places.runs})
     own = {name: getattr(options, name) for name in ("run_id", "resume", "only_errors", "judge_only")}
     config = {} if bundle is None else {"config": f"{BUNDLE_PREFIX}{bundle}", "text": None}
-    return RunOptions.of({**named.recorded(), **own, **config})
+    by_block = {} if store is None else {"store": store}
+    return RunOptions.of({**named.recorded(), **own, **config, **by_block})

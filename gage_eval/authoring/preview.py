@@ -6,12 +6,13 @@ from itertools import groupby, islice
 from typing import Any
 
 from gage_eval.base.errors import InputError
-from gage_eval.base.stages import STAGES, Stage
+from gage_eval.base.stages import STAGES, Stage, StageResult
 from gage_eval.models.backends.base import Blocks
 from gage_eval.models.client.types import Request
 from gage_eval.observability.observer import Observer, Observers
 from gage_eval.pipeline import stages
 from gage_eval.pipeline.action import StageContext
+from gage_eval.pipeline.dag import prepare
 from gage_eval.pipeline.forecast import (
     RenderedRequest,
     asks_a_model,
@@ -83,7 +84,7 @@ def preview_requests(
     """
     run_plan = planned(options, blocks=blocks)
     run_plan.fetch_data(observer or Observers())
-    env = stages.StageContext(run_plan.store, None, Observers(), run_id="preview")
+    env = StageContext(run_plan.store, None, Observers(), run_id="preview")
     preview = Preview([], 0, [])
     for task in run_plan.plan.tasks:
         _add(preview, env, task, count)
@@ -91,11 +92,11 @@ def preview_requests(
 
 
 def _add(preview: Preview, env: StageContext, task: TaskPlan, count: int) -> None:
-    def call(stage: Stage, of: TaskPlan, /, **inputs: stages.StageResult | None) -> stages.StageResult:
-        result: stages.StageResult = getattr(stages, stage)(env, getattr(of, stage), **inputs)
+    def call(stage: Stage, of: TaskPlan, /, **inputs: StageResult | None) -> StageResult:
+        result: StageResult = getattr(stages, stage)(env, getattr(of, stage), **inputs)
         return result
 
-    samples, prepared = stages.prepare(task, call)
+    samples, prepared = prepare(task, call)
     outputs = {"standardize": samples.outputs, "preprocess": prepared.outputs}
     for stage in STAGES:
         if not asks_a_model(stage, task):

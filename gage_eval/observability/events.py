@@ -30,6 +30,13 @@ class Event:
     default_severity: ClassVar[int] = logging.INFO
     lossy: ClassVar[bool] = False
 
+    def __init_subclass__(cls, *, name: str = "", severity: int | None = None, lossy: bool = False) -> None:
+        """Declare a type of events, as in ``class RunFailed(Event, name="run_failed", severity=logging.ERROR)``."""
+        if name:
+            cls.name = name
+        cls.default_severity = cls.default_severity if severity is None else severity
+        cls.lossy = cls.lossy or lossy
+
     @property
     def stage_id(self) -> tuple[str | None, str | None]:
         """Task id and stage, None where the event belongs to none."""
@@ -68,7 +75,7 @@ def payload_fields(event: type[Event]) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True)
-class RunStarted(Event):
+class RunStarted(Event, name="run_started"):
     """A run started or was resumed.
 
     Attributes:
@@ -80,7 +87,6 @@ class RunStarted(Event):
         queued_s: seconds since the time that its flow run was scheduled for; None for a run that no worker took.
     """
 
-    name: ClassVar[str] = "run_started"
     run_id: str
     config_name: str
     tasks: tuple[str, ...]
@@ -90,7 +96,7 @@ class RunStarted(Event):
 
 
 @dataclass(frozen=True)
-class RunUsage(Event):
+class RunUsage(Event, name="usage"):
     """What the run took so far, at its end. A run that was resumed has this once for each of its processes.
 
     Attributes:
@@ -103,7 +109,6 @@ class RunUsage(Event):
         gpu_seconds: seconds for which it used each engine that it started, times its GPUs; None without such.
     """
 
-    name: ClassVar[str] = "usage"
     run_id: str
     config_name: str
     seconds: float
@@ -114,7 +119,7 @@ class RunUsage(Event):
 
 
 @dataclass(frozen=True)
-class EngineStarted(Event):
+class EngineStarted(Event, name="engine_started"):
     """An engine of the run has loaded its model and answers; or it was running already, for another run.
 
     Attributes:
@@ -123,14 +128,13 @@ class EngineStarted(Event):
         gpus: how many GPUs of this machine it holds.
     """
 
-    name: ClassVar[str] = "engine_started"
     backend: str
     seconds: float
     gpus: int
 
 
 @dataclass(frozen=True)
-class EngineOutOfMemory(Event):
+class EngineOutOfMemory(Event, name="engine_out_of_memory", severity=logging.WARNING):
     """An engine did not get the memory it asked for, and is started again with less.
 
     Attributes:
@@ -139,22 +143,18 @@ class EngineOutOfMemory(Event):
         next_share: that it asks for now.
     """
 
-    name: ClassVar[str] = "engine_out_of_memory"
-    default_severity: ClassVar[int] = logging.WARNING
     engine: str
     share: float
     next_share: float
 
 
 @dataclass(frozen=True)
-class RunFinished(Event):
+class RunFinished(Event, name="run_finished"):
     """All tasks finished and the results are published."""
-
-    name: ClassVar[str] = "run_finished"
 
 
 @dataclass(frozen=True)
-class RunFailed(Event):
+class RunFailed(Event, name="run_failed", severity=logging.ERROR):
     """The run stopped early.
 
     Attributes:
@@ -162,14 +162,12 @@ class RunFailed(Event):
         error: why, one sentence.
     """
 
-    name: ClassVar[str] = "run_failed"
-    default_severity: ClassVar[int] = logging.ERROR
     status: str
     error: str
 
 
 @dataclass(frozen=True)
-class RunWarning(Event):
+class RunWarning(Event, name="warning", severity=logging.WARNING):
     """Something that the user should know; the run continues.
 
     Attributes:
@@ -177,8 +175,6 @@ class RunWarning(Event):
         task_id: the task it is about, None for the whole run.
     """
 
-    name: ClassVar[str] = "warning"
-    default_severity: ClassVar[int] = logging.WARNING
     message: str
     task_id: str | None = None
 
@@ -188,7 +184,7 @@ class RunWarning(Event):
 
 
 @dataclass(frozen=True)
-class FetchStarted(Event):
+class FetchStarted(Event, name="fetch_started"):
     """Files of a pinned origin are fetched into the data cache.
 
     Attributes:
@@ -201,7 +197,6 @@ class FetchStarted(Event):
         size: their size in bytes.
     """
 
-    name: ClassVar[str] = "fetch_started"
     origin: str
     repository: str
     commit: str
@@ -212,7 +207,7 @@ class FetchStarted(Event):
 
 
 @dataclass(frozen=True)
-class FetchProgress(Event):
+class FetchProgress(Event, name="fetch_progress", severity=logging.DEBUG, lossy=True):
     """Bytes of missing data files have arrived.
 
     Attributes:
@@ -220,15 +215,12 @@ class FetchProgress(Event):
         total: bytes there are.
     """
 
-    name: ClassVar[str] = "fetch_progress"
-    default_severity: ClassVar[int] = logging.DEBUG
-    lossy: ClassVar[bool] = True
     done: int
     total: int
 
 
 @dataclass(frozen=True)
-class FetchFinished(Event):
+class FetchFinished(Event, name="fetch_finished"):
     """All data files are in the data cache.
 
     Attributes:
@@ -238,7 +230,6 @@ class FetchFinished(Event):
         source: the user's folder that they were copied from; None when they were fetched.
     """
 
-    name: ClassVar[str] = "fetch_finished"
     files: int
     size: int
     seconds: float
@@ -257,26 +248,23 @@ class TaskEvent(Event):
 
 
 @dataclass(frozen=True)
-class TaskStarted(TaskEvent):
+class TaskStarted(TaskEvent, name="task_started"):
     """The first stage of a task is about to start."""
-
-    name: ClassVar[str] = "task_started"
 
 
 @dataclass(frozen=True)
-class TaskFinished(TaskEvent):
+class TaskFinished(TaskEvent, name="task_finished"):
     """All stages of a task finished.
 
     Attributes:
         seconds: since the task started.
     """
 
-    name: ClassVar[str] = "task_finished"
     seconds: float
 
 
 @dataclass(frozen=True)
-class TaskFailed(TaskEvent):
+class TaskFailed(TaskEvent, name="task_failed", severity=logging.ERROR):
     """A task stopped early.
 
     Attributes:
@@ -285,15 +273,13 @@ class TaskFailed(TaskEvent):
         interrupted: it was stopped, without an error of the task.
     """
 
-    name: ClassVar[str] = "task_failed"
-    default_severity: ClassVar[int] = logging.ERROR
     error: str
     type: str
     interrupted: bool
 
 
 @dataclass(frozen=True)
-class MetricReported(TaskEvent):
+class MetricReported(TaskEvent, name="metric"):
     """A number of a finished task, as in summary.json.
 
     Attributes:
@@ -304,7 +290,6 @@ class MetricReported(TaskEvent):
         n: samples the number is made of.
     """
 
-    name: ClassVar[str] = "metric"
     metric: str
     value: float | None
     ci_low: float | None
@@ -313,7 +298,7 @@ class MetricReported(TaskEvent):
 
 
 @dataclass(frozen=True)
-class ConcurrencyChanged(Event):
+class ConcurrencyChanged(Event, name="concurrency_changed", lossy=True):
     """The number of requests that an endpoint may have in flight changed, because it is overloaded or no longer is.
 
     Attributes:
@@ -322,15 +307,13 @@ class ConcurrencyChanged(Event):
         after: the limit from now on.
     """
 
-    name: ClassVar[str] = "concurrency_changed"
-    lossy: ClassVar[bool] = True
     endpoint: str
     before: int
     after: int
 
 
 @dataclass(frozen=True)
-class LogRecorded(Event):
+class LogRecorded(Event, name="log", lossy=True):
     """A message of Python's `logging`.
 
     Attributes:
@@ -339,8 +322,6 @@ class LogRecorded(Event):
         message: the text.
     """
 
-    name: ClassVar[str] = "log"
-    lossy: ClassVar[bool] = True
     level: str
     logger: str
     message: str
@@ -351,7 +332,7 @@ class LogRecorded(Event):
 
 
 @dataclass(frozen=True)
-class GateDecided(Event):
+class GateDecided(Event, name="gate"):
     """`gage gate` measured the finished run against a baseline.
 
     Attributes:
@@ -361,7 +342,6 @@ class GateDecided(Event):
         tasks: for each task its metric, both scores, the change, the verdict, and what was allowed to differ.
     """
 
-    name: ClassVar[str] = "gate"
     baseline: str
     entry: int
     verdict: str
@@ -373,15 +353,13 @@ class GateDecided(Event):
 
 
 @dataclass(frozen=True)
-class EventsDropped(Event):
+class EventsDropped(Event, name="events_dropped", severity=logging.WARNING):
     """Events of samples, parts, progress or logs came faster than they could be written, and were left out.
 
     Attributes:
         count: how many since the last event of this type.
     """
 
-    name: ClassVar[str] = "events_dropped"
-    default_severity: ClassVar[int] = logging.WARNING
     count: int
 
 
@@ -398,19 +376,18 @@ class StageEvent(Event):
 
 
 @dataclass(frozen=True)
-class StageStarted(StageEvent):
+class StageStarted(StageEvent, name="stage_started"):
     """A stage started.
 
     Attributes:
         started: seconds since the epoch.
     """
 
-    name: ClassVar[str] = "stage_started"
     started: float
 
 
 @dataclass(frozen=True)
-class StageProgress(StageEvent):
+class StageProgress(StageEvent, name="stage_progress", severity=logging.DEBUG, lossy=True):
     """The progress of a stage.
 
     Attributes:
@@ -419,9 +396,6 @@ class StageProgress(StageEvent):
         figures: rows_per_s, in_flight, retried, reused, errors, as far as the stage knows them.
     """
 
-    name: ClassVar[str] = "stage_progress"
-    default_severity: ClassVar[int] = logging.DEBUG
-    lossy: ClassVar[bool] = True
     done: int
     total: int | None
     figures: Mapping[str, int | float]
@@ -431,7 +405,7 @@ class StageProgress(StageEvent):
 
 
 @dataclass(frozen=True)
-class PartWritten(StageEvent):
+class PartWritten(StageEvent, name="part_written", severity=logging.DEBUG, lossy=True):
     """A stage wrote a part of an output: some rows of the dataset, all at once.
 
     Attributes:
@@ -440,19 +414,15 @@ class PartWritten(StageEvent):
         rows: its rows.
     """
 
-    name: ClassVar[str] = "part_written"
-    default_severity: ClassVar[int] = logging.DEBUG
-    lossy: ClassVar[bool] = True
     output: str
     part: int
     rows: int
 
 
 @dataclass(frozen=True)
-class StageFinished(Event):
+class StageFinished(Event, name="stage_finished"):
     """A stage finished: it computed its outputs or found them in the store."""
 
-    name: ClassVar[str] = "stage_finished"
     result: StageResult
 
     @property
@@ -465,7 +435,7 @@ class StageFinished(Event):
 
 
 @dataclass(frozen=True)
-class StageFailed(StageEvent):
+class StageFailed(StageEvent, name="stage_failed", severity=logging.ERROR):
     """A stage stopped early.
 
     Attributes:
@@ -474,8 +444,6 @@ class StageFailed(StageEvent):
         interrupted: it was stopped, without an error of the stage.
     """
 
-    name: ClassVar[str] = "stage_failed"
-    default_severity: ClassVar[int] = logging.ERROR
     error: str
     type: str
     interrupted: bool

@@ -7,7 +7,6 @@ import logging
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 from gage_eval.observability.events import StageEvent
 
@@ -39,10 +38,9 @@ def place_of(sample_id: str) -> int:
 
 
 @dataclass(frozen=True)
-class SampleEvent(StageEvent):
+class SampleEvent(StageEvent, lossy=True):
     """Base of the events of one sample."""
 
-    lossy: ClassVar[bool] = True
     sample_id: str | None
 
     @property
@@ -51,7 +49,7 @@ class SampleEvent(StageEvent):
 
 
 @dataclass(frozen=True)
-class SampleAnswered(SampleEvent):
+class SampleAnswered(SampleEvent, name="sample_answered"):
     """A sample has its answer from the model; in the stage judge, an answer has its judgment.
 
     Attributes:
@@ -72,7 +70,6 @@ class SampleAnswered(SampleEvent):
         error: what the last failed attempt said, where there is no answer.
     """
 
-    name: ClassVar[str] = "sample_answered"
     replicate: int
     backend: str
     model: str
@@ -99,7 +96,7 @@ class SampleAnswered(SampleEvent):
 
 
 @dataclass(frozen=True)
-class SampleScored(SampleEvent):
+class SampleScored(SampleEvent, name="sample_scored"):
     """A metric scored an answer, or could not.
 
     Attributes:
@@ -111,7 +108,6 @@ class SampleScored(SampleEvent):
         values: the metric's numbers by value key.
     """
 
-    name: ClassVar[str] = "sample_scored"
     replicate: int
     metric: str
     filter: str | None
@@ -125,7 +121,7 @@ class SampleScored(SampleEvent):
 
 
 @dataclass(frozen=True)
-class RequestRetried(SampleEvent):
+class RequestRetried(SampleEvent, name="retry", severity=logging.WARNING):
     """An attempt failed, and the request is sent again.
 
     Attributes:
@@ -136,8 +132,6 @@ class RequestRetried(SampleEvent):
         wait_s: seconds until the next attempt.
     """
 
-    name: ClassVar[str] = "retry"
-    default_severity: ClassVar[int] = logging.WARNING
     replicate: int
     attempt: int
     kind: str
@@ -146,7 +140,7 @@ class RequestRetried(SampleEvent):
 
 
 @dataclass(frozen=True)
-class RowRejected(SampleEvent):
+class RowRejected(SampleEvent, name="reject", severity=logging.WARNING):
     """A row of the data was rejected, and is not scored. The sample id is null where it never became a sample.
 
     Attributes:
@@ -156,8 +150,6 @@ class RowRejected(SampleEvent):
         reason: one sentence.
     """
 
-    name: ClassVar[str] = "reject"
-    default_severity: ClassVar[int] = logging.WARNING
     row_index: int
     file: str | None
     line: int | None
@@ -165,12 +157,11 @@ class RowRejected(SampleEvent):
 
 
 @dataclass(frozen=True)
-class DataAdapterFailed(RowRejected):
+class DataAdapterFailed(RowRejected, name="data_adapter_failed"):
     """A ``doc_to_*`` callable of the config failed on a row, which is rejected.
 
     Attributes:
         adapter: the callable.
     """
 
-    name: ClassVar[str] = "data_adapter_failed"
     adapter: str

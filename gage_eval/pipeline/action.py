@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import copy_context
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from threading import Event, Timer
 from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar
 
@@ -100,31 +100,22 @@ class StageContext:
             raise RunCancelled("the run was cancelled")
 
 
+@dataclass(eq=False)
 class StageRun:
     """One computation of a stage: its inputs (artifact ids by name), its outputs, its progress."""
 
-    def __init__(
-        self,
-        env: StageContext,
-        stage: Stage,
-        task_id: str,
-        key: str,
-        inputs: Mapping[str, str],
-        *,
-        refreshing: bool,
-        previous: Action | None,
-    ) -> None:
-        self.env = env
-        self.stage = stage
-        self.task_id = task_id
-        self.key = key
-        self.refreshing = refreshing
-        self.previous = previous
-        self.counts: Counter[str] = Counter()
-        self.inputs = inputs
-        self._writers: dict[str, ArtifactWriter] = {}
-        self._outputs: dict[str, Artifact] = {}
-        self._afterwards: list[Callable[[], None]] = []
+    env: StageContext
+    stage: Stage
+    task_id: str
+    key: str
+    inputs: Mapping[str, str]
+    _: KW_ONLY
+    refreshing: bool
+    previous: Action | None
+    counts: Counter[str] = field(default_factory=Counter)
+    outputs: dict[str, Artifact] = field(default_factory=dict)
+    _writers: dict[str, ArtifactWriter] = field(default_factory=dict)
+    _afterwards: list[Callable[[], None]] = field(default_factory=list)
 
     @property
     def work_key(self) -> str:
@@ -143,9 +134,6 @@ class StageRun:
 
     def has_input(self, name: str) -> bool:
         return name in self.inputs
-
-    def input_id(self, name: str) -> str:
-        return self.inputs[name]
 
     def writer(self, schema: TableSchema, name: str | None = None) -> ArtifactWriter:
         """The writer of an output. By default, the output has the name of its table."""
@@ -173,7 +161,7 @@ class StageRun:
         """Commit the rows written for an output. By default, the output has the name of its table."""
         output = name or schema.name
         artifact = self._writers.pop(output).commit(complete=complete, counts=dict(counts or {}))
-        self._outputs[output] = artifact
+        self.outputs[output] = artifact
         return artifact
 
     def after_commit(self, action: Callable[[], None]) -> None:
@@ -198,10 +186,6 @@ class StageRun:
     def finish(self) -> None:
         for action in self._afterwards:
             action()
-
-    @property
-    def outputs(self) -> dict[str, Artifact]:
-        return self._outputs
 
 
 StageFunction = Callable[..., StageResult]

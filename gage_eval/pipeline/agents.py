@@ -9,7 +9,7 @@ from typing import Any
 
 from gage_eval.base.canonical import JsonValue, canonical_text, digest, sha256_hex
 from gage_eval.base.errors import InputError
-from gage_eval.box.types import BoxError, BoxSpec
+from gage_eval.box.types import BoxSpec
 from gage_eval.models.client.agents import Agent
 from gage_eval.pipeline.boxes import AgentBoxes, CannotRun, sandbox_of
 
@@ -68,7 +68,7 @@ class AgentProgram:
         artifacts: Sequence[str] = ()
         limits = self.boxes.limits
         # Otherwise its box cannot be made either.
-        with suppress(BoxError):
+        with suppress(CannotRun):
             artifacts, limits = self.boxes.artifacts_of(sample), self.boxes.limits_of(sample)
         return Agent(
             self.command,

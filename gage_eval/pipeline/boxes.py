@@ -33,7 +33,7 @@ _FORM = {
 _backends: dict[str, BoxBackend] = {}
 
 
-class CannotRun(Exception):
+class CannotRun(BoxError):
     """A sample has not what it takes to run its program; a sentence says what is missing."""
 
 
@@ -118,34 +118,25 @@ class AgentBoxes:
         """The surroundings that a sample sets.
 
         Raises:
-            BoxError: they cannot be made.
+            CannotRun: they cannot be made.
         """
-        try:
-            return surroundings(sample, lambda address: file_content(address, self.media), self.image)
-        except CannotRun as error:
-            raise BoxError(str(error)) from None
+        return surroundings(sample, lambda address: file_content(address, self.media), self.image)
 
     def limits_of(self, sample: Mapping[str, Any]) -> Limits:
         """What one command may use: at most what the sample allows.
 
         Raises:
-            BoxError: the sample says it in another form.
+            CannotRun: the sample says it in another form.
         """
-        try:
-            return limited(self.limits, sample, "agent_s")
-        except CannotRun as error:
-            raise BoxError(str(error)) from None
+        return limited(self.limits, sample, "agent_s")
 
     def artifacts_of(self, sample: Mapping[str, Any]) -> Sequence[str]:
         """The files that are taken at the end of an episode of a sample.
 
         Raises:
-            BoxError: the sample names them in another form.
+            CannotRun: the sample names them in another form.
         """
-        try:
-            return [*self.artifacts, *(sandbox_of(sample).get("artifacts") or ())]
-        except CannotRun as error:
-            raise BoxError(str(error)) from None
+        return [*self.artifacts, *(sandbox_of(sample).get("artifacts") or ())]
 
     def files_identity(self, sample: Mapping[str, Any]) -> JsonValue:
         """The content of the files and the image that a sample brings; None where it brings none."""

@@ -255,27 +255,24 @@ def _shown(text: str) -> str:
     return repr(text if len(text) <= _LONGEST_SHOWN else f"{text[: _LONGEST_SHOWN - 1]}…")
 
 
+@dataclass(eq=False)
 class ProgramSource:
     """The programs of a task's answers, part by part (`gage_eval.engine.job.Source`)."""
 
-    def __init__(
-        self,
-        spec: ExecutionSpec,
-        samples: Artifact,
-        responses: Artifact,
-        media: Media,
-        expected: Artifact | None = None,
-    ) -> None:
-        self.spec = spec
-        self._samples = samples
-        self._responses = responses
-        self._expected = expected
-        self._reader = MediaReader(spec.media, media, threads=1)
+    spec: ExecutionSpec
+    samples: Artifact
+    responses: Artifact
+    media: Media
+    expected: Artifact | None = None
+
+    @cached_property
+    def _reader(self) -> MediaReader:
+        return MediaReader(self.spec.media, self.media, threads=1)
 
     @cached_property
     def parts(self) -> Sequence[tuple[int, int]]:
         """(part index, number of answers) in order."""
-        return [(part.index, part.rows) for part in self._responses.parts]
+        return [(part.index, part.rows) for part in self.responses.parts]
 
     def open(self, part: int) -> "RenderedPart[_Row]":
         """Read the samples and answers of a part."""
@@ -289,10 +286,10 @@ class ProgramSource:
 
     def _read(self, part: int) -> tuple[Sequence[_Row], Callable[[_Row], AskedProgram]]:
         """The answers of a part, and what is asked for each."""
-        table = self._samples.read(part, columns=self.spec.sample_columns)
+        table = self.samples.read(part, columns=self.spec.sample_columns)
         samples = dict(zip(table["row_index"].to_pylist(), rows_of(table), strict=True))
-        expected = {} if self._expected is None else _printed(self._expected, part)
-        return self._responses.read(part).to_pylist(), partial(self._asked, samples, expected)
+        expected = {} if self.expected is None else _printed(self.expected, part)
+        return self.responses.read(part).to_pylist(), partial(self._asked, samples, expected)
 
     def _asked(self, samples: Mapping[int, _Row], expected: Mapping[int, str], answer: _Row) -> AskedProgram:
         index = answer["row_index"]

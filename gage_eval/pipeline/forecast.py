@@ -7,6 +7,7 @@ if `Generate` would take its answer from a chunk, a log or another run.
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Literal, TypeAlias, TypeVar
 
 from gage_eval.base.canonical import JsonValue, digest, encode, normalise
@@ -197,35 +198,32 @@ def _document(store: Store, stage: Stage, task: TaskPlan, inputs: Mapping[str, s
     return normalise(action_document(stage, getattr(task, stage), inputs, store))
 
 
+@dataclass(eq=False)
 class _Planner:
-    def __init__(
-        self,
-        store: Store,
-        uses: Callable[[], Mapping[str, Sequence[Use]]],
-        concurrency: int | None,
-        missing: Collection[OriginPath],
-    ) -> None:
-        self.forecasts: list[Forecast] = []
-        self._store = store
-        self._uses = uses
-        self._used: Mapping[str, Sequence[Use]] | None = None
-        self._concurrency = concurrency
-        self._missing = missing
-        self._actions: dict[str, list[Action]] = {}
-        self._under_way = {wip.key for wip in store.wips()}
+    store: Store
+    uses: Callable[[], Mapping[str, Sequence[Use]]]
+    concurrency: int | None
+    missing: Collection[OriginPath]
+    forecasts: list[Forecast] = field(default_factory=list)
+    _used: Mapping[str, Sequence[Use]] | None = None
+    _actions: dict[str, list[Action]] = field(default_factory=dict)
+
+    @cached_property
+    def _under_way(self) -> set[str]:
+        return {wip.key for wip in self.store.wips()}
 
     def last_look(self, task: TaskPlan) -> TaskPlan:
         """The task on the rows that were enough, where these are scored already; else on all that it may need."""
         look: TaskPlan | None = task.first_look
         while task.stop is not None and look is not None:
-            walked, at = _Planner(self._store, dict, None, self._missing), look
+            walked, at = _Planner(self.store, dict, None, self.missing), look
             run_dag(at, walked.call)
             outputs: dict[str, Mapping[str, str]] = {
                 done.stage: done.outputs for done in walked.forecasts if done.state == "cached"
             }
             if "auto_eval" not in outputs:
                 return task
-            look = at.next_look(self._store, outputs)
+            look = at.next_look(self.store, outputs)
             if look is None:
                 return at
         return task
@@ -244,23 +242,23 @@ class _Planner:
             return Forecast(
                 task.task_id, stage, "after", why=f"after {first}", at_most=self._at_most(stage, task, forecasts)
             )
-        if stage == "load" and any(file in self._missing for file in task.load.origin_files):
+        if stage == "load" and any(file in self.missing for file in task.load.origin_files):
             return Forecast(task.task_id, stage, "missing", why="its data are fetched first")
         inputs = {name: input_id(name, before.outputs) for name, before in forecasts.items()}
         if stage == "judge":
-            task, unsettled = settled_task(self._store, task, inputs)
+            task, unsettled = settled_task(self.store, task, inputs)
             if unsettled:
                 at_most = self._at_most(stage, task, forecasts)
                 return Forecast(task.task_id, stage, "missing", why=unsettled, at_most=at_most)
-        document = _document(self._store, stage, task, inputs)
+        document = _document(self.store, stage, task, inputs)
         key = digest(document)
-        outputs = stored_outputs(self._store, stage, task, inputs)
+        outputs = stored_outputs(self.store, stage, task, inputs)
         if outputs is not None:
             return Forecast(task.task_id, stage, "cached", key, outputs=outputs)
         missing = Forecast(task.task_id, stage, "missing", key)
         if stage == "auto_eval":
             return self._scores(missing, task, inputs, document)
-        asks = asks_of(self._store, stage, task, inputs)
+        asks = asks_of(self.store, stage, task, inputs)
         if not asks:
             return replace(missing, why=self._why(missing, task, document))
         return self._requests(missing, task, asks, inputs, document)
@@ -273,15 +271,15 @@ class _Planner:
         if stage != "judge" or not {"prepared", "samples"} <= there.keys():
             return None
         inputs = {name: input_id(name, outputs) for name, outputs in there.items()}
-        prepared = self._store.artifact(inputs["prepared"])
-        return sum(n for asks in task.judge.asks_at_most(self._store, inputs) for _, n in asks.counts(prepared))
+        prepared = self.store.artifact(inputs["prepared"])
+        return sum(n for asks in task.judge.asks_at_most(self.store, inputs) for _, n in asks.counts(prepared))
 
     def _of_second(self, task: TaskPlan, inputs: Mapping[str, str], key: str | None) -> int:
         """The most requests that a second judge would be sent."""
         if task.judge.second is None:
             return 0
-        *_, asks = task.judge.asks_at_most(self._store, inputs)
-        _, left = self._count(asks.spec, RoleSource.of(asks, self._store, inputs), asks.work_key(key or ""))
+        *_, asks = task.judge.asks_at_most(self.store, inputs)
+        _, left = self._count(asks.spec, RoleSource.of(asks, self.store, inputs), asks.work_key(key or ""))
         return left
 
     def _requests(
@@ -293,7 +291,7 @@ class _Planner:
         document: JsonValue,
     ) -> Forecast:
         counted = [
-            (each, *self._count(each.spec, RoleSource.of(each, self._store, inputs), each.work_key(missing.key or "")))
+            (each, *self._count(each.spec, RoleSource.of(each, self.store, inputs), each.work_key(missing.key or "")))
             for each in asks
         ]
         total, left = sum(whole for _, whole, _ in counted), sum(open_ for _, _, open_ in counted)
@@ -314,12 +312,12 @@ class _Planner:
 
     def _count(self, spec: GenerateSpec, source: RoleSource, key: str) -> tuple[int, int]:
         """Number of requests of a stage, and of those that would be sent."""
-        wip = self._store.wip(key)
+        wip = self.store.wip(key)
         logged: Mapping[str, bytes] = {}
         # A running run may commit its answers at any moment, and then remove chunks and logs.
         with suppress(FileNotFoundError):
             if wip.key in self._under_way:
-                logged = index_logs(self._store.scratch(key))
+                logged = index_logs(self.store.scratch(key))
         total = left = 0
         for part, count in source.parts:
             finished: set[str] = set()
@@ -335,7 +333,7 @@ class _Planner:
                     for item in slice_requests
                     if item.key not in finished and item.key not in logged and not is_empty(item.request)
                 ]
-                known = self._store.responses.find(spec.model_identity, unknown) if unknown else {}
+                known = self.store.responses.find(spec.model_identity, unknown) if unknown else {}
                 left += sum(key_ not in known for key_ in unknown)
         return total, left
 
@@ -345,10 +343,10 @@ class _Planner:
         tables = [
             (artifact, action.artifacts[telemetry_of(name)])
             for known in self._known(stage)
-            if any(self._store.responses.holds(model, id_) for id_ in known.outputs.values())
-            and (action := self._store.actions.find(stage, known.key)) is not None
+            if any(self.store.responses.holds(model, id_) for id_ in known.outputs.values())
+            and (action := self.store.actions.find(stage, known.key)) is not None
             for name, artifact in action.artifacts.items()
-            if telemetry_of(name) in action.outputs and self._store.responses.holds(model, artifact.id)
+            if telemetry_of(name) in action.outputs and self.store.responses.holds(model, artifact.id)
         ]
         if not tables:
             return None, None
@@ -357,7 +355,7 @@ class _Planner:
         counted = [sum(filter(None, row.values())) for row in tokens if any(row.values())]
         rows = timings.table(columns=["latency_ms", "source"]).to_pylist()
         latencies = [row["latency_ms"] for row in rows if row["latency_ms"] is not None and row["source"] == "sent"]
-        width = max(1, min(left, self._concurrency or asks.spec.model.limiter.cap))
+        width = max(1, min(left, self.concurrency or asks.spec.model.limiter.cap))
         return (
             round(left * sum(counted) / len(counted)) if counted else None,
             left / width * sum(latencies) / len(latencies) / 1000 if latencies else None,
@@ -368,13 +366,13 @@ class _Planner:
     def _scores(self, missing: Forecast, task: TaskPlan, inputs: Mapping[str, str], document: JsonValue) -> Forecast:
         """Forecast scoring. Each metric has its own stored scores."""
         spec = task.auto_eval
-        samples = self._store.artifact(inputs["samples"])
+        samples = self.store.artifact(inputs["samples"])
         named = spec.named(samples)
         if spec.execution is not None:
             from gage_eval.pipeline.executions import NAME, executions_document
 
-            key = digest(executions_document(self._store, spec.execution, inputs))
-            ran = self._store.actions.find(NAME, key)
+            key = digest(executions_document(self.store, spec.execution, inputs))
+            ran = self.store.actions.find(NAME, key)
             if ran is None or not ran.complete:
                 return replace(missing, why="programs are run", metrics=tuple(x.metric_id for x in spec.metrics))
             inputs = {**inputs, **ran.outputs}
@@ -382,7 +380,7 @@ class _Planner:
         computed = tuple(
             metric_id
             for metric_id, needed in documents.items()
-            if self._store.actions.find("scores", digest(needed)) is None
+            if self.store.actions.find("scores", digest(needed)) is None
         )
         if not task.auto_eval.metrics or len(computed) == len(task.auto_eval.metrics):
             return replace(missing, why=self._why(missing, task, document), metrics=computed)
@@ -398,9 +396,9 @@ class _Planner:
         """What differs from the most similar earlier action, preferably of this task."""
         stage, key = missing.stage, missing.key or ""
         if self._used is None:
-            self._used = self._uses()
+            self._used = self.uses()
         if any(action.key == key for action in self._known(stage)):
-            action = self._store.actions.find(stage, key)
+            action = self.store.actions.find(stage, key)
             return "its result was removed by gc" if action is None else "rows ended in an error"
         best: tuple[bool, int] | None = None
         closest: Action | None = None
@@ -424,7 +422,7 @@ class _Planner:
 
     def _known(self, stage: Stage) -> list[Action]:
         if stage not in self._actions:
-            self._actions[stage] = list(self._store.actions.all(stage))
+            self._actions[stage] = list(self.store.actions.all(stage))
         return self._actions[stage]
 
 

@@ -120,7 +120,8 @@ class _FirstVerdicts:
         if self.table is None:
             ((asks, responses),) = self.answered
             assert asks.binding is not None
-            ask, parser, name = _only_ask(asks.binding.digest), self.spec.parser_of(asks.spec), asks.spec.adapter_id
+            parser, name = self.spec.parser_of(asks.spec), asks.spec.adapter_id
+            ask = {"judge": None, "slot": 0, "draw": 0, "binding": asks.binding.digest}
             rows = [judgment(row, parser, ask, by=name) for row in responses.read(part).to_pylist()]
         else:
             rows = self._of_table(self.table, part)
@@ -159,11 +160,6 @@ def without_verdict(judgments: Artifact) -> frozenset[str]:
         for reason, key in zip(table["reason"].to_pylist(), table["response_key"].to_pylist(), strict=True)
         if reason in NO_VERDICT and key is not None
     )
-
-
-def _only_ask(binding: str) -> dict[str, Any]:
-    """The ask of an answer with a single verdict."""
-    return {"judge": None, "slot": 0, "draw": 0, "binding": binding}
 
 
 def _unasked(ask: Mapping[str, Any], ids: Mapping[int, str]) -> dict[str, Any]:

@@ -47,11 +47,11 @@ from gage_eval.pipeline.judge_spec import JudgeForm, JudgeSpec
 from gage_eval.pipeline.labels_spec import labels_spec
 from gage_eval.pipeline.pairs import Pairs
 from gage_eval.pipeline.quick import Quick
-from gage_eval.pipeline.score_spec import score_spec, task_card
 from gage_eval.pipeline.second_judge import SecondJudge
 from gage_eval.pipeline.specs import LoadSpec, Plan, ReportSpec, ScoreSpec, TaskPlan
 from gage_eval.pipeline.stopping import BaselineOf, StopRule, stop_rule
 from gage_eval.pipeline.subsets import Subset, chosen_tasks, subject_fields
+from gage_eval.pipeline.task_card import task_card
 from gage_eval.report.model_run import kinship
 from gage_eval.scoring.metrics import BoundMetric
 from gage_eval.scoring.metrics.label_verdicts import LabelVerdicts, SettledForm
@@ -144,7 +144,8 @@ def _task(
     user = None if task.user is None else _generate(task, task.user, "user", loaded.context)
     infer = replace(_generate(task, task.dut, "dut_model", loaded.context, preprocess.media), user=user)
     execution = _execution(task.task, loaded.base_dir, preprocess.media)
-    scoring = score_spec(task, loaded.metrics[task_id], metric_names(loaded.config), execution, preprocess.media)
+    metrics, known, share = loaded.metrics[task_id], metric_names(loaded.config), task.task.max_unscored_share
+    scoring = ScoreSpec(task_id, metrics, share, known, execution, preprocess.media)
     load = _load(task, source, subset)
     if quick is not None:
         preprocess = replace(preprocess, quick=Quick(quick, load.seed, subject_fields(loaded, task)))

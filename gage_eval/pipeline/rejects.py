@@ -1,7 +1,7 @@
 """Rejected rows: stored with the reason, counted, and limited."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import pyarrow as pa
 
@@ -10,6 +10,7 @@ from gage_eval.base.stages import StageResult
 from gage_eval.base.tables import REJECTS
 from gage_eval.observability.events import RunWarning
 from gage_eval.pipeline.action import StageContext
+from gage_eval.pipeline.specs import PreprocessSpec, StandardizeSpec
 from gage_eval.store import Artifact
 
 _SHOWN = 3
@@ -22,19 +23,6 @@ def rejects_table(rows: Sequence[tuple[int, str | None, int | None, str, str, st
     columns = zip(*stored, strict=True) if stored else [()] * len(REJECTS.arrow)
     arrays = [pa.array(list(column), field.type) for column, field in zip(columns, REJECTS.arrow, strict=True)]
     return pa.Table.from_arrays(arrays, schema=REJECTS.arrow)
-
-
-class MayReject(Protocol):
-    """A spec that limits the number of rejected rows."""
-
-    @property
-    def dataset_id(self) -> str: ...
-
-    @property
-    def max_reject_share(self) -> float: ...
-
-    @property
-    def on_reject(self) -> str: ...
 
 
 def limit_on_rejects(
@@ -53,39 +41,33 @@ def limit_on_rejects(
             has their number and the first ones.
     """
 
-    def check(env: StageContext, spec: MayReject, result: StageResult) -> None:
+    def check(env: StageContext, spec: StandardizeSpec | PreprocessSpec, result: StageResult) -> None:
         rejected = result.counts[rejects]
         total = rejected + result.counts[kept]
-        allowed = 1.0 if spec.on_reject == "skip" else spec.max_reject_share
-        if rejected <= allowed * total:
-            if rejected:
-                first, more = _first(env, result, rejects)
-                if rejected == total:
-                    raise InputError(f"dataset '{spec.dataset_id}': {none.format(total=f'{total:,}')} ({first}{more}).")
-                message = (
-                    f"dataset '{spec.dataset_id}': {rejected:,} of {total:,} {wrong} and are not scored "
-                    f"({first}{more}). gage show {env.run_id} --rejects lists them."
-                )
-                env.observer.emit(RunWarning(message, result.task_id))
+        if not rejected:
             return
-        first, more = _first(env, result, rejects)
-        raise InputError(
-            f"dataset '{spec.dataset_id}': {rejected:,} of {total:,} {wrong} ({first}{more}). "
-            "Fix them, or set on_reject: skip (or a max_reject_share) in the dataset's params."
-        )
+        first = _first(env, result, rejects)
+        some = f"dataset '{spec.dataset_id}': {rejected:,} of {total:,} {wrong}"
+        if rejected > (1.0 if spec.on_reject == "skip" else spec.max_reject_share) * total:
+            remedy = "Fix them, or set on_reject: skip (or a max_reject_share) in the dataset's params."
+            raise InputError(f"{some} ({first}). {remedy}")
+        if rejected == total:
+            raise InputError(f"dataset '{spec.dataset_id}': {none.format(total=f'{total:,}')} ({first}).")
+        listed = f"gage show {env.run_id} --rejects lists them."
+        env.observer.emit(RunWarning(f"{some} and are not scored ({first}). {listed}", result.task_id))
 
     return check
 
 
-def _first(env: StageContext, result: StageResult, rejects: str) -> tuple[str, str]:
+def _first(env: StageContext, result: StageResult, rejects: str) -> str:
     """Locations and reasons of the first rejects, each reason once, and the number of the others."""
     shown = _first_rows(env.store.artifact(result.outputs[rejects]))
     places: dict[str, list[str]] = {}
     for row in shown:
         places.setdefault(row["reason"].rstrip("."), []).append(_location(row))
     rest = result.counts[rejects] - len(shown)
-    texts = (f"{', '.join(where)}: {reason}" for reason, where in places.items())
-    return "; ".join(texts), f"; and {rest:,} more" if rest > 0 else ""
+    texts = [f"{', '.join(where)}: {reason}" for reason, where in places.items()]
+    return "; ".join([*texts, *([f"and {rest:,} more"] if rest > 0 else [])])
 
 
 def first_rejects(rejects: Artifact) -> list[str]:

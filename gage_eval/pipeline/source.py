@@ -1,6 +1,7 @@
 """The requests of a job: from artifacts of earlier stages to rows with their context, to requests."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import starmap
 
@@ -97,26 +98,21 @@ class RoleSource:
         return renderer
 
 
+@dataclass(eq=False)
 class RolePart:
-    """The asks of a job in one part."""
+    """The asks of a job in one part.
 
-    def __init__(
-        self,
-        rows: pa.Table,
-        contexts: Mapping[int, RowContext],
-        asks: PartAsks,
-        renderer: Callable[[Binding], RequestRenderer],
-    ) -> None:
-        """Args:
+    Attributes:
         rows: `tables.PREPARED` rows that are asked about.
         contexts: contexts of the rows by row index.
         asks: the asks about them.
         renderer: returns the renderer of a binding.
-        """
-        self._rows = rows
-        self._contexts = contexts
-        self._asks = asks
-        self._renderer = renderer
+    """
+
+    rows: pa.Table
+    contexts: Mapping[int, RowContext]
+    asks: PartAsks
+    renderer: Callable[[Binding], RequestRenderer]
 
     def render(self, start: int, stop: int) -> list[Request]:
         """The requests of the asks ``start`` to ``stop`` (exclusive), one each.
@@ -125,24 +121,24 @@ class RolePart:
             InputError: a row has no messages and its binding no prompt, or the backend cannot answer this kind of
                 request.
         """
-        asks = list(self._asks.between(start, stop))
+        asks = list(self.asks.between(start, stop))
         if not asks:
             return []
         first, last = asks[0][0], asks[-1][0]
-        rows = prepared_rows(self._rows.slice(first, last - first + 1))
+        rows = prepared_rows(self.rows.slice(first, last - first + 1))
         requests: list[Request] = []
         for position, binding, repeats in asks:
             row = rows[position - first]
-            context = self._contexts.get(row.row_index, _NOTHING)
-            requests += self._renderer(binding).render(row, context, repeats)
+            context = self.contexts.get(row.row_index, _NOTHING)
+            requests += self.renderer(binding).render(row, context, repeats)
         return requests
 
     def of_sample(self, sample_id: str) -> list[Request]:
         """The requests about one sample; empty if nothing is asked about it."""
-        position = pc.index(self._rows["sample_id"], sample_id).as_py()
+        position = pc.index(self.rows["sample_id"], sample_id).as_py()
         if position < 0:
             return []
-        asks = self._asks.of_row(position)
+        asks = self.asks.of_row(position)
         return self.render(asks.start, asks.stop)
 
 

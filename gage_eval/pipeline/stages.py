@@ -1,32 +1,12 @@
 """The seven stages."""
 
-from gage_eval.base.stages import StageResult
-from gage_eval.pipeline.action import ALL, StageContext
+from gage_eval.pipeline.action import ALL
 from gage_eval.pipeline.auto_eval import auto_eval
-from gage_eval.pipeline.dag import Call, prepare, run_dag
 from gage_eval.pipeline.infer import infer, support
 from gage_eval.pipeline.judge import judge
 from gage_eval.pipeline.load import load
 from gage_eval.pipeline.preprocess import preprocess
 from gage_eval.pipeline.report import report
-from gage_eval.pipeline.specs import Plan, TaskPlan
 from gage_eval.pipeline.standardize import standardize
 
-__all__ = [
-    "ALL",
-    "Call",
-    "Plan",
-    "StageContext",
-    "StageResult",
-    "TaskPlan",
-    "auto_eval",
-    "infer",
-    "judge",
-    "load",
-    "prepare",
-    "preprocess",
-    "report",
-    "run_dag",
-    "standardize",
-    "support",
-]
+__all__ = ["ALL", "auto_eval", "infer", "judge", "load", "preprocess", "report", "standardize", "support"]

@@ -15,7 +15,7 @@ from gage_eval.stats.paired_binary import mcnemar, mcnemar_mid_p, tango_interval
 from gage_eval.stats.paired_bootstrap import PairedNumbers, paired_bootstrap
 from gage_eval.stats.pooling import macro_freedom
 from gage_eval.stats.repeats import RunNoise, noise_of, run_noise, skewness
-from gage_eval.stats.special import t_tail
+from gage_eval.stats.special import t_cdf, t_tail
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 Test: TypeAlias = Literal["mcnemar", "t", "bootstrap", "none"]
@@ -353,8 +353,7 @@ def _one_sided(difference: float, stderr: float, freedom: float) -> float:
     """P(T ≤ difference / stderr): small for a loss."""
     if stderr == 0:
         return 0.5 if difference == 0 else float(difference > 0)
-    tail = t_tail(difference / stderr, freedom) / 2
-    return tail if difference < 0 else 1 - tail
+    return t_cdf(difference / stderr, freedom)
 
 
 def _too_skewed(units: Floats) -> Literal["worse", "better"] | None:

@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from gage_eval.stats.bootstrap import DRAWS, SEED, unit_groups
 from gage_eval.stats.intervals import t_quantile
-from gage_eval.stats.special import t_tail
+from gage_eval.stats.special import t_cdf
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 Ints: TypeAlias = npt.NDArray[np.int64]
@@ -90,9 +90,9 @@ class PairedDraws:
         beyond = np.count_nonzero(moved < 0) + np.count_nonzero(moved == 0) / 2
         z = NormalDist().inv_cdf(min((1 + beyond) / (1 + len(moved)), 1 - 1 / (1 + len(moved))))
         freedom = self.units - 1
-        p = _lower_tail(z * math.sqrt(freedom / self.units), freedom)
+        p = t_cdf(z * math.sqrt(freedom / self.units), freedom)
         if beyond == 0 and self.stderr > 0:
-            p = min(p, _lower_tail(-float(moved.mean()) / self.stderr, freedom))
+            p = min(p, t_cdf(-float(moved.mean()) / self.stderr, freedom))
         return p
 
     def bounds(self, alpha: float) -> tuple[float, float]:
@@ -137,8 +137,3 @@ def paired_bootstrap(
     repeats = len(numbers.baseline)
     row_variance = float(apart.var(axis=0, ddof=1).sum()) / (repeats - 1) if repeats > 1 else None
     return PairedDraws(drawn[:, -1] - baseline.mean(axis=1), units, row_variance)
-
-
-def _lower_tail(t: float, freedom: float) -> float:
-    tail = t_tail(t, freedom) / 2
-    return tail if t < 0 else 1 - tail

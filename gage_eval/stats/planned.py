@@ -7,7 +7,9 @@ flip anyway (tests/stats/test_planned.py). For 0/1 values, a loss is also seen i
 """
 
 import math
+from bisect import bisect_left
 from dataclasses import dataclass
+from functools import partial
 from statistics import NormalDist
 
 from gage_eval.stats.evidence import REPEATS_ADVISED, REPEATS_FOR_NOISE, Evidence
@@ -108,16 +110,13 @@ def planned_rows(loss: float, spread: RowSpread, rule: GateRule, *, family: int 
     """
     if loss <= rule.tolerance or (spread.width is None and not spread.variance):
         return None
+    is_enough = partial(_is_found, loss, spread, rule=rule, family=family)
     high = LEAST_ROWS
-    while not _is_found(loss, spread, high, rule, family):
+    while not is_enough(high):
         high *= 2
         if high > _MOST_ROWS:
             return None
-    low = LEAST_ROWS
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (low, middle) if _is_found(loss, spread, middle, rule, family) else (middle + 1, high)
-    return high
+    return bisect_left(range(high), x=True, lo=LEAST_ROWS, key=is_enough)
 
 
 def _is_found(loss: float, spread: RowSpread, rows: int, rule: GateRule, family: int) -> bool:

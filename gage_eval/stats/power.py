@@ -1,6 +1,7 @@
 """The effect that a benchmark of n samples can detect, and the number of samples that detect an effect."""
 
 import math
+from bisect import bisect_left
 
 from gage_eval.stats.intervals import t_quantile
 
@@ -46,11 +47,7 @@ def required_samples(effect: float, sd: float, *, alpha: float = 0.05, power: fl
     high = 2
     while not suffices(high):
         high *= 2
-    low = max(2, high // 2)
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (low, middle) if suffices(middle) else (middle + 1, high)
-    return high
+    return bisect_left(range(high), x=True, lo=max(2, high // 2), key=suffices)
 
 
 def difference_sd(sd_a: float, sd_b: float, correlation: float) -> float:

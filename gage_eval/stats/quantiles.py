@@ -1,7 +1,7 @@
 """Quantiles of a sample and their distribution-free intervals."""
 
 import math
-from collections.abc import Callable
+from bisect import bisect_left
 
 import numpy as np
 import numpy.typing as npt
@@ -53,18 +53,9 @@ def quantile_interval(values: npt.NDArray[np.float64], p: float, *, confidence: 
     n = len(values)
     each = (1 - confidence) / 2
     # The largest l with P(X < l) ≤ each, and the smallest u with P(X ≥ u) ≤ each, 1-based.
-    lower = _first(n, lambda k: binomial_cdf(k, n, p) > each)
-    upper = _first(n, lambda k: binomial_cdf(k, n, p) >= 1 - each) + 1
+    lower = bisect_left(range(n), x=True, key=lambda k: binomial_cdf(k, n, p) > each)
+    upper = bisect_left(range(n), x=True, key=lambda k: binomial_cdf(k, n, p) >= 1 - each) + 1
     if lower < 1 or upper > n:
         return None
     ordered = np.sort(values)
     return Interval(float(ordered[lower - 1]), float(ordered[upper - 1]))
-
-
-def _first(n: int, reached: Callable[[int], bool]) -> int:
-    """The smallest k of 0..n for which a condition holds that holds for all larger k too."""
-    low, high = 0, n
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (low, middle) if reached(middle) else (middle + 1, high)
-    return low

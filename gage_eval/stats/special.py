@@ -37,6 +37,12 @@ def t_tail(t: float, df: float) -> float:
     return beta_inc(df / 2, 0.5, x)
 
 
+def t_cdf(t: float, df: float) -> float:
+    """P(T ≤ t) of Student's t."""
+    tail = t_tail(t, df) / 2
+    return tail if t < 0 else 1 - tail
+
+
 def binomial_cdf(k: int, n: int, p: float) -> float:
     """P(X ≤ k) for X binomial with n trials of probability p, as I_{1−p}(n−k, k+1) (DLMF 8.17.5).
 

@@ -8,6 +8,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
 from gage_eval.base.canonical import canonical_json, decode
@@ -22,32 +23,29 @@ GONE_S = 10.0
 _log = logging.getLogger(__name__)
 
 
+@dataclass(eq=False)
 class Heartbeat:
     """Renews a sign of life in a separate thread, from `start` until `stop`.
 
-    Args:
+    Attributes:
         objects: where the sign is kept.
         path: its object; no other process writes it.
         state: what the sign also says, as JSON values; called in the thread.
+        renew_s: how often it is renewed.
         private: whether the sign holds a secret, and only its owner may read it.
     """
 
-    def __init__(
-        self,
-        objects: Objects,
-        path: str,
-        state: Callable[[], Mapping[str, Any]] = dict,
-        *,
-        renew_s: float = RENEW_S,
-        private: bool = False,
-    ) -> None:
-        self._objects = objects
-        self._path = path
-        self._state = state
-        self._private = private
-        self._count = 0
-        self._writing = threading.Lock()
-        self._renewing = Periodic(self._renew, renew_s, name="gage-eval-heartbeat")
+    objects: Objects
+    path: str
+    state: Callable[[], Mapping[str, Any]] = dict
+    _: KW_ONLY
+    renew_s: float = RENEW_S
+    private: bool = False
+    _count: int = 0
+    _writing: threading.Lock = field(default_factory=threading.Lock)
+
+    def __post_init__(self) -> None:
+        self._renewing = Periodic(self._renew, self.renew_s, name="gage-eval-heartbeat")
 
     def start(self) -> None:
         """Write the first sign, then renew it regularly.
@@ -66,8 +64,8 @@ class Heartbeat:
         """
         with self._writing:
             self._count += 1
-            sign = canonical_json({**self._state(), "renewal": self._count})
-            self._objects.replace(self._path, sign, private=self._private)
+            sign = canonical_json({**self.state(), "renewal": self._count})
+            self.objects.replace(self.path, sign, private=self.private)
 
     def stop(self) -> None:
         """Stop renewing it."""

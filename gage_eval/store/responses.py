@@ -117,13 +117,10 @@ class Responses:
         loaded: dict[str, IndexFile] = {}
         for item in listed:
             with suppress(FileNotFoundError):  # collected since the listing
-                loaded[item.path] = self._loaded.get(item.path) or self._load(item.path)
+                loaded[item.path] = self._loaded.get(item.path) or parse_index(self._objects.get(item.path), item.path)
         # Other threads may ask for other models at the same time; each uses its own files.
         self._loaded = loaded
         return list(loaded.values())
-
-    def _load(self, path: str) -> IndexFile:
-        return parse_index(self._objects.get(path), path)
 
 
 def parse_index(data: bytes, path: str) -> IndexFile:

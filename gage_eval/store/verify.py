@@ -1,8 +1,8 @@
 """Read the whole store again and check that every object is as it was committed."""
 
-from collections.abc import Collection, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -52,8 +52,13 @@ def verify(objects: Objects, *, remove: bool = False) -> list[Finding]:
         listed = [file.path for name in damaged for file in artifacts[name]]
         for path in sorted({*listed, *(item.path for item in findings)} - shared, key=manifest_first):
             objects.delete(path)
-    others = [*_actions(objects, damaged), *_index(objects, damaged), *_chunks(objects), *_bundles(objects)]
-    others += _media(objects)
+    others = [
+        *_findings(objects, "actions", partial(_action, objects, damaged)),
+        *_findings(objects, RESPONSES, partial(_index, objects, damaged)),
+        *_findings(objects, WIP, partial(_chunk, objects)),
+        *_findings(objects, BUNDLES, partial(_bundle, objects)),
+        *_findings(objects, "media", partial(_media, objects)),
+    ]
     if remove:
         for finding in others:
             objects.delete(finding.path)
@@ -87,69 +92,54 @@ def _part(artifact: Artifact, index: int, expected: str) -> str | None:
     return None if actual == expected else f"has content {actual} instead of {expected}"
 
 
-def _actions(objects: Objects, damaged: Collection[str]) -> Iterator[Finding]:
-    actions = Actions(objects)
-    for item in objects.list("actions"):
+def _findings(objects: Objects, folder: str, check: Callable[[str], str | None]) -> Iterator[Finding]:
+    """What a check says or raises about the objects of a folder. Those collected since the listing are left out."""
+    for item in objects.list(folder):
         try:
-            action = actions.read(item.path)
+            problem = check(item.path)
         except FileNotFoundError:
-            continue  # collected since the listing
-        except ArtifactDamaged as error:
-            yield Finding(item.path, str(error))
             continue
-        for name, artifact_id in action.outputs.items():
-            # Checked again now: a run may have committed both after the artifacts were listed.
-            if artifact_id in damaged or not objects.exists(manifest_path(artifact_id)):
-                yield Finding(item.path, f"its {name}, artifact {artifact_id}, is damaged or missing")
-                break
-
-
-def _index(objects: Objects, damaged: Collection[str]) -> Iterator[Finding]:
-    for item in objects.list(RESPONSES):
-        try:
-            index = parse_index(objects.get(item.path), item.path)
-        except FileNotFoundError:
-            continue  # collected since the listing
-        except ArtifactDamaged as error:
-            yield Finding(item.path, str(error))
+        except (ArtifactDamaged, InputError) as error:
+            problem = str(error)
+        except StoreError:
+            if objects.exists(item.path):
+                raise
             continue
-        artifact = None if index.artifact in damaged else find_artifact(objects, index.artifact)
-        if artifact is None:
-            continue  # The artifact is the finding, or was collected: then readers skip its index.
-        rows = {part.index: part.rows for part in artifact.parts}
-        highest = {part: index.rows[index.parts == part].max() for part in np.unique(index.parts).tolist()}
-        if any(row >= rows.get(part, 0) for part, row in highest.items()):
-            yield Finding(item.path, f"names rows that artifact {index.artifact} does not have")
+        if problem is not None and objects.exists(item.path):
+            yield Finding(item.path, problem)
 
 
-def _chunks(objects: Objects) -> Iterator[Finding]:
-    for item in objects.list(WIP):
-        if item.path.endswith(".chunk"):
-            try:
-                with suppress(FileNotFoundError):  # its action was committed since the listing
-                    parse_chunk(objects.get(item.path), item.path)
-            except ArtifactDamaged as error:
-                yield Finding(item.path, str(error))
+def _action(objects: Objects, damaged: Collection[str], path: str) -> str | None:
+    for name, artifact_id in Actions(objects).read(path).outputs.items():
+        # Checked again now: a run may have committed both after the artifacts were listed.
+        if artifact_id in damaged or not objects.exists(manifest_path(artifact_id)):
+            return f"its {name}, artifact {artifact_id}, is damaged or missing"
+    return None
 
 
-def _bundles(objects: Objects) -> Iterator[Finding]:
-    for item in objects.list(BUNDLES):
-        try:
-            Bundle.find(objects, item.path.rpartition("/")[2].removesuffix(".json"))
-        except InputError as error:
-            if objects.exists(item.path):  # else collected since the listing
-                yield Finding(item.path, str(error))
+def _index(objects: Objects, damaged: Collection[str], path: str) -> str | None:
+    index = parse_index(objects.get(path), path)
+    artifact = None if index.artifact in damaged else find_artifact(objects, index.artifact)
+    if artifact is None:
+        return None  # The artifact is the finding, or was collected: then readers skip its index.
+    rows = {part.index: part.rows for part in artifact.parts}
+    highest = {part: index.rows[index.parts == part].max() for part in np.unique(index.parts).tolist()}
+    beyond = any(row >= rows.get(part, 0) for part, row in highest.items())
+    return f"names rows that artifact {index.artifact} does not have" if beyond else None
 
 
-def _media(objects: Objects) -> Iterator[Finding]:
-    media = Media(objects)
-    for item in objects.list("media"):
-        name = item.path.rpartition("/")[2]
-        if not is_digest(name):
-            yield Finding(item.path, "has a name that is not a sha256")
-            continue
-        try:
-            media.get(media_url(name))
-        except StoreError as error:
-            if objects.exists(item.path):  # else collected since the listing
-                yield Finding(item.path, str(error))
+def _chunk(objects: Objects, path: str) -> None:
+    if path.endswith(".chunk"):
+        parse_chunk(objects.get(path), path)
+
+
+def _bundle(objects: Objects, path: str) -> None:
+    Bundle.find(objects, path.rpartition("/")[2].removesuffix(".json"))
+
+
+def _media(objects: Objects, path: str) -> str | None:
+    name = path.rpartition("/")[2]
+    if not is_digest(name):
+        return "has a name that is not a sha256"
+    Media(objects).get(media_url(name))
+    return None

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
+from gage_eval.base.stages import StageResult
 from gage_eval.config.load import load_config
 from gage_eval.data.sample.table import messages_from_array
 from gage_eval.observability.observer import Observers
@@ -101,7 +102,7 @@ def prepared(folder: Path, config: dict[str, Any]) -> list[str]:
     store = Store.open(str(folder / "store"))
     env = StageContext(store, None, Observers(), "the-run")
 
-    def samples(of: TaskPlan) -> stages.StageResult:
+    def samples(of: TaskPlan) -> StageResult:
         return stages.standardize(env, of.standardize, raw=stages.load(env, of.load))
 
     ready = stages.preprocess(env, task.preprocess, samples=samples(task), few_shot=task.pool and samples(task.pool))

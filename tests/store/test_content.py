@@ -29,7 +29,6 @@ SCHEMA = pa.schema(
         ("nested", pa.list_(STRUCT)),
         ("record", STRUCT),
         ("pairs", pa.map_(pa.string(), pa.float64())),
-        ("none", pa.null()),
     ]
 )
 
@@ -50,7 +49,6 @@ _row = st.fixed_dictionaries(
         "nested": st.none() | st.lists(_struct, max_size=3),
         "record": _struct,
         "pairs": st.none() | st.lists(st.tuples(st.text(max_size=3), _score), max_size=3),
-        "none": st.none(),
     }
 )
 _rows = st.lists(_row, max_size=12)
@@ -68,8 +66,6 @@ def reference_hash(table: pa.Table) -> str:
 def _reference(kind: pa.DataType, values: list[Any]) -> JsonValue:
     valid = _sha(bytes(value is not None for value in values))
     present = [value for value in values if value is not None]
-    if pa.types.is_null(kind):
-        return ["null"]
     if pa.types.is_struct(kind):
         fields = [kind.field(i) for i in range(kind.num_fields)]
         children = [[field.name, _reference(field.type, [v and v[field.name] for v in values])] for field in fields]
@@ -142,32 +138,6 @@ def test_other_rows_have_another_hash(left: list[dict[str, Any]], right: list[di
     assert (content_hash(table_of_left) == content_hash(two)) == (reference_hash(table_of_left) == reference_hash(two))
 
 
-TEXTS = ["a", None, "", "déjà", "a"]
-
-
-@pytest.mark.parametrize(
-    "same",
-    [
-        pa.array(TEXTS, pa.large_string()),
-        pa.array(TEXTS, pa.string_view()),
-        pa.array(TEXTS).dictionary_encode(),
-    ],
-    ids=["large", "view", "dictionary"],
-)
-def test_the_encoding_of_text_does_not_matter(same: pa.Array) -> None:
-    assert content_hash(pa.table({"c": same})) == content_hash(pa.table({"c": pa.array(TEXTS)}))
-
-
-def test_the_encoding_of_lists_does_not_matter() -> None:
-    values = [[1, 2], None, [3, None]]
-    expected = content_hash(pa.table({"c": pa.array(values, pa.list_(pa.int64()))}))
-
-    for kind in (pa.large_list(pa.int64()), pa.list_(pa.int64(), 2), pa.list_view(pa.int64())):
-        assert content_hash(pa.table({"c": pa.array(values, kind)})) == expected, kind
-        sliced = pa.array([[9, 9], *values, [8, 8]], kind).slice(1, len(values))
-        assert content_hash(pa.table({"c": sliced})) == expected, kind
-
-
 def test_a_map_is_a_list_of_structs() -> None:
     values: list[list[tuple[str, int | None]] | None] = [[("a", 1), ("b", None)], None, []]
     pairs = pa.list_(pa.struct([("key", pa.string()), ("value", pa.int64())]))
@@ -195,7 +165,7 @@ def test_what_is_next_to_each_other_is_kept_apart() -> None:
         (pa.array([[1], [2, 3]]), pa.array([[1, 2], [3]])),
         (pa.array([{"a": None}], pa.struct([("a", pa.int64())])), pa.array([None], pa.struct([("a", pa.int64())]))),
         (pa.array([1], pa.int64()), pa.array([1], pa.int32())),
-        (pa.array([1], pa.timestamp("s")), pa.array([1], pa.timestamp("ms"))),
+        (pa.array([1], pa.int64()), pa.array([1], pa.uint64())),
         (pa.array(["a"]), pa.array([b"a"])),
         (pa.array([0.5]), pa.array([0.25])),
     ]
@@ -204,11 +174,25 @@ def test_what_is_next_to_each_other_is_kept_apart() -> None:
     assert content_hash(pa.table({"c": [1]})) != content_hash(pa.table({"d": [1]}))
 
 
-def test_a_union_is_refused() -> None:
-    union = pa.UnionArray.from_sparse(pa.array([0], pa.int8()), [pa.array([1])])
-
+@pytest.mark.parametrize(
+    "column",
+    [
+        pa.UnionArray.from_sparse(pa.array([0], pa.int8()), [pa.array([1])]),
+        pa.array(["a"]).dictionary_encode(),
+        pa.array(["a"], pa.large_string()),
+        pa.array(["a"], pa.string_view()),
+        pa.array([[1]], pa.large_list(pa.int64())),
+        pa.array([[1]], pa.list_(pa.int64(), 1)),
+        pa.array([[1]], pa.list_view(pa.int64())),
+        pa.array([1], pa.timestamp("s")),
+        pa.array([{"a": None}]),
+        pa.nulls(1),
+    ],
+    ids=lambda column: str(column.type),
+)
+def test_types_that_no_table_has_are_refused(column: pa.Array) -> None:
     with pytest.raises(TypeError, match="no content hash"):
-        content_hash(pa.table({"c": union}))
+        content_hash(pa.table({"c": column}))
 
 
 def test_the_hash_is_the_same_for_ever() -> None:

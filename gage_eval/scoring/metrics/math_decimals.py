@@ -32,7 +32,7 @@ class Terms:
     def __add__(self, other: "Terms") -> "Terms":
         coefficients = dict(self.coefficients)
         for product, coefficient in other.coefficients.items():
-            coefficients[product] = _sum(coefficients[product], coefficient) if product in coefficients else coefficient
+            coefficients[product] = coefficients.get(product, Fraction(0)) + coefficient
         return _small({product: value for product, value in coefficients.items() if value != 0})
 
     def __neg__(self) -> "Terms":
@@ -44,14 +44,14 @@ class Terms:
     def __mul__(self, other: "Terms") -> "Terms":
         result = Terms({})
         for product, value in self.coefficients.items():
-            result += Terms({_product(product, more): _times(value, by) for more, by in other.coefficients.items()})
+            result += Terms({_product(product, more): value * by for more, by in other.coefficients.items()})
         return result
 
     def __truediv__(self, other: "Terms") -> "Terms":
         if len(other.coefficients) != 1:
             raise NotTerms
         ((product, divisor),) = other.coefficients.items()
-        quotients = {mine: _over(value, divisor) for mine, value in self.coefficients.items()}
+        quotients = {mine: value / divisor for mine, value in self.coefficients.items()}
         return Terms(quotients) * Terms({tuple((name, -power) for name, power in product): Fraction(1)})
 
     def power(self, exponent: Fraction) -> "Terms":
@@ -107,21 +107,6 @@ def number(word: str) -> Terms:
 def symbol(name: str) -> Terms:
     """A letter, or anything that is not computed."""
     return Terms({((name, Fraction(1)),): Fraction(1)})
-
-
-def _sum(left: Coefficient, right: Coefficient) -> Coefficient:
-    exact = isinstance(left, Fraction) and isinstance(right, Fraction)
-    return left + right if exact else float(left) + float(right)
-
-
-def _times(left: Coefficient, right: Coefficient) -> Coefficient:
-    exact = isinstance(left, Fraction) and isinstance(right, Fraction)
-    return left * right if exact else float(left) * float(right)
-
-
-def _over(left: Coefficient, right: Coefficient) -> Coefficient:
-    exact = isinstance(left, Fraction) and isinstance(right, Fraction)
-    return left / right if exact else float(left) / float(right)
 
 
 def _product(left: _Product, right: _Product) -> _Product:

@@ -13,6 +13,7 @@ from functools import cache
 from typing import Any
 
 from gage_eval.scoring.metrics.math_values import equal_values
+from gage_eval.scoring.metrics.text_utils import as_float
 
 _LONGEST = 2000
 _DROPPED = ("\n", "\\!")
@@ -157,7 +158,7 @@ def _prm800k(text: str) -> str:
     if text.startswith("{") and text.endswith("}"):
         text = text[1:-1]
     text = _THIN_COMMA.sub("", text)
-    number = _float(text)
+    number = as_float(text)
     if number is not None and _is_whole(number):
         text = str(round(number))
     if "\\" in text:
@@ -208,16 +209,9 @@ def _same_part(predicted: str, wanted: str) -> bool:
 
 
 def _is_whole_number(text: str) -> bool:
-    number = _float(_THOUSANDS.sub("", text))
+    number = as_float(_THOUSANDS.sub("", text))
     return number is not None and _is_whole(number)
 
 
 def _is_whole(number: float) -> bool:
     return abs(number) != float("inf") and number == number and abs(number - round(number)) <= 1e-7
-
-
-def _float(text: str) -> float | None:
-    try:
-        return float(text)
-    except ValueError:
-        return None

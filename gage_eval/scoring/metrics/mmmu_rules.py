@@ -40,15 +40,7 @@ def read_choice(answer: str, options: Mapping[str, str]) -> str | None:
         positions = {option: position for option, position in named.items() if position >= 0}
         if positions:
             return max(positions, key=positions.__getitem__)
-    if len(text.split()) <= _WORDS_FOR_TEXT:
-        return None
-    lowered = text.lower()
-    positions = {
-        option: position
-        for option, content in options.items()
-        if content and (position := lowered.rfind(content.lower())) >= 0
-    }
-    return max(positions, key=positions.__getitem__) if positions else None
+    return _last_by_text(text, {option: content for option, content in options.items() if content})
 
 
 def read_pro_choice(answer: str, options: Mapping[str, str | None]) -> str | None:
@@ -72,12 +64,17 @@ def read_pro_choice(answer: str, options: Mapping[str, str | None]) -> str | Non
         named = [option for option in options if sought.format(option) in text]
         if named:
             return max(named, key=lambda option: text.rfind(placed.format(option)))
-    if len(text.split()) <= _WORDS_FOR_TEXT:
-        return None
+    return _last_by_text(text, {option: content for option, content in options.items() if content is not None})
+
+
+def _last_by_text(text: str, contents: Mapping[str, str]) -> str | None:
+    """The option whose text comes last in an answer of more than a few words."""
     lowered = text.lower()
-    positions = {option: lowered.rfind(content.lower()) for option, content in options.items() if content is not None}
+    positions = {option: lowered.rfind(content.lower()) for option, content in contents.items()}
     positions = {option: position for option, position in positions.items() if position >= 0}
-    return max(positions, key=positions.__getitem__) if positions else None
+    if not positions or len(text.split()) <= _WORDS_FOR_TEXT:
+        return None
+    return max(positions, key=positions.__getitem__)
 
 
 def draw_option(options: Iterable[str], sample_id: str) -> str:

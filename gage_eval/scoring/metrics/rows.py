@@ -1,6 +1,7 @@
 """Read the columns that metrics need, and write the scores table, without building a dict per row."""
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -226,34 +227,30 @@ class Rows:
         return self._groups[source.name]
 
 
+@dataclass(eq=False)
 class ScoreRows:
-    """Collects score rows as flat lists and makes the table of `tables.SCORES`."""
+    """Collects score rows as flat lists and makes the table of `tables.SCORES`.
 
-    def __init__(
-        self,
-        value_keys: Sequence[str],
-        renamed: Mapping[str, str] | None = None,
-        scales: Mapping[str, Scale] | None = None,
-    ) -> None:
-        """Args:
+    Attributes:
         value_keys: keys of the metric's numbers, in order; a plain number is the first.
         renamed: new names for keys of the metric.
         scales: of the keys; an unparsed answer gets their worst value.
-        """
-        self._value_keys = value_keys
-        self._renamed = renamed or {}
-        self._scales = scales or {}
-        self._rows: list[_ScoreRow] = []
-        # The numbers of all rows, one after another, with their keys.
-        self._keys: list[str] = []
-        self._items: list[float] = []
+    """
+
+    value_keys: Sequence[str]
+    renamed: Mapping[str, str] = field(default_factory=dict)
+    scales: Mapping[str, Scale] = field(default_factory=dict)
+    _rows: list[_ScoreRow] = field(default_factory=list)
+    # The numbers of all rows, one after another, with their keys.
+    _keys: list[str] = field(default_factory=list)
+    _items: list[float] = field(default_factory=list)
 
     def add_number(self, row: int, name: str | None, value: float, extracted: str | None) -> None:
         """Add a number for the response at ``row``. If it is not finite, or above 1e305, the row is unscored."""
         if not _usable(value):
             self.add(row, name, Score.unscored(f"the metric gave {_shown(value)}", reason="metric_failed"), None)
             return
-        self._keys.append(self._value_keys[0])
+        self._keys.append(self.value_keys[0])
         self._items.append(float(value))
         self._row(row, name, "scored", extracted)
 
@@ -263,7 +260,7 @@ class ScoreRows:
         value = score.value
         if status == "scored" and type(value) is float and _usable(value):
             # The usual case, in which nothing has to be searched.
-            self._keys.append(self._value_keys[0])
+            self._keys.append(self.value_keys[0])
             self._items.append(value)
         elif status != "unscored":
             values = self._values(score)
@@ -308,12 +305,12 @@ class ScoreRows:
 
     def _values(self, score: Score) -> dict[str, float]:
         if isinstance(score.value, Mapping):
-            return {self._renamed.get(key, str(key)): value for key, value in score.value.items()}
+            return {self.renamed.get(key, str(key)): value for key, value in score.value.items()}
         if score.status != "unparsed":
-            return {self._value_keys[0]: score.value}
+            return {self.value_keys[0]: score.value}
         if score.value:
-            return dict.fromkeys(self._value_keys, score.value)
-        worst = {key: self._scales.get(key, DEFAULT).worst for key in self._value_keys}
+            return dict.fromkeys(self.value_keys, score.value)
+        worst = {key: self.scales.get(key, DEFAULT).worst for key in self.value_keys}
         return {key: value for key, value in worst.items() if value is not None}
 
     def _row(

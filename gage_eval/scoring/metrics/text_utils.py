@@ -16,6 +16,14 @@ def as_text(value: JsonValue) -> str:
     return str(value)
 
 
+def as_float(text: str) -> float | None:
+    """The number that a text is, as Python's `float` reads it; None where it is none."""
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
 def lowered(value: JsonValue) -> JsonValue:
     """A text in lower case, for parameters that ignore case; other values unchanged."""
     return value.lower() if isinstance(value, str) else value

@@ -3,7 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from gage_eval.base import canonical
 from gage_eval.base.canonical import JsonValue
@@ -42,6 +42,17 @@ def read_steps(messages: JsonValue) -> list[list[Call]]:
         elif calls:
             raise ValueError(f"{str(calls)[:80]} is not a list of tool calls")
     return steps
+
+
+def function_of(call: Any) -> tuple[str, Mapping[str, Any]] | None:
+    """Name and arguments of a call in the form of the API; None where its arguments are not a JSON object."""
+    function = call.get("function") if isinstance(call, dict) else None
+    arguments = function.get("arguments") if isinstance(function, dict) else None
+    try:
+        read = canonical.decode(arguments or "{}") if isinstance(arguments, str) else arguments
+    except ValueError:
+        return None
+    return (str(function.get("name")), read) if isinstance(function, dict) and isinstance(read, dict) else None
 
 
 def calls_text(messages: JsonValue) -> str:

@@ -5,6 +5,8 @@ import string
 from collections import Counter
 from collections.abc import Collection
 
+from gage_eval.scoring.metrics.text_utils import as_float
+
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 _ARTICLE = frozenset({"a", "an", "the"})
 _ARTICLES = re.compile(rf"\b(?:{'|'.join(sorted(_ARTICLE))})\b")
@@ -43,14 +45,7 @@ def _cleaned(word: str) -> str:
     if bare.isalpha() and bare not in _NO_FINITE_NUMBERS:
         # Most words are not numbers and hold no article, so most of the work is skipped.
         return "" if bare in _ARTICLE else bare
-    number = _number(word)
+    number = as_float(word)
     if number is None:
-        number = _number(bare)
+        number = as_float(bare)
     return " ".join(_ARTICLES.sub(" ", bare).split()) if number is None else str(number)
-
-
-def _number(word: str) -> float | None:
-    try:
-        return float(word)
-    except ValueError:
-        return None

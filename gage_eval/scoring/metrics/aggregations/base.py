@@ -327,9 +327,7 @@ def _no_number(aggregate: Aggregate) -> str | None:
             return f"{name} is not a finite number"
     if aggregate.samples is not None and not (type(aggregate.samples) is int and 0 <= aggregate.samples < 2**63):
         return "samples is not a count"
-    if aggregate.interval is not None and (
-        not isinstance(aggregate.interval, str) or visible(aggregate.interval) != aggregate.interval
-    ):
+    if aggregate.interval is not None and not _is_text(aggregate.interval):
         return "interval is not a text"
     return None
 

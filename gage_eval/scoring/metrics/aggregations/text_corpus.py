@@ -1,8 +1,5 @@
 """Corpus scores of machine translation, from the n-gram counts and edits of the sentences."""
 
-from functools import cache
-from typing import Any
-
 from gage_eval.scoring.metrics.aggregations.base import (
     Aggregate,
     CountedRows,
@@ -11,13 +8,7 @@ from gage_eval.scoring.metrics.aggregations.base import (
     corpus_number,
     recounted_sums,
 )
-
-
-@cache
-def _scorer(word_order: int) -> Any:
-    from sacrebleu.metrics.chrf import CHRF
-
-    return CHRF(word_order=word_order)
+from gage_eval.scoring.metrics.scorers import sacrebleu_scorer
 
 
 def _bleu(sums: Floats) -> float:
@@ -37,8 +28,8 @@ def _bleu(sums: Floats) -> float:
 
 
 def _chrf(sums: Floats) -> float:
-    words = len(sums) // 3 - 6
-    return float(_scorer(words)._compute_score_from_stats(sums.tolist()).score)
+    scorer = sacrebleu_scorer("CHRF", word_order=len(sums) // 3 - 6)
+    return float(scorer._compute_score_from_stats(sums.tolist()).score)
 
 
 def _ter(sums: Floats) -> float:

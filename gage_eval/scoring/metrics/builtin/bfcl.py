@@ -6,6 +6,7 @@ from typing import Any
 from gage_eval.base.canonical import JsonValue, decode
 from gage_eval.data.bfcl import Simulation, gold_call
 from gage_eval.scoring.metrics.base import Score, metric
+from gage_eval.scoring.metrics.trajectories import function_of
 
 _FIELDS = {"task": "sample.metadata.bfcl", "turns": "model_output.turns"}
 # The next step that calls functions in a turn is the last of the conversation (`MAXIMUM_STEP_LIMIT`).
@@ -69,14 +70,5 @@ def _by_turn(turns: JsonValue) -> list[list[list[_Call]]]:
 
 def _calls(text: Any) -> list[_Call]:
     made = decode(text) if isinstance(text, str) else []
-    calls: list[_Call] = []
-    for item in made if isinstance(made, list) else ():
-        function = item.get("function") if isinstance(item, dict) else None
-        arguments = function.get("arguments") if isinstance(function, dict) else None
-        try:
-            read = decode(arguments or "{}") if isinstance(arguments, str) else arguments
-        except ValueError:
-            continue
-        if isinstance(function, dict) and isinstance(read, dict):
-            calls.append((str(function.get("name")), read))
-    return calls
+    calls = map(function_of, made if isinstance(made, list) else ())
+    return [call for call in calls if call is not None]

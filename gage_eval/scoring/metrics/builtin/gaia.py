@@ -4,6 +4,7 @@ import re
 import string
 
 from gage_eval.scoring.metrics.base import metric
+from gage_eval.scoring.metrics.text_utils import as_float
 
 _MARK = "FINAL ANSWER:"
 _LIST = re.compile("[,;]")
@@ -19,30 +20,25 @@ def gaia(prediction: str, reference: str) -> bool:
     or equal texts without white space and case. Any other: equal texts without white space, case and ASCII punctuation.
     """
     answer = prediction.rpartition(_MARK)[2]
-    if _is_number(reference):
-        return _number(answer) == float(reference)
+    if (number := as_float(reference)) is not None:
+        return _number(answer) == number
     if not _LIST.search(reference):
         return _plain(answer).translate(_PUNCTUATION) == _plain(reference).translate(_PUNCTUATION)
     answers, references = _LIST.split(answer), _LIST.split(reference)
-    return len(answers) == len(references) and all(
-        _number(said) == float(gold) if _is_number(gold) else _plain(said) == _plain(gold)
-        for said, gold in zip(answers, references, strict=True)
-    )
+    return len(answers) == len(references) and all(map(_same_element, answers, references))
 
 
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
+def _same_element(said: str, gold: str) -> bool:
+    number = as_float(gold)
+    return _plain(said) == _plain(gold) if number is None else _number(said) == number
 
 
 def _number(text: str) -> float:
     """The number of a text; infinity where it has another form, as the leaderboard's script says."""
     for char in "$%,":
         text = text.replace(char, "")
-    return float(text) if _is_number(text) else float("inf")
+    number = as_float(text)
+    return float("inf") if number is None else number
 
 
 def _plain(text: str) -> str:

@@ -2,10 +2,9 @@
 
 import re
 from collections.abc import Sequence
-from functools import lru_cache
-from typing import Any
 
 from gage_eval.scoring.metrics.base import Score, metric
+from gage_eval.scoring.metrics.scorers import rouge_scorer
 
 _WORD = re.compile(r"[a-z0-9]+")
 _KINDS = ("rouge1", "rouge2", "rougeL", "rougeLsum")
@@ -25,16 +24,9 @@ def rouge(prediction: str, answers: Sequence[str], *, use_stemmer: bool = False)
     longest = max(_words(answer) for answer in answers)
     if (cells := longest * _words(prediction)) > _MOST_CELLS:
         return Score.unscored(f"words of answer × words of reference are {cells:,}, more than {_MOST_CELLS:,}")
-    scores = _scorer(use_stemmer).score_multi(list(answers), prediction)
+    scores = rouge_scorer(_KINDS, use_stemmer=use_stemmer).score_multi(list(answers), prediction)
     return Score({kind: float(scores[kind].fmeasure) for kind in _KINDS})
 
 
 def _words(text: str) -> int:
     return sum(1 for _ in _WORD.finditer(text.lower()))
-
-
-@lru_cache(maxsize=2)
-def _scorer(use_stemmer: bool) -> Any:
-    from rouge_score.rouge_scorer import RougeScorer
-
-    return RougeScorer(list(_KINDS), use_stemmer=use_stemmer)

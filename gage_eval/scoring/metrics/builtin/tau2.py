@@ -10,6 +10,7 @@ from gage_eval.data import tau2_checkout
 from gage_eval.data.tau2_checkout import SessionLost
 from gage_eval.data.tau2_mock import Actor, Database, call, earlier_calls, holds, initial_database
 from gage_eval.scoring.metrics.base import Score, metric
+from gage_eval.scoring.metrics.trajectories import function_of
 
 _USUAL_BASIS = ("DB", "COMMUNICATE")
 _FIELDS = {
@@ -85,15 +86,9 @@ def _made(turns: JsonValue) -> Iterator[tuple[Mapping[str, Any], list[_Answered]
         outputs = zip_longest(turn.get("tool_statuses") or (), turn.get("tool_outputs") or ())
         calls = []
         for item, (status, output) in zip(made if isinstance(made, list) else [], outputs, strict=False):
-            function = item.get("function") if isinstance(item, dict) else None
             # What a model calls a tool with may be anything; a tool answers only to an object.
-            arguments = function.get("arguments") if isinstance(function, dict) else None
-            try:
-                read = decode(arguments or "{}") if isinstance(arguments, str) else arguments
-            except ValueError:
-                continue
-            if isinstance(function, dict) and isinstance(read, dict):
-                calls.append(_Answered(_actor(turn), str(function.get("name")), read, status == "ok", output))
+            if (function := function_of(item)) is not None:
+                calls.append(_Answered(_actor(turn), *function, status == "ok", output))
         yield turn, calls
 
 

@@ -1,10 +1,10 @@
 """BLEU, chrF and TER by sacrebleu: a value per sentence, and the components of the corpus's value."""
 
 from collections.abc import Sequence
-from functools import lru_cache
-from typing import Any, Literal
+from typing import Literal
 
 from gage_eval.scoring.metrics.base import Score, metric
+from gage_eval.scoring.metrics.scorers import sacrebleu_scorer
 
 Smoothing = Literal["exp", "floor", "add-k", "none"]
 # sacrebleu searches for shifts of words in time that grows faster than the product of the lengths.
@@ -32,7 +32,14 @@ def bleu(
     """
     if not answers:
         return Score.unscored("there is no reference")
-    scorer = _bleu(tokenize, lowercase, smooth_method, smooth_value, effective_order)
+    scorer = sacrebleu_scorer(
+        "BLEU",
+        tokenize=tokenize,
+        lowercase=lowercase,
+        smooth_method=smooth_method,
+        smooth_value=smooth_value,
+        effective_order=effective_order,
+    )
     score = scorer.sentence_score(prediction, list(answers))
     return Score(float(score.score), components={"bleu": [*score.counts, *score.totals, score.sys_len, score.ref_len]})
 
@@ -49,7 +56,7 @@ def chrf(
     """
     if not answers:
         return Score.unscored("there is no reference")
-    scorer = _chrf(word_order, lowercase)
+    scorer = sacrebleu_scorer("CHRF", word_order=word_order, lowercase=lowercase)
     # sacrebleu has no other way to get the counts; all its scorers use this method.
     (counts,) = scorer._extract_corpus_statistics([prediction], [[answer] for answer in answers])
     return Score(float(scorer._compute_score_from_stats(counts).score), components={"chrf": counts})
@@ -74,7 +81,7 @@ def ter(prediction: str, answers: Sequence[str], *, normalized: bool = False, ca
     """
     if not answers:
         return Score.unscored("there is no reference")
-    scorer = _ter(normalized, case_sensitive)
+    scorer = sacrebleu_scorer("TER", normalized=normalized, case_sensitive=case_sensitive)
     hypothesis, *wanted = (scorer._preprocess_segment(text).split() for text in (prediction, *answers))
     if len(hypothesis) * max(map(len, wanted)) > _MOST_FOR_SHIFTS:
         edits, length = _without_shifts(hypothesis, wanted)
@@ -91,30 +98,3 @@ def _without_shifts(hypothesis: Sequence[str], wanted: Sequence[Sequence[str]]) 
 
     edits = min(Levenshtein.distance(hypothesis, words) for words in wanted)
     return float(edits), sum(len(words) for words in wanted) / len(wanted)
-
-
-@lru_cache(maxsize=64)
-def _bleu(tokenize: str, lowercase: bool, smooth_method: str, smooth_value: float | None, effective: bool) -> Any:
-    from sacrebleu.metrics.bleu import BLEU
-
-    return BLEU(
-        tokenize=tokenize,
-        lowercase=lowercase,
-        smooth_method=smooth_method,
-        smooth_value=smooth_value,
-        effective_order=effective,
-    )
-
-
-@lru_cache(maxsize=8)
-def _chrf(word_order: int, lowercase: bool) -> Any:
-    from sacrebleu.metrics.chrf import CHRF
-
-    return CHRF(word_order=word_order, lowercase=lowercase)
-
-
-@lru_cache(maxsize=4)
-def _ter(normalized: bool, case_sensitive: bool) -> Any:
-    from sacrebleu.metrics.ter import TER
-
-    return TER(normalized=normalized, case_sensitive=case_sensitive)

@@ -1,13 +1,12 @@
 """TruthfulQA (Lin et al. 2022, arXiv:2109.07958) as the lm-eval harness scores it."""
 
 from collections.abc import Sequence
-from functools import lru_cache
-from typing import Any
 
 from gage_eval.base.canonical import JsonValue
 from gage_eval.scoring.metrics.base import Score, metric
 from gage_eval.scoring.metrics.builtin.loglikelihood import softmax
 from gage_eval.scoring.metrics.likelihoods import read_question
+from gage_eval.scoring.metrics.scorers import rouge_scorer, sacrebleu_scorer
 
 _ROUGE = {"rouge1": "rouge1", "rouge2": "rouge2", "rougeL": "rougeLsum"}
 _KINDS = ("bleu", *_ROUGE)
@@ -64,9 +63,10 @@ def truthfulqa_generation(prediction: str, answers: Sequence[str], incorrect: Se
 
 def _similarities(prediction: str, reference: str) -> dict[str, float]:
     """BLEU and the F-measures of ROUGE, in 0..100."""
-    scores = _rouge_scorer().score(_by_lines(reference), _by_lines(prediction))
+    scores = rouge_scorer(tuple(_ROUGE.values())).score(_by_lines(reference), _by_lines(prediction))
+    bleu = sacrebleu_scorer("BLEU", tokenize="intl", smooth_method="exp", effective_order=False)
     return {
-        "bleu": float(_bleu_scorer().corpus_score([prediction], [[reference]]).score),
+        "bleu": float(bleu.corpus_score([prediction], [[reference]]).score),
         **{kind: 100 * float(scores[name].fmeasure) for kind, name in _ROUGE.items()},
     }
 
@@ -74,17 +74,3 @@ def _similarities(prediction: str, reference: str) -> dict[str, float]:
 def _by_lines(text: str) -> str:
     """The text with a line end between sentences, where ROUGE-Lsum looks for them."""
     return text.replace(" . ", ".\n")
-
-
-@lru_cache(maxsize=1)
-def _bleu_scorer() -> Any:
-    from sacrebleu.metrics.bleu import BLEU
-
-    return BLEU(tokenize="intl", smooth_method="exp", effective_order=False)
-
-
-@lru_cache(maxsize=1)
-def _rouge_scorer() -> Any:
-    from rouge_score.rouge_scorer import RougeScorer
-
-    return RougeScorer(list(_ROUGE.values()))

@@ -1,35 +1,12 @@
-"""From the metrics of a resolved task to a `ScoreSpec`."""
+"""From the metrics and the scoring profile of a task to the rule of its score cards."""
 
 from collections.abc import Sequence
 
 from gage_eval.config.resolve import ResolvedTask
-from gage_eval.data.prepare.media import MediaRules
-from gage_eval.pipeline.execution_spec import ExecutionSpec
-from gage_eval.pipeline.specs import ScoreSpec
 from gage_eval.report.headline import named
 from gage_eval.report.summary import MetricNumber
 from gage_eval.scoring.metrics import BoundMetric
 from gage_eval.scoring.scorecards.card import CardRule, card_rule, score_keys
-
-
-def score_spec(
-    task: ResolvedTask,
-    metrics: tuple[BoundMetric, ...],
-    known: frozenset[str] = frozenset(),
-    execution: ExecutionSpec | None = None,
-    media: MediaRules | None = None,
-) -> ScoreSpec:
-    """The spec of auto_eval for a task.
-
-    Args:
-        task: the task.
-        metrics: its metrics.
-        known: names of metrics that samples may use for other tasks.
-        execution: how its programs are run.
-        media: where the media of its samples are.
-    """
-    config = task.task
-    return ScoreSpec(config.task_id, metrics, config.max_unscored_share, known, execution, media or MediaRules())
 
 
 def task_card(task: ResolvedTask, metrics: Sequence[BoundMetric], quoted: str | None = None) -> CardRule | None:
