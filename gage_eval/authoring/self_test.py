@@ -22,6 +22,7 @@ from gage_eval.data.sample.table import rows_of
 from gage_eval.engine.final_state import final_state
 from gage_eval.engine.runtime import Runtime
 from gage_eval.engine.tools.box import BoxTool
+from gage_eval.engine.tools.mcp import McpTool
 from gage_eval.observability.observer import Observer, Observers
 from gage_eval.pipeline import stages
 from gage_eval.pipeline.action import StageContext
@@ -187,7 +188,7 @@ def _answers(
 
 def _agent_boxes(task: TaskPlan) -> AgentBoxes:
     """The boxes of a task's agent."""
-    tools = [tool.box for tool in task.infer.tools.values() if isinstance(tool, BoxTool)]
+    tools = [tool.box for tool in task.infer.tools.values() if isinstance(tool, BoxTool | McpTool) and tool.box]
     boxes = tools[0] if task.infer.agent is None else task.infer.agent.boxes
     assert isinstance(boxes, AgentBoxes)
     if boxes.boxes.settings.allow_unsafe:

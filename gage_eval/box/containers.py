@@ -21,7 +21,7 @@ from typing import Any
 from gage_eval.box.engine_api import NOT_FOUND, Engine, EngineError, Stream
 from gage_eval.box.inside.harness import HANDED_IN
 from gage_eval.box.inside.wire import ANY, command_reply, packed, parsed, setup_failure
-from gage_eval.box.slot import Harness, Slot, received_socket, user_of
+from gage_eval.box.slot import Harness, Slot, SocketKind, received_sockets, user_of
 from gage_eval.box.types import BoxError
 
 _WORK, _TEMPORARY = "/tmp/box", "/tmp"  # noqa: S108
@@ -98,7 +98,7 @@ class ContainerSlot(Slot):
         task.add_done_callback(done)
         return harness
 
-    async def listener(self, harness: Harness) -> socket.socket:
+    async def handed(self, harness: Harness, kinds: Sequence[SocketKind]) -> list[socket.socket]:
         """See `Slot`."""
         door = self._doors.get(harness.name)
         if door is None:
@@ -107,7 +107,7 @@ class ContainerSlot(Slot):
             connection, _ = await asyncio.get_running_loop().sock_accept(door)
         with connection:
             connection.setblocking(False)  # noqa: FBT003
-            return await received_socket(connection)
+            return await received_sockets(connection, kinds)
 
     def kill(self, harness: Harness) -> None:
         """End a harness with its container."""
@@ -126,15 +126,16 @@ class ContainerSlot(Slot):
         try:
             first = await _message(reader)
             request = parsed(first[4:])
+            hands_over = request["listens"] or request["starts"]
             if self._has_python:
-                with self._door(name) if request["listens"] else contextlib.nullcontext() as door:
+                with self._door(name) if hands_over else contextlib.nullcontext() as door:
                     try:
                         await self._with_python(first, request, door, reader, writer)
                     except _NoPython:
                         self._has_python = False
             if not self._has_python:
-                if request["listens"]:
-                    raise BoxError(f"image {self._image!r} has no python3, which the box of an agent needs")
+                if hands_over:
+                    raise BoxError(f"image {self._image!r} has no python3, which the box of a program or server needs")
                 await self._without_python(request, reader, writer)
         except asyncio.IncompleteReadError:
             # The evaluator has closed its end.

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from gage_eval.box.inside.wire import STATUS_OF_END
-from gage_eval.box.slot import Harness, Slot, SlotDied
-from gage_eval.box.types import Box, BoxError, BoxRefused, BoxSpec, Containment, Execution, Limits, Program, Ran
+from gage_eval.box.slot import LISTENER, STREAM, Harness, Slot, SlotDied
+from gage_eval.box.types import Beside, Box, BoxError, BoxRefused, BoxSpec, Containment, Execution, Limits, Program, Ran
 
 _NOTHING = BoxSpec()
 # A slot that dies says nothing about the program.
@@ -78,14 +78,17 @@ class SlotExecutor:
             if reply.get("status") != "open":
                 raise BoxError(f"The box cannot be made: {reply.get('text') or _end(await slot.finish(harness))}")
             box = SlotBox(slot, harness, limits, "/" if spec.writable else ".")
-            if spec.listens:
+            if kinds := [STREAM] * len(spec.starts) + [LISTENER] * spec.listens:
                 try:
-                    box.listener = await asyncio.wait_for(slot.listener(harness), _FILE_S)
+                    sockets = await asyncio.wait_for(slot.handed(harness, kinds), _FILE_S)
                 except TimeoutError:
                     raise BoxError(f"The box cannot be made: no socket came from it in {_FILE_S:g} s") from None
                 except OSError as error:
                     raise BoxError(f"The box cannot be made: {error}") from None
-                stack.callback(box.listener.close)
+                for handed in sockets:
+                    stack.callback(handed.close)
+                box.listener = sockets.pop() if spec.listens else None
+                box.started = sockets
             box.stack = stack.pop_all()
             return box
         raise AssertionError
@@ -182,6 +185,7 @@ class SlotBox:
         self._slot, self._harness, self._limits = slot, harness, limits
         self.root = root
         self.listener: socket.socket | None = None
+        self.started: Sequence[socket.socket] = ()
         # What ends with the box.
         self.stack = AsyncExitStack()
         self._turn = asyncio.Lock()
@@ -194,6 +198,10 @@ class SlotBox:
         )
         streams = {name: base64.b64decode(reply[name]) for name in ("stdout", "stderr")}
         return Ran(**(reply | streams))
+
+    async def state(self, number: int) -> Beside:
+        """What is known of a command of `BoxSpec.starts`."""
+        return Beside(**await self._ask({"state": number}))
 
     async def put(self, path: str, content: bytes) -> None:
         """Write a file, by its path in the work folder."""
@@ -269,6 +277,7 @@ def surroundings_of(spec: BoxSpec, limits: Limits) -> dict[str, Any]:
         "setup": spec.setup,
         "env": dict(spec.env),
         "listens": spec.listens,
+        "starts": [list(argv) for argv in spec.starts],
         "writable": spec.writable,
     }
 

@@ -9,7 +9,7 @@ import subprocess
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from gage_eval.box.inside.wire import ANY, NoMessage, packed, parsed
 from gage_eval.box.types import BoxError
@@ -18,6 +18,11 @@ from gage_eval.box.types import BoxError
 _GRACE_S = 5.0
 # Ids of the users of slots; below those that systemd hands out. Processes start at different ones.
 _FIRST_ID, _IDS = 60_100, 900
+
+
+SocketKind: TypeAlias = tuple[int, int, bool]
+LISTENER: SocketKind = (socket.AF_INET, socket.SOCK_STREAM, True)
+STREAM: SocketKind = (socket.AF_UNIX, socket.SOCK_STREAM, False)
 
 
 class SlotDied(BoxError):
@@ -68,13 +73,13 @@ class Slot(ABC):
         finally:
             timer.cancel()
 
-    async def listener(self, harness: Harness) -> socket.socket:
-        """The socket that a harness has opened in its box, and hands over after its first reply.
+    async def handed(self, harness: Harness, kinds: Sequence[SocketKind]) -> list[socket.socket]:
+        """The sockets that a harness hands over after its first reply.
 
         Raises:
-            OSError: it hands over nothing.
+            OSError: it hands over something else.
         """
-        return await received_socket(harness.channel)
+        return await received_sockets(harness.channel, kinds)
 
     async def finish(self, harness: Harness) -> Mapping[str, Any]:
         """End a harness and all its processes. Returns its exit status and CPU time."""
@@ -189,16 +194,16 @@ class ServerSlot(Slot):
         self._ended.clear()
 
 
-async def received_socket(channel: socket.socket) -> socket.socket:
-    """A socket that comes through another one.
+async def received_sockets(channel: socket.socket, kinds: Sequence[SocketKind]) -> list[socket.socket]:
+    """Sockets of some kinds that come through another one.
 
     Raises:
-        OSError: something else came than a socket that listens on a port, or the end.
+        OSError: something else came, or the end.
     """
     loop = asyncio.get_running_loop()
     while True:
         try:
-            _, descriptors, _, _ = socket.recv_fds(channel, 1, 1)
+            _, descriptors, _, _ = socket.recv_fds(channel, 1, len(kinds))
             break
         except BlockingIOError:
             readable = asyncio.Event()
@@ -207,20 +212,23 @@ async def received_socket(channel: socket.socket) -> socket.socket:
                 await readable.wait()
             finally:
                 loop.remove_reader(channel)
-    if not descriptors:
-        raise OSError("no socket came from the box")
-    try:
-        received = socket.socket(fileno=descriptors[0])
-    except OSError:
-        os.close(descriptors[0])
-        raise
-    if (received.family, received.type) != (socket.AF_INET, socket.SOCK_STREAM) or not received.getsockopt(
-        socket.SOL_SOCKET, socket.SO_ACCEPTCONN
-    ):
-        received.close()
-        raise OSError("what came from the box is not a socket that listens on a port")
-    received.setblocking(False)  # noqa: FBT003
+    received: list[socket.socket] = []
+    for descriptor in descriptors:
+        try:
+            received.append(socket.socket(fileno=descriptor))
+        except OSError:
+            os.close(descriptor)
+    if [_kind(item) for item in received] != list(kinds):
+        for item in received:
+            item.close()
+        raise OSError("what came from the box are not the sockets that it was asked for")
+    for item in received:
+        item.setblocking(False)  # noqa: FBT003
     return received
+
+
+def _kind(item: socket.socket) -> SocketKind:
+    return item.family, item.type, bool(item.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN))
 
 
 async def _reply(channel: socket.socket) -> dict[str, Any]:

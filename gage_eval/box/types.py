@@ -68,7 +68,9 @@ class BoxSpec:
     """A shell command that runs in the box once, before the first program."""
     env: Mapping[str, str] = field(default_factory=dict)
     listens: bool = False
-    """Open a socket at 127.0.0.1 of the box, and hand it to the evaluator: `Box.listener`. The one way out."""
+    """Open a socket at 127.0.0.1 of the box, and hand it to the evaluator: `Box.listener`."""
+    starts: Sequence[Sequence[str]] = ()
+    """Commands that run at the same time as the others, from the setup to the end of the box: `Box.started`."""
     writable: bool = False
     """All of the image can be written, by its root user. Paths start at ``/``, and commands run in the image's own
     folder with its variables. Containers only; what is written is bounded by the size of one file."""
@@ -131,16 +133,33 @@ class Ran:
     """Why it was ended: `cpu`, `idle`, `starved`, `memory`, `output`. Empty where it ended by itself."""
 
 
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """What is known of a command of `BoxSpec.starts`."""
+
+    exit: int | None
+    """None while it runs."""
+    stderr: str
+    """The end of it."""
+    reason: str = ""
+    """Why it was ended: `cpu`, `memory`. Empty where it was not."""
+
+
 class Box(Protocol):
     """An open box: its files stay from one command to the next, until it is closed."""
 
     listener: socket.socket | None
     """Accepts what programs in the box connect to, where `BoxSpec.listens`."""
+    started: Sequence[socket.socket]
+    """Stdin and stdout of each command of `BoxSpec.starts`."""
     root: str
     """Where its paths start, for commands: ``.``, or ``/`` where `BoxSpec.writable`."""
 
     async def run(self, argv: Sequence[str], *, stdin: bytes = b"", limits: Limits | None = None) -> Ran:
         """Run a command in the work folder."""
+
+    async def state(self, number: int) -> Beside:
+        """What is known of a command of `BoxSpec.starts`."""
 
     async def put(self, path: str, content: bytes) -> None:
         """Write a file, by its path in the work folder."""

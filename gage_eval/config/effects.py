@@ -203,7 +203,7 @@ class _Lister:
                 for path, file in adapter.agent.files.items():
                     self.file(file, (*here, "files", path))
             for number, server in enumerate(adapter.mcp_servers):
-                self.mcp_server(("role_adapters", at, "mcp_servers", number), server)
+                self.mcp_server(("role_adapters", at, "mcp_servers", number), server, adapter.box or BoxConfig())
             if BOX_TOOLS & {*adapter.tools}:
                 self.boxed(
                     "the commands that the model writes", ("role_adapters", at, "box"), adapter.box or BoxConfig()
@@ -221,9 +221,13 @@ class _Lister:
         self.references(values)
         self.texts(values)
 
-    def mcp_server(self, loc: Loc, server: McpServerConfig) -> None:
-        """A command runs with the rights of this user; an endpoint gets what the model writes."""
-        if server.url is None:
+    def mcp_server(self, loc: Loc, server: McpServerConfig, box: BoxConfig) -> None:
+        """A command runs in a box, or with the rights of this user; an endpoint gets what the model writes."""
+        if server.is_boxed:
+            self.boxed(f"the MCP server {shlex.join(server.command)}", (*loc, "command"), box)
+            for path, file in server.files.items():
+                self.file(file, (*loc, "files", path))
+        elif server.url is None:
             self.add("run", shlex.join(server.command), (*loc, "command"), "an MCP server, outside of any box")
         else:
             self.add("send", server.url, (*loc, "url"), "the model's calls of its tools")

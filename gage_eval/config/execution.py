@@ -11,7 +11,9 @@ from gage_eval.base.inputs import RESPONSES_INPUT, SAMPLES_INPUT
 from gage_eval.base.marks import identity, nested, scheduling, semantic
 from gage_eval.config.base_model import ConfigModel
 from gage_eval.data.sample.rules import inside
+from gage_eval.models.backends.base import is_key_reference
 from gage_eval.models.backends.placement import HERE
+from gage_eval.models.client.tools import Effects
 
 BOX_TOOLS = frozenset({"bash", "python"})
 """The tools that run commands in a box."""
@@ -145,12 +147,17 @@ class SimulatorConfig(ConfigModel):
 
 
 class McpServerConfig(ConfigModel):
-    """A server of the Model Context Protocol, whose tools the model may call."""
+    """A server of the Model Context Protocol, whose tools the model may call. A command runs in the episode's box."""
 
     command: list[str] = semantic("infer", [])
+    # By their paths in the box. Their content is in the key.
+    files: dict[str, str] = identity("infer", {})
+    allow_unsafe: bool = semantic("infer", default=False)
     url: str | None = semantic("infer", None, pattern=r"^https?://")
+    token: str | None = scheduling(None, repr=False)
     names: list[Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")]] = semantic("infer", min_length=1)
-    effects: Literal["none", "state", "outside"] = semantic("infer", "outside")
+    # By default those of a server in a box are in its state, and all others outside.
+    effects: Effects | None = semantic("infer", None)
     # What a call that was interrupted does, and how long one may take, is in no answer.
     repeatable: bool = scheduling(default=False)
     timeout_s: float = scheduling(60.0, gt=0, le=3600)
@@ -159,11 +166,27 @@ class McpServerConfig(ConfigModel):
     def _is_one_server(self) -> Self:
         if bool(self.command) == (self.url is not None):
             raise ValueError("a server has either a 'command' that starts it or a 'url'")
+        if self.allow_unsafe and self.url is not None:
+            raise ValueError("'allow_unsafe' is for a 'command': remove it")
+        if self.token is not None and self.url is None:
+            raise ValueError("'token' is for a 'url', since no secret enters a box: remove it")
+        if self.token is not None and not is_key_reference(self.token):
+            raise ValueError("a token is never written into a config: use env:NAME or block:name")
+        if self.files and not self.is_boxed:
+            raise ValueError("'files' are for a command in a box: remove them")
+        for path in self.files:
+            if not inside(path):
+                raise ValueError(f"'{path}' is no path below the working folder of the box")
         return self
+
+    @property
+    def is_boxed(self) -> bool:
+        """Whether it runs in the episode's box."""
+        return bool(self.command) and not self.allow_unsafe
 
 
 class BoxConfig(ConfigModel):
-    """The boxes of the tools `bash` and `python`: one for each episode, with limits for each command."""
+    """The boxes of `bash`, `python` and MCP servers: one for each episode, with limits for each command."""
 
     image: str | None = semantic("infer", None, min_length=1)
     cpu_s: float = semantic("infer", 60.0, gt=0, le=3600)

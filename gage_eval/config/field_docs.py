@@ -269,10 +269,14 @@ TEXTS: Mapping[str, Mapping[str, str]] = {
         "script": "Where a sample has the turns of its user, as `metadata.user_turns`; a scripted user needs no model.",
     },
     "McpServerConfig": {
-        "command": "The command that starts it, in the config's folder; each episode starts one.",
+        "command": "The command that starts it, in the working folder of the episode's box; each episode has its own.",
+        "files": "Files that are put into the box for it, by their paths there.",
+        "allow_unsafe": "Start the command with your rights in the config's folder, where nothing contains it.",
         "url": "Its endpoint, if it runs already.",
+        "token": "Reference to what the endpoint gets as `Authorization: Bearer`: `env:NAME` or `block:name`.",
         "names": "The tools that the model may call.",
-        "effects": "What a call changes: nothing (`none`), the `state` of its episode, or something `outside`.",
+        "effects": "What a call changes: nothing (`none`), the `state` of its episode, or something `outside`. "
+        "In a box `state` by default, else `outside`.",
         "repeatable": "A call that was running when the run was killed may be made again.",
         "timeout_s": "Seconds that a call may take.",
     },

@@ -362,11 +362,19 @@ class RoleAdapterConfig(ConfigModel):
         for name in ("same_calls", "rounds_per_turn") if self.agent is not None else ():
             if getattr(self.limits, name, None) is not None:
                 raise ValueError(f"'limits.{name}' counts calls of tools that we run: remove it, or 'agent'")
-        if self.box is not None and self.agent is None and not BOX_TOOLS & {*self.tools}:
-            raise ValueError(
-                f"'box' is for an agent and the tools {' and '.join(sorted(BOX_TOOLS))}: name one of them, or remove it"
-            )
+        paths = [path for server in self.mcp_servers for path in server.files]
+        if twice := sorted({path for path in paths if paths.count(path) > 1}):
+            raise ValueError(f"two MCP servers put a file at '{twice[0]}' of one box: rename it for one of them")
+        if self.box is not None and not self.has_box:
+            tools = " and ".join(sorted(BOX_TOOLS))
+            raise ValueError(f"'box' is for an agent, an MCP server and the tools {tools}: name one, or remove it")
         return self
+
+    @property
+    def has_box(self) -> bool:
+        """Whether its episodes have a box."""
+        is_served = any(server.is_boxed for server in self.mcp_servers)
+        return self.agent is not None or is_served or bool(BOX_TOOLS & {*self.tools})
 
     @model_validator(mode="after")
     def _simulates_users(self) -> Self:

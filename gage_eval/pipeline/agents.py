@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from gage_eval.base.canonical import JsonValue, canonical_text, digest, sha256_hex
-from gage_eval.base.errors import InputError
 from gage_eval.box.types import BoxSpec
 from gage_eval.models.client.agents import Agent
-from gage_eval.pipeline.boxes import AgentBoxes, CannotRun, sandbox_of
+from gage_eval.pipeline.boxes import AgentBoxes, CannotRun, contents_of, sandbox_of
 
 
 @dataclass(frozen=True)
@@ -38,7 +37,7 @@ class AgentProgram:
         Raises:
             InputError: one of them cannot be read.
         """
-        return {path: _content(file) for path, file in self.files.items()}
+        return contents_of(self.files, "agent.files")
 
     @cached_property
     def identity(self) -> dict[str, JsonValue]:
@@ -87,10 +86,3 @@ def _sandbox(sample: Mapping[str, Any]) -> JsonValue:
         return digest(canonical_text(dict(sandbox_of(sample))))
     except (CannotRun, ValueError) as error:
         return str(error)
-
-
-def _content(file: Path) -> bytes:
-    try:
-        return file.read_bytes()
-    except OSError as error:
-        raise InputError(f"agent.files: '{file}' cannot be read: {error.strerror}.") from None

@@ -5,11 +5,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any, Literal
 
-from gage_eval.base.canonical import JsonValue, digest
+from gage_eval.base.canonical import JsonValue, digest, sha256_hex
+from gage_eval.base.errors import InputError
 from gage_eval.box.executors import ExecutorSettings, open_executor
-from gage_eval.box.types import BoxError, BoxSpec, Limits
+from gage_eval.box.types import BoxError, BoxSpec, Executor, Limits
 from gage_eval.data.prepare.media import MediaRules, file_content, files_identity
 from gage_eval.data.sample.record import RecordRejected
 from gage_eval.data.sample.rules import inside
@@ -99,6 +101,8 @@ class AgentBoxes:
         image: for samples that name none.
         media: where the files of samples are.
         artifacts: the files that are taken at the end of an episode, besides those that its sample names.
+        starts: the commands of MCP servers, which run in each box.
+        files: those that the servers need, by their paths in a box.
     """
 
     boxes: Boxes
@@ -106,21 +110,35 @@ class AgentBoxes:
     image: str | None = None
     media: MediaRules = field(default_factory=MediaRules)
     artifacts: Sequence[str] = ()
+    starts: Sequence[Sequence[str]] = ()
+    files: Mapping[str, Path] = field(default_factory=dict)
+
+    @cached_property
+    def _contents(self) -> Mapping[str, bytes]:
+        return contents_of(self.files, "mcp_servers.files")
 
     @cached_property
     def identity(self) -> JsonValue:
-        """The executor, the limits, the image, and the files that are taken."""
+        """The executor, the limits, the image, the files that are taken, and the servers."""
         own: dict[str, JsonValue] = {"artifacts": list(self.artifacts)} if self.artifacts else {}
+        if self.starts:
+            own["starts"] = [list(argv) for argv in self.starts]
+            own["files"] = {path: sha256_hex(content) for path, content in self._contents.items()}
         image = None if self.image is None else self.boxes.image(self.image)
         return {"executor": self.boxes.identity, "limits": asdict(self.limits), "image": image, **own}
 
     def spec(self, sample: Mapping[str, Any]) -> BoxSpec:
-        """The surroundings that a sample sets.
+        """The surroundings that a sample sets, with the MCP servers that run there.
 
         Raises:
             CannotRun: they cannot be made.
         """
-        return surroundings(sample, lambda address: file_content(address, self.media), self.image)
+        own = surroundings(sample, lambda address: file_content(address, self.media), self.image)
+        return replace(own, files={**own.files, **self._contents}, starts=self.starts)
+
+    def executor(self) -> Executor:
+        """A new executor, for boxes outside of a run."""
+        return self.boxes.backend().executor
 
     def limits_of(self, sample: Mapping[str, Any]) -> Limits:
         """What one command may use: at most what the sample allows.
@@ -141,6 +159,26 @@ class AgentBoxes:
     def files_identity(self, sample: Mapping[str, Any]) -> JsonValue:
         """The content of the files and the image that a sample brings; None where it brings none."""
         return sandbox_identity([sample], self.media, self.boxes)
+
+
+def contents_of(files: Mapping[str, Path], what: str) -> Mapping[str, bytes]:
+    """The content of files of this machine, by their paths in a box.
+
+    Args:
+        files: the files.
+        what: names the field of a config that names them.
+
+    Raises:
+        InputError: one of them cannot be read.
+    """
+
+    def content(file: Path) -> bytes:
+        try:
+            return file.read_bytes()
+        except OSError as error:
+            raise InputError(f"{what}: '{file}' cannot be read: {error.strerror}.") from None
+
+    return {path: content(file) for path, file in files.items()}
 
 
 def sandbox_identity(

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -11,7 +12,7 @@ from gage_eval.base.files import local_path
 from gage_eval.box.executors import ExecutorSettings
 from gage_eval.box.types import Limits
 from gage_eval.config.agent import AgentConfig
-from gage_eval.config.execution import BOX_TOOLS, BoxConfig, McpServerConfig, SimulatorConfig
+from gage_eval.config.execution import BoxConfig, SimulatorConfig
 from gage_eval.config.load import LoadedConfig
 from gage_eval.config.metrics import metric_names
 from gage_eval.config.models import (
@@ -230,12 +231,16 @@ def _attacks(suite: SuiteIdentity | None, execution: ExecutionSpec | None) -> tu
     return None if suite is None or execution is None or execution.config.mode != "script" else suite.attacks
 
 
-def _agent_boxes(config: BoxConfig, base_dir: Path, media: MediaRules) -> AgentBoxes:
+def _agent_boxes(adapter: RoleAdapterConfig, base_dir: Path, media: MediaRules) -> AgentBoxes:
     """The boxes of an adapter's tools."""
+    config = adapter.box or BoxConfig()
+    boxed = [server for server in adapter.mcp_servers if server.is_boxed]
+    files = {path: local_path(file, base_dir) for server in boxed for path, file in server.files.items()}
     roots = {image: local_path(root, base_dir) for image, root in config.roots.items()}
     settings = ExecutorSettings(config.executor, config.slots, config.allow_unsafe, roots)
     limits = Limits(**config.model_dump(include={field.name for field in fields(Limits)}))
-    return AgentBoxes(Boxes(settings), limits, config.image, media, config.artifacts)
+    starts = [server.command for server in boxed]
+    return AgentBoxes(Boxes(settings), limits, config.image, media, config.artifacts, starts, files)
 
 
 def _episode_limits(adapter: RoleAdapterConfig, backend: BackendEntry) -> EpisodeLimits | None:
@@ -255,16 +260,23 @@ def _episode_limits(adapter: RoleAdapterConfig, backend: BackendEntry) -> Episod
     return EpisodeLimits(**config.model_dump(), price=price)
 
 
-def _mcp_server(config: McpServerConfig, base_dir: Path) -> McpServer:
-    return McpServer(
-        tuple(config.command),
-        config.url,
-        base_dir,
-        tuple(config.names),
-        config.effects,
-        config.repeatable,
-        config.timeout_s,
-    )
+def _mcp_servers(adapter: RoleAdapterConfig, context: BackendContext, box: AgentBoxes | None) -> list[McpServer]:
+    boxed = [server for server in adapter.mcp_servers if server.is_boxed]
+    return [
+        McpServer(
+            tuple(config.command),
+            config.url,
+            context.base_dir,
+            tuple(config.names),
+            config.effects or ("state" if config.is_boxed else "outside"),
+            config.repeatable,
+            config.timeout_s,
+            box if config.is_boxed else None,
+            next((place for place, server in enumerate(boxed) if server is config), 0),
+            None if config.token is None else partial(context.secret, config.token, "token"),
+        )
+        for config in adapter.mcp_servers
+    ]
 
 
 def _program(config: AgentConfig, boxes: AgentBoxes, base_dir: Path) -> AgentProgram:
@@ -333,9 +345,8 @@ def _generate(
     task: ResolvedTask, role: ResolvedRole, role_type: str, context: BackendContext, media: MediaRules | None = None
 ) -> GenerateSpec:
     adapter, media = role.adapter, media or MediaRules()
-    is_boxed = adapter.agent is not None or bool(BOX_TOOLS & {*adapter.tools})
-    box = _agent_boxes(adapter.box or BoxConfig(), context.base_dir, media) if is_boxed else None
-    servers = [_mcp_server(server, context.base_dir) for server in adapter.mcp_servers]
+    box = _agent_boxes(adapter, context.base_dir, media) if adapter.has_box else None
+    servers = _mcp_servers(adapter, context, box)
     return GenerateSpec(
         task_id=task.task.task_id,
         role=role_type,

@@ -10,7 +10,7 @@ import pytest
 
 from gage_eval.box.executors import ExecutorSettings, open_executor, probe
 from gage_eval.box.programs import _end
-from gage_eval.box.slot import received_socket
+from gage_eval.box.slot import LISTENER, received_sockets
 from gage_eval.box.types import BoxRefused, BoxSpec, BoxUnavailable, Execution, Limits, Program
 from gage_eval.extend.allowed_code import allow_only
 from tests.support.listening import talked
@@ -143,7 +143,8 @@ def test_only_a_socket_that_listens_on_a_port_is_taken_from_a_box() -> None:
         with ours, its:
             ours.setblocking(False)  # noqa: FBT003
             socket.send_fds(its, [b"x"], [given if isinstance(given, int) else given.fileno()])
-            return await received_socket(ours)
+            (received,) = await received_sockets(ours, [LISTENER])
+            return received
 
     with socket.socket() as listening, socket.socket() as idle, socket.socket(socket.AF_UNIX) as unix:
         listening.bind(("127.0.0.1", 0))

@@ -2,6 +2,7 @@
 
 import json
 import random
+import shutil
 import signal
 from collections import Counter
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 import yaml
 from crash.processes import Gage, descendants, lives, outputs, until
+from support import mcp_tools
 from support.waiting import PATIENCE_S, wait_for
 
 from gage_eval.box.executors import probe
@@ -48,8 +50,9 @@ class Agent(Talker):
         outputs = [message["content"] for message in request.messages[turn:] if message["role"] == "tool"]
         if len(outputs) == {STEPS}:
             return Response("ok", answer=" ".join(outputs))
-        name = ("double", "add", "bash")[len(outputs) % 3]
-        arguments = {{"double": {{"number": len(outputs)}}, "add": {{"number": 2}},
+        is_served = "count" in json.dumps(request.tools)
+        name = ("count" if is_served else "double", "add", "bash")[len(outputs) % 3]
+        arguments = {{"double": {{"number": len(outputs)}}, "add": {{"number": 2}}, "count": {{}},
                       "bash": {{"command": "echo x >> lines; wc -l < lines"}}}}[name]
         calls = [{{"function": {{"name": name, "arguments": json.dumps(arguments)}}}}]
         return Response("ok", answer=request.messages[0]["content"], tool_calls=json.dumps(calls))
@@ -89,7 +92,9 @@ while (message := ask(messages)).get("tool_calls"):
         messages.append({"role": "tool", "tool_call_id": call["id"], "content": output})
 print(message["content"])
 """
-TOOLS = {"tools": ["agent.py:double", "agent.py:Sum", "bash"], "tool_rounds": 99}
+# Its tool counts its calls, in the box in which bash writes.
+SERVER = {"command": ["python3", "served.py"], "files": {"served.py": "served.py"}, "names": ["count"]}
+TOOLS = {"tools": ["agent.py:Sum", "bash"], "mcp_servers": [SERVER], "tool_rounds": 99}
 RELAYED = {"agent": {"command": ["python3", "program.py", "{prompt_file}"], "files": {"program.py": "program.py"}}}
 CUSTOMER = {"adapter_id": "customer", "role_type": "user", "backend_id": "customer", "prompt_id": "wish"}
 CHECKED = {"mode": "final_state", "tests": "metadata.tests"}
@@ -99,6 +104,7 @@ def project(folder: Path, agent: dict[str, Any], task: dict[str, Any]) -> Gage:
     folder.mkdir()
     (folder / "program.py").write_text(PROGRAM)
     (folder / "agent.py").write_text(AGENT)
+    shutil.copy(mcp_tools.__file__, folder / "served.py")
     tests = "assert open('lines').read() == 'x\\n' * 2"
     rows = [
         {"question": f"Task {number}", "answer": str(number), "metadata": {"tests": tests}} for number in range(ROWS)

@@ -55,8 +55,11 @@ def _run(field: str, value: Any, **said: Any) -> Change:
     return _task(f"execution.{field}", value, "programs", **said)
 
 
+_SERVER = "role_adapters.0.mcp_servers.0"
+
+
 def _mcp(field: str, value: Any, **said: Any) -> Change:
-    return _at(f"role_adapters.0.mcp_servers.0.{field}", value, "served", **said)
+    return _at(f"{_SERVER}.{field}", value, "served", **said)
 
 
 def _limit(field: str, value: Any, **said: Any) -> Change:
@@ -425,7 +428,13 @@ CONFIG: dict[str, dict[str, list[Change]]] = {
         "command": [_mcp("command", ["python3", "./tools.py"])],
         "url": [_mcp("url", "http://127.0.0.1:1/mcp", refused="either a 'command'")],
         "names": [_mcp("names", ["half"]), _mcp("names", ["third"], refused="has no tool 'third'")],
-        "effects": [_mcp("effects", "none")],
+        "files": [
+            _mcp("files", {"tools.py": "tools.py", "a.txt": "rows.jsonl"}),
+            _mcp("files", {"../a.txt": "rows.jsonl"}, refused="no path below"),
+        ],
+        "allow_unsafe": [Change({f"{_SERVER}.allow_unsafe": bool(1), f"{_SERVER}.files": {}}, "served")],
+        "token": [_mcp("token", "env:TOKEN", refused="no secret enters a box")],
+        "effects": [_mcp("effects", "none"), _mcp("effects", "state", same=True)],
         "repeatable": [_mcp("repeatable", bool(1))],
         "timeout_s": [_mcp("timeout_s", 5.0)],
     },

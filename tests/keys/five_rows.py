@@ -216,7 +216,9 @@ _CONFIGS: dict[str, dict[str, Any]] = {
         "role_adapters": [
             {
                 **_MAIN["role_adapters"][0],
-                "mcp_servers": [{"command": ["python3", "tools.py"], "names": ["twice"]}],
+                "mcp_servers": [
+                    {"command": ["python3", "tools.py"], "files": {"tools.py": "tools.py"}, "names": ["twice"]}
+                ],
                 "tool_rounds": 2,
             },
             *_MAIN["role_adapters"][1:],

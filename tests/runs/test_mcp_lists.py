@@ -37,7 +37,7 @@ def test_a_resumed_run_refuses_tools_that_have_changed(here: Path) -> None:
     (here / "numbers.jsonl").write_text(
         "".join(json.dumps({"question": str(n), "answer": str(2 * n)}) + "\n" for n in range(3))
     )
-    server = {"command": [sys.executable, mcp_tools.__file__, "changing"], "names": ["twice"]}
+    server = {"command": [sys.executable, mcp_tools.__file__, "changing"], "names": ["twice"], "allow_unsafe": True}
     adapter = {"adapter_id": "agent", "role_type": "dut_model", "backend_id": "agent"}
     config = {
         "datasets": [{"dataset_id": "numbers", "params": {"path": "numbers.jsonl"}}],

@@ -3,10 +3,13 @@
 import asyncio
 import json
 import socket
+import subprocess
+import tempfile
 import urllib.request
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
-from gage_eval.box.types import Box, BoxSpec, Containment, Execution, Limits, Program, Ran
+from gage_eval.box.types import Beside, Box, BoxSpec, Containment, Execution, Limits, Program, Ran
 
 _BARE = BoxSpec()
 Ends = Callable[[Program, BoxSpec], Execution]
@@ -31,10 +34,24 @@ def by_its_word(program: Program, spec: BoxSpec) -> Execution:
 class AskingBox:
     """Stands for a program that asks its model once, and prints what it says. Other commands do nothing."""
 
-    def __init__(self) -> None:
+    def __init__(self, spec: BoxSpec = _BARE) -> None:
+        self._folder = tempfile.TemporaryDirectory()
+        for path, content in spec.files.items() if spec.starts else ():
+            Path(self._folder.name, path).write_bytes(content)
+        started = [self._started(argv) for argv in spec.starts]
+        self._processes, self.started = [item[0] for item in started], [item[1] for item in started]
         self.listener: socket.socket | None = socket.create_server(("127.0.0.1", 0))
         self.root = "."
         self._files: dict[str, bytes] = {}
+
+    def _started(self, argv: Sequence[str]) -> tuple[subprocess.Popen[bytes], socket.socket]:
+        ours, its = socket.socketpair()
+        ours.setblocking(False)  # noqa: FBT003
+        with its:
+            return subprocess.Popen(argv, stdin=its, stdout=its, cwd=self._folder.name), ours
+
+    async def state(self, number: int) -> Beside:
+        return Beside(0, "")
 
     async def put(self, path: str, content: bytes) -> None:
         self._files[path] = content
@@ -56,6 +73,10 @@ class AskingBox:
     async def close(self) -> None:
         assert self.listener is not None
         self.listener.close()
+        for process in self._processes:
+            process.kill()
+            await asyncio.to_thread(process.wait)
+        self._folder.cleanup()
 
 
 class FakeExecutor:
@@ -88,7 +109,7 @@ class FakeExecutor:
         return self._ends(program, spec)
 
     async def open(self, spec: BoxSpec, limits: Limits) -> Box:
-        return AskingBox()
+        return AskingBox(spec)
 
     async def close(self) -> None:
         self.closed += 1

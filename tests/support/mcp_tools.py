@@ -4,10 +4,12 @@ Its tool ``twice`` doubles a number, ``count`` says how often the process was ca
 or of the list.
 """
 
+import contextlib
 import json
 import os
 import sys
 import time
+import urllib.request
 from typing import Any
 
 NUMBER = {"type": "object", "properties": {"number": {"type": "integer"}}, "required": ["number"]}
@@ -31,6 +33,14 @@ def called(fault: str, name: str, arguments: dict[str, Any], calls: int) -> dict
         print("no message")  # noqa: T201
     if fault == "hangs":
         time.sleep(100)
+    if fault == "line":
+        print("x" * (5 << 20))  # noqa: T201
+    if fault == "rubbish":
+        print("no message\n" * 1000)  # noqa: T201
+    if fault == "network":
+        with contextlib.suppress(OSError):
+            urllib.request.urlopen("http://1.1.1.1", timeout=5)
+            return {"content": [{"type": "text", "text": "reached"}]}
     if fault == "lies":
         return {"content": "a text"}
     if fault == "megabytes":

@@ -19,6 +19,7 @@ from typing import Any, NoReturn
 
 from gage_eval.box.inside import kernel, place, wire
 from gage_eval.box.inside.answer import answer
+from gage_eval.box.inside.beside import Beside
 from gage_eval.box.inside.place import Place
 from gage_eval.box.inside.run import Run, WallOver
 from gage_eval.box.inside.values import dump, load
@@ -119,24 +120,16 @@ def _prepare(request: Mapping[str, Any], here: Place) -> dict[str, Any] | None:
     return wire.setup_failure(setup.ended_by, setup.code, setup.streams[1])
 
 
-def command(argv: list[str], stdin: bytes, request: Mapping[str, Any], here: Place) -> Run:
+def command(
+    argv: list[str], stdin: bytes, request: Mapping[str, Any], here: Place, beside: Beside | None = None
+) -> Run:
     """Run a command in the work folder to its end."""
     file = os.open(here.temporary, os.O_TMPFILE | os.O_RDWR, 0o600)
     with open(file, "wb", closefd=False) as stream:
         stream.write(stdin)
     os.lseek(file, 0, os.SEEK_SET)
 
-    def child() -> NoReturn:
-        os.closerange(3, 1024)
-        place.confine(here, request["limits"])
-        os.chdir(here.folder or here.work)
-        try:
-            os.execvpe(argv[0], argv, here.environment(request["env"]))  # noqa: S606
-        except OSError as error:
-            os.write(2, f"{argv[0]}: {error.strerror}\n".encode())
-            os._exit(127)
-
-    run = Run(child, stdin=file)
+    run = Run(lambda: place.execute(argv, request, here), stdin=file, beside=beside)
     os.close(file)
     run.begin(request["limits"], files=here.temporary if here.is_contained else None)
     with contextlib.suppress(WallOver):
@@ -148,39 +141,49 @@ def command(argv: list[str], stdin: bytes, request: Mapping[str, Any], here: Pla
 def _serve_commands(channel: Channel, request: Mapping[str, Any], here: Place) -> None:
     """Run commands, write and read files, until the evaluator closes the box."""
     send(channel, {"status": "open"})
-    if request["listens"]:
-        _hand_over_listener(channel, here)
+    beside = Beside(request, here)
+    if request["listens"] or request["starts"]:
+        _hand_over(channel, request, here, beside)
     while True:
         try:
-            message = receive(channel, ANY)
+            with beside.watched():
+                message = receive(channel, ANY)
         except EOFError:
+            beside.end()
             return
         try:
-            send(channel, _commanded(message, request, here))
+            send(channel, _commanded(message, request, here, beside))
         except (OSError, ValueError) as error:
             send(channel, {"error": str(error)})
 
 
-def _hand_over_listener(channel: Channel, here: Place) -> None:
-    """Listen at 127.0.0.1 of this box, and let the evaluator accept: nothing else leads out of it."""
-    with socket.create_server(("127.0.0.1", PORT if here.is_contained else 0)) as listener:
+def _hand_over(channel: Channel, request: Mapping[str, Any], here: Place, beside: Beside) -> None:
+    """Let the evaluator accept at 127.0.0.1 of this box, and talk to what is started: nothing else leads out of it."""
+    with contextlib.ExitStack() as stack:
         if isinstance(channel, socket.socket):
-            socket.send_fds(channel, [b"l"], [listener.fileno()])
-            return
-        with socket.socket(socket.AF_UNIX) as outside:
+            outside = channel
+        else:
+            # Before anything is started that could connect in its place.
+            outside = stack.enter_context(socket.socket(socket.AF_UNIX))
             outside.connect(HANDED_IN)
-            socket.send_fds(outside, [b"l"], [listener.fileno()])
+        ends = [stack.enter_context(beside.start(argv)) for argv in request["starts"]]
+        if request["listens"]:
+            address = ("127.0.0.1", PORT if here.is_contained else 0)
+            ends.append(stack.enter_context(socket.create_server(address)))
+        socket.send_fds(outside, [b"l"], [end.fileno() for end in ends])
 
 
-def _commanded(message: Mapping[str, Any], request: Mapping[str, Any], here: Place) -> dict[str, Any]:
+def _commanded(message: Mapping[str, Any], request: Mapping[str, Any], here: Place, beside: Beside) -> dict[str, Any]:
     if "put" in message:
         place.write_file(here, message["put"], base64.b64decode(message["content"]))
         return {"status": "written"}
     if "take" in message:
         content = place.read_file(here, message["take"], message["largest"])
         return {"content": base64.b64encode(content).decode()}
-    limits = message.get("limits", request["limits"])
-    run = command(message["run"], base64.b64decode(message["stdin"]), {**request, "limits": limits}, here)
+    if "state" in message:
+        return beside.state(message["state"])
+    bounded = {**request, "limits": message.get("limits", request["limits"])}
+    run = command(message["run"], base64.b64decode(message["stdin"]), bounded, here, beside)
     return wire.command_reply(run.code, run.streams, run.ended_by, run.cpu_s, run.wall_s, run.peak_mb)
 
 

@@ -103,6 +103,11 @@ def hide_memory() -> None:
     _LIBC.prctl(4, 0, 0, 0, 0)
 
 
+def end_with_parent() -> None:
+    """End this process when the one that forked it ends."""
+    _LIBC.prctl(1, signal.SIGKILL, 0, 0, 0)
+
+
 def fork_into(flags: int) -> int:
     """``os.fork`` into new namespaces. Only for a process with one thread."""
     ctypes.pythonapi.PyOS_BeforeFork()

@@ -5,9 +5,9 @@ import os
 import resource
 import stat
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NoReturn
 
 from gage_eval.box.inside import kernel
 
@@ -85,6 +85,18 @@ def confine(place: Place, limits: Mapping[str, Any]) -> None:
         resource.setrlimit(what, (bound, bound))
     if place.is_contained:
         kernel.give_up_privileges()
+
+
+def execute(argv: Sequence[str], request: Mapping[str, Any], place: Place) -> NoReturn:
+    """Become a command, within the limits and with the variables of a request."""
+    os.closerange(3, 1024)
+    confine(place, request["limits"])
+    os.chdir(place.folder or place.work)
+    try:
+        os.execvpe(argv[0], list(argv), place.environment(request["env"]))  # noqa: S606
+    except OSError as error:
+        os.write(2, f"{argv[0]}: {error.strerror}\n".encode())
+        os._exit(127)
 
 
 def write_file(place: Place, path: str, content: bytes) -> None:

@@ -1,18 +1,17 @@
 """One child of the harness with all that it starts: its output, what it uses, and how it ends."""
 
-import contextlib
 import math
 import os
-import resource
 import select
 import signal
 import socket
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, NoReturn
 
-_PAGE = resource.getpagesize()
-_TICKS = os.sysconf("SC_CLK_TCK")
+from gage_eval.box.inside.beside import Beside
+from gage_eval.box.inside.processes import are_alive, kill, kill_rest, pids, used, waited_s
+
 _EVERY_S = 0.02
 # A program that writes more than this many times what is kept of its output is ended.
 _FLOOD = 256
@@ -29,7 +28,10 @@ class WallOver(BaseException):
 class Run:
     """A child process in its session, and what it forks."""
 
-    def __init__(self, child: Callable[[], NoReturn], *, stdin: int | None = None) -> None:
+    def __init__(
+        self, child: Callable[[], NoReturn], *, stdin: int | None = None, beside: Beside | None = None
+    ) -> None:
+        self._beside = beside
         reads, writes = zip(os.pipe(), os.pipe(), strict=True)
         self.pid = os.fork()
         if not self.pid:
@@ -89,9 +91,8 @@ class Run:
         self.wall_s = time.monotonic() - self._start
         if self.code is None:
             # It may have no session of its own yet, and what ends a session would miss it.
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(self.pid, signal.SIGKILL)
-        kill_rest(self.pid)
+            kill(self.pid)
+        kill_rest(self.pid, self._spared)
         self._reap(block=True)
         for end in list(self._open):
             os.set_blocking(end, False)
@@ -118,20 +119,32 @@ class Run:
 
     def _reap(self, *, block: bool = False) -> None:
         while True:
+            spared = self._spared
             try:
-                pid, status, usage = os.wait4(-1, 0 if block else os.WNOHANG)
+                pid, status, usage = os.wait4(-1, 0 if block and not spared else os.WNOHANG)
             except ChildProcessError:
                 return
             if pid == 0:
-                return
-            self.cpu_s += usage.ru_utime + usage.ru_stime
+                # What is spared may never end.
+                if not block or (self.code is not None and not are_alive(pids(self.pid, spared))):
+                    return
+                time.sleep(0.001)
+                continue
+            cpu_s = usage.ru_utime + usage.ru_stime
+            if self._beside is not None and self._beside.has_taken(pid, status, cpu_s):
+                continue
+            self.cpu_s += cpu_s
             self.peak_mb = max(self.peak_mb, usage.ru_maxrss / 1024)
             if pid == self.pid:
                 self.code = os.waitstatus_to_exitcode(status)
 
+    @property
+    def _spared(self) -> Collection[int]:
+        return () if self._beside is None else self._beside.running
+
     def _stop(self, reason: str) -> None:
         self.ended_by = self.ended_by or reason
-        kill_rest(self.pid)
+        kill_rest(self.pid, self._spared)
 
     def _alarmed(self) -> None:
         # On a busy machine a look takes longer than the time between two; and programs may send alarms.
@@ -145,22 +158,13 @@ class Run:
 
     def _watch(self) -> None:
         """End it when its processes together use too much; the kernel's limits count each of them alone."""
-        cpu_s, pages, pids = self.cpu_s, 0, list(_pids(self.pid))
-        for pid in pids:
-            # As bytes: the import of an encoding may be what the alarm has interrupted.
-            try:
-                with open(f"/proc/{pid}/stat", "rb") as file:
-                    fields = file.read().rpartition(b")")[2].split()
-            except OSError:
-                continue
-            cpu_s += sum(map(int, fields[11:15])) / _TICKS
-            pages += int(fields[21])
+        if self._beside is not None:
+            self._beside.watch(is_alone=False)
+        own = list(pids(self.pid, self._spared))
         files_mb, files = self._written_files()
-        memory_mb = pages * _PAGE / (1 << 20) + files_mb
         most = self._limits["memory_mb"]
-        if memory_mb > most:
-            # The sum counts what processes share once for each of them; the exact number costs more to read.
-            memory_mb = _exact_mb(pids) + files_mb
+        cpu_s, memory_mb = used(own, most - files_mb)
+        cpu_s, memory_mb = cpu_s + self.cpu_s, memory_mb + files_mb
         self.peak_mb = max(self.peak_mb, memory_mb)
         if cpu_s > self._limits["cpu_s"]:
             self._stop("cpu")
@@ -169,7 +173,7 @@ class Run:
         elif files > self._limits["files"] + _OWN_FILES:
             self._stop("files")
         elif time.monotonic() - self._start > self._limits["wall_s"]:
-            waited = max(map(_waited_s, [os.getpid(), *pids]), default=0.0)
+            waited = max(map(waited_s, [os.getpid(), *own]), default=0.0)
             self._stop("starved" if waited > _STARVED_SHARE * self._limits["wall_s"] else "idle")
             signal.setitimer(signal.ITIMER_REAL, 0)
             raise WallOver
@@ -180,60 +184,3 @@ class Run:
             return 0.0, 0
         usage = os.statvfs(self._files)
         return (usage.f_blocks - usage.f_bfree) * usage.f_frsize / (1 << 20), usage.f_files - usage.f_ffree
-
-
-def kill_rest(leader: int) -> None:
-    """End what a child left running. Only pid 1 of a namespace may kill all: elsewhere, that is the whole machine."""
-    try:
-        if os.getpid() == 1:
-            os.kill(-1, signal.SIGKILL)
-        else:
-            os.killpg(leader, signal.SIGKILL)
-    except ProcessLookupError:
-        return
-
-
-def _pids(leader: int) -> Iterator[int]:
-    """All processes of the namespace; without one, those of the child's session."""
-    own = os.getpid()
-    for name in os.listdir("/proc"):
-        if name.isdigit() and int(name) != own:
-            if own == 1:
-                yield int(name)
-                continue
-            try:
-                if os.getsid(int(name)) == leader:
-                    yield int(name)
-            except ProcessLookupError:
-                continue
-
-
-def _exact_mb(pids: list[int]) -> float:
-    """Memory of processes, with what they share counted once, unless they hide it."""
-    total = 0
-    for pid in pids:
-        try:
-            with open(f"/proc/{pid}/smaps_rollup", "rb") as file:
-                total += next(int(line.split()[1]) for line in file if line.startswith(b"Pss:"))
-        except (OSError, StopIteration):
-            try:
-                with open(f"/proc/{pid}/statm", "rb") as file:
-                    total += int(file.read().split()[1]) * _PAGE >> 10
-            except (OSError, IndexError):
-                continue
-    return total / 1024
-
-
-def _waited_s(pid: int) -> float:
-    """The longest time that a thread of a process waited for a processor."""
-    try:
-        threads = os.listdir(f"/proc/{pid}/task")
-        waits = [_second_field(f"/proc/{pid}/task/{thread}/schedstat") for thread in threads]
-    except OSError:
-        return 0.0
-    return max(waits, default=0) / 1e9
-
-
-def _second_field(path: str) -> int:
-    with open(path, "rb") as file:
-        return int(file.read().split()[1])

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
 from gage_eval.base.canonical import JsonValue, decode
-from gage_eval.box.types import Box, BoxError, BoxSpec, Limits, Ran
+from gage_eval.box.types import Box, BoxError, BoxSpec, Executor, Limits, Ran
 from gage_eval.extend import registry
 from gage_eval.models.client.tools import Effects, EpisodeState, ToolError, ToolFailed
 from gage_eval.models.client.types import without_surrogates
@@ -56,10 +56,17 @@ class AgentBox(Protocol):
         """The content of the files that a sample brings; None where it brings none."""
 
     def spec(self, sample: Mapping[str, Any]) -> BoxSpec:
-        """The surroundings that a sample sets.
+        """The surroundings that a sample sets, with the MCP servers that run there.
 
         Raises:
             BoxError: they cannot be made.
+        """
+
+    def executor(self) -> Executor:
+        """A new executor, for boxes outside of a run.
+
+        Raises:
+            BoxError: this machine has none.
         """
 
 
@@ -117,7 +124,7 @@ class BoxTool:
 
     def normalised(self, content: str) -> str:
         """The content without times, durations, process ids and temporary names, which differ from run to run."""
-        return _VARYING.sub("…", content)
+        return without_varying(content)
 
     def _argument(self, arguments: str) -> str:
         try:
@@ -160,6 +167,11 @@ class Python(BoxTool):
     def argv(self, text: str) -> tuple[list[str], bytes]:
         """See `BoxTool`."""
         return ["python3", "-"], text.encode()
+
+
+def without_varying(content: str) -> str:
+    """A text without times, durations, process ids and temporary names."""
+    return _VARYING.sub("…", content)
 
 
 async def opened(boxes: AgentBox, state: EpisodeState) -> Box:

@@ -1,6 +1,7 @@
 """Tools of a server that speaks the Model Context Protocol: a command, or a URL.
 
-Each episode has its own session from its first call to its end. A command is then started once for each episode.
+Each episode has its own session from its first call to its end. A command runs in the episode's box, from the box's
+begin to its end; on the user's word it runs outside, once for each session.
 """
 
 import asyncio
@@ -8,16 +9,21 @@ import logging
 import os
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager, suppress
+import time
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from gage_eval.base.canonical import JsonValue, canonical_text, digest
+from gage_eval.base.canonical import JsonValue, canonical_text, decode, digest
 from gage_eval.base.errors import InputError
+from gage_eval.box.types import Box, BoxError
 from gage_eval.engine.loop import EventLoop
+from gage_eval.engine.tools.box import AgentBox, opened, without_varying
+from gage_eval.engine.tools.mcp_streams import LineStreams
 from gage_eval.engine.tools.python import named_arguments, shown
+from gage_eval.extend.allowed_code import allowed_entries
 from gage_eval.extend.extras import missing
 from gage_eval.models.backends import guard
 from gage_eval.models.client.tools import Effects, EpisodeState, ToolError, ToolFailed
@@ -29,6 +35,12 @@ if TYPE_CHECKING:
 
 _START_S = 60.0
 _MOST_PAGES = 100
+_ENDING_S = 2.0
+# A shell's exit code of a program that is not there, and the box's.
+_NOT_FOUND = 127
+_LIMITS = {"cpu": "processor time", "memory": "memory"}
+# Stands for a secret.
+_MASK = "***"
 _LONGEST_LINE = 300
 # JSON-RPC's code of a call whose arguments the server does not take.
 _INVALID_PARAMS = -32602
@@ -43,7 +55,10 @@ class McpServer:
     Attributes:
         command: that starts it; empty for one at a URL.
         url: of its endpoint.
-        folder: where a command runs.
+        folder: where a command runs that has no box.
+        box: the boxes that a command runs in.
+        place: of the command among those that its box starts.
+        token: gives the secret that a URL gets.
         names: the tools that the model may call.
         effects, is_repeatable: of all its tools; see `Tool`.
         timeout_s: seconds that a call may take.
@@ -56,6 +71,9 @@ class McpServer:
     effects: Effects = "outside"
     is_repeatable: bool = False
     timeout_s: float = 60.0
+    box: AgentBox | None = None
+    place: int = 0
+    token: Callable[[], str] | None = field(default=None, compare=False, repr=False)
 
     def __str__(self) -> str:
         return f"MCP server '{self.url or ' '.join(self.command)}'"
@@ -63,7 +81,8 @@ class McpServer:
     @property
     def key(self) -> str:
         """Equal where its list of tools is."""
-        return digest(["mcp", list(self.command), self.url, str(self.folder), list(self.names)])
+        box = None if self.box is None else [self.box.identity, self.place]
+        return digest(["mcp", list(self.command), self.url, str(self.folder), list(self.names), box])
 
     def tools(self) -> "list[McpTool]":
         """Its tools; it is not started before one of them is described."""
@@ -91,13 +110,15 @@ class McpServer:
         return _listed[self.key]
 
     async def _listed_now(self) -> Mapping[str, JsonValue]:
-        session = Session(self)
-        try:
-            return await self.definitions(await session.client())
-        finally:
-            await session.close()
+        async with AsyncExitStack() as stack:
+            state = EpisodeState(exits=stack)
+            if self.box is not None:
+                executor = await asyncio.to_thread(self.box.executor)
+                stack.push_async_callback(executor.close)
+                state.executor = lambda: executor
+            return await self.definitions(await _begun(self, state))
 
-    async def definitions(self, client: "Client") -> Mapping[str, JsonValue]:
+    async def definitions(self, session: "Session") -> Mapping[str, JsonValue]:
         """What a server lists now.
 
         Raises:
@@ -105,7 +126,8 @@ class McpServer:
         """
         by_name: dict[str, Any] = {}
         cursor = None
-        with _failures(self, "cannot list its tools"):
+        client = await session.client()
+        async with session.failures("cannot list its tools"):
             try:
                 async with asyncio.timeout(_START_S):
                     for _ in range(_MOST_PAGES):
@@ -121,7 +143,7 @@ class McpServer:
                 raise ToolFailed(f"{self} has no tool '{name[:80]}'")
             about, schema = by_name[name].description or "", by_name[name].input_schema
             function = {"name": name, "description": about, "parameters": schema}
-            definitions[name] = {"type": "function", "function": function}
+            definitions[name] = decode(session.hidden(canonical_text({"type": "function", "function": function})))
         return definitions
 
 
@@ -131,6 +153,11 @@ class McpTool:
 
     server: McpServer
     name: str
+
+    @property
+    def box(self) -> AgentBox | None:
+        """The boxes that its server runs in."""
+        return self.server.box
 
     @property
     def effects(self) -> Effects:
@@ -146,7 +173,9 @@ class McpTool:
     def identity(self) -> JsonValue:
         """The server, what its tool is called with, and the declared effects."""
         server = self.server
-        return {"mcp": server.url or list(server.command), "definition": self.definition, "effects": server.effects}
+        where: dict[str, JsonValue] = {} if server.box is None else {"box": server.box.identity}
+        what = {"mcp": server.url or list(server.command), "definition": self.definition, "effects": server.effects}
+        return {**what, **where}
 
     @property
     def definition(self) -> dict[str, Any]:
@@ -164,8 +193,9 @@ class McpTool:
         values = named_arguments(arguments)
         from mcp import MCPError
 
-        client = await _session(self.server, state)
-        with _failures(self.server, f"gave no result of tool '{self.name}'"):
+        session = await _session(self.server, state)
+        client = await session.client()
+        async with session.failures(f"gave no result of tool '{self.name}'"):
             try:
                 async with asyncio.timeout(self.server.timeout_s):
                     result = await client.call_tool(self.name, values)
@@ -174,22 +204,24 @@ class McpTool:
             except MCPError as error:
                 if error.code != _INVALID_PARAMS:
                     raise
-                raise ToolError(shown(error.message)) from None
-        text = shown(_text(result))
+                raise ToolError(shown(session.hidden(error.message))) from None
+        text = shown(session.hidden(_text(result)))
         if result.is_error:
             raise ToolError(text)
         return text
 
     def normalised(self, content: str) -> str:
-        """The content."""
-        return content
+        """The content; that of a server in a box without times and process ids, which differ from run to run."""
+        return content if self.server.box is None else without_varying(content)
 
 
 class Session:
     """A session with a server in a separate task: whatever ends it, it never cancels the episode."""
 
-    def __init__(self, server: McpServer) -> None:
-        self._server = server
+    def __init__(self, server: McpServer, box: Box | None) -> None:
+        self._server, self._box = server, box
+        self._lines = None if box is None else LineStreams(box.started[server.place])
+        self._token: str | None = None
         self._left = asyncio.Event()
         self._client: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
         self._task = asyncio.create_task(self._serve())
@@ -215,29 +247,83 @@ class Session:
     async def _serve(self) -> None:
         with tempfile.TemporaryFile("w+", errors="replace") as said:
             try:
-                async with _connected(self._server, said) as client:
+                if self._server.token is not None:
+                    self._token = await asyncio.to_thread(self._server.token)
+                async with _connected(self._server, said, self._lines, self._token) as client:
                     self._client.set_result(client)
                     await self._left.wait()
             except Exception as error:  # noqa: BLE001 - told where the client is waited for
                 if not self._client.done():
-                    self._client.set_exception(
-                        ToolFailed(f"{self._server} cannot be used: {_last_line(said) or _cause(error)}")
-                    )
+                    why = await self._why() or self.hidden(_last_line(said) or _cause(error))
+                    self._client.set_exception(ToolFailed(f"{self._server} cannot be used: {why}"))
+
+    def hidden(self, text: str) -> str:
+        """A text without the secret that its server gets, and may repeat."""
+        return text if self._token is None else text.replace(self._token, _MASK)
+
+    @asynccontextmanager
+    async def failures(self, what: str) -> AsyncIterator[None]:
+        """Turns whatever a client raises into one sentence."""
+        try:
+            yield
+        except (ToolError, ToolFailed):
+            raise
+        except Exception as error:
+            why = await self._why() or self.hidden(_cause(error))
+            raise ToolFailed(f"{self._server} {what}: {why}") from error
+
+    async def _why(self) -> str:
+        """Why a server in a box does not go on; empty where it does, or has no box."""
+        if self._lines is None or self._box is None or not self._lines.has_ended:
+            return ""
+        if self._lines.problem:
+            return self._lines.problem
+        try:
+            state = await self._box.state(self._server.place)
+            until = time.monotonic() + _ENDING_S
+            # Its end of the stream closes shortly before it ends.
+            while state.exit is None and time.monotonic() < until:
+                await asyncio.sleep(0.02)
+                state = await self._box.state(self._server.place)
+        except BoxError as error:
+            return _clean(str(error))
+        if state.exit is None:
+            return "it closed its stdout"
+        if state.reason:
+            return f"it used more {_LIMITS[state.reason]} than its box allows"
+        last = _clean((state.stderr.strip().splitlines() or [""])[-1])
+        if state.exit == _NOT_FOUND:
+            return f"{last}; put the program into its box, with 'box.image' or 'files'"
+        return f"exit {state.exit}" + (f": {last}" if last else "")
 
 
 @asynccontextmanager
-async def _connected(server: McpServer, errors: IO[str]) -> "AsyncIterator[Client]":
+async def _connected(
+    server: McpServer, errors: IO[str], lines: LineStreams | None, token: str | None
+) -> "AsyncIterator[Client]":
     try:
         from mcp import Client
         from mcp.client.stdio import StdioServerParameters, stdio_client
+        from mcp.client.streamable_http import streamable_http_client
+        from mcp.shared._httpx_utils import create_mcp_http_client
     except ImportError:
         raise missing("a tool of an MCP server", "mcp", "mcp") from None
     # What it logs with a traceback ends a call, which says so in one sentence.
     logging.getLogger("mcp.client").setLevel(logging.CRITICAL)
-    if server.url is not None:
-        async with Client(server.url, cache=None) as client:
+    if lines is not None:
+        async with Client(lines.connected(), cache=None) as client:
             yield client
         return
+    if server.url is not None:
+        headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+        async with (
+            create_mcp_http_client(headers) as http,
+            Client(streamable_http_client(server.url, http_client=http), cache=None) as client,
+        ):
+            yield client
+        return
+    if allowed_entries() is not None:
+        raise ToolFailed("this worker takes no 'allow_unsafe' from a config")
     # No process of the server outlives this one.
     guarded = [guard.__file__, str(os.getpid()), *server.command]
     parameters = StdioServerParameters(command=sys.executable, args=guarded, cwd=server.folder)
@@ -245,28 +331,25 @@ async def _connected(server: McpServer, errors: IO[str]) -> "AsyncIterator[Clien
         yield client
 
 
-async def _session(server: McpServer, state: EpisodeState) -> "Client":
-    """The client of an episode's session, whose server lists what it listed when the run was planned."""
+async def _session(server: McpServer, state: EpisodeState) -> Session:
+    """An episode's session, whose server lists what it listed when the run was planned."""
     session: Session | None = state.objects.get(server.key)
-    if session is not None:
-        return await session.client()
-    session = state.objects[server.key] = Session(server)
-    state.exits.push_async_callback(session.close)
-    client = await session.client()
-    if await server.definitions(client) != await asyncio.to_thread(lambda: server.listing):
-        raise ToolFailed(f"{server} describes its tools in another way than when the run began")
-    return client
+    if session is None:
+        session = state.objects[server.key] = await _begun(server, state)
+        if await server.definitions(session) != await asyncio.to_thread(lambda: server.listing):
+            raise ToolFailed(f"{server} describes its tools in another way than when the run began")
+    return session
 
 
-@contextmanager
-def _failures(server: McpServer, what: str) -> Iterator[None]:
-    """Turns whatever a client raises into one sentence."""
+async def _begun(server: McpServer, state: EpisodeState) -> Session:
+    """A new session, which ends with the episode, before its box."""
     try:
-        yield
-    except (ToolError, ToolFailed):
-        raise
-    except Exception as error:
-        raise ToolFailed(f"{server} {what}: {_cause(error)}") from error
+        box = None if server.box is None else await opened(server.box, state)
+    except BoxError as error:
+        raise ToolFailed(str(error).rstrip("."), "box_error") from None
+    session = Session(server, box)
+    state.exits.push_async_callback(session.close)
+    return session
 
 
 def _cause(error: BaseException) -> str:

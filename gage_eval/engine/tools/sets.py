@@ -9,7 +9,7 @@ from typing import Any
 from gage_eval.base.canonical import JsonValue, digest
 from gage_eval.engine.final_state import final_state
 from gage_eval.engine.tools.box import AgentBox, BoxTool, opened
-from gage_eval.engine.tools.mcp import McpServer
+from gage_eval.engine.tools.mcp import McpServer, McpTool
 from gage_eval.engine.tools.python import ToolSet, of_plugin
 from gage_eval.engine.tools.recorded import RecordedTool, recorded_tools
 from gage_eval.extend import registry
@@ -72,7 +72,10 @@ class EpisodeTools:
 
     @cached_property
     def _box(self) -> AgentBox | None:
-        return next((tool.box for tool in self.own.values() if isinstance(tool, BoxTool)), None)
+        return next(
+            (tool.box for tool in self.own.values() if isinstance(tool, BoxTool | McpTool) and tool.box is not None),
+            None,
+        )
 
 
 def tools_of(

@@ -53,6 +53,11 @@ class Blocks(Protocol):
         ...
 
 
+def is_key_reference(text: str) -> bool:
+    """Whether a text is ``env:NAME`` or ``block:name``."""
+    return _REFERENCE.fullmatch(text) is not None
+
+
 @dataclass(frozen=True)
 class BackendContext:
     """What a backend may use from its run.
@@ -83,8 +88,12 @@ class BackendContext:
     engines: Engines = field(default_factory=Engines, compare=False, repr=False)
     placement: Placement | None = None
 
-    def secret(self, reference: str) -> str:
+    def secret(self, reference: str, what: str = "api_key") -> str:
         """The value behind ``env:NAME`` or ``block:name``.
+
+        Args:
+            reference: the reference.
+            what: names the field that holds it.
 
         Raises:
             InputError: it is not set; the message names the reference, never a value.
@@ -93,9 +102,9 @@ class BackendContext:
         if kind == "env":
             value = self.env.get(name, "")
             if not value:
-                raise InputError(f"api_key refers to {reference}, but {name} is not set. Set it in the environment.")
+                raise InputError(f"{what} refers to {reference}, but {name} is not set. Set it in the environment.")
         elif self.blocks is None:
-            raise InputError(f"api_key refers to {reference}, but blocks need a Prefect API: set PREFECT_API_URL.")
+            raise InputError(f"{what} refers to {reference}, but blocks need a Prefect API: set PREFECT_API_URL.")
         else:
             value = self.blocks.secret(name)
         if not value.isascii() or not value.isprintable() or " " in value:
@@ -186,7 +195,7 @@ class KeyedConfig(BackendConfig):
     @field_validator("api_key")
     @classmethod
     def _is_reference(cls, value: str | None) -> str | None:
-        if value is not None and not _REFERENCE.fullmatch(value):
+        if value is not None and not is_key_reference(value):
             raise ValueError("a key is never written into a config: use env:NAME or block:name")
         return value
 

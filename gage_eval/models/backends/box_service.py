@@ -52,7 +52,11 @@ def read_request(body: bytes) -> tuple[Program, Limits, BoxSpec]:
         request = json.loads(body)
         spec = BoxSpec(**request["spec"])
         files = {path: base64.b64decode(content, validate=True) for path, content in spec.files.items()}
-        return Program(**request["program"]), Limits(**request["limits"]), replace(spec, files=files, listens=False)
+        return (
+            Program(**request["program"]),
+            Limits(**request["limits"]),
+            replace(spec, files=files, listens=False, starts=()),
+        )
     except (AttributeError, KeyError, TypeError, RecursionError) as error:
         raise ValueError(str(error)) from None
 

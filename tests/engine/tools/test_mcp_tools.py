@@ -2,10 +2,14 @@
 
 import asyncio
 import json
+import shutil
 import subprocess
 import sys
+import threading
 from collections.abc import Sequence
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support import mcp_tools
@@ -13,9 +17,12 @@ from support.waiting import wait_for
 
 from gage_eval.base.errors import InputError
 from gage_eval.base.ports import free_port, is_free
+from gage_eval.box.executors import ExecutorSettings, probe
+from gage_eval.box.types import Limits
 from gage_eval.engine.tools.mcp import McpServer
 from gage_eval.engine.tools.sets import episode_tools, tools_of
 from gage_eval.models.client.tools import EpisodeState, ToolError, ToolFailed
+from gage_eval.pipeline.boxes import AgentBoxes, Boxes
 
 REAL = """
 import sys
@@ -55,6 +62,139 @@ def episode(served: McpServer, *calls: tuple[str, str]) -> list[str]:
         return outputs
 
     return asyncio.run(run())
+
+
+def boxed(
+    tmp_path: Path, *fault: str, command: Sequence[str] = ("python3", "tools.py"), executor: str = "bubblewrap"
+) -> McpServer:
+    """A server in the episode's box."""
+    shutil.copy(mcp_tools.__file__, tmp_path / "tools.py")
+    settings = (
+        ExecutorSettings(slots=2, allow_unsafe=True) if executor == "unsafe" else ExecutorSettings("bubblewrap", 2)
+    )
+    argv, files = [*command, *fault], {"tools.py": tmp_path / "tools.py"}
+    limits = Limits(cpu_s=20.0, wall_s=300.0, memory_mb=256)
+    box = AgentBoxes(Boxes(settings), limits, starts=[argv], files=files)
+    return McpServer(argv, None, tmp_path, ["twice", "count"], "state", timeout_s=60.0, box=box)
+
+
+def boxed_episode(served: McpServer, *calls: tuple[str, str]) -> list[str]:
+    """The outputs of the calls of one episode, of ``bash`` too."""
+    assert isinstance(served.box, AgentBoxes)
+    tools = tools_of(["bash"], served.box, [served])
+
+    async def run() -> list[str]:
+        assert served.box is not None
+        executor, outputs = await asyncio.to_thread(served.box.executor), []
+        state = EpisodeState(executor=lambda: executor)
+        try:
+            async with state.exits:
+                for name, arguments in calls:
+                    try:
+                        outputs.append(await tools[name].run(arguments, state))
+                    except (ToolError, ToolFailed) as error:
+                        outputs.append(f"{type(error).__name__}: {error}")
+        finally:
+            await executor.close()
+        return outputs
+
+    return asyncio.run(run())
+
+
+TWICE, COUNT = ("twice", '{"number": 4}'), ("count", "{}")
+IN_A_BOX = pytest.mark.skipif(probe()[0].problem is not None, reason=f"no box: {probe()[0].problem}")
+
+
+@IN_A_BOX
+@pytest.mark.parametrize("executor", ["bubblewrap", "unsafe"])
+def test_a_server_in_a_box_shares_it_with_commands_and_no_other_episode(tmp_path: Path, executor: str) -> None:
+    served = boxed(tmp_path, executor=executor)
+    bash = ("bash", json.dumps({"command": "sleep 50 & ls tools.py"}))
+    for _ in range(2):
+        assert boxed_episode(served, TWICE, bash, COUNT) == ["8", "tools.py", "2"]
+
+
+@IN_A_BOX
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        ("dies", "gave no result of tool 'twice': exit 1: out of order"),
+        ("lies", "gave no result of tool 'twice'"),
+        ("line", "a line of more than 4 MiB"),
+        ("rubbish", "too many other lines"),
+        ("megabytes", "more characters]"),
+        ("network", "8"),
+        ("odd", "8"),
+    ],
+)
+def test_what_a_server_in_a_box_does_wrong_is_one_sentence_and_bash_goes_on(
+    tmp_path: Path, fault: str, said: str
+) -> None:
+    output, after = boxed_episode(boxed(tmp_path, fault), TWICE, ("bash", '{"command": "echo on"}'))
+    assert said in output
+    assert "\n" not in output[:1000]
+    assert len(output) < 100_000
+    assert after == "on"
+
+
+@IN_A_BOX
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        (("no-such-server",), "no-such-server: No such file.* put the program into its box"),
+        (("python3", "-c", "import sys; sys.exit('no module')"), "exit 1: no module"),
+        (("true",), "exit 0"),
+    ],
+)
+def test_a_command_that_its_box_cannot_run_is_refused_before_the_run(
+    tmp_path: Path, command: Sequence[str], said: str
+) -> None:
+    served = boxed(tmp_path, command=command)
+    with pytest.raises(InputError, match=said):
+        served.ask()
+
+
+def test_a_token_is_sent_and_never_shown(tmp_path: Path) -> None:
+    secret, heard = "canary-of-a-token", []
+
+    class Endpoint(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            message = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            heard.append(self.headers["Authorization"])
+            said = heard[-1]
+            answer: dict[str, Any] = {
+                "initialize": {
+                    "protocolVersion": "2025-06-18",
+                    "capabilities": {"tools": {}},
+                    "serverInfo": {"name": said, "version": "1"},
+                },
+                "tools/list": {"tools": [{"name": "twice", "description": said, "inputSchema": {"type": "object"}}]},
+                "tools/call": {"content": [{"type": "text", "text": said}]},
+            }.get(message.get("method"), {})
+            body = json.dumps({"jsonrpc": "2.0", "id": message.get("id"), "result": answer}).encode()
+            self.send_response(200 if "id" in message else 202)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def do_GET(self) -> None:
+            self.send_error(405)
+
+        do_DELETE = do_GET  # noqa: N815
+
+        def log_message(self, format: str, *arguments: Any) -> None: ...  # noqa: A002
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Endpoint) as endpoint:
+        threading.Thread(target=endpoint.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{endpoint.server_port}/mcp"
+        served = McpServer((), url, tmp_path, ["twice"], token=lambda: secret)
+        (output,) = episode(served, ("twice", "{}"))
+        shown = json.dumps([output, served.tools()[0].identity, dict(served.listing), repr(served), served.key])
+        endpoint.shutdown()
+    assert {*heard} == {f"Bearer {secret}"}
+    assert output == "Bearer ***"
+    assert secret not in shown
 
 
 def test_an_episode_has_a_session_of_its_own(tmp_path: Path) -> None:
