@@ -450,14 +450,13 @@ def _answers(task: TaskReader, measure: Measure, places: Sequence[tuple[int, int
 
 def _answer_of(row: SampleRow, measure: Measure, response: Mapping[str, Any], request: Mapping[str, Any]) -> _Answer:
     replicate = response["replicate"]
-    scores = [entry for entry in row.scores.get(measure.metric_id, ()) if entry["filter"] == measure.filter]
     return _Answer(
         row,
         request,
         response,
         of_replicate(row.telemetry, replicate),
         [entry for entry in row.judgments if entry.get("replicate") == replicate],
-        of_replicate(scores, replicate),
+        of_replicate(row.scores_by(measure), replicate),
         of_replicate(row.executions, replicate),
     )
 

@@ -230,6 +230,15 @@ class TaskReader:
         return TaskSummary.model_validate(decode(text))
 
     @property
+    def model(self) -> str:
+        """The name of its model in files for other programs.
+
+        Raises:
+            InputError: report has not finished.
+        """
+        return self.summary.model or "model"
+
+    @property
     def report(self) -> TaskSummary | None:
         """The task's part of the summary; None before the report."""
         return None if self._artifact("report") is None else self.summary

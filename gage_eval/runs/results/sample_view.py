@@ -117,6 +117,7 @@ def _scores(row: SampleRow, replicate: int, task: TaskReader) -> list[ShownScore
     scores = []
     for metric_id, entry in row.scores_of(replicate):
         measure = next((x for x in task.measures if (x.metric_id, x.filter) == (metric_id, entry["filter"])), None)
+        value = None if measure is None else entry["values"].get(measure.value_key)
         scores.append(
             ShownScore(
                 metric_id if entry["filter"] is None else f"{metric_id},{entry['filter']}",
@@ -127,17 +128,10 @@ def _scores(row: SampleRow, replicate: int, task: TaskReader) -> list[ShownScore
                 entry["explanation"] or "",
                 pretty(entry["metadata"]) if entry.get("metadata") else "",
                 pretty(entry["overrides"]) if entry.get("overrides") else "",
-                _is_good(entry, measure),
+                None if measure is None or value is None else measure.is_right(value),
             )
         )
     return scores
-
-
-def _is_good(entry: Mapping[str, Any], measure: Measure | None) -> bool | None:
-    value = None if measure is None else entry["values"].get(measure.value_key)
-    if measure is None or value is None or measure.passes is None:
-        return None
-    return bool(value <= measure.passes if measure.scale.higher_is_better is False else value >= measure.passes)
 
 
 def _judgments(row: SampleRow, replicate: int, calls: list[ModelCall]) -> list[ShownJudgment]:

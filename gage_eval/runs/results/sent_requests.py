@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from gage_eval.base.canonical import canonical_text
 from gage_eval.base.errors import InputError
 from gage_eval.base.statuses import NO_RECORD, REPLAYED
 from gage_eval.pipeline.source import prepared_rows
@@ -34,6 +35,19 @@ class AnswerWithRequest(NamedTuple):
     request: Mapping[str, Any]
     response: Mapping[str, Any]
     telemetry: Mapping[str, Any]
+
+    @property
+    def prompt(self) -> str:
+        """What was asked as a text; messages as JSON."""
+        prompt = self.request.get("prompt")
+        return prompt if isinstance(prompt, str) else canonical_text(self.request.get("messages", []))
+
+    @property
+    def errors(self) -> list[str]:
+        """Why a request failed, of each attempt; empty for one that was answered."""
+        if self.response["status"] != "error":
+            return []
+        return self.telemetry.get("errors") or [self.response.get("error_kind") or "error"]
 
 
 class ShownCalls(NamedTuple):
