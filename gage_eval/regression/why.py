@@ -27,7 +27,7 @@ from gage_eval.report.console import one_line
 from gage_eval.runs.results.outcomes import Measure
 from gage_eval.runs.results.reading import RunReader, TaskReader
 from gage_eval.runs.results.rows import SampleRow, of_replicate
-from gage_eval.runs.results.sent_requests import prepared_requests
+from gage_eval.runs.results.sent_requests import answers_of_part
 
 Cause: TypeAlias = Literal[
     "sample",
@@ -209,6 +209,7 @@ class _Answer:
     """One answer with all that led to it."""
 
     row: SampleRow
+    replicate: int
     request: Mapping[str, Any]
     response: Mapping[str, Any]
     telemetry: Mapping[str, Any]
@@ -432,33 +433,16 @@ def _differ(a: pa.ChunkedArray, b: pa.ChunkedArray) -> pa.ChunkedArray:
 
 def _answers(task: TaskReader, measure: Measure, places: Sequence[tuple[int, int]]) -> dict[tuple[str, int], _Answer]:
     """The answers to the samples at some places (part, row index), by sample and replicate."""
-    answers = {}
-    for part, group in groupby(sorted(set(places)), key=lambda place: place[0]):
-        rows = list(task.rows_of_part(part, [row for _, row in group]))
-        try:
-            requests = task.requests(part, {row.row_index: row.sample_id for row in rows})
-        except (InputError, OSError):  # the config names something that is gone
-            requests = {}
-        prepared = {} if requests else prepared_requests(task, part, [row.row_index for row in rows])
-        for row in rows:
-            for response in row.responses:
-                replicate = response["replicate"]
-                request = requests.get((row.sample_id, replicate), prepared.get(row.row_index, {}))
-                answers[row.sample_id, replicate] = _answer_of(row, measure, response, request)
-    return answers
-
-
-def _answer_of(row: SampleRow, measure: Measure, response: Mapping[str, Any], request: Mapping[str, Any]) -> _Answer:
-    replicate = response["replicate"]
-    return _Answer(
-        row,
-        request,
-        response,
-        of_replicate(row.telemetry, replicate),
-        [entry for entry in row.judgments if entry.get("replicate") == replicate],
-        of_replicate(row.scores_by(measure), replicate),
-        of_replicate(row.executions, replicate),
-    )
+    return {
+        (answer.row.sample_id, answer.replicate): _Answer(
+            *answer,
+            [entry for entry in answer.row.judgments if entry.get("replicate") == answer.replicate],
+            of_replicate(answer.row.scores_by(measure), answer.replicate),
+            of_replicate(answer.row.executions, answer.replicate),
+        )
+        for part, group in groupby(sorted(set(places)), key=lambda place: place[0])
+        for answer in answers_of_part(task, part, [row for _, row in group])
+    }
 
 
 def _reads_verdicts(task: TaskReader, measure: Measure) -> bool:
