@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -29,25 +29,10 @@ from gage_eval.runs.results.reading import RunReader, TaskReader
 from gage_eval.runs.results.rows import SampleRow, of_replicate
 from gage_eval.runs.results.sent_requests import answers_of_part
 
-Cause: TypeAlias = Literal[
-    "sample",
-    "prompt",
-    "prompt_tokens",
-    "sampling",
-    "failure",
-    "tools",
-    "numerical",
-    "behavioural",
-    "drawn",
-    "token_not_known",
-    "truncation",
-    "judge",
-    "extraction",
-    "scorer",
-    "not_known",
-]
-CAUSES: tuple[Cause, ...] = get_args(Cause)
+Cause: TypeAlias = str
+"""A key of `MEANINGS`."""
 
+# In the order in which they are shown.
 MEANINGS: Mapping[Cause, str] = {
     "sample": "the sample: its question, reference or another field",
     "prompt": "the text of the prompt, its media or its tools",
@@ -127,9 +112,9 @@ class TaskWhy:
 
     @property
     def counts(self) -> dict[Cause, int]:
-        """Flips by cause, in the order of `CAUSES`."""
+        """Flips by cause, in the order of `MEANINGS`."""
         counted = Counter(flip.cause for flip in self.flips)
-        return {cause: counted[cause] for cause in CAUSES if counted[cause]}
+        return {cause: counted[cause] for cause in MEANINGS if counted[cause]}
 
     def of_cause(self, cause: str | None) -> tuple[Flip, ...]:
         """The flips of a cause, or all of them."""
@@ -175,8 +160,8 @@ def check_cause(cause: str) -> None:
     Raises:
         InputError: it does not.
     """
-    if cause not in CAUSES:
-        raise NotFound(f"there is no cause '{cause}': {', '.join(CAUSES)}.{closest(cause, CAUSES)}")
+    if cause not in MEANINGS:
+        raise NotFound(f"there is no cause '{cause}': {', '.join(MEANINGS)}.{closest(cause, MEANINGS)}")
 
 
 def why(a: RunReader, b: RunReader, *, task_id: str | None = None, metric: str | None = None) -> list[TaskWhy]:
@@ -259,7 +244,7 @@ class _TaskCauses:
         self._lacks: Counter[tuple[int, str]] = Counter()
 
     def result(self, also_differing: tuple[Difference, ...]) -> TaskWhy:
-        values = [_values(task, measure) for task, measure in zip(self._tasks, self._measures, strict=True)]
+        values = [task.values(measure) for task, measure in zip(self._tasks, self._measures, strict=True)]
         both = values[1].join(values[0], ["sample_id", "replicate"], right_suffix="_a", join_type="inner")
         changed = both.filter(_differ(both["value_a"], both["value"])).sort_by([("at", "ascending")])
         labels = tuple(dict.fromkeys(difference.path.rpartition(".")[2] for difference in also_differing))
@@ -409,21 +394,6 @@ class _TaskCauses:
         }
         for (number, what), count in sorted(self._lacks.items()):
             yield f"{self._runs[number].name} stores {words[what]} ({count:,} of {len(flips):,} flips)"
-
-
-def _values(task: TaskReader, measure: Measure) -> pa.Table:
-    """Where each answer is, and its score: sample_id, replicate, part, row_index, at, value."""
-    tables, at = [], 0
-    for part in task.parts:
-        table = task.answers(part, measure)
-        is_scored = pc.fill_null(pc.not_equal(table["score_status"], "unscored"), fill_value=False)
-        value = pc.if_else(is_scored, table["value"], pa.scalar(None, pa.float64()))
-        place = pa.array(range(at, at + table.num_rows), pa.int64())
-        at += table.num_rows
-        table = table.select(["sample_id", "replicate", "row_index"])
-        table = table.append_column("part", pa.repeat(pa.scalar(part, pa.int64()), table.num_rows))
-        tables.append(table.append_column("at", place).append_column("value", value))
-    return pa.concat_tables(tables)
 
 
 def _differ(a: pa.ChunkedArray, b: pa.ChunkedArray) -> pa.ChunkedArray:
