@@ -6,7 +6,7 @@ An entry is never changed. The first is the anchor: promotion adds entries and d
 losses add up visibly. Garbage collection keeps every artifact that an entry names.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import ClassVar, Literal
@@ -22,7 +22,7 @@ from gage_eval.regression.policy import GatePolicy, declared_numbers
 from gage_eval.regression.scored_task import ScoredTask
 from gage_eval.runs.baseline_files import DIGITS, ENTRY, FOLDER, entries_of, folder_of, suite_of
 from gage_eval.runs.names import is_name
-from gage_eval.runs.record import ProbeRecord, StageRecord, stage_name
+from gage_eval.runs.record import ProbeRecord, StageRecord
 from gage_eval.runs.results.reading import RunReader, TaskReader
 from gage_eval.stats.evidence import REPEATS_ADVISED
 from gage_eval.stats.gate_rule import GateRule
@@ -272,17 +272,10 @@ def _of_run(run: RunReader) -> BaselineRun:
     record = run.stored.record
     tasks = {
         task_id: BaselineTask(
-            stages=dict(_stages(run, task_id)),
+            stages=run.stored.stages_of(task_id),
             scores={metric_id: artifact.id for metric_id, artifact in run.task(task_id).scores.items()},
             probe=record.probe_of(task_id),
         )
         for task_id in run.task_ids
     }
     return BaselineRun(run_id=run.run_id, created=record.created, config_digest=record.config.digest, tasks=tasks)
-
-
-def _stages(run: RunReader, task_id: str) -> Iterator[tuple[str, StageRecord]]:
-    prefix = stage_name(task_id, "")
-    for name, record in run.stored.record.stages.items():
-        if name.startswith(prefix):
-            yield name.removeprefix(prefix), record

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -29,23 +29,13 @@ _SHOWN = 60
 _OF_ANSWERS = "imported"
 
 
-@dataclass(frozen=True)
-class Definition:
-    """What determined a task's score, by kind.
+Definition: TypeAlias = Mapping[str, JsonValue]
+"""What determined a task's score, by kind.
 
-    Attributes:
-        data: where the records come from. The samples themselves are compared row by row.
-        prompts: what turns a sample into a request.
-        sampling: sampling parameters and replicates.
-        model: the model.
-        scorer: the metric, and the judge where there is one.
-    """
-
-    data: JsonValue
-    prompts: JsonValue
-    sampling: JsonValue
-    model: JsonValue
-    scorer: JsonValue
+data: where the records come from; the samples themselves are compared row by row. prompts: what turns a sample into a
+request. sampling: sampling parameters and replicates. model: the model. scorer: the metric, and the judge where there
+is one.
+"""
 
 
 @dataclass(frozen=True)
@@ -95,21 +85,21 @@ def definition(store: Store, stages: Mapping[Stage, StageRecord], metric_id: str
     infer = dict(specs.get("infer") or {})
     metrics = specs.get("auto_eval")
     own = [metric["identity"] for metric in metrics or [] if metric["metric_id"] == metric_id]
-    return Definition(
-        data=_data(specs.get("load"), prepared.get("subset")),
-        prompts={
+    return {
+        "data": _data(specs.get("load"), prepared.get("subset")),
+        "prompts": {
             "standardize": specs.get("standardize"),
             "preprocess": {name: value for name, value in prepared.items() if name not in _SCHEDULED},
             "infer": {name: value for name, value in infer.items() if name not in ("params", "model")},
             "support": specs.get("support"),
         },
-        sampling={
+        "sampling": {
             "params": {**(prepared.get("params") or {}), **(infer.get("params") or {})},
             "replicates": prepared.get("replicates"),
         },
-        model=infer.get("model"),
-        scorer={"metric": own[0]["scores"] if own else None, "judge": specs.get("judge")},
-    )
+        "model": infer.get("model"),
+        "scorer": {"metric": own[0]["scores"] if own else None, "judge": specs.get("judge")},
+    }
 
 
 def _data(load: Any, subset: JsonValue) -> JsonValue:
@@ -120,9 +110,7 @@ def _data(load: Any, subset: JsonValue) -> JsonValue:
 
 def differences(a: Definition, b: Definition) -> list[Difference]:
     """Every value in which two definitions differ."""
-    return [
-        difference for kind in ("data", "prompts", "sampling", "model", "scorer") for difference in _of_kind(kind, a, b)
-    ]
+    return [difference for kind in a for difference in _of_kind(kind, a, b)]
 
 
 def changed_samples(a: TaskReader, b: TaskReader, *, ignored: Collection[str] = ()) -> tuple[int, str | None]:
@@ -212,7 +200,7 @@ def spec_of(store: Store, stage: str, record: StageRecord) -> Any:
 
 
 def _of_kind(kind: str, a: Definition, b: Definition) -> Iterator[Difference]:
-    mine, other = dict(_leaves(getattr(a, kind))), dict(_leaves(getattr(b, kind)))
+    mine, other = dict(_leaves(a[kind])), dict(_leaves(b[kind]))
     for path in dict.fromkeys([*mine, *other]):
         if mine.get(path) != other.get(path):
             yield Difference("model" if path.endswith(_FRESHNESS) else kind, path, mine.get(path), other.get(path))

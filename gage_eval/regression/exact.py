@@ -185,8 +185,5 @@ def _not_asked(task: ScoredTask, baseline: Sequence[ScoredTask]) -> int:
     telemetry = task.reader.artifact("response_telemetry")
     if any(repeat.reader.artifact("response_telemetry").id == telemetry.id for repeat in baseline):
         return len(_digests(task))
-    names: set[str] = set()
-    for part in task.reader.parts:
-        table = read_part(telemetry, part, ("sample_id", "source"))
-        names.update(table.filter(pc.equal(table["source"], "reused"))["sample_id"].to_pylist())
-    return len(names)
+    table = telemetry.table(columns=["sample_id", "source"])
+    return len(table.filter(pc.equal(table["source"], "reused"))["sample_id"].unique())

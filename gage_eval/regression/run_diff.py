@@ -6,7 +6,6 @@ from gage_eval.regression.compare import shared_tasks
 from gage_eval.regression.definitions import Difference, differences
 from gage_eval.regression.scored_task import ScoredTask
 from gage_eval.runs.results.reading import RunReader, TaskReader
-from gage_eval.runs.results.rows import read_part
 
 
 def run_differences(a: RunReader, b: RunReader, *, task_id: str | None = None) -> list[tuple[str, Difference]]:
@@ -58,9 +57,5 @@ def _of_engines(a: TaskReader, b: TaskReader) -> Iterator[Difference]:
 
 def _fingerprints(task: TaskReader) -> str | None:
     """The names that the endpoint gave itself, over all answers."""
-    artifact = task.artifact("response_telemetry")
-    names: set[str] = set()
-    for part in artifact.parts:
-        column = read_part(artifact, part.index, ("model_fingerprint",))["model_fingerprint"]
-        names.update(value for value in column.unique().to_pylist() if value is not None)
-    return ", ".join(sorted(names)) or None
+    column = task.artifact("response_telemetry").table(columns=["model_fingerprint"])["model_fingerprint"]
+    return ", ".join(sorted(column.drop_null().unique().to_pylist())) or None

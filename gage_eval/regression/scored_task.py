@@ -46,10 +46,9 @@ class ScoredTask:
             InputError: the run has no such task, or has not scored it.
         """
         reader = run.task(task_id)
-        stages = {stage: record for (name, stage), record in run.stored.stages.items() if name == task_id}
         if not reader.metrics:
             raise run.stored.unfinished(task_id, "auto_eval")
-        return cls(run.run_id, reader, stages, run.stored.record.probe_of(task_id))
+        return cls(run.run_id, reader, run.stored.stages_of(task_id), run.stored.record.probe_of(task_id))
 
     def definition(self, metric_id: str) -> Definition:
         """What determined its score."""

@@ -15,8 +15,6 @@ from gage_eval.runs.results.reading import RunReader, TaskReader
 # Smaller differences come from rounding in a log.
 _SAME = 1e-6
 
-_Scores = dict[tuple[str, int], float | None]
-
 
 @dataclass(frozen=True)
 class Disagreement:
@@ -94,24 +92,17 @@ def _compared(theirs: TaskReader, ours: TaskReader, metric: str | None) -> Score
     second = others[0] if metric is None else ours.measure(metric)
     if not _texts(theirs).equals(_texts(ours)):
         raise InputError(f"task '{ours.task_id}' has other answers in the second run; --scores compares the same ones.")
-    before, after = _scores(theirs, first), _scores(ours, second)
+    values = ours.values(second).join(theirs.values(first), ["sample_id", "replicate"], right_suffix="_theirs")
     differing = [
-        Disagreement(*key, before.get(key), value) for key, value in after.items() if not _same(before.get(key), value)
+        Disagreement(row["sample_id"], row["replicate"], row["value_theirs"], row["value"])
+        for row in values.sort_by("at").to_pylist()
+        if not _same(row["value_theirs"], row["value"])
     ]
-    return ScoredTwice(ours, (first, second), len(after), differing)
+    return ScoredTwice(ours, (first, second), values.num_rows, differing)
 
 
 def _same(a: float | None, b: float | None) -> bool:
     return a is b if a is None or b is None else abs(a - b) <= _SAME
-
-
-def _scores(task: TaskReader, measure: Measure) -> _Scores:
-    scores: _Scores = {}
-    for part in task.parts:
-        table = task.answers(part, measure)
-        columns = (table[name].to_pylist() for name in ("sample_id", "replicate", "value"))
-        scores |= {(sample_id, replicate): value for sample_id, replicate, value in zip(*columns, strict=True)}
-    return scores
 
 
 def _texts(task: TaskReader) -> pa.Table:

@@ -254,10 +254,10 @@ def _read(
         )
         keys = zip(scores["row_index"].to_pylist(), scores["replicate"].to_pylist(), strict=True)
         extracted = dict(zip(keys, scores["extracted"].to_pylist(), strict=True))
-        texts = _texts(task, part)
+        texts = read_part(task.responses, part, ("answer",))["answer"].to_pylist()
         columns = ("row_index", "sample_id", "replicate", "score_status", "value")
-        rows = zip(*(table[name].to_pylist() for name in columns), kinds, strict=True)
-        for row_index, sample_id, replicate, status, value, kind in rows:
+        rows = zip(*(table[name].to_pylist() for name in columns), kinds, texts, strict=True)
+        for row_index, sample_id, replicate, status, value, kind, answered in rows:
             own_item = contents[sample_id]
             item = items[sample_id] = known.items.get(sample_id, own_item)
             if item.content != own_item.content:
@@ -266,7 +266,7 @@ def _read(
             if status in (None, "unscored") or value is None:
                 continue
             values.setdefault(sample_id, []).append(value)
-            text = texts.get((row_index, replicate)) or ""
+            text = answered or ""
             if item.solution and not item.solution.isdisjoint(runs_of_words(text)):
                 answers.verbatim.add(sample_id)
             if kind in _DECIDED or kind == "unparsed":
@@ -283,12 +283,6 @@ def _read(
     answers.own = set(answers.values) - reused
     if earlier:
         known.left_out["some answers are to an earlier text of their questions"] += 1
-
-
-def _texts(task: TaskReader, part: int) -> dict[tuple[int, int], str | None]:
-    table = read_part(task.responses, part, ("row_index", "replicate", "answer"))
-    keys = zip(table["row_index"].to_pylist(), table["replicate"].to_pylist(), strict=True)
-    return dict(zip(keys, table["answer"].to_pylist(), strict=True))
 
 
 def _items(task: TaskReader) -> Iterator[Item]:

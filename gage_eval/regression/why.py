@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -27,27 +27,12 @@ from gage_eval.report.console import one_line
 from gage_eval.runs.results.outcomes import Measure
 from gage_eval.runs.results.reading import RunReader, TaskReader
 from gage_eval.runs.results.rows import SampleRow, of_replicate
-from gage_eval.runs.results.sent_requests import prepared_requests
+from gage_eval.runs.results.sent_requests import answers_of_part
 
-Cause: TypeAlias = Literal[
-    "sample",
-    "prompt",
-    "prompt_tokens",
-    "sampling",
-    "failure",
-    "tools",
-    "numerical",
-    "behavioural",
-    "drawn",
-    "token_not_known",
-    "truncation",
-    "judge",
-    "extraction",
-    "scorer",
-    "not_known",
-]
-CAUSES: tuple[Cause, ...] = get_args(Cause)
+Cause: TypeAlias = str
+"""A key of `MEANINGS`."""
 
+# In the order in which they are shown.
 MEANINGS: Mapping[Cause, str] = {
     "sample": "the sample: its question, reference or another field",
     "prompt": "the text of the prompt, its media or its tools",
@@ -127,9 +112,9 @@ class TaskWhy:
 
     @property
     def counts(self) -> dict[Cause, int]:
-        """Flips by cause, in the order of `CAUSES`."""
+        """Flips by cause, in the order of `MEANINGS`."""
         counted = Counter(flip.cause for flip in self.flips)
-        return {cause: counted[cause] for cause in CAUSES if counted[cause]}
+        return {cause: counted[cause] for cause in MEANINGS if counted[cause]}
 
     def of_cause(self, cause: str | None) -> tuple[Flip, ...]:
         """The flips of a cause, or all of them."""
@@ -175,8 +160,8 @@ def check_cause(cause: str) -> None:
     Raises:
         InputError: it does not.
     """
-    if cause not in CAUSES:
-        raise NotFound(f"there is no cause '{cause}': {', '.join(CAUSES)}.{closest(cause, CAUSES)}")
+    if cause not in MEANINGS:
+        raise NotFound(f"there is no cause '{cause}': {', '.join(MEANINGS)}.{closest(cause, MEANINGS)}")
 
 
 def why(a: RunReader, b: RunReader, *, task_id: str | None = None, metric: str | None = None) -> list[TaskWhy]:
@@ -209,6 +194,7 @@ class _Answer:
     """One answer with all that led to it."""
 
     row: SampleRow
+    replicate: int
     request: Mapping[str, Any]
     response: Mapping[str, Any]
     telemetry: Mapping[str, Any]
@@ -258,7 +244,7 @@ class _TaskCauses:
         self._lacks: Counter[tuple[int, str]] = Counter()
 
     def result(self, also_differing: tuple[Difference, ...]) -> TaskWhy:
-        values = [_values(task, measure) for task, measure in zip(self._tasks, self._measures, strict=True)]
+        values = [task.values(measure) for task, measure in zip(self._tasks, self._measures, strict=True)]
         both = values[1].join(values[0], ["sample_id", "replicate"], right_suffix="_a", join_type="inner")
         changed = both.filter(_differ(both["value_a"], both["value"])).sort_by([("at", "ascending")])
         labels = tuple(dict.fromkeys(difference.path.rpartition(".")[2] for difference in also_differing))
@@ -410,21 +396,6 @@ class _TaskCauses:
             yield f"{self._runs[number].name} stores {words[what]} ({count:,} of {len(flips):,} flips)"
 
 
-def _values(task: TaskReader, measure: Measure) -> pa.Table:
-    """Where each answer is, and its score: sample_id, replicate, part, row_index, at, value."""
-    tables, at = [], 0
-    for part in task.parts:
-        table = task.answers(part, measure)
-        is_scored = pc.fill_null(pc.not_equal(table["score_status"], "unscored"), fill_value=False)
-        value = pc.if_else(is_scored, table["value"], pa.scalar(None, pa.float64()))
-        place = pa.array(range(at, at + table.num_rows), pa.int64())
-        at += table.num_rows
-        table = table.select(["sample_id", "replicate", "row_index"])
-        table = table.append_column("part", pa.repeat(pa.scalar(part, pa.int64()), table.num_rows))
-        tables.append(table.append_column("at", place).append_column("value", value))
-    return pa.concat_tables(tables)
-
-
 def _differ(a: pa.ChunkedArray, b: pa.ChunkedArray) -> pa.ChunkedArray:
     one_sided = pc.xor(pc.is_valid(a), pc.is_valid(b))
     return pc.or_(one_sided, pc.fill_null(pc.not_equal(a, b), fill_value=False))
@@ -432,34 +403,16 @@ def _differ(a: pa.ChunkedArray, b: pa.ChunkedArray) -> pa.ChunkedArray:
 
 def _answers(task: TaskReader, measure: Measure, places: Sequence[tuple[int, int]]) -> dict[tuple[str, int], _Answer]:
     """The answers to the samples at some places (part, row index), by sample and replicate."""
-    answers = {}
-    for part, group in groupby(sorted(set(places)), key=lambda place: place[0]):
-        rows = list(task.rows_of_part(part, [row for _, row in group]))
-        try:
-            requests = task.requests(part, {row.row_index: row.sample_id for row in rows})
-        except (InputError, OSError):  # the config names something that is gone
-            requests = {}
-        prepared = {} if requests else prepared_requests(task, part, [row.row_index for row in rows])
-        for row in rows:
-            for response in row.responses:
-                replicate = response["replicate"]
-                request = requests.get((row.sample_id, replicate), prepared.get(row.row_index, {}))
-                answers[row.sample_id, replicate] = _answer_of(row, measure, response, request)
-    return answers
-
-
-def _answer_of(row: SampleRow, measure: Measure, response: Mapping[str, Any], request: Mapping[str, Any]) -> _Answer:
-    replicate = response["replicate"]
-    scores = [entry for entry in row.scores.get(measure.metric_id, ()) if entry["filter"] == measure.filter]
-    return _Answer(
-        row,
-        request,
-        response,
-        of_replicate(row.telemetry, replicate),
-        [entry for entry in row.judgments if entry.get("replicate") == replicate],
-        of_replicate(scores, replicate),
-        of_replicate(row.executions, replicate),
-    )
+    return {
+        (answer.row.sample_id, answer.replicate): _Answer(
+            *answer,
+            [entry for entry in answer.row.judgments if entry.get("replicate") == answer.replicate],
+            of_replicate(answer.row.scores_by(measure), answer.replicate),
+            of_replicate(answer.row.executions, answer.replicate),
+        )
+        for part, group in groupby(sorted(set(places)), key=lambda place: place[0])
+        for answer in answers_of_part(task, part, [row for _, row in group])
+    }
 
 
 def _reads_verdicts(task: TaskReader, measure: Measure) -> bool:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from gage_eval.base.files import local_path
 from gage_eval.data.datasets.fetch import DataCache
 from gage_eval.data.datasets.hub_files import HubFiles
-from gage_eval.data.datasets.origins import OriginPath
+from gage_eval.data.datasets.origins import DataOrigin, OriginPath
 from gage_eval.observability.events import Event, FetchFinished, FetchProgress, FetchStarted
 from gage_eval.observability.observer import Observer
 from gage_eval.pipeline.forecast import stored_outputs
@@ -93,17 +93,7 @@ def fetch_hub_data(plan: "Plan", store: Store, observer: Observer, check: Callab
             continue
         seen.append(files)
         began, size = time.monotonic(), sum(files.sizes.values())
-        observer.emit(
-            FetchStarted(
-                files.name,
-                files.repository,
-                files.commit,
-                files.licence,
-                files.non_commercial,
-                len(files.sizes),
-                size,
-            )
-        )
+        observer.emit(_started(files.name, files, list(files.sizes.values())))
         with task.load.naming():
             source.fetch(files, _Counter(observer, size, check).add)
         observer.emit(FetchFinished(len(files.sizes), size, time.monotonic() - began))
@@ -128,18 +118,15 @@ def would_fetch(missing: Sequence[OriginPath]) -> list[FetchStarted]:
     for origin_path in missing:
         by_origin.setdefault(origin_path.origin.name, []).append(origin_path)
     return [
-        FetchStarted(
-            name,
-            origin.repository,
-            origin.commit,
-            origin.licence,
-            origin.non_commercial,
-            len(files),
-            sum(origin_path.file.bytes for origin_path in files),
-        )
+        _started(name, files[0].origin, [origin_path.file.bytes for origin_path in files])
         for name, files in by_origin.items()
-        for origin in [files[0].origin]
     ]
+
+
+def _started(name: str, source: DataOrigin | HubFiles, sizes: Sequence[int]) -> FetchStarted:
+    return FetchStarted(
+        name, source.repository, source.commit, source.licence, source.non_commercial, len(sizes), sum(sizes)
+    )
 
 
 def fetch_line(event: FetchStarted) -> str:

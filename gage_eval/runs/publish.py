@@ -5,7 +5,6 @@ import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from gage_eval.base.canonical import decode
 from gage_eval.base.errors import visible
 from gage_eval.observability.events import MetricReported, RunWarning
 from gage_eval.pipeline.judging_cost import judging_cost
@@ -78,8 +77,7 @@ def summarise(session: RunSession) -> Summary:
     """Make the run's summary from the report artifacts of its tasks and the times of its stages."""
     tasks = []
     for task in session.plan.tasks:
-        artifact = session.store.artifact(session.results[task.task_id, "report"].outputs["report"])
-        summary = TaskSummary.model_validate(decode(artifact.table()["summary"][0].as_py()))
+        summary = _reader(session, task.task_id).summary
         tasks.append(summary if summary.judging is None else _with_cost(session, task, summary, summary.judging))
     return run_summary(
         run_id=session.run_id,

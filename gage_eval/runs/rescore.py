@@ -21,11 +21,11 @@ from gage_eval.pipeline.specs import ReportSpec, ScoreSpec
 from gage_eval.pipeline.unscored import refuse_without_score
 from gage_eval.report.html import report_html
 from gage_eval.report.suite_run import SuiteRun
-from gage_eval.report.summary import Summary, TaskSummary, run_summary
+from gage_eval.report.summary import Summary, run_summary
 from gage_eval.runs.folder import REPORT_FILE, SUMMARY_FILE, RunFolder
 from gage_eval.runs.planned import config_before
 from gage_eval.runs.record import RescoredRecord, RunRecord, StageRecord, stage_id_of, stage_name
-from gage_eval.runs.results.reading import RunReader
+from gage_eval.runs.results.reading import RunReader, TaskReader
 from gage_eval.runs.results.report_details import run_details
 from gage_eval.runs.results.stored import StoredRun
 from gage_eval.runs.scoring import scoring_processes
@@ -160,19 +160,21 @@ def rescore(
     refuse_in_new_process()
     began = time.perf_counter()
     ready = _bound(metrics)
-    known = _metric_names(store, stored)
+    reader = RunReader(stored, store)
+    # Samples may set parameters for the run's own metrics too.
+    rows = [row for task in reader.tasks() for row in task.metrics]
+    known = frozenset(name for row in rows for name in (row["metric_id"], row["implementation"]))
     results: dict[tuple[str, str], StageResult] = {}
     summaries = []
     without_score: list[str] = []
     with scoring_processes(store, processes) as scoring:
         env = StageContext(store, None, Observers(), stored.run_id, processes=scoring)
-        for name in _task_ids(stored, tasks):
+        for name in [reader.task(name).task_id for name in tasks or reader.task_ids]:
             # A metric that fails on many rows is shown in the table; the run itself is not affected.
             spec = ScoreSpec(name, ready, max_unscored_share=None, known=known)
             evaluated, reported = _task(env, stored, spec)
             results[name, "auto_eval"], results[name, "report"] = evaluated, reported
-            text = store.artifact(reported.outputs["report"]).table()["summary"][0].as_py()
-            summaries.append(TaskSummary.model_validate(decode(text)))
+            summaries.append(TaskReader(store, name, {"report": reported.outputs}).summary)
             try:
                 refuse_without_score(store, spec, evaluated)
             except RunFailed as error:
@@ -195,17 +197,6 @@ def _bound(metrics: Sequence[MetricConfig]) -> tuple[BoundMetric, ...]:
     if twice is not None:
         raise InputError(f"two metrics are named '{twice}'. Give one another metric_id: {{metric_id: …, …}}.")
     return tuple(bound(metric) for metric in metrics)
-
-
-def _task_ids(stored: StoredRun, wanted: Sequence[str]) -> Sequence[str]:
-    """The wanted tasks of a run, or all of them."""
-    known = list(stored.record.tasks)
-    for name in wanted:
-        if name not in known:
-            raise InputError(
-                f"run {stored.run_id} has no task '{name}'. Tasks: {', '.join(known)}.{closest(name, known)}"
-            )
-    return wanted or known
 
 
 def _rescored_suite(stored: StoredRun) -> SuiteRun | None:
@@ -257,13 +248,6 @@ def _check_judged(store: Store, stored: StoredRun, task_id: str, result: StageRe
             f"task '{task_id}' of run {stored.run_id} has no judge, and a metric reads judge_output. Add a judge to "
             "the config and run it: responses are reused."
         )
-
-
-def _metric_names(store: Store, stored: StoredRun) -> frozenset[str]:
-    """Names of the run's own metrics. Samples may set parameters for them too."""
-    tables = [outputs["metrics"] for (_, stage), outputs in stored.outputs.items() if stage == "auto_eval"]
-    rows = [row for id_ in tables for row in store.artifact(id_).table(["metric_id", "implementation"]).to_pylist()]
-    return frozenset(name for row in rows for name in (row["metric_id"], row["implementation"]))
 
 
 def _names(store: Store, stored: StoredRun, task_id: str) -> ReportSpec:

@@ -233,15 +233,7 @@ class RunSession:
     def suite(self) -> SuiteRun | None:
         """The suite that it runs; None for another config."""
         suite = self.loaded.suite
-        if suite is None:
-            return None
-        return SuiteRun(
-            name=suite.name,
-            version=suite.version,
-            digest=suite.digest,
-            metric=suite.metric,
-            modified=list(suite.modified),
-        )
+        return None if suite is None else SuiteRun.model_validate(suite, from_attributes=True)
 
     @property
     def _title(self) -> str:
@@ -339,12 +331,7 @@ class RunSession:
             created=datetime.now(UTC),
             tasks=[task.task_id for task in self.plan.tasks],
             options=self.options.recorded(),
-            config=ConfigRecord(
-                source=self.loaded.source,
-                digest=self.loaded.digest,
-                text=self.loaded.text,
-                blocks=dict(self.loaded.blocks),
-            ),
+            config=ConfigRecord.model_validate(self.loaded, from_attributes=True),
             process=process_record(),
             packages=package_versions(),
             prefect=flow_run,

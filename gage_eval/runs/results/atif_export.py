@@ -10,9 +10,7 @@ from typing import Any
 from gage_eval.base.canonical import canonical_text
 from gage_eval.base.version import __version__
 from gage_eval.report.messages import call_arguments, questions, tool_calls
-from gage_eval.report.metric_names import metric_name
 from gage_eval.runs.results.reading import TaskReader
-from gage_eval.runs.results.rows import SampleRow
 from gage_eval.runs.results.sent_requests import AnswerWithRequest, answers_with_requests
 
 FOLDER = "atif"
@@ -30,12 +28,12 @@ def trials(task: TaskReader, run_id: str) -> Iterator[tuple[str, int, dict[str, 
     for answer in answers_with_requests(task):
         sample_id, replicate = answer.row.sample_id, answer.replicate
         trajectory = _trajectory(task, answer, run_id)
-        rewards = dict(_rewards(answer.row, replicate))
+        rewards = {name: float(value) for name, value, _ in answer.row.values_of(replicate)}
         result = {
             "task_name": sample_id,
             "trial_name": f"{sample_id}__{replicate + 1}",
             "verifier_result": {"rewards": rewards} if rewards else None,
-            "exception_info": _failure(answer.response, answer.telemetry),
+            "exception_info": _failure(answer),
         }
         yield sample_id, replicate, trajectory, result
 
@@ -47,7 +45,7 @@ def _trajectory(task: TaskReader, answer: AnswerWithRequest, run_id: str) -> dic
         "schema_version": _VERSION,
         "session_id": run_id,
         "trajectory_id": f"{task.task_id}/{answer.row.sample_id}/{answer.replicate + 1}",
-        "agent": {"name": "gage-eval", "version": __version__, "model_name": task.summary.model or "model"},
+        "agent": {"name": "gage-eval", "version": __version__, "model_name": task.model},
         "steps": [{"step_id": number, **step} for number, step in enumerate(steps, 1)],
         "final_metrics": {
             f"total_{name}": sum(own[name] for own in metrics if name in own)
@@ -146,16 +144,7 @@ def _text(content: Any) -> str:
     return "\n".join(str(part["text"]) if "text" in part else canonical_text(dict(part)) for part in parts)
 
 
-def _rewards(row: SampleRow, replicate: int) -> Iterator[tuple[str, float]]:
-    """The numbers among an answer's scores, by the name that tables print."""
-    for metric_id, entry in row.scores_of(replicate):
-        for key, value in entry["values"].items():
-            if value is not None:
-                yield metric_name(metric_id, entry["filter"], key, "mean"), float(value)
-
-
-def _failure(response: Mapping[str, Any], telemetry: Mapping[str, Any]) -> dict[str, str] | None:
-    if response["status"] != "error":
+def _failure(answer: AnswerWithRequest) -> dict[str, str] | None:
+    if not answer.errors:
         return None
-    kind = response.get("error_kind") or "error"
-    return {"exception_type": kind, "exception_message": (telemetry.get("errors") or [kind])[-1]}
+    return {"exception_type": answer.response.get("error_kind") or "error", "exception_message": answer.errors[-1]}

@@ -10,10 +10,9 @@ import hashlib
 import re
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
-from gage_eval.base.canonical import canonical_json, canonical_text, sha256_hex
+from gage_eval.base.canonical import canonical_json, sha256_hex
 from gage_eval.base.errors import InputError
 from gage_eval.base.field_paths import reference_texts
 from gage_eval.base.version import __version__
@@ -22,17 +21,18 @@ from gage_eval.runs.record import RunRecord
 from gage_eval.runs.results.explain import question_of
 from gage_eval.runs.results.outcomes import Measure
 from gage_eval.runs.results.reading import TaskReader
+from gage_eval.runs.results.rows import of_replicate
 from gage_eval.runs.results.sent_requests import AnswerWithRequest, answers_with_requests
 
 FOLDER = "every-eval-ever"
 _VERSION = "0.3.0"
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
-_ARGS = {"temperature": "temperature", "top_p": "top_p", "top_k": "top_k", "max_tokens": "max_tokens"}
+_ARGS = ("temperature", "top_p", "top_k", "max_tokens")
 
 
 def model_id(tasks: Sequence[TaskReader]) -> str:
     """The model of the tasks as ``developer/model``."""
-    name = tasks[0].summary.model or "model"
+    name = tasks[0].model
     return name if "/" in name.strip("/") else f"unknown/{name}"
 
 
@@ -73,7 +73,7 @@ def aggregate(tasks: Sequence[TaskReader], record: RunRecord, file: str, rows: i
         },
         "eval_library": {"name": "gage-eval", "version": __version__},
         "model_info": {
-            "name": tasks[0].summary.model or "model",
+            "name": tasks[0].model,
             "id": model,
             "additional_details": {"deployment_type": "unknown", "model_availability": "unknown"},
         },
@@ -103,10 +103,11 @@ def sample_lines(tasks: Sequence[TaskReader], record: RunRecord) -> Iterator[byt
     for task in tasks:
         measures = {(own.metric_id, own.filter, own.value_key): own for own in task.measures}
         # A number per way of aggregating has the same rows; they belong to the first one.
-        firsts: dict[tuple[str, str | None, str], str] = {}
+        firsts: dict[Measure, str] = {}
         for metric in task.summary.metrics:
             if metric.value is not None:
-                firsts.setdefault((metric.metric_id, metric.filter, metric.value_key), _result_id(task, metric))
+                measure = measures[metric.metric_id, metric.filter, metric.value_key]
+                firsts.setdefault(measure, _result_id(task, metric))
         for answer in answers_with_requests(task):
             if answer.response.get("turns"):
                 raise InputError(
@@ -114,12 +115,12 @@ def sample_lines(tasks: Sequence[TaskReader], record: RunRecord) -> Iterator[byt
                     "single ones. Choose another --format, or other tasks with --task."
                 )
             own = {**fixed, "evaluation_name": task.task_id, **_answer(answer)}
-            for (metric_id, filter_, key), result_id in firsts.items():
-                for entry in answer.row.scores.get(metric_id, ()):
-                    value = entry["values"].get(key)
-                    if (entry["filter"], entry["replicate"]) == (filter_, answer.replicate) and value is not None:
-                        scored = _score(entry, value, measures[metric_id, filter_, key])
-                        yield canonical_json({**own, "evaluation_result_id": result_id, **scored}) + b"\n"
+            for measure, result_id in firsts.items():
+                entry = of_replicate(answer.row.scores_by(measure), answer.replicate)
+                value = entry.get("values", {}).get(measure.value_key)
+                if value is not None:
+                    scored = _score(entry, value, measure)
+                    yield canonical_json({**own, "evaluation_result_id": result_id, **scored}) + b"\n"
 
 
 def _result_id(task: TaskReader, metric: MetricSummary) -> str:
@@ -138,7 +139,7 @@ def _result(task: TaskReader, metric: MetricSummary, record: RunRecord) -> dict[
             **({"method": metric.interval} if metric.interval else {}),
         }
     request: Mapping[str, Any] = next((answer.request for answer in answers_with_requests(task)), {})
-    args = {_ARGS[name]: value for name, value in request.items() if name in _ARGS and value is not None}
+    args = {name: value for name, value in request.items() if name in _ARGS and value is not None}
     return {
         "evaluation_result_id": _result_id(task, metric),
         "evaluation_name": task.task_id,
@@ -180,10 +181,9 @@ def hub_dataset(task: TaskReader) -> Mapping[str, Any] | None:
 
 
 def _answer(answer: AnswerWithRequest) -> dict[str, Any]:
-    row, replicate, request, response, telemetry = answer
+    row, replicate, _, response, telemetry = answer
     sample = row.sample
     raw, references = question_of(sample), reference_texts(sample) or [str(sample.get("label") or "")]
-    prompt = request.get("prompt")
     reasoning = response.get("reasoning")
     counts = response.get("prompt_tokens"), response.get("completion_tokens")
     options = [str(option.get("content", "")) for option in sample.get("options") or ()]
@@ -193,7 +193,7 @@ def _answer(answer: AnswerWithRequest) -> dict[str, Any]:
         "interaction_type": "single_turn",
         "input": {
             "raw": raw,
-            "formatted": prompt if isinstance(prompt, str) else canonical_text(request.get("messages", [])),
+            "formatted": answer.prompt,
             "reference": references,
             "choices": options or None,
         },
@@ -218,10 +218,5 @@ def _score(entry: Mapping[str, Any], value: float, measure: Measure) -> dict[str
     }
     return {
         "answer_attribution": [] if extracted is None else [read],
-        "evaluation": {"score": value, "is_correct": is_right(measure, value)},
+        "evaluation": {"score": value, "is_correct": measure.is_right(value) is True},
     }
-
-
-def is_right(measure: Measure, value: float) -> bool:
-    """Whether an answer passes by a measure; False where none is right or wrong by it."""
-    return replace(measure.scale, perfect=measure.passes).is_right(value)

@@ -120,8 +120,7 @@ def explain(row: SampleRow, response: dict[str, Any], measure: Measure | None) -
     replicate = response["replicate"]
     score: Mapping[str, Any] = {}
     if measure is not None:
-        entries = [entry for entry in row.scores.get(measure.metric_id, ()) if entry["filter"] == measure.filter]
-        score = of_replicate(entries, replicate)
+        score = of_replicate(row.scores_by(measure), replicate)
     return ExplainedAnswer(
         row,
         replicate,

@@ -252,7 +252,7 @@ def _write_lines(target: Target, name: str, lines: Iterable[bytes]) -> str:
 def _by_model(tasks: Sequence[TaskReader]) -> dict[str, list[TaskReader]]:
     models: dict[str, list[TaskReader]] = {}
     for task in tasks:
-        models.setdefault(task.summary.model or "model", []).append(task)
+        models.setdefault(task.model, []).append(task)
     return models
 
 

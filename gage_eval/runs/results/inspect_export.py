@@ -6,18 +6,18 @@ with a line of each for lists. Samples are written one by one, so that a large t
 
 import json
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from gage_eval.base.canonical import canonical_text
+from gage_eval.base.field_paths import reference_texts
 from gage_eval.base.version import __version__
 from gage_eval.report.messages import call_arguments
 from gage_eval.report.metric_names import metric_name
 from gage_eval.report.summary import MetricSummary, TaskSummary
 from gage_eval.runs.results.reading import TaskReader
-from gage_eval.runs.results.rows import SampleRow
 from gage_eval.runs.results.sent_requests import AnswerWithRequest, answers_with_requests
 
 FOLDER = "inspect"
@@ -58,8 +58,9 @@ def write_log(task: TaskReader, file: Path, *, run_id: str, created: datetime, f
         log.writestr("_journal/start.json", _text({"version": _LOG_VERSION, "eval": spec, "plan": _PLAN}))
         summaries: list[dict[str, Any]] = []
         config: dict[str, Any] = {}
-        for sample, request in _samples(task):
-            config = config or _generate_config(request)
+        for answer in answers_with_requests(task):
+            sample = _sample(task, answer)
+            config = config or _generate_config(answer.request)
             log.writestr(f"samples/{sample['id']}_epoch_{sample['epoch']}.json", _text(sample))
             summaries.append(_summary(sample))
         log.writestr("summaries.json", _text(summaries))
@@ -72,7 +73,7 @@ def write_log(task: TaskReader, file: Path, *, run_id: str, created: datetime, f
             "stats": {
                 "started_at": created.isoformat(),
                 "completed_at": finished.isoformat(),
-                "model_usage": {_model(task): _usage(task.summary.tokens.prompt, task.summary.tokens.completion)},
+                "model_usage": {task.model: _usage(task.summary.tokens.prompt, task.summary.tokens.completion)},
             },
         }
         log.writestr("header.json", _text(header))
@@ -91,7 +92,7 @@ def _spec(task: TaskReader, run_id: str, created: datetime) -> dict[str, Any]:
         "task_id": task.task_id,
         "task_version": 0,
         "dataset": {"name": summary.dataset_id, "samples": summary.sample_count},
-        "model": _model(task),
+        "model": task.model,
         "config": {"epochs": max(1, sum(summary.responses.values()) // max(1, task.asked.rows))},
         "packages": {"gage_eval": __version__},
     }
@@ -108,7 +109,7 @@ def _results(summary: TaskSummary, logged: int) -> dict[str, Any]:
 def _score(metric: MetricSummary) -> dict[str, Any]:
     numbers = {metric.aggregation: metric.value, "stderr": metric.stderr}
     return {
-        "name": _score_name(metric.metric_id, metric.filter, metric.value_key),
+        "name": metric_name(metric.metric_id, metric.filter, metric.value_key, "mean"),
         "scorer": metric.implementation,
         "scored_samples": metric.n,
         "unscored_samples": metric.unscored,
@@ -117,16 +118,11 @@ def _score(metric: MetricSummary) -> dict[str, Any]:
     }
 
 
-def _samples(task: TaskReader) -> Iterator[tuple[dict[str, Any], Mapping[str, Any]]]:
-    """Every response as a sample of Inspect, with the request's body."""
-    for answer in answers_with_requests(task):
-        yield _sample(task, answer), answer.request
-
-
 def _sample(task: TaskReader, answer: AnswerWithRequest) -> dict[str, Any]:
+    """A response as a sample of Inspect."""
     row, replicate, request, response, telemetry = answer
-    messages = _messages(request.get("messages") or ())
-    message = _answer(response, _model(task))
+    messages = [_message(message) for message in request.get("messages") or ()]
+    message = _answer(response, task.model)
     usage = _usage(response.get("prompt_tokens"), response.get("completion_tokens"))
     seconds = telemetry["latency_ms"] / 1000 if telemetry.get("latency_ms") is not None else None
     sample = {
@@ -137,7 +133,7 @@ def _sample(task: TaskReader, answer: AnswerWithRequest) -> dict[str, Any]:
         "target": _target(row.sample),
         "messages": [*messages, message],
         "output": {
-            "model": _model(task),
+            "model": task.model,
             "choices": [
                 {"message": message, "stop_reason": _STOP_REASONS.get(response.get("finish_reason", ""), "unknown")}
             ],
@@ -145,44 +141,28 @@ def _sample(task: TaskReader, answer: AnswerWithRequest) -> dict[str, Any]:
             "usage": usage,
             "time": seconds,
         },
-        "scores": dict(_scores(row, replicate)),
+        "scores": {name: _entry(value, entry) for name, value, entry in row.values_of(replicate)},
         "metadata": {**(row.sample.get("metadata") or {}), "status": response["status"]},
-        "model_usage": {_model(task): usage},
+        "model_usage": {task.model: usage},
         "total_time": seconds,
     }
-    if response["status"] == "error":
-        lines = telemetry.get("errors") or [response.get("error_kind") or "error"]
+    if lines := answer.errors:
         sample["error"] = {"message": lines[-1], "traceback": "\n".join(lines), "traceback_ansi": "\n".join(lines)}
     return {name: value for name, value in sample.items() if value is not None}
 
 
-def _scores(row: SampleRow, replicate: int) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The scores of a response by name; an answer that could not be scored has none."""
-    for metric_id, entry in row.scores_of(replicate):
-        for key, value in entry["values"].items():
-            if value is not None:
-                kept = {"status": entry["status"], "reason": entry["reason"], **entry.get("metadata", {})}
-                yield (
-                    _score_name(metric_id, entry["filter"], key),
-                    {
-                        "value": value,
-                        "answer": entry["extracted"],
-                        "explanation": entry["explanation"],
-                        "metadata": {name: item for name, item in kept.items() if item is not None},
-                    },
-                )
-
-
-def _score_name(metric_id: str, filter_: str | None, value_key: str) -> str:
-    return metric_name(metric_id, filter_, value_key, "mean")
-
-
-def _messages(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Messages in OpenAI's form as those of Inspect."""
-    return [_message(message) for message in messages]
+def _entry(value: float, entry: Mapping[str, Any]) -> dict[str, Any]:
+    kept = {"status": entry["status"], "reason": entry["reason"], **entry.get("metadata", {})}
+    return {
+        "value": value,
+        "answer": entry["extracted"],
+        "explanation": entry["explanation"],
+        "metadata": {name: item for name, item in kept.items() if item is not None},
+    }
 
 
 def _message(message: Mapping[str, Any]) -> dict[str, Any]:
+    """A message in OpenAI's form as one of Inspect."""
     content = message.get("content")
     out: dict[str, Any] = {
         "role": "system" if message["role"] == "developer" else message["role"],
@@ -237,14 +217,7 @@ def _answer(response: Mapping[str, Any], model: str) -> dict[str, Any]:
 
 def _target(sample: Mapping[str, Any]) -> str | list[str]:
     """The texts of the references; without any, the label."""
-    texts = []
-    for reference in sample.get("references") or ():
-        answer = reference.get("answer") if isinstance(reference, Mapping) else None
-        texts += [
-            str(segment["text"])
-            for segment in answer or ()
-            if isinstance(segment, Mapping) and segment.get("type") == "text"
-        ]
+    texts = reference_texts(sample)
     if not texts:
         return str(sample.get("label") or "")
     return texts[0] if len(texts) == 1 else texts
@@ -285,10 +258,6 @@ def _summary(sample: Mapping[str, Any]) -> dict[str, Any]:
         "message_count": len(sample["messages"]),
         **error,
     }
-
-
-def _model(task: TaskReader) -> str:
-    return task.summary.model or "model"
 
 
 def _text(value: Any) -> str:

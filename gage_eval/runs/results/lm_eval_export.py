@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from gage_eval.base.canonical import canonical_json, canonical_text, sha256_hex
+from gage_eval.base.canonical import canonical_json, sha256_hex
 from gage_eval.base.version import __version__
 from gage_eval.report.metric_names import metric_name
 from gage_eval.report.summary import MetricSummary
@@ -30,7 +30,7 @@ def results(tasks: Sequence[TaskReader], started: float, ended: float) -> dict[s
         tasks: of one model, scored and reported.
         started, ended: of the run, in seconds since the epoch.
     """
-    model = _model(tasks[0])
+    model = tasks[0].model
     return {
         "results": {task.task_id: _numbers(task) for task in tasks},
         "group_subtasks": {task.task_id: [] for task in tasks},
@@ -92,8 +92,7 @@ def _line(task: TaskReader, answer: AnswerWithRequest, filter_: str | None) -> d
     }
     extracted = next((entry["extracted"] for _, entry in entries.values() if entry["extracted"] is not None), None)
     text = answer.response.get("answer")
-    prompt = request.get("prompt")
-    prompt = prompt if isinstance(prompt, str) else canonical_text(request.get("messages", []))
+    prompt = answer.prompt
     target = row.sample.get("label")
     params = {name: value for name, value in request.items() if name not in ("prompt", "messages", "model")}
     return {
@@ -147,7 +146,3 @@ def _config(task: TaskReader) -> dict[str, Any]:
 def _shots(task: TaskReader) -> int:
     rules = None if task.plan is None else task.plan.preprocess.few_shot
     return 0 if rules is None else rules.k or 0
-
-
-def _model(task: TaskReader) -> str:
-    return task.summary.model or "model"

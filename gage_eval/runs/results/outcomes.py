@@ -5,7 +5,6 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias, get_args
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -53,6 +52,10 @@ class Measure:
     def passes(self) -> float | None:
         """An answer that is worse is wrong; None where no answer is right or wrong."""
         return self.scale.perfect if self.threshold is None else self.threshold
+
+    def is_right(self, value: float) -> bool | None:
+        """Whether an answer passes; None where no answer is right or wrong."""
+        return None if self.passes is None else replace(self.scale, perfect=self.passes).is_right(value)
 
     def of_filter(self, scores: pa.Table) -> pa.Table:
         """Those rows of a metric's `tables.SCORES` that belong to the measure's filter."""
@@ -200,25 +203,14 @@ def answer_table(responses: pa.Table, scores: pa.Table | None, measure: Measure 
     values: pa.Array = pa.nulls(responses.num_rows, pa.float64())
     if scores is not None and measure is not None and scores.num_rows:
         scores = measure.of_filter(scores)
-        positions = _positions(responses, scores)
+        # Null for a response without a score row.
+        positions = pc.index_in(_numbers(responses), value_set=_numbers(scores))
         statuses = pc.take(scores["status"].combine_chunks(), positions)
         values = pc.take(measure.values(scores), positions)
     return responses.append_column("score_status", statuses).append_column("value", values)
 
 
-def _positions(responses: pa.Table, scores: pa.Table) -> pa.Array:
-    """For each response the position of its score row; null without one."""
-    wanted, there = _numbers(responses), _numbers(scores)
-    order = np.argsort(there, kind="stable")
-    at = np.searchsorted(there[order], wanted)
-    inside = at < len(there)
-    positions = np.where(inside, order[np.minimum(at, len(there) - 1)], 0) if len(there) else np.zeros_like(wanted)
-    same = inside & (there[positions] == wanted) if len(there) else np.zeros(len(wanted), dtype=bool)
-    return pa.array(positions, pa.int64(), mask=~same)
-
-
-def _numbers(table: pa.Table) -> "np.ndarray[Any, np.dtype[np.int64]]":
+def _numbers(table: pa.Table) -> pa.Array:
     """A unique number for each (row index, replicate)."""
-    rows = table["row_index"].to_numpy().astype(np.int64)
-    numbers: np.ndarray[Any, np.dtype[np.int64]] = (rows << 20) + table["replicate"].to_numpy().astype(np.int64)
-    return numbers
+    rows = pc.shift_left(table["row_index"].cast(pa.int64()), 20)
+    return pc.add(rows, table["replicate"].cast(pa.int64())).combine_chunks()

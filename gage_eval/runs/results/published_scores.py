@@ -9,14 +9,14 @@ from gage_eval.base.canonical import canonical_json
 from gage_eval.base.errors import InputError
 from gage_eval.base.version import __version__
 from gage_eval.runs.record import RunRecord
-from gage_eval.runs.results.every_eval_ever import hub_dataset, is_right
-from gage_eval.runs.results.outcomes import Measure
+from gage_eval.runs.results.every_eval_ever import hub_dataset
 from gage_eval.runs.results.reading import TaskReader
 from gage_eval.runs.results.rows import SampleRow
 
 EVENTS = "evaluation_events.jsonl"
 RESULTS = ".eval_results"
 _EVENT = "gen_ai.evaluation.result"
+_LABELS: dict[bool | None, str] = {True: "pass", False: "fail"}
 
 
 def eval_results(task: TaskReader, record: RunRecord) -> bytes:
@@ -55,7 +55,7 @@ def event_lines(tasks: Sequence[TaskReader], record: RunRecord) -> Iterator[byte
     scope = {"name": "gage_eval", "version": __version__}
     for task in tasks:
         resource = {"service.name": "gage-eval", "gage.run.id": record.run_id, "gage.task.id": task.task_id}
-        resource["gen_ai.request.model"] = task.summary.model or "model"
+        resource["gen_ai.request.model"] = task.model
         for row in task.rows():
             events = [
                 {"timeUnixNano": str(ended), "eventName": _EVENT, "attributes": _attributes(fields)}
@@ -71,11 +71,9 @@ def event_lines(tasks: Sequence[TaskReader], record: RunRecord) -> Iterator[byte
 
 def _events(task: TaskReader, row: SampleRow) -> Iterator[dict[str, Any]]:
     for measure in task.measures:
-        for entry in row.scores.get(measure.metric_id, ()):
-            if entry["filter"] != measure.filter:
-                continue
+        for entry in row.scores_by(measure):
             value = entry["values"].get(measure.value_key)
-            label = entry["status"] if value is None else _verdict(measure, value)
+            label = entry["status"] if value is None else _LABELS.get(measure.is_right(value))
             yield {
                 "gen_ai.evaluation.name": measure.name,
                 "gen_ai.evaluation.score.value": value,
@@ -84,11 +82,6 @@ def _events(task: TaskReader, row: SampleRow) -> Iterator[dict[str, Any]]:
                 "gage.sample.id": row.sample_id,
                 "gage.replicate": entry["replicate"],
             }
-
-
-def _verdict(measure: Measure, value: float) -> str | None:
-    """None for a number by which no answer is right or wrong."""
-    return None if measure.passes is None else "pass" if is_right(measure, value) else "fail"
 
 
 def _attributes(fields: dict[str, Any]) -> list[dict[str, Any]]:

@@ -230,6 +230,15 @@ class TaskReader:
         return TaskSummary.model_validate(decode(text))
 
     @property
+    def model(self) -> str:
+        """The name of its model in files for other programs.
+
+        Raises:
+            InputError: report has not finished.
+        """
+        return self.summary.model or "model"
+
+    @property
     def report(self) -> TaskSummary | None:
         """The task's part of the summary; None before the report."""
         return None if self._artifact("report") is None else self.summary
@@ -381,6 +390,20 @@ class TaskReader:
             columns = ("row_index", "replicate", "filter", "status", "values")
             scores = read_part(self.scores[measure.metric_id], part, columns)
         return answer_table(responses, scores, measure)
+
+    def values(self, measure: Measure) -> pa.Table:
+        """Where each answer is, and its score: sample_id, replicate, part, row_index, at, value."""
+        tables, at = [], 0
+        for part in self.parts:
+            table = self.answers(part, measure)
+            is_scored = pc.fill_null(pc.not_equal(table["score_status"], "unscored"), fill_value=False)
+            value = pc.if_else(is_scored, table["value"], pa.scalar(None, pa.float64()))
+            place = pa.array(range(at, at + table.num_rows), pa.int64())
+            at += table.num_rows
+            table = table.select(["sample_id", "replicate", "row_index"])
+            table = table.append_column("part", pa.repeat(pa.scalar(part, pa.int64()), table.num_rows))
+            tables.append(table.append_column("at", place).append_column("value", value))
+        return pa.concat_tables(tables)
 
     def part(
         self, index: int, only: Sequence[int] | None = None, *, tables: Collection[str] = ("responses", "scores")

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import datetime
-from itertools import islice
+from itertools import chain, islice
 from typing import Any
 
 import numpy as np
@@ -27,7 +27,7 @@ from gage_eval.runs.results.outcomes import Measure, answer_kinds
 from gage_eval.runs.results.reading import RunReader, TaskReader
 from gage_eval.runs.results.rows import read_part
 from gage_eval.runs.results.sample_view import sample_view
-from gage_eval.runs.results.sent_requests import ShownCalls
+from gage_eval.runs.results.sent_requests import ShownCalls, answers_of_part
 from gage_eval.scoring.metrics.scale import Scale
 from gage_eval.store import Store
 from gage_eval.store.media import media_url
@@ -51,6 +51,13 @@ _MOST_BEFORE = 2
 _PROMPT_KEYS = frozenset({"messages", "prompt", "model", "tools", "choices"})
 
 _Array = np.ndarray[Any, np.dtype[Any]]
+_NO_ANSWERS = pa.schema(
+    [
+        *((name, pa.int64()) for name in ("part", "row_index", "replicate", "completion_tokens")),
+        *((name, pa.string()) for name in ("status", "error_kind", "score_status")),
+        ("value", pa.float64()),
+    ]
+).empty_table()
 
 
 def run_details(
@@ -102,140 +109,104 @@ def task_details(task: TaskReader) -> TaskDetails:
     their kind.
     """
     measure = task.measures[0] if task.measures else None
-    scan = _Scan(task, measure)
-    for part in islice(task.parts, _MOST_PARTS):
-        scan.read(part)
-    values, scored, lengths = scan.columns()
-    cards, sampling = _cards(task, scan, measure)
+    answers = _answers(task, measure)
+    lengths, unit = _lengths(task, answers)
+    values = answers["value"].to_numpy(zero_copy_only=False).astype(np.float64)
+    scored = _mask(pc.is_in(answers["score_status"], pa.array(["scored", "unparsed"])))
+    by_kind = _by_kind(answers, measure)
+    counts = {kind: len(places) for kind, places in by_kind.items()}
+    cards, sampling = _cards(task, answers, _shown(answers, by_kind, values, measure), measure)
     return TaskDetails(
         measure=None if measure is None else measure.name,
-        answers=scan.answers,
+        answers=answers.num_rows,
         complete=len(task.parts) <= _MOST_PARTS,
-        kinds=tuple(KindOfAnswer(kind, scan.counts[kind], tuple(cards.get(kind, ()))) for kind in scan.kinds),
+        kinds=tuple(KindOfAnswer(kind, counts[kind], tuple(cards.get(kind, ()))) for kind in KINDS if kind in counts),
         distribution=distribution(values[scored], measure.scale) if measure is not None else (),
         lengths=length_bins(lengths, np.where(scored, values, np.nan)),
-        length_unit="characters" if scan.counts_characters else "tokens",
-        reasons=_reasons(task, scan, measure),
+        length_unit=unit,
+        reasons=_reasons(task, answers, measure, is_scored="unparsed" not in counts and "unscored" not in counts),
         sampling=sampling,
     )
 
 
-@dataclass
-class _Shortlist:
-    """The answers of a kind to show: (rank, part, row index, replicate); the lowest rank is shown first."""
-
-    answers: list[tuple[float, int, int, int]] = field(default_factory=list)
-
-    def add(self, part: int, ranks: _Array, table: pa.Table) -> None:
-        if len(self.answers) >= CARDS:
-            return
-        rows, replicates = table["row_index"].to_numpy(), table["replicate"].to_numpy()
-        for place in np.argsort(ranks, kind="stable")[: CARDS - len(self.answers)].tolist():
-            self.answers.append((float(ranks[place]), part, int(rows[place]), int(replicates[place])))
+def _answers(task: TaskReader, measure: Measure | None) -> pa.Table:
+    """The small columns of the answers, with their parts."""
+    tables = [
+        table.append_column("part", pa.repeat(pa.scalar(part, pa.int64()), table.num_rows))
+        for part in islice(task.parts, _MOST_PARTS)
+        for table in [task.answers(part, measure).drop_columns("sample_id")]
+    ]
+    return pa.concat_tables(tables) if tables else _NO_ANSWERS
 
 
-class _Scan:
-    """One pass over the small columns of a task's answers."""
+def _lengths(task: TaskReader, answers: pa.Table) -> tuple[_Array, str]:
+    """The length of each answer, NaN where unknown, and the unit: tokens, or characters where no tokens are known."""
+    tokens = answers["completion_tokens"]
+    if tokens.null_count < len(tokens):
+        return np.asarray(tokens.to_numpy(zero_copy_only=False), dtype=np.float64), "tokens"
+    texts = [read_part(task.responses, part, ("answer",))["answer"] for part in task.parts[:_MOST_TEXT_PARTS]]
+    known = [np.asarray(pc.utf8_length(text).to_numpy(zero_copy_only=False), dtype=np.float64) for text in texts]
+    rest = np.full(len(tokens) - sum(map(len, known)), np.nan)
+    return np.concatenate([*known, rest]), "characters"
 
-    def __init__(self, task: TaskReader, measure: Measure | None) -> None:
-        self._task, self._measure = task, measure
-        self._judges = True
-        self._tables: list[tuple[_Array, _Array, _Array]] = []
-        self._texts_read = 0
-        self.counts_characters = False
-        self.answers = 0
-        self.counts: dict[Kind, int] = {}
-        self.kept: dict[Kind, _Shortlist] = {}
-        self.errors: dict[str, int] = {}
 
-    @property
-    def kinds(self) -> list[Kind]:
-        """The kinds that occur, in the order of the report."""
-        return [kind for kind in KINDS if self.counts.get(kind)]
+def _by_kind(answers: pa.Table, measure: Measure | None) -> dict[Kind, _Array]:
+    """The places of the answers of each kind; an answer of several kinds counts under the first."""
+    kinds = answer_kinds(answers, measure)
+    places = {kind: np.flatnonzero(_mask(pc.equal(kinds, kind))) for kind in pc.unique(kinds).to_pylist()}
+    # Where nothing is right or wrong, both ends are shown.
+    if measure is not None and "scored" in places:
+        places |= {"lowest": places["scored"], "highest": places["scored"]}
+    return {kind: places[kind] for kind in KINDS if kind in places}
 
-    def read(self, part: int) -> None:
-        """Look at the answers of a part."""
-        table = self._task.answers(part, self._measure)
-        self.answers += table.num_rows
-        values = table["value"].to_numpy(zero_copy_only=False).astype(np.float64)
-        status = table["score_status"]
-        scored = pc.fill_null(pc.is_in(status, pa.array(["scored", "unparsed"])), fill_value=False)
-        self._tables.append((values, _mask(scored), self._length(part, table)))
-        _count(self.errors, table["error_kind"])
-        self._sort(part, table, values)
 
-    def columns(self) -> tuple[_Array, _Array, _Array]:
-        """Values, which of them count, and lengths (nan where unknown)."""
-        if not self._tables:
-            return np.empty(0), np.empty(0, dtype=bool), np.empty(0)
-        values, scored, lengths = (np.concatenate(columns) for columns in zip(*self._tables, strict=True))
-        return values, scored, lengths
-
-    def _length(self, part: int, table: pa.Table) -> _Array:
-        tokens = table["completion_tokens"]
-        if tokens.null_count < table.num_rows and not self.counts_characters:
-            return np.asarray(tokens.to_numpy(zero_copy_only=False), dtype=np.float64)
-        if self._texts_read >= _MOST_TEXT_PARTS or (self._tables and not self.counts_characters):
-            return np.full(table.num_rows, np.nan)
-        self.counts_characters = True
-        self._texts_read += 1
-        answers = read_part(self._task.responses, part, ("answer",))["answer"]
-        return np.asarray(pc.utf8_length(answers).to_numpy(zero_copy_only=False), dtype=np.float64)
-
-    def _sort(self, part: int, table: pa.Table, values: _Array) -> None:
-        """Give each answer its kind; an answer of several kinds counts under the first."""
-        kinds = answer_kinds(table, self._measure, judged=self._judges)
-        sign = -1.0 if self._measure is not None and self._measure.scale.higher_is_better is False else 1.0
-        ranks = {"wrong": sign * values, "right": -sign * values}
-        for kind in pc.unique(kinds).to_pylist():
-            mask = _mask(pc.equal(kinds, kind))
-            if kind in KINDS:
-                self._take(kind, part, table, mask, ranks.get(kind, np.zeros(table.num_rows)))
-            elif kind == "scored" and self._measure is not None:
-                self._judges = False
-                self._take("lowest", part, table, mask, ranks["wrong"])
-                self._take("highest", part, table, mask, ranks["right"])
-
-    def _take(self, kind: Kind, part: int, table: pa.Table, mask: _Array, ranks: _Array) -> None:
-        self.counts[kind] = self.counts.get(kind, 0) + int(mask.sum())
-        self.kept.setdefault(kind, _Shortlist()).add(part, ranks[mask], table.filter(pa.array(mask)))
+def _shown(
+    answers: pa.Table, by_kind: Mapping[Kind, _Array], values: _Array, measure: Measure | None
+) -> dict[Kind, _Array]:
+    """The places of the answers of each kind that are shown: those of the first parts, the most telling first."""
+    sign = -1.0 if measure is not None and measure.scale.higher_is_better is False else 1.0
+    rank: dict[Kind, float] = {"wrong": sign, "lowest": sign, "right": -sign, "highest": -sign}
+    parts = answers["part"].to_numpy()
+    shown = {}
+    for kind, places in by_kind.items():
+        if kind in rank:
+            places = places[np.lexsort((rank[kind] * values[places], parts[places]))]
+        shown[kind] = places[:CARDS]
+    return shown
 
 
 def _mask(column: pa.ChunkedArray) -> _Array:
-    return np.asarray(column.to_numpy(zero_copy_only=False), dtype=bool)
+    return np.asarray(pc.fill_null(column, fill_value=False).to_numpy(zero_copy_only=False), dtype=bool)
 
 
 # --- samples
 
 
 def _cards(
-    task: TaskReader, scan: _Scan, measure: Measure | None
+    task: TaskReader, answers: pa.Table, shown: Mapping[Kind, _Array], measure: Measure | None
 ) -> tuple[dict[Kind, list[SampleView]], dict[str, Any]]:
     """The cards of each kind, and the sampling parameters of one of their requests."""
+    own = {kind: answers.take(pa.array(places)).to_pylist() for kind, places in shown.items()}
     wanted: dict[int, set[int]] = {}
-    for kept in scan.kept.values():
-        for _, part, row_index, _ in kept.answers:
-            wanted.setdefault(part, set()).add(row_index)
+    for answer in chain.from_iterable(own.values()):
+        wanted.setdefault(answer["part"], set()).add(answer["row_index"])
     views: dict[tuple[int, int], SampleView] = {}
     sampling: dict[str, Any] = {}
     for part, indexes in wanted.items():
-        rows = list(task.rows_of_part(part, sorted(indexes)))
-        bodies = _bodies(task, part, {row.row_index: row.sample_id for row in rows})
-        for body in bodies.values():
-            sampling = sampling or {name: value for name, value in body.items() if name not in _PROMPT_KEYS}
-            break
-        for row in rows:
-            for replicate in [response["replicate"] for response in row.responses]:
-                sent = bodies.get((row.sample_id, replicate))
-                calls = [] if sent is None else [ModelCall("infer", "", replicate, sent, None, None, None)]
-                view = sample_view(task, row, replicate, measure, "", ShownCalls(calls, ""))
-                if view is not None:
-                    views[row.row_index, replicate] = _with_media(view, task.store).trimmed()
-    cards: dict[Kind, list[SampleView]] = {}
-    for kind, kept in scan.kept.items():
-        for _, _, row_index, replicate in kept.answers:
-            if (view := views.get((row_index, replicate))) is not None:
-                cards.setdefault(kind, []).append(replace(view, kind=kind))
+        for row, replicate, request, _, _ in answers_of_part(task, part, sorted(indexes)):
+            sampling = sampling or {name: value for name, value in request.items() if name not in _PROMPT_KEYS}
+            calls = [ModelCall("infer", "", replicate, request, None, None, None)] if request else []
+            view = sample_view(task, row, replicate, measure, "", ShownCalls(calls, ""))
+            if view is not None:
+                views[row.row_index, replicate] = _with_media(view, task.store).trimmed()
+    cards = {
+        kind: [
+            replace(view, kind=kind)
+            for answer in kept
+            if (view := views.get((answer["row_index"], answer["replicate"]))) is not None
+        ]
+        for kind, kept in own.items()
+    }
     return cards, sampling
 
 
@@ -264,13 +235,6 @@ def _inlined(part: Part, store: Store) -> Part:
         with suppress(RecordRejected):
             shape = data_url(waveform(data), "image/svg+xml")
     return Part(part.kind, data_url(data, kind), shape)
-
-
-def _bodies(task: TaskReader, part: int, samples: Mapping[int, str]) -> Mapping[tuple[str, int], dict[str, Any]]:
-    try:
-        return task.requests(part, samples)
-    except InputError:  # the config names something that is gone: the samples' messages are shown
-        return {}
 
 
 # --- charts and reasons
@@ -313,10 +277,12 @@ def length_bins(lengths: _Array, values: _Array) -> tuple[Bin, ...]:
     return tuple(bins) if len(bins) > 1 else ()
 
 
-def _reasons(task: TaskReader, scan: _Scan, measure: Measure | None) -> tuple[Reason, ...]:
+def _reasons(task: TaskReader, answers: pa.Table, measure: Measure | None, *, is_scored: bool) -> tuple[Reason, ...]:
     """Why rows failed: errors of requests, unscored rows by reason, rejected rows by reason."""
-    failures = [Reason("request", kind, count) for kind, count in _most(scan.errors)]
-    if measure is not None and (scan.counts.get("unparsed") or scan.counts.get("unscored")):
+    errors: dict[str, int] = {}
+    _count(errors, answers["error_kind"])
+    failures = [Reason("request", kind, count) for kind, count in _most(errors)]
+    if measure is not None and not is_scored:
         reasons: dict[str, int] = {}
         for part in islice(task.parts, _MOST_PARTS):
             scores = read_part(task.scores[measure.metric_id], part, ("filter", "reason"))

@@ -9,7 +9,9 @@ import pyarrow.compute as pc
 
 from gage_eval.base.canonical import decode
 from gage_eval.base.statuses import RULE
+from gage_eval.report.metric_names import metric_name
 from gage_eval.runs.results.calls import PendingResponses
+from gage_eval.runs.results.outcomes import Measure
 from gage_eval.store import Artifact
 
 Scores = dict[str, list[dict[str, Any]]]
@@ -49,6 +51,17 @@ class SampleRow:
         """The entries of a repetition, each with the id of its metric."""
         for metric_id, entries in self.scores.items():
             yield from ((metric_id, entry) for entry in entries if entry["replicate"] == replicate)
+
+    def scores_by(self, measure: Measure) -> list[dict[str, Any]]:
+        """The entries of a measure's metric and filter."""
+        return [entry for entry in self.scores.get(measure.metric_id, ()) if entry["filter"] == measure.filter]
+
+    def values_of(self, replicate: int) -> Iterator[tuple[str, float, dict[str, Any]]]:
+        """The values of a repetition, each with the name that tables print, and its entry."""
+        for metric_id, entry in self.scores_of(replicate):
+            for key, value in entry["values"].items():
+                if value is not None:
+                    yield metric_name(metric_id, entry["filter"], key, "mean"), value, entry
 
     def as_record(self) -> dict[str, Any]:
         """The row as JSON."""

@@ -117,6 +117,7 @@ def _scores(row: SampleRow, replicate: int, task: TaskReader) -> list[ShownScore
     scores = []
     for metric_id, entry in row.scores_of(replicate):
         measure = next((x for x in task.measures if (x.metric_id, x.filter) == (metric_id, entry["filter"])), None)
+        value = None if measure is None else entry["values"].get(measure.value_key)
         scores.append(
             ShownScore(
                 metric_id if entry["filter"] is None else f"{metric_id},{entry['filter']}",
@@ -127,17 +128,10 @@ def _scores(row: SampleRow, replicate: int, task: TaskReader) -> list[ShownScore
                 entry["explanation"] or "",
                 pretty(entry["metadata"]) if entry.get("metadata") else "",
                 pretty(entry["overrides"]) if entry.get("overrides") else "",
-                _is_good(entry, measure),
+                None if measure is None or value is None else measure.is_right(value),
             )
         )
     return scores
-
-
-def _is_good(entry: Mapping[str, Any], measure: Measure | None) -> bool | None:
-    value = None if measure is None else entry["values"].get(measure.value_key)
-    if measure is None or value is None or measure.passes is None:
-        return None
-    return bool(value <= measure.passes if measure.scale.higher_is_better is False else value >= measure.passes)
 
 
 def _judgments(row: SampleRow, replicate: int, calls: list[ModelCall]) -> list[ShownJudgment]:
@@ -190,24 +184,18 @@ def shown_execution(task: TaskReader, row: SampleRow, replicate: int) -> ShownEx
 
 
 def _facts(response: Mapping[str, Any], telemetry: Mapping[str, Any]) -> list[tuple[str, str]]:
-    facts: list[tuple[str, str]] = []
-    if (count := response.get("completion_tokens")) is not None:
-        facts.append(("tokens", f"{count:,}"))
-    if (count := response.get("prompt_tokens")) is not None:
-        facts.append(("prompt tokens", f"{count:,}"))
-    if telemetry.get("latency_ms"):
-        facts.append(("latency", f"{telemetry['latency_ms'] / 1000:.2f} s"))
-    if telemetry.get("ttft_ms"):
-        facts.append(("first token after", f"{telemetry['ttft_ms'] / 1000:.2f} s"))
-    if response.get("finish_reason"):
-        facts.append(("finish", str(response["finish_reason"])))
-    if (telemetry.get("attempts") or 0) > 1:
-        facts.append(("attempts", str(telemetry["attempts"])))
-    if (source := _SOURCES.get(telemetry.get("source", ""))) is not None:
-        facts.append(("from", source))
-    if telemetry.get("model_fingerprint"):
-        facts.append(("model", str(telemetry["model_fingerprint"])))
-    return facts
+    answered = ("completion_tokens", "tokens", "{:,}"), ("prompt_tokens", "prompt tokens", "{:,}")
+    measured = ("latency_ms", "latency", "{:.2f} s"), ("ttft_ms", "first token after", "{:.2f} s")
+    facts = [(name, form.format(response[key])) for key, name, form in answered if response.get(key) is not None]
+    facts += [(name, form.format(telemetry[key] / 1000)) for key, name, form in measured if telemetry.get(key)]
+    attempts = telemetry.get("attempts") or 0
+    others = (
+        ("finish", response.get("finish_reason")),
+        ("attempts", attempts if attempts > 1 else None),
+        ("from", _SOURCES.get(telemetry.get("source", ""))),
+        ("model", telemetry.get("model_fingerprint")),
+    )
+    return facts + [(name, str(value)) for name, value in others if value]
 
 
 def _plain(value: Any) -> str:

@@ -114,6 +114,10 @@ class StoredRun:
         """Artifact ids by (task id, stage) and output, of every stage that finished."""
         return {stage_id: stage.outputs for stage_id, stage in self.stages.items() if stage.outputs}
 
+    def stages_of(self, task_id: str) -> dict[Stage, StageRecord]:
+        """The stages of a task that were started."""
+        return {stage: record for (name, stage), record in self.stages.items() if name == task_id}
+
     def unfinished(self, task_id: str, stage: str) -> NotFinished:
         """The error for an unfinished stage, with what to do about it."""
         state = self.state
