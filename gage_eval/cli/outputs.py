@@ -317,6 +317,18 @@ class Baseline(TypedDict):
     scores: NotRequired[list[BaselineScore]]
 
 
+class PlannedUser(TypedDict):
+    """What the model of simulated users is asked at most (`pipeline.forecast.UserForecast`)."""
+
+    adapter_id: str
+    model: str
+    episodes: int
+    turns: int
+    at_most: int
+    tokens: int | None
+    cost: float | None
+
+
 class PlannedStage(TypedDict):
     """What a run would compute and send."""
 
@@ -331,6 +343,8 @@ class PlannedStage(TypedDict):
     at_most: int | None
     tokens: int | None
     seconds: float | None
+    cost: float | None
+    user: PlannedUser | None
     metrics: list[Json]
 
 
