@@ -1,14 +1,15 @@
 """Preview of the requests that a config would send."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby, islice
 from typing import Any
 
 from gage_eval.base.errors import InputError
 from gage_eval.base.stages import STAGES, Stage, StageResult
+from gage_eval.engine.simulator import heard_first, speaks_first
 from gage_eval.models.backends.base import Blocks
-from gage_eval.models.client.types import Request
+from gage_eval.models.client.types import Request, SimulatedUser
 from gage_eval.observability.observer import Observer, Observers
 from gage_eval.pipeline import stages
 from gage_eval.pipeline.action import StageContext
@@ -22,6 +23,7 @@ from gage_eval.pipeline.forecast import (
     settled_task,
     stored_outputs,
 )
+from gage_eval.pipeline.generate_spec import GenerateSpec
 from gage_eval.pipeline.source import RoleSource
 from gage_eval.pipeline.specs import TaskPlan
 from gage_eval.runs.options import RunOptions
@@ -29,12 +31,45 @@ from gage_eval.runs.planned import planned
 
 
 @dataclass(frozen=True)
+class PreviewedUser:
+    """What the simulated user of an episode is asked first.
+
+    Attributes:
+        adapter_id: its role adapter.
+        model: the short name of its model; None for a script.
+        user: who it is.
+        speaks_first: whether it has the first turn. Otherwise the model's answer follows the messages of the body.
+        first: its first request; None for a script.
+    """
+
+    adapter_id: str
+    model: str | None
+    user: SimulatedUser
+    speaks_first: bool
+    first: RenderedRequest | None
+
+    def as_record(self) -> dict[str, Any]:
+        """The user as JSON."""
+        return {
+            "adapter_id": self.adapter_id,
+            "model": self.model,
+            "stop": self.user.stop,
+            "max_turns": self.user.max_turns,
+            "script": self.user.script,
+            "speaks_first": self.speaks_first,
+            "response_key": self.first.key if self.first and self.speaks_first else None,
+            "body": self.first and self.first.body,
+        }
+
+
+@dataclass(frozen=True)
 class PreviewedRequest:
-    """A request of a stage of a task."""
+    """A request of a stage of a task, and the simulated user of its episode."""
 
     task_id: str
     stage: str
     rendered: RenderedRequest
+    user: PreviewedUser | None = None
 
     def as_record(self) -> dict[str, Any]:
         """The request as JSON."""
@@ -47,6 +82,7 @@ class PreviewedRequest:
             "replicate": request.replicate,
             "response_key": self.rendered.key,
             "body": self.rendered.body,
+            "user": self.user and self.user.as_record(),
         }
 
 
@@ -117,11 +153,40 @@ def _add(preview: Preview, env: StageContext, task: TaskPlan, count: int) -> Non
             source = RoleSource.of(asks, env.store, inputs)
             for _, requests in islice(groupby(_requests(source), lambda request: request.row_index), count):
                 for sent in rendered(asks.spec, requests):
-                    if sent.request.unasked is not None:
-                        raise InputError(sent.request.unasked.message)
-                    preview.requests.append(PreviewedRequest(task.task_id, stage, sent))
+                    _check_asked(sent)
+                    user = _user(asks.spec.user, sent.request)
+                    preview.requests.append(PreviewedRequest(task.task_id, stage, sent, user))
             preview.total += sum(number for _, number in source.parts)
         outputs[stage] = stored_outputs(env.store, stage, task, inputs) or {}
+
+
+def _user(spec: GenerateSpec | None, request: Request) -> PreviewedUser | None:
+    """What the simulated user of an episode is asked first.
+
+    Raises:
+        InputError: the plug-in of its backend fails on the request.
+    """
+    user = request.user
+    if spec is None or user is None:
+        return None
+    messages = request.messages or []
+    speaks = speaks_first(messages)
+    if user.script is not None:
+        return PreviewedUser(spec.adapter_id, None, user, speaks, None)
+    first = replace(user.request, messages=[*(user.request.messages or []), *heard_first(messages)])
+    (sent,) = rendered(spec, [first])
+    _check_asked(sent)
+    return PreviewedUser(spec.adapter_id, spec.model_name, user, speaks, sent)
+
+
+def _check_asked(sent: RenderedRequest) -> None:
+    """Refuse a request that cannot be sent.
+
+    Raises:
+        InputError: it cannot be sent; the message says why.
+    """
+    if sent.request.unasked is not None:
+        raise InputError(sent.request.unasked.message)
 
 
 def _requests(source: RoleSource) -> Iterator[Request]:

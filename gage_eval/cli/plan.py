@@ -1,5 +1,6 @@
 """gage plan."""
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 from gage_eval.base.errors import GageError
@@ -62,7 +63,7 @@ def plan(
                 "name": planned_run.plan.name,
                 "store": planned_run.store.url,
                 "fetch": [origin.payload() for origin in fetched],
-                "stages": [vars(stage) for stage in forecasts],
+                "stages": [asdict(stage) for stage in forecasts],
                 "power": _power(planned_run)[0],
                 "short_limits": [limit.as_record() for limit in short],
                 "notes": list(planned_run.notes),
@@ -72,6 +73,7 @@ def plan(
     for origin in fetched:
         say(f"would start by {fetch_line(origin)}")
     _print(forecasts, [task.task_id for task in planned_run.plan.tasks])
+    _print_users(forecasts)
     _print_stops(planned_run, forecasts)
     _print_probes(planned_run)
     for note in planned_run.notes:
@@ -154,10 +156,28 @@ def _why(stage: "Forecast") -> str:
     said = [stage.why] if stage.why else []
     if stage.to_send is not None:
         said.append(counted(stage.to_send, "request"))
-        if stage.tokens:
-            said[-1] += f", about {stage.tokens:,} tokens"
+        said[-1] += _used(stage.tokens, stage.cost)
         if stage.seconds:
             said[-1] += f", {duration(stage.seconds)}"
     if stage.at_most != stage.to_send:
         said.append(f"at most {counted(stage.at_most or 0, 'request')}")
     return "; ".join(said)
+
+
+def _used(tokens: int | None, cost: float | None) -> str:
+    """What requests use, as the end of a sentence."""
+    said = f", about {tokens:,} tokens" if tokens else ""
+    return said if cost is None else f"{said}, cost {cost:.4g}"
+
+
+def _print_users(forecasts: "list[Forecast]") -> None:
+    """Say how often simulated users speak at most."""
+    from gage_eval.report.console import counted
+
+    for stage in forecasts:
+        if (user := stage.user) is not None:
+            most = "" if user.at_most == user.turns else f", {counted(user.at_most, 'request')}"
+            say(
+                f"{stage.task_id}: at most {counted(user.turns, 'turn')} of the simulated user {user.adapter_id} "
+                f"({user.model}) for {counted(user.episodes, 'episode')}{most}{_used(user.tokens, user.cost)}"
+            )

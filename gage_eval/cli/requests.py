@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from gage_eval.base.canonical import canonical_text
 from gage_eval.cli.output import indented, say
-from gage_eval.report.console import clean
+from gage_eval.report.console import clean, counted
 
 if TYPE_CHECKING:
-    from gage_eval.authoring.preview import PreviewedRequest
+    from gage_eval.authoring.preview import PreviewedRequest, PreviewedUser
 
 
 def print_request(preview: "PreviewedRequest") -> None:
@@ -22,6 +22,28 @@ def print_request(preview: "PreviewedRequest") -> None:
     )
     for line in body_lines(body, by_turns=request.kind == "turns"):
         print(line)
+    if preview.user is not None:
+        _print_user(preview.user)
+
+
+def _print_user(user: "PreviewedUser") -> None:
+    """Print the simulated user of an episode, and what it is asked first."""
+    if user.speaks_first:
+        print("  [user]\n    … what the simulated user says")
+    simulated, script = user.user, user.user.script
+    say(
+        f"simulated user {user.adapter_id} · {user.model or counted(len(script or ()), 'turn') + ' of a script'} · "
+        f"at most {counted(simulated.max_turns, 'turn')} · ends with {simulated.stop}"
+    )
+    if user.first is None:
+        for turn in (script or ())[:1]:
+            print("  [first turn]")
+            print(indented(turn["content"], "    "))
+        return
+    for line in body_lines(user.first.body):
+        print(line)
+    if not user.speaks_first:
+        print("  [user]\n    … the model's answer")
 
 
 def body_lines(body: Mapping[str, Any], *, by_turns: bool = False) -> Iterator[str]:

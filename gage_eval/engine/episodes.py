@@ -18,7 +18,7 @@ from gage_eval.base.canonical import JsonValue, decode, digest, encode
 from gage_eval.base.statuses import UNANSWERED
 from gage_eval.box.types import BoxError
 from gage_eval.engine.agents.program import run_program
-from gage_eval.engine.simulator import Simulator, SimulatorFailed
+from gage_eval.engine.simulator import Simulator, SimulatorFailed, speaks_first
 from gage_eval.engine.tools.sets import merged
 from gage_eval.extend.loading import PluginError
 from gage_eval.models.client.episode_limits import EpisodeLimits
@@ -118,7 +118,7 @@ async def tool_calls(calls: Calls, request: Request) -> Outcome:
     choice = request.tool_choice
     turns: list[Response] = []
     simulator = None if request.user is None else Simulator(request.user, calls, _observing, _calls_of, history)
-    is_users_turn = simulator is not None and (not history or history[-1]["role"] != "user")
+    is_users_turn = simulator is not None and speaks_first(history)
     rounds = rounds_in_turn = 0
     while True:
         if simulator is not None and is_users_turn:

@@ -38,6 +38,21 @@ _AS_ASSISTANT = re.compile(
 )
 
 
+def speaks_first(messages: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether the user has the first turn: the last message before it is not one of a user."""
+    return not messages or messages[-1]["role"] != "user"
+
+
+def heard_first(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """What was said before, as the simulator's model sees it."""
+    heard = [
+        {"role": _OTHER_SIDE[message["role"]], "content": text}
+        for message in messages
+        if message["role"] in _OTHER_SIDE and (text := _text(message.get("content")))
+    ]
+    return heard or ([{"role": "user", "content": GREETING}] if speaks_first(messages) else [])
+
+
 class UserCalls(Protocol):
     """What a simulated user needs of the episode's `Calls`."""
 
@@ -101,12 +116,7 @@ class Simulator:
     _farewells: int = 0
 
     def __post_init__(self, messages: Sequence[Mapping[str, Any]]) -> None:
-        # The conversation as the simulator's model sees it.
-        self._heard: list[dict[str, Any]] = [
-            {"role": _OTHER_SIDE[message["role"]], "content": text}
-            for message in messages
-            if message["role"] in _OTHER_SIDE and (text := _text(message.get("content")))
-        ]
+        self._heard = heard_first(messages)
 
     async def turn(self, answer: str | None = None) -> Spoken:
         """The user's next turn.
@@ -124,8 +134,6 @@ class Simulator:
             return Spoken(at_limit=True)
         if answer is not None:
             self._heard.append({"role": "user", "content": answer})
-        elif not self._heard:
-            self._heard.append({"role": "user", "content": GREETING})
         turns = await (self._asked() if self.user.script is None else self._scripted(self.user.script))
         if not turns:
             return Spoken()

@@ -8,7 +8,10 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Literal, TypeAlias, TypeVar
+from typing import Any, Literal, TypeAlias, TypeVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from gage_eval.base.canonical import JsonValue, digest, encode, normalise
 from gage_eval.base.stages import Stage
@@ -16,6 +19,7 @@ from gage_eval.data.datasets.origins import OriginPath
 from gage_eval.engine.episodes import episode_name, response_key, with_body
 from gage_eval.engine.wal import index_logs
 from gage_eval.models.backends.asked import is_empty
+from gage_eval.models.client.episode_limits import Price
 from gage_eval.models.client.types import Request
 from gage_eval.pipeline.asks import Asks
 from gage_eval.pipeline.dag import run_dag
@@ -23,15 +27,38 @@ from gage_eval.pipeline.differences import differing, in_config_words
 from gage_eval.pipeline.generate_spec import GenerateSpec
 from gage_eval.pipeline.judge_forms import settled_before
 from gage_eval.pipeline.keys import action_document, finished_action, input_id
-from gage_eval.pipeline.outputs import telemetry_of
+from gage_eval.pipeline.outputs import responses_of, telemetry_of
 from gage_eval.pipeline.source import RoleSource
 from gage_eval.pipeline.specs import Plan, TaskPlan
-from gage_eval.store import Action, Store
+from gage_eval.store import Action, Artifact, Store
 
 State: TypeAlias = Literal["cached", "missing", "partial", "after"]
 N = TypeVar("N", int, float)
 
 _SLICE = 1024
+
+
+@dataclass(frozen=True)
+class UserForecast:
+    """What a run would ask the model of a task's simulated users.
+
+    Attributes:
+        adapter_id: the role adapter of the users.
+        model: the short name of its model.
+        episodes: the conversations that are not stored.
+        turns: those of the users at most.
+        at_most: the most requests for these turns, of which one that calls tools needs several.
+        tokens: estimated tokens of these requests, from earlier conversations with the same model; None without any.
+        cost: of these tokens, by the prices of the backend; None without tokens or prices.
+    """
+
+    adapter_id: str
+    model: str
+    episodes: int
+    turns: int
+    at_most: int
+    tokens: int | None
+    cost: float | None
 
 
 @dataclass(frozen=True)
@@ -51,6 +78,8 @@ class Forecast:
             first judges. None if it is not known.
         tokens: estimated tokens, from earlier answers of the same model; None without earlier answers.
         seconds: estimated time, from earlier answers of the same model; None without earlier answers.
+        cost: estimated, by the prices of the backends; None without earlier answers or prices.
+        user: what the simulated users of an infer stage are asked; None if no model plays them.
         metrics: metrics whose scores would be computed.
     """
 
@@ -65,6 +94,8 @@ class Forecast:
     at_most: int | None = None
     tokens: int | None = None
     seconds: float | None = None
+    cost: float | None = None
+    user: UserForecast | None = None
     metrics: tuple[str, ...] = ()
 
 
@@ -296,7 +327,6 @@ class _Planner:
         ]
         total, left = sum(whole for _, whole, _ in counted), sum(open_ for _, _, open_ in counted)
         estimates = [self._estimate(missing.stage, each, open_) for each, _, open_ in counted if open_]
-        tokens, seconds = _sum([cost for cost, _ in estimates]), _sum([cost for _, cost in estimates])
         reusable = total - left
         reason = f"{reusable:,} of {total:,} responses reusable" if reusable else self._why(missing, task, document)
         return replace(
@@ -306,9 +336,28 @@ class _Planner:
             responses=total,
             to_send=left,
             at_most=left + self._of_second(task, inputs, missing.key) if missing.stage == "judge" else left,
-            tokens=tokens,
-            seconds=seconds,
+            tokens=_sum([tokens for tokens, _, _ in estimates]),
+            seconds=_sum([seconds for _, seconds, _ in estimates]),
+            cost=_sum([cost for _, _, cost in estimates]),
+            user=self._of_users(asks[0].spec.user, left),
         )
+
+    def _of_users(self, spec: GenerateSpec | None, episodes: int) -> UserForecast | None:
+        """What the model of simulated users is asked at most in so many episodes; None where it is asked nothing."""
+        if spec is None or spec.simulator is None or spec.simulator.script is not None or not episodes:
+            return None
+        turns = episodes * spec.simulator.max_turns
+        at_most = turns * (1 + spec.tool_rounds)
+        earlier = [
+            action.artifacts[responses_of("dut_model")]
+            for known in self._known("infer")
+            if (user := known.document["spec"].get("user"))
+            and digest(user["model"]) == spec.model_identity
+            and (action := self.store.actions.find("infer", known.key)) is not None
+        ]
+        used = _used_by_users(max(earlier, key=lambda artifact: artifact.rows)) if earlier else []
+        tokens, cost = _estimated(used, at_most, spec.price)
+        return UserForecast(spec.adapter_id, spec.model_name, episodes, turns, at_most, tokens, cost)
 
     def _count(self, spec: GenerateSpec, source: RoleSource, key: str) -> tuple[int, int]:
         """Number of requests of a stage, and of those that would be sent."""
@@ -337,8 +386,8 @@ class _Planner:
                 left += sum(key_ not in known for key_ in unknown)
         return total, left
 
-    def _estimate(self, stage: Stage, asks: Asks, left: int) -> tuple[int | None, float | None]:
-        """Tokens and seconds of ``left`` requests, estimated from the largest earlier result of the same model."""
+    def _estimate(self, stage: Stage, asks: Asks, left: int) -> tuple[int | None, float | None, float | None]:
+        """Tokens, seconds and cost of ``left`` requests, from the largest earlier result of the same model."""
         model = asks.spec.model_identity
         tables = [
             (artifact, action.artifacts[telemetry_of(name)])
@@ -349,17 +398,15 @@ class _Planner:
             if telemetry_of(name) in action.outputs and self.store.responses.holds(model, artifact.id)
         ]
         if not tables:
-            return None, None
+            return None, None, None
         responses, timings = max(tables, key=lambda pair: pair[0].rows)
-        tokens = responses.table(columns=["prompt_tokens", "completion_tokens"]).to_pylist()
-        counted = [sum(filter(None, row.values())) for row in tokens if any(row.values())]
+        used = _tokens_of(responses.table(columns=["prompt_tokens", "completion_tokens"]).to_pylist())
+        tokens, cost = _estimated(used, left, asks.spec.price)
         rows = timings.table(columns=["latency_ms", "source"]).to_pylist()
         latencies = [row["latency_ms"] for row in rows if row["latency_ms"] is not None and row["source"] == "sent"]
         width = max(1, min(left, self.concurrency or asks.spec.model.limiter.cap))
-        return (
-            round(left * sum(counted) / len(counted)) if counted else None,
-            left / width * sum(latencies) / len(latencies) / 1000 if latencies else None,
-        )
+        seconds = left / width * sum(latencies) / len(latencies) / 1000 if latencies else None
+        return tokens, seconds, cost
 
     # --- scores
 
@@ -431,6 +478,31 @@ def _comparable(old: JsonValue, new: JsonValue) -> bool:
     if old["inputs"] or new["inputs"]:
         return bool(old["inputs"] == new["inputs"])
     return bool((old["spec"] or {}).get("data") == (new["spec"] or {}).get("data"))
+
+
+def _tokens_of(rows: Iterable[Mapping[str, Any]]) -> list[tuple[int, int]]:
+    """Tokens of prompts and of completions, of the rows that tell them."""
+    tokens = ((row["prompt_tokens"] or 0, row["completion_tokens"] or 0) for row in rows)
+    return [pair for pair in tokens if any(pair)]
+
+
+def _used_by_users(responses: Artifact) -> list[tuple[int, int]]:
+    """The tokens of each answer that a simulated user's model gave."""
+    used = []
+    for table in responses.tables(columns=["turns"]):
+        turns = pc.list_flatten(table["turns"])
+        of_users = turns.filter(pc.equal(pc.struct_field(turns, "actor"), "user"))
+        names = ("prompt_tokens", "completion_tokens")
+        used += _tokens_of(pa.table({name: pc.struct_field(of_users, name) for name in names}).to_pylist())
+    return used
+
+
+def _estimated(used: Sequence[tuple[int, int]], requests: int, price: Price) -> tuple[int | None, float | None]:
+    """Tokens and cost of so many requests that use as many tokens as earlier ones did; None where that is not known."""
+    if not used:
+        return None, None
+    prompt, completion = (requests * sum(counts) / len(used) for counts in zip(*used, strict=True))
+    return round(prompt + completion), price.of(prompt, completion) if price != Price() else None
 
 
 def _sum(values: Sequence[N | None]) -> N | None:

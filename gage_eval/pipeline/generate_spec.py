@@ -16,7 +16,7 @@ from gage_eval.extend.loading import without_folders
 from gage_eval.models.backends.base import Backend, BackendContext
 from gage_eval.models.backends.build import build_backend, parse_config
 from gage_eval.models.backends.role_hooks import RoleHooks
-from gage_eval.models.client.episode_limits import EpisodeLimits
+from gage_eval.models.client.episode_limits import EpisodeLimits, Price
 from gage_eval.models.client.tools import DefinedTool
 from gage_eval.models.client.types import FollowUp
 from gage_eval.pipeline.agents import AgentProgram
@@ -90,6 +90,12 @@ class GenerateSpec:
         # Few configs have the key, and reading one takes longer than looking for it.
         config = self.backend_config
         return "deterministic" in config and parse_config(self.backend_type, config).deterministic
+
+    @property
+    def price(self) -> Price:
+        """The prices of its model's tokens."""
+        config = parse_config(self.backend_type, self.backend_config)
+        return Price(config.input_price, config.output_price)
 
     @property
     def engine_key(self) -> str | None:

@@ -18,8 +18,6 @@ from gage_eval.engine.generate import Generate
 from gage_eval.engine.job import EPISODES_IN_CHUNK, Job, Progress, Tally, UserModel
 from gage_eval.engine.rows import index_answers
 from gage_eval.extend.loading import PluginError, without_folders
-from gage_eval.models.backends.build import parse_config
-from gage_eval.models.client.episode_limits import Price
 from gage_eval.observability.events import RunWarning
 from gage_eval.pipeline.action import StageContext, StageRun
 from gage_eval.pipeline.asks import Asks
@@ -174,7 +172,7 @@ def _engine(
             prefetch_factor=env.prefetch_factor,
             pool=env.runtime.pool(spec.adapter_id, spec.pool_size) if spec.pool_size else None,
             budget=env.runtime.budget,
-            price=price_of(spec),
+            price=spec.price,
             reuse=not run.refreshing,
             answers=answers,
             earlier=earlier(run, asks),
@@ -194,7 +192,7 @@ def _user_model(run: StageRun, spec: GenerateSpec | None) -> UserModel | None:
     runtime = run.env.runtime
     pool = runtime.pool(spec.adapter_id, spec.pool_size) if spec.pool_size else None
     backend = runtime.backend(spec.backend_type, spec.backend_config, spec.context)
-    return UserModel(backend, spec.model_identity, pool, price_of(spec))
+    return UserModel(backend, spec.model_identity, pool, spec.price)
 
 
 def _executor(run: StageRun, spec: GenerateSpec) -> Callable[[], Executor] | None:
@@ -280,12 +278,6 @@ def stopped(run: StageRun, tally: Tally, error: EndpointFailed) -> str:
 def kept(tally: Tally) -> str:
     """A sentence about how much of a stopped step is kept."""
     return f"{tally.done - tally.errors:,} of {tally.total:,} responses are kept."
-
-
-def price_of(spec: GenerateSpec) -> Price:
-    """The token prices of a spec's model."""
-    config = parse_config(spec.backend_type, spec.backend_config)
-    return Price(config.input_price, config.output_price)
 
 
 def check_errors(env: StageContext, spec: GenerateSpec, result: StageResult) -> None:

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 import pyarrow.compute as pc
 
 from gage_eval.models.client.episode_limits import Price
-from gage_eval.pipeline.generation import price_of
 from gage_eval.pipeline.judge_spec import JudgeSpec
 from gage_eval.pipeline.outputs import is_of
 from gage_eval.store import Artifact, Store
@@ -20,7 +19,7 @@ def judging_cost(store: Store, spec: JudgeSpec, outputs: Mapping[str, str]) -> f
         spec: the judges.
         outputs: artifact ids by output of the judge stage.
     """
-    prices = {output: price_of(judge) for judge in spec.judges for output in spec.outputs_of(judge)}
+    prices = {output: judge.price for judge in spec.judges for output in spec.outputs_of(judge)}
     costs = [
         _cost(store.artifact(id_), price)
         for output, price in prices.items()

@@ -14,7 +14,7 @@ class Price:
     input: float = 0.0
     output: float = 0.0
 
-    def of(self, prompt_tokens: int, completion_tokens: int) -> float:
+    def of(self, prompt_tokens: float, completion_tokens: float) -> float:
         """What tokens cost."""
         return (prompt_tokens * self.input + completion_tokens * self.output) / 1_000_000
 
