@@ -14,9 +14,9 @@ from tests.support.workspace import ROWS
 SYSTEM = {"role": "system", "content": "Help."}
 
 
-def with_user(*, model: Any = None, **user: Any) -> list[dict[str, Any]]:
-    """The adapters with changes of the model's and the user's."""
-    return [{**ADAPTERS[0], **(model or {})}, {**ADAPTERS[1], **user}, *ADAPTERS[2:]]
+def with_user(**user: Any) -> list[dict[str, Any]]:
+    """The adapters with changes of the user's."""
+    return [ADAPTERS[0], {**ADAPTERS[1], **user}, *ADAPTERS[2:]]
 
 
 def infer_planned(gage: Gage) -> dict[str, Any]:
@@ -63,8 +63,10 @@ def test_a_script_is_shown_with_its_first_turn_and_asks_nothing(gage: Gage, work
     assert (user["model"], user["body"], len(user["script"])) == (None, None, 2)
     assert "2 turns of a script" in (said := gage("preview", "mine.yaml").out)
     assert "  [first turn]\n    Buy tea.\n" in said
+    write(workspace, user=None)
+    (workspace / "rows.jsonl").write_text(json.dumps(record))
     gage("run", "mine.yaml", "--inline")
-    write(workspace, user="script", adapters=with_user(model={"limits": {"tokens": 10**6}}))
+    write(workspace, user="script")
     (workspace / "rows.jsonl").write_text(json.dumps(record))
     infer = infer_planned(gage)
     assert (infer["to_send"], infer["user"]) == (1, None)

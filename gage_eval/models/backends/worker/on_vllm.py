@@ -38,7 +38,7 @@ async def load(options: Mapping[str, Any]) -> "VLLMEngine":
     from vllm.usage.usage_lib import UsageContext
     from vllm.v1.engine.async_llm import AsyncLLM
 
-    # Nobody reads the statistics, which take a fourth of this process' time for each token.
+    # The statistics are read by no code, and take a fourth of this process' time for each token.
     arguments = {"disable_log_stats": True, **options["arguments"]}
     if options["lora"]:
         arguments["enable_lora"] = True
