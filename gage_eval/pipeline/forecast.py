@@ -380,7 +380,7 @@ class _Planner:
                 unknown = [
                     item.key
                     for item in slice_requests
-                    if item.key not in finished and item.key not in logged and not is_empty(item.request)
+                    if item.key not in finished and item.key not in logged and _asks(item.request)
                 ]
                 known = self.store.responses.find(spec.model_identity, unknown) if unknown else {}
                 left += sum(key_ not in known for key_ in unknown)
@@ -484,6 +484,11 @@ def _tokens_of(rows: Iterable[Mapping[str, Any]]) -> list[tuple[int, int]]:
     """Tokens of prompts and of completions, of the rows that tell them."""
     tokens = ((row["prompt_tokens"] or 0, row["completion_tokens"] or 0) for row in rows)
     return [pair for pair in tokens if any(pair)]
+
+
+def _asks(request: Request) -> bool:
+    """Whether a request is sent: an empty one is skipped, unless a simulated user has the first turn."""
+    return request.user is not None or not is_empty(request)
 
 
 def _used_by_users(responses: Artifact) -> list[tuple[int, int]]:
