@@ -288,6 +288,7 @@ NOT_COMPARED: Mapping[str, str] = {
     "video_mc": "The suite is ours.",
     "doc_pages": "The suite is ours.",
     "text_to_image": "The harness has no such task.",
+    "bfcl_ast": "The harness has no such task.",
     "bfcl_multi_turn": "The harness has no such task.",
     "judge_bench": "Only a judge is asked, and the harness has no such task.",
     "cruxeval": "The harness has no such task.",

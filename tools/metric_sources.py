@@ -23,6 +23,7 @@ SOURCES: dict[str, Source] = {
     "acc_bytes": Source(HARNESS, _EMPTY_CHOICE.replace("character", "byte")),
     "acc_mutual_info": Source(HARNESS),
     "acc_norm": Source(HARNESS, _EMPTY_CHOICE),
+    "bfcl_ast": Source("bfcl-eval 2026.3.23, `ast_checker`, for Python"),
     "bfcl_multi_turn": Source("bfcl-eval 2026.3.23, `multi_turn_checker`"),
     "bits_per_byte": Source(HARNESS),
     "bleu": Source("sacrebleu 2"),

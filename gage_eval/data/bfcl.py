@@ -31,6 +31,7 @@ _MODULES = {
 }
 _STATELESS = "MathAPI"
 _SOURCES = "eval_checker/multi_turn_eval/func_source_code"
+_TYPES = {"dict": "object", "float": "number", "tuple": "array", "list": "array", "bool": "boolean", "any": "string"}
 # A larger one takes minutes in a single step of the interpreter.
 _LARGEST = {"exponent": 10_000, "precision": 1_000}
 
@@ -81,6 +82,16 @@ def lines_of(path: str) -> list[dict[str, Any]]:
         raise InputError(
             f"bfcl-eval: '{path}' cannot be read ({error}); install another version: {_install()}."
         ) from None
+
+
+def definition(document: Mapping[str, Any], note: str = "") -> dict[str, Any]:
+    """A function's document in OpenAI's form, with BFCL's rules for types and names, and a note in its description."""
+    function = {
+        "name": document["name"].replace(".", "_"),
+        "description": document["description"] + note,
+        "parameters": {**_typed(document["parameters"]), "type": "object"},
+    }
+    return {"type": "function", "function": function}
 
 
 @cache
@@ -172,3 +183,16 @@ def _class(name: str) -> Any:
         return getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError) as error:
         raise InputError(f"bfcl-eval: the class {name} cannot be loaded ({error}): {_install()}.") from None
+
+
+def _typed(schema: dict[str, Any], *, is_item: bool = False) -> dict[str, Any]:
+    """A schema with the types of JSON Schema; what is said of floats is not said of items."""
+    kind = schema.get("type", "string")
+    typed = {**schema, "type": _TYPES.get(kind, kind)}
+    if kind == "float" and not is_item:
+        typed |= {"format": "float", "description": f"{schema.get('description', '')} This is a float type value."}
+    if "properties" in schema:
+        typed["properties"] = {name: _typed(inner) for name, inner in schema["properties"].items()}
+    if isinstance(schema.get("items"), dict):
+        typed["items"] = _typed(schema["items"], is_item=True)
+    return typed

@@ -61,6 +61,7 @@ NAMES: Mapping[str, Mapping[str, Names]] = {
     },
     "metrics": {
         "bfcl": ("bfcl_multi_turn",),
+        "bfcl_ast": ("bfcl_ast",),
         "calculators": ("field_completeness", "list", "number"),
         "choice": ("multi_choice_accuracy",),
         "choice_set": ("choice_points", "choice_set"),

@@ -1,6 +1,6 @@
-"""BFCL v4, several turns: requests are those of the published harness, and verdicts those of its checker.
+"""BFCL v4: requests are those of the published harness, and verdicts those of its checker.
 
-All rows of `multi_turn_base` are compared, and a sample of those of the other categories.
+All rows of `multi_turn_base` and of the categories of one turn are compared, and a sample of the others.
 """
 
 import importlib
@@ -19,9 +19,10 @@ import yaml
 import gage_eval
 from gage_eval.base.errors import InputError
 from gage_eval.data import bfcl
-from gage_eval.data.datasets.bfcl import CATEGORIES, BfclLoader
+from gage_eval.data.datasets.bfcl import CONVERSATIONS, LIVE_QUESTIONS, QUESTIONS, UNANSWERED, BfclLoader
 from gage_eval.engine.tools.bfcl import BfclTool
 from gage_eval.scoring.metrics.builtin.bfcl import bfcl_multi_turn
+from gage_eval.scoring.metrics.builtin.bfcl_ast import bfcl_ast
 
 PACKAGE = Path(".venv-bfcl").resolve()
 NEEDS_PACKAGE = pytest.mark.skipif(
@@ -100,6 +101,29 @@ for number, (entry, gold, said) in enumerate(json.load(sys.stdin)):
     verdict = multi_turn_checker(said, gold, entry, entry["id"].rsplit("_", 1)[0], f"model{number}")
     print(json.dumps(verdict["valid"]))
 """
+# The published tools of each question, and its verdict on calls of it; None where the calls cannot be read.
+QUESTIONS_ORACLE = """
+import json, os, sys
+from unittest.mock import MagicMock
+for name in ("tree_sitter", "tree_sitter_java", "tree_sitter_javascript", "bfcl_eval.constants.model_config"):
+    sys.modules[name] = MagicMock()
+from bfcl_eval.constants.enums import Language, ModelStyle
+from bfcl_eval.constants.type_mappings import GORILLA_TO_OPENAPI
+from bfcl_eval.eval_checker.ast_eval.ast_checker import ast_checker
+from bfcl_eval.model_handler.utils import convert_to_tool
+from bfcl_eval.utils import load_dataset_entry, load_ground_truth_entry
+for category, cases in json.load(sys.stdin).items():
+    hinted = load_dataset_entry(category)
+    tools = {e["id"]: convert_to_tool(e["function"], GORILLA_TO_OPENAPI, ModelStyle.OPENAI_COMPLETIONS) for e in hinted}
+    entries = {e["id"]: e for e in load_dataset_entry(category, include_language_specific_hint=False)}
+    gold = {e["id"]: e["ground_truth"] for e in load_ground_truth_entry(category)} if cases else {}
+    for key, calls in cases:
+        said = [{call["name"]: call["arguments"]} for call in calls]
+        verdict = ast_checker(entries[key]["function"], said, gold[key], Language.PYTHON, category, "model")
+        print(json.dumps(["verdict", key, verdict["valid"]]))
+    for key, entry in entries.items():
+        print(json.dumps(["tools", key, entry["question"][0], tools[key]]))
+"""
 # Of each category but the first.
 SAMPLED = 25
 Call = dict[str, Any]
@@ -125,7 +149,7 @@ def samples(category: str = "multi_turn_base") -> list[dict[str, Any]]:
 def compared(seed: str) -> list[dict[str, Any]]:
     """All samples of the first category, and some of the others."""
     chance = random.Random(seed)
-    first, *others = map(samples, CATEGORIES)
+    first, *others = map(samples, CONVERSATIONS)
     return [*first, *(sample for rows in others for sample in chance.sample(rows, SAMPLED))]
 
 
@@ -184,7 +208,7 @@ def run_suite(folder: Path, scripts: dict[str, Turns]) -> dict[str, dict[str, An
     config = {**template["definition"], "backends": [{"backend_id": "agent", "type": "agent.py:Agent"}]}
     config["role_adapters"][0]["backend_id"] = "agent"
     (folder / "bfcl.yaml").write_text(yaml.safe_dump(config))
-    tasks = [name for name in CATEGORIES if any(name in key for key in scripts)]
+    tasks = [name for name in CONVERSATIONS if any(name in key for key in scripts)]
     gage_eval.run(folder / "bfcl.yaml", store=str(folder / "store"), sample_ids=list(scripts), task_ids=tasks)
     rows = gage_eval.sql("SELECT sample_id, value, extracted FROM scores", store=str(folder / "store")).to_pylist()
     assert sorted(row["sample_id"] for row in rows) == sorted(scripts)
@@ -192,7 +216,7 @@ def run_suite(folder: Path, scripts: dict[str, Turns]) -> dict[str, dict[str, An
 
 
 def assert_asks_as_the_harness(folder: Path, scripts: dict[str, Turns]) -> None:
-    by_category = {name: {key: turns for key, turns in scripts.items() if name in key} for name in CATEGORIES}
+    by_category = {name: {key: turns for key, turns in scripts.items() if name in key} for name in CONVERSATIONS}
     ours = sorted(map(comparable, (folder / "requests.jsonl").read_text().splitlines()))
     theirs = sorted(map(comparable, package_says(HARNESS, by_category, folder)))
     assert len(ours) == len(theirs)
@@ -378,3 +402,109 @@ def test_a_missing_package_is_named_with_the_command_that_installs_it(monkeypatc
         BfclLoader({"path": "."}, Path())
     with pytest.raises(InputError, match="no category 'multi_turn_composite'"):
         BfclLoader({"category": "multi_turn_composite"}, Path())
+
+
+def accepted_calls(sample: dict[str, Any], chance: random.Random) -> list[Call]:
+    """Calls that a question accepts."""
+    calls = []
+    for published in json.loads(sample["metadata"]["bfcl"])["ground_truth"]:
+        ((name, accepted),) = published.items()
+        arguments = {}
+        for key, options in accepted.items():
+            values = [option for option in options if option != ""]
+            if values and ("" not in options or chance.random() < 0.5):
+                arguments[key] = chosen(chance.choice(values), chance)
+        calls.append({"name": name.replace(".", "_"), "arguments": arguments})
+    return calls
+
+
+def chosen(option: Any, chance: random.Random) -> Any:
+    """An accepted value, with a choice for each key of objects."""
+    if isinstance(option, dict):
+        values = {key: chance.choice(options) for key, options in option.items()}
+        return {key: value for key, value in values.items() if value != "" or "" not in option[key]}
+    return [chosen(item, chance) for item in option] if isinstance(option, list) else option
+
+
+def spoiled(calls: list[Call], chance: random.Random) -> list[Call]:
+    """The calls with one change, which may or may not be an error."""
+    calls = json.loads(json.dumps(calls))
+    kind = chance.choice(["none", "twice", "name", "order", "argument", "argument", "argument", "argument"])
+    if kind == "none" or not calls:
+        return []
+    call = chance.choice(calls)
+    if kind == "twice":
+        return [*calls, call]
+    if kind == "order":
+        return calls[::-1]
+    if kind == "name":
+        call["name"] += "_2"
+    elif not call["arguments"] or chance.random() < 0.1:
+        call["arguments"]["unknown"] = 1
+    elif chance.random() < 0.2:
+        del call["arguments"][chance.choice(list(call["arguments"]))]
+    else:
+        key = chance.choice(list(call["arguments"]))
+        call["arguments"][key] = changed(call["arguments"][key], chance)
+    return calls
+
+
+def changed(value: Any, chance: random.Random) -> Any:
+    """Another value; some of them are accepted in place of the first."""
+    others: list[Any] = [str(value), [value], {"key": value}, None, True, 0, 0.5, "", [], {}]
+    match value:
+        case bool():
+            others += [not value, int(value)]
+        case int():
+            others += 3 * [value + 1, float(value)]
+        case float():
+            others += 3 * [value + 0.5, int(value)]
+        case str():
+            others += 3 * [value.upper(), value.replace(" ", ""), f"{value}.", f"{value}x", value.replace("'", '"')]
+        case list():
+            others += 2 * [value[::-1], value[:-1], [*value, *value[:1]]]
+            others += [[changed(value[0], chance), *value[1:]]] * 4 if value else []
+        case dict():
+            others += [{**value, "other": 1}]
+            others += [{**value, key: changed(inner, chance)} for key, inner in value.items()]
+            others += [{name: inner for name, inner in value.items() if name != key} for key in value]
+    return chance.choice(others)
+
+
+def verdict_on(sample: dict[str, Any], calls: list[Call]) -> bool:
+    made = [{"function": {**call, "arguments": json.dumps(call["arguments"])}} for call in calls]
+    return bfcl_ast(sample["metadata"]["bfcl"], json.dumps(made)).value == 1.0
+
+
+@NEEDS_PACKAGE
+@pytest.mark.usefixtures("package")
+def test_calls_of_one_turn_are_offered_and_judged_as_by_the_published_checker(tmp_path: Path) -> None:
+    chance, cases = random.Random(32), dict[str, list[tuple[dict[str, Any], list[Call]]]]()
+    for category in (*QUESTIONS, *LIVE_QUESTIONS):
+        right = [(row, accepted_calls(row, chance)) for row in samples(category)]
+        cases[category] = right + [(row, spoiled(calls, chance)) for row, calls in 3 * right]
+    asked_of = {category: [[row["id"], calls] for row, calls in pairs] for category, pairs in cases.items()}
+    asked_of |= {category: [] for category in UNANSWERED}
+    lines = [json.loads(line) for line in package_says(QUESTIONS_ORACLE, asked_of, tmp_path)]
+    theirs = [(key, valid) for kind, key, valid, *_ in lines if kind == "verdict"]
+    ours = [(row["id"], verdict_on(row, calls)) for pairs in cases.values() for row, calls in pairs]
+    assert len(theirs) > 8_000
+    differing = [(own, other) for own, other in zip(ours, theirs, strict=True) if own != other]
+    assert differing == []
+    assert 0.2 < sum(valid for _, valid in theirs) / len(theirs) < 0.8
+    offered = {key: rest for kind, key, *rest in lines if kind == "tools"}
+    rows = [row for category in asked_of for row in samples(category)]
+    assert len(rows) == 3_491
+    assert [row["id"] for row in rows if [row["messages"], row["tools"]] != offered[row["id"]]] == []
+
+
+@NEEDS_PACKAGE
+@pytest.mark.usefixtures("package")
+def test_a_question_without_a_fitting_function_wants_no_call_and_the_others_some() -> None:
+    call = [{"name": "f", "arguments": {}}]
+    for category, is_wanted in {"irrelevance": False, "live_irrelevance": False, "live_relevance": True}.items():
+        row = samples(category)[0]
+        assert (verdict_on(row, []), verdict_on(row, call)) == (not is_wanted, is_wanted)
+        broken = json.dumps([{"function": {"name": "f", "arguments": "{"}}])
+        assert bfcl_ast(row["metadata"]["bfcl"], broken).value == (not is_wanted), "calls that are not JSON are none"
+    assert bfcl_ast(None).status == "unscored"

@@ -80,7 +80,7 @@ def test_the_list_of_suites_is_that_of_the_issue() -> None:
         "demo gsm8k math500 mmlu mmlu_pro cmmlu agieval piqa arc hellaswag truthfulqa bbh ifeval humaneval "
         "humaneval_plus mbpp mbpp_sanitized mbpp_plus cruxeval mmmu mmmu_pro docvqa mt_bench local_judge "
         "rag multi_choice_likelihood mt_bench_pairs mt_bench_panel arena_hard alpaca_eval judge_bench "
-        "text_to_image bfcl_multi_turn asr video_mc doc_pages"
+        "text_to_image bfcl_ast bfcl_multi_turn asr video_mc doc_pages"
     )
     likelihood = "mmlu cmmlu agieval piqa arc hellaswag truthfulqa"
     assert {*names.split(), *(f"{name}_likelihood" for name in likelihood.split())} == set(suite_names())

@@ -13,7 +13,6 @@ from gage_eval.models.client.tools import Effects, EpisodeState, ToolError
 
 # That of the published long context is longer than what other tools may answer.
 _LONGEST_OUTPUT = 1 << 20
-_TYPES = {"dict": "object", "float": "number", "tuple": "array", "list": "array", "bool": "boolean", "any": "string"}
 
 
 @registry.tools.register("bfcl", version=2)
@@ -47,10 +46,7 @@ class BfclTool(ToolSet):
     @cached_property
     def definition(self) -> dict[str, Any]:
         """The published document in OpenAI's form, with its rules for types."""
-        document = bfcl.functions()[self.name][1]
-        parameters = {**_typed(document["parameters"]), "type": "object"}
-        function = {"name": self.name, "description": document["description"], "parameters": parameters}
-        return {"type": "function", "function": function}
+        return bfcl.definition(bfcl.functions()[self.name][1])
 
     async def run(self, arguments: str, state: EpisodeState) -> str:
         """See `Tool`."""
@@ -66,16 +62,3 @@ class BfclTool(ToolSet):
     def normalised(self, content: str) -> str:
         """The content."""
         return content
-
-
-def _typed(schema: dict[str, Any], *, is_item: bool = False) -> dict[str, Any]:
-    """A schema with the types of JSON Schema; what is said of floats is not said of items."""
-    kind = schema.get("type", "string")
-    typed = {**schema, "type": _TYPES.get(kind, kind)}
-    if kind == "float" and not is_item:
-        typed |= {"format": "float", "description": f"{schema.get('description', '')} This is a float type value."}
-    if "properties" in schema:
-        typed["properties"] = {name: _typed(inner) for name, inner in schema["properties"].items()}
-    if isinstance(schema.get("items"), dict):
-        typed["items"] = _typed(schema["items"], is_item=True)
-    return typed
