@@ -200,15 +200,16 @@ def package_says(program: str, values: Any, root: Path = Path(os.devnull)) -> li
     return done.stdout.splitlines()
 
 
-def run_suite(folder: Path, scripts: dict[str, Turns]) -> dict[str, dict[str, Any]]:
-    """The scores by sample of a run of the suite on the samples that have a script."""
+def run_suite(folder: Path, scripts: dict[str, Turns], suite: str = "bfcl_multi_turn") -> dict[str, dict[str, Any]]:
+    """The scores by sample of a run of a suite on the samples that have a script."""
     (folder / "agent.py").write_text(AGENT)
     (folder / "scripts.json").write_text(json.dumps(scripts))
-    template = yaml.safe_load(Path("configs/builtin_templates/bfcl_multi_turn/v1.yaml").read_text())
+    template = yaml.safe_load(Path(f"configs/builtin_templates/{suite}/v1.yaml").read_text())
     config = {**template["definition"], "backends": [{"backend_id": "agent", "type": "agent.py:Agent"}]}
     config["role_adapters"][0]["backend_id"] = "agent"
     (folder / "bfcl.yaml").write_text(yaml.safe_dump(config))
-    tasks = [name for name in CONVERSATIONS if any(name in key for key in scripts)]
+    categories = [task["task_id"] for task in config["tasks"]]
+    tasks = [name for name in categories if any(name in key for key in scripts)]
     gage_eval.run(folder / "bfcl.yaml", store=str(folder / "store"), sample_ids=list(scripts), task_ids=tasks)
     rows = gage_eval.sql("SELECT sample_id, value, extracted FROM scores", store=str(folder / "store")).to_pylist()
     assert sorted(row["sample_id"] for row in rows) == sorted(scripts)
@@ -473,7 +474,7 @@ def changed(value: Any, chance: random.Random) -> Any:
 
 def verdict_on(sample: dict[str, Any], calls: list[Call]) -> bool:
     made = [{"function": {**call, "arguments": json.dumps(call["arguments"])}} for call in calls]
-    return bfcl_ast(sample["metadata"]["bfcl"], json.dumps(made)).value == 1.0
+    return bfcl_ast(sample["metadata"]["bfcl"], made).value == 1.0  # type: ignore[arg-type]
 
 
 @NEEDS_PACKAGE
@@ -500,11 +501,24 @@ def test_calls_of_one_turn_are_offered_and_judged_as_by_the_published_checker(tm
 
 @NEEDS_PACKAGE
 @pytest.mark.usefixtures("package")
+def test_a_perfect_model_is_right_in_every_category_of_one_turn(tmp_path: Path) -> None:
+    chance, scripts = random.Random(0), dict[str, Turns]()
+    for category in (*QUESTIONS, *LIVE_QUESTIONS, *UNANSWERED):
+        for row in samples(category)[:4]:
+            is_answered = category not in UNANSWERED
+            some = [{"name": "f", "arguments": {}}] if category == "live_relevance" else []
+            scripts[row["id"]] = [[accepted_calls(row, chance) if is_answered else some]]
+    rows = run_suite(tmp_path, scripts, "bfcl_ast")
+    assert {key: row["extracted"] for key, row in rows.items() if row["value"] != 1.0} == {}
+
+
+@NEEDS_PACKAGE
+@pytest.mark.usefixtures("package")
 def test_a_question_without_a_fitting_function_wants_no_call_and_the_others_some() -> None:
     call = [{"name": "f", "arguments": {}}]
     for category, is_wanted in {"irrelevance": False, "live_irrelevance": False, "live_relevance": True}.items():
         row = samples(category)[0]
         assert (verdict_on(row, []), verdict_on(row, call)) == (not is_wanted, is_wanted)
-        broken = json.dumps([{"function": {"name": "f", "arguments": "{"}}])
+        broken: Any = [{"function": {"name": "f", "arguments": "{"}}]
         assert bfcl_ast(row["metadata"]["bfcl"], broken).value == (not is_wanted), "calls that are not JSON are none"
     assert bfcl_ast(None).status == "unscored"

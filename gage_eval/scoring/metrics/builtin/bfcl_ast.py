@@ -40,11 +40,11 @@ def bfcl_ast(task: JsonValue, tool_calls: JsonValue = None) -> Score:
     return Score(float(reason is None), extracted=reason)
 
 
-def _calls(text: JsonValue) -> list[_Call] | None:
+def _calls(made: JsonValue) -> list[_Call] | None:
     """The calls of an answer; None where one of them cannot be read."""
-    made = decode(text) if isinstance(text, str) and text else []
-    calls = list(map(function_of, made if isinstance(made, list) else ()))
-    return None if None in calls else [call for call in calls if call is not None]
+    calls = [function_of(call) for call in made] if isinstance(made, list) else []
+    read = [call for call in calls if call is not None]
+    return read if len(read) == len(calls) else None
 
 
 def _fault(check: Mapping[str, Any], calls: Sequence[_Call] | None) -> str | None:
