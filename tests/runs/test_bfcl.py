@@ -507,7 +507,8 @@ def test_a_perfect_model_is_right_in_every_category_of_one_turn(tmp_path: Path) 
         for row in samples(category)[:4]:
             is_answered = category not in UNANSWERED
             some = [{"name": "f", "arguments": {}}] if category == "live_relevance" else []
-            scripts[row["id"]] = [[accepted_calls(row, chance) if is_answered else some]]
+            users = sum(message["role"] == "user" for message in row["messages"])
+            scripts[row["id"]] = users * [[accepted_calls(row, chance) if is_answered else some]]
     rows = run_suite(tmp_path, scripts, "bfcl_ast")
     assert {key: row["extracted"] for key, row in rows.items() if row["value"] != 1.0} == {}
 
