@@ -54,7 +54,7 @@ def _fault(check: Mapping[str, Any], calls: Sequence[_Call] | None) -> str | Non
         is_wanted = "irrelevance" not in check["category"]
         return None if bool(calls) == is_wanted else "no call" if is_wanted else "a call"
     if calls is None:
-        return "arguments are no JSON object"
+        return "arguments that are not a JSON object"
     if len(calls) != len(gold):
         return "number of calls"
     documents = {document["name"]: document["parameters"] for document in reversed(check["functions"])}
