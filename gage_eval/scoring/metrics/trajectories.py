@@ -122,11 +122,12 @@ def _is_accepted(option: JsonValue, made: JsonValue) -> bool:
     if isinstance(option, list):
         return isinstance(made, list) and len(made) == len(option) and all(map(_is_accepted, option, made))
     if isinstance(option, str) and isinstance(made, str):
-        return _standard(option) == _standard(made)
+        return standard_text(option) == standard_text(made)
     return option == made and isinstance(option, bool) == isinstance(made, bool)
 
 
-def _standard(text: str) -> str:
+def standard_text(text: str) -> str:
+    """A text as BFCL's AST checker compares it: without case, spaces and the signs ``,./-_*^``; ``'`` is ``"``."""
     return _SIGNS.sub("", text).lower().replace("'", '"')
 
 

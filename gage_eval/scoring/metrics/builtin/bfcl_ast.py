@@ -1,12 +1,11 @@
 """The verdict of BFCL v4 on the calls of one turn, with functions of Python."""
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 from gage_eval.base.canonical import JsonValue, decode
 from gage_eval.scoring.metrics.base import Score, metric
-from gage_eval.scoring.metrics.trajectories import function_of
+from gage_eval.scoring.metrics.trajectories import function_of, standard_text
 
 _FIELDS = {"task": "sample.metadata.bfcl", "tool_calls": "model_output.tool_calls"}
 _TYPES: Mapping[str, type] = {
@@ -19,7 +18,6 @@ _TYPES: Mapping[str, type] = {
     "tuple": list,
     "dict": dict,
 }
-_SIGNS = re.compile(r"[ ,./\-_*^]")
 _Call: TypeAlias = tuple[str, Mapping[str, Any]]
 
 
@@ -135,4 +133,4 @@ def _are_objects(option: Sequence[Any], value: Sequence[Any]) -> bool:
 
 
 def _plain(value: Any) -> Any:
-    return _SIGNS.sub("", value).lower().replace("'", '"') if isinstance(value, str) else value
+    return standard_text(value) if isinstance(value, str) else value
