@@ -5,8 +5,7 @@ from typing import Self
 from pydantic import model_validator
 
 from gage_eval.base.marks import identity, semantic
-from gage_eval.config.base_model import ConfigModel
-from gage_eval.data.sample.rules import inside
+from gage_eval.config.base_model import ConfigModel, check_in_box
 
 
 class AgentConfig(ConfigModel):
@@ -23,7 +22,5 @@ class AgentConfig(ConfigModel):
 
     @model_validator(mode="after")
     def _stays_in_the_box(self) -> Self:
-        for path in (*self.files, *filter(None, [self.answer_file])):
-            if not inside(path):
-                raise ValueError(f"'{path}' is no path below the working folder of the box")
+        check_in_box([*self.files, *filter(None, [self.answer_file])])
         return self

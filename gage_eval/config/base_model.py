@@ -1,12 +1,24 @@
 """The base of all models of configs."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, model_validator
 
 from gage_eval.config.field_docs import TEXTS
 from gage_eval.config.sugar import rename_aliases
+from gage_eval.data.sample.rules import inside
+
+
+def check_in_box(paths: Iterable[str]) -> None:
+    """Refuse paths of a box that lead out of its working folder.
+
+    Raises:
+        ValueError: one of them does.
+    """
+    for path in paths:
+        if not inside(path) or "\0" in path:
+            raise ValueError(f"'{path}' is not a path below the working folder of the box")
 
 
 class ConfigModel(BaseModel):

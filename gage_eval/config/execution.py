@@ -9,8 +9,7 @@ from gage_eval.base.errors import InputError
 from gage_eval.base.field_paths import compile_path
 from gage_eval.base.inputs import RESPONSES_INPUT, SAMPLES_INPUT
 from gage_eval.base.marks import identity, nested, scheduling, semantic
-from gage_eval.config.base_model import ConfigModel
-from gage_eval.data.sample.rules import inside
+from gage_eval.config.base_model import ConfigModel, check_in_box
 from gage_eval.models.backends.base import is_key_reference
 from gage_eval.models.backends.placement import HERE
 from gage_eval.models.client.tools import Effects
@@ -174,9 +173,7 @@ class McpServerConfig(ConfigModel):
             raise ValueError("a token is never written into a config: use env:NAME or block:name")
         if self.files and not self.is_boxed:
             raise ValueError("'files' are for a command in a box: remove them")
-        for path in self.files:
-            if not inside(path):
-                raise ValueError(f"'{path}' is no path below the working folder of the box")
+        check_in_box(self.files)
         return self
 
     @property
@@ -205,7 +202,5 @@ class BoxConfig(ConfigModel):
     @field_validator("artifacts")
     @classmethod
     def _stay_in_the_box(cls, value: list[str]) -> list[str]:
-        for path in value:
-            if not inside(path) or "\0" in path:
-                raise ValueError(f"'{path}' is no path below the working folder of the box")
+        check_in_box(value)
         return value

@@ -430,7 +430,7 @@ CONFIG: dict[str, dict[str, list[Change]]] = {
         "names": [_mcp("names", ["half"]), _mcp("names", ["third"], refused="has no tool 'third'")],
         "files": [
             _mcp("files", {"tools.py": "tools.py", "a.txt": "rows.jsonl"}),
-            _mcp("files", {"../a.txt": "rows.jsonl"}, refused="no path below"),
+            _mcp("files", {"../a.txt": "rows.jsonl"}, refused="not a path below"),
         ],
         "allow_unsafe": [Change({f"{_SERVER}.allow_unsafe": bool(1), f"{_SERVER}.files": {}}, "served")],
         "token": [_mcp("token", "env:TOKEN", refused="no secret enters a box")],
