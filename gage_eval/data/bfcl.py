@@ -17,6 +17,7 @@ from typing import Any
 
 from gage_eval.base.canonical import decode
 from gage_eval.base.errors import InputError, NotInstalled
+from gage_eval.base.python_syntax import expression_tree
 from gage_eval.extend.extras import install
 
 _MODULES = {
@@ -152,7 +153,7 @@ def gold_call(text: str) -> tuple[str, list[Any], dict[str, Any]]:
     Raises:
         ValueError: it is not one call with data.
     """
-    call = ast.parse(text.strip(), mode="eval").body
+    call = expression_tree(text.strip())
     if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
         raise ValueError(f"not a call: {text}")
     keywords = {str(keyword.arg): ast.literal_eval(keyword.value) for keyword in call.keywords}
