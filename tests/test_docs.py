@@ -65,7 +65,7 @@ def command_of(words: list[str]) -> tuple[Any, list[str]]:
 
 
 def options_of(command: Any) -> set[str]:
-    names = {name for one in command.params for name in (*one.opts, *one.secondary_opts)}
+    names = {name for param in command.params for name in (*param.opts, *param.secondary_opts)}
     return names | {"--help", "--debug"}
 
 
@@ -100,7 +100,7 @@ def test_every_command_in_a_block_is_one_that_can_be_given(page: Path) -> None:
             continue
         assert not hasattr(command, "commands"), said
         try:
-            command.make_context("gage", [one for one in rest if one != "--debug"])
+            command.make_context("gage", [word for word in rest if word != "--debug"])
         except USAGE_ERROR as error:
             pytest.fail(f"{said}: {error.format_message()}")
 
@@ -146,9 +146,9 @@ def test_every_file_and_variable_that_is_named_exists(page: Path) -> None:
 
 def anchors(page: Path) -> set[str]:
     """The names of a page's headings, as GitHub makes them."""
-    found = _HEADING.findall(_FENCE.sub("", text_of(page)))
-    plain = [re.sub(r"[`*]|\]\([^)]*\)|\[", "", one).lower() for one in found]
-    return {re.sub(r"[^\w\- ]", "", one).replace(" ", "-") for one in plain}
+    headings = _HEADING.findall(_FENCE.sub("", text_of(page)))
+    plain = [re.sub(r"[`*]|\]\([^)]*\)|\[", "", heading).lower() for heading in headings]
+    return {re.sub(r"[^\w\- ]", "", heading).replace(" ", "-") for heading in plain}
 
 
 @cache
@@ -161,7 +161,7 @@ def variables() -> set[str]:
 def test_the_help_of_a_command_names_only_what_exists(words: tuple[str, ...]) -> None:
     command = commands()[words]
     known = set().union(*map(options_of, commands().values()))
-    texts = [command.help or "", *(getattr(one, "help", None) or "" for one in command.params)]
+    texts = [command.help or "", *(getattr(param, "help", None) or "" for param in command.params)]
     for text in texts:
         assert {*_OPTION.findall(text)} <= known, text
         for said in re.findall(r"`?\bgage ([a-z]+)", text):

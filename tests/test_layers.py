@@ -226,7 +226,7 @@ def test_no_tracked_file_names_a_package_index_or_a_folder_of_one_machine() -> N
             text = path.read_text(encoding="utf-8")
         except UnicodeDecodeError:
             continue  # pictures and other binary data
-        wrong += [f"{name}: {found.group()}" for found in NOT_FOR_OTHERS.finditer(text)]
+        wrong += [f"{name}: {match.group()}" for match in NOT_FOR_OTHERS.finditer(text)]
     assert wrong == []
 
 

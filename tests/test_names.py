@@ -9,7 +9,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "gage_eval"
 # Folders beside the package.
-BESIDE = ("bench", "blocks", "flows", "tasks", "tools")
+BESIDE = ("bench", "blocks", "flows", "tasks", "tests", "tools")
 PARTICIPLES = frozenset({"one", "found", "given", "asked"})
 
 

@@ -72,12 +72,12 @@ def texts() -> list[tuple[str, int, str]]:
 @pytest.mark.parametrize("idiom", IDIOMS, ids=list(IDIOMS.values()))
 def test_no_text_has_the_idiom(idiom: str, texts: list[tuple[str, int, str]]) -> None:
     pattern = re.compile(rf"\b(?:{idiom})\b".replace(" ", r"(?:[ \t]+|[ \t]*\n[ \t]*(?:# )?)"), re.IGNORECASE)
-    found = [
+    phrases = [
         f"{name}:{line + text.count(chr(10), 0, match.start())}: '{' '.join(match[0].split())}'"
         for name, line, text in texts
         for match in pattern.finditer(text)
     ]
-    assert not found, f"write instead: {IDIOMS[idiom]}"
+    assert not phrases, f"write instead: {IDIOMS[idiom]}"
 
 
 def test_the_check_sees_pages_comments_docstrings_and_messages(tmp_path: Path) -> None:

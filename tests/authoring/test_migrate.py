@@ -161,7 +161,7 @@ def test_values_that_promptfoo_replaces_and_lists_that_must_be_equal_are_left(tm
         "{type: equals, value: [x, y]}",
         "{type: icontains-any, value: [true, 2]}",
     ]
-    tests = "".join(f"  - {{vars: {{a: true}}, assert: [{one}]}}\n" for one in asserts)
+    tests = "".join(f"  - {{vars: {{a: true}}, assert: [{check}]}}\n" for check in asserts)
     tests += "  - {vars: {a: file://a.txt}, assert: [{type: equals, value: x}]}\n"
     head = "providers: [echo, 'http://u:s3cr3tword@host/v1']\nprompts: ['{{a}}']\ntests:\n"
     made = migrate(written(tmp_path, head + tests))
@@ -169,7 +169,7 @@ def test_values_that_promptfoo_replaces_and_lists_that_must_be_equal_are_left(tm
     assert [row["metadata"] for row in rows] == [
         {"vars": {"a": "true"}, "expected": {"icontains_any": ["true", "2"]}},
     ]
-    left = {(one.line, one.key) for one in made.report if one.state == "left"}
+    left = {(entry.line, entry.key) for entry in made.report if entry.state == "left"}
     assert {(4, "equals"), (5, "contains"), (6, "equals"), (8, "vars.a")} <= left
     assert "s3cr3tword" not in repr(made)
 
@@ -186,7 +186,7 @@ def test_samples_of_openai_evals_are_rows_that_match_scores(tmp_path: Path) -> N
         ("3 + 3", ["6", "six"]),
         ("a\u2028b", ["c"]),
     ]
-    assert {(3, "sample", "left")} <= {(one.line, one.key, one.state) for one in made.report}
+    assert {(3, "sample", "left")} <= {(entry.line, entry.key, entry.state) for entry in made.report}
     assert load_config(tmp_path / "made" / "config.yaml").tasks
 
 

@@ -29,9 +29,9 @@ def model() -> Iterator[tuple[str, dict[str, Any]]]:
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:  # the name that http.server calls
-            asked = self.rfile.read(int(self.headers["Content-Length"])).decode()
-            answer = next((answer for mark, answer in key.items() if mark in asked), "cat")
-            if "SCORE:" in asked:
+            request = self.rfile.read(int(self.headers["Content-Length"])).decode()
+            answer = next((answer for mark, answer in key.items() if mark in request), "cat")
+            if "SCORE:" in request:
                 answer = "SCORE: 1/1"
             message = {"role": "assistant", **({"content": answer} if isinstance(answer, str) else answer)}
             body = json.dumps({"choices": [{"message": message, "finish_reason": "stop"}]}).encode()

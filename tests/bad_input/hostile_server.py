@@ -16,8 +16,8 @@ def hostile_server(replies: Mapping[str, bytes]) -> Iterator[str]:
         protocol_version = "HTTP/1.1"
 
         def do_POST(self) -> None:
-            asked = self.rfile.read(int(self.headers["content-length"])).decode()
-            reply = next((reply for word, reply in replies.items() if f"<{word}>" in asked), GOOD)
+            request = self.rfile.read(int(self.headers["content-length"])).decode()
+            reply = next((reply for word, reply in replies.items() if f"<{word}>" in request), GOOD)
             self.send_response(200)
             self.send_header("content-type", "application/json")
             self.send_header("content-length", str(len(reply)))

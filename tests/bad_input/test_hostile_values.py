@@ -164,18 +164,18 @@ def test_what_a_metric_gives_or_raises_costs_its_row(tmp_path: Path, gage: Comma
     code = cases(SCORES) + "def own(prediction: str, reference: str):\n    return CASES.get(reference, lambda: 1.0)()\n"
     write(tmp_path, list(SCORES), code, metrics=["own.py:own"])
     run(gage)
-    found = scores(tmp_path)
-    assert found.pop("good")["status"] == "scored"
-    assert {name: row["reason"] for name, row in found.items()} == dict.fromkeys(SCORES, "metric_failed")
+    values = scores(tmp_path)
+    assert values.pop("good")["status"] == "scored"
+    assert {name: row["reason"] for name, row in values.items()} == dict.fromkeys(SCORES, "metric_failed")
 
 
 def test_what_a_filter_gives_or_raises_costs_its_row(tmp_path: Path, gage: Command) -> None:
     code = cases(TEXTS) + "def own(text: str):\n    return CASES.get(text.strip('<>'), lambda: text)()\n"
     write(tmp_path, list(TEXTS), code, metrics=[{"implementation": "exact_match", "filters": ["own.py:own"]}])
     run(gage)
-    found = scores(tmp_path)
-    assert found.pop("good")["status"] == "scored"
-    assert {name: row["reason"] for name, row in found.items()} == dict.fromkeys(TEXTS, "metric_failed")
+    values = scores(tmp_path)
+    assert values.pop("good")["status"] == "scored"
+    assert {name: row["reason"] for name, row in values.items()} == dict.fromkeys(TEXTS, "metric_failed")
 
 
 def test_what_a_verdict_parser_gives_or_raises_costs_its_row(tmp_path: Path, gage: Command) -> None:
@@ -195,17 +195,17 @@ def test_what_a_verdict_parser_gives_or_raises_costs_its_row(tmp_path: Path, gag
     prompts = [{"prompt_id": "as_it_is", "template": "{{ model_answer }}"}]
     write(tmp_path, list(VERDICTS), code, metrics=["judge_threshold"], role_adapters=roles, prompts=prompts)
     run(gage)
-    found = {row["sample_id"]: row for row in table(tmp_path, "judge", "judgments")}
-    assert found.pop("good")["status"] == "ok"
-    assert {name: row["reason"] for name, row in found.items()} == dict.fromkeys(VERDICTS, "parser_failed")
+    rows = {row["sample_id"]: row for row in table(tmp_path, "judge", "judgments")}
+    assert rows.pop("good")["status"] == "ok"
+    assert {name: row["reason"] for name, row in rows.items()} == dict.fromkeys(VERDICTS, "parser_failed")
 
 
 def test_what_a_preprocessor_gives_or_raises_costs_its_record(tmp_path: Path, gage: Command) -> None:
     code = cases(TEXTS) + ("def own(record):\n    return CASES.get(record['id'], lambda: {**record, 'label': '1'})()\n")
     params = {"path": "rows.jsonl", "preprocess": "own.py:own", "on_reject": "skip"}
     write(tmp_path, list(TEXTS), code, datasets=[{"dataset_id": "rows", "params": params}])
-    found = gage("run", "all.yaml", "--run-id", "first")
-    assert "Traceback" not in found.err
+    ran = gage("run", "all.yaml", "--run-id", "first")
+    assert "Traceback" not in ran.err
     rejects = {row["record"]: row["reason"] for row in table(tmp_path, "standardize", "rejects")}
     assert {json.loads(record)["id"] for record in rejects} >= set(TEXTS)
 
@@ -234,9 +234,9 @@ def test_what_a_hook_gives_or_raises_on_one_row_costs_its_row(tmp_path: Path, ga
     role = {"adapter_id": "dut", "role_type": "dut_model", "backend_id": "model", "class_path": "own.py:Own"}
     write(tmp_path, list(RAISED), code, role_adapters=[role])
     run(gage)
-    found = {row["sample_id"]: (row["status"], row["error_kind"]) for row in table(tmp_path, "infer", "responses")}
-    assert found.pop("good") == ("ok", None)
-    assert found == dict.fromkeys(RAISED, ("error", "hook_failed"))
+    rows = {row["sample_id"]: (row["status"], row["error_kind"]) for row in table(tmp_path, "infer", "responses")}
+    assert rows.pop("good") == ("ok", None)
+    assert rows == dict.fromkeys(RAISED, ("error", "hook_failed"))
     assert {row["reason"] for name, row in scores(tmp_path).items() if name != "good"} == {"unanswered"}
     # They are tried again, and nothing else is.
     again = gage("resume", "first", "--only-errors")
@@ -257,8 +257,8 @@ def test_a_prompt_that_fails_on_one_row_costs_its_row(tmp_path: Path, gage: Comm
     rows = [{"id": f"s{answer}", "question": "?", "answer": str(answer)} for answer in (0, 1, 2)]
     (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     run(gage)
-    found = {row["sample_id"]: (row["answer"], row["error_kind"]) for row in table(tmp_path, "infer", "responses")}
-    assert found == {"s0": (None, "prompt_failed"), "s1": ("6", None), "s2": ("3", None)}
+    answers = {row["sample_id"]: (row["answer"], row["error_kind"]) for row in table(tmp_path, "infer", "responses")}
+    assert answers == {"s0": (None, "prompt_failed"), "s1": ("6", None), "s2": ("3", None)}
     sentence = "prompt 'own', sample 's0': the template fails on this data"
     assert f"prompt_failed: {sentence}" in gage("show", "first", "--error").out
     (tmp_path / "rows.jsonl").write_text(json.dumps(rows[0]) + "\n")
@@ -278,9 +278,9 @@ def test_what_a_custom_script_gives_or_raises_costs_its_row(tmp_path: Path, gage
     config = {"file_path": "own.py", "class_name": "Own", "timeout": 20}
     write(tmp_path, list(ANSWERS), code, backends=[{"backend_id": "m", "type": "custom_script", "config": config}])
     run(gage)
-    found = {row["sample_id"]: (row["error_kind"], row["status"]) for row in table(tmp_path, "infer", "responses")}
-    assert found.pop("good") == (None, "ok")
-    assert found == dict.fromkeys(ANSWERS, ("script", "error"))
+    rows = {row["sample_id"]: (row["error_kind"], row["status"]) for row in table(tmp_path, "infer", "responses")}
+    assert rows.pop("good") == (None, "ok")
+    assert rows == dict.fromkeys(ANSWERS, ("script", "error"))
 
 
 @pytest.mark.parametrize("value", RAISED)
@@ -289,12 +289,12 @@ def test_what_a_backend_does_wrong_costs_its_row(tmp_path: Path, gage: Command, 
     code = cases({"bad": RAISED[value]}) + BACKEND
     write(tmp_path, ["body", "call"], code, backends=[{"backend_id": "model", "type": "own.py:Own", "config": {}}])
     run(gage)
-    found = {row["sample_id"]: (row["answer"], row["error_kind"]) for row in table(tmp_path, "infer", "responses")}
-    assert found == {"body": (None, "plugin"), "call": (None, "plugin"), "good": ("good", None)}
+    rows = {row["sample_id"]: (row["answer"], row["error_kind"]) for row in table(tmp_path, "infer", "responses")}
+    assert rows == {"body": (None, "plugin"), "call": (None, "plugin"), "good": ("good", None)}
 
 
 @pytest.mark.parametrize(
-    "given",
+    "returned",
     [
         "Response('ok', answer='\\ud800')",
         "Response('ok', answer=object())",
@@ -309,22 +309,22 @@ def test_what_a_backend_does_wrong_costs_its_row(tmp_path: Path, gage: Command, 
     ],
 )
 def test_a_request_or_response_of_a_hook_that_nothing_can_hold_is_one_sentence(
-    tmp_path: Path, gage: Command, given: str
+    tmp_path: Path, gage: Command, returned: str
 ) -> None:
-    method = "parse" if given.startswith("Response") else "prepare"
+    method = "parse" if returned.startswith("Response") else "prepare"
     code = f"from gage_eval.plugins import Request, Response\nclass Own:\n    def {method}(self, *_):\n"
     role = {"adapter_id": "dut", "role_type": "dut_model", "backend_id": "model", "class_path": "own.py:Own"}
-    write(tmp_path, [], f"{code}        return {given}\n", role_adapters=[role])
+    write(tmp_path, [], f"{code}        return {returned}\n", role_adapters=[role])
     ended = gage("run", "all.yaml")
     assert ended.code == 2
     assert ended.sentence.startswith(f"own.py:Own.{method}()")
 
 
 @pytest.mark.parametrize(
-    "given", ["Aggregate(10**400)", "Aggregate(1.0, samples=1.5)", "{'\\ud800': Aggregate(1.0)}", *RAISED.values()]
+    "returned", ["Aggregate(10**400)", "Aggregate(1.0, samples=1.5)", "{'\\ud800': Aggregate(1.0)}", *RAISED.values()]
 )
-def test_what_an_aggregation_gives_or_raises_is_one_sentence(tmp_path: Path, gage: Command, given: str) -> None:
-    code = f"from gage_eval.plugins import Aggregate\ndef own(rows):\n    return {given}\n"
+def test_what_an_aggregation_gives_or_raises_is_one_sentence(tmp_path: Path, gage: Command, returned: str) -> None:
+    code = f"from gage_eval.plugins import Aggregate\ndef own(rows):\n    return {returned}\n"
     write(tmp_path, [], code, metrics=[{"implementation": "exact_match", "aggregation": "own.py:own"}])
     ended = gage("run", "all.yaml")
     assert ended.code == 2
@@ -353,11 +353,11 @@ def test_a_reply_that_nothing_can_hold_is_the_error_of_its_row(tmp_path: Path, g
         config = {"base_url": url, "model": "m", "max_attempts": 2}
         write(tmp_path, [*errors, *held], backends=[{"backend_id": "m", "type": "openai_http", "config": config}])
         run(gage)
-    found = {row["sample_id"]: row for row in table(tmp_path, "infer", "responses")}
-    assert found.pop("good")["answer"] == "good"
-    assert found.pop("surrogate")["answer"] == "\ufffd"
+    rows = {row["sample_id"]: row for row in table(tmp_path, "infer", "responses")}
+    assert rows.pop("good")["answer"] == "good"
+    assert rows.pop("surrogate")["answer"] == "\ufffd"
     expected = {**dict.fromkeys(errors, "malformed"), "surrogate in a key": None, "large number": None}
-    assert {name: row["error_kind"] for name, row in found.items()} == expected
+    assert {name: row["error_kind"] for name, row in rows.items()} == expected
 
 
 @pytest.mark.parametrize("plugin", [":own", "own:", ":", "own.py:"])
@@ -386,8 +386,8 @@ def test_a_sample_without_messages_is_skipped_and_the_others_are_asked(tmp_path:
     good = {"id": "good", "messages": [{"role": "user", "content": "2"}], "label": "2"}
     (tmp_path / "rows.jsonl").write_text(f"{json.dumps(empty)}\n{json.dumps(good)}\n")
     run(gage)
-    found = {row["sample_id"]: row["status"] for row in table(tmp_path, "infer", "responses")}
-    assert found == {"empty": "skipped", "good": "ok"}
+    rows = {row["sample_id"]: row["status"] for row in table(tmp_path, "infer", "responses")}
+    assert rows == {"empty": "skipped", "good": "ok"}
     (tmp_path / "rows.jsonl").write_text(f"{json.dumps(empty)}\n")
     ended = gage("run", "all.yaml")
     assert ended.code == 2

@@ -28,7 +28,11 @@ def _nothing_is_fetched(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None
     def refuse(*_: object, **__: object) -> None:
         raise AssertionError("something was fetched")
 
-    for name in (one for one in vars(download) if callable(getattr(download, one)) and not one.startswith("_")):
+    for name in (
+        attribute
+        for attribute in vars(download)
+        if callable(getattr(download, attribute)) and not attribute.startswith("_")
+    ):
         if getattr(getattr(download, name), "__module__", "") == download.__name__:
             monkeypatch.setattr(download, name, refuse)
     monkeypatch.chdir(tmp_path)
@@ -38,13 +42,13 @@ def problems(text: str) -> list[str]:
     Path("wrong.yaml").write_text(text)
     with pytest.raises(ConfigError) as caught:
         run_inline(RunOptions.of({"config": "wrong.yaml", "store": "store"}))
-    return [f"{one.line} {one.path}: {one.message}" for one in caught.value.problems]
+    return [f"{problem.line} {problem.path}: {problem.message}" for problem in caught.value.problems]
 
 
 def test_all_mistakes_are_said_at_once() -> None:
     said = problems(WRONG)
-    assert any(one.startswith("2 datasets[0].params.limit: must be a whole number") for one in said), said
-    assert any("prompts[0].template[0].content" in one for one in said), said
+    assert any(sentence.startswith("2 datasets[0].params.limit: must be a whole number") for sentence in said), said
+    assert any("prompts[0].template[0].content" in sentence for sentence in said), said
     # What is wrong with a needed value hides what follows from it; without it, the rest is said too.
     rest = problems(WRONG.replace("[{role: user, content: [1]}]", "hello").replace("many", "5"))
     for start in (
@@ -53,7 +57,7 @@ def test_all_mistakes_are_said_at_once() -> None:
         "8 tasks[2].dataset_id: no dataset 'sumz' here. Known: sums. Did you mean 'sums'?",
         "6 tasks[0]: metric 'judged' reads a judge's verdicts, and the task has no judge.",
     ):
-        assert any(one.startswith(start) for one in rest), (start, rest)
+        assert any(sentence.startswith(start) for sentence in rest), (start, rest)
 
 
 @pytest.mark.parametrize(

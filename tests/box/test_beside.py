@@ -207,7 +207,7 @@ while True: sys.stdin.read() or __import__("time").sleep(600)
 
 def running(canary: str) -> list[bytes]:
     """The commands of this machine that name a canary, without those of this process."""
-    found = []
+    answers = []
     for name in filter(str.isdigit, os.listdir("/proc")):
         try:
             with open(f"/proc/{name}/cmdline", "rb") as file:
@@ -215,8 +215,8 @@ def running(canary: str) -> list[bytes]:
         except OSError:
             continue
         if canary.encode() in command:
-            found.append(command)
-    return found
+            answers.append(command)
+    return answers
 
 
 @pytest.mark.skipif(probe()[0].problem is not None, reason="no bubblewrap here")

@@ -61,9 +61,9 @@ def work(run: Callable[[Executor], Coroutine[Any, Any, T]]) -> T:
     return asyncio.run(with_executor())
 
 
-def executed(*asked: tuple[Program, BoxSpec], limits: Limits = LIMITS) -> list[Execution]:
+def executed(*requests: tuple[Program, BoxSpec], limits: Limits = LIMITS) -> list[Execution]:
     async def all_of(executor: Executor) -> list[Execution]:
-        return list(await asyncio.gather(*(executor.execute(program, limits, spec) for program, spec in asked)))
+        return list(await asyncio.gather(*(executor.execute(program, limits, spec) for program, spec in requests)))
 
     return work(all_of)
 
@@ -162,11 +162,11 @@ def test_one_socket_leads_out_of_a_container() -> None:
 def test_limits_end_a_program_with_and_without_python() -> None:
     busy = {"cpu": ("while :; do :; done", 0.5), "output": ("while :; do echo xxxxxxxxxxx; done", 20.0)}
     for reason, (text, cpu_s) in busy.items():
-        asked = [(script(text), spec) for spec in (PYTHON, SHELL)]
-        ended = executed(*asked, limits=Limits(cpu_s=cpu_s, wall_s=120.0, memory_mb=64, output_kb=1))
+        requests = [(script(text), spec) for spec in (PYTHON, SHELL)]
+        ended = executed(*requests, limits=Limits(cpu_s=cpu_s, wall_s=120.0, memory_mb=64, output_kb=1))
         assert [item.reason for item in ended] == [reason, reason]
-    asked = [(script("sleep 100"), spec) for spec in (PYTHON, SHELL)]
-    ended = executed(*asked, limits=Limits(cpu_s=0.2, wall_s=4.0))
+    requests = [(script("sleep 100"), spec) for spec in (PYTHON, SHELL)]
+    ended = executed(*requests, limits=Limits(cpu_s=0.2, wall_s=4.0))
     # On a busy machine the harness says that it had no processor, which is no verdict.
     assert {item.reason for item in ended} <= {"idle", "starved"}
 
@@ -202,8 +202,8 @@ def test_attacks_are_contained(targets: dict[str, object]) -> None:
             program = Program("stdio", CONTAINER_GUARD + attack.code, stdin=("",))
             return attack.escapes(await judged(executor, program, PYTHON, attack.limits))
 
-        found = await asyncio.gather(*map(one, attacks))
-        return {attack.name: lines for attack, lines in zip(attacks, found, strict=True)}
+        executions = await asyncio.gather(*map(one, attacks))
+        return {attack.name: lines for attack, lines in zip(attacks, executions, strict=True)}
 
     escapes = {name: set(lines) - ITS_OWN for name, lines in work(attacked).items()}
     assert {name: lines for name, lines in escapes.items() if lines} == {}

@@ -138,11 +138,11 @@ def test_one_socket_leads_out_of_a_box() -> None:
 
 
 def test_only_a_socket_that_listens_on_a_port_is_taken_from_a_box() -> None:
-    async def handed(given: socket.socket | int) -> socket.socket:
+    async def handed(handle: socket.socket | int) -> socket.socket:
         ours, its = socket.socketpair()
         with ours, its:
             ours.setblocking(False)  # noqa: FBT003
-            socket.send_fds(its, [b"x"], [given if isinstance(given, int) else given.fileno()])
+            socket.send_fds(its, [b"x"], [handle if isinstance(handle, int) else handle.fileno()])
             (received,) = await received_sockets(ours, [LISTENER])
             return received
 

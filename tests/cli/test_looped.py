@@ -23,9 +23,9 @@ def test_a_loop_is_counted_shown_found_and_exported(gage: Gage, workspace: Path)
     assert f"{100 * (ROWS - 1) / ROWS:.1f} % + {percent} looped" in ran.out
     assert f"sums: 1 of {ROWS} ({percent}) answers ended in a loop and are scored like any other answer." in ran.out
 
-    found = gage("show", "first", "--looped").out
-    assert found.splitlines()[0] == f"sums · 1 of {ROWS} answers looped"
-    assert "in a loop after 150 tokens" in found
+    shown = gage("show", "first", "--looped").out
+    assert shown.splitlines()[0] == f"sums · 1 of {ROWS} answers looped"
+    assert "in a loop after 150 tokens" in shown
     assert "s0" not in gage("show", "first", "--truncated").out
 
     def asked(query: str) -> object:

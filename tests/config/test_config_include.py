@@ -113,8 +113,8 @@ class TestInclude:
         assert any("values; include less." in problem for problem in problems(file))
 
 
-def loaded(text: str, **given: Any) -> Any:
-    return parse_config(text, source="mine.yaml", env={}, **given)
+def loaded(text: str, **options: Any) -> Any:
+    return parse_config(text, source="mine.yaml", env={}, **options)
 
 
 class TestDefaults:

@@ -37,4 +37,4 @@ def test_mmmu_pros_published_rows_are_scored_by_the_config_that_the_page_shows(r
     assert (score.n, score.unparsed) == (len(rows), drawn)
     # What is drawn depends on the ids, so those that were drawn right are only bounded.
     assert right <= round(score.value * len(rows)) <= right + drawn
-    assert {one.slice_value for one in task.slices} == {"Art", "Math"}
+    assert {score.slice_value for score in task.slices} == {"Art", "Math"}

@@ -155,9 +155,9 @@ def test_the_expression_is_what_the_question_asks(rows: dict[str, list[Row]]) ->
             numbers = re.findall(r"\d+(?:\.\d+)?", question)
             assert sorted(numbers) == sorted(re.findall(r"\d+(?:\.\d+)?", expression)), row["id"]
             continue
-        asked = re.fullmatch(r"What is (.+?)\?(?: Write a decimal number\.)?", question)
-        assert asked is not None, row["id"]
-        text = asked.group(1)
+        match = re.fullmatch(r"What is (.+?)\?(?: Write a decimal number\.)?", question)
+        assert match is not None, row["id"]
+        text = match.group(1)
         for word, sign in WORDS.items():
             text = text.replace(word, sign)
         assert text == expression, row["id"]
@@ -166,7 +166,7 @@ def test_the_expression_is_what_the_question_asks(rows: dict[str, list[Row]]) ->
 def test_a_run_of_the_suite_is_short(rows: dict[str, list[Row]], template: dict[str, Any]) -> None:
     """Two and a half minutes at 30 tokens a second, every answer as long as it may be."""
     limit = template["definition"]["backends"][0]["config"]["default_params"]["max_new_tokens"]
-    assert sum(len(found) for found in rows.values()) * limit <= 150 * 30
+    assert sum(len(answers) for answers in rows.values()) * limit <= 150 * 30
 
 
 def test_the_template_names_every_data_file_once(suite: Path, template: dict[str, Any]) -> None:

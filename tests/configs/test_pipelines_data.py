@@ -66,9 +66,9 @@ def promised(shared: Path, pattern: str, *, headers: bool) -> int:
     """The rows that a folder's README counts for some files, less headers."""
     folder, _, files = pattern.partition("/")
     counts = _ROW.findall((shared / "data" / folder / "README.md").read_text(encoding="utf-8"))
-    found = [int(rows) for name, rows in counts if fnmatch(name, files)]
-    assert found, f"{folder}/README.md counts no {files}"
-    return sum(found) - (len(found) if headers else 0)
+    matching = [int(rows) for name, rows in counts if fnmatch(name, files)]
+    assert matching, f"{folder}/README.md counts no {files}"
+    return sum(matching) - (len(matching) if headers else 0)
 
 
 @pytest.mark.parametrize(

@@ -47,6 +47,6 @@ def test_docvqa_gives_the_official_anls(replays: Path, tmp_path: Path) -> None:
 def test_bbh_gives_the_published_accuracy_of_every_task(replays: Path, tmp_path: Path) -> None:
     summary = gage_eval.run(str(replays / "bbh_codex.yaml"), store=str(tmp_path), inline=True).summary
 
-    found = {f"{task.task_id}_{one.slice_value}": one for task in summary.tasks for one in task.slices}
-    assert {name: one.value for name, one in found.items()} == pytest.approx(BBH)
-    assert {one.n for one in found.values()} == {250}
+    subjects = {f"{task.task_id}_{score.slice_value}": score for task in summary.tasks for score in task.slices}
+    assert {name: score.value for name, score in subjects.items()} == pytest.approx(BBH)
+    assert {score.n for score in subjects.values()} == {250}

@@ -20,12 +20,12 @@ ROWS: list[dict[str, Any]] = [
 
 def block(language: str, start: str) -> str:
     """The one block of the page that begins so."""
-    (found,) = (
+    (example,) = (
         text
         for text in re.findall(rf"^```{language}\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
         if text.startswith(start)
     )
-    return str(found)
+    return str(example)
 
 
 def numbers(folder: Path, config: dict[str, Any], rows: list[dict[str, Any]] = ROWS) -> dict[str, float | None]:

@@ -28,15 +28,15 @@ BLOCKS = 16
 
 def _blocks() -> dict[str, str]:
     """The examples by the line where they begin; none where the document is not at hand."""
-    found = {}
+    examples = {}
     for file in sorted(SEEDS.glob("002_*.txt")):
         text = file.read_text(encoding="utf-8")
         for block in re.finditer(r"^( *)```yaml\n(.*?)^ *```", text, re.MULTILINE | re.DOTALL):
             line = text[: block.start()].count("\n") + 1
             # In a list of the document only the first line of an example is indented with the list.
             body = block[2].removeprefix(block[1]) if block[1] else dedent(block[2])
-            found[f"line {line}"] = body
-    return found
+            examples[f"line {line}"] = body
+    return examples
 
 
 EXAMPLES = _blocks()
@@ -261,8 +261,8 @@ def test_an_example_runs(example: str, tmp_path: Path, endpoint: MockEndpoint) -
 
 def _check(example: str, done: RunOutcome) -> None:
     """What an example promises, besides that every row is answered and scored."""
-    numbers = {one.metric_id: one for one in done.summary.metrics}
-    assert all(one.error == 0 and one.n == 1 for one in numbers.values()), numbers
+    numbers = {number.metric_id: number for number in done.summary.metrics}
+    assert all(number.error == 0 and number.n == 1 for number in numbers.values()), numbers
     answers = _answers(done.folder)
     if example == "line 406":
         assert numbers["judge_acc"].value == 1.0

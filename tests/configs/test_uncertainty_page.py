@@ -46,7 +46,7 @@ def test_the_pages_metrics_and_groups_run_and_are_in_the_summary(tmp_path: Path)
         ("exact_match", "mean", 0.5),
         ("graded", "weighted_mean", 20 / 36),
     ]
-    assert {(one.slice_name, one.value, one.n) for one in task.slices} == {
+    assert {(score.slice_name, score.value, score.n) for score in task.slices} == {
         ("data_tag.topic = even", 0.0, 4),
         ("data_tag.topic = odd", 1.0, 4),
         ("model_output.finish_reason = stop", 0.5, 8),
@@ -59,10 +59,10 @@ def test_the_pages_metrics_and_groups_run_and_are_in_the_summary(tmp_path: Path)
 
 def test_the_pages_calls_give_numbers() -> None:
     (code,) = blocks("python")
-    found = []
+    numbers = []
     for line in code.splitlines()[2:]:
         call = line.partition("#")[0].strip()
         names = {"stats": stats, "run_a": [1.0, 0.0, 1.0], "run_b": [0.0, 0.0, 1.0]}
-        found.append(eval(call, {"__builtins__": {}}, names))
-    assert len(found) == 8
-    assert None not in found
+        numbers.append(eval(call, {"__builtins__": {}}, names))
+    assert len(numbers) == 8
+    assert None not in numbers

@@ -102,17 +102,17 @@ def sent_keys(config: Path, bodies: list[Any]) -> list[str]:
 
 def outputs(folder: Path) -> dict[str, dict[str, str]]:
     """Artifact ids of every action by stage, without what the weather determines."""
-    found: dict[str, dict[str, str]] = {}
+    processes: dict[str, dict[str, str]] = {}
     for action in Store.open(str(folder / ".gage")).actions.all():
-        assert action.stage not in found, f"two actions of {action.stage}"
+        assert action.stage not in processes, f"two actions of {action.stage}"
         assert action.complete
         # The answers of boxes hold how long the programs took.
-        found[action.stage] = {
+        processes[action.stage] = {
             name: id_
             for name, id_ in action.outputs.items()
             if not name.endswith("telemetry") and name != "execution_responses"
         }
-    return found
+    return processes
 
 
 def status(folder: Path, run_id: str) -> str:
@@ -129,13 +129,13 @@ def descendants(pid: int) -> set[tuple[int, str]]:
         except OSError:
             continue
         parents.setdefault(int(fields[1]), []).append((int(path.parent.name), fields[19]))
-    found: set[tuple[int, str]] = set()
+    processes: set[tuple[int, str]] = set()
     waiting = [pid]
     while waiting:
         below = parents.get(waiting.pop(), [])
-        found.update(below)
+        processes.update(below)
         waiting += [child for child, _ in below]
-    return found
+    return processes
 
 
 def lives(pid: int, started: str) -> bool:

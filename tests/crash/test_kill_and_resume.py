@@ -65,9 +65,9 @@ def test_ten_kills_cost_only_what_was_in_flight_and_change_no_artifact(tmp_path:
         assert stats["resent_after_answer"] <= IN_FLIGHT * len(moments)
         assert stats["max_in_flight"] <= 2 * IN_FLIGHT, "a killed client's requests, and those of the next"
         assert status(folder, "killed") == "completed"
-        found = outputs(folder)
-        assert set(found) == STAGES
-        assert found == undisturbed(tmp_path / "undisturbed", endpoint)
+        ids = outputs(folder)
+        assert set(ids) == STAGES
+        assert ids == undisturbed(tmp_path / "undisturbed", endpoint)
 
 
 def test_a_killed_run_that_stops_early_ends_with_the_same_content(tmp_path: Path) -> None:
@@ -139,9 +139,9 @@ def test_two_runs_of_one_key_at_once_ask_every_row_once(tmp_path: Path) -> None:
         pair = [gage.start("run", "sums.yaml", "--run-id", f"run-{k}") for k in range(2)]
         assert [process.wait(PATIENCE_S) for process in pair] == [0, 0]
         stats = endpoint.stats()
-        found = outputs(tmp_path)
+        ids = outputs(tmp_path)
     assert (stats["requests"], stats["resent_after_answer"]) == (ROWS, 0)
-    assert set(found) == STAGES
+    assert set(ids) == STAGES
     assert [status(tmp_path, f"run-{k}") for k in range(2)] == ["completed", "completed"]
 
 

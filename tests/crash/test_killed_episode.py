@@ -34,8 +34,8 @@ def test_a_killed_conversation_replays_its_logged_turns_and_asks_only_the_rest(
         process.send_signal(signal.SIGKILL)
         process.communicate(timeout=PATIENCE_S)
         records = [decode(payload) for _, payload in read_logs(log)]
-        answers = [one for one in records if isinstance(one, list)]
-        outputs = [one["content"] for one in records if isinstance(one, dict)]
+        answers = [record for record in records if isinstance(record, list)]
+        outputs = [record["content"] for record in records if isinstance(record, dict)]
         before = len(endpoint.stats()["bodies"])
 
         done = subprocess.run(command, stdout=subprocess.PIPE, check=True, timeout=PATIENCE_S)

@@ -50,10 +50,10 @@ def project(folder: Path) -> Gage:
 
 def committed(gage: Gage) -> dict[str, set[str]]:
     """Keys of the actions by stage."""
-    found: dict[str, set[str]] = {}
+    ids: dict[str, set[str]] = {}
     for file in (gage.folder / ".gage" / "actions").glob("*/[0-9a-f]*.json"):
-        found.setdefault(file.parent.name, set()).add(file.stem)
-    return found
+        ids.setdefault(file.parent.name, set()).add(file.stem)
+    return ids
 
 
 def logged(gage: Gage, before: str) -> int:
@@ -66,14 +66,14 @@ def logged(gage: Gage, before: str) -> int:
 
 def on_disk(gage: Gage) -> dict[str, str | None]:
     """What came of each program, its seconds included, by key: of those in logs and in finished chunks."""
-    found = {}
+    ids = {}
     for wip in Store.open(str(gage.folder / ".gage")).wips():
         for key, payload in read_logs(gage.wip / wip.key / "log"):
-            found[key] = Response.from_bytes(payload).answer
+            ids[key] = Response.from_bytes(payload).answer
         for chunk in wip.chunks():
             table = chunk.tables()["responses"]
-            found.update(zip(table["response_key"].to_pylist(), table["answer"].to_pylist(), strict=True))
-    return found
+            ids.update(zip(table["response_key"].to_pylist(), table["answer"].to_pylist(), strict=True))
+    return ids
 
 
 @pytest.mark.skipif(probe()[0].problem is not None, reason="no bubblewrap here")
@@ -129,5 +129,5 @@ def stored(gage: Gage) -> dict[str, str | None]:
 
 def without_measurements(gage: Gage) -> dict[str, dict[str, str]]:
     """The ids of all outputs but the engine's logs of programs, which hold their seconds."""
-    found = outputs(gage.folder)
-    return {stage: {n: id_ for n, id_ in of.items() if not n.endswith("_responses")} for stage, of in found.items()}
+    ids = outputs(gage.folder)
+    return {stage: {n: id_ for n, id_ in of.items() if not n.endswith("_responses")} for stage, of in ids.items()}

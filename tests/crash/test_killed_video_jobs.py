@@ -39,7 +39,7 @@ def test_jobs_that_a_killed_run_began_are_fetched_and_none_is_made_twice(moment:
         process = gage.start("run", "films.yaml", "--run-id", "films")
 
         def is_there() -> bool:
-            fetching = sum(path.endswith("/content") for path, _ in models.asked)
+            fetching = sum(path.endswith("/content") for path, _ in models.requests)
             # Not the files that are still being written.
             noted = [*gage.wip.glob("*/jobs/*-0")]
             return len(noted) == 2 and (moment == "in_progress" or fetching == 2)

@@ -306,15 +306,15 @@ async def test_the_process_worker_takes_the_template(tmp_path: Path, monkeypatch
     assert without.env["GAGE_EVAL_STORE"] == "s3://worker/evals", "the store of the worker's own environment"
 
 
-@pytest.mark.parametrize("asked", [True, False, None])
+@pytest.mark.parametrize("choice", [True, False, None])
 async def test_a_pool_says_whether_its_engines_speak_tls_else_the_worker_does(
-    asked: bool | None, monkeypatch: pytest.MonkeyPatch
+    choice: bool | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GAGE_EVAL_SERVE_TLS", "true")
-    variables = {} if asked is None else {"serve_tls": asked}
+    variables = {} if choice is None else {"serve_tls": choice}
     made = await configuration(ProcessJobConfiguration, "process", **variables)
     monkeypatch.setenv("GAGE_EVAL_SERVE_TLS", str(made.env["GAGE_EVAL_SERVE_TLS"]))
-    assert load_settings().serve_tls is (asked is not False)
+    assert load_settings().serve_tls is (choice is not False)
     for name in GPU:
         assert env_of(await job(name, serve_tls=True))["GAGE_EVAL_SERVE_TLS"] == "True"
         assert "GAGE_EVAL_SERVE_TLS" not in env_of(await job(name))

@@ -38,10 +38,10 @@ class StandIn(OpenAIHTTP):
         self._broken, self._without = broken, without
 
     async def call(self, request: Request, body: bytes) -> Response:
-        asked = json.loads(body)
-        if any(name in asked for name in self._without):
+        content = json.loads(body)
+        if any(name in content for name in self._without):
             return Response("error", error_kind="http_400", errors=["400 (not supported)"])
-        status, reply = reply_to(asked, self._broken)
+        status, reply = reply_to(content, self._broken)
         if status != 200:
             return Response("error", error_kind=f"http_{status}", errors=[reply["error"]["message"]])
         for name in self._without:
@@ -94,9 +94,9 @@ def test_without_a_reference_only_what_the_endpoint_itself_shows_is_known(refere
 
 def test_what_an_endpoint_does_not_tell_is_not_known(reference: EndpointRecord) -> None:
     silent = record("", "logprobs", "tools", "prompt_token_ids", "return_token_ids", "stop", context=None)
-    found = verdicts(silent, silent)
+    properties = verdicts(silent, silent)
     unknown = ("chat_template", "stop_strings", "tool_calls", "context", "logprobs")
-    assert found == dict.fromkeys(PROPERTIES, "passed") | dict.fromkeys(unknown, "not_known")
+    assert properties == dict.fromkeys(PROPERTIES, "passed") | dict.fromkeys(unknown, "not_known")
     # A model that takes no tools is not one that takes some.
     assert verdicts(silent, reference)["tool_calls"] == "failed"
     uncounted = verdicts(record("", "usage"), reference)
@@ -106,8 +106,12 @@ def test_what_an_endpoint_does_not_tell_is_not_known(reference: EndpointRecord) 
 def test_an_endpoint_with_one_temperature_is_asked_without_one(reference: EndpointRecord) -> None:
     fixed = record("", "temperature")
     assert fixed.refused["temperature 0.3"] is True
-    found = verdicts(fixed, reference)
-    assert (found["parameters"], found["logprobs"], found["stop_strings"]) == ("failed", "passed", "passed")
+    properties = verdicts(fixed, reference)
+    assert (properties["parameters"], properties["logprobs"], properties["stop_strings"]) == (
+        "failed",
+        "passed",
+        "passed",
+    )
 
 
 def test_a_failure_that_is_no_refusal_says_nothing(reference: EndpointRecord) -> None:

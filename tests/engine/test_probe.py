@@ -45,8 +45,8 @@ class Crowded(BaseBackend[BackendConfig]):
 
 def said(text: str, *logprobs: float) -> Response:
     content = [{"token": word, "logprob": value} for word, value in zip(text.split(), logprobs, strict=False)]
-    given = json.dumps({"content": content}) if content else None
-    return Response("ok", answer=text, logprobs=given, model_fingerprint="m fp1")
+    told = json.dumps({"content": content}) if content else None
+    return Response("ok", answer=text, logprobs=told, model_fingerprint="m fp1")
 
 
 def verdict_of(answer: Callable[[int, int], Response], cap: int = CROWD, *can: str) -> Verdict:
@@ -88,21 +88,21 @@ def test_a_crowd_stays_together_and_alone_is_alone() -> None:
 def test_an_engine_whose_answers_depend_on_the_crowd_is_found(
     answer: Callable[[int, int], Response], verdict: str, changed: int, gap: float
 ) -> None:
-    found = verdict_of(answer)
-    assert (found.verdict, found.crowds[-1].changed) == (verdict, changed)
-    assert found.crowds[-1].largest_gap == pytest.approx(gap, rel=1e-3)
-    assert found.text.startswith(f"{verdict}: {changed} of 64 answers differ")
+    result = verdict_of(answer)
+    assert (result.verdict, result.crowds[-1].changed) == (verdict, changed)
+    assert result.crowds[-1].largest_gap == pytest.approx(gap, rel=1e-3)
+    assert result.text.startswith(f"{verdict}: {changed} of 64 answers differ")
 
 
 def test_log_probabilities_are_compared_only_up_to_the_first_other_token() -> None:
-    found = verdict_of(lambda at, crowd: said("a b d", -1, -2, -3) if crowd == 1 else said("a c d", -1, -9, -9))
-    assert found.crowds[0].largest_gap == 0
+    result = verdict_of(lambda at, crowd: said("a b d", -1, -2, -3) if crowd == 1 else said("a c d", -1, -9, -9))
+    assert result.crowds[0].largest_gap == 0
 
 
 def test_without_log_probabilities_texts_are_compared_and_that_is_said() -> None:
-    found = verdict_of(lambda at, crowd: said("a"), CROWD, "chat")
-    assert (found.verdict, found.crowds[0].largest_gap) == ("exact", None)
-    assert "it gives no log probabilities" in found.text
+    result = verdict_of(lambda at, crowd: said("a"), CROWD, "chat")
+    assert (result.verdict, result.crowds[0].largest_gap) == ("exact", None)
+    assert "it gives no log probabilities" in result.text
 
 
 def test_an_engine_without_log_probabilities_of_answers_is_asked_for_likelihoods() -> None:
@@ -111,14 +111,14 @@ def test_an_engine_without_log_probabilities_of_answers_is_asked_for_likelihoods
         return Response("ok", answer="a", logprobs=json.dumps(choices))
 
     backend = Crowded(answer, CROWD, "completion", "likelihood")
-    found = asyncio.run(probe(backend, {}))
+    result = asyncio.run(probe(backend, {}))
     assert backend.kinds == {"completion", "likelihood"}
-    assert (found.verdict, found.crowds[0].largest_gap) == ("near", pytest.approx(1e-6, rel=1e-3))
+    assert (result.verdict, result.crowds[0].largest_gap) == ("near", pytest.approx(1e-6, rel=1e-3))
 
 
 def test_a_model_that_takes_few_requests_at_once_is_asked_as_many_as_it_takes() -> None:
-    found = verdict_of(lambda at, crowd: said("a" if crowd < 8 else "b"), 1)
-    assert (found.verdict, [crowd.size for crowd in found.crowds]) == ("exact", [1])
+    result = verdict_of(lambda at, crowd: said("a" if crowd < 8 else "b"), 1)
+    assert (result.verdict, [crowd.size for crowd in result.crowds]) == ("exact", [1])
 
 
 def test_an_endpoint_that_refuses_log_probabilities_is_probed_by_its_texts() -> None:
@@ -128,8 +128,8 @@ def test_an_endpoint_that_refuses_log_probabilities_is_probed_by_its_texts() -> 
                 return Response("error", error_kind="http_400", errors=["logprobs are not supported"])
             return await super().call(request, body)
 
-    found = asyncio.run(probe(Refusing(lambda at, crowd: said("a")), {}))
-    assert (found.verdict, found.crowds[0].largest_gap) == ("exact", None)
+    result = asyncio.run(probe(Refusing(lambda at, crowd: said("a")), {}))
+    assert (result.verdict, result.crowds[0].largest_gap) == ("exact", None)
 
 
 def test_an_endpoint_with_one_temperature_is_probed_without_one() -> None:
@@ -139,8 +139,8 @@ def test_an_endpoint_with_one_temperature_is_probed_without_one() -> None:
                 return Response("error", error_kind="http_400", errors=["temperature is always 1"])
             return await super().call(request, body)
 
-    found = asyncio.run(probe(Fixed(lambda at, crowd: said("a", -0.5)), {}))
-    assert (found.verdict, found.crowds[0].largest_gap) == ("exact", 0)
+    result = asyncio.run(probe(Fixed(lambda at, crowd: said("a", -0.5)), {}))
+    assert (result.verdict, result.crowds[0].largest_gap) == ("exact", 0)
 
 
 def test_a_prompt_without_an_answer_leaves_no_verdict() -> None:
@@ -153,8 +153,8 @@ def test_a_prompt_without_an_answer_leaves_no_verdict() -> None:
 
 @pytest.mark.parametrize("logprobs", ['{"content": [1, {}]}', "[]", "{", '{"content": [{"logprob": NaN}]}', '"x"'])
 def test_odd_log_probabilities_are_no_log_probabilities(logprobs: str) -> None:
-    found = verdict_of(lambda at, crowd: Response("ok", answer="a", logprobs=logprobs))
-    assert (found.verdict, found.crowds[0].largest_gap) == ("exact", None)
+    result = verdict_of(lambda at, crowd: Response("ok", answer="a", logprobs=logprobs))
+    assert (result.verdict, result.crowds[0].largest_gap) == ("exact", None)
 
 
 def test_a_verdict_holds_for_one_model_engine_device_settings_and_concurrency(tmp_path: Path) -> None:

@@ -74,14 +74,14 @@ def config(tmp_path: Path) -> Config:
 
 def boxes_of(server: int) -> list[int]:
     """The processes of the service that a server has started; their parents are its guards."""
-    found = []
+    outputs = []
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
             command = (process / "cmdline").read_bytes().split(b"\0")
             parent = Path("/proc", (process / "stat").read_text().rpartition(")")[2].split()[1], "stat")
             if command[3:4] == [box_service.__name__.encode()] and int(parent.read_text().split()[3]) == server:
-                found.append(int(process.name))
-    return found
+                outputs.append(int(process.name))
+    return outputs
 
 
 def executions_of(run: Any) -> str:

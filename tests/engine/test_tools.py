@@ -175,12 +175,12 @@ def test_an_attempt_that_diverges_is_followed_by_one_with_keys_of_its_own(store:
     step = step_of(store, WithTools(Counted("state"), "a"), calling(gone_after=2))
     with Runtime() as runtime, pytest.raises(EndpointFailed):
         runtime.call(step.engine.run())
-    other, asked = Counted("state"), calling()
+    other, request = Counted("state"), calling()
     other.salt = " today"
-    done = generate(store, WithTools(other, "a"), asked)
+    done = generate(store, WithTools(other, "a"), request)
     (answer,) = done.responses.table()["answer"].to_pylist()
     assert answer.count(" today") == 2 * ROUNDS, "no output of the first attempt is mixed into the second"
-    assert len(asked.asked) == ROUNDS + 1, "the second attempt takes no answer of the first"
+    assert len(request.asked) == ROUNDS + 1, "the second attempt takes no answer of the first"
     (errors,) = done.telemetry.table()["errors"].to_pylist()
     assert errors[0].startswith(DIVERGES_AT), "the row says where the first attempt diverged"
     assert "look_up" in errors[0]
@@ -243,10 +243,10 @@ class Failing(Counted):
 
 
 def test_a_mistake_of_the_model_is_told_to_it_and_a_fault_of_the_tool_ends_its_row(store: Store) -> None:
-    asked = calling()
-    done = generate(store, WithTools(Failing(), "a"), asked)
+    request = calling()
+    done = generate(store, WithTools(Failing(), "a"), request)
     (row,) = done.responses.table().to_pylist()
-    assert (row["status"], row["error_kind"], len(asked.asked)) == ("error", "tool_error", 1)
+    assert (row["status"], row["error_kind"], len(request.asked)) == ("error", "tool_error", 1)
     assert done.telemetry.table()["errors"].to_pylist() == [["gone"]]
     assert "no such thing" in logged_outputs(store)[0]
 
@@ -265,11 +265,11 @@ class Talkative(Counted):
 
 
 def test_an_output_that_gives_orders_is_text_for_the_model_and_nothing_else(store: Store) -> None:
-    tools, asked = Talkative(), calling()
-    done = generate(store, WithTools(tools, "a"), asked)
+    tools, request = Talkative(), calling()
+    done = generate(store, WithTools(tools, "a"), request)
     (row,) = done.responses.table().to_pylist()
     assert (row["status"], tools.runs.total()) == ("ok", 2 * ROUNDS)
-    outputs = [message["content"] for message in asked.asked[-1].messages or [] if message["role"] == "tool"]
+    outputs = [message["content"] for message in request.asked[-1].messages or [] if message["role"] == "tool"]
     assert outputs == [tools.text] * 2 * ROUNDS
 
 

@@ -26,8 +26,8 @@ def test_every_row_is_answered_once_and_the_score_is_exact_whatever_the_endpoint
     rows = answers(tmp_path, "faulty")
     assert [row["status"] for row in rows] == ["ok"] * ROWS
     assert [row["answer"] for row in rows] == [answer_to(prompt(row), 0.75) for row in range(ROWS)]
-    found = score(tmp_path, "faulty")
-    assert (found["value"], found["n"], found["error"], found["unscored"]) == (truth(ROWS, 0.75), ROWS, 0, 0)
+    result = score(tmp_path, "faulty")
+    assert (result["value"], result["n"], result["error"], result["unscored"]) == (truth(ROWS, 0.75), ROWS, 0, 0)
     assert set(stats["faults"]) == set(FAULTS)
     assert (stats["answered"], stats["distinct_answered"], stats["resent_after_answer"]) == (ROWS, ROWS, 0)
     assert stats["max_in_flight"] <= 64
@@ -97,11 +97,11 @@ def test_error_rows_within_the_allowed_share_are_left_out_of_the_score_and_count
         assert (first.complete, first.counts["error"]) == (False, wrong)
         errors = [row for row in rows if row["status"] == "error"]
         assert {(row["error_kind"], row["answer"]) for row in errors} == {("context_too_long", None)}
-        found = score(tmp_path, "ill")
+        result = score(tmp_path, "ill")
         good = [row["row_index"] for row in rows if row["status"] == "ok"]
-        assert (found["n"], found["error"], found["unscored"]) == (300 - wrong, wrong, wrong)
+        assert (result["n"], result["error"], result["unscored"]) == (300 - wrong, wrong, wrong)
         right = sum(rows[i]["answer"] == f"ANSWER: {3 * i + 1}" for i in good)
-        assert found["value"] == pytest.approx(right / len(good), abs=1e-12)
+        assert result["value"] == pytest.approx(right / len(good), abs=1e-12)
         assert summary(tmp_path, "ill")["tasks"][0]["complete"] is False
 
         # A fresh run retries them without an option, and the scores follow.

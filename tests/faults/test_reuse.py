@@ -147,12 +147,12 @@ def test_replicates_are_requests_of_their_own_and_more_of_them_ask_for_the_rest_
 
 
 def test_two_endpoints_share_no_answer(tmp_path: Path, gage: Command) -> None:
-    with mock_endpoint() as one, mock_endpoint() as two:
-        write_config(tmp_path, one.url, rows=20)
+    with mock_endpoint() as first, mock_endpoint() as second:
+        write_config(tmp_path, first.url, rows=20)
         assert gage("run", "sums.yaml").code == 0
-        write_config(tmp_path, two.url, rows=20)
+        write_config(tmp_path, second.url, rows=20)
         assert gage("run", "sums.yaml").code == 0
-        assert (one.stats()["requests"], two.stats()["requests"]) == (20, 20)
+        assert (first.stats()["requests"], second.stats()["requests"]) == (20, 20)
 
 
 def test_tasks_on_one_dataset_with_the_same_requests_ask_once(tmp_path: Path, gage: Command) -> None:

@@ -57,9 +57,9 @@ def answers(folder: Path, run_id: str) -> list[str]:
     return [str(answer) for answer in table["answer"].to_pylist()]
 
 
-def alike(one: list[str], other: list[str]) -> float:
+def alike(texts: list[str], other: list[str]) -> float:
     """Share of equal answers. Kernels of different batches round differently."""
-    return sum(a == b for a, b in zip(one, other, strict=True)) / len(one)
+    return sum(a == b for a, b in zip(texts, other, strict=True)) / len(texts)
 
 
 @contextmanager
@@ -77,16 +77,16 @@ def memory_held(python: Path, share: float) -> Iterator[None]:
 
 
 def test_both_engines_answer_alike_and_a_second_run_is_cached(tmp_path: Path, python: Path, model: Path) -> None:
-    found = []
+    rows = []
     for type_ in ("vllm", "vllm_native"):
         folder = tmp_path / type_
         folder.mkdir()
         write_config(folder, type_, python, model)
         run(folder, "first")
-        found.append(answers(folder, "first"))
+        rows.append(answers(folder, "first"))
         run(folder, "second")
         assert summary(folder, "second")["run"]["sent"] == 0
-    assert alike(*found) >= 0.9
+    assert alike(*rows) >= 0.9
 
 
 @pytest.mark.parametrize("type_", ["vllm", "vllm_native"])
@@ -123,14 +123,14 @@ def test_a_model_over_two_gpus_answers_as_on_one(
 ) -> None:
     if len(gpus) < 2:
         pytest.skip(f"needs two GPUs for tensor parallelism, and here is one ({gpus[0]})")
-    found = []
+    rows = []
     for size in (1, 2):
         folder = tmp_path / f"over-{size}"
         folder.mkdir()
         write_config(folder, type_, python, even_model, tensor_parallel_size=size)
         run(folder, "parallel")
-        found.append(answers(folder, "parallel"))
-    assert alike(*found) >= 0.9
+        rows.append(answers(folder, "parallel"))
+    assert alike(*rows) >= 0.9
 
 
 def test_throughput_is_that_of_vllms_own_benchmark(python: Path, model: Path) -> None:

@@ -530,7 +530,7 @@ def test_our_own_export_comes_back_with_the_same_content(gage: Command, tmp_path
     assert gage("export", "first", "--format", "inspect", "--to", "out").code == 0
     assert gage("import", "out/inspect/gsm8k.eval", "--run-id", "second", "--task", "gsm8k").code == 0
     runs = [RunReader.open(Locations.at(), name).task() for name in ("first", "second")]
-    ids = [{"samples": run.samples.id, **{name: one.id for name, one in run.scores.items()}} for run in runs]
+    ids = [{"samples": run.samples.id, **{name: score.id for name, score in run.scores.items()}} for run in runs]
     assert ids[0] == ids[1], "an artifact is named by the hash of its content"
 
 

@@ -14,18 +14,18 @@ from gage_eval.config.models import PipelineConfig
 
 def models_of(model: type[BaseModel]) -> list[type[BaseModel]]:
     """A model and all models its fields hold."""
-    found: list[type[BaseModel]] = []
+    classes: list[type[BaseModel]] = []
 
     def visit(annotation: Any) -> None:
-        if isinstance(annotation, type) and issubclass(annotation, BaseModel) and annotation not in found:
-            found.append(annotation)
+        if isinstance(annotation, type) and issubclass(annotation, BaseModel) and annotation not in classes:
+            classes.append(annotation)
             for field in annotation.model_fields.values():
                 visit(field.annotation)
         for argument in typing.get_args(annotation):
             visit(argument)
 
     visit(model)
-    return found
+    return classes
 
 
 MODELS = {model.__name__: model for model in models_of(PipelineConfig)}
@@ -83,9 +83,9 @@ _NOWHERE = "http://127.0.0.1:9/events"
 _HTTP = {"batch": 2, "timeout": 1.0, "fail_pct": 1.0, "headers": {"X-Team": "a"}}
 
 
-def _swapped(path: str, one: int, two: int, field: str, names: tuple[str, str]) -> Change:
+def _swapped(path: str, first: int, second: int, field: str, names: tuple[str, str]) -> Change:
     """Two definitions exchange their names: what refers to one of them now means the other."""
-    return Change({f"{path}.{one}.{field}": names[1], f"{path}.{two}.{field}": names[0]})
+    return Change({f"{path}.{first}.{field}": names[1], f"{path}.{second}.{field}": names[0]})
 
 
 _METADATA = {

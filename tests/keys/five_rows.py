@@ -126,8 +126,8 @@ _MAIN: dict[str, Any] = {
 
 def _variant(**task: Any) -> dict[str, Any]:
     """The main config with another task."""
-    given = {**_MAIN["tasks"][0], **task}
-    return {**_MAIN, "tasks": [{name: value for name, value in given.items() if value is not None}]}
+    settings = {**_MAIN["tasks"][0], **task}
+    return {**_MAIN, "tasks": [{name: value for name, value in settings.items() if value is not None}]}
 
 
 def _programs(**execution: Any) -> dict[str, Any]:
@@ -368,8 +368,8 @@ def put(value: Any, path: str, new: Any) -> None:
 
 def stages_of(outcome: RunOutcome) -> dict[str, StageResult]:
     """The results of the one task by stage, in the order of the DAG."""
-    found = {stage: result for (_, stage), result in outcome.results.items()}
-    return {stage: found[stage] for stage in STAGES if stage in found}
+    results = {stage: result for (_, stage), result in outcome.results.items()}
+    return {stage: results[stage] for stage in STAGES if stage in results}
 
 
 def computed(outcome: RunOutcome) -> list[str]:

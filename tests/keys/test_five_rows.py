@@ -160,10 +160,10 @@ def test_model_path_counts_by_the_file_and_not_its_name(lab: Laboratory) -> None
         plan = make_plan(load(RunOptions(config=str(file), model_path=str(model))))
         return plan.tasks[0].infer.material()
 
-    one, two = lab.folder / "one.gguf", lab.folder / "two.gguf"
-    one.write_bytes(b"weights")
-    two.write_bytes(b"weights")
-    same = planned(one)
-    assert planned(two) == same
-    two.write_bytes(b"Weights")
-    assert planned(two) != same
+    first, second = lab.folder / "one.gguf", lab.folder / "two.gguf"
+    first.write_bytes(b"weights")
+    second.write_bytes(b"weights")
+    same = planned(first)
+    assert planned(second) == same
+    second.write_bytes(b"Weights")
+    assert planned(second) != same

@@ -38,9 +38,9 @@ def documents(lab: Laboratory) -> dict[str, Any]:
 
 
 def test_the_same_config_has_the_same_keys(lab: Laboratory) -> None:
-    found = documents(lab)
-    digests = {stage: digest(document) for stage, document in found.items()}
-    changed = {stage: document for stage, document in found.items() if digests[stage] != GOLDEN["keys"].get(stage)}
+    actual = documents(lab)
+    digests = {stage: digest(document) for stage, document in actual.items()}
+    changed = {stage: document for stage, document in actual.items() if digests[stage] != GOLDEN["keys"].get(stage)}
     assert changed == {}, (
         "what keys are made of has changed: all stored results of these stages would be computed again. "
         f"If that is meant, write into tests/keys/golden.json: {json.dumps(digests)}"
@@ -51,4 +51,4 @@ def test_the_same_config_has_the_same_keys(lab: Laboratory) -> None:
 def test_the_same_rows_have_the_same_content_hashes(lab: Laboratory) -> None:
     results = stages_of(lab.base("support"))
     outputs = [results[stage].outputs for stage in ("load", "standardize", "preprocess")]
-    assert {name: id_ for found in outputs for name, id_ in found.items()} == GOLDEN["artifacts"]
+    assert {name: id_ for ids in outputs for name, id_ in ids.items()} == GOLDEN["artifacts"]

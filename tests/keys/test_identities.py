@@ -154,8 +154,8 @@ def test_a_backends_field_is_part_of_its_models_identity_as_its_mark_says(
     model: type[BackendConfig] = registry.backends.get(type_).info["config"]
     mark, _ = mark_of(model, field)
 
-    def identity(given: dict[str, Any]) -> str:
-        return digest(build_backend(type_, given, BackendContext(base_dir=files)).identity())
+    def identity(settings: dict[str, Any]) -> str:
+        return digest(build_backend(type_, settings, BackendContext(base_dir=files)).identity())
 
     changed = dict(config, **{field: value})
     if field == "match":
@@ -327,7 +327,7 @@ def outputs(outcome: RunOutcome) -> dict[str, dict[str, str]]:
 
 def test_runs_in_different_folders_give_the_same_artifacts(tmp_path: Path) -> None:
     plugin = "def score(prediction: str) -> float:\n    return 1.0\n"
-    found = []
+    identities = []
     for name in ("here", "somewhere/else"):
         folder = tmp_path / name
         five_rows.write_data(folder)
@@ -336,8 +336,8 @@ def test_runs_in_different_folders_give_the_same_artifacts(tmp_path: Path) -> No
         config["datasets"][0]["params"]["path"] = str(folder / "rows.jsonl")
         config["metrics"].append({"metric_id": "mine", "implementation": f"{folder / 'mine.py'}:score"})
         outcome = run(folder, config)
-        found.append((outputs(outcome), {stage: result.key for stage, result in stages_of(outcome).items()}))
-    assert found[0] == found[1]
+        identities.append((outputs(outcome), {stage: result.key for stage, result in stages_of(outcome).items()}))
+    assert identities[0] == identities[1]
 
 
 @pytest.mark.parametrize("base", ["support", "replay"])

@@ -53,7 +53,7 @@ class _Outer(BaseModel):
     late: tuple[int, ...] = semantic("infer", (1, 2))
     file: str = identity("infer", "a")
     speed: int = scheduling(1)
-    one: _Inner = nested(_Inner())
+    single: _Inner = nested(_Inner())
     many: list[_Inner] = nested([_Inner()])
     named: dict[str, _Inner] = nested({"x": _Inner()})
 
@@ -67,7 +67,7 @@ def test_the_key_of_a_stage_holds_its_semantic_values_and_no_others() -> None:
     inner = {"depth": 1}
     assert semantic_values(_Outer(), "infer") == {
         "late": [1, 2],
-        "one": inner,
+        "single": inner,
         "many": [inner],
         "named": {"x": inner},
     }

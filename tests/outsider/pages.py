@@ -13,9 +13,9 @@ _COMMANDS = re.compile(r"^```bash\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
 def write_files(page: str, folder: Path, docs: Path = DOCS) -> None:
     """Save the files of a page where it says so."""
-    found = _FILE.findall((docs / page).read_text(encoding="utf-8"))
-    assert found, f"{page} has no files"
-    for name, text in found:
+    files = _FILE.findall((docs / page).read_text(encoding="utf-8"))
+    assert files, f"{page} has no files"
+    for name, text in files:
         (folder / name).write_text(text, encoding="utf-8")
 
 

@@ -44,14 +44,14 @@ def test_a_page_works_as_pasted(page: str, tmp_path: Path, gage: Command, monkey
         ended = gage(*arguments, *(["--run-id", "mine"] if arguments[0] == "run" else []))
         assert ended.code == 0, ended.err
     has_run = any(arguments[0] == "run" for arguments in commands(page))
-    found = {
+    pages = {
         (task["task_id"], metric["metric_id"], metric["aggregation"]): next(iter(metric["raw_values"].values()))
         for task in (summary(tmp_path, "mine")["tasks"] if has_run else ())
         for metric in task["metrics"]
     }
-    assert found == SCORES[page]
+    assert pages == SCORES[page]
     text = (DOCS / page).read_text(encoding="utf-8")
-    assert all(f"{score:.3f}" in text for score in found.values()), "the page states its scores"
+    assert all(f"{score:.3f}" in text for score in pages.values()), "the page states its scores"
 
 
 def install(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -59,10 +59,10 @@ WORKFLOWS = {
 def test_the_commands_of_a_workflow_run_in_its_shell(name: str, tmp_path: Path, gage: Command) -> None:
     write_files("ci-gate.md", tmp_path, TASKS)
     workflow = yaml.safe_load((tmp_path / name).read_text(encoding="utf-8"))
-    given, expressions = WORKFLOWS[name]
+    commands, expressions = WORKFLOWS[name]
     (job,) = workflow.get("jobs", {"gate": workflow.get("gate")}).values()
     steps = job.get("steps") or [{"run": line} for line in job["script"]]
-    variables = {**job.get("env", {}), **job.get("variables", {}), **given}
+    variables = {**job.get("env", {}), **job.get("variables", {}), **commands}
     for step in steps:
         variables |= step.get("env", {})
     for number, expression in enumerate(expressions):

@@ -93,11 +93,11 @@ def test_a_check_sees_the_declared_files_only_and_another_check_runs_no_agent(tm
         ("failed", "too_many"),
         ("tampered", "link"),
     ]
-    asked = (tmp_path / "asked").read_text()
+    log = (tmp_path / "asked").read_text()
     (tmp_path / "check.py").write_text(CHECK.replace("return", "return -1 +"))
     assert gage("run", "sums.yaml", "--run-id", "second").code == 0
     assert [status for status, _ in executed(tmp_path, "second")[:2]] == ["failed", "passed"]
-    assert (tmp_path / "asked").read_text() == asked
+    assert (tmp_path / "asked").read_text() == log
     assert gage("cache", "gc").code == 0
     assert gage("score", "second", "--metric", "tests_passed").code == 0
 

@@ -138,7 +138,7 @@ def done(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[dict[str, A
         }
         (folder / "kinds.yaml").write_text(yaml.safe_dump(config))
         summary = run_inline(RunOptions(config=str(folder / "kinds.yaml"), store=str(folder / "store"))).summary
-        yield {task.task_id: task for task in summary.tasks}, models.asked
+        yield {task.task_id: task for task in summary.tasks}, models.requests
 
 
 def test_these_are_all_kinds_and_each_has_an_example() -> None:

@@ -86,7 +86,7 @@ def test_a_judge_sees_the_picture_and_nothing_is_drawn_twice(tmp_path: Path, mod
         assert json.loads(response["artifacts"])["files"] == {"image.png": {"url": url, "bytes": len(drawn(wish))}}
         assert store.media.get(url) == drawn(wish)
     assert models.count("images/generations") == len(WISHES)
-    assert {body["response_format"] for path, body in models.asked if path == "images/generations"} == {"b64_json"}
+    assert {body["response_format"] for path, body in models.requests if path == "images/generations"} == {"b64_json"}
 
     assert numbers(ran(file, "again")) == {"judge_score": 5.0}
     assert models.count("images/generations") == models.count("chat/completions") == len(WISHES)
@@ -98,7 +98,7 @@ def test_a_judge_that_does_not_see_is_refused_before_anything_is_drawn(tmp_path:
     file = config_of(tmp_path, [{"id": "0", "question": WISHES[0]}], **sections)
     with pytest.raises(InputError, match="answers with pictures"):
         ran(file, "blind")
-    assert not models.asked
+    assert not models.requests
 
 
 def test_the_judge_of_an_edit_sees_the_picture_before_and_after(tmp_path: Path, models: MediaModels) -> None:
@@ -108,7 +108,7 @@ def test_the_judge_of_an_edit_sees_the_picture_before_and_after(tmp_path: Path, 
     sections = drawing(models)
     sections["prompts"][0]["template"] = 'After {{ history[-1].content }} "before" is {{ model_answer }}. Rate it.'
     ran(config_of(tmp_path, records, **sections), "edit")
-    (body,) = (body for path, body in models.asked if path == "chat/completions")
+    (body,) = (body for path, body in models.requests if path == "chat/completions")
     text, *pictures = body["messages"][-1]["content"]
     assert text["text"] == 'After [image]\nInvert it. "before" is [image 2]. Rate it.'
     data = [base64.b64decode(picture["image_url"]["url"].partition(",")[2]) for picture in pictures]
@@ -124,7 +124,7 @@ def test_an_edit_gets_the_picture_of_the_question(tmp_path: Path, models: MediaM
     reader = ran(config_of(tmp_path, records, backends=backends, metrics=["text_length"]), "edit")
     (row,) = reader.task().rows()
     assert row.responses[0]["answer"] == media_url(sha256_hex(edited(drawn("before"))))
-    ((path, form),) = models.asked
+    ((path, form),) = models.requests
     assert path == "images/edits"
     assert form["image"] == drawn("before")
     assert {name: form[name] for name in ("prompt", "model", "size")} == {
@@ -187,7 +187,7 @@ def test_speech_is_written_down_by_a_judge_and_scored(tmp_path: Path, models: Me
     assert numbers(ran(config_of(tmp_path, records, **sections), "speech")) == {"wer": 0.25}
     page = (tmp_path / "store" / "runs" / "speech" / "report.html").read_text()
     assert '<img class="wave" src="data:image/svg+xml;base64,' in page
-    assert [path for path, _ in models.asked] == ["audio/speech", "audio/transcriptions"]
+    assert [path for path, _ in models.requests] == ["audio/speech", "audio/transcriptions"]
 
 
 def test_the_report_shows_a_smaller_copy_and_an_export_writes_the_bytes(tmp_path: Path, models: MediaModels) -> None:
@@ -247,9 +247,9 @@ def test_a_picture_is_compared_with_its_description_by_their_embeddings(tmp_path
     )  # fmt: skip
     scores = [score(row) for row in ran(file, "first").task().rows()]
     assert scores[:2] == [pytest.approx(2.5), pytest.approx(2.5 * cosine, abs=1e-5)]
-    asked = [body for path, body in models.asked if path == "embeddings"]
+    bodies = [body for path, body in models.requests if path == "embeddings"]
     # The one picture is embedded once, as vLLM takes it, and each text once.
-    assert [body for body in asked if "input" not in body] == [
+    assert [body for body in bodies if "input" not in body] == [
         {
             "model": "eye",
             "messages": [
@@ -260,9 +260,9 @@ def test_a_picture_is_compared_with_its_description_by_their_embeddings(tmp_path
             ],
         }
     ]
-    assert sorted(body["input"] for body in asked if "input" in body) == sorted(WISHES)
+    assert sorted(body["input"] for body in bodies if "input" in body) == sorted(WISHES)
     ran(file, "again")
-    assert models.count("embeddings") == len(asked)
+    assert models.count("embeddings") == len(bodies)
 
 
 def test_a_picture_is_compared_with_reference_pictures_and_a_changed_file_is_asked_about_again(
@@ -309,7 +309,7 @@ def test_a_job_makes_a_video_which_is_stored_and_shown_and_made_once(tmp_path: P
         assert json.loads(row.responses[0]["artifacts"])["files"] == {
             "video.mp4": {"url": url, "bytes": len(filmed(prompt))}
         }
-    forms = {form["prompt"]: form for path, form in models.asked if path == "videos"}
+    forms = {form["prompt"]: form for path, form in models.requests if path == "videos"}
     assert {name: forms[b"a fox runs"][name] for name in ("model", "seconds")} == {
         "model": b"director",
         "seconds": b"4",
@@ -384,7 +384,7 @@ def test_a_job_without_a_video_is_an_error_of_its_row(
         ran(file, "bad")
     (row,) = RunReader.open(Locations.at(str(tmp_path / "store")), "bad").task().rows()
     assert row.responses[0]["error_kind"] == kind
-    assert {path.partition("/")[0] for path, _ in models.asked} == {"videos"}
+    assert {path.partition("/")[0] for path, _ in models.requests} == {"videos"}
 
 
 @pytest.mark.parametrize(

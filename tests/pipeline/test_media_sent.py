@@ -245,7 +245,7 @@ def test_a_recording_is_sent_as_the_endpoint_takes_it_and_decoded_once(folder: P
     with wave.open(io.BytesIO(base64.b64decode(second["input_audio"]["data"]))) as file:
         assert (file.getnchannels(), file.getframerate(), file.getnframes()) == (1, 16_000, 4_000)
     # The form is the endpoint's; what it hears was made before.
-    assert next(one.cached for (_, stage), one in outcome.results.items() if stage == "preprocess")
+    assert next(result.cached for (_, stage), result in outcome.results.items() if stage == "preprocess")
 
 
 def test_a_recording_that_the_endpoint_does_not_take_says_what_to_set(folder: Path, endpoint: MockEndpoint) -> None:
@@ -362,14 +362,16 @@ def test_a_video_is_sent_as_the_frames_that_are_named_each_with_its_time(folder:
     assert [number_of(base64.b64decode(picture)) for picture in pictures] == [9, 9, 1]
 
     store = Store.open(str(folder / "store"))
-    prepared = next(one for (_, stage), one in outcome.results.items() if stage == "preprocess").outputs["prepared"]
+    prepared = next(result for (_, stage), result in outcome.results.items() if stage == "preprocess").outputs[
+        "prepared"
+    ]
     (row,) = store.artifact(prepared).table().to_pylist()
     frames = decode(row["media_meta"])["media"]
-    assert [(one["frame"], one["seconds"], one["type"]) for one in frames] == [
+    assert [(frame["frame"], frame["seconds"], frame["type"]) for frame in frames] == [
         (0, 0.0, "image_url"), (2, 1.0, "image_url"), (4, 2.0, "image_url")
     ]  # fmt: skip
-    assert {one["video"] for one in frames} == {sha256_hex((folder / "data" / "clip.mp4").read_bytes())}
-    assert [store.media.get(one["url"]) for one in frames] == [base64.b64decode(picture) for picture in pictures]
+    assert {frame["video"] for frame in frames} == {sha256_hex((folder / "data" / "clip.mp4").read_bytes())}
+    assert [store.media.get(frame["url"]) for frame in frames] == [base64.b64decode(picture) for picture in pictures]
 
 
 def test_a_medium_on_a_server_is_fetched_once_and_kept(folder: Path, endpoint: MockEndpoint) -> None:
@@ -379,16 +381,18 @@ def test_a_medium_on_a_server_is_fetched_once_and_kept(folder: Path, endpoint: M
         dataset = {"path": "data/said.jsonl", "audio_rate": 16_000}
         with pytest.raises(InputError, match="private_media_hosts") as refusal:
             run(folder, endpoint, dataset, {})
-        assert server.asked == []
+        assert server.requests == []
         assert "key=k" not in str(refusal.value)
         for _ in range(2):
             outcome = run(folder, endpoint, {**dataset, "private_media_hosts": ["127.0.0.1"]}, {})
-        assert sorted(server.asked) == ["/b.wav?key=k", "/said.wav?key=k"]
+        assert sorted(server.requests) == ["/b.wav?key=k", "/said.wav?key=k"]
 
     urls = [body["messages"][0]["content"][0]["audio_url"]["url"] for body in sent(endpoint)]
     assert [url.partition(",")[0] for url in urls] == ["data:audio/wav;base64"] * 2, "equal questions are asked once"
     store = Store.open(str(folder / "store"))
-    prepared = next(one for (_, stage), one in outcome.results.items() if stage == "preprocess").outputs["prepared"]
+    prepared = next(result for (_, stage), result in outcome.results.items() if stage == "preprocess").outputs[
+        "prepared"
+    ]
     meta = decode(store.artifact(prepared).table().to_pylist()[0]["media_meta"])["media"][0]
     assert store.media.get(meta["source"]) == tone(0.25)
     assert meta["seconds"] == 0.25
@@ -408,7 +412,7 @@ def test_rows_of_a_server_that_is_away_are_rejected_and_the_next_run_asks_it_aga
         with pytest.raises(InputError, match=r"30 of 31 samples cannot be prepared .*\(HTTP 503\); the next run tries"):
             run(folder, endpoint, dataset, {})
         # Three failed, while three others were under way; each was tried three times.
-        assert 9 <= len(away.asked) <= 18
+        assert 9 <= len(away.requests) <= 18
         assert sent(endpoint) == []
         outcome = run(folder, endpoint, {**dataset, "on_reject": "skip"}, {})
         assert outcome.results["t", "preprocess"].counts["prepare_rejects"] == 30
@@ -418,9 +422,9 @@ def test_rows_of_a_server_that_is_away_are_rejected_and_the_next_run_asks_it_aga
         outcome = run(folder, endpoint, dataset, {})
         assert outcome.results["t", "preprocess"].counts["prepare_rejects"] == 0
         assert len(sent(endpoint)) == 31, "only the new ones are sent"
-        asked = len(away.asked)
+        before = len(away.requests)
         run(folder, endpoint, dataset, {})
-        assert len(away.asked) == asked
+        assert len(away.requests) == before
 
 
 def test_a_changed_recipe_asks_again_and_a_medium_inside_the_network_is_rejected_by_one(

@@ -43,6 +43,6 @@ def test_an_empty_field_is_no_pair_and_only_an_answer_that_was_not_repeated_stan
     field = Pairs(field=compile_path("sample.metadata.other"))
     others = [field.other({"metadata": {"other": text}}, {}, 0) for text in ("", [], ["a", " "], "b")]
     assert [other and other["answer"] for other in others] == [None, None, None, "b"]
-    run, one = Pairs(responses="r"), {0: {"answer": "x"}}
-    assert run.other({}, one, 3) == {"answer": "x"}
-    assert run.other({}, {**one, 1: {"answer": "y"}}, 3) is None
+    run, rows = Pairs(responses="r"), {0: {"answer": "x"}}
+    assert run.other({}, rows, 3) == {"answer": "x"}
+    assert run.other({}, {**rows, 1: {"answer": "y"}}, 3) is None

@@ -47,8 +47,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def probed() -> None:
-    (found,) = probe_models(planned(RunOptions(config="mine.yaml", store="store")))
-    assert found.verdict.verdict == "exact"
+    (probed,) = probe_models(planned(RunOptions(config="mine.yaml", store="store")))
+    assert probed.verdict.verdict == "exact"
 
 
 def run(name: str, **options: Any) -> RunReader:
@@ -77,9 +77,9 @@ def test_the_same_answers_pass_and_nothing_is_asked_again(model: type[ChangingMo
     probed()
     entry = baseline(run("before"), run("before2"))
     now = run("now")
-    model.asked.clear()
+    model.numbers.clear()
     result = gated(now, entry)
-    assert (result.verdict, model.asked) == ("passed", [])
+    assert (result.verdict, model.numbers) == ("passed", [])
     assert result.tasks[0].decision.notes == (f"0 of {ROWS} rows changed",)
 
 
@@ -93,10 +93,10 @@ def test_every_planted_change_is_found_and_asked_again(model: type[ChangingModel
     entry = baseline(run("before"))
     model.changed = {number: rng.choice(["no!", f"{number + 1} "]) for number in planted}
     now = run("now")
-    model.asked.clear()
+    model.numbers.clear()
     result = gated(now, entry)
     assert (result.verdict, changed_in(result)) == ("regressed", tuple(f"s{number}" for number in sorted(planted)))
-    assert sorted(model.asked) == sorted(planted)
+    assert sorted(model.numbers) == sorted(planted)
     assert result.tasks[0].decision.notes[0].startswith(f"{len(planted)} of {ROWS} rows changed: s{min(planted)}")
     assert result.as_record()["tasks"][0]["details"]["changed"] == [f"s{number}" for number in sorted(planted)]
 
@@ -115,11 +115,11 @@ def test_repeats_of_the_baseline_that_differ_show_an_engine_that_is_not_exact(mo
     model.drifting = {7}
     entry = baseline(run("before"), run("before2"))
     model.drifting, model.changed = set(), {3: "no"}
-    model.asked.clear()
+    model.numbers.clear()
     result = gated(run("now"), entry)
     assert result.verdict == "inconclusive"
     assert "this engine is not exact: the repeats of the baseline differ in 1 rows" in result.tasks[0].remarks
-    assert len(model.asked) == ROWS, "the changed rows are not asked again for nothing"
+    assert len(model.numbers) == ROWS, "the changed rows are not asked again for nothing"
 
 
 @pytest.mark.parametrize("when", ["never", "after", "between"])
@@ -194,8 +194,8 @@ def test_the_anchor_and_triage_look_at_scores(model: type[ChangingModel]) -> Non
     newest, anchor = gate_with_anchor(run("now"), "main", EXACT, ask=ask)
     assert anchor is not None
     assert (newest.verdict, anchor.tasks[0].changes) == ("passed", None)
-    found = triage(first, baselines.latest("small", "main"), EXACT, ask)
-    assert (found.tasks, found.gated.tasks[0].changes) == ((), None)
+    cause = triage(first, baselines.latest("small", "main"), EXACT, ask)
+    assert (cause.tasks, cause.gated.tasks[0].changes) == ((), None)
 
 
 def test_a_night_asks_the_changed_rows_again_with_its_own_engines(model: type[ChangingModel], folder: Path) -> None:
@@ -208,10 +208,10 @@ def test_a_night_asks_the_changed_rows_again_with_its_own_engines(model: type[Ch
         "models": [{"name": "sums"}],
     }
     nightly = Nightly.of_text(yaml.safe_dump(document), "nightly.yaml")
-    asked: list[tuple[str, ...]] = []
+    calls: list[tuple[str, ...]] = []
 
     def carry_out(options: RunOptions, host: SharedEngines) -> RunReader:
-        asked.append(options.sample_ids)
+        calls.append(options.sample_ids)
         resume = options.run_id is not None and has_run(locations, options.run_id)
         placed = options.model_copy(update={"resume": resume})
         return RunReader.open(locations, run_inline(placed, host=host).run_id)
@@ -226,6 +226,6 @@ def test_a_night_asks_the_changed_rows_again_with_its_own_engines(model: type[Ch
     assert quiet.verdict == "passed"
     model.changed = {3: "no", 5: "no"}
     changed = night("2026-03-03")
-    assert (changed.verdict, asked[-1]) == ("regressed", ("s3", "s5"))
+    assert (changed.verdict, calls[-1]) == ("regressed", ("s3", "s5"))
     assert "2 of 40 rows changed" in changed.sentence
     assert "2 of 40 rows changed: s3, s5" in night_page(changed)

@@ -223,7 +223,7 @@ def test_the_list_for_the_authors_holds_hostile_texts_as_text(lab: Lab) -> None:
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "same"),
+    ("first", "other", "same"),
     [
         ("18", "18.0", True),
         ("$1,800.", "1800", True),
@@ -232,8 +232,8 @@ def test_the_list_for_the_authors_holds_hostile_texts_as_text(lab: Lab) -> None:
         ("B", "C", False),
     ],
 )
-def test_answers_are_compared_by_what_they_say(one: str, other: str, same: bool) -> None:
-    assert (folded_answer(one) == folded_answer(other)) is same
+def test_answers_are_compared_by_what_they_say(first: str, other: str, same: bool) -> None:
+    assert (folded_answer(first) == folded_answer(other)) is same
 
 
 def test_numbers_are_no_words_of_a_solution() -> None:

@@ -169,7 +169,7 @@ def test_another_table_of_difficulties_scores_again_and_asks_nothing(tmp_path: P
         return float(metric["raw_values"]["win"])
 
     assert controlled("run", "mine.yaml", "--run-id", "first").code == 0
-    asked = (tmp_path / "asked.txt").read_text()
+    log = (tmp_path / "asked.txt").read_text()
     assert rate("first") == pytest.approx(_expected(tmp_path, "good"), abs=1e-9)
     rows = [orjson.loads(line) for line in (tmp_path / "rows.jsonl").read_bytes().splitlines()]
     changed = ({**row, "difficulty": row["difficulty"] * len(row["good"]) / 40} for row in rows)
@@ -177,7 +177,7 @@ def test_another_table_of_difficulties_scores_again_and_asks_nothing(tmp_path: P
     assert controlled("run", "mine.yaml", "--run-id", "second").code == 0
     assert rate("second") != rate("first")
     assert rate("second") == pytest.approx(_expected(tmp_path, "good"), abs=1e-9)
-    assert (tmp_path / "asked.txt").read_text() == asked
+    assert (tmp_path / "asked.txt").read_text() == log
 
 
 def test_a_length_controlled_rate_without_a_table_or_with_other_lengths_is_refused(

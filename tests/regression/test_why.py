@@ -43,8 +43,8 @@ class Lab:
         (self.folder / "rows.jsonl").write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in rows))
 
     def backend(self, model: str, backend_id: str = "model", **params: Any) -> dict[str, Any]:
-        asked = {"temperature": 0, "max_new_tokens": 16, "token_logprobs": 2, **params}
-        config = {"base_url": self._url, "model": model, "default_params": asked}
+        params_sent = {"temperature": 0, "max_new_tokens": 16, "token_logprobs": 2, **params}
+        config = {"base_url": self._url, "model": model, "default_params": params_sent}
         return {"backend_id": backend_id, "type": "openai_http", "config": config}
 
     def run(

@@ -112,8 +112,8 @@ def test_telemetry_of_an_older_version_leaves_the_classes_that_it_can_tell(tmp_p
     with tied_model() as url:
 
         def run(name: str, model: str) -> RunReader:
-            asked = {"temperature": 0, "max_new_tokens": 16, "token_logprobs": 2}
-            config = {"base_url": url, "model": model, "default_params": asked}
+            params_sent = {"temperature": 0, "max_new_tokens": 16, "token_logprobs": 2}
+            config = {"base_url": url, "model": model, "default_params": params_sent}
             backend = {"backend_id": "model", "type": "openai_http", "config": config}
             file = write_config(tmp_path, f"{name}.yaml", backends=[backend], metrics=[metric])
             run_inline(RunOptions(config=str(file), run_id=name, store=str(tmp_path / "store")))

@@ -25,20 +25,20 @@ def test_a_lenient_judge_is_corrected_downwards_with_an_interval() -> None:
     chance = random.Random(3)
     truth = [float(chance.random() < 0.6) for _ in ANSWERS]
     verdicts = [1.0 if chance.random() < 0.3 else value for value in truth]
-    found = calibration(_judged(verdicts), _labels(truth[:100]))
-    assert found.method == "strata"
-    assert found.raw is not None
-    assert found.corrected is not None
-    assert found.ci_low is not None
-    assert found.ci_high is not None
-    assert found.ci_low <= sum(truth) / len(truth) <= found.ci_high
-    assert found.corrected < found.raw
-    assert {(cell.label, cell.verdict) for cell in found.confusion} == {(0, 0), (0, 1), (1, 1)}
-    differing = next(cell for cell in found.confusion if cell.label != cell.verdict)
+    result = calibration(_judged(verdicts), _labels(truth[:100]))
+    assert result.method == "strata"
+    assert result.raw is not None
+    assert result.corrected is not None
+    assert result.ci_low is not None
+    assert result.ci_high is not None
+    assert result.ci_low <= sum(truth) / len(truth) <= result.ci_high
+    assert result.corrected < result.raw
+    assert {(cell.label, cell.verdict) for cell in result.confusion} == {(0, 0), (0, 1), (1, 1)}
+    differing = next(cell for cell in result.confusion if cell.label != cell.verdict)
     assert all(truth[int(name[1:])] == 0 and verdicts[int(name[1:])] == 1 for name in differing.sample_ids)
-    assert found.apart == differing.sample_ids
-    assert len(found.apart) == min(20, differing.answers) > 0
-    (said,) = [sentence for sentence in found.sentences if "corrected" in sentence]
+    assert result.apart == differing.sample_ids
+    assert len(result.apart) == min(20, differing.answers) > 0
+    (said,) = [sentence for sentence in result.sentences if "corrected" in sentence]
     assert "too much" in said
 
 
@@ -67,19 +67,19 @@ def test_scores_and_clusters_are_corrected_too() -> None:
     ids=["chosen freely", "skipped", "drawn for another judge", "half a cluster"],
 )
 def test_labels_that_do_not_stand_for_the_others_correct_nothing(labels: list[Label], clusters: int, why: str) -> None:
-    found = calibration(_judged([1.0, 0.0] * 20 if clusters else [1.0] * 40, clusters=clusters), labels)
-    assert found.agreement is not None
-    assert found.corrected is None
-    assert why in (found.why_not or "")
+    result = calibration(_judged([1.0, 0.0] * 20 if clusters else [1.0] * 40, clusters=clusters), labels)
+    assert result.agreement is not None
+    assert result.corrected is None
+    assert why in (result.why_not or "")
 
 
 def test_labels_without_an_answer_and_contradictions_are_counted() -> None:
     labels = [*_labels([1, 1, 0]), Label("s1", 0, 0.0, 0.25), Label("nobody", 0, 1.0, 0.25), Label("s3", 0, None)]
-    found = calibration(_judged([1.0, 0.0, 1.0, 0.0]), labels)
-    assert (found.labels, found.unknown, found.contradicting) == (3, 1, 1)
+    result = calibration(_judged([1.0, 0.0, 1.0, 0.0]), labels)
+    assert (result.labels, result.unknown, result.contradicting) == (3, 1, 1)
     assert calibration(_judged([1.0]), [Label("nobody", 0, 1.0)]).labels == 0
 
 
 def test_a_label_on_every_answer_needs_no_draw() -> None:
-    found = calibration(_judged([1.0, 0.0, 1.0, 1.0]), _labels([1, 0, 0, 1], None))
-    assert found.corrected == pytest.approx(0.5)
+    result = calibration(_judged([1.0, 0.0, 1.0, 1.0]), _labels([1, 0, 0, 1], None))
+    assert result.corrected == pytest.approx(0.5)

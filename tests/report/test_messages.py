@@ -59,15 +59,15 @@ def said(role: str, text: str) -> Message:
 
 
 def test_the_answers_of_a_conversation_stand_after_what_they_answer() -> None:
-    asked = [said("system", "s"), said("user", "e"), said("assistant", "x"), said("user", "1"), said("user", "2")]
+    messages = [said("system", "s"), said("user", "e"), said("assistant", "x"), said("user", "1"), said("user", "2")]
     turns = [{"answer": "a", "reasoning": "because"}, {"answer": "b"}]
-    shown = conversation(asked, turns)
+    shown = conversation(messages, turns)
     assert [(message.role, message.text) for message in shown[-3:]] == [
         ("user", "1"),
         ("answer", "because\na"),
         ("user", "2"),
     ]
-    assert conversation(asked, turns[:1]) == asked, "the last answer stands by itself"
+    assert conversation(messages, turns[:1]) == messages, "the last answer stands by itself"
 
 
 def test_the_tool_calls_of_a_conversation_stand_after_its_question() -> None:

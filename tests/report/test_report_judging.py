@@ -15,13 +15,13 @@ def test_verdicts_are_counted_and_bias_is_a_number() -> None:
     # Longer answers get better scores; two verdicts on each, one of them 1 higher.
     said = [verdict(row, row + more, f"judge {more:.0f}") for row in range(30) for more in (0.0, 1.0)]
     counts = {"prompt_tokens": 90, "completion_tokens": 0, "asked_again": 30}
-    found = judging([*said, verdict(31, None)], lengths, counts)
-    assert (found.verdicts, found.missing, found.asked_again) == (60, 1, 30)
-    assert found.decided_by == {"judge 0": 30, "judge 1": 30}
-    assert (found.prompt_tokens, found.completion_tokens) == (90, None)
-    assert found.length_correlation == pytest.approx(1)
-    assert found.spread == pytest.approx(0.5**0.5)
-    assert "90 tokens" in found.text
+    section = judging([*said, verdict(31, None)], lengths, counts)
+    assert (section.verdicts, section.missing, section.asked_again) == (60, 1, 30)
+    assert section.decided_by == {"judge 0": 30, "judge 1": 30}
+    assert (section.prompt_tokens, section.completion_tokens) == (90, None)
+    assert section.length_correlation == pytest.approx(1)
+    assert section.spread == pytest.approx(0.5**0.5)
+    assert "90 tokens" in section.text
 
 
 def test_what_a_rule_decides_is_no_verdict_of_a_judge_and_a_second_one_counts_once() -> None:

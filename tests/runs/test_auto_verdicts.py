@@ -20,13 +20,13 @@ def judge_that_gives(form: str, refusal: int | None = None) -> Any:
     """A judge that gives verdicts of a form, and refuses the others with a code, or does not know their parameters."""
 
     def reply(body: dict[str, Any]) -> str | dict[str, Any] | int:
-        asked = "labels" if "logprobs" in body else "schema" if "response_format" in body else "text"
-        if asked == "labels" == form:
+        wanted = "labels" if "logprobs" in body else "schema" if "response_format" in body else "text"
+        if wanted == "labels" == form:
             tops = [{"token": name, "logprob": math.log(p)} for name, p in (("Yes", 0.7), ("no", 0.2))]
             return {"message": {"content": "Yes"}, "logprobs": {"content": [{**tops[0], "top_logprobs": tops}]}}
-        if asked == "schema" == form:
+        if wanted == "schema" == form:
             return '{"reasoning": "as I say", "verdict": "yes"}'
-        return refusal if refusal is not None and asked != "text" else "SCORE: 1"
+        return refusal if refusal is not None and wanted != "text" else "SCORE: 1"
 
     return reply
 
@@ -82,9 +82,9 @@ def test_the_judge_is_asked_once_which_form_it_gives_and_the_key_is_that_of_this
     assert not judge.asked
     ended = gage("run", "mine.yaml", "--run-id", "first")
     assert ended.code == 0, ended.err
-    asked = forms_asked(judge)
-    assert asked[:settling] == ["settling"] * settling
-    assert asked[settling:] == ([] if form == "schema" else [form] * ROWS)
+    forms = forms_asked(judge)
+    assert forms[:settling] == ["settling"] * settling
+    assert forms[settling:] == ([] if form == "schema" else [form] * ROWS)
     # Whatever the endpoint does now: nothing is asked, by a plan or by a run.
     judge.reply = judge_that_gives("text" if form == "labels" else "labels")
     assert "not settled" not in gage("plan", "mine.yaml").out

@@ -194,8 +194,8 @@ def test_a_run_that_is_killed_while_the_second_judge_answers_asks_for_the_rest_a
     (tmp_path / "hold.txt").touch()
     _write(tmp_path, judge_adapter_id="unsure", second_judge=SURE)
     process = Gage(tmp_path).start("run", "mine.yaml", "--run-id", "first")
-    asked = tmp_path / "asked.txt"
-    assert until(lambda: asked.exists() and "large:s3" in asked.read_text(), process)
+    log = tmp_path / "asked.txt"
+    assert until(lambda: log.exists() and "large:s3" in log.read_text(), process)
     process.kill()
     process.wait(PATIENCE_S)
     (tmp_path / "hold.txt").unlink()

@@ -47,7 +47,7 @@ def options(folder: Path, limit: int | None, **changes: Any) -> RunOptions:
 
 def limits_of(folder: Path, limit: int | None, **changes: Any) -> list[str]:
     run = planned(options(folder, limit, **changes))
-    return [found.sentence for found in short_limits(run.plan, run.locations)]
+    return [limit.sentence for limit in short_limits(run.plan, run.locations)]
 
 
 def test_a_limit_that_more_than_five_percent_of_earlier_answers_exceed_is_named(folder: Path) -> None:

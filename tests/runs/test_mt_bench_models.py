@@ -60,7 +60,7 @@ def gage(tmp_path: Path) -> Gage:
         shared = {"role_type": "judge_model", "backend_id": "small", "verdict": "labels"}
         return {"adapter_id": name, "prompt_id": name, **shared, **fields}
 
-    asked = {"default_params": {"temperature": 0, "max_new_tokens": 8}}
+    model = {"default_params": {"temperature": 0, "max_new_tokens": 8}}
     config = {
         "metadata": {"name": "mt"},
         "datasets": [
@@ -74,7 +74,7 @@ def gage(tmp_path: Path) -> Gage:
             }
         ],
         "backends": [
-            {"backend_id": "small", "type": "llama_cpp", "config": {"model": "smollm2-135m", "n_ctx": 2048, **asked}}
+            {"backend_id": "small", "type": "llama_cpp", "config": {"model": "smollm2-135m", "n_ctx": 2048, **model}}
         ],
         "prompts": [{"prompt_id": name, "template": template} for name, template in PROMPTS.items()],
         "role_adapters": [

@@ -62,7 +62,7 @@ def test_labels_of_other_samples_are_refused_before_anything_is_asked(tmp_path: 
 
 def test_drawn_answers_are_labelled_and_the_score_is_corrected(tmp_path: Path, gage: Command) -> None:
     assert gage("run", "mine.yaml", "--run-id", "first").code == 0
-    asked = (tmp_path / "asked.txt").stat().st_size
+    size = (tmp_path / "asked.txt").stat().st_size
     assert gage("labels", "suggest", "first", "-n", "20").code == 0
     rows = [orjson.loads(line) for line in (tmp_path / "labels.jsonl").read_bytes().splitlines()]
     assert len(rows) == 20
@@ -78,7 +78,7 @@ def test_drawn_answers_are_labelled_and_the_score_is_corrected(tmp_path: Path, g
     assert ended.code == 0, ended.err
     assert "judge_threshold against 20 labels of people" in ended.out
     assert "Raw 0.750, corrected 0.5" in ended.out
-    assert (tmp_path / "asked.txt").stat().st_size == asked
+    assert (tmp_path / "asked.txt").stat().st_size == size
     assert "sums: judge against people  judge 0  judge 1" in ended.out
     assert "judge and people differ on s" in ended.out
     report = next(tmp_path.rglob("second/report.html")).read_text()
@@ -162,14 +162,14 @@ def test_labels_of_the_same_samples_correct_the_difference_of_two_runs(tmp_path:
     drawn = gage("labels", "suggest", "a", "b", "-n", "50")
     assert drawn.code == 0, drawn.err
     assert "gage compare a b --metric judge_threshold" in drawn.out
-    one, two = tmp_path / "labels-1.jsonl", tmp_path / "labels-2.jsonl"
-    ids = [[orjson.loads(line)["sample_id"] for line in file.read_bytes().splitlines()] for file in (one, two)]
+    left, right = tmp_path / "labels-1.jsonl", tmp_path / "labels-2.jsonl"
+    ids = [[orjson.loads(line)["sample_id"] for line in file.read_bytes().splitlines()] for file in (left, right)]
     assert ids[0] == ids[1]
     assert len(set(ids[0])) == 50
-    _label(one, lambda number: number % 4 > 0)
-    _label(two, lambda number: number % 4 < 3)
-    run("a2", "2", labels={"path": one.name})
-    run("b2", "3", labels={"path": two.name})
+    _label(left, lambda number: number % 4 > 0)
+    _label(right, lambda number: number % 4 < 3)
+    run("a2", "2", labels={"path": left.name})
+    run("b2", "3", labels={"path": right.name})
     task = compared("a2", "b2")
     assert task["difference"] == 0.25
     assert (task["corrected_labels"], task["corrected_why_not"]) == (50, None)
@@ -188,12 +188,12 @@ def test_labels_of_the_same_samples_correct_the_difference_of_two_runs(tmp_path:
     assert [row["label"] is None for row in rows] == [False] * 50 + [True] * 30
 
     # One model's labels say nothing of the other's answers, and answers left out spoil the draw.
-    run("b3", "3", labels={"path": one.name})
+    run("b3", "3", labels={"path": left.name})
     assert "same labels" in compared("a2", "b3")["corrected_why_not"]
-    (tmp_path / "equal.jsonl").write_bytes(one.read_bytes())
+    (tmp_path / "equal.jsonl").write_bytes(left.read_bytes())
     run("b5", "3", labels={"path": "equal.jsonl"})
     assert compared("a2", "b5")["corrected_why_not"] is None, "people may say the same of both models"
-    first, *others = two.read_bytes().splitlines(keepends=True)
-    two.write_bytes(b"".join([orjson.dumps({**orjson.loads(first), "label": None}) + b"\n", *others]))
-    run("b4", "3", labels={"path": two.name})
+    first, *others = right.read_bytes().splitlines(keepends=True)
+    right.write_bytes(b"".join([orjson.dumps({**orjson.loads(first), "label": None}) + b"\n", *others]))
+    run("b4", "3", labels={"path": right.name})
     assert "left out" in compared("a2", "b4")["corrected_why_not"]

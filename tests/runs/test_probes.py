@@ -34,8 +34,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def probed() -> ModelProbe:
-    (found,) = probe_models(planned(RunOptions(config="mine.yaml", store="store")))
-    return found
+    (result,) = probe_models(planned(RunOptions(config="mine.yaml", store="store")))
+    return result
 
 
 def run(name: str, **options: object) -> RunReader:
@@ -45,11 +45,11 @@ def run(name: str, **options: object) -> RunReader:
 
 def test_the_verdict_of_its_time_is_in_run_json_and_in_the_report() -> None:
     assert run("before").stored.record.probes == []
-    found = probed()
+    result = probed()
     (record,) = run("after").stored.record.probes
     assert (record.model, record.tasks, record.verdict, record.probed) == (
         *("dummy", ["sums"], "exact"),
-        found.verdict.created,
+        result.verdict.created,
     )
     assert Path("store", "probes", f"{record.identity}.json").is_file()
     assert EXACT in Path("store", "runs", "after", "report.html").read_text()
@@ -64,9 +64,9 @@ def test_a_verdict_on_other_settings_or_another_concurrency_is_not_recorded() ->
 
 
 def test_comparison_and_gate_say_what_was_known_when_the_runs_were_asked() -> None:
-    before, found = run("before"), probed()
+    before, probe = run("before"), probed()
     first = run("first", freshness="1")
-    verdicts(Store.open("store")).replace(found.verdict.model_copy(update={"verdict": "drifting"}))
+    verdicts(Store.open("store")).replace(probe.verdict.model_copy(update={"verdict": "drifting"}))
     second = run("second", freshness="2")
     (result,) = compare(first, second)
     assert [note.partition(": ")[0] for note in result.notes if " is " in note] == ["first", "second"]
@@ -81,10 +81,10 @@ def test_comparison_and_gate_say_what_was_known_when_the_runs_were_asked() -> No
 
 
 def test_a_resumed_run_keeps_a_verdict_only_if_it_held_both_times() -> None:
-    found = probed()
+    result = probed()
     assert len(run("same", resume=False).stored.record.probes) == 1
     assert len(run("same", resume=True).stored.record.probes) == 1
-    verdicts(Store.open("store")).replace(found.verdict.model_copy(update={"verdict": "near"}))
+    verdicts(Store.open("store")).replace(result.verdict.model_copy(update={"verdict": "near"}))
     assert run("same", resume=True).stored.record.probes == []
 
 
@@ -111,10 +111,10 @@ def test_a_model_that_is_asked_to_be_deterministic_is_not_called_exact_unless_th
     run("before")
     begin = "dummy is asked to be deterministic, and its answers are not called exact, because "
     assert warnings("before") == [f"{begin}no probe has measured it: gage probe"]
-    found = probed()
+    result = probed()
     run("agrees", freshness="1")
     assert warnings("agrees") == []
-    verdicts(Store.open("store")).replace(found.verdict.model_copy(update={"verdict": "near"}))
+    verdicts(Store.open("store")).replace(result.verdict.model_copy(update={"verdict": "near"}))
     run("disagrees", freshness="2")
     (warning,) = warnings("disagrees")
     assert warning.startswith(f"{begin}the probe does not agree: dummy is near")

@@ -34,15 +34,15 @@ AGENT = 'exec python3 -m minisweagent --model $0/any --yolo --exit-immediately -
 @contextmanager
 def scripted_model() -> Iterator[tuple[str, list[Any]]]:
     """The address of a model that asks for one command after another, and what it was asked."""
-    asked: list[Any] = []
+    requests: list[Any] = []
 
     class Model(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
-            asked.append(body := json.loads(self.rfile.read(int(self.headers["content-length"]))))
+            requests.append(body := json.loads(self.rfile.read(int(self.headers["content-length"]))))
             done = sum(message["role"] == "tool" for message in body["messages"])
             call = {"name": "bash", "arguments": json.dumps({"command": COMMANDS[done]})}
             message = {"role": "assistant", "content": None}
-            message["tool_calls"] = [{"id": f"of_model_{len(asked)}", "type": "function", "function": call}]
+            message["tool_calls"] = [{"id": f"of_model_{len(requests)}", "type": "function", "function": call}]
             choice = {"index": 0, "message": message, "finish_reason": "tool_calls"}
             usage = {"prompt_tokens": 20, "completion_tokens": 5, "total_tokens": 25}
             reply = json.dumps({"id": "1", "object": "chat.completion", "choices": [choice], "usage": usage}).encode()
@@ -57,7 +57,7 @@ def scripted_model() -> Iterator[tuple[str, list[Any]]]:
     server = ThreadingHTTPServer(("127.0.0.1", 0), Model)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
-        yield f"http://127.0.0.1:{server.server_port}/v1", asked
+        yield f"http://127.0.0.1:{server.server_port}/v1", requests
     finally:
         server.shutdown()
         server.server_close()
@@ -69,7 +69,7 @@ def test_mini_swe_agent_solves_a_task_in_the_dialects_of_two_providers(
     image = tmp_path / "image"
     unpack_image(image, ["sh", "bash", "cat", "env"], python=True)
     shutil.copytree(PACKAGES, image / "py" / _LIBRARY, copy_function=_same)
-    for library in {found for module in PACKAGES.rglob("*.so") for found in libraries(str(module))}:
+    for library in {library for module in PACKAGES.rglob("*.so") for library in libraries(str(module))}:
         (image / library.lstrip("/")).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(library, image / library.lstrip("/"))
     env = {
@@ -82,7 +82,7 @@ def test_mini_swe_agent_solves_a_task_in_the_dialects_of_two_providers(
     box = {"executor": "bubblewrap", "image": "mini", "roots": {"mini": str(image)}, "slots": 2, "cpu_s": 120}
     records = [{"question": "What is 17 * 3?", "answer": "51"}]
     dialects = ("openai", "anthropic")
-    with scripted_model() as (url, asked):
+    with scripted_model() as (url, requests):
         config = {
             "datasets": [{"dataset_id": "sum", "loader": "inline", "params": {"records": records}}],
             "backends": [
@@ -106,8 +106,8 @@ def test_mini_swe_agent_solves_a_task_in_the_dialects_of_two_providers(
     assert ended.code == 0, ended.err
     rows = gage_eval.sql("SELECT status, value FROM scores", store=str(tmp_path / ".gage")).to_pylist()
     assert rows == [{"status": "scored", "value": 1.0}] * 2
-    assert len(asked) == 2 * len(COMMANDS)
-    for body in asked:
+    assert len(requests) == 2 * len(COMMANDS)
+    for body in requests:
         assert body["tools"][0]["function"]["name"] == "bash"
         assert "17 * 3" in json.dumps(body["messages"])
 

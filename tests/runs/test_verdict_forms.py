@@ -99,14 +99,14 @@ def test_the_verdict_is_a_probability_that_labels_of_people_calibrate(tmp_path: 
     assert [(part["label"], part["answers"]) for part in known["curve"]] == [(0.0, 5), (1.0, 4)]
     assert "Brier score" in ended.out
     # The threshold of a pass is not asked again; other labels are.
-    asked = (tmp_path / "asked.txt").stat().st_size
+    size = (tmp_path / "asked.txt").stat().st_size
     _write(tmp_path, metric="judge_threshold", **form)
     assert gage("run", "mine.yaml", "--run-id", "second").code == 0
-    assert (tmp_path / "asked.txt").stat().st_size == asked
+    assert (tmp_path / "asked.txt").stat().st_size == size
     _write(tmp_path, metric="judge_threshold", verdict="labels", verdict_labels={"yes": 0, "no": 1})
     assert gage("run", "mine.yaml", "--run-id", "third").code == 0
     assert _summary(tmp_path, "third")["metrics"][0]["raw_values"]["score"] == pytest.approx(5 / 9)
-    assert (tmp_path / "asked.txt").stat().st_size == asked
+    assert (tmp_path / "asked.txt").stat().st_size == size
 
 
 def test_a_judge_that_reasons_first_gives_its_verdict_in_a_second_request(tmp_path: Path, gage: Command) -> None:
@@ -116,9 +116,9 @@ def test_a_judge_that_reasons_first_gives_its_verdict_in_a_second_request(tmp_pa
     assert ended.code == 0, ended.err
     assert _summary(tmp_path, "first")["metrics"][0]["raw_values"]["score"] == pytest.approx(4 / 9)
     assert "It is s1" in gage("show", "first", "--sample", "s1").out
-    asked = (tmp_path / "asked.txt").stat().st_size
+    size = (tmp_path / "asked.txt").stat().st_size
     assert gage("run", "mine.yaml", "--run-id", "second").code == 0
-    assert (tmp_path / "asked.txt").stat().st_size == asked
+    assert (tmp_path / "asked.txt").stat().st_size == size
 
 
 def test_a_verdict_may_be_json_of_a_schema(tmp_path: Path, gage: Command) -> None:

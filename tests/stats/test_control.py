@@ -41,8 +41,8 @@ def test_an_earlier_run_that_is_alike_is_worth_rows() -> None:
 def test_luck_with_the_rows_is_corrected() -> None:
     base = [1.0] * 500 + [0.0] * 500
     # All of the rows that were asked are among those that the earlier run had right, but for twenty.
-    asked = [1.0] * 280 + [0.0] * 20
-    known = controlled_mean(asked, asked, [1.0] * 220 + [0.0] * 480, scale=(0, 1))
+    scores = [1.0] * 280 + [0.0] * 20
+    known = controlled_mean(scores, scores, [1.0] * 220 + [0.0] * 480, scale=(0, 1))
     assert known is not None
     assert known.estimate == pytest.approx(np.mean(base))
 

@@ -17,10 +17,10 @@ def test_limits_are_those_of_the_reference(shared: Path) -> None:
     cases = [orjson.loads(line) for line in file.read_bytes().splitlines()]
     assert len(cases) >= 3
     for case in cases:
-        given = case["input"]
+        values = case["input"]
         for look in case["expected"]:
-            scores = given["scores"][: look["rows"]]
-            limits = limits_at(scores, given["N"], given["half_width"], alpha=given["alpha"])
+            scores = values["scores"][: look["rows"]]
+            limits = limits_at(scores, values["N"], values["half_width"], alpha=values["alpha"])
             assert limits == pytest.approx((look["low"], look["high"]), abs=2e-9)
 
 

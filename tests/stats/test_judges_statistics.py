@@ -40,50 +40,50 @@ def _vectors(shared: Path, name: str) -> Iterator[tuple[Any, Any]]:
 
 
 def test_corrected_means_are_those_of_ppi_plus_plus(shared: Path) -> None:
-    for given, expected in _vectors(shared, "ppi_mean"):
-        found = corrected_mean(given["y"], given["judge_labelled"], given["judge_unlabelled"])
-        assert found is not None
-        assert found.estimate == pytest.approx(expected["estimate"], abs=1e-9)
-        assert found.tuning == pytest.approx(expected["lam"], abs=1e-9)
-        assert found.interval == pytest.approx((expected["low_t"], expected["high_t"]), abs=1e-9)
+    for vector, expected in _vectors(shared, "ppi_mean"):
+        result = corrected_mean(vector["y"], vector["judge_labelled"], vector["judge_unlabelled"])
+        assert result is not None
+        assert result.estimate == pytest.approx(expected["estimate"], abs=1e-9)
+        assert result.tuning == pytest.approx(expected["lam"], abs=1e-9)
+        assert result.interval == pytest.approx((expected["low_t"], expected["high_t"]), abs=1e-9)
 
 
 def test_corrected_shares_are_those_of_the_vectors(shared: Path) -> None:
-    for given, expected in _vectors(shared, "strata_mover"):
-        strata = [Stratum(*counts) for counts in zip(given["rows"], given["labelled"], given["right"], strict=True)]
+    for vector, expected in _vectors(shared, "strata_mover"):
+        strata = [Stratum(*counts) for counts in zip(vector["rows"], vector["labelled"], vector["right"], strict=True)]
         for kind, finite in (("population", False), ("finite", True)):
-            found = corrected_share(strata, finite=finite)
-            assert found is not None
-            assert found.estimate == pytest.approx(expected[kind]["estimate"], abs=1e-9)
-            assert found.interval == pytest.approx((expected[kind]["low"], expected[kind]["high"]), abs=1e-9)
+            result = corrected_share(strata, finite=finite)
+            assert result is not None
+            assert result.estimate == pytest.approx(expected[kind]["estimate"], abs=1e-9)
+            assert result.interval == pytest.approx((expected[kind]["low"], expected[kind]["high"]), abs=1e-9)
 
 
 def test_alpha_is_that_of_the_reference_with_missing_ratings(shared: Path) -> None:
-    for given, expected in _vectors(shared, "krippendorff"):
+    for vector, expected in _vectors(shared, "krippendorff"):
         for level, alpha in expected.items():
-            assert krippendorff_alpha(given["units"], level) == pytest.approx(alpha, abs=1e-9)
+            assert krippendorff_alpha(vector["units"], level) == pytest.approx(alpha, abs=1e-9)
 
 
 def test_both_orders_are_counted_as_defined(shared: Path) -> None:
-    for given, expected in _vectors(shared, "swap"):
-        found = both_orders(given["first"], given["second"])
-        assert found is not None
-        shown = (found.consistent, found.position_bias, found.win_rate)
+    for vector, expected in _vectors(shared, "swap"):
+        result = both_orders(vector["first"], vector["second"])
+        assert result is not None
+        shown = (result.consistent, result.position_bias, result.win_rate)
         assert shown == pytest.approx((expected["consistent"], expected["position_bias"], expected["mean"]), abs=1e-9)
 
 
 def test_ratings_are_those_of_the_references_with_ties_and_without(shared: Path) -> None:
-    for given, expected in _vectors(shared, "bradley_terry"):
-        games = [tuple(game) for game in given["games"]]
+    for vector, expected in _vectors(shared, "bradley_terry"):
+        games = [tuple(game) for game in vector["games"]]
         decided = [game for game in games if game[2] != 0.5]
         # choix stops about 2e-7 before the optimum, where there are no ties and both fits must agree.
-        assert bradley_terry(games, given["anchor"]).ratings == pytest.approx(expected["ties_half"], abs=1e-7)
-        without = bradley_terry(decided, given["anchor"]).ratings
+        assert bradley_terry(games, vector["anchor"]).ratings == pytest.approx(expected["ties_half"], abs=1e-7)
+        without = bradley_terry(decided, vector["anchor"]).ratings
         assert without == pytest.approx(expected["without_ties"], abs=1e-6)
         if "davidson" in expected:
-            found = bradley_terry(games, given["anchor"], model_ties=True)
-            assert found.ratings == pytest.approx(expected["davidson"], abs=1e-7)
-            assert found.ties == pytest.approx(expected["nu"], abs=1e-7)
+            result = bradley_terry(games, vector["anchor"], model_ties=True)
+            assert result.ratings == pytest.approx(expected["davidson"], abs=1e-7)
+            assert result.ties == pytest.approx(expected["nu"], abs=1e-7)
 
 
 def test_an_instruction_that_counts_zero_times_has_no_say_in_whether_there_is_a_length_controlled_win_rate() -> None:
@@ -96,9 +96,9 @@ def test_an_instruction_that_counts_zero_times_has_no_say_in_whether_there_is_a_
 
 
 def test_the_length_controlled_win_rate_is_that_of_the_reference(shared: Path) -> None:
-    for given, expected in _vectors(shared, "lc_winrate"):
-        wins, difficulty = np.array(given["preference"]), np.array(given["difficulty"])
-        longer = np.array(given["length_model"], float) - np.array(given["length_baseline"])
+    for vector, expected in _vectors(shared, "lc_winrate"):
+        wins, difficulty = np.array(vector["preference"]), np.array(vector["difficulty"])
+        longer = np.array(vector["length_model"], float) - np.array(vector["length_baseline"])
         assert length_controlled_win_rate(wins, longer, difficulty) == pytest.approx(expected["winrate"], abs=1e-7)
         # A row that counts twice is two rows.
         times = np.arange(len(wins)) % 3
@@ -223,7 +223,7 @@ def test_a_biased_judge_is_corrected_and_the_interval_holds_the_truth() -> None:
         y, z = ([float(value) for value in label] for label in labels)
         f, g = ([float(value) for value in verdict] for verdict in verdicts)
         shifted = [min(10.0, max(1.0, a + b)) for a, b in zip(y, np.repeat(random.normal(0, 1, 120), 5), strict=True)]
-        one = _interval(corrected_mean(y[:60], f[:60], f[60:], scale=(1, 10)))
+        interval = _interval(corrected_mean(y[:60], f[:60], f[60:], scale=(1, 10)))
         alone = _interval(corrected_mean(y[:60], f[:60], [], scale=(1, 10)))
         both = _interval(corrected_difference((y[:60], z[:60]), (f[:60], g[:60]), (f[60:], g[60:]), scale=(1, 10)))
         of_judge = [value + 0.7 for value in shifted]
@@ -231,10 +231,10 @@ def test_a_biased_judge_is_corrected_and_the_interval_holds_the_truth() -> None:
             shifted[:300], of_judge[:300], groups[:300], of_judge[300:], groups[300:], scale=(1, 10)
         )
         cluster = _interval(clustered)
-        held["mean"] += one.low <= 5.985 <= one.high
+        held["mean"] += interval.low <= 5.985 <= interval.high
         held["difference"] += both.low <= 0.49 <= both.high
         held["clusters"] += cluster.low <= 5.97 <= cluster.high
-        narrower += one.high - one.low < alone.high - alone.low
+        narrower += interval.high - interval.low < alone.high - alone.low
     assert min(held.values()) >= 180
     assert narrower == 200
 

@@ -53,7 +53,7 @@ PASSES = {
 
 
 def cases(*pairs: tuple[str, str]) -> str:
-    return json.dumps([{"input": given, "output": output, "testtype": "stdin"} for given, output in pairs])
+    return json.dumps([{"input": stdin, "output": output, "testtype": "stdin"} for stdin, output in pairs])
 
 
 def packed(text: str) -> str:
@@ -114,9 +114,11 @@ def test_programs_and_methods_are_judged_as_by_the_official_checker(repo_root: P
         for entry in row.executions
     }
     passed = {name for name, (status, _) in ended.items() if status == "passed"}
-    asked = [f"{kind}: {name}" for kind, programs in (("stdin", READS), ("functional", METHODS)) for name in programs]
-    assert passed == {name for name in asked if name.partition(": ")[2] in PASSES}, ended
-    assert sorted(ended) == sorted(asked)
+    problems = [
+        f"{kind}: {name}" for kind, programs in (("stdin", READS), ("functional", METHODS)) for name in programs
+    ]
+    assert passed == {name for name in problems if name.partition(": ")[2] in PASSES}, ended
+    assert sorted(ended) == sorted(problems)
     assert ended["stdin: endless"][0] == ended["functional: too slow"][0] == "timed_out"
     assert ended["stdin: no program"][0] == "refused"
     assert ended["stdin: too many lines"][1] == "test 1: expected '0.50\\n1', printed '0.5\\n1\\n1.0\\n1'"

@@ -33,8 +33,8 @@ WRONG_ANSWERS = {
 def outcome_of(name: str, folder: Path, attacks: dict[str, Attack], rows: int | None, **options: Any) -> TaskSelfTest:
     if not (SHARED / name).is_dir():
         pytest.skip(f"no data of {name} in ../shared/data")
-    asked = code_suite(name, folder, max_samples=rows, task_ids=(name,), **options)
-    (result,) = self_test(asked, Observers(), attacks)
+    suite_options = code_suite(name, folder, max_samples=rows, task_ids=(name,), **options)
+    (result,) = self_test(suite_options, Observers(), attacks)
     return result
 
 

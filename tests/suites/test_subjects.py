@@ -110,7 +110,7 @@ def test_suites_of_any_form_are_narrowed(
     said = gage("suite", suite, *options(endpoint, data), "--max-samples", "2", "--run-id", "r", "--task", task)
     assert said.code == 0, said.err
     run = summary("r")
-    assert {one.task_id for one in run.tasks} == tasks.keys()
+    assert {task.task_id for task in run.tasks} == tasks.keys()
     assert subject is None or set(subjects(run)) == {subject}
 
 

@@ -33,7 +33,7 @@ def test_a_judge_rates_alignment_and_quality_of_each_picture(tmp_path: Path, mon
         file = tmp_path / "suite.yaml"
         file.write_text(yaml.safe_dump(config))
         done = run_inline(RunOptions(config=str(file), store=str(tmp_path / "store"), run_id="drawn"))
-    drawn = {body["prompt"] for path, body in models.asked if path == "images/generations"}
+    drawn = {body["prompt"] for path, body in models.requests if path == "images/generations"}
     assert drawn == {"bond", 'a sign that says "no"'}
     (task,) = done.summary.tasks
     assert {metric.metric_id: (metric.value, metric.n) for metric in task.metrics} == {

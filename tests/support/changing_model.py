@@ -23,16 +23,16 @@ class ChangingModel(BaseHTTPRequestHandler):
     changed: dict[int, str]
     drifting: set[int]
     down: bool
-    asked: list[int]
+    numbers: list[int]
     count: Iterator[int]
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        found = re.search(r"(\d+) \+ 1 = \?", body["messages"][-1]["content"])
+        match = re.search(r"(\d+) \+ 1 = \?", body["messages"][-1]["content"])
         answer = "Hello."
-        if found is not None:
-            number = int(found[1])
-            self.asked.append(number)
+        if match is not None:
+            number = int(match[1])
+            self.numbers.append(number)
             answer = self.changed.get(number, str(number + 1))
             answer += f" or {next(self.count)}" if number in self.drifting else ""
         choice = {"index": 0, "message": {"role": "assistant", "content": answer}, "finish_reason": "stop"}
@@ -56,7 +56,7 @@ def changing_model() -> Iterator[tuple[str, type[ChangingModel]]]:
 
     class Model(ChangingModel): ...
 
-    Model.changed, Model.drifting, Model.down, Model.asked, Model.count = {}, set(), False, [], itertools.count()
+    Model.changed, Model.drifting, Model.down, Model.numbers, Model.count = {}, set(), False, [], itertools.count()
     server = _Server(("127.0.0.1", 0), Model)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:

@@ -14,13 +14,13 @@ class FileServer:
 
     Attributes:
         port: where it listens.
-        asked: the paths of the requests, in order.
+        requests: the paths of the requests, in order.
         hosts: what the requests say is the host.
         hold: set when answers that are held may go on.
     """
 
     port: int
-    asked: list[str] = field(default_factory=list)
+    requests: list[str] = field(default_factory=list)
     hosts: list[str] = field(default_factory=list)
     hold: threading.Event = field(default_factory=threading.Event)
 
@@ -39,7 +39,7 @@ def file_server(files: Mapping[str, bytes | int | str | tuple[int, bytes]]) -> I
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            server.asked.append(self.path)
+            server.requests.append(self.path)
             server.hosts.append(self.headers["Host"])
             thing = files.get(self.path.partition("?")[0], 404)
             length, data = (len(thing), thing) if isinstance(thing, bytes) else (0, b"")

@@ -25,7 +25,7 @@ class MediaModels:
 
     Attributes:
         url: base URL of all APIs.
-        asked: (path, body) of each request; forms as a mapping from a field's name to its bytes, None for a GET.
+        requests: (path, body) of each request; forms as a mapping from a field's name to its bytes, None for a GET.
         heard: what a recording says, for transcriptions.
         instead: bytes and content type that are answered in place of what was asked, by path.
         jobs: the prompt of each job that makes a video.
@@ -34,7 +34,7 @@ class MediaModels:
     """
 
     url: str = ""
-    asked: list[tuple[str, Any]] = field(default_factory=list)
+    requests: list[tuple[str, Any]] = field(default_factory=list)
     heard: Callable[[bytes], str] = lambda data: f"{len(data)} bytes"
     instead: dict[str, tuple[bytes, str]] = field(default_factory=dict)
     jobs: dict[str, str] = field(default_factory=dict)
@@ -43,7 +43,7 @@ class MediaModels:
 
     def count(self, path: str) -> int:
         """How often a path was asked."""
-        return sum(name == path for name, _ in self.asked)
+        return sum(name == path for name, _ in self.requests)
 
 
 def drawn(prompt: str) -> bytes:
@@ -122,7 +122,7 @@ def media_models() -> Iterator[MediaModels]:
 
         def _reply(self, body: Any) -> None:
             path = self.path.removeprefix("/v1/")
-            models.asked.append((path, body))
+            models.requests.append((path, body))
             data, kind = models.instead.get(path) or self._answer(path, body)
             self.send_response(200)
             self.send_header("Content-Type", kind)

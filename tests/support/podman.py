@@ -83,14 +83,14 @@ def import_image(
 
 
 def _content(programs: list[str], *, python: bool, workdir: str | None = None) -> bytes:
-    found = {f"bin/{program}": shutil.which(program) or "" for program in programs}
+    paths = {f"bin/{program}": shutil.which(program) or "" for program in programs}
     content = io.BytesIO()
     with tarfile.open(fileobj=content, mode="w") as tar:
         for place in ("proc", "sys", "dev", "tmp", "etc", *filter(None, [workdir])):
             entry = tarfile.TarInfo(place)
             entry.type, entry.mode = tarfile.DIRTYPE, 0o1777 if place == "tmp" else 0o755
             tar.addfile(entry)
-        files = {place: Path(path) for place, path in found.items()}
+        files = {place: Path(path) for place, path in paths.items()}
         if python:
             files["py/bin/python3"] = Path(sys.base_prefix, "bin", f"python3.{sys.version_info.minor}")
             files |= _standard_library()
@@ -112,12 +112,12 @@ def _arguments(folder: Path) -> list[str]:
 
 def _standard_library() -> dict[str, Path]:
     library = Path(sysconfig.get_path("stdlib"))
-    found: dict[str, Path] = {}
+    files: dict[str, Path] = {}
     for folder, folders, names in os.walk(library):
         folders[:] = [name for name in folders if name not in _WITHOUT]
         paths = [Path(folder, name) for name in names if name.endswith((".py", ".pyc", ".so"))]
-        found |= {f"py/lib/{library.name}/{path.relative_to(library)}": path for path in paths}
-    return found
+        files |= {f"py/lib/{library.name}/{path.relative_to(library)}": path for path in paths}
+    return files
 
 
 def libraries(program: str) -> list[str]:

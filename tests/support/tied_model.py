@@ -58,19 +58,19 @@ def reply_to(body: dict[str, Any]) -> dict[str, Any]:
 
 
 def _reply(tokens: list[tuple[str, dict[str, float]]], body: dict[str, Any], finish: str) -> dict[str, Any]:
-    asked = body.get("top_logprobs") if body.get("logprobs") else None
+    most = body.get("top_logprobs") if body.get("logprobs") else None
     content = [
         {
             "token": word,
             "logprob": known.get(word, 0.0),
-            "top_logprobs": [{"token": text, "logprob": value} for text, value in list(known.items())[:asked]],
+            "top_logprobs": [{"token": text, "logprob": value} for text, value in list(known.items())[:most]],
         }
         for word, known in tokens
     ]
     choice = {"message": {"role": "assistant", "content": "".join(word for word, _ in tokens)}, "finish_reason": finish}
     prompt = len(json.dumps(body["messages"])) // 4 + (3 if body["model"] == "templated" else 0)
     return {
-        "choices": [{**choice, "logprobs": None if asked is None else {"content": content}}],
+        "choices": [{**choice, "logprobs": None if most is None else {"content": content}}],
         "usage": {"prompt_tokens": prompt, "completion_tokens": len(tokens)},
     }
 

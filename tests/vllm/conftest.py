@@ -49,10 +49,10 @@ def reference() -> Callable[..., dict[str, Any]]:
 
     def compute(dtype: str, model: Path = MODEL) -> dict[str, Any]:
         if (dtype, model) not in known:
-            asked = {"model": str(model), "dtype": dtype, "pairs": PAIRS, "in_chat": IN_CHAT, "chats": CHATS}
+            request_of = {"model": str(model), "dtype": dtype, "pairs": PAIRS, "in_chat": IN_CHAT, "chats": CHATS}
             done = subprocess.run(
                 [str(PYTHON), str(Path(__file__).with_name("reference.py"))],
-                input=json.dumps(asked),
+                input=json.dumps(request_of),
                 capture_output=True,
                 text=True,
                 check=True,

@@ -15,19 +15,19 @@ def main() -> None:
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    asked: dict[str, Any] = json.load(sys.stdin)
+    request: dict[str, Any] = json.load(sys.stdin)
     # Threads that wait for each other are slower than one wherever anything else runs.
     torch.set_num_threads(1)
-    tokenizer = AutoTokenizer.from_pretrained(asked["model"])
-    model = AutoModelForCausalLM.from_pretrained(asked["model"], dtype=getattr(torch, asked["dtype"]))
+    tokenizer = AutoTokenizer.from_pretrained(request["model"])
+    model = AutoModelForCausalLM.from_pretrained(request["model"], dtype=getattr(torch, request["dtype"]))
     model.eval()
-    pairs = list(asked["pairs"])
-    for messages, continuation in asked["in_chat"]:
+    pairs = list(request["pairs"])
+    for messages, continuation in request["in_chat"]:
         begun = messages[-1]["role"] == "assistant"
         shown = messages[:-1] if begun else messages
         text = tokenizer.apply_chat_template(shown, add_generation_prompt=True, tokenize=False)
         pairs.append([text + messages[-1]["content"] if begun else text, continuation])
-    found = []
+    sums = []
     answers = []
     with torch.inference_mode():
         for context, continuation in pairs:
@@ -38,14 +38,14 @@ def main() -> None:
                 before, whole = [tokenizer.bos_token_id], [tokenizer.bos_token_id, *whole]
             logits = model(torch.tensor([whole])).logits[0].float()
             each = torch.log_softmax(logits, dim=-1)
-            found.append([float(each[i - 1, whole[i]]) for i in range(len(before), len(whole))])
-        for text in asked["chats"]:
+            sums.append([float(each[i - 1, whole[i]]) for i in range(len(before), len(whole))])
+        for text in request["chats"]:
             chat = [{"role": "user", "content": text}]
             prompt = tokenizer.apply_chat_template(chat, add_generation_prompt=True, tokenize=False)
             tokens = tokenizer(prompt, add_special_tokens=False, return_tensors="pt")
             made = model.generate(**tokens, do_sample=False, max_new_tokens=16, pad_token_id=2)
             answers.append(tokenizer.decode(made[0, tokens["input_ids"].shape[1] :], skip_special_tokens=True))
-    json.dump({"ll": found, "answers": answers}, sys.stdout)
+    json.dump({"ll": sums, "answers": answers}, sys.stdout)
 
 
 if __name__ == "__main__":

@@ -41,7 +41,7 @@ def likelihoods(session: Session) -> list[float]:
 def plain(reference: dict[str, Any]) -> list[Any]:
     """The likelihoods of `PAIRS` by a plain forward pass, as near as they are to be met."""
     each = reference["ll"][: len(PAIRS)]
-    return [pytest.approx(math.fsum(one), abs=1e-4 * len(one)) for one in each]
+    return [pytest.approx(math.fsum(values), abs=1e-4 * len(values)) for values in each]
 
 
 @pytest.mark.parametrize("type_", ["transformers", "vllm", "vllm_native"])

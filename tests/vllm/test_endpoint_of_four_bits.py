@@ -58,8 +58,8 @@ def recorded(file: Path) -> EndpointRecord:
 
 
 def verdict(seen: EndpointRecord, reference: EndpointRecord) -> PropertyVerdict:
-    (found,) = (each for each in check_endpoint(seen, reference) if each.property == "logprobs")
-    return found
+    (check,) = (each for each in check_endpoint(seen, reference) if each.property == "logprobs")
+    return check
 
 
 def test_four_bits_are_told_from_eight(files: dict[str, Path]) -> None:

@@ -59,11 +59,11 @@ def test_likelihoods_are_those_of_a_plain_forward_pass(
     requests += [Request("likelihood", messages=messages, choices=[choice]) for messages, choice in IN_CHAT]
     for request, each in zip(requests, reference(dtype)["ll"], strict=True):
         (response,) = opened(type_, dtype).ask(request)
-        (found,) = json.loads(response.logprobs or "")["choices"]
-        assert found["tokens"] == len(each)
+        (content,) = json.loads(response.logprobs or "")["choices"]
+        assert content["tokens"] == len(each)
         # A token's log probability is what the tolerance is about; a sum of n of them has n times as much.
-        assert found["ll"] == pytest.approx(math.fsum(each), abs=tolerance * len(each))
-        assert found["truncated"] is False
+        assert content["ll"] == pytest.approx(math.fsum(each), abs=tolerance * len(each))
+        assert content["truncated"] is False
 
 
 @pytest.mark.parametrize("type_", ENGINES)

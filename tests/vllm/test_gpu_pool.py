@@ -66,8 +66,8 @@ def write_config(folder: Path, name: str, backend: str, engine: dict[str, Any]) 
 
 
 def servers(prefect: Prefect) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = prefect.api("POST", "/flow_runs/filter", {"flows": {"name": {"any_": ["serve"]}}})
-    return found
+    runs: list[dict[str, Any]] = prefect.api("POST", "/flow_runs/filter", {"flows": {"name": {"any_": ["serve"]}}})
+    return runs
 
 
 def test_one_vllm_on_the_gpu_pool_serves_all_tasks_and_a_hit_starts_none(prefect: Prefect, tmp_path: Path) -> None:

@@ -48,9 +48,9 @@ class Lab:
         (self._folder / "rows.jsonl").write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in rows))
 
     def run(self, run_id: str, dtype: str = "float32", params: dict[str, Any] | None = None, **more: Any) -> RunReader:
-        asked = {"default_params": {**PARAMS, **(params or {})}}
-        small = {"model": "smollm2-135m", "n_ctx": 1024, "n_parallel": 1, **asked}
-        model = small if self._engine == "llama_cpp" else config_of(self._engine, dtype, **asked)
+        defaults = {"default_params": {**PARAMS, **(params or {})}}
+        small = {"model": "smollm2-135m", "n_ctx": 1024, "n_parallel": 1, **defaults}
+        model = small if self._engine == "llama_cpp" else config_of(self._engine, dtype, **defaults)
         config = {
             "metadata": {"name": "planted"},
             "datasets": [{"dataset_id": "questions", "params": {"path": "rows.jsonl"}}],

@@ -49,12 +49,12 @@ def begin(folder: Path, *arguments: str) -> "subprocess.Popen[str]":
 
 def descendants(pid: int) -> dict[int, str]:
     """Process ids below a process, parents first, with their command lines; those that end meanwhile may be missing."""
-    found: dict[int, str] = {}
+    processes: dict[int, str] = {}
     for child in children(pid):
         with suppress(FileNotFoundError, ProcessLookupError):
-            found[child] = Path(f"/proc/{child}/cmdline").read_bytes().replace(b"\0", b" ").decode()
-        found |= descendants(child)
-    return found
+            processes[child] = Path(f"/proc/{child}/cmdline").read_bytes().replace(b"\0", b" ").decode()
+        processes |= descendants(child)
+    return processes
 
 
 def logged(folder: Path) -> int:

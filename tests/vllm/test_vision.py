@@ -60,9 +60,9 @@ def test_images_from_files_and_as_data_are_the_same_to_the_model(seeing: Session
 
 
 def test_each_image_takes_its_tokens_of_the_prompt(seeing: Session) -> None:
-    none, one, two = (ask(seeing, *images, "What is it?") for images in ((), ("media://red",), tuple(PICTURES)))
-    assert [response.errors for response in (none, one, two)] == [[]] * 3
-    tokens = [response.prompt_tokens or 0 for response in (none, one, two)]
+    none, single, double = (ask(seeing, *images, "What is it?") for images in ((), ("media://red",), tuple(PICTURES)))
+    assert [response.errors for response in (none, single, double)] == [[]] * 3
+    tokens = [response.prompt_tokens or 0 for response in (none, single, double)]
     # 28 by 28 pixels in patches of 14: four tokens.
     assert (tokens[1] - tokens[0], tokens[2] - tokens[1]) == (4, 4)
 

@@ -59,10 +59,10 @@ def test_the_limits_of_a_task_are_those_of_its_sample_and_cpus_that_no_box_has_a
     task(tmp_path / "one", task_toml=f"{said}cpus = 1\n")
     task(tmp_path / "two", task_toml=f"{said}cpus = 4\n")
     task(tmp_path / "three")
-    one, three, two = samples(tmp_path)
+    first, third, second = samples(tmp_path)
     limits = {"agent_s": 90.5, "tests_s": 30, "memory_mb": 512}
-    assert one["metadata"]["execution"]["limits"] == two["metadata"]["execution"]["limits"] == limits
-    assert "limits" not in three["metadata"]["execution"]
+    assert first["metadata"]["execution"]["limits"] == second["metadata"]["execution"]["limits"] == limits
+    assert "limits" not in third["metadata"]["execution"]
     (note,) = HarborLoader({"path": "."}, tmp_path).notes
     assert note == "1 of 3 tasks set cpus, and a box always has one processor: two."
     assert HarborLoader({"path": "one"}, tmp_path).notes == []

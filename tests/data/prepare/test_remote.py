@@ -102,14 +102,14 @@ def test_no_address_inside_a_network_is_connected_to(
 def test_other_spellings_of_this_machine_are_refused(host: str, server: FileServer) -> None:
     with pytest.raises(RecordRejected):
         fetched(f"http://{host}:{server.port}/a", PrivateHosts())
-    assert server.asked == []
+    assert server.requests == []
 
 
 def test_a_redirect_into_the_network_is_refused(server: FileServer, names: Names) -> None:
     names("10.0.0.7")
     with pytest.raises(RecordRejected, match="inside a network"):
         fetched(f"{server.url}/away", LOOPBACK)
-    assert server.asked == ["/away"]
+    assert server.requests == ["/away"]
 
 
 def test_the_address_that_was_checked_is_the_one_that_is_asked(
@@ -117,17 +117,17 @@ def test_the_address_that_was_checked_is_the_one_that_is_asked(
 ) -> None:
     """A name that leads elsewhere at the second look-up (DNS rebinding) leads nowhere else."""
     names("93.184.216.34")
-    asked: list[Any] = []
+    requests: list[Any] = []
 
     def connect(to: tuple[str, int], *_: Any) -> socket.socket:
         names("127.0.0.1")
-        asked.append(to)
+        requests.append(to)
         raise ConnectionRefusedError("refused")
 
     monkeypatch.setattr(socket, "create_connection", connect)
     with pytest.raises(RecordRejected, match="inside a network"):
         fetched(f"http://media.test:{server.port}/a", PrivateHosts())
-    assert asked == [("93.184.216.34", server.port)]
+    assert requests == [("93.184.216.34", server.port)]
 
 
 @pytest.mark.parametrize(
@@ -152,21 +152,21 @@ def test_what_is_not_there_is_rejected_in_words(url: str, words: str, server: Fi
     with pytest.raises(RecordRejected, match=words) as rejected:
         fetched(url.format(server.url), LOOPBACK)
     assert "secret" not in str(rejected.value)
-    assert len(server.asked) <= 6
+    assert len(server.requests) <= 6
 
 
 def test_a_request_cannot_be_forged_by_an_address(server: FileServer) -> None:
     with pytest.raises(RecordRejected, match="HTTP 404"):
         fetched(f"{server.url}/x HTTP/1.1\r\nHost: other\r\n\r\nGET /a", LOOPBACK)
-    assert len(server.asked) == 1
-    assert "/a" not in server.asked
+    assert len(server.requests) == 1
+    assert "/a" not in server.requests
 
 
 @pytest.mark.parametrize("path", ["/busy", "/cut"])
 def test_what_may_come_another_time_is_tried_three_times(path: str, server: FileServer) -> None:
     with pytest.raises(FetchFailed, match="cannot be fetched"):
         fetched(server.url + path, LOOPBACK)
-    assert server.asked == [path] * 3
+    assert server.requests == [path] * 3
     with pytest.raises(RecordRejected) as never:
         fetched(server.url + "/nowhere", LOOPBACK)
     assert not isinstance(never.value, FetchFailed)

@@ -89,8 +89,8 @@ def test_named_frames_are_in_order_each_once_and_no_more_than_asked(
     if fps is None:
         assert len(named) == min(most, len(pts))
     elif (pts[-1] - pts[0]) * fps / 1_000 < most - 1:
-        asked = [1_000 * place / Fraction(str(fps)) for place in range(most)]
-        assert named == sorted({bisect_right(pts, start + time) - 1 for time in asked if start + time <= pts[-1]})
+        wanted = [1_000 * place / Fraction(str(fps)) for place in range(most)]
+        assert named == sorted({bisect_right(pts, start + time) - 1 for time in wanted if start + time <= pts[-1]})
 
 
 @pytest.mark.parametrize(("angle", "corner"), [(90, "right"), (180, "right, bottom"), (270, "bottom")])

@@ -47,8 +47,8 @@ def test_media_of_named_fields_stand_before_the_question(kind: str) -> None:
     options = {"question": "What is it?", "fields": {kind: "what.path"}}
     record = {"what": {"path": "it"}, "answer": "x"}
     sample = to_standard(canonical_text(record), build(registry.preprocessors.get("simple"), options))[0]
-    shown, asked = sample["messages"][0]["content"]
-    assert (shown["type"], shown[f"{kind}_url"]["url"], asked["text"]) == (f"{kind}_url", "it", "What is it?")
+    shown, question = sample["messages"][0]["content"]
+    assert (shown["type"], shown[f"{kind}_url"]["url"], question["text"]) == (f"{kind}_url", "it", "What is it?")
     assert sample["references"][0]["answer"][0]["text"] == "x"
 
 

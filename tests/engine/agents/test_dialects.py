@@ -47,12 +47,12 @@ async def chat(relay: Listening, streams: bool, history: list[tuple[Heard, str]]
         messages.append({"role": "assistant", "content": heard.text, "tool_calls": calls})
         messages += [{"role": "tool", "tool_call_id": call, "content": output} for call, _, _ in heard.calls]
     tools = [{"type": "function", "function": {"name": "look", "description": "Looks.", "parameters": TOOL}}]
-    asked: dict[str, Any] = {"model": "any", "messages": messages, "tools": tools, "max_tokens": 50, "user": "me"}
+    request: dict[str, Any] = {"model": "any", "messages": messages, "tools": tools, "max_tokens": 50, "user": "me"}
     async with chat_client(relay) as client:
         if streams:
             text, calls, finish, usage = "", {}, "", None
             options = {"include_usage": True}
-            async for chunk in await client.chat.completions.create(**asked, stream=True, stream_options=options):
+            async for chunk in await client.chat.completions.create(**request, stream=True, stream_options=options):
                 usage = chunk.usage or usage
                 for choice in chunk.choices:
                     text += choice.delta.content or ""
@@ -60,7 +60,7 @@ async def chat(relay: Listening, streams: bool, history: list[tuple[Heard, str]]
                     for call in choice.delta.tool_calls or []:
                         calls[call.index] = (call.id, call.function.name, json.loads(call.function.arguments))
             return Heard(text, list(calls.values()), finish, (usage.prompt_tokens, usage.completion_tokens))
-        whole = await client.chat.completions.create(**asked)
+        whole = await client.chat.completions.create(**request)
     (choice,), usage = whole.choices, whole.usage
     named = [
         (call.id, call.function.name, json.loads(call.function.arguments)) for call in choice.message.tool_calls or []
@@ -78,17 +78,17 @@ async def responses(relay: Listening, streams: bool, history: list[tuple[Heard, 
         ]
         items += [{"type": "function_call_output", "call_id": call, "output": output} for call, _, _ in heard.calls]
     tools = [{"type": "function", "name": "look", "description": "Looks.", "parameters": TOOL}, {"type": "web_search"}]
-    asked: dict[str, Any] = {"model": "any", "instructions": SYSTEM, "input": items, "tools": tools}
-    asked |= {"max_output_tokens": 50, "metadata": {"a": "b"}, "store": False}
+    request: dict[str, Any] = {"model": "any", "instructions": SYSTEM, "input": items, "tools": tools}
+    request |= {"max_output_tokens": 50, "metadata": {"a": "b"}, "store": False}
     async with chat_client(relay) as client:
         if streams:
-            events = [event async for event in await client.responses.create(**asked, stream=True)]
+            events = [event async for event in await client.responses.create(**request, stream=True)]
             assert [event.sequence_number for event in events] == list(range(len(events)))
             whole = events[-1].response
             deltas = [event.delta for event in events if event.type == "response.output_text.delta"]
             assert "".join(deltas) == whole.output_text
         else:
-            whole = await client.responses.create(**asked)
+            whole = await client.responses.create(**request)
     calls = [
         (item.call_id, item.name, json.loads(item.arguments)) for item in whole.output if item.type == "function_call"
     ]
@@ -104,15 +104,15 @@ async def messages(relay: Listening, streams: bool, history: list[tuple[Heard, s
         results = [{"type": "tool_result", "tool_use_id": call, "content": output} for call, _, _ in heard.calls]
         said.append({"role": "user", "content": results})
     tools = [{"name": "look", "description": "Looks.", "input_schema": TOOL}]
-    asked: dict[str, Any] = {"model": "any", "system": SYSTEM, "messages": said, "tools": tools, "max_tokens": 50}
+    request: dict[str, Any] = {"model": "any", "system": SYSTEM, "messages": said, "tools": tools, "max_tokens": 50}
     http = anthropic.DefaultAsyncHttpxClient(verify=False)
     where: dict[str, Any] = {"base_url": relay.anthropic, "http_client": http}
     async with anthropic.AsyncAnthropic(**where, api_key="none", max_retries=0) as client:
         if streams:
-            async with client.messages.stream(**asked, metadata={"user_id": "me"}) as events:
+            async with client.messages.stream(**request, metadata={"user_id": "me"}) as events:
                 whole = await events.get_final_message()
         else:
-            whole = await client.messages.create(**asked)
+            whole = await client.messages.create(**request)
     text = "".join(block.text for block in whole.content if block.type == "text")
     calls = [(block.id, block.name, block.input) for block in whole.content if block.type == "tool_use"]
     finish = {"tool_use": "tool_calls", "max_tokens": "length", "end_turn": "stop"}[whole.stop_reason]
@@ -142,12 +142,12 @@ def test_one_conversation_is_the_same_requests_in_each_dialect_streamed_or_not()
     seen = []
     for speaks in DIALECTS:
         for streams in (False, True):
-            (first, second), asked, turns = asyncio.run(conversation(speaks, streams))
+            (first, second), requests, turns = asyncio.run(conversation(speaks, streams))
             assert (first.text, first.finish, first.tokens) == ("I look.", "tool_calls", (5, 6))
             assert [call[1:] for call in first.calls] == [("look", {"a": 1}), ("look", {})]
             assert (second.text, second.calls, second.finish) == ("It holds", [], "length")
             assert [turn.tool_outputs for turn in turns] == [["two lines"] * 2, None]
-            seen.append([(request.messages, request.tools, request.params, request.draw) for request in asked])
+            seen.append([(request.messages, request.tools, request.params, request.draw) for request in requests])
     assert all(conversation == seen[0] for conversation in seen)
     history, tools, params, draw = seen[0][1]
     assert [message["role"] for message in history] == ["system", "user", "assistant", "tool", "tool"]

@@ -127,9 +127,9 @@ def test_a_sample_may_lower_the_limits_and_never_raise_them() -> None:
     assert boxes.limits_of(higher) == replace(LIMITS, wall_s=LIMITS.wall)
     assert boxes.limits_of({}) is LIMITS
     assert limited(LIMITS, lower, "tests_s").wall == 7
-    asked = "a = bytearray(70_000_000)"
-    assert episode(lambda act: act(asked, tool="python")) == "[no output]"
-    own = episode(lambda act: act(asked, tool="python"), {"sandbox": {"limits": {"memory_mb": 40}}})
+    code = "a = bytearray(70_000_000)"
+    assert episode(lambda act: act(code, tool="python")) == "[no output]"
+    own = episode(lambda act: act(code, tool="python"), {"sandbox": {"limits": {"memory_mb": 40}}})
     assert "emory" in own, own
     assert episode_limits(None, lower) == EpisodeLimits(task_s=50)
     assert episode_limits(EpisodeLimits(tokens=5), higher) == EpisodeLimits(tokens=5, task_s=10**6 / 2)

@@ -90,13 +90,13 @@ def test_an_endpoint_fetches_the_bytes_that_base64_would_hold_and_nothing_after_
 
 
 def test_media_by_url_and_as_base64_have_one_key(endpoint: ChatServer) -> None:
-    one = request(("image_url", PICTURE))
+    picture = request(("image_url", PICTURE))
     with Runtime() as runtime:
         config = {"base_url": endpoint.url, "model": "m"}
         plain, by_url = (
             runtime.backend("openai_http", {**config, "media_source": source}, CONTEXT) for source in ("base64", "url")
         )
-        assert encode(plain.body(one)) == encode(by_url.body(one))
+        assert encode(plain.body(picture)) == encode(by_url.body(picture))
         assert plain.identity() == by_url.identity()
 
 
@@ -225,7 +225,7 @@ def test_only_the_url_that_was_sent_is_answered() -> None:
             f"/{token}/{seal}/%2e%2e%2f{name}/", f"{path}?x=1", f"{path}/", path.upper(), path[:-1], "*",
             f"http://127.0.0.1{path}", f"/{'a' * 8000}", "/%FF",
         ]  # fmt: skip
-        calls = [in_thread(url, one) for one in wrong]
+        calls = [in_thread(url, body) for body in wrong]
         calls += [in_thread(url, path, method) for method in ("POST", "PUT", "DELETE", "OPTIONS")]
         return await asyncio.gather(*calls)
 

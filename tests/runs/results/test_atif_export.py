@@ -46,8 +46,13 @@ def gage(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest
 def write_rows(folder: Path, *messages: dict[str, Any]) -> None:
     with (folder / "sums.jsonl").open("wb") as out:
         for number in range(3):
-            asked = [*messages, {"role": "user", "content": f"What is {number} + 1?"}]
-            record = {"id": f"t/{number}", "messages": asked, "references": [str(number + 1)], "label": str(number + 1)}
+            messages_sent = [*messages, {"role": "user", "content": f"What is {number} + 1?"}]
+            record = {
+                "id": f"t/{number}",
+                "messages": messages_sent,
+                "references": [str(number + 1)],
+                "label": str(number + 1),
+            }
             out.write(orjson.dumps(record) + b"\n")
 
 
@@ -66,11 +71,11 @@ def test_an_agents_calls_and_what_tools_answered_are_its_steps(tmp_path: Path, g
     exported = gage("export", "one", "--format", "atif", "--to", "out")
     assert exported.code == 0, exported.err
 
-    found = trials(tmp_path / "out")
-    assert len(found) == 3
-    for trial in found:
-        asked, called, said = trial["steps"]
-        assert (asked["source"], called["source"], said["source"]) == ("user", "agent", "agent")
+    trees = trials(tmp_path / "out")
+    assert len(trees) == 3
+    for trial in trees:
+        question, called, said = trial["steps"]
+        assert (question["source"], called["source"], said["source"]) == ("user", "agent", "agent")
         (call,) = called["tool_calls"]
         (result,) = called["observation"]["results"]
         assert call["function_name"] == "add"

@@ -258,9 +258,9 @@ def test_names_of_the_harness_are_found_by_a_part(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gage = command(tmp_path, capsys, monkeypatch)
-    found = json.loads(gage("list", "suites", "--lm-eval", "GLOBAL_FACTS", "--json").out)
-    assert {"name": "lm-eval:mmlu_global_facts", "kind": "task"} in found
-    assert all("global_facts" in entry["name"].lower() for entry in found)
+    suites = json.loads(gage("list", "suites", "--lm-eval", "GLOBAL_FACTS", "--json").out)
+    assert {"name": "lm-eval:mmlu_global_facts", "kind": "task"} in suites
+    assert all("global_facts" in entry["name"].lower() for entry in suites)
     assert "goes with suites" in gage("list", "runs", "--lm-eval", "arc").sentence
 
 

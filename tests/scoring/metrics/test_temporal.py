@@ -47,13 +47,13 @@ def test_the_nearest_reference_counts_and_a_threshold_makes_a_recall() -> None:
 
 @given(TIMES, TIMES, TIMES, TIMES)
 def test_the_overlap_is_symmetric_and_whole_only_for_equal_spans(a: float, b: float, c: float, d: float) -> None:
-    one, other = f"{min(a, b)} - {max(a, b)}", f"{min(c, d)} - {max(c, d)}"
+    span, other = f"{min(a, b)} - {max(a, b)}", f"{min(c, d)} - {max(c, d)}"
     if a != b and c != d:
-        value = temporal_iou(one, [other]).value
-        assert value == temporal_iou(other, [one]).value
+        value = temporal_iou(span, [other]).value
+        assert value == temporal_iou(other, [span]).value
         assert isinstance(value, float)
         assert 0.0 <= value <= 1.0
-        assert (value == 1.0) == (one == other)
+        assert (value == 1.0) == (span == other)
 
 
 @given(st.text(alphabet="0123456789:.-, sto", max_size=60))
