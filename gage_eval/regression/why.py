@@ -20,7 +20,7 @@ from gage_eval.base.statuses import REPLAYED, UNANSWERED
 from gage_eval.models.client.token_steps import NEAR_TIE
 from gage_eval.regression.compare import shared_tasks
 from gage_eval.regression.definitions import WRITTEN_BY_PROMPTS, Difference, differences, is_imported, without_imported
-from gage_eval.regression.first_token import likelihood_change, parting, steps_of
+from gage_eval.regression.first_token import equal_at_start, likelihood_change, parting, steps_of
 from gage_eval.regression.run_diff import run_differences
 from gage_eval.regression.scored_task import ScoredTask
 from gage_eval.report.console import one_line
@@ -454,7 +454,7 @@ def _is_cut_short(a: _Answer, b: _Answer) -> bool:
 
 
 def _where_texts_part(a: str, b: str) -> str:
-    shared = next((at for at, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
+    shared = equal_at_start(a, b)
     pieces = [_shown(text[shared : shared + 20] or "the end") for text in (a, b)]
     return f"character {shared + 1}: {pieces[0]} or {pieces[1]}"
 
