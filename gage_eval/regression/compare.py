@@ -262,13 +262,13 @@ class TaskComparison:
         pairing = self.pairing
         places = {name: positions for name, positions in pairing.slices.items() if len(positions) >= _MIN_SLICE}
         inside = {
-            name: evidence(pairing.of_slice(positions), alpha=0.025, draws=_SLICE_DRAWS)
+            name: evidence(pairing.rows.of_pairs(positions), alpha=0.025, draws=_SLICE_DRAWS)
             for name, positions in places.items()
         }
         rest = {name: np.setdiff1d(np.arange(pairing.rows.n), positions) for name, positions in places.items()}
         p_values = holm(
             {
-                name: unlike(numbers, evidence(pairing.of_slice(rest[name]), draws=_SLICE_DRAWS))
+                name: unlike(numbers, evidence(pairing.rows.of_pairs(rest[name]), draws=_SLICE_DRAWS))
                 for name, numbers in inside.items()
             }
         )

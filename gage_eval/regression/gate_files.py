@@ -74,7 +74,8 @@ def _case(gated: GateResult, task: TaskGate, *, fail_undecided: bool) -> ET.Elem
     if task.changes is not None:
         said = f"{decision.verdict}: {task.changes.text}"
     if task in gated.regressed:
-        _outcome(case, "failure", decision.verdict, said, [*task.all_remarks, *_flips(task)])
+        worse = [f"worse: {name}" for name in changed.worse[:_MOST_FLIPS]]
+        _outcome(case, "failure", decision.verdict, said, [*task.all_remarks, *worse])
     elif task in gated.undecided:
         _outcome(case, "failure" if fail_undecided else "skipped", "inconclusive", said, [*task.all_remarks])
     ET.SubElement(case, "system-out").text = clean(said)
@@ -103,10 +104,6 @@ def _xml(name: str, cases: list[ET.Element]) -> str:
 
 def _interval(task: TaskGate) -> str:
     return " … ".join(map(signed_text, task.decision.evidence.bounds or (None,)))
-
-
-def _flips(task: TaskGate) -> list[str]:
-    return [f"worse: {name}" for name in task.comparison.worse[:_MOST_FLIPS]]
 
 
 def _details(task: TaskGate) -> str:
