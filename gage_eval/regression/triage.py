@@ -17,7 +17,7 @@ import numpy as np
 from gage_eval.base.errors import GageError, InputError
 from gage_eval.regression.again import options_again
 from gage_eval.regression.baselines import BaselineEntry
-from gage_eval.regression.compare import SliceChange, TaskComparison
+from gage_eval.regression.compare import TaskComparison
 from gage_eval.regression.definitions import Difference
 from gage_eval.regression.exact import Ask
 from gage_eval.regression.gating import GateResult, TaskGate, gate
@@ -25,6 +25,7 @@ from gage_eval.regression.policy import GatePolicy
 from gage_eval.regression.run_diff import run_differences
 from gage_eval.regression.scored_task import ScoredTask
 from gage_eval.regression.why import TaskWhy, why
+from gage_eval.report.details import SliceChange
 from gage_eval.runs.results.explain import ExplainedAnswer, explain
 from gage_eval.runs.results.outcomes import Measure
 from gage_eval.runs.results.reading import RunReader, TaskReader
