@@ -5,7 +5,7 @@ from xml.etree import ElementTree as ET
 from gage_eval.regression.gating import GateResult, TaskGate
 from gage_eval.report.console import clean, counted
 from gage_eval.report.markdown import bullets, code, page, plain, table
-from gage_eval.report.summary import format_value, p_text, signed_text
+from gage_eval.report.summary import format_value, p_text, signed_ends, signed_text
 from gage_eval.stats.verdicts import Verdict
 
 _HEADER = ("task", "metric", "verdict", "baseline", "run", "better by", "interval", "p", "n")
@@ -50,7 +50,7 @@ def gate_markdown(gated: GateResult, anchor: GateResult | None = None) -> str:
     return page(
         f"## {_SIGNS[gated.verdict]} {gated.verdict.capitalize()}: {code(gated.run_id)} against baseline "
         f"{code(entry.name)}",
-        table(_HEADER, [task.cells(_interval(task)) for task in gated.tasks]),
+        table(_HEADER, [task.cells(signed_ends(task.decision.evidence.bounds)) for task in gated.tasks]),
         f"{plain(entry.suite)}, entry {entry.number} of the baseline. Positive differences are better, intervals have "
         f"{level}, and {accepted}.",
         bullets(gated.notes(anchor)),
@@ -69,7 +69,7 @@ def _case(gated: GateResult, task: TaskGate, *, fail_undecided: bool) -> ET.Elem
     numbers = decision.evidence
     said = (
         f"{decision.verdict}: {format_value(numbers.baseline)} → {format_value(numbers.current)}, better by "
-        f"{signed_text(numbers.difference)} ({_interval(task)}), p {p_text(decision.p)}, n {numbers.n:,}"
+        f"{signed_text(numbers.difference)} ({signed_ends(numbers.bounds)}), p {p_text(decision.p)}, n {numbers.n:,}"
     )
     if task.changes is not None:
         said = f"{decision.verdict}: {task.changes.text}"
@@ -100,10 +100,6 @@ def _xml(name: str, cases: list[ET.Element]) -> str:
     root.append(suite)
     ET.indent(root)
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + ET.tostring(root, encoding="unicode") + "\n"
-
-
-def _interval(task: TaskGate) -> str:
-    return " … ".join(map(signed_text, task.decision.evidence.bounds or (None,)))
 
 
 def _details(task: TaskGate) -> str:
