@@ -111,7 +111,7 @@ def diff(
     if not differences:
         print(f"{first.run_id} and {other.run_id} do not differ in anything that is recorded.")
         return
-    rows = [(task_id, x.kind, x.path, x.shown_a, x.shown_b) for task_id, x in differences]
+    rows = [(task_id, x.kind, x.path, *x.shown) for task_id, x in differences]
     print_table(("task", "what", "value", first.run_id, other.run_id), rows, stack=True)
 
 

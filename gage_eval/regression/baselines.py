@@ -211,9 +211,7 @@ class Baselines:
             number, policy = before.number + 1, policy or before.policy
         else:
             self.check_new(suite, name, runs[0].run_id)
-        if policy is not None:
-            run = runs[0]
-            declared_numbers(policy, GateRule(), run.task_ids, lambda task_id, metric: run.task(task_id).number(metric))
+        declared_numbers(policy, GateRule(), runs[0].task_ids, lambda name, of: runs[0].task(name).number(of))
         entry = BaselineEntry(
             suite=suite,
             name=name,

@@ -20,7 +20,7 @@ from gage_eval.regression.definitions import (
 )
 from gage_eval.regression.row_scores import Pairing, RowScores, aggregation_of, pair
 from gage_eval.regression.scored_task import ScoredTask, identical_runs
-from gage_eval.report.summary import signed_text
+from gage_eval.report.details import SliceChange
 from gage_eval.runs.results.reading import RunReader
 from gage_eval.scoring.metrics.scale import Scale
 from gage_eval.stats.evidence import Evidence, evidence, unlike
@@ -33,31 +33,6 @@ from gage_eval.stats.verdicts import MAX_UNPAIRED_SHARE, UNKNOWN_ERROR
 _MIN_SLICE = 5
 _SLICE_DRAWS = 200  # of the bootstrap, for each of many slices
 _ALPHA = 0.05
-
-
-@dataclass(frozen=True)
-class SliceChange:
-    """How the score of a slice changed.
-
-    Attributes:
-        name: ``field = value``.
-        n: pairs.
-        difference: positive is better.
-        bounds: the two-sided 95 % interval, not adjusted for the number of slices; None where it is unknown.
-        stands_out: whether it changed otherwise than the other samples, beyond chance (Welch's test, Holm over slices).
-    """
-
-    name: str
-    n: int
-    difference: float
-    bounds: tuple[float, float] | None
-    stands_out: bool
-
-    @property
-    def text(self) -> str:
-        """``topic = algebra −0.120 (−0.190 … −0.050, n 166)``."""
-        bounds = "" if self.bounds is None else f"{' … '.join(map(signed_text, self.bounds))}, "
-        return f"{self.name} {signed_text(self.difference)} ({bounds}n {self.n:,})"
 
 
 @dataclass(frozen=True)
@@ -262,13 +237,13 @@ class TaskComparison:
         pairing = self.pairing
         places = {name: positions for name, positions in pairing.slices.items() if len(positions) >= _MIN_SLICE}
         inside = {
-            name: evidence(pairing.of_slice(positions), alpha=0.025, draws=_SLICE_DRAWS)
+            name: evidence(pairing.rows.of_pairs(positions), alpha=0.025, draws=_SLICE_DRAWS)
             for name, positions in places.items()
         }
         rest = {name: np.setdiff1d(np.arange(pairing.rows.n), positions) for name, positions in places.items()}
         p_values = holm(
             {
-                name: unlike(numbers, evidence(pairing.of_slice(rest[name]), draws=_SLICE_DRAWS))
+                name: unlike(numbers, evidence(pairing.rows.of_pairs(rest[name]), draws=_SLICE_DRAWS))
                 for name, numbers in inside.items()
             }
         )

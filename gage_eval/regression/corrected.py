@@ -10,7 +10,7 @@ from typing import Any
 from gage_eval import stats
 from gage_eval.base.errors import InputError
 from gage_eval.report.calibration import Answer
-from gage_eval.report.summary import signed_text
+from gage_eval.report.summary import signed_ends, signed_text
 from gage_eval.runs.results.outcomes import Measure
 from gage_eval.runs.results.reading import TaskReader
 from gage_eval.scoring.labels import Label
@@ -43,7 +43,7 @@ class CorrectedChange:
         """``corrected by labels of 100 samples: +0.050 (+0.010 … +0.090)``, and what is missing."""
         if self.difference is None:
             return f"no corrected difference: {self.why_not}"
-        ends = "" if self.bounds is None else f" ({' … '.join(map(signed_text, self.bounds))})"
+        ends = "" if self.bounds is None else f" ({signed_ends(self.bounds)})"
         said = f"corrected by labels of {self.labels:,} samples: {signed_text(self.difference)}{ends}"
         if self.why_not is not None:
             return f"{said}; {self.why_not}"

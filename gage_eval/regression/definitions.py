@@ -54,19 +54,15 @@ class Difference:
     b: str | None
 
     @property
-    def shown_a(self) -> str:
-        """The first value, cut short."""
-        return _short(self.a)
-
-    @property
-    def shown_b(self) -> str:
-        """The second value, cut short."""
-        return _short(self.b)
+    def shown(self) -> tuple[str, str]:
+        """Both values, cut short."""
+        a, b = ("(none)" if value is None else one_line(value, _SHOWN) for value in (self.a, self.b))
+        return a, b
 
     @property
     def text(self) -> str:
         """The difference in one line."""
-        return f"{self.path}: {self.shown_a} → {self.shown_b}"
+        return f"{self.path}: {' → '.join(self.shown)}"
 
 
 def definition(store: Store, stages: Mapping[Stage, StageRecord], metric_id: str) -> Definition:
@@ -212,7 +208,3 @@ def _leaves(value: JsonValue, path: str = "") -> Iterator[tuple[str, str]]:
             yield from _leaves(item, f"{path}.{name}" if path else name)
     elif value is not None and value not in ({}, []):
         yield path, canonical_text(value) if not isinstance(value, str) else value
-
-
-def _short(value: str | None) -> str:
-    return "(none)" if value is None else one_line(value, _SHOWN)

@@ -45,11 +45,16 @@ def steps_of(response: Mapping[str, Any], telemetry: Mapping[str, Any]) -> list[
     return [Step.of_row(row) for row in stored] if stored else steps_in(response.get("logprobs"))
 
 
+def equal_at_start(a: Sequence[object], b: Sequence[object]) -> int:
+    """How many items at the beginning are equal."""
+    return next((at for at, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
+
+
 def parting(a: Sequence[Step], b: Sequence[Step]) -> Parting | None:
     """Where two answers part; None if they have the same tokens, or the tokens of one are not stored."""
     if not a or not b:
         return None
-    shared = next((at for at, (x, y) in enumerate(zip(a, b, strict=False)) if x.token != y.token), min(len(a), len(b)))
+    shared = equal_at_start(*([step.token for step in run] for run in (a, b)))
     if shared == len(a) == len(b):
         return None
     steps = [run[shared] if shared < len(run) else None for run in (a, b)]

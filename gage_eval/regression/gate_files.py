@@ -5,7 +5,7 @@ from xml.etree import ElementTree as ET
 from gage_eval.regression.gating import GateResult, TaskGate
 from gage_eval.report.console import clean, counted
 from gage_eval.report.markdown import bullets, code, page, plain, table
-from gage_eval.report.summary import format_value, p_text, signed_text
+from gage_eval.report.summary import format_value, p_text, signed_ends, signed_text
 from gage_eval.stats.verdicts import Verdict
 
 _HEADER = ("task", "metric", "verdict", "baseline", "run", "better by", "interval", "p", "n")
@@ -50,7 +50,7 @@ def gate_markdown(gated: GateResult, anchor: GateResult | None = None) -> str:
     return page(
         f"## {_SIGNS[gated.verdict]} {gated.verdict.capitalize()}: {code(gated.run_id)} against baseline "
         f"{code(entry.name)}",
-        table(_HEADER, [task.cells(_interval(task)) for task in gated.tasks]),
+        table(_HEADER, [task.cells(signed_ends(task.decision.evidence.bounds)) for task in gated.tasks]),
         f"{plain(entry.suite)}, entry {entry.number} of the baseline. Positive differences are better, intervals have "
         f"{level}, and {accepted}.",
         bullets(gated.notes(anchor)),
@@ -69,12 +69,13 @@ def _case(gated: GateResult, task: TaskGate, *, fail_undecided: bool) -> ET.Elem
     numbers = decision.evidence
     said = (
         f"{decision.verdict}: {format_value(numbers.baseline)} → {format_value(numbers.current)}, better by "
-        f"{signed_text(numbers.difference)} ({_interval(task)}), p {p_text(decision.p)}, n {numbers.n:,}"
+        f"{signed_text(numbers.difference)} ({signed_ends(numbers.bounds)}), p {p_text(decision.p)}, n {numbers.n:,}"
     )
     if task.changes is not None:
         said = f"{decision.verdict}: {task.changes.text}"
     if task in gated.regressed:
-        _outcome(case, "failure", decision.verdict, said, [*task.all_remarks, *_flips(task)])
+        worse = [f"worse: {name}" for name in changed.worse[:_MOST_FLIPS]]
+        _outcome(case, "failure", decision.verdict, said, [*task.all_remarks, *worse])
     elif task in gated.undecided:
         _outcome(case, "failure" if fail_undecided else "skipped", "inconclusive", said, [*task.all_remarks])
     ET.SubElement(case, "system-out").text = clean(said)
@@ -99,14 +100,6 @@ def _xml(name: str, cases: list[ET.Element]) -> str:
     root.append(suite)
     ET.indent(root)
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + ET.tostring(root, encoding="unicode") + "\n"
-
-
-def _interval(task: TaskGate) -> str:
-    return " … ".join(map(signed_text, task.decision.evidence.bounds or (None,)))
-
-
-def _flips(task: TaskGate) -> list[str]:
-    return [f"worse: {name}" for name in task.comparison.worse[:_MOST_FLIPS]]
 
 
 def _details(task: TaskGate) -> str:

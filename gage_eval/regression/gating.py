@@ -328,9 +328,7 @@ def gate(
     task_ids = list(entry.runs[0].tasks)
     scored = {task_id: ScoredTask.of_run(run, task_id) for task_id in task_ids}
     before = {task_id: entry.tasks(run.store, task_id) for task_id in task_ids}
-    numbers = [Declared(task_id, metric, rule) for task_id in task_ids]
-    if policy is not None:
-        numbers = declared_numbers(policy, rule, task_ids, lambda task_id, name: scored[task_id].reader.number(name))
+    numbers = declared_numbers(policy, rule, task_ids, lambda name, of: scored[name].reader.number(of), metric)
     if not exact:
         numbers = [number.with_test for number in numbers]
     others = alike or {}

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
+from itertools import chain, groupby
 from typing import Any, TypeAlias
 
 from gage_eval.regression.ranks import significant_pairs
@@ -67,8 +67,6 @@ class Rating:
 
     def cells(self, others: int) -> tuple[str, ...]:
         """As a row below the header of `ratings_tables`."""
-        bias = "–" if self.position_bias is None else signed_text(self.position_bias)
-        consistent = format_value(self.consistent)
         return (
             self.model,
             score_text(self.win),
@@ -76,8 +74,8 @@ class Rating:
             _rating_text(self.rating, self.interval),
             "–" if self.at_equal_style is None else _rating_text(*self.at_equal_style),
             f"{self.better_than} of {others}",
-            consistent,
-            bias,
+            format_value(self.consistent),
+            signed_text(self.position_bias),
         )
 
     def as_record(self) -> dict[str, Any]:
@@ -168,10 +166,8 @@ def _rates(prompts: Iterable[Sequence[_Game]], *, with_style: bool) -> tuple[dic
 
 def ratings_tables(ratings: Sequence[Rating]) -> Iterable[tuple[str, list[str], list[list[str]]]]:
     """The title, header and rows of each task's table; columns in which nothing is known are left out."""
-    tables: dict[tuple[str, str], list[Rating]] = {}
-    for rating in ratings:
-        tables.setdefault((rating.row, rating.task_id), []).append(rating)
-    for (row, task_id), own in tables.items():
+    for (row, task_id), rated in groupby(ratings, lambda rating: (rating.row, rating.task_id)):
+        own = list(rated)
         columns = zip(_HEADER, *(rating.cells(len(own) - 1) for rating in own), strict=True)
         header, *rows = zip(*(column for column in columns if {*column[1:]} != {"–"}), strict=True)
         yield f"{row} {task_id}", list(header), list(map(list, rows))

@@ -105,11 +105,7 @@ class Matrix(StrictModel):
             InputError: it cannot be read, has values that are not allowed, or names a suite or a config that does not
                 exist; all problems at once.
         """
-        matrix = cls._parsed(read_config(file, what="matrix"), str(file))
-        problems = matrix._wrong_options() + matrix._missing_rows(file.parent)
-        if problems:
-            raise ConfigError(str(file), problems)
-        return matrix
+        return cls.of_text(read_config(file, what="matrix"), str(file), file.parent)
 
     def _missing_rows(self, folder: Path) -> list[Problem]:
         """The rows whose suite or config does not exist."""
@@ -126,24 +122,22 @@ class Matrix(StrictModel):
         return problems
 
     @classmethod
-    def of_text(cls, text: str, source: str) -> Self:
+    def of_text(cls, text: str, source: str, folder: Path | None = None) -> Self:
         """The matrix of a YAML text.
 
         Args:
             text: the YAML.
             source: the name in errors.
+            folder: that paths of configs start from; without one, nothing checks that suites and configs exist.
 
         Raises:
             InputError: a value is not allowed; all problems at once.
         """
-        matrix = cls._parsed(text, source)
-        if problems := matrix._wrong_options():
+        matrix, _ = model_of(parse(text, source), source, cls)
+        missing = [] if folder is None else matrix._missing_rows(folder)
+        if problems := matrix._wrong_options() + missing:
             raise ConfigError(source, problems)
         return matrix
-
-    @classmethod
-    def _parsed(cls, text: str, source: str) -> Self:
-        return model_of(parse(text, source), source, cls)[0]
 
     def _wrong_options(self) -> list[Problem]:
         """Options that do not exist, each once: it may be in every row, or with every model."""

@@ -219,10 +219,7 @@ def _differences(triage: Triage) -> str:
         return f"### What differs\n\nNot known: {plain(triage.problem)}"
     if not triage.differences:
         return "### What differs\n\nNothing that is recorded. A model behind an endpoint may have changed there."
-    rows = [
-        (difference.kind, difference.path, difference.shown_a, difference.shown_b)
-        for difference in triage.differences[:_MOST_DIFFERENCES]
-    ]
+    rows = [(x.kind, x.path, *x.shown) for x in triage.differences[:_MOST_DIFFERENCES]]
     more = len(triage.differences) - len(rows)
     return page(
         "### What differs, the likeliest cause first",

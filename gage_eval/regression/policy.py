@@ -122,20 +122,27 @@ class Declared:
 
 
 def declared_numbers(
-    policy: GatePolicy, rule: GateRule, tasks: Sequence[str], number_of: Callable[[str, str], Measure]
+    policy: GatePolicy | None,
+    rule: GateRule,
+    tasks: Sequence[str],
+    number_of: Callable[[str, str], Measure],
+    metric: str | None = None,
 ) -> list[Declared]:
-    """The numbers of a policy in the tasks of a run, critical ones first.
+    """The numbers of a policy in the tasks of a run, critical ones first; without a policy, one of each task.
 
     Args:
         policy: the policy.
         rule: of numbers without one of their own.
         tasks: those of the baseline.
         number_of: a task's number by its name; raises `NotFound`.
+        metric: without a policy, which number; each task's first by default.
 
     Raises:
         ConfigError: no task has such a number, two tiers have the same one, or there are fewer supporting numbers than
             must regress; all problems at once.
     """
+    if policy is None:
+        return [Declared(task_id, metric, rule) for task_id in tasks]
     problems: list[Problem] = list(policy.problems())
     numbers: dict[tuple[str, str], Declared] = {}
     for tier in TIERS:

@@ -10,7 +10,7 @@ from gage_eval.base.errors import GageError, InputError
 from gage_eval.pipeline.specs import Plan, TaskPlan
 from gage_eval.regression.baselines import BaselineEntry, Baselines
 from gage_eval.regression.compare import noise_floor
-from gage_eval.regression.policy import Declared, GatePolicy, Tier, declared_numbers
+from gage_eval.regression.policy import GatePolicy, Tier, declared_numbers
 from gage_eval.regression.scored_task import ScoredTask, identical_runs
 from gage_eval.runs.options import Locations
 from gage_eval.runs.results.outcomes import Measure
@@ -217,11 +217,7 @@ def _powers(
     rule: GateRule,
     policy: GatePolicy | None,
 ) -> list[NumberPower]:
-    numbers = [Declared(task_id, None, rule) for task_id in tasks]
-    if policy is not None:
-        numbers = declared_numbers(
-            policy, rule, list(tasks), lambda task_id, name: tasks[task_id][0].reader.number(name)
-        )
+    numbers = declared_numbers(policy, rule, list(tasks), lambda name, of: tasks[name][0].reader.number(of))
     planned = {task.task_id: task for task in plan.tasks}
     powers = []
     for number in numbers:

@@ -5,10 +5,10 @@ from dataclasses import replace
 
 from gage_eval.regression.compare import TaskComparison, TaskComparisonResult
 from gage_eval.regression.gating import GateResult, TaskGate
-from gage_eval.regression.why import MEANINGS, Flip, TaskWhy
-from gage_eval.report.details import Cause, Causes, ComparedSlice, ComparedTask, Comparison, MovedAnswer
+from gage_eval.regression.why import MEANINGS, TaskWhy
+from gage_eval.report.details import Cause, Causes, ComparedTask, Comparison
 from gage_eval.report.figures import Mark, interval_figure
-from gage_eval.report.summary import format_value, p_text, signed_text
+from gage_eval.report.summary import format_value, p_text, signed_ends, signed_text
 from gage_eval.report.trend_chart import TrendPoint
 from gage_eval.runs.results.publication import Publication
 from gage_eval.stats.evidence import Evidence
@@ -42,17 +42,12 @@ def causes(task: TaskWhy) -> Causes:
                 MEANINGS[cause],
                 count,
                 *task.moved(cause)[:2],
-                tuple(map(_moved_answer, task.of_cause(cause)[:_MOST_ANSWERS])),
+                task.of_cause(cause)[:_MOST_ANSWERS],
             )
             for cause, count in task.counts.items()
         ),
         (*notes, *task.lacking),
     )
-
-
-def _moved_answer(flip: Flip) -> MovedAnswer:
-    before, now = ("–" if value is None else format_value(value) for value in (flip.a, flip.b))
-    return MovedAnswer(flip.sample_id, flip.replicate, before, now, flip.detail, ", ".join(flip.labels))
 
 
 def comparison_cells(result: TaskComparisonResult) -> tuple[str, ...]:
@@ -68,7 +63,7 @@ def evidence_cells(numbers: Evidence, p: float, better: int, worse: int) -> tupl
         format_value(numbers.baseline),
         format_value(numbers.current),
         signed_text(numbers.difference),
-        " … ".join(map(signed_text, numbers.bounds or (None,))),
+        signed_ends(numbers.bounds),
         "–" if numbers.test == "none" else p_text(p),
         f"{numbers.n:,}",
         f"+{better:,} −{worse:,}",
@@ -142,21 +137,14 @@ def _gated(gate: TaskGate, points: Sequence[TrendPoint]) -> ComparedTask:
 
 
 def _task(task: TaskComparison, numbers: Evidence, p: float, notes: Sequence[str]) -> ComparedTask:
-    tested = numbers.test != "none"
-    low, high = numbers.bounds or (None, None)
     return ComparedTask(
-        task_id=task.task_id,
-        metric=task.measure.name,
-        n=numbers.n,
-        baseline=numbers.baseline,
-        current=numbers.current,
-        difference=numbers.difference,
-        low=low,
-        high=high,
-        p=p if tested else None,
-        test=numbers.test_name,
+        task.task_id,
+        task.measure.name,
+        numbers,
+        p if numbers.test != "none" else None,
+        numbers.test_name,
         better=tuple(task.better),
         worse=tuple(task.worse),
-        slices=tuple(ComparedSlice(x.name, x.n, x.difference) for x in task.slices),
+        slices=tuple(task.slices),
         notes=tuple(notes),
     )

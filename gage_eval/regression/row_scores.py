@@ -154,10 +154,6 @@ class Pairing:
         """Share of samples without a partner."""
         return self.unpaired / self.samples if self.samples else 0.0
 
-    def of_slice(self, positions: Ints) -> PairedRows:
-        """The rows of a slice."""
-        return self.rows.of_pairs(positions)
-
 
 def pair(current: RowScores, baseline: Sequence[RowScores], scale: Scale = DEFAULT, *, part: bool = False) -> Pairing:
     """Pair two runs sample by sample; the baseline may be several repeats of one run.

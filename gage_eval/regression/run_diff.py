@@ -38,15 +38,13 @@ def _of_runs(a: RunReader, b: RunReader) -> Iterator[Difference]:
         ("name", mine.name, other.name),
         ("tasks", ", ".join(mine.tasks), ", ".join(other.tasks)),
         ("host", mine.process.host if mine.process else None, other.process.host if other.process else None),
-        *((f"packages.{name}", *versions) for name, versions in _versions(mine.packages, other.packages)),
+        *(
+            (f"packages.{name}", mine.packages.get(name), other.packages.get(name))
+            for name in sorted({*mine.packages, *other.packages})
+        ),
     ):
         if left != right:
             yield Difference("environment", path, left, right)
-
-
-def _versions(a: dict[str, str], b: dict[str, str]) -> Iterator[tuple[str, tuple[str | None, str | None]]]:
-    for name in sorted({*a, *b}):
-        yield name, (a.get(name), b.get(name))
 
 
 def _of_engines(a: TaskReader, b: TaskReader) -> Iterator[Difference]:

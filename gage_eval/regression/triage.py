@@ -8,23 +8,24 @@ gone again     they do not, and chance does not explain the night's loss: it has
 chance         they do not, and chance explains the night's loss
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 
 from gage_eval.base.errors import GageError, InputError
 from gage_eval.regression.again import options_again
 from gage_eval.regression.baselines import BaselineEntry
-from gage_eval.regression.compare import SliceChange, TaskComparison
+from gage_eval.regression.compare import TaskComparison
 from gage_eval.regression.definitions import Difference
+from gage_eval.regression.exact import Ask
 from gage_eval.regression.gating import GateResult, TaskGate, gate
 from gage_eval.regression.policy import GatePolicy
 from gage_eval.regression.run_diff import run_differences
 from gage_eval.regression.scored_task import ScoredTask
 from gage_eval.regression.why import TaskWhy, why
-from gage_eval.runs.options import RunOptions
+from gage_eval.report.details import SliceChange
 from gage_eval.runs.results.explain import ExplainedAnswer, explain
 from gage_eval.runs.results.outcomes import Measure
 from gage_eval.runs.results.reading import RunReader, TaskReader
@@ -98,7 +99,7 @@ def triage(
     run: RunReader,
     entry: BaselineEntry,
     rule: GateRule,
-    ask: Callable[[RunOptions], RunReader],
+    ask: Ask,
     *,
     repeats: int = 5,
     most: int = 200,
@@ -135,13 +136,7 @@ def triage(
     return Triage(gated, repeats, tasks, tuple(differences), problem, tuple(moved))
 
 
-def _task(
-    run: RunReader,
-    gated: TaskGate,
-    ask: Callable[[RunOptions], RunReader],
-    repeats: int,
-    most: int,
-) -> TriagedTask:
+def _task(run: RunReader, gated: TaskGate, ask: Ask, repeats: int, most: int) -> TriagedTask:
     comparison = gated.comparison
     ids = comparison.worse[:most]
     again, problem = None, None
@@ -193,8 +188,4 @@ def _differences(before: RunReader, run: RunReader) -> list[Difference]:
     for _, difference in run_differences(before, run):
         if not difference.path.endswith(_OF_EVERY_NIGHT):
             by_place.setdefault((difference.kind, difference.path), difference)
-    return sorted(by_place.values(), key=_likelihood)
-
-
-def _likelihood(difference: Difference) -> Any:
-    return _LIKELIEST.index(difference.kind) if difference.kind in _LIKELIEST else len(_LIKELIEST)
+    return sorted(by_place.values(), key=lambda difference: _LIKELIEST.index(difference.kind))

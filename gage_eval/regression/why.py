@@ -20,10 +20,11 @@ from gage_eval.base.statuses import REPLAYED, UNANSWERED
 from gage_eval.models.client.token_steps import NEAR_TIE
 from gage_eval.regression.compare import shared_tasks
 from gage_eval.regression.definitions import WRITTEN_BY_PROMPTS, Difference, differences, is_imported, without_imported
-from gage_eval.regression.first_token import likelihood_change, parting, steps_of
+from gage_eval.regression.first_token import equal_at_start, likelihood_change, parting, steps_of
 from gage_eval.regression.run_diff import run_differences
 from gage_eval.regression.scored_task import ScoredTask
-from gage_eval.report.console import one_line
+from gage_eval.report.console import counted, one_line
+from gage_eval.report.details import Flip
 from gage_eval.runs.results.outcomes import Measure
 from gage_eval.runs.results.reading import RunReader, TaskReader
 from gage_eval.runs.results.rows import SampleRow, of_replicate
@@ -62,31 +63,6 @@ _OF_EXTRACTION = ("filter", "extract")
 _SHOWN = 60
 # So many answers are decoded at once.
 _BATCH = 512
-
-
-@dataclass(frozen=True)
-class Flip:
-    """An answer whose score differs.
-
-    Attributes:
-        sample_id, replicate: which answer.
-        a, b: its score in both runs; None where it has none.
-        cause: the first thing that differs.
-        detail: what exactly differs, one line.
-        labels: what else differs: dtype, engine, the end of one answer, …
-    """
-
-    sample_id: str
-    replicate: int
-    a: float | None
-    b: float | None
-    cause: Cause
-    detail: str
-    labels: tuple[str, ...]
-
-    def as_record(self) -> dict[str, Any]:
-        """For JSON."""
-        return {**vars(self), "labels": list(self.labels)}
 
 
 @dataclass(frozen=True)
@@ -132,9 +108,10 @@ class TaskWhy:
     @property
     def sentence(self) -> str:
         """``of 41 flips 29 numerical, 8 truncation``."""
+        if not self.flips:
+            return f"no score differs among {self.answers:,} answers"
         parts = ", ".join(f"{count:,} {cause.replace('_', ' ')}" for cause, count in self.counts.items())
-        flips = "1 flip" if len(self.flips) == 1 else f"{len(self.flips):,} flips"
-        return f"of {flips} {parts}" if self.flips else f"no score differs among {self.answers:,} answers"
+        return f"of {counted(len(self.flips), 'flip')} {parts}"
 
     def as_record(self) -> dict[str, Any]:
         """For JSON."""
@@ -454,7 +431,7 @@ def _is_cut_short(a: _Answer, b: _Answer) -> bool:
 
 
 def _where_texts_part(a: str, b: str) -> str:
-    shared = next((at for at, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
+    shared = equal_at_start(a, b)
     pieces = [_shown(text[shared : shared + 20] or "the end") for text in (a, b)]
     return f"character {shared + 1}: {pieces[0]} or {pieces[1]}"
 

@@ -6,7 +6,9 @@ from datetime import datetime
 from typing import Any
 
 from gage_eval.report.sample_view import SampleView
+from gage_eval.report.summary import signed_ends, signed_text
 from gage_eval.report.trend_chart import TrendPoint
+from gage_eval.stats.evidence import Evidence
 
 
 @dataclass(frozen=True)
@@ -101,24 +103,53 @@ class TaskDetails:
 
 
 @dataclass(frozen=True)
-class ComparedSlice:
-    """How a slice moved."""
+class SliceChange:
+    """How the score of a slice changed.
+
+    Attributes:
+        name: ``field = value``.
+        n: pairs.
+        difference: positive is better.
+        bounds: the two-sided 95 % interval, not adjusted for the number of slices; None where it is unknown.
+        stands_out: whether it changed otherwise than the other samples, beyond chance (Welch's test, Holm over slices).
+    """
 
     name: str
     n: int
     difference: float
+    bounds: tuple[float, float] | None = None
+    stands_out: bool = False
+
+    @property
+    def text(self) -> str:
+        """``topic = algebra −0.120 (−0.190 … −0.050, n 166)``."""
+        bounds = "" if self.bounds is None else f"{signed_ends(self.bounds)}, "
+        return f"{self.name} {signed_text(self.difference)} ({bounds}n {self.n:,})"
 
 
 @dataclass(frozen=True)
-class MovedAnswer:
-    """An answer whose score moved: which, its scores as they are shown, what differs first, and what differs too."""
+class Flip:
+    """An answer whose score differs between two runs.
+
+    Attributes:
+        sample_id, replicate: which answer.
+        a, b: its score in both runs; None where it has none.
+        cause: the first thing that differs.
+        detail: what exactly differs, one line.
+        labels: what else differs: dtype, engine, the end of one answer, …
+    """
 
     sample_id: str
     replicate: int
-    before: str
-    now: str
+    a: float | None
+    b: float | None
+    cause: str
     detail: str
-    labels: str
+    labels: tuple[str, ...]
+
+    def as_record(self) -> dict[str, Any]:
+        """For JSON."""
+        return {**vars(self), "labels": list(self.labels)}
 
 
 @dataclass(frozen=True)
@@ -136,7 +167,7 @@ class Cause:
     flips: int
     worse: int
     better: int
-    answers: tuple[MovedAnswer, ...]
+    answers: tuple[Flip, ...]
 
 
 @dataclass(frozen=True)
@@ -161,12 +192,10 @@ class ComparedTask:
 
     Attributes:
         task_id, metric: which number.
-        baseline, current: the scores.
-        difference: how much better this run is; negative for a loss, also where lower scores are better.
-        low, high: ends of the interval of the difference.
-        p: p value.
+        numbers: both scores and their difference; negative for a loss, also where lower scores are better.
+        p: p value; None without a test.
+        test: its name.
         verdict: a word such as ``regressed``; empty without a gate.
-        n, test: pairs of samples, and the test's name.
         better, worse: ids of the samples that moved.
         slices: those that moved most.
         notes: what else a reader must know.
@@ -176,18 +205,13 @@ class ComparedTask:
 
     task_id: str
     metric: str
-    n: int
-    baseline: float | None
-    current: float | None
-    difference: float | None
-    low: float | None = None
-    high: float | None = None
+    numbers: Evidence
     p: float | None = None
     test: str = ""
     verdict: str = ""
     better: tuple[str, ...] = ()
     worse: tuple[str, ...] = ()
-    slices: tuple[ComparedSlice, ...] = ()
+    slices: tuple[SliceChange, ...] = ()
     notes: tuple[str, ...] = ()
     trend: tuple[TrendPoint, ...] = ()
     causes: Causes | None = None

@@ -248,7 +248,7 @@ def _trend(task: ComparedTask) -> Svg:
     if len(task.trend) < _LEAST_TREND:
         return Svg()
     title = f"{task.task_id}: {task.metric} of {counted(len(task.trend), 'run')}, the newest at the right"
-    return Svg(trend_chart(task.trend, task.baseline, title))
+    return Svg(trend_chart(task.trend, task.numbers.baseline, title))
 
 
 def _stages_text(summary: Summary) -> str:

@@ -16,7 +16,7 @@ from gage_eval.report.details import ComparedTask
 from gage_eval.report.messages import trimmed
 from gage_eval.report.run_view import problems
 from gage_eval.report.sample_view import KINDS, Tone, folded
-from gage_eval.report.summary import GroupScore, MetricSummary, format_value, p_text, signed_text
+from gage_eval.report.summary import GroupScore, MetricSummary, format_value, p_text, signed_ends, signed_text
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -53,7 +53,6 @@ def page_environment(folder: Path, **filters: Callable[..., Any]) -> "Environmen
     environment.filters.update(
         bars=charts.bars,
         change=change_chip,
-        change_ends=_change_ends,
         change_tone=change_tone,
         clip=clip,
         ends=ends_text,
@@ -67,6 +66,7 @@ def page_environment(folder: Path, **filters: Callable[..., Any]) -> "Environmen
         score=score_text,
         shares=kind_shares,
         signed=signed_text,
+        signed_ends=signed_ends,
         strip=charts.strip,
         tone=_tone,
         value=_finite,
@@ -98,9 +98,8 @@ def ends_text(score: MetricSummary | GroupScore) -> str:
 
 def change_tone(task: ComparedTask) -> Tone:
     """That of the gate's verdict; without one, ``plain`` unless the interval of the difference leaves out 0."""
-    if task.low is None or task.high is None or task.low <= 0 <= task.high:
-        return VERDICT_TONES.get(task.verdict, "plain")
-    return VERDICT_TONES.get(task.verdict, "good" if task.low > 0 else "bad")
+    low, high = task.numbers.bounds or (0.0, 0.0)
+    return VERDICT_TONES.get(task.verdict, "good" if low > 0 else "bad" if high < 0 else "plain")
 
 
 def marked(answer: str, extracted: str | None) -> Markup:
@@ -114,12 +113,8 @@ def marked(answer: str, extracted: str | None) -> Markup:
 
 def change_chip(task: ComparedTask) -> Markup:
     """The change as a chip: red for a loss beyond chance, green for a gain."""
-    text = f"{signed_text(task.difference)} {task.verdict}".strip()
+    text = f"{signed_text(task.numbers.difference)} {task.verdict}".strip()
     return Markup('<span class="chip {}">{}</span>').format(change_tone(task), text)
-
-
-def _change_ends(task: ComparedTask) -> str:
-    return "–" if task.low is None or task.high is None else f"{signed_text(task.low)} … {signed_text(task.high)}"
 
 
 def _when(moment: datetime | None) -> str:

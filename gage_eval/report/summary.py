@@ -421,6 +421,11 @@ def signed_text(value: float | None) -> str:
     return f"{'+' if value > 0 else '−' if value < 0 else ''}{format_value(abs(value))}"
 
 
+def signed_ends(ends: tuple[float, float] | None) -> str:
+    """Both ends of the interval of a difference; a dash for none."""
+    return " … ".join(map(signed_text, ends or (None,)))
+
+
 def p_text(value: float) -> str:
     """A p value."""
     return "< 0.001" if value < 0.001 else f"{value:.3f}"

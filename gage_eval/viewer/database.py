@@ -48,10 +48,8 @@ class ReadDatabase:
 
     def rows(self, sql: str, values: Sequence[Any] = ()) -> list[dict[str, Any]]:
         """The rows of a query."""
-        with self._cursor() as cursor:
-            rows = cursor.execute(sql, list(values)).fetchall()
-            names = [column[0] for column in cursor.description or ()]
-            return [dict(zip(names, row, strict=True)) for row in rows]
+        rows: list[dict[str, Any]] = self.table(sql, values).to_pylist()
+        return rows
 
     def table(self, sql: str, values: Sequence[Any] = ()) -> "pa.Table":
         """The rows of a query as an Arrow table."""

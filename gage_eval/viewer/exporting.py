@@ -11,7 +11,7 @@ from starlette.responses import FileResponse, Response, StreamingResponse
 
 from gage_eval.base.errors import InputError
 from gage_eval.runs.results.tabular import csv_header, csv_lines, json_lines
-from gage_eval.viewer.listing import COLUMNS, ListState
+from gage_eval.viewer.listing import ListState
 from gage_eval.viewer.open_task import OpenTask
 from gage_eval.viewer.query import Noted
 
@@ -38,7 +38,7 @@ def exported(shown: OpenTask, state: ListState, kind: str, noted: Noted) -> Resp
         raise InputError(f"'{kind}' is not a format: {', '.join(_TYPES)}.")
     # Before the response begins: a list that cannot be made is an error, not a broken file.
     positions = shown.listing.positions(state, noted)
-    columns = shown.listing.export_columns(state, list(COLUMNS))
+    columns = shown.listing.export_columns(state)
     tables = _tables(shown, positions, columns)
     headers = {"content-disposition": f'attachment; filename="{shown.run.run_id}.{kind}"'}
     if kind == "parquet":

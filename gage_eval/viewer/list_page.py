@@ -209,7 +209,7 @@ class ListPage:
             )
         except (InputError, StillIndexing):
             return None  # The page of the comparison says why, or waits for it.
-        return next((task for task in comparison.tasks if task.difference is not None), None)
+        return next((task for task in comparison.tasks if task.numbers.difference is not None), None)
 
     def _neighbours(self, shown: OpenTask, state: ListState, position: int) -> dict[str, Any]:
         """Where the answer stands in the list, and the answers before and after it."""

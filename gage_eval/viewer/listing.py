@@ -29,8 +29,9 @@ _FILTERS = 16
 _ORDERS = 6
 # One of ten thousand steps may take 20 MB.
 _TRAJECTORIES = 2
-# The rows at some positions; their values are the positions and how many there are.
-_AT = "(SELECT unnest(?::INTEGER[]) AS pos, unnest(range(?)) AS place) wanted"
+AT = "(SELECT unnest(?::INTEGER[]) AS pos, unnest(range(?)) AS place) wanted"
+"""The rows at some positions, in SQL; its values are the positions and how many there are."""
+
 _MENTIONS_TEXT = re.compile(r"\b(asked|answer)\b", re.IGNORECASE)
 
 COLUMNS: dict[str, tuple[str, str]] = {
@@ -304,10 +305,7 @@ class Listing:
             return []
         measure = measure_of(self.about, state.metric)
         columns = ["a.pos", "a.part", "a.response_key"]
-        for name, (_, column) in COLUMNS.items():
-            if column in _OF_PAIRS and not self.database.has_pairs:
-                continue
-            columns.append(f"{self._column(column, measure)} AS {name}")
+        columns += [f"{column} AS {name}" for name, column in self._columns(measure)]
         columns += [f"a.value_{indexed.number} AS m{indexed.number}" for indexed in self.about.measures]
         columns += [
             f"replace(a.slice_{field.number}, '{BETWEEN}', ', ') AS s{field.number}" for field in self.about.slices
@@ -316,16 +314,10 @@ class Listing:
             columns += ["p.other_kind", "p.other_value", "p.other_status"]
         return self.database.rows(self._at(", ".join(columns)), (positions, len(positions)))
 
-    def export_columns(self, state: ListState, names: list[str]) -> str:
-        """The columns of an export in SQL: the named ones, all measures and slices, and whole texts."""
-        measure = measure_of(self.about, state.metric)
-        texts = TEXT_COLUMNS if self.about.has_texts else ()
-        own = [
-            (name, f"x.{name}" if name in texts else self._column(COLUMNS[name][1], measure))
-            for name in names
-            if name != "id" and (self.database.has_pairs or COLUMNS[name][1] not in _OF_PAIRS)
-        ]
-        return _named_columns([("sample_id", "a.sample_id"), *own, *self._indexed])
+    def export_columns(self, state: ListState) -> str:
+        """The columns of an export in SQL: all that can be shown, measures and slices, and whole texts."""
+        own = self._columns(measure_of(self.about, state.metric), whole=self.about.has_texts)
+        return _named_columns([("sample_id", "a.sample_id"), *own[1:], *self._indexed])
 
     def table_at(self, positions: "Positions", columns: str) -> "pa.Table":
         """Columns of the answers at some positions, in that order."""
@@ -336,7 +328,7 @@ class Listing:
         """The query for columns of the answers at some positions."""
         pairs = " LEFT JOIN paired.pairs p ON p.pos = a.pos" if self.database.has_pairs else ""
         joined = f"JOIN task.answers a ON a.pos = wanted.pos{texts}{pairs}"
-        return f"SELECT {columns} FROM {_AT} {joined} ORDER BY wanted.place"  # noqa: S608
+        return f"SELECT {columns} FROM {AT} {joined} ORDER BY wanted.place"  # noqa: S608
 
     def find(self, sample_id: str, replicate: int) -> dict[str, Any] | None:
         """Position, part and row index of an answer; None if there is none."""
@@ -371,6 +363,19 @@ class Listing:
                 return f"a.{column}_{name[1:]}"
         raise InputError(f"the list cannot be sorted by '{name}'.{closest(name, list(COLUMNS))}")
 
+    def _columns(self, measure: IndexedMeasure | None, *, whole: bool = False) -> list[tuple[str, str]]:
+        """What there is of `COLUMNS`, in SQL under their names; the answers' id first.
+
+        Args:
+            measure: by which answers are right or wrong.
+            whole: take texts from the table that has them whole.
+        """
+        return [
+            (name, f"x.{name}" if whole and name in TEXT_COLUMNS else self._column(column, measure))
+            for name, (_, column) in COLUMNS.items()
+            if self.database.has_pairs or column not in _OF_PAIRS
+        ]
+
     def _column(self, column: str, measure: IndexedMeasure | None) -> str:
         if column in _OF_PAIRS:
             if not self.database.has_pairs:
@@ -384,14 +389,10 @@ class Listing:
 
     def _named(self, where: str, measure: IndexedMeasure | None) -> str:
         """The answers under the names that users know."""
-        own = [
-            (name, self._column(column, measure)) for name, (_, column) in COLUMNS.items() if column not in _OF_PAIRS
-        ]
+        with_texts = self.about.has_texts and _MENTIONS_TEXT.search(where) is not None
+        own = [*self._columns(measure, whole=with_texts), ("sample_id", "a.sample_id")]
         if self.database.has_pairs:
-            own += [("change", "p.change"), ("other", "p.other_read"), ("other_score", "p.other_value")]
-        own += [("sample_id", "a.sample_id")]
-        if with_texts := self.about.has_texts and _MENTIONS_TEXT.search(where) is not None:
-            own = [(name, f"x.{name}" if name in TEXT_COLUMNS else column) for name, column in own]
+            own.append(("other_score", "p.other_value"))
         columns = _named_columns([("pos", "a.pos"), *own, *self._indexed])
         joined = " JOIN task.texts x ON x.pos = a.pos" if with_texts else ""
         joined += " JOIN paired.pairs p ON p.pos = a.pos" if self.database.has_pairs else ""

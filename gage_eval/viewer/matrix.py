@@ -15,7 +15,7 @@ from gage_eval.base.errors import InputError, closest
 from gage_eval.runs.results.sql import literal
 from gage_eval.viewer.database import ReadDatabase
 from gage_eval.viewer.index import About
-from gage_eval.viewer.listing import Listing, ListState, LruCache, PageState, measure_of
+from gage_eval.viewer.listing import AT, Listing, ListState, LruCache, PageState, measure_of
 from gage_eval.viewer.query import NO_NOTES, Noted
 
 if TYPE_CHECKING:
@@ -33,7 +33,6 @@ SHOWN = {
 """Which questions are listed: heading, and condition."""
 
 _MOST_REMEMBERED = 12
-_IN_ORDER = "pos"
 
 
 def build_matrix(indexes: Sequence[Path], measure: str, file: Path) -> None:
@@ -140,18 +139,10 @@ class AnswerMatrix:
 
     def rows(self, positions: Sequence[int]) -> list[dict[str, Any]]:
         """The rows at some positions, in that order."""
-        rows = {
-            row["pos"]: row
-            for row in self._database.rows("SELECT * FROM matrix.matrix WHERE pos IN (SELECT unnest(?))", [positions])
-        }
-        return [rows[position] for position in positions]
+        sql = f"SELECT m.* FROM {AT} JOIN matrix.matrix m USING (pos) ORDER BY wanted.place"  # noqa: S608
+        return self._database.rows(sql, (positions, len(positions)))
 
     def _order(self, column: str, *, desc: bool) -> "Positions":
-        import numpy as np
-
-        if column == _IN_ORDER:
-            places = np.arange(self.counts[""], dtype=np.int32)
-            return places[::-1] if desc else places
         way = "DESC" if desc else "ASC"
         return self._database.positions(f"SELECT pos FROM matrix.matrix ORDER BY {column} {way} NULLS LAST, pos")  # noqa: S608
 
@@ -184,7 +175,7 @@ class AnswerMatrix:
         return np.zeros(self.counts[""], dtype=np.bool_)
 
     def _sorted(self, name: str) -> str:
-        columns = {"row": _IN_ORDER, "spread": "spread"}
+        columns = {"row": "pos", "spread": "spread"}
         columns |= {str(number): f"value_{number}" for number in range(len(self._columns))}
         if name not in columns:
             raise InputError(f"the matrix cannot be sorted by '{name}'.{closest(name, list(columns))}")

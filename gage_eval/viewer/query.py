@@ -16,7 +16,9 @@ Noted: TypeAlias = Mapping[str, Collection[int]]
 """Numbers of noted responses (`index.response_number`) by verdict; under ``any`` all of them."""
 
 NO_NOTES: Noted = {}
-FLIPS = ("worse", "better", "same", "changed")
+_FLIPS = {"worse": "p.change < 0", "better": "p.change > 0", "same": "p.change = 0", "changed": "p.change <> 0"}
+# Terms that name a whole text, and their columns.
+_WHOLE = {"error": "error_kind", "finish": "finish_reason"}
 _NAME, _QUOTED = r"[^\W\d][\w.]*", r'(?:[^"\\]|\\.)*'
 _TERM = re.compile(
     rf"""(?P<not>-)?(?:(?P<name>{_NAME})|"(?P<quoted_name>{_QUOTED})")(?P<operator>:|<=|>=|<|>|=)"""
@@ -34,15 +36,12 @@ class Term:
         operator: ``:`` or a comparison.
         value: what is compared with.
         negated: rows that do not match.
-        start, end: where it stands in the line.
     """
 
     name: str
     operator: str
     value: str
     negated: bool
-    start: int
-    end: int
 
     @property
     def text(self) -> str:
@@ -85,22 +84,15 @@ def format_term(name: str, value: str, operator: str = ":", *, negated: bool = F
 def terms(line: str) -> Iterator[Term]:
     """The terms of a search line."""
     for match in _TERM.finditer(line):
-        at = match.span()
-        if match["operator"]:
-            quoted = match["quoted"]
-            value = match["plain"] or "" if quoted is None else _unescaped(quoted)
-            yield Term(
-                match["name"] or _unescaped(match["quoted_name"]),
-                match["operator"],
-                value,
-                match["not"] is not None,
-                *at,
-            )
+        if operator := match["operator"]:
+            name = match["name"] or _unescaped(match["quoted_name"])
+            value = match["plain"] if match["quoted"] is None else _unescaped(match["quoted"])
+            yield Term(name, operator, value, negated=match["not"] is not None)
         elif match["phrase"] is not None:
-            yield Term("", ":", _unescaped(match["phrase"]), match["no"] is not None, *at)
+            yield Term("", ":", _unescaped(match["phrase"]), negated=match["no"] is not None)
         elif word := match["word"]:
             negated = word.startswith("-") and len(word) > 1
-            yield Term("", ":", word[1:] if negated else word, negated, *at)
+            yield Term("", ":", word[1:] if negated else word, negated)
 
 
 def with_term(line: str, added: str) -> str:
@@ -111,8 +103,8 @@ def with_term(line: str, added: str) -> str:
 
 
 def without_term(line: str, gone: Term) -> str:
-    """The line without a term."""
-    return " ".join(term.text for term in terms(line) if (term.start, term.end) != (gone.start, gone.end))
+    """The line without a term, however often it has it."""
+    return " ".join(term.text for term in terms(line) if term != gone)
 
 
 def condition_of(
@@ -169,10 +161,8 @@ def _condition(term: Term, about: About, measure: IndexedMeasure | None, *, pair
     if term.name == "reason":
         _scored("reason", measure, term)
         return Condition(f"a.reason_{number} = ?", (_known(term, REASONS),))
-    if term.name == "error":
-        return Condition("a.error_kind = ?", (term.value,))
-    if term.name == "finish":
-        return Condition("a.finish_reason = ?", (term.value,))
+    if term.name in _WHOLE:
+        return Condition(f"a.{_WHOLE[term.name]} = ?", (term.value,))
     if term.name == "flip":
         return _flip(term, paired=paired)
     if term.name in TEXTS:
@@ -204,9 +194,7 @@ def _note(term: Term, noted: Noted) -> Condition:
 def _flip(term: Term, *, paired: bool) -> Condition:
     if not paired:
         raise InputError("search: 'flip:' needs a run to compare with: choose one first.")
-    wanted = _known(term, FLIPS)
-    return Condition({"worse": "p.change < 0", "better": "p.change > 0", "same": "p.change = 0",
-                      "changed": "p.change <> 0"}[wanted])  # fmt: skip
+    return Condition(_FLIPS[_known(term, [*_FLIPS])])
 
 
 def _slice(term: Term, about: About) -> Condition:

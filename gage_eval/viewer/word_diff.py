@@ -5,6 +5,8 @@ from collections import Counter
 from difflib import SequenceMatcher
 from typing import Literal, NamedTuple
 
+from gage_eval.regression.first_token import equal_at_start
+
 MOST_WORDS = 6_000
 """Longer answers are not compared word by word."""
 
@@ -31,8 +33,8 @@ def word_diff(other: str, this: str) -> list[Piece]:
         return []
     # Without spaces, so that a line break does not make a word another one.
     a, b = [word.strip() for word in before], [word.strip() for word in after]
-    start = _equal_words(a, b)
-    end = _equal_words(a[start:][::-1], b[start:][::-1])
+    start = equal_at_start(a, b)
+    end = equal_at_start(a[start:][::-1], b[start:][::-1])
     pieces = [Piece("same", "".join(after[:start]))] if start else []
     inner_a, inner_b = a[start : len(a) - end], b[start : len(b) - end]
     counts = Counter(inner_a)
@@ -45,10 +47,3 @@ def word_diff(other: str, this: str) -> list[Piece]:
         pieces += [Piece("gone", gone)] if gone else []
         pieces += [Piece("new", new)] if new else []
     return [*pieces, Piece("same", "".join(after[len(after) - end :]))] if end else pieces
-
-
-def _equal_words(words: list[str], other: list[str]) -> int:
-    """How many words at the beginning are equal."""
-    return next(
-        (at for at, (a, b) in enumerate(zip(words, other, strict=False)) if a != b), min(len(words), len(other))
-    )

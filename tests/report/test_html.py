@@ -13,12 +13,12 @@ from run_summaries import metric_row, summary
 
 from gage_eval.report.details import (
     Bin,
-    ComparedSlice,
     ComparedTask,
     Comparison,
     KindOfAnswer,
     Reason,
     RunDetails,
+    SliceChange,
     TaskDetails,
 )
 from gage_eval.report.html import MAX_BYTES, report_html
@@ -26,9 +26,11 @@ from gage_eval.report.messages import Message, Part
 from gage_eval.report.sample_view import KINDS, SampleView, ShownJudgment, ShownScore, folded
 from gage_eval.report.summary import Summary
 from gage_eval.report.trend_chart import TrendPoint
+from gage_eval.stats.evidence import Evidence
 
 HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>&amp;{{ 7*7 }}</title></style>"
 VOID = frozenset({"meta", "img"})
+SAME = Evidence(9, difference=0.0, baseline=0.8, current=0.8)
 message = Message.plain
 
 
@@ -123,8 +125,8 @@ def hostile_details() -> RunDetails:
         sampling={HOSTILE: HOSTILE},
     )
     compared = ComparedTask(
-        HOSTILE, HOSTILE, 9, 0.5, 0.4, -0.1, -0.2, -0.05, p=0.01, test=HOSTILE, verdict="regressed",
-        worse=(HOSTILE,), slices=(ComparedSlice(HOSTILE, 5, -0.2),), notes=(HOSTILE,),
+        HOSTILE, HOSTILE, Evidence(9, "t", -0.1, 0.5, 0.4, low=-0.2, high=-0.05), p=0.01, test=HOSTILE,
+        verdict="regressed", worse=(HOSTILE,), slices=(SliceChange(HOSTILE, 5, -0.2),), notes=(HOSTILE,),
     )  # fmt: skip
     return replace(
         whole,
@@ -264,8 +266,8 @@ def test_the_worst_slices_are_those_that_cost_the_task_most() -> None:
 
 def test_a_baselines_comparison_comes_with_the_scores() -> None:
     compared = ComparedTask(
-        "gsm8k", "exact_match", 1319, 0.863, 0.842, -0.021, -0.032, -0.010, p=0.0002, test="mcnemar",
-        verdict="regressed", worse=("a", "b"), better=("c",),
+        "gsm8k", "exact_match", Evidence(1319, "mcnemar", -0.021, 0.863, 0.842, low=-0.032, high=-0.010), p=0.0002,
+        test="mcnemar", verdict="regressed", worse=("a", "b"), better=("c",),
     )  # fmt: skip
     text = report_html(summary(), replace(details(), comparison=Comparison("nightly-main", (compared,))))
     words = " ".join(Page(text).text)
@@ -285,7 +287,7 @@ def points(task_id: str, count: int) -> tuple[TrendPoint, ...]:
 
 def test_the_trend_is_drawn_where_there_is_more_than_this_run() -> None:
     def drawn(count: int) -> str:
-        compared = ComparedTask(HOSTILE, "acc", 9, 0.8, 0.8, 0.0, verdict="passed", trend=points(HOSTILE, count))
+        compared = ComparedTask(HOSTILE, "acc", SAME, verdict="passed", trend=points(HOSTILE, count))
         return report_html(summary(), replace(details(), comparison=Comparison("small", (compared,), level=0.9)))
 
     page = Page(text := drawn(3))
@@ -303,7 +305,7 @@ def test_many_trends_stay_below_the_limit_and_those_that_regressed_come_first() 
     run, run_details = many_tasks(100)
     names = [task.task_id for task in run.tasks]
     compared = tuple(
-        ComparedTask(name, "acc", 9, 0.8, 0.8, 0.0, trend=points(name, 60), verdict="regressed" if last else "passed")
+        ComparedTask(name, "acc", SAME, trend=points(name, 60), verdict="regressed" if last else "passed")
         for name, last in ((name, name == names[-1]) for name in names)
     )
     text = report_html(run, replace(run_details, comparison=Comparison("small", compared)))
