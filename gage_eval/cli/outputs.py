@@ -23,6 +23,7 @@ from gage_eval.report.trend_chart import TrendPoint
 from gage_eval.runs.lengths import ShortLimit
 from gage_eval.runs.record import RunRecord
 from gage_eval.runs.results.calls import ModelCall
+from gage_eval.runs.results.explain import ExplainedAnswer, Tally
 from gage_eval.runs.results.rejects import Reject
 from gage_eval.store.verify import Finding
 
@@ -70,33 +71,19 @@ class ShownRun(TypedDict):
     summary: Summary | None
 
 
-class ShownAnswer(TypedDict):
+@dataclass(frozen=True)
+class ShownAnswer(ExplainedAnswer):
     """An answer and why it has its score; sent are the requests."""
 
-    task_id: str
-    sample_id: str
-    replicate: int
-    question: str
-    expected: str | None
-    answer: str | None
-    status: str
-    extracted: str | None
-    score_status: str | None
-    value: float | None
-    explanation: str | None
-    failure: str | None
-    completion_tokens: int | None
     sent: list[Json]
 
 
-class Outcomes(TypedDict):
+@dataclass(frozen=True)
+class Outcomes(Tally):
     """Answers of a task with an outcome: how many of how many, and the first of them."""
 
     task_id: str
     metric: str | None
-    matching: int
-    answers: int
-    among: dict[str, int]
     shown: list[ShownAnswer]
 
 
