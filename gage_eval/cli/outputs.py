@@ -21,11 +21,11 @@ from gage_eval.regression.definitions import Difference
 from gage_eval.report.summary import Summary
 from gage_eval.report.trend_chart import TrendPoint
 from gage_eval.runs.lengths import ShortLimit
-from gage_eval.runs.record import RunRecord
+from gage_eval.runs.record import RunRecord, StageRecord
 from gage_eval.runs.results.calls import ModelCall
 from gage_eval.runs.results.explain import ExplainedAnswer, Tally
 from gage_eval.runs.results.rejects import Reject
-from gage_eval.store.verify import Finding
+from gage_eval.store import ArtifactEntry, Finding
 
 Json = dict[str, Any]
 
@@ -46,18 +46,11 @@ class RunRow(TypedDict):
     cost: float | None
 
 
-class StageState(TypedDict):
+class ShownStage(StageRecord):
     """How far a stage of a task is."""
 
     task_id: str
     stage: str
-    state: str
-    done: int
-    total: int | None
-    figures: Json
-    counts: Json
-    outputs: dict[str, str]
-    error: str | None
 
 
 class ShownRun(TypedDict):
@@ -67,7 +60,7 @@ class ShownRun(TypedDict):
     folder: str
     status: str
     record: RunRecord
-    stages: list[StageState]
+    stages: list[ShownStage]
     summary: Summary | None
 
 
@@ -333,18 +326,6 @@ class Planned(TypedDict):
     notes: list[str]
 
 
-class Artifact(TypedDict):
-    """A stored table."""
-
-    id: str
-    table: str
-    rows: int
-    complete: bool
-    bytes: int
-    written: str
-    actions: list[str]
-
-
 @dataclass(frozen=True)
 class SelfTested(TaskSelfTest):
     """The same with whether all is as expected."""
@@ -465,7 +446,7 @@ OUTPUTS: dict[str, Any] = {
     "baseline trend": list[TrendPoint],
     "plan": Planned,
     "sql": list[Json],
-    "cache ls": list[Artifact],
+    "cache ls": list[ArtifactEntry],
     "cache verify": list[Finding],
     "doctor": Doctor,
     "server status": ServerState,

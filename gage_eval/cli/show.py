@@ -114,7 +114,7 @@ def _show_rejects(reader: "RunReader", task_id: str | None, limit: int | None, *
     rejected = (reject for task in reader.tasks(task_id) for reject in rejects_of(task))
     rows = list(islice(rejected, limit))
     if json:
-        print_json([reject.as_record() for reject in rows])
+        print_json(rows)
         return
     for reject in rows:
         position = f"line {reject.line}" if reject.line is not None else f"row {reject.row_index}"

@@ -18,9 +18,6 @@ from gage_eval.runs.results.stored import StoredRun, stored_runs
 if TYPE_CHECKING:
     from gage_eval.runs.results.reading import RunReader
 
-# The shown fields of a stage.
-_SHOWN = {"state", "done", "total", "figures", "counts", "outputs", "error"}
-
 
 @dataclass(frozen=True)
 class ListedScore:
@@ -154,17 +151,15 @@ def run_record(stored: StoredRun) -> dict[str, Any]:
     Raises:
         InputError: its files cannot be read.
     """
-    stages = [
-        {"task_id": task_id, "stage": stage, **record.model_dump(mode="json", include=_SHOWN)}
-        for (task_id, stage), record in stored.stages.items()
-    ]
     return {
         "run_id": stored.run_id,
         "folder": stored.folder.url,
         "status": stored.state,
-        "record": stored.record.model_dump(mode="json"),
-        "stages": stages,
-        "summary": stored.summary.model_dump(mode="json") if stored.status == "completed" else None,
+        "record": stored.record,
+        "stages": [
+            {"task_id": task_id, "stage": name, **dict(stage)} for (task_id, name), stage in stored.stages.items()
+        ],
+        "summary": stored.summary if stored.status == "completed" else None,
     }
 
 
