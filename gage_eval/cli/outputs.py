@@ -21,9 +21,10 @@ from gage_eval.regression.definitions import Difference
 from gage_eval.report.summary import Summary
 from gage_eval.report.trend_chart import TrendPoint
 from gage_eval.runs.lengths import ShortLimit
-from gage_eval.runs.record import RunRecord, StageRecord
+from gage_eval.runs.record import RunRecord
 from gage_eval.runs.results.calls import ModelCall
 from gage_eval.runs.results.explain import ExplainedAnswer, Tally
+from gage_eval.runs.results.listing import ShownStage
 from gage_eval.runs.results.rejects import Reject
 from gage_eval.store import ArtifactEntry, Finding
 
@@ -44,13 +45,6 @@ class RunRow(TypedDict):
     seconds: float | None
     tokens: int | None
     cost: float | None
-
-
-class ShownStage(StageRecord):
-    """How far a stage of a task is."""
-
-    task_id: str
-    stage: str
 
 
 class ShownRun(TypedDict):

@@ -11,7 +11,7 @@ from gage_eval.report.console import HeadlineScore, headline, headlines, score_t
 from gage_eval.report.model_run import under_test
 from gage_eval.report.summary import Summary, TaskMetric
 from gage_eval.runs.options import Locations
-from gage_eval.runs.record import StageRecord, StageState
+from gage_eval.runs.record import StageRecord
 from gage_eval.runs.results.formatting import duration, of_task
 from gage_eval.runs.results.stored import StoredRun, stored_runs
 
@@ -156,27 +156,16 @@ def run_record(stored: StoredRun) -> dict[str, Any]:
         "folder": stored.folder.url,
         "status": stored.state,
         "record": stored.record,
-        "stages": [
-            {"task_id": task_id, "stage": name, **dict(stage)} for (task_id, name), stage in stored.stages.items()
-        ],
+        "stages": shown_stages(stored),
         "summary": stored.summary if stored.status == "completed" else None,
     }
 
 
-@dataclass(frozen=True)
-class ShownStage:
-    """The current state of a task's stage.
-
-    Attributes:
-        task_id, stage: which.
-        state: the state in run.json; ``stopped`` if the run was killed before it could record that.
-        record: the stage's record in run.json.
-    """
+class ShownStage(StageRecord):
+    """How far a stage of a task is: ``stopped`` also if the run was killed before it could record that."""
 
     task_id: str
     stage: Stage
-    state: StageState
-    record: StageRecord
 
 
 def shown_stages(stored: StoredRun) -> list[ShownStage]:
@@ -189,11 +178,8 @@ def shown_stages(stored: StoredRun) -> list[ShownStage]:
         task, part = of_task(entry.task_id)
         return order.get((task, entry.stage), len(order)), part
 
-    moving = stored.state == "running"
-    shown = [
-        ShownStage(task_id, stage, "stopped" if record.state == "running" and not moving else record.state, record)
-        for (task_id, stage), record in stored.stages.items()
-    ]
+    run = stored.record if stored.state == "running" else stored.record.with_stopped_stages()
+    shown = [ShownStage(task_id=task, stage=name, **dict(stage)) for (task, name), stage in run.by_stage.items()]
     return sorted(shown, key=position)
 
 
