@@ -24,27 +24,11 @@ from gage_eval.runs.lengths import ShortLimit
 from gage_eval.runs.record import RunRecord
 from gage_eval.runs.results.calls import ModelCall
 from gage_eval.runs.results.explain import ExplainedAnswer, Tally
-from gage_eval.runs.results.listing import ShownStage
+from gage_eval.runs.results.listing import RunRow, ShownStage
 from gage_eval.runs.results.rejects import Reject
 from gage_eval.store import ArtifactEntry, Finding
 
 Json = dict[str, Any]
-
-
-class RunRow(TypedDict):
-    """A run in a list; all but its id and status are null where they are not known."""
-
-    run: str
-    model: str | None
-    name: str | None
-    status: str
-    started: str | None
-    tasks: list[str] | None
-    score: str | None
-    samples: int | None
-    seconds: float | None
-    tokens: int | None
-    cost: float | None
 
 
 class ShownRun(TypedDict):

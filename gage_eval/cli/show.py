@@ -161,10 +161,10 @@ def _run_cells(run: "ListedRun") -> tuple[str, ...]:
     from gage_eval.report.console import clean, count_text, seconds_text
 
     return (
-        run.run_id,
+        run.run,
         clean(run.model or ""),
-        run.headline or "–" if run.state == "completed" else run.state,
-        clean(run.name),
+        run.score or "–" if run.status == "completed" else run.status,
+        clean(run.name or ""),
         "" if run.samples is None else f"{run.samples:,}",
         "" if run.seconds is None else seconds_text(run.seconds),
         "" if run.tokens is None else count_text(run.tokens),
