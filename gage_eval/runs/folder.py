@@ -16,6 +16,7 @@ from gage_eval.runs.names import checked, new_name
 from gage_eval.runs.options import Locations
 from gage_eval.runs.record import RunRecord
 from gage_eval.store import Objects, local_folder, open_objects
+from gage_eval.store.objects import read_if_there
 
 RUN_FILE = "run.json"
 SUMMARY_FILE = "summary.json"
@@ -168,10 +169,7 @@ class RunFolder:
 
     def read(self, name: str) -> bytes | None:
         """The content of a file of the run; None if it does not exist."""
-        try:
-            return self._objects.get(f"{self.run_id}/{name}")
-        except FileNotFoundError:
-            return None
+        return read_if_there(self._objects, f"{self.run_id}/{name}")
 
     def appended(self, name: str) -> LocalFile:
         """A file of the run that grows line by line."""
