@@ -15,27 +15,12 @@ cache_app = command_group("cache", "List, check and clean up what the store hold
 @cache_app.command("ls")
 def ls(store: Store = None, json: AsJson = False) -> None:
     """List the artifacts, oldest first."""
-    from datetime import UTC, datetime
-
     from gage_eval.report.console import counted, size_text
     from gage_eval.store import Store as ArtifactStore
 
     listed = ArtifactStore.open(located(store).store, read_only=True).ls()
     if json:
-        print_json(
-            [
-                {
-                    "id": artifact.id,
-                    "table": artifact.table,
-                    "rows": artifact.rows,
-                    "complete": artifact.complete,
-                    "bytes": artifact.bytes,
-                    "written": datetime.fromtimestamp(artifact.mtime, UTC).isoformat(timespec="seconds"),
-                    "actions": list(artifact.actions),
-                }
-                for artifact in listed
-            ]
-        )
+        print_json(listed)
         return
     print_table(
         ("artifact", "table", "rows", "size", "written", "of"),
@@ -45,7 +30,7 @@ def ls(store: Store = None, json: AsJson = False) -> None:
                 (artifact.table or "damaged") + ("" if artifact.complete or not artifact.table else " (incomplete)"),
                 f"{artifact.rows:,}",
                 size_text(artifact.bytes),
-                datetime.fromtimestamp(artifact.mtime, UTC).strftime("%Y-%m-%d %H:%M"),
+                f"{artifact.written:%Y-%m-%d %H:%M}",
                 ", ".join(sorted({action.partition("/")[0] for action in artifact.actions})) or "–",
             )
             for artifact in listed
@@ -71,7 +56,7 @@ def verify(
 
     findings = verify_store(located(store).store, remove=remove)
     if json:
-        print_json([{"path": finding.path, "problem": finding.problem} for finding in findings])
+        print_json(findings)
     else:
         for finding in findings:
             say(f"{finding.path}: {finding.problem}")

@@ -40,8 +40,6 @@ def deploy(
 
     Other deployments stay as they are.
     """
-    from dataclasses import asdict
-
     from gage_eval.local import launch
     from gage_eval.report.console import clean
 
@@ -56,7 +54,7 @@ def deploy(
         tell=lambda note: typer.echo(f"note: {clean(note)}", err=True),
     )
     if json:
-        print_json({"dry_run": dry_run, "deployments": [asdict(deployment) for deployment in deployed]})
+        print_json({"dry_run": dry_run, "deployments": deployed})
         return
     words = {"created": "to create", "updated": "to update", "removed": "to remove"} if dry_run else {}
     changed = [deployment for deployment in deployed if deployment.change != "unchanged"]

@@ -1,6 +1,6 @@
 """gage doctor: checks the installation, the settings and the services."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import typer
@@ -72,7 +72,7 @@ def doctor(store: Store = None, json: AsJson = False) -> None:
     broken = any(check.state == "broken" for check in checks)
     if json:
         named = [{"name": name, "value": value, "from": source} for name, value, source in set_]
-        print_json({"ok": not broken, "checks": [asdict(check) for check in checks], "settings": named})
+        print_json({"ok": not broken, "checks": checks, "settings": named})
     else:
         print_table(("what", "state", "finding"), [(check.what, check.state, check.finding) for check in checks])
         if set_:

@@ -201,7 +201,7 @@ def show_(
     entry = baselines.latest(baselines.suite_of(name, suite), name)
     scores = baselines.scores(entry)
     if json:
-        print_json({**_record(entry), "scores": [vars(score) for score in scores]})
+        print_json({**_record(entry), "scores": scores})
         return
     say(f"{entry.suite} · baseline {entry.name} · entry {entry.number} · set {entry.created:%Y-%m-%d %H:%M}")
     rows = [

@@ -60,8 +60,6 @@ def validate(
 
 
 def _examine(options: "RunOptions", *, json: bool) -> None:
-    from dataclasses import asdict
-
     from gage_eval.runs.effects import examined
 
     audit = examined(options)
@@ -71,9 +69,9 @@ def _examine(options: "RunOptions", *, json: bool) -> None:
             {
                 "valid": not audit.problems,
                 "problems": _as_records(error),
-                "warnings": list(audit.warnings),
-                "would": [asdict(effect) for effect in audit.effects],
-                "variables": {path: list(names) for path, names in audit.variables.items()},
+                "warnings": audit.warnings,
+                "would": audit.effects,
+                "variables": audit.variables,
                 "origins": _in_words(audit.origins),
             }
         )

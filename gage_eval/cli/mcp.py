@@ -8,11 +8,11 @@ from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from gage_eval.base.canonical import normalise
 from gage_eval.base.errors import GageError, InputError, closest
 from gage_eval.base.version import __version__
 from gage_eval.cli.main import app
 from gage_eval.cli.options import OutputDir, Store, flag, option
+from gage_eval.cli.output import as_json
 from gage_eval.cli.places import located, open_run
 
 if TYPE_CHECKING:
@@ -100,14 +100,13 @@ class Tools:
         from gage_eval.runs.results.publication import of_run
 
         summary = open_run(self.locations, run).summary
-        groups = [group.model_dump(mode="json") for group in summary.groups]
         models = [model.title for model in summary.models]
         return {
             "run": run,
             "title": summary.title,
             "models": models,
             "scores": of_run(summary).records,
-            "groups": groups,
+            "groups": summary.groups,
         }
 
     def wrong_rows(
@@ -162,7 +161,7 @@ def _marked(tool: Callable[..., Any]) -> Callable[..., dict[str, Any]]:
     @wraps(tool)
     def call(**arguments: Any) -> dict[str, Any]:
         try:
-            content = _bounded(normalise(tool(**arguments)))
+            content = _bounded(as_json(tool(**arguments)))
         except GageError as error:
             raise ToolError(f"{error.kind}: {_bounded(str(error))}") from error
         return {"untrusted": True, "note": UNTRUSTED, "content": content}

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from rich.cells import cell_len
 
@@ -26,9 +27,16 @@ def say(text: str) -> None:
     print(clean(text))
 
 
-def print_json(value: JsonValue) -> None:
-    """The value as indented JSON."""
-    print(json.dumps(normalise(value), indent=2, ensure_ascii=False, allow_nan=False))
+def as_json(value: Any) -> JsonValue:
+    """The value as JSON has it: dataclasses and models as objects, times as ISO 8601."""
+    from pydantic_core import to_jsonable_python
+
+    return normalise(to_jsonable_python(value, fallback=dict))
+
+
+def print_json(value: Any) -> None:
+    """The value as indented JSON, see `as_json`."""
+    print(json.dumps(as_json(value), indent=2, ensure_ascii=False, allow_nan=False))
 
 
 def print_table(

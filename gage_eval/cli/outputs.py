@@ -23,40 +23,12 @@ from gage_eval.report.trend_chart import TrendPoint
 from gage_eval.runs.lengths import ShortLimit
 from gage_eval.runs.record import RunRecord
 from gage_eval.runs.results.calls import ModelCall
+from gage_eval.runs.results.explain import ExplainedAnswer, Tally
+from gage_eval.runs.results.listing import RunRow, ShownStage
 from gage_eval.runs.results.rejects import Reject
-from gage_eval.store.verify import Finding
+from gage_eval.store import ArtifactEntry, Finding
 
 Json = dict[str, Any]
-
-
-class RunRow(TypedDict):
-    """A run in a list; all but its id and status are null where they are not known."""
-
-    run: str
-    model: str | None
-    name: str | None
-    status: str
-    started: str | None
-    tasks: list[str] | None
-    score: str | None
-    samples: int | None
-    seconds: float | None
-    tokens: int | None
-    cost: float | None
-
-
-class StageState(TypedDict):
-    """How far a stage of a task is."""
-
-    task_id: str
-    stage: str
-    state: str
-    done: int
-    total: int | None
-    figures: Json
-    counts: Json
-    outputs: dict[str, str]
-    error: str | None
 
 
 class ShownRun(TypedDict):
@@ -66,37 +38,23 @@ class ShownRun(TypedDict):
     folder: str
     status: str
     record: RunRecord
-    stages: list[StageState]
+    stages: list[ShownStage]
     summary: Summary | None
 
 
-class ShownAnswer(TypedDict):
+@dataclass(frozen=True)
+class ShownAnswer(ExplainedAnswer):
     """An answer and why it has its score; sent are the requests."""
 
-    task_id: str
-    sample_id: str
-    replicate: int
-    question: str
-    expected: str | None
-    answer: str | None
-    status: str
-    extracted: str | None
-    score_status: str | None
-    value: float | None
-    explanation: str | None
-    failure: str | None
-    completion_tokens: int | None
     sent: list[Json]
 
 
-class Outcomes(TypedDict):
+@dataclass(frozen=True)
+class Outcomes(Tally):
     """Answers of a task with an outcome: how many of how many, and the first of them."""
 
     task_id: str
     metric: str | None
-    matching: int
-    answers: int
-    among: dict[str, int]
     shown: list[ShownAnswer]
 
 
@@ -346,18 +304,6 @@ class Planned(TypedDict):
     notes: list[str]
 
 
-class Artifact(TypedDict):
-    """A stored table."""
-
-    id: str
-    table: str
-    rows: int
-    complete: bool
-    bytes: int
-    written: str
-    actions: list[str]
-
-
 @dataclass(frozen=True)
 class SelfTested(TaskSelfTest):
     """The same with whether all is as expected."""
@@ -478,7 +424,7 @@ OUTPUTS: dict[str, Any] = {
     "baseline trend": list[TrendPoint],
     "plan": Planned,
     "sql": list[Json],
-    "cache ls": list[Artifact],
+    "cache ls": list[ArtifactEntry],
     "cache verify": list[Finding],
     "doctor": Doctor,
     "server status": ServerState,

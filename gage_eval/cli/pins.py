@@ -20,7 +20,6 @@ def pin(
 ) -> None:
     """Pin data on the Hugging Face hub to a commit."""
     import os
-    from dataclasses import asdict
 
     from gage_eval.authoring.lm_eval import suite_config
     from gage_eval.runs import RunOptions
@@ -38,7 +37,7 @@ def pin(
         config = name if name.startswith(SUITE_PREFIX) or os.path.isfile(name) else f"{SUITE_PREFIX}{name}"
     made, kept = pin_data(RunOptions.of({"config": config, "store": store}), commits)
     if json:
-        print_json({"pinned": [asdict(pinned) for pinned in made], "kept": [asdict(pinned) for pinned in kept]})
+        print_json({"pinned": made, "kept": kept})
         return
     for pinned in made:
         print(f"pinned {pinned.hub} at {pinned.commit}")

@@ -1,6 +1,5 @@
 """gage plan."""
 
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 from gage_eval.base.errors import GageError
@@ -63,10 +62,10 @@ def plan(
                 "name": planned_run.plan.name,
                 "store": planned_run.store.url,
                 "fetch": [origin.payload() for origin in fetched],
-                "stages": [asdict(stage) for stage in forecasts],
+                "stages": forecasts,
                 "power": _power(planned_run)[0],
-                "short_limits": [limit.as_record() for limit in short],
-                "notes": list(planned_run.notes),
+                "short_limits": short,
+                "notes": planned_run.notes,
             }
         )
         return

@@ -122,8 +122,6 @@ def resume(
 
 
 def _self_test(options: "RunOptions", *, json: bool) -> None:
-    from dataclasses import asdict
-
     from gage_eval.authoring.self_test import self_test
     from gage_eval.cli.output import print_json
     from gage_eval.report.console import clean
@@ -132,7 +130,7 @@ def _self_test(options: "RunOptions", *, json: bool) -> None:
     with ConsoleObserver(quiet=json) as console:
         tested = self_test(options, console)
     if json:
-        print_json([{**asdict(task), "ok": task.is_as_expected} for task in tested])
+        print_json([{**vars(task), "ok": task.is_as_expected} for task in tested])
     else:
         for line in (line for task in tested for line in task.lines()):
             print(clean(line))

@@ -48,7 +48,7 @@ def _record(run_id: str, task: "TaskReader", row: "SampleRow") -> dict[str, Any]
         "question": question_of(row.sample),
         "expected": expected_of(row.sample),
         "sample": row.sample,
-        "calls": [call.as_record() for call in shown_calls(task, row).calls],
+        "calls": shown_calls(task, row).calls,
         "judgments": row.judgments,
         "executions": row.executions,
         "scores": [{"metric_id": metric_id, **entry} for metric_id, rows in row.scores.items() for entry in rows],

@@ -114,7 +114,7 @@ def _show_rejects(reader: "RunReader", task_id: str | None, limit: int | None, *
     rejected = (reject for task in reader.tasks(task_id) for reject in rejects_of(task))
     rows = list(islice(rejected, limit))
     if json:
-        print_json([reject.as_record() for reject in rows])
+        print_json(rows)
         return
     for reject in rows:
         position = f"line {reject.line}" if reject.line is not None else f"row {reject.row_index}"
@@ -161,10 +161,10 @@ def _run_cells(run: "ListedRun") -> tuple[str, ...]:
     from gage_eval.report.console import clean, count_text, seconds_text
 
     return (
-        run.run_id,
+        run.run,
         clean(run.model or ""),
-        run.headline or "–" if run.state == "completed" else run.state,
-        clean(run.name),
+        run.score or "–" if run.status == "completed" else run.status,
+        clean(run.name or ""),
         "" if run.samples is None else f"{run.samples:,}",
         "" if run.seconds is None else seconds_text(run.seconds),
         "" if run.tokens is None else count_text(run.tokens),
@@ -204,7 +204,7 @@ def _print_stages(stored: "StoredRun") -> None:
     for stage in shown_stages(stored):
         # The JSON has all outputs.
         main = STAGES[stage.stage].outputs[0]
-        id_ = stage.record.outputs.get(main)
+        id_ = stage.outputs.get(main)
         row = (stage.stage, stage.state, _progress(stage), f"{main} {id_[:8]}" if id_ else "")
         rows.append((of_task(stage.task_id)[0], *row) if several else row)
     if rows:
@@ -216,10 +216,9 @@ def _progress(stage: "ShownStage") -> str:
     """The number of finished rows, with further counts."""
     from gage_eval.runs.results.formatting import of_task, progress_text, result_text
 
-    record = stage.record
-    if record.state in ("finished", "cached"):
-        parts = [result_text(stage.stage, record.counts)]
+    if stage.state in ("finished", "cached"):
+        parts = [result_text(stage.stage, stage.counts)]
     else:
-        done = f"{record.done:,}/{record.total:,}" if record.total else f"{record.done:,}" if record.done else ""
-        parts = [done, progress_text(record.figures, moving=stage.state == "running")]
+        done = f"{stage.done:,}/{stage.total:,}" if stage.total else f"{stage.done:,}" if stage.done else ""
+        parts = [done, progress_text(stage.figures, moving=stage.state == "running")]
     return " · ".join(filter(None, (*parts, of_task(stage.task_id)[1])))

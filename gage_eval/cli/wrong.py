@@ -1,7 +1,7 @@
 """gage show RUN --wrong and similar options: answers with an outcome, what was expected, and why."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from gage_eval.cli.output import print_json, say
@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from gage_eval.runs.results.explain import ExplainedAnswer, Tally
     from gage_eval.runs.results.outcomes import RowFilter
     from gage_eval.runs.results.reading import RunReader, TaskReader
+    from gage_eval.runs.results.rows import SampleRow
 
 _SHORT, _LONG = 30, 60
 _WORDS = {"error": "in error"}
@@ -46,7 +47,7 @@ def show_outcomes(
         _print(shown)
         if counts.matching > len(shown):
             print(f"{len(shown):,} of {counts.matching:,} shown; more with -n {counts.matching}")
-        first = first or next((answer.row.sample_id for answer in shown), None)
+        first = first or next((answer.sample_id for _, answer in shown), None)
     if first is not None:
         # The command is quoted for a shell.
         say(f"show one: {reader.stored.folder.locations.command('show', reader.run_id, '--sample', first)}")
@@ -68,10 +69,11 @@ def outcome_records(
     for task in reader.tasks(task_id):
         where = _filter(task, outcomes, metric)
         answers = [
-            _record(task, answer) if sent else answer.as_record() for answer in explained(task, where, limit=limit)
+            {**vars(answer), **({"sent": _sent(task, row, answer.replicate)} if sent else {})}
+            for row, answer in explained(task, where, limit=limit)
         ]
         by = None if where.measure is None else where.measure.name
-        records.append({"task_id": task.task_id, "metric": by, **tally(task, where).as_record(), "shown": answers})
+        records.append({"task_id": task.task_id, "metric": by, **vars(tally(task, where)), "shown": answers})
     return records
 
 
@@ -96,16 +98,16 @@ def _heading(task_id: str, counts: "Tally", where: "RowFilter", outcomes: Sequen
     )
 
 
-def _print(answers: Sequence["ExplainedAnswer"]) -> None:
-    lines = [_cells(answer) for answer in answers]
+def _print(answers: "Sequence[tuple[SampleRow, ExplainedAnswer]]") -> None:
+    lines = [_cells(answer, several=len(row.responses) > 1) for row, answer in answers]
     width = terminal_width(sys.stdout)
     widths = column_widths(line[:2] for line in lines)
     for line in lines:
         print(folded("   ".join([aligned(line[:2], widths), *line[2:]]), width, indent=widths[0] + 2))
 
 
-def _cells(explained: "ExplainedAnswer") -> list[str]:
-    name = explained.row.sample_id + (f" (replicate {explained.replicate})" if len(explained.row.responses) > 1 else "")
+def _cells(explained: "ExplainedAnswer", *, several: bool) -> list[str]:
+    name = explained.sample_id + (f" (replicate {explained.replicate})" if several else "")
     expected = "" if explained.expected is None else f"expected {one_line(explained.expected, _SHORT)}"
     return [clean(name), clean(expected), *map(clean, _said(explained))]
 
@@ -147,9 +149,5 @@ def _around(answer: str, extracted: str | None) -> str:
     return ("…" if start else "") + text[start:end].strip() + ("…" if end < len(text) else "")
 
 
-def _record(task: "TaskReader", answer: "ExplainedAnswer") -> dict[str, Any]:
-    calls = task.calls(answer.row)
-    return {
-        **answer.as_record(),
-        "sent": [call.request for call in calls if call.stage == "infer" and call.replicate == answer.replicate],
-    }
+def _sent(task: "TaskReader", row: "SampleRow", replicate: int) -> list[Mapping[str, Any]]:
+    return [call.request for call in task.calls(row) if call.stage == "infer" and call.replicate == replicate]

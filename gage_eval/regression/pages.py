@@ -238,7 +238,7 @@ def _card(card: Card) -> str:
         ("read out now", _short(now.extracted)),
         ("why", _short(now.explanation or now.failure)),
     ]
-    return f"#### {plain(now.row.sample_id)}\n\n{bullets(f'{name}: {text}' for name, text in rows if text != '–')}"
+    return f"#### {plain(now.sample_id)}\n\n{bullets(f'{name}: {text}' for name, text in rows if text != '–')}"
 
 
 def _short(text: str | None) -> str:

@@ -60,7 +60,7 @@ class ScoredTwice:
             "metrics": [measure.name for measure in self.measures],
             "answers": self.answers,
             "disagreements": len(self.disagreements),
-            "shown": [{**answer.as_record(), **vars(disagreement)} for disagreement, answer in self.explained(limit)],
+            "shown": [{**vars(answer), **vars(disagreement)} for disagreement, answer in self.explained(limit)],
         }
 
 

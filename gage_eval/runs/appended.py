@@ -10,6 +10,7 @@ from pathlib import Path
 
 from gage_eval.base.errors import GageError
 from gage_eval.store import Objects
+from gage_eval.store.objects import read_if_there
 
 # How often a file that grew is uploaded to S3. A large file is uploaded less often: S3 cannot append, so each upload is
 # the whole file, and uploads take at most a tenth of the time.
@@ -107,7 +108,8 @@ class UploadedFile(LocalFile):
         self._grown = False
         try:
             if self._before is None:
-                self._before = self._there()
+                # Without them nothing is uploaded, because an upload replaces the file.
+                self._before = read_if_there(self._objects, self._name) or b""
             own = self._path.read_bytes() if self._path.exists() else b""
             self._objects.replace(self._name, self._before + own)
             self._failed = None
@@ -117,10 +119,3 @@ class UploadedFile(LocalFile):
         now = time.monotonic()
         self._due_at = now + max(UPLOAD_EVERY_S, (now - began) / _SHARE)
         self._uploading = None
-
-    def _there(self) -> bytes:
-        """The lines that the file has. Without them nothing is uploaded, because an upload replaces the file."""
-        try:
-            return self._objects.get(self._name)
-        except FileNotFoundError:
-            return b""

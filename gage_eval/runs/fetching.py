@@ -10,7 +10,7 @@ from gage_eval.base.files import local_path
 from gage_eval.data.datasets.fetch import DataCache
 from gage_eval.data.datasets.hub_files import HubFiles
 from gage_eval.data.datasets.origins import DataOrigin, OriginPath
-from gage_eval.observability.events import Event, FetchFinished, FetchProgress, FetchStarted
+from gage_eval.observability.events import FetchFinished, FetchProgress, FetchStarted
 from gage_eval.observability.observer import Observer
 from gage_eval.pipeline.forecast import stored_outputs
 from gage_eval.report.console import counted, size_text
@@ -64,7 +64,7 @@ def fetch_data(
         return
     for event in would_fetch(missing):
         observer.emit(event)
-    data.fetch(missing, _Counter(observer, size, check).add)
+    data.fetch(missing, _counted(observer, size, check))
     observer.emit(FetchFinished(len(missing), size, time.monotonic() - began))
 
 
@@ -95,7 +95,7 @@ def fetch_hub_data(plan: "Plan", store: Store, observer: Observer, check: Callab
         began, size = time.monotonic(), sum(files.sizes.values())
         observer.emit(_started(files.name, files, list(files.sizes.values())))
         with task.load.naming():
-            source.fetch(files, _Counter(observer, size, check).add)
+            source.fetch(files, _counted(observer, size, check))
         observer.emit(FetchFinished(len(files.sizes), size, time.monotonic() - began))
 
 
@@ -138,21 +138,18 @@ def fetch_line(event: FetchStarted) -> str:
     return f"fetching {what} of {event.origin} from {event.repository} ({licence})"
 
 
-class _Counter:
+def _counted(observer: Observer, total: int, check: Callable[[], None]) -> Callable[[int], None]:
     """Adds up the bytes that several threads receive, unless `check` raises."""
+    lock, done = threading.Lock(), 0
 
-    def __init__(self, observer: Observer, total: int, check: Callable[[], None]) -> None:
-        self._observer = observer
-        self._total = total
-        self._check = check
-        self._done = 0
-        self._lock = threading.Lock()
-
-    def add(self, size: int) -> None:
-        self._check()
+    def add(size: int) -> None:
+        nonlocal done
+        check()
         if size == 0:
             return
-        with self._lock:
-            self._done += size
-            event: Event = FetchProgress(self._done, self._total)
-        self._observer.emit(event)
+        with lock:
+            done += size
+            event = FetchProgress(done, total)
+        observer.emit(event)
+
+    return add

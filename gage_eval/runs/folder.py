@@ -16,6 +16,7 @@ from gage_eval.runs.names import checked, new_name
 from gage_eval.runs.options import Locations
 from gage_eval.runs.record import RunRecord
 from gage_eval.store import Objects, local_folder, open_objects
+from gage_eval.store.objects import read_if_there
 
 RUN_FILE = "run.json"
 SUMMARY_FILE = "summary.json"
@@ -122,11 +123,7 @@ class RunFolder:
         Raises:
             InputError: it is damaged, or was removed.
         """
-        try:
-            data = self._objects.get(f"{self.run_id}/{RUN_FILE}")
-        except FileNotFoundError as error:
-            raise InputError(f"{self.location(RUN_FILE)} was removed.") from error
-        return self._read_record(data)
+        return self._read_record(self._current())
 
     def update(self, change: Callable[[RunRecord], RunRecord]) -> RunRecord:
         """Change run.json by compare-and-swap, with retries if another process changes it too.
@@ -140,12 +137,7 @@ class RunFolder:
         """
         path = f"{self.run_id}/{RUN_FILE}"
         for _ in range(_UPDATE_TRIES):
-            try:
-                current = self._objects.get(path)
-            except FileNotFoundError as error:
-                raise InputError(
-                    f"{self.location(RUN_FILE)} was removed during the run. Start the run again: results are stored."
-                ) from error
+            current = self._current()
             record = change(self._read_record(current)).model_copy(update={"updated": datetime.now(UTC)})
             data = record.text()
             if self._objects.swap(path, data, expected=current):
@@ -155,6 +147,12 @@ class RunFolder:
             f"{self.location(RUN_FILE)} cannot be written: other processes keep changing it. End the other processes "
             f"of this run, then resume it: {self.again}"
         )
+
+    def _current(self) -> bytes:
+        data = self.read(RUN_FILE)
+        if data is None:
+            raise InputError(f"{self.location(RUN_FILE)} was removed. Start the run again: results are stored.")
+        return data
 
     def _read_record(self, data: bytes) -> RunRecord:
         written = self._written
@@ -171,10 +169,7 @@ class RunFolder:
 
     def read(self, name: str) -> bytes | None:
         """The content of a file of the run; None if it does not exist."""
-        try:
-            return self._objects.get(f"{self.run_id}/{name}")
-        except FileNotFoundError:
-            return None
+        return read_if_there(self._objects, f"{self.run_id}/{name}")
 
     def appended(self, name: str) -> LocalFile:
         """A file of the run that grows line by line."""

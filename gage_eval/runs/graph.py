@@ -121,15 +121,8 @@ class Threads:
         return self._call(node.stage, node.task, **results)
 
 
-def run_graph(
-    tasks: Sequence[TaskPlan],
-    executor: Executor,
-    observer: Observer,
-    at_once: int,
-    is_preferred: Callable[[Node], bool] | None = None,
-    next_look: NextLook | None = None,
-) -> None:
-    """Carry out eval tasks: each node as soon as its inputs are there and fewer than ``at_once`` nodes run.
+class GraphRun:
+    """Carries out eval tasks: each node as soon as its inputs are there and fewer than ``at_once`` nodes run.
 
     A node of a task that has begun goes before one of a task that has not. After a failure the tasks that have begun
     are finished as far as they can be, and no other begins. After an interruption no node begins.
@@ -141,28 +134,22 @@ def run_graph(
         at_once: nodes that may run at once.
         is_preferred: whether a node shall begin before all that are not preferred.
         next_look: says after the scores of a task whether its stages follow on more rows.
-
-    Raises:
-        BaseException: what the first node that failed raised.
     """
-    _Run(tasks, executor, observer, is_preferred, next_look).carry_out(at_once)
-
-
-class _Run:
-    """One run of a graph."""
 
     def __init__(
         self,
         tasks: Sequence[TaskPlan],
         executor: Executor,
         observer: Observer,
-        is_preferred: Callable[[Node], bool] | None,
-        next_look: NextLook | None,
+        at_once: int,
+        is_preferred: Callable[[Node], bool] | None = None,
+        next_look: NextLook | None = None,
     ) -> None:
-        self._next_look = next_look
         self._executor = executor
         self._observer = observer
+        self._at_once = at_once
         self._is_preferred = is_preferred
+        self._next_look = next_look
         nodes = [node for task in tasks for node in graph(task)]
         # Inputs of each node, and nodes of each task, that have not ended.
         self._missing: dict[NodeId, int] = {}
@@ -190,10 +177,15 @@ class _Run:
             for source in sources & new:
                 self._readers[source].append(node)
 
-    def carry_out(self, at_once: int) -> None:
+    def carry_out(self) -> None:
+        """Carry out the tasks.
+
+        Raises:
+            BaseException: what the first node that failed raised.
+        """
         running = 0
         while True:
-            while running < at_once and (node := self._next()) is not None:
+            while running < self._at_once and (node := self._next()) is not None:
                 self._submit(node)
                 running += 1
             if not running:

@@ -2,8 +2,8 @@
 
 import threading
 from collections.abc import Callable, Iterable
+from contextlib import nullcontext
 from contextvars import copy_context
-from functools import partial
 
 from gage_eval.base.stages import Stage, StageResult
 from gage_eval.engine.host import SharedEngines
@@ -12,7 +12,7 @@ from gage_eval.pipeline import stages
 from gage_eval.pipeline.dag import Call
 from gage_eval.pipeline.specs import TaskPlan
 from gage_eval.runs.fetching import check_keys, fetch_data, fetch_hub_data
-from gage_eval.runs.graph import Executor, Threads, run_graph
+from gage_eval.runs.graph import Executor, GraphRun, Threads
 from gage_eval.runs.options import RunOptions
 from gage_eval.runs.publish import publish
 from gage_eval.runs.session import RunOutcome, RunSession
@@ -54,15 +54,13 @@ def carry_out(session: RunSession, executor: Executor | None = None) -> RunOutco
     fetch_data(session.plan.origin_files, session.data, session.observer, session.env.check)
     fetch_hub_data(session.plan, session.store, session.observer, session.env.check)
     tasks = session.begun_tasks
-    observer, at_once, preferred = session.observer, session.tasks_at_once, session.is_preferred
-    look = session.next_look
-    if executor is not None:
-        _apart(session, partial(run_graph, tasks, executor, observer, at_once, preferred, look))
-    elif len(tasks) == 1 or at_once == 1:
-        run_graph(tasks, Threads(stage_call(session), 1), observer, 1, preferred, look)
-    else:
-        with Threads(stage_call(session), at_once) as threads:
-            _apart(session, partial(run_graph, tasks, threads, observer, at_once, preferred, look))
+    at_once = session.tasks_at_once if executor is not None or len(tasks) > 1 else 1
+    with Threads(stage_call(session), at_once) if executor is None else nullcontext(executor) as workers:
+        run = GraphRun(tasks, workers, session.observer, at_once, session.is_preferred, session.next_look)
+        if executor is None and at_once == 1:
+            run.carry_out()
+        else:
+            _apart(session, run.carry_out)
     return publish(session)
 
 

@@ -1,7 +1,7 @@
 """Lengths of earlier answers of the models that a run asks, next to its token limits."""
 
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
@@ -49,10 +49,6 @@ class ShortLimit:
             f"{self.p95:,.0f} tokens or more, and the limit is {self.limit:,}: about {100 * self.cut:.1f} % would be "
             "cut. Raise max_new_tokens."
         )
-
-    def as_record(self) -> dict[str, Any]:
-        """For JSON."""
-        return asdict(self)
 
 
 def short_limits(plan: Plan, locations: Locations) -> list[ShortLimit]:

@@ -248,18 +248,7 @@ class RunSession:
         return Consumption(budget.prompt_tokens, budget.completion_tokens, budget.cost, self.runtime.gpu_seconds)
 
     def _tell_usage(self) -> None:
-        spent, seconds = self.spent, time.time() - self.began
-        self.observer.emit(
-            RunUsage(
-                self.run_id,
-                self._title,
-                seconds,
-                spent.prompt_tokens,
-                spent.completion_tokens,
-                spent.cost,
-                spent.gpu_seconds,
-            )
-        )
+        self.observer.emit(RunUsage(self.run_id, self._title, time.time() - self.began, **vars(self.spent)))
 
     def _runtime(self, settings: Settings, host: SharedEngines | None) -> Runtime:
         limits = self.loaded.config.limits

@@ -28,7 +28,7 @@ from gage_eval.store.manifest import (
     parse_manifest,
     part_name,
 )
-from gage_eval.store.objects import STAGING, Objects, explain_os_errors, is_digest, refuse_write
+from gage_eval.store.objects import STAGING, Objects, explain_os_errors, is_digest, read_if_there, refuse_write
 from gage_eval.store.parquet import UNREADABLE, Source, read_parquet, write_parquet
 from gage_eval.store.ranges import RangedFile
 from gage_eval.store.spool import spool
@@ -372,11 +372,8 @@ def find_artifact(objects: Objects, id: str) -> Artifact | None:  # noqa: A002
     """
     if not is_digest(id):
         raise StoreError(f"'{id[:80]}' is not an artifact id: an id has 64 hex digits.")
-    try:
-        data = objects.get(manifest_path(id))
-    except FileNotFoundError:
-        return None
-    return Artifact(objects, parse_manifest(data, id))
+    data = read_if_there(objects, manifest_path(id))
+    return None if data is None else Artifact(objects, parse_manifest(data, id))
 
 
 def find_whole(

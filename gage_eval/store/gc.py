@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Set
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import partial
 
 import pyarrow as pa
@@ -35,12 +36,13 @@ _READERS = 8
 class ArtifactEntry:
     """An artifact of a store.
 
-    id: its id.
-    table: name of its table; empty when the manifest is damaged.
-    rows, complete: as in its manifest.
-    bytes: size of its files.
-    mtime: when the last of them was written, seconds since the epoch.
-    actions: ``stage/key`` of every action that points to it.
+    Attributes:
+        id: its id.
+        table: name of its table; empty when the manifest is damaged.
+        rows, complete: as in its manifest.
+        bytes: size of its files.
+        written: when the last of them was written.
+        actions: ``stage/key`` of every action that points to it.
     """
 
     id: str
@@ -48,7 +50,7 @@ class ArtifactEntry:
     rows: int
     complete: bool
     bytes: int
-    mtime: float
+    written: datetime
     actions: tuple[str, ...]
 
 
@@ -92,11 +94,11 @@ def list_artifacts(objects: Objects, actions: Actions) -> list[ArtifactEntry]:
                 artifact.rows if artifact else 0,
                 artifact.complete if artifact else False,
                 sum(file.size for file in files),
-                max(file.mtime for file in files),
+                datetime.fromtimestamp(max(file.mtime for file in files), UTC),
                 tuple(sorted(pointers[artifact_id])),
             )
         )
-    return sorted(listed, key=lambda entry: (entry.mtime, entry.id))
+    return sorted(listed, key=lambda entry: (entry.written, entry.id))
 
 
 def artifact_files(objects: Objects) -> dict[str, list[ObjectInfo]]:

@@ -14,7 +14,7 @@ from typing import Any
 from gage_eval.base.canonical import canonical_json, decode
 from gage_eval.base.errors import StoreError
 from gage_eval.base.periodic import Periodic
-from gage_eval.store.objects import Objects
+from gage_eval.store.objects import Objects, read_if_there
 
 # How often a sign is renewed, and after how long without a change its process counts as gone.
 RENEW_S = 5.0
@@ -99,9 +99,7 @@ class Watch:
         """The sign's content; None if there is no sign, or the store cannot be read."""
         now = time.monotonic()
         try:
-            data: bytes | None = self._objects.get(self._path)
-        except FileNotFoundError:
-            data = None
+            data = read_if_there(self._objects, self._path)
         except StoreError:
             # Nothing was seen since the last look.
             self._since += now - self._looked

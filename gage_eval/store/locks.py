@@ -15,7 +15,7 @@ from gage_eval.base.canonical import canonical_json
 from gage_eval.base.errors import StoreError
 from gage_eval.base.files import locked
 from gage_eval.base.periodic import Periodic
-from gage_eval.store.objects import Objects, explain_os_errors, refuse_write, safe_name
+from gage_eval.store.objects import Objects, explain_os_errors, read_if_there, refuse_write, safe_name
 
 LEASE_S = 30.0
 _FREE = b'{"free":true}'
@@ -110,10 +110,7 @@ class Lease:
         return canonical_json({"holder": self._holder, "renewal": self._count, "lease_s": self._lease_s})
 
     def _current(self) -> bytes:
-        try:
-            return self._objects.get(self._path)
-        except FileNotFoundError:
-            return b""
+        return read_if_there(self._objects, self._path) or b""
 
     def _renew(self) -> None:
         renewed = self._next()

@@ -131,6 +131,13 @@ def refuse_write(url: str) -> StoreError:
     return StoreError(f"store {url} is read-only: give another one with --store.")
 
 
+def read_if_there(objects: Objects, path: str) -> bytes | None:
+    """The content of an object; None where there is none."""
+    with suppress(FileNotFoundError):
+        return objects.get(path)
+    return None
+
+
 class LocalObjects:
     """Objects as files below a folder.
 

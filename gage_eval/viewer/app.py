@@ -166,7 +166,7 @@ class Viewer:
     def _home(self, request: Request) -> str:
         wanted = request.query_params.get("q", "").strip()
         suites = self.runs.suites(wanted)
-        live = any(run.state == "running" for suite in suites for run in suite.runs)
+        live = any(run.status == "running" for suite in suites for run in suite.runs)
         where = self.open_runs.locations.runs
         shown = {"suites": suites, "q": wanted, "live": live, "where": where, "most_columns": MOST_COLUMNS}
         return rendered("runs.html", title="Runs", **shown)

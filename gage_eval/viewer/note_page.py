@@ -4,10 +4,11 @@ import threading
 import time
 from collections.abc import Mapping
 
+from pydantic import ValidationError
 from starlette.responses import RedirectResponse, Response
 
-from gage_eval.base.errors import GageError, StoreError
-from gage_eval.runs.results.notes import Note, Notes, Verdict, by_verdict
+from gage_eval.base.errors import GageError, InputError, StoreError
+from gage_eval.runs.results.notes import Note, Verdict, add_note, by_verdict, notes_of
 from gage_eval.store import Store
 from gage_eval.store.objects import is_digest
 from gage_eval.viewer.index import response_number
@@ -32,13 +33,13 @@ class NotePages:
         self._url = store
         self._lock = threading.Lock()
         self._read: tuple[float, list[Note]] = (0.0, [])
-        self._reader = Notes(Store.open(store, read_only=True))
+        self._store = Store.open(store, read_only=True)
 
     def all(self) -> list[Note]:
         """All notes; on a slow store as they were some seconds ago."""
         with self._lock:
             if self._read[0] < time.monotonic():
-                self._read = time.monotonic() + _FRESH_S, self._reader.all()
+                self._read = time.monotonic() + _FRESH_S, notes_of(self._store)
             return self._read[1]
 
     def of(self, response_key: str) -> list[Note]:
@@ -68,17 +69,21 @@ class NotePages:
         # The model refuses any other verdict.
         verdict: Verdict = form.get("verdict", "")  # type: ignore[assignment]
         try:
-            Notes(Store.open(self._url)).add(
-                form.get("response_key", ""),
-                verdict,
+            note = Note(
+                response_key=form.get("response_key", ""),
+                verdict=verdict,
                 run_id=form.get("run", ""),
                 task_id=form.get("task", ""),
                 sample_id=form.get("id", ""),
                 replicate=number_in(form, "replicate"),
                 metric=form.get("metric") or None,
-                text=form.get("text", ""),
+                text=form.get("text", "").strip(),
                 withdraws=form.get("withdraws") or None,
             )
+        except ValidationError as error:
+            raise InputError("this is not a note on an answer: open the page of the sample again.") from error
+        try:
+            add_note(Store.open(self._url), note)
         except StoreError as error:
             raise GageError(f"the note cannot be kept: {error}") from error
         with self._lock:

@@ -93,7 +93,7 @@ def _trends(runs: Sequence[ListedRun]) -> list[Trend]:
     for run in reversed(runs):
         for score in run.scores:
             if score.value is not None:
-                points.setdefault((score.name, score.metric, score.model), []).append((run.run_id, score))
+                points.setdefault((score.name, score.metric, score.model), []).append((run.run, score))
     return [
         Trend(name, metric, ", ".join(model), history[-1][1].text, sparkline(history[-_MOST_POINTS:]))
         for (name, metric, model), history in points.items()

@@ -12,7 +12,7 @@ import pytest
 from gage_eval.base.errors import GageError, RunCancelled
 from gage_eval.base.stages import Stage, StageResult
 from gage_eval.observability.events import Event, TaskFailed, TaskFinished, TaskStarted
-from gage_eval.runs.graph import Node, Threads, graph, run_graph
+from gage_eval.runs.graph import GraphRun, Node, Threads, graph
 from tests.support.waiting import PATIENCE_S
 
 STAGES = ["load", "standardize", "preprocess", "infer", "judge", "auto_eval", "report"]
@@ -71,7 +71,7 @@ def test_worked_examples_are_loaded_as_a_part_of_their_task() -> None:
 
 def test_a_task_that_has_begun_goes_before_one_that_has_not() -> None:
     recorder = Recorder()
-    run_graph([task("a"), task("b")], recorder, recorder, 1)
+    GraphRun([task("a"), task("b")], recorder, recorder, 1).carry_out()
     assert recorder.begun == [*(("a", stage) for stage in STAGES), *(("b", stage) for stage in STAGES)]
     assert [type(event) for event in recorder.events] == [TaskStarted, TaskFinished] * 2
 
@@ -79,7 +79,7 @@ def test_a_task_that_has_begun_goes_before_one_that_has_not() -> None:
 def test_preferred_nodes_go_first() -> None:
     recorder = Recorder()
     order: dict[Stage, int] = {"judge": 1, "auto_eval": 1, "report": 1}
-    run_graph([task("a"), task("b")], recorder, recorder, 1, lambda node: node.stage not in order)
+    GraphRun([task("a"), task("b")], recorder, recorder, 1, lambda node: node.stage not in order).carry_out()
     stages = [stage for _, stage in recorder.begun]
     assert stages.index("judge") > max(place for place, stage in enumerate(stages) if stage == "infer")
 
@@ -87,7 +87,7 @@ def test_preferred_nodes_go_first() -> None:
 def test_after_a_failure_begun_tasks_are_finished_and_no_other_begins() -> None:
     recorder = Recorder({("a", "infer"): GageError("broken")})
     with pytest.raises(GageError, match="broken"):
-        run_graph([task("a"), task("b"), task("c")], recorder, recorder, 2)
+        GraphRun([task("a"), task("b"), task("c")], recorder, recorder, 2).carry_out()
     assert ("a", "judge") not in recorder.begun
     assert ("b", "report") in recorder.begun
     assert not any(name == "c" for name, _ in recorder.begun)
@@ -97,7 +97,7 @@ def test_after_a_failure_begun_tasks_are_finished_and_no_other_begins() -> None:
 def test_after_an_interruption_nothing_begins() -> None:
     recorder = Recorder({("a", "load"): RunCancelled("stop")})
     with pytest.raises(RunCancelled):
-        run_graph([task("a"), task("b")], recorder, recorder, 2)
+        GraphRun([task("a"), task("b")], recorder, recorder, 2).carry_out()
     assert recorder.begun == [("a", "load"), ("b", "load")]
 
 
@@ -118,6 +118,6 @@ def test_no_more_nodes_run_at_once_than_allowed() -> None:
 
     recorder = Recorder()
     with Threads(call, 2) as threads:
-        run_graph([task(name) for name in "abcde"], threads, recorder, 2)
+        GraphRun([task(name) for name in "abcde"], threads, recorder, 2).carry_out()
     assert most == 2
     assert sum(isinstance(event, TaskFinished) for event in recorder.events) == 5

@@ -65,7 +65,7 @@ def test_a_folder_that_holds_other_folders_of_runs_lists_its_own_runs_only(tmp_p
     gage_eval.run(tmp_path / "mine.yaml", run_id="outer", store=str(tmp_path / "store"), output_dir=str(tmp_path))
     gage_eval.run(tmp_path / "mine.yaml", run_id="inner", store=str(tmp_path / "store"))
     assert list_runs(str(tmp_path)) == ["outer"]
-    assert [run.run_id for run in listed_runs(Locations.at(str(tmp_path / "store"), str(tmp_path)))] == ["outer"]
+    assert [run.run for run in listed_runs(Locations.at(str(tmp_path / "store"), str(tmp_path)))] == ["outer"]
 
 
 def test_a_run_that_is_removed_while_runs_are_listed_is_one_sentence(tmp_path: Path) -> None:

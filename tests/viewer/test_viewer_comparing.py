@@ -16,7 +16,7 @@ import gage_eval
 from gage_eval.regression.compare import compare
 from gage_eval.report.summary import signed_text
 from gage_eval.runs.options import Locations
-from gage_eval.runs.results.notes import Notes
+from gage_eval.runs.results.notes import Note, add_note, notes_of
 from gage_eval.runs.results.reading import RunReader
 from gage_eval.store import Store
 from gage_eval.viewer.word_diff import word_diff
@@ -133,7 +133,7 @@ def test_a_note_is_kept_by_response_and_metric_with_who_and_when(client: TestCli
     back = client.post("/notes", data=form, headers=ORIGIN)
     assert back.status_code == 200
     assert "&lt;b&gt;two&lt;/b&gt; is meant" in back.text
-    (note,) = Notes(Store.open(str(folder / "store"), read_only=True)).all()
+    (note,) = notes_of(Store.open(str(folder / "store"), read_only=True))
     assert (note.verdict, note.metric, note.sample_id, note.run_id) == ("score_wrong", "exact_match", "s1", "first")
     assert note.by
     assert note.at.tzinfo is not None
@@ -154,7 +154,7 @@ def test_a_note_can_be_taken_back(tmp_path: Path) -> None:
         text = client.post("/notes", data=form, headers=ORIGIN).text
         back = fields(text.split('action="/notes"')[1])
         assert "remark" not in client.post("/notes", data=back, headers=ORIGIN).text
-        assert Notes(Store.open(str(tmp_path / "store"))).all() == []
+        assert notes_of(Store.open(str(tmp_path / "store"))) == []
 
 
 def test_the_list_of_answers_with_notes_is_that_of_now(tmp_path: Path) -> None:
@@ -205,7 +205,8 @@ def test_an_exported_formula_is_a_text(tmp_path: Path) -> None:
 
 def test_notes_are_not_in_the_way_of_a_check_of_the_store(folder: Path) -> None:
     store = Store.open(str(folder / "store"))
-    Notes(store).add("0" * 64, "comment", text="x", run_id="first", task_id="sums", sample_id="s1")
+    note = Note(response_key="0" * 64, verdict="comment", text="x", run_id="first", task_id="sums", sample_id="s1")
+    add_note(store, note)
     assert gage_eval.open_run("second", store=str(folder / "store")).summary.metrics
     assert [finding for finding in store.verify() if "notes" in str(finding)] == []
 
@@ -214,6 +215,7 @@ def test_a_collection_leaves_notes_alone(tmp_path: Path) -> None:
     write_questions(tmp_path)
     run(tmp_path, "first", backends=answers("2"))
     store = Store.open(str(tmp_path / "store"))
-    note = Notes(store).add("0" * 64, "score_wrong", run_id="first", task_id="sums", sample_id="s1")
+    note = Note(response_key="0" * 64, verdict="score_wrong", run_id="first", task_id="sums", sample_id="s1")
+    add_note(store, note)
     assert store.gc((), min_age_s=-1.0).objects > 0, "everything else goes"
-    assert Notes(store).all() == [note]
+    assert notes_of(store) == [note]

@@ -13,7 +13,7 @@ from starlette.testclient import TestClient
 from viewer_client import ROWS, answers, ids, page, run, samples, viewer, write_questions
 
 from gage_eval.base.canonical import canonical_json
-from gage_eval.runs.results.notes import Notes
+from gage_eval.runs.results.notes import Note, add_note
 from gage_eval.store import Store
 from gage_eval.viewer import open_runs
 from gage_eval.viewer.word_diff import word_diff
@@ -68,7 +68,8 @@ def test_long_texts_are_listed_searched_and_exported(tmp_path: Path) -> None:
 
 def test_a_note_of_no_response_ends_no_list(client: TestClient, folder: Path) -> None:
     store = Store.open(str(folder / "store"))
-    note = Notes(store).add("0" * 64, "comment", text="x", run_id="first", task_id="sums", sample_id="s1")
+    note = Note(response_key="0" * 64, verdict="comment", text="x", run_id="first", task_id="sums", sample_id="s1")
+    add_note(store, note)
     forged = note.model_copy(update={"id": "1", "response_key": "none"})
     store.objects.create("notes/none/1.json", canonical_json(forged.model_dump(mode="json")))
     assert ids(samples(client, "first", q="note:any")) == []

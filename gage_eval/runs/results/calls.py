@@ -64,10 +64,6 @@ class ModelCall:
             return "not sent"
         return {True: "as sent", False: "as it would be sent now", None: "as prepared"}[self.as_sent]
 
-    def as_record(self) -> dict[str, Any]:
-        """The call as JSON."""
-        return dict(vars(self))
-
 
 class TaskCalls:
     """The stages of one task that ask a model.

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
@@ -29,12 +29,8 @@ class Tally:
 
     matching: int
     answers: int
-    among: dict[Outcome, int] = field(default_factory=dict)
-    unscored: int = 0
-
-    def as_record(self) -> dict[str, Any]:
-        """For JSON."""
-        return {"matching": self.matching, "answers": self.answers, "among": self.among}
+    among: dict[Outcome, int]
+    unscored: int
 
 
 @dataclass(frozen=True)
@@ -42,7 +38,7 @@ class ExplainedAnswer:
     """One answer with its score and the reason.
 
     Attributes:
-        row: the sample with all its stored data.
+        task_id, sample_id: the sample.
         replicate: which repetition of the sample.
         question: text of the sample's last user message, media as their type in brackets.
         expected: as `expected_of` gives it.
@@ -56,7 +52,8 @@ class ExplainedAnswer:
         completion_tokens: length of the answer, if known.
     """
 
-    row: SampleRow
+    task_id: str
+    sample_id: str
     replicate: int
     question: str
     expected: str | None
@@ -68,11 +65,6 @@ class ExplainedAnswer:
     explanation: str | None
     failure: str | None
     completion_tokens: int | None
-
-    def as_record(self) -> dict[str, Any]:
-        """The answer as JSON."""
-        own = {name: value for name, value in vars(self).items() if name != "row"}
-        return {"task_id": self.row.task_id, "sample_id": self.row.sample_id, **own}
 
 
 def tally(task: TaskReader, where: RowFilter) -> Tally:
@@ -92,8 +84,10 @@ def tally(task: TaskReader, where: RowFilter) -> Tally:
     return Tally(matching, answers, {name: count for name, count in among.items() if count}, unscored)
 
 
-def explained(task: TaskReader, where: RowFilter, *, limit: int | None = None) -> Iterator[ExplainedAnswer]:
-    """The answers of a task that match, in row order.
+def explained(
+    task: TaskReader, where: RowFilter, *, limit: int | None = None
+) -> Iterator[tuple[SampleRow, ExplainedAnswer]]:
+    """The answers of a task that match, in row order, each with its sample.
 
     Args:
         task: the task.
@@ -103,7 +97,7 @@ def explained(task: TaskReader, where: RowFilter, *, limit: int | None = None) -
     return islice(_explained(task, where), limit)
 
 
-def _explained(task: TaskReader, where: RowFilter) -> Iterator[ExplainedAnswer]:
+def _explained(task: TaskReader, where: RowFilter) -> Iterator[tuple[SampleRow, ExplainedAnswer]]:
     part, fitting = -1, frozenset[tuple[int, int]]()
     for row in task.rows(where):
         if row.part != part:
@@ -112,7 +106,7 @@ def _explained(task: TaskReader, where: RowFilter) -> Iterator[ExplainedAnswer]:
             fitting = frozenset(zip(table["row_index"].to_pylist(), table["replicate"].to_pylist(), strict=True))
         for response in row.responses:
             if (row.row_index, response["replicate"]) in fitting:
-                yield explain(row, response, where.measure)
+                yield row, explain(row, response, where.measure)
 
 
 def explain(row: SampleRow, response: dict[str, Any], measure: Measure | None) -> ExplainedAnswer:
@@ -122,7 +116,8 @@ def explain(row: SampleRow, response: dict[str, Any], measure: Measure | None) -
     if measure is not None:
         score = of_replicate(row.scores_by(measure), replicate)
     return ExplainedAnswer(
-        row,
+        row.task_id,
+        row.sample_id,
         replicate,
         question_of(row.sample),
         expected_of(row.sample),

@@ -11,15 +11,12 @@ from gage_eval.report.console import HeadlineScore, headline, headlines, score_t
 from gage_eval.report.model_run import under_test
 from gage_eval.report.summary import Summary, TaskMetric
 from gage_eval.runs.options import Locations
-from gage_eval.runs.record import StageRecord, StageState
+from gage_eval.runs.record import StageRecord
 from gage_eval.runs.results.formatting import duration, of_task
 from gage_eval.runs.results.stored import StoredRun, stored_runs
 
 if TYPE_CHECKING:
     from gage_eval.runs.results.reading import RunReader
-
-# The shown fields of a stage.
-_SHOWN = {"state", "done", "total", "figures", "counts", "outputs", "error"}
 
 
 @dataclass(frozen=True)
@@ -42,56 +39,56 @@ class ListedScore:
     identity: tuple[str | None, ...] = ()
 
 
-@dataclass(frozen=True)
-class ListedRun:
-    """A run in a list.
+@dataclass(frozen=True, kw_only=True)
+class RunRow:
+    """A run in a list; all but its id and status are null where they are not known.
 
     Attributes:
-        model: the models under test, in a few words; None where none is recorded.
-        scores: the headlines of a finished run.
-        label: the note next to each score.
-        headline: the first of them in a line, and how many more there are.
-        samples, seconds, tokens, cost: of a finished run; None where unknown.
-        problem: why nothing else is known of it.
-        error: why it failed.
+        run: its id.
+        model: the models under test, in a few words.
+        status: also ``killed``, ``silent`` and ``damaged``.
+        score: the first of its headlines in a line, and how many more there are.
+        samples, seconds, tokens, cost: of a finished run.
     """
 
-    run_id: str
-    state: str
-    name: str = ""
-    created: datetime | None = None
-    tasks: tuple[str, ...] = ()
+    run: str
     model: str | None = None
-    scores: tuple[ListedScore, ...] = ()
-    label: str = ""
-    headline: str | None = None
+    name: str | None = None
+    status: str
+    started: str | None = None
+    tasks: list[str] | None = None
+    score: str | None = None
     samples: int | None = None
     seconds: float | None = None
     tokens: int | None = None
     cost: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ListedRun(RunRow):
+    """A run in a list, with more than its row.
+
+    Attributes:
+        created: when it was started.
+        scores: the headlines of a finished run.
+        label: the note next to each score.
+        problem: why nothing else is known of it.
+        error: why it failed.
+    """
+
+    created: datetime | None = None
+    scores: tuple[ListedScore, ...] = ()
+    label: str = ""
     problem: str = ""
     error: str = ""
 
     def as_record(self) -> dict[str, Any]:
-        """For JSON and data frames."""
-        known = not self.problem
-        return {
-            "run": self.run_id,
-            "model": self.model,
-            "name": self.name if known else None,
-            "status": self.state,
-            "started": None if self.created is None else self.created.isoformat(timespec="seconds"),
-            "tasks": list(self.tasks) if known else None,
-            "score": self.headline,
-            "samples": self.samples,
-            "seconds": self.seconds,
-            "tokens": self.tokens,
-            "cost": self.cost,
-        }
+        """Its row, for JSON and data frames."""
+        return {name: getattr(self, name) for name in RunRow.__dataclass_fields__}
 
     def matches(self, text: str) -> bool:
         """Whether its name, id or model holds a text."""
-        return text.casefold() in f"{self.name} {self.run_id} {self.model or ''}".casefold()
+        return text.casefold() in f"{self.name or ''} {self.run} {self.model or ''}".casefold()
 
 
 def listed_runs(locations: Locations, limit: int | None = None) -> list[ListedRun]:
@@ -107,14 +104,15 @@ def listed_run(stored: StoredRun) -> ListedRun:
     try:
         record = stored.record
     except GageError as error:
-        return ListedRun(stored.run_id, "damaged", problem=str(error))
+        return ListedRun(run=stored.run_id, status="damaged", problem=str(error))
     listed = ListedRun(
-        stored.run_id,
-        stored.state,
-        record.name,
-        record.created,
-        tuple(record.tasks),
-        record.model,
+        run=stored.run_id,
+        model=record.model,
+        name=record.name,
+        status=stored.state,
+        started=record.created.isoformat(timespec="seconds"),
+        tasks=record.tasks,
+        created=record.created,
         label=record.label,
         error=(record.error or "").strip(),
     )
@@ -124,7 +122,7 @@ def listed_run(stored: StoredRun) -> ListedRun:
     return replace(
         listed,
         scores=tuple(_listed_score(summary, score) for score in headlines(summary)),
-        headline=headline(summary, 1) if summary.metrics else None,
+        score=headline(summary, 1) if summary.metrics else None,
         samples=summary.sample_count,
         seconds=summary.run.timings.wall_runtime_s,
         tokens=total_tokens(summary),
@@ -154,34 +152,21 @@ def run_record(stored: StoredRun) -> dict[str, Any]:
     Raises:
         InputError: its files cannot be read.
     """
-    stages = [
-        {"task_id": task_id, "stage": stage, **record.model_dump(mode="json", include=_SHOWN)}
-        for (task_id, stage), record in stored.stages.items()
-    ]
     return {
         "run_id": stored.run_id,
         "folder": stored.folder.url,
         "status": stored.state,
-        "record": stored.record.model_dump(mode="json"),
-        "stages": stages,
-        "summary": stored.summary.model_dump(mode="json") if stored.status == "completed" else None,
+        "record": stored.record,
+        "stages": shown_stages(stored),
+        "summary": stored.summary if stored.status == "completed" else None,
     }
 
 
-@dataclass(frozen=True)
-class ShownStage:
-    """The current state of a task's stage.
-
-    Attributes:
-        task_id, stage: which.
-        state: the state in run.json; ``stopped`` if the run was killed before it could record that.
-        record: the stage's record in run.json.
-    """
+class ShownStage(StageRecord):
+    """How far a stage of a task is: ``stopped`` also if the run was killed before it could record that."""
 
     task_id: str
     stage: Stage
-    state: StageState
-    record: StageRecord
 
 
 def shown_stages(stored: StoredRun) -> list[ShownStage]:
@@ -194,11 +179,8 @@ def shown_stages(stored: StoredRun) -> list[ShownStage]:
         task, part = of_task(entry.task_id)
         return order.get((task, entry.stage), len(order)), part
 
-    moving = stored.state == "running"
-    shown = [
-        ShownStage(task_id, stage, "stopped" if record.state == "running" and not moving else record.state, record)
-        for (task_id, stage), record in stored.stages.items()
-    ]
+    run = stored.record if stored.state == "running" else stored.record.with_stopped_stages()
+    shown = [ShownStage(task_id=task, stage=name, **dict(stage)) for (task, name), stage in run.by_stage.items()]
     return sorted(shown, key=position)
 
 

@@ -8,11 +8,11 @@ added. To take one back, a note that names it is added. `gage cache gc` keeps al
 
 import uuid
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import ClassVar, Literal, TypeAlias, get_args
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
 from gage_eval.base.canonical import canonical_json, decode
 from gage_eval.base.errors import InputError
@@ -28,95 +28,55 @@ _FOLDER = "notes"
 
 
 class Note(BaseModel):
-    """What one person says about one answer."""
+    """What one person says about one answer; unless said otherwise the current user, now."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
-    id: str = Field(description="Of the note.")
+    id: str = Field(default_factory=lambda: uuid.uuid4().hex, description="Of the note.")
     response_key: str = Field(description="The response it is about.")
     metric: str | None = Field(default=None, description="The metric whose score it is about; null for the answer.")
     verdict: Verdict = Field(description="What is said.")
     text: str = Field(default="", description="In words.")
     withdraws: str | None = Field(default=None, description="The note that is taken back.")
-    by: str = Field(description="Who said it.")
-    at: AwareDatetime = Field(description="When.")
+    by: str = Field(default_factory=user_name, description="Who said it.")
+    at: AwareDatetime = Field(default_factory=lambda: datetime.now(UTC), description="When.")
     run_id: str = Field(description="The run that was looked at.")
     task_id: str = Field(description="Its task.")
     sample_id: str = Field(description="The sample.")
     replicate: int = Field(default=0, description="Which repetition of the sample.")
 
 
-class Notes:
-    """The notes of a store.
+def add_note(store: Store, note: Note) -> None:
+    """Keep a note in a store.
 
-    Args:
-        store: the store; it must not be read-only to add one.
+    Raises:
+        InputError: there is no such response, or the comment is empty or too long.
+        StoreError: the store cannot be written.
     """
+    if not is_digest(note.response_key):
+        raise InputError(f"'{note.response_key[:80]}' is not the key of a response: open the page of the sample again.")
+    if note.verdict == "comment" and not note.text:
+        raise InputError("the comment is empty: write a few words.")
+    if len(note.text) > MOST_CHARACTERS:
+        raise InputError(f"the comment has {len(note.text):,} characters: at most {MOST_CHARACTERS:,} are kept.")
+    path = f"{_FOLDER}/{note.response_key}/{note.at:%Y%m%dT%H%M%S}-{note.id}.json"
+    store.objects.create(path, canonical_json(note.model_dump(mode="json")))
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
 
-    def add(
-        self,
-        response_key: str,
-        verdict: Verdict,
-        *,
-        run_id: str,
-        task_id: str,
-        sample_id: str,
-        replicate: int = 0,
-        metric: str | None = None,
-        text: str = "",
-        withdraws: str | None = None,
-    ) -> Note:
-        """Add a note of the current user.
+def notes_of(store: Store) -> list[Note]:
+    """The notes of a store that were not taken back, oldest first.
 
-        Raises:
-            InputError: there is no such response or verdict, or the comment is empty or too long.
-            StoreError: the store cannot be written.
-        """
-        if not is_digest(response_key):
-            raise InputError(f"'{response_key[:80]}' is not the key of a response: open the page of the sample again.")
-        if verdict not in VERDICTS:
-            raise InputError(f"'{verdict}' is not a verdict: use one of {', '.join(VERDICTS)}.")
-        if verdict == "comment" and not text.strip():
-            raise InputError("the comment is empty: write a few words.")
-        if len(text) > MOST_CHARACTERS:
-            raise InputError(f"the comment has {len(text):,} characters: at most {MOST_CHARACTERS:,} are kept.")
-        now = datetime.now(UTC)
-        note = Note(
-            id=uuid.uuid4().hex,
-            response_key=response_key,
-            metric=metric,
-            verdict=verdict,
-            text=text.strip(),
-            withdraws=withdraws,
-            by=user_name(),
-            at=now,
-            run_id=run_id,
-            task_id=task_id,
-            sample_id=sample_id,
-            replicate=replicate,
-        )
-        path = f"{_FOLDER}/{response_key}/{now:%Y%m%dT%H%M%S}-{note.id}.json"
-        self._store.objects.create(path, canonical_json(note.model_dump(mode="json")))
-        return note
-
-    def of(self, response_key: str) -> list[Note]:
-        """The notes of a response that were not taken back, oldest first."""
-        return current(self._read(f"{_FOLDER}/{response_key}"))
-
-    def all(self) -> list[Note]:
-        """The notes of all responses that were not taken back, oldest first."""
-        return current(self._read(_FOLDER))
-
-    def _read(self, folder: str) -> Iterator[Note]:
-        for item in self._store.objects.list(folder):
-            try:
-                yield Note.model_validate(decode(self._store.objects.get(item.path)))
-            except (ValueError, ValidationError) as error:
-                why = str(error).splitlines()[0]
-                raise InputError(f"{item.path} in the store is not a note ({why}). Remove that file.") from error
+    Raises:
+        InputError: a note is damaged.
+    """
+    notes = []
+    for item in store.objects.list(_FOLDER):
+        try:
+            notes.append(Note.model_validate(decode(store.objects.get(item.path))))
+        except ValueError as error:
+            why = str(error).splitlines()[0]
+            raise InputError(f"{item.path} in the store is not a note ({why}). Remove that file.") from error
+    return current(notes)
 
 
 def current(notes: Iterable[Note]) -> list[Note]:

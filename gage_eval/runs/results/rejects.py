@@ -1,8 +1,8 @@
 """The rows of a task that were rejected, by standardize or by preprocess, each with its place and the reason."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -39,10 +39,6 @@ class Reject:
     sample_id: str | None
     reason: str
     record: str
-
-    def as_record(self) -> dict[str, Any]:
-        """The row as JSON."""
-        return asdict(self)
 
 
 def rejects_of(task: "TaskReader") -> Iterator[Reject]:

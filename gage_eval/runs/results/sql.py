@@ -182,22 +182,16 @@ class Database:
         database.register("runs_", pa.Table.from_pylist(list(self._runs()), schema=_RUNS))
         database.execute("CREATE TABLE runs AS SELECT * FROM runs_")
         models = {reader.run_id: reader.stored.record.models for reader in self._readers}
-        parts: list[dict[str, Any]] = [
-            {
-                "view": view,
-                "file": file,
-                "run_id": run_id,
-                "task_id": task_id,
-                "model": model_title(models[run_id], task_id),
-                "metric_id": metric_id,
-            }
+        parts = [
+            (view, file, run_id, task_id, model_title(models[run_id], task_id), metric_id)
             for view, run_id, task_id, metric_id, artifact in artifacts
             for file in self._files(artifact)
         ]
-        database.register("parts_", pa.Table.from_pylist(parts, schema=_PARTS))
+        rows = [dict(zip(_PARTS.names, part, strict=True)) for part in parts]
+        database.register("parts_", pa.Table.from_pylist(rows, schema=_PARTS))
         database.execute("CREATE TABLE gage_parts AS SELECT * FROM parts_")
         for view in VIEWS:
-            files = sorted({part["file"] for part in parts if part["view"] == view.name})
+            files = sorted({file for name, file, *_ in parts if name == view.name})
             if root is not None and files:
                 # Artifacts of older versions lack columns.
                 database.register(f"{view.name}_now", view.table.empty())
@@ -222,24 +216,15 @@ class Database:
             )
         for name, joined in JOINED.items():
             database.execute(f"CREATE VIEW {name} AS {joined.query}")
-        readable = sorted({part["file"] for part in parts}) if root is not None else []
+        readable = sorted({file for _, file, *_ in parts}) if root is not None else []
         database.execute(f"SET allowed_paths = {_list(readable)}")
         lock(database)
 
     def _runs(self) -> Iterator[dict[str, Any]]:
         for reader in self._readers:
             record = reader.stored.record
-            yield {
-                "run_id": reader.run_id,
-                "model": record.model,
-                "name": record.name,
-                "status": reader.stored.state,
-                "created": record.created,
-                "finished": record.finished,
-                "gage_eval": record.gage_eval,
-                "config_digest": record.config.digest,
-                "tasks": record.tasks,
-            }
+            shown = {"run_id": reader.run_id, "model": record.model, "status": reader.stored.state}
+            yield {**dict(record), **shown, "config_digest": record.config.digest}
 
     def _artifacts(self) -> Iterator[tuple[str, str, str, str | None, Artifact]]:
         """(view, run, task, metric, artifact) of everything that the runs have."""

@@ -66,7 +66,7 @@ def test_replicates_of_a_sample_stand_in_one_row_and_are_told_apart(here: Path) 
     assert [score["replicate"] for score in row.scores["exact_match"]] == [0, 1]
     wrong = RowFilter(outcomes=frozenset({"wrong"}), measure=task.measure())
     assert (task.count(wrong), tally(task, wrong).matching) == (ROWS - 1, 2 * (ROWS - 1))
-    assert [(answer.row.sample_id, answer.replicate) for answer in explained(task, wrong, limit=3)] == [
+    assert [(answer.sample_id, answer.replicate) for _, answer in explained(task, wrong, limit=3)] == [
         ("s0", 0), ("s0", 1), ("s2", 0),
     ]  # fmt: skip
 
@@ -137,8 +137,8 @@ def test_a_stage_that_stopped_for_errors_is_read_as_far_as_it_got(here: Path) ->
         run()
     task = reader().task()
     failed = RowFilter(outcomes=frozenset({"error"}))
-    (answer,) = explained(task, failed)
-    assert answer.row.sample_id == "s1"
+    ((_, answer),) = explained(task, failed)
+    assert answer.sample_id == "s1"
     assert answer.failure is not None
     assert answer.failure.endswith("the dummy was told to fail")
     assert [row.scores for row in task.rows()] == [{}] * ROWS
