@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 from pydantic import Field
 
 from gage_eval import stats
-from gage_eval.report.timings import SummaryModel
+from gage_eval.base.strict_model import StrictModel
 from gage_eval.scoring.labels import Label
 
 Answer: TypeAlias = tuple[str, int]
@@ -19,7 +19,7 @@ _MOST_CELLS = 16
 _MOST_LISTED = 20
 
 
-class ConfusionCell(SummaryModel):
+class ConfusionCell(StrictModel):
     """How often people said one thing and the judge another, or the same."""
 
     label: float = Field(description="What people said.")
@@ -28,7 +28,7 @@ class ConfusionCell(SummaryModel):
     sample_ids: list[str] = Field(default=[], description=f"Samples of the first {_MOST_LISTED} of them.")
 
 
-class Disagreement(SummaryModel):
+class Disagreement(StrictModel):
     """An answer of which people and the judge say something else."""
 
     sample_id: str = Field(description="Its sample.")
@@ -36,7 +36,7 @@ class Disagreement(SummaryModel):
     verdict: float = Field(description="What the judge said.")
 
 
-class CurveBin(SummaryModel):
+class CurveBin(StrictModel):
     """Answers to which the judge gave nearly one probability, and how often people agree."""
 
     verdict: float = Field(description="The mean probability that the judge gave.")
@@ -44,7 +44,7 @@ class CurveBin(SummaryModel):
     answers: int = Field(description="How many answers.")
 
 
-class Calibration(SummaryModel):
+class Calibration(StrictModel):
     """A judge's verdicts against labels of people."""
 
     metric: str = Field(description="The metric that is compared with the labels.")
