@@ -9,7 +9,6 @@ from typing import Any, Literal, TypeAlias, get_args
 
 import pyarrow as pa
 
-from gage_eval.base.errors import NotFound, closest
 from gage_eval.regression.stored_answers import SHARED_WORDS, AnswerSet, Item, StoredAnswers, stored_answers
 from gage_eval.report.console import one_line
 from gage_eval.runs.options import Locations
@@ -137,18 +136,6 @@ class Health:
             "lacking": self.lacking,
             "left_out": dict(self.left_out),
         }
-
-
-def check_kind(kind: str) -> None:
-    """Check that a kind of findings exists.
-
-    Raises:
-        InputError: it does not.
-    """
-    if kind not in FINDING_KINDS:
-        raise NotFound(
-            f"there is no kind '{kind}' of findings: {', '.join(FINDING_KINDS)}.{closest(kind, FINDING_KINDS)}"
-        )
 
 
 def health(locations: Locations, suite: str) -> tuple[list[Health], Mapping[str, int]]:
