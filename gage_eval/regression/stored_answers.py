@@ -133,12 +133,10 @@ class StoredAnswers:
         """Sets of the same model, prompts, sampling parameters and scorer, where there are several."""
         groups: list[list[AnswerSet]] = []
         for answers in self.sets:
-            same = (group for group in groups if not _differ(group[0], answers))
-            group = next(same, None)
-            if group is None:
-                groups.append([answers])
-            else:
-                group.append(answers)
+            group = next((group for group in groups if not _differ(group[0], answers)), [])
+            if not group:
+                groups.append(group)
+            group.append(answers)
         return [group for group in groups if len(group) > 1]
 
 
