@@ -265,12 +265,10 @@ def _duplicates(answers: StoredAnswers) -> Iterator[Finding]:
 
 def _leaks(answers: StoredAnswers, models: Mapping[str, Sequence[AnswerSet]]) -> Iterator[Finding]:
     examples = {key: item.sample_id for item in answers.items.values() for key in item.examples}
-    repeated = Counter(
-        (sample_id, name) for name, sets in models.items() for sample_id in set().union(*(own.verbatim for own in sets))
-    )
     by_item: dict[str, list[str]] = {}
-    for sample_id, name in repeated:
-        by_item.setdefault(sample_id, []).append(name)
+    for name, sets in models.items():
+        for sample_id in set().union(*(own.verbatim for own in sets)):
+            by_item.setdefault(sample_id, []).append(name)
     for sample_id, item in answers.items.items():
         told = []
         if item.question_key in examples:

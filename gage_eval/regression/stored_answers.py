@@ -8,6 +8,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 import pyarrow as pa
@@ -330,10 +331,7 @@ def _metadata_texts(metadata: str | None) -> list[str]:
 
 
 def _solution(question: str, texts: Iterable[str]) -> frozenset[tuple[str, ...]]:
-    runs: set[tuple[str, ...]] = set()
-    for text in texts:
-        runs |= runs_of_words(text)
-    return frozenset(runs - runs_of_words(question)) if runs else frozenset()
+    return frozenset(chain.from_iterable(map(runs_of_words, texts))) - runs_of_words(question)
 
 
 def runs_of_words(text: str) -> set[tuple[str, ...]]:
