@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from starlette.responses import RedirectResponse, Response
 
 from gage_eval.base.errors import GageError, StoreError
-from gage_eval.runs.results.notes import Note, Notes, Verdict, by_verdict
+from gage_eval.runs.results.notes import Note, Notes, by_verdict
 from gage_eval.store import Store
 from gage_eval.store.objects import is_digest
 from gage_eval.viewer.index import response_number
@@ -65,12 +65,10 @@ class NotePages:
         Raises:
             InputError: the note cannot be kept.
         """
-        # The model refuses any other verdict.
-        verdict: Verdict = form.get("verdict", "")  # type: ignore[assignment]
         try:
             Notes(Store.open(self._url)).add(
                 form.get("response_key", ""),
-                verdict,
+                form.get("verdict", ""),
                 run_id=form.get("run", ""),
                 task_id=form.get("task", ""),
                 sample_id=form.get("id", ""),

@@ -10,7 +10,7 @@ import uuid
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
-from typing import ClassVar, Literal, TypeAlias, get_args
+from typing import Any, ClassVar, Literal, TypeAlias, get_args
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
 
@@ -56,20 +56,14 @@ class Notes:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    def add(
-        self,
-        response_key: str,
-        verdict: Verdict,
-        *,
-        run_id: str,
-        task_id: str,
-        sample_id: str,
-        replicate: int = 0,
-        metric: str | None = None,
-        text: str = "",
-        withdraws: str | None = None,
-    ) -> Note:
+    def add(self, response_key: str, verdict: str, *, text: str = "", **about: Any) -> Note:
         """Add a note of the current user.
+
+        Args:
+            response_key: the response.
+            verdict: one of `VERDICTS`.
+            text: in words.
+            about: the other fields of `Note`: the run that was looked at, its task and the sample.
 
         Raises:
             InputError: there is no such response or verdict, or the comment is empty or too long.
@@ -84,20 +78,8 @@ class Notes:
         if len(text) > MOST_CHARACTERS:
             raise InputError(f"the comment has {len(text):,} characters: at most {MOST_CHARACTERS:,} are kept.")
         now = datetime.now(UTC)
-        note = Note(
-            id=uuid.uuid4().hex,
-            response_key=response_key,
-            metric=metric,
-            verdict=verdict,
-            text=text.strip(),
-            withdraws=withdraws,
-            by=user_name(),
-            at=now,
-            run_id=run_id,
-            task_id=task_id,
-            sample_id=sample_id,
-            replicate=replicate,
-        )
+        said = {"response_key": response_key, "verdict": verdict, "text": text.strip()}
+        note = Note.model_validate({**about, **said, "id": uuid.uuid4().hex, "by": user_name(), "at": now})
         path = f"{_FOLDER}/{response_key}/{now:%Y%m%dT%H%M%S}-{note.id}.json"
         self._store.objects.create(path, canonical_json(note.model_dump(mode="json")))
         return note
