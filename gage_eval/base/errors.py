@@ -7,7 +7,7 @@ defect in gage-eval.
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
 from itertools import islice
@@ -189,6 +189,21 @@ def closest(word: str, known: Iterable[str], *, digits_count: bool = True) -> st
     """
     match = nearest(word, known, digits_count=digits_count)
     return f" Did you mean '{match}'?" if match is not None else ""
+
+
+def check_known(word: str, known: Collection[str], what: str) -> None:
+    """Check that a word is one of the known ones.
+
+    Args:
+        word: the word.
+        known: all that there are.
+        what: they are, such as ``cause``.
+
+    Raises:
+        NotFound: it is not; the message lists those that there are.
+    """
+    if word not in known:
+        raise NotFound(f"there is no {what} '{word}': {', '.join(known) or 'none'}.{closest(word, known)}")
 
 
 def nearest(word: str, known: Iterable[str], *, cutoff: float = 0.6, digits_count: bool = True) -> str | None:

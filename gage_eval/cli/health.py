@@ -27,13 +27,13 @@ def health(
     json: AsJson = False,
 ) -> None:
     """Find wrong golds, copies, leaks and noise in a benchmark."""
-    from gage_eval.regression.health import check_kind, table
+    from gage_eval.base.errors import check_known
+    from gage_eval.regression.health import FINDING_KINDS, table
     from gage_eval.regression.health import health as looked_at
     from gage_eval.runs.results.tabular import write_table
 
+    check_known(kind or "any", ("any", *FINDING_KINDS), "kind of findings")
     wanted = None if kind == "any" else kind
-    if wanted is not None:
-        check_kind(wanted)
     locations = located(store, output_dir)
     results, skipped = looked_at(locations, suite)
     if to is not None:

@@ -24,11 +24,11 @@ def why(
     json: AsJson = False,
 ) -> None:
     """Name the first thing that differs behind each score that moved."""
-    from gage_eval.regression.why import check_cause
+    from gage_eval.base.errors import check_known
+    from gage_eval.regression.why import MEANINGS
     from gage_eval.regression.why import why as causes_of
 
-    if cause not in (None, "any"):
-        check_cause(cause)
+    check_known(cause or "any", ("any", *MEANINGS), "cause")
     locations = located(store, output_dir)
     first, other = open_run(locations, a), open_run(locations, b)
     results = causes_of(first, other, task_id=task, metric=metric)

@@ -1,7 +1,6 @@
 """Some samples of a run, asked again with its own options."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from gage_eval.runs.options import RunOptions
 from gage_eval.runs.planned import options_before
@@ -19,7 +18,7 @@ def options_again(run: RunReader, task_id: str, ids: Sequence[str], why: str, *o
         overrides: further ones, as ``tasks.gsm8k.replicates=5``.
     """
     options = options_before(run.stored)
-    update: dict[str, Any] = {
+    update = {
         "run_id": None,
         "task_ids": (task_id,),
         "sample_ids": tuple(ids),

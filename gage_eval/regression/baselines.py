@@ -9,14 +9,15 @@ losses add up visibly. Garbage collection keeps every artifact that an entry nam
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import ClassVar, Literal
+from typing import Literal
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AwareDatetime, Field, ValidationError
 
 from gage_eval.base.canonical import decode
 from gage_eval.base.errors import InputError, closest
 from gage_eval.base.processes import user_name
 from gage_eval.base.stages import Stage
+from gage_eval.base.strict_model import StrictModel
 from gage_eval.regression.compare import NoiseFloor, noise_floor
 from gage_eval.regression.policy import GatePolicy, declared_numbers
 from gage_eval.regression.scored_task import ScoredTask
@@ -29,11 +30,7 @@ from gage_eval.stats.gate_rule import GateRule
 from gage_eval.store import Store
 
 
-class _Model(BaseModel):
-    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid")
-
-
-class BaselineTask(_Model):
+class BaselineTask(StrictModel):
     """A task of one run: its stages with their keys and artifacts, and the scores of its metrics."""
 
     stages: dict[Stage, StageRecord]
@@ -41,7 +38,7 @@ class BaselineTask(_Model):
     probe: ProbeRecord | None = Field(None, description="What gage probe knew of its model when the run began.")
 
 
-class BaselineRun(_Model):
+class BaselineRun(StrictModel):
     """One repeat."""
 
     run_id: str
@@ -60,7 +57,7 @@ class BaselineScore:
     value: float | None
 
 
-class BaselineEntry(_Model):
+class BaselineEntry(StrictModel):
     """One state of a baseline.
 
     Attributes:

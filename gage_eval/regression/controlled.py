@@ -81,7 +81,7 @@ def controlled_score(
         return None
     first, *repeats = baseline
     values = np.vstack([first.values, *(repeat.values_of(first.ids) for repeat in repeats)]).mean(axis=0)
-    in_both = pc.is_in(first.ids, current.ids.combine_chunks()).to_numpy()
+    in_both = pc.is_in(first.ids, current.ids).to_numpy(zero_copy_only=False)
     rest = values[~in_both & np.isfinite(values)]
     own, before = rows.current.tolist(), rows.baseline.mean(axis=0).tolist()
     known = controlled_mean(own, before, rest.tolist(), scale=(scale.low, scale.high))

@@ -1,22 +1,18 @@
 """The difference of two runs that people would see, from a judge's verdicts on all answers and labels of some."""
 
-import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import pairwise
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from gage_eval import stats
 from gage_eval.base.errors import InputError
-from gage_eval.report.calibration import Answer
+from gage_eval.report.calibration import Answer, Judged, drawn_evenly, left_out
 from gage_eval.report.summary import signed_ends, signed_text
 from gage_eval.runs.results.outcomes import Measure
 from gage_eval.runs.results.reading import TaskReader
 from gage_eval.scoring.labels import Label
-
-# Probabilities of labels that differ more were drawn by verdict, and the rows do not stand for the others.
-_EQUAL = 1.25
 
 
 @dataclass(frozen=True)
@@ -77,32 +73,20 @@ class CorrectedChange:
 
 @dataclass(frozen=True)
 class _Run:
-    """A run's verdicts and labels by answer, and the clusters of the answers."""
+    """A run's verdicts, and the labels of its answers with their file."""
 
-    verdicts: Mapping[Answer, float]
+    judged: Judged
     labels: Sequence[Label]
-    scale: tuple[float, float]
-    clusters: Mapping[Answer, str] = field(default_factory=dict)
-    file: Path | None = None
+    file: Path | None
 
     @property
     def people(self) -> dict[Answer, float]:
         """The mean label of each answer that has one."""
-        values: dict[Answer, list[float]] = {}
-        for label in self.labels:
-            if label.value is not None and label.answer in self.verdicts:
-                values.setdefault(label.answer, []).append(label.value)
-        return {answer: math.fsum(own) / len(own) for answer, own in values.items()}
+        return {answer: fmean(values) for answer, values in self.judged.labels_of(self.labels).items()}
 
     @property
     def probabilities(self) -> dict[Answer, float | None]:
         return {label.answer: label.probability for label in self.labels}
-
-    @property
-    def skipped(self) -> bool:
-        """Whether an answer without a label comes before one with a label."""
-        has_value = [label.value is not None for label in self.labels]
-        return any(later and not earlier for earlier, later in pairwise(has_value))
 
 
 def corrected_change(baseline: TaskReader, current: TaskReader, measure: Measure) -> CorrectedChange | None:
@@ -141,14 +125,14 @@ def _read(task: TaskReader, measure: Measure) -> _Run | None:
         return None
     if (spec.metric_id, spec.filter, spec.value_key) != (measure.metric_id, measure.filter, measure.value_key):
         return None
-    judged = spec.judged(task.scores[spec.metric_id], task.samples)
-    return _Run(judged.verdicts, spec.labels, judged.scale, judged.clusters, spec.file)
+    return _Run(spec.judged(task.scores[spec.metric_id], task.samples), spec.labels, spec.file)
 
 
 def _change(before: _Run, after: _Run) -> CorrectedChange:
     own, others = after.people, before.people
+    verdicts, verdicts_before, clusters = after.judged.verdicts, before.judged.verdicts, after.judged.clusters
     labelled = sorted(answer for answer in own if answer in others)
-    shared = sorted(set(before.verdicts) & set(after.verdicts))
+    shared = sorted(set(verdicts_before) & set(verdicts))
     why = _not_random(before, after, labelled, shared)
     if why is not None:
         return CorrectedChange(len(labelled), why_not=why)
@@ -156,15 +140,15 @@ def _change(before: _Run, after: _Run) -> CorrectedChange:
     rest = [answer for answer in shared if answer not in known]
     differences = [
         [own[answer] - others[answer] for answer in labelled],
-        *([after.verdicts[x] - before.verdicts[x] for x in answers] for answers in (labelled, rest)),
+        *([verdicts[x] - verdicts_before[x] for x in answers] for answers in (labelled, rest)),
     ]
-    reach = after.scale[1] - after.scale[0]
-    if not after.clusters:
+    reach = after.judged.scale[1] - after.judged.scale[0]
+    if not clusters:
         result = stats.corrected_mean(*differences, scale=(-reach, reach), end_labels=0.5)
         needed, few = stats.labels_to_decide(*differences), "too few samples have labels for an interval"
     else:
         # Each sample without the field is a separate cluster.
-        names = [[after.clusters.get(answer, answer[0]) for answer in answers] for answers in (labelled, rest)]
+        names = [[clusters.get(answer, answer[0]) for answer in answers] for answers in (labelled, rest)]
         labels, judged, unlabelled = differences
         result = stats.corrected_clusters(
             labels, judged, names[0], unlabelled, names[1], scale=(-reach, reach), end_labels=0.5
@@ -182,20 +166,18 @@ def _not_random(before: _Run, after: _Run, labelled: Sequence[Answer], shared: S
         return "no sample has a label of people in both runs"
     if before.file == after.file:
         return "both runs have the same labels, and each label is about one model's answer"
-    if before.scale != after.scale:
+    if before.judged.scale != after.judged.scale:
         return "the labels of the two runs have different scales"
     if any(replicate for _, replicate in shared):
         return "samples have several answers each"
     if len(labelled) == len(shared):
         return None
-    if before.skipped or after.skipped:
+    if left_out(before.labels) or left_out(after.labels):
         return "some answers were left out; label them in the order of the files"
     ours, theirs = after.probabilities, before.probabilities
     drawn = [a * b for x in labelled if (a := ours[x]) is not None and (b := theirs[x]) is not None]
-    if len(drawn) < len(labelled) or max(drawn) > _EQUAL * min(drawn):
+    if len(drawn) < len(labelled) or not drawn_evenly(drawn):
         return "the labelled samples were not drawn evenly; gage labels suggest A B draws some"
-    names = {after.clusters[answer] for answer in labelled if answer in after.clusters}
-    chosen = set(labelled)
-    if any(after.clusters.get(answer) in names and answer not in chosen for answer in shared):
+    if after.judged.splits_clusters(set(labelled), shared):
         return "some clusters are labelled in part"
     return None

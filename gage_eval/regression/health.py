@@ -9,7 +9,6 @@ from typing import Any, Literal, TypeAlias, get_args
 
 import pyarrow as pa
 
-from gage_eval.base.errors import NotFound, closest
 from gage_eval.regression.stored_answers import SHARED_WORDS, AnswerSet, Item, StoredAnswers, stored_answers
 from gage_eval.report.console import one_line
 from gage_eval.runs.options import Locations
@@ -139,18 +138,6 @@ class Health:
         }
 
 
-def check_kind(kind: str) -> None:
-    """Check that a kind of findings exists.
-
-    Raises:
-        InputError: it does not.
-    """
-    if kind not in FINDING_KINDS:
-        raise NotFound(
-            f"there is no kind '{kind}' of findings: {', '.join(FINDING_KINDS)}.{closest(kind, FINDING_KINDS)}"
-        )
-
-
 def health(locations: Locations, suite: str) -> tuple[list[Health], Mapping[str, int]]:
     """Look at every item of a suite over all its stored runs.
 
@@ -278,12 +265,10 @@ def _duplicates(answers: StoredAnswers) -> Iterator[Finding]:
 
 def _leaks(answers: StoredAnswers, models: Mapping[str, Sequence[AnswerSet]]) -> Iterator[Finding]:
     examples = {key: item.sample_id for item in answers.items.values() for key in item.examples}
-    repeated = Counter(
-        (sample_id, name) for name, sets in models.items() for sample_id in set().union(*(own.verbatim for own in sets))
-    )
     by_item: dict[str, list[str]] = {}
-    for sample_id, name in repeated:
-        by_item.setdefault(sample_id, []).append(name)
+    for name, sets in models.items():
+        for sample_id in set().union(*(own.verbatim for own in sets)):
+            by_item.setdefault(sample_id, []).append(name)
     for sample_id, item in answers.items.items():
         told = []
         if item.question_key in examples:

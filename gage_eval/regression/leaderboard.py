@@ -80,23 +80,15 @@ class Rating:
 
     def as_record(self) -> dict[str, Any]:
         """For JSON; what is infinite is null, and `exists` says so."""
-        exists = math.isfinite(self.rating)
-        styled, length = self.at_equal_style, self.at_equal_length
         return {
             "row": self.row,
             "task_id": self.task_id,
             "model": self.model,
-            "win_rate": self.win.value,
-            "win_rate_low": self.win.ci_low,
-            "win_rate_high": self.win.ci_high,
-            "rating": _finite(self.rating),
-            **_ends("rating", self.interval),
-            "exists": exists,
-            "rating_at_equal_style": None if styled is None else _finite(styled[0]),
-            **_ends("rating_at_equal_style", None if styled is None else styled[1]),
-            "win_rate_at_equal_length": None if length is None else length.value,
-            "win_rate_at_equal_length_low": None if length is None else length.ci_low,
-            "win_rate_at_equal_length_high": None if length is None else length.ci_high,
+            **_win_rate("win_rate", self.win),
+            **_with_ends("rating", self.rating, self.interval),
+            "exists": math.isfinite(self.rating),
+            **_with_ends("rating_at_equal_style", *(self.at_equal_style or (None, None))),
+            **_win_rate("win_rate_at_equal_length", self.at_equal_length),
             "better_than": self.better_than,
             "consistent": self.consistent,
             "position_bias": self.position_bias,
@@ -202,13 +194,15 @@ def _rating_text(rating: float, interval: Interval | None) -> str:
     return _points_text(rating) + ("" if interval is None else f" [{', '.join(map(_points_text, interval))}]")
 
 
-def _ends(name: str, interval: Interval | None) -> dict[str, float | None]:
-    low, high = (None, None) if interval is None else map(_finite, interval)
-    return {f"{name}_low": low, f"{name}_high": high}
+def _win_rate(name: str, rate: MetricSummary | None) -> dict[str, float | None]:
+    ends = None if rate is None else (rate.ci_low, rate.ci_high)
+    return _with_ends(name, None if rate is None else rate.value, ends)
 
 
-def _finite(number: float) -> float | None:
-    return number if math.isfinite(number) else None
+def _with_ends(name: str, value: float | None, ends: Sequence[float | None] | None) -> dict[str, float | None]:
+    """A number and the ends of its interval for JSON; null for what is infinite or not known."""
+    numbers = zip((name, f"{name}_low", f"{name}_high"), (value, *(ends or (None, None))), strict=True)
+    return {key: number if number is not None and math.isfinite(number) else None for key, number in numbers}
 
 
 def _points_text(points: float) -> str:

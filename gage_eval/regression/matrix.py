@@ -5,11 +5,12 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from gage_eval.base.errors import ConfigError, GageError, InputError, Problem
+from gage_eval.base.strict_model import StrictModel
 from gage_eval.config.files import read_config
 from gage_eval.config.model_of import model_of
 from gage_eval.config.yaml.lines import parse
@@ -32,18 +33,12 @@ from gage_eval.runs.sequence import run_all
 RANKS_NOTE = "In brackets: the ranks that chance leaves open (paired tests, Holm)."
 
 
-class StrictModel(BaseModel):
-    """Unknown keys are errors."""
-
-    model_config: ClassVar[ConfigDict] = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
-
-
 class MatrixRow(StrictModel):
     """A suite or a config, with its own options."""
 
     suite: str | None = None
     config: str | None = None
-    options: dict[str, Any] = {}
+    options: dict[str, Any] = Field(default={})
 
     @model_validator(mode="before")
     @classmethod
@@ -71,7 +66,7 @@ class MatrixModel(StrictModel):
     """A model: its name in the table, and the options that choose it."""
 
     name: str = Field(min_length=1)
-    options: dict[str, Any] = {}
+    options: dict[str, Any] = Field(default={})
 
 
 class Matrix(StrictModel):
@@ -87,7 +82,7 @@ class Matrix(StrictModel):
     name: str = "matrix"
     rows: list[MatrixRow] = Field(min_length=1)
     models: Sequence[MatrixModel] = Field(min_length=1)
-    options: dict[str, Any] = {}
+    options: dict[str, Any] = Field(default={})
 
     @model_validator(mode="after")
     def _different(self) -> Self:

@@ -17,6 +17,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from pydantic import Field, field_validator, model_validator
 
 from gage_eval.base.errors import ConfigError, GageError, InputError, Problem
+from gage_eval.base.strict_model import StrictModel
 from gage_eval.engine.endpoint_check import PropertyVerdict, stored_reference
 from gage_eval.engine.host import SharedEngines
 from gage_eval.models.backends.base import Blocks
@@ -24,7 +25,7 @@ from gage_eval.regression.baselines import Baselines
 from gage_eval.regression.exact import Ask
 from gage_eval.regression.gate_report import write_report
 from gage_eval.regression.gating import GateResult, gate_with_anchor
-from gage_eval.regression.matrix import Matrix, MatrixModel, MatrixRow, StrictModel
+from gage_eval.regression.matrix import Matrix, MatrixModel, MatrixRow
 from gage_eval.regression.policy import GatePolicy
 from gage_eval.regression.power import NumberPower, entry_power, newest_power
 from gage_eval.regression.trend import trend

@@ -9,6 +9,7 @@ from gage_eval.regression.triage import Card, Outcome, Triage, TriagedTask
 from gage_eval.regression.why import MEANINGS, TaskWhy
 from gage_eval.report.console import counted
 from gage_eval.report.markdown import bullets, code, link, page, plain, table
+from gage_eval.report.messages import trimmed
 from gage_eval.report.summary import format_value, p_text, signed_text
 from gage_eval.report.trend_chart import trend_chart
 from gage_eval.runs.names import slug
@@ -242,9 +243,7 @@ def _card(card: Card) -> str:
 
 
 def _short(text: str | None) -> str:
-    if not text:
-        return "–"
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST // 2]} … {text[-_LONGEST // 2 :]}"
+    return trimmed(text, _LONGEST) if text else "–"
 
 
 def _as_url(svg: str) -> str:

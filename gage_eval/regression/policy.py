@@ -8,11 +8,12 @@ advisory     never fails a run
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, TypeAlias, get_args
+from typing import Annotated, Any, Literal, TypeAlias, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from gage_eval.base.errors import ConfigError, NotFound, Problem
+from gage_eval.base.strict_model import StrictModel
 from gage_eval.config.files import read_config
 from gage_eval.config.model_of import model_of
 from gage_eval.config.yaml.lines import parse
@@ -24,7 +25,7 @@ Tier: TypeAlias = Literal["critical", "supporting", "advisory"]
 TIERS: tuple[Tier, ...] = get_args(Tier)
 
 
-class PolicyMetric(BaseModel):
+class PolicyMetric(StrictModel):
     """A number of a policy.
 
     Attributes:
@@ -32,8 +33,6 @@ class PolicyMetric(BaseModel):
         task: of this task; of every task that has it by default.
         tolerance, alpha, mode: its own, in place of the gate's.
     """
-
-    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid")
 
     metric: str = Field(min_length=1)
     task: str | None = None
@@ -51,7 +50,7 @@ class PolicyMetric(BaseModel):
         return default.model_copy(update=self.model_dump(include={"tolerance", "alpha", "mode"}, exclude_none=True))
 
 
-class GatePolicy(BaseModel):
+class GatePolicy(StrictModel):
     """What a policy file holds.
 
     Attributes:
@@ -60,11 +59,9 @@ class GatePolicy(BaseModel):
         require_evidence: an inconclusive verdict fails the run, too.
     """
 
-    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid")
-
-    critical: list[PolicyMetric] = []
-    supporting: list[PolicyMetric] = []
-    advisory: list[PolicyMetric] = []
+    critical: list[PolicyMetric] = Field(default=[])
+    supporting: list[PolicyMetric] = Field(default=[])
+    advisory: list[PolicyMetric] = Field(default=[])
     supporting_regressions: int = Field(2, ge=1)
     require_evidence: bool = False
 

@@ -50,7 +50,7 @@ class RowScores:
         resamples: whether resampled rows show the error of the number.
     """
 
-    ids: pa.ChunkedArray
+    ids: pa.Array
     values: Floats
     single: bool
     clusters: pa.ChunkedArray | None = None
@@ -59,9 +59,11 @@ class RowScores:
     recount: Recount | None = None
     resamples: bool = True
 
-    def values_of(self, ids: pa.ChunkedArray) -> Floats:
+    def values_of(self, ids: pa.Array) -> Floats:
         """The values of these samples; NaN where it has none."""
-        return _matched(ids.combine_chunks() if ids.num_chunks else pa.array([], pa.string()), self)
+        places = pc.index_in(ids, value_set=self.ids)
+        values: Floats = np.append(self.values, np.nan)[pc.fill_null(places, len(self.values)).to_numpy()]
+        return values
 
 
 def aggregation_of(task_id: str, number: Measure) -> Aggregation:
@@ -96,14 +98,13 @@ def row_scores(
     how = aggregation_of(task.task_id, measure)
     tables = list(_score_tables(task, measure, grouping, how))
     if not tables:
-        return RowScores(pa.chunked_array([], pa.string()), np.empty(0), single=True)
+        return RowScores(pa.array([], pa.string()), np.empty(0), single=True)
     table = pa.concat_tables(tables)
     ids = table["sample_id"].dictionary_encode().combine_chunks()
     codes = ids.indices.to_numpy().astype(np.int64)
     count, first = len(ids.dictionary), np.unique(codes, return_index=True)[1]
     key, suffix = _key_of(table, measure)
-    values = table.append_column("value", _values(table, key))["value"].to_numpy(zero_copy_only=False)
-    values = values.astype(np.float64)
+    values = _values(table, key).to_numpy(zero_copy_only=False).astype(np.float64)
     weights = table[WEIGHT].to_numpy() if WEIGHT in table.column_names else None
     recount = None
     if not how.is_mean:
@@ -118,7 +119,7 @@ def row_scores(
         )
         recount = how.recount(rows, suffix)
     return RowScores(
-        pa.chunked_array([ids.dictionary]),
+        ids.dictionary,
         reduced(values, codes, count, how if how.is_mean else find_aggregation("mean"), measure.scale),
         len(codes) == count,
         table[CLUSTER].take(pa.array(first, pa.int64())) if CLUSTER in table.column_names else None,
@@ -165,15 +166,14 @@ def pair(current: RowScores, baseline: Sequence[RowScores], scale: Scale = DEFAU
         scale: of the samples' values.
         part: the current run was to ask only some samples, so that others of the baseline do not count.
     """
-    ids = current.ids.combine_chunks() if current.ids.num_chunks else pa.array([], pa.string())
-    matched = [_matched(ids, repeat) for repeat in baseline]
+    ids = current.ids
+    matched = [repeat.values_of(ids) for repeat in baseline]
     scored_now = np.isfinite(current.values)
     scored_before = np.all([np.isfinite(values) for values in matched], axis=0)
     weighs = True if current.weights is None else current.weights > 0
     both = np.flatnonzero(scored_now & scored_before & weighs)
-    only_before = [pc.invert(pc.is_in(repeat.ids, ids)).to_numpy() for repeat in baseline]
-    gone = 0 if part else max((int(np.count_nonzero(mask)) for mask in only_before), default=0)
-    new = np.all([~np.isin(np.arange(len(ids)), _places(ids, repeat)[1]) for repeat in baseline], axis=0)
+    gone = 0 if part else max((int(np.count_nonzero(_not_in(repeat.ids, ids))) for repeat in baseline), default=0)
+    new = np.all([_not_in(ids, repeat.ids) for repeat in baseline], axis=0)
     one_sided = int(np.count_nonzero((scored_now != scored_before) & ~new))
     values = np.stack([repeat[both] for repeat in matched])
     now = current.values[both]
@@ -182,6 +182,7 @@ def pair(current: RowScores, baseline: Sequence[RowScores], scale: Scale = DEFAU
     if current.clusters is not None:
         codes = current.clusters.combine_chunks().dictionary_encode().indices.to_numpy()
         clusters = codes[both].astype(np.int64)
+    of_pairs = ids.take(pa.array(both, pa.int64()))
     place = np.full(len(ids), -1)
     place[both] = np.arange(len(both))
     slices = {name: positions[positions >= 0] for name, rows in current.slices.items() for positions in [place[rows]]}
@@ -194,9 +195,9 @@ def pair(current: RowScores, baseline: Sequence[RowScores], scale: Scale = DEFAU
             scale.higher_is_better is not False,
             None if current.weights is None else current.weights[both],
             scale.width,
-            _numbers(ids, both, current, baseline),
+            _numbers(of_pairs, current, baseline),
         ),
-        ids.take(pa.array(both, pa.int64())),
+        of_pairs,
         slices,
         gone + int(np.count_nonzero(new)) + one_sided,
         len(ids) - int(np.count_nonzero(new)),
@@ -264,18 +265,17 @@ def _component_key(components: Sequence[str | None], key: str) -> str:
     return names[0] if key not in names and len(names) == 1 else key
 
 
-def _numbers(ids: pa.Array, both: Ints, current: RowScores, baseline: Sequence[RowScores]) -> PairedNumbers | None:
+def _numbers(of_pairs: pa.Array, current: RowScores, baseline: Sequence[RowScores]) -> PairedNumbers | None:
     """The number of each run on the pairs; None for a mean over samples."""
     if current.recount is None or any(repeat.recount is None for repeat in baseline):
         return None
-    of_pairs = ids.take(pa.array(both, pa.int64()))
     return PairedNumbers(
         _on_pairs(current, of_pairs), [_on_pairs(repeat, of_pairs) for repeat in baseline], current.resamples
     )
 
 
 def _on_pairs(run: RowScores, of_pairs: pa.Array) -> Recount:
-    places = pc.index_in(of_pairs, value_set=run.ids.combine_chunks()).to_numpy().astype(np.int64)
+    places = pc.index_in(of_pairs, value_set=run.ids).to_numpy().astype(np.int64)
     whole, count = run.recount, len(run.ids)
     assert whole is not None
 
@@ -316,19 +316,9 @@ def _slices(table: pa.Table, grouping: Grouping, codes: Ints) -> dict[str, Ints]
     return slices
 
 
-def _places(ids: pa.Array, repeat: RowScores) -> tuple[Ints, Ints]:
-    """The positions of the shared samples in a repeat, and in the current run."""
-    positions = pc.index_in(ids, value_set=repeat.ids.combine_chunks() if repeat.ids.num_chunks else ids[:0])
-    here = np.flatnonzero(positions.is_valid().to_numpy(zero_copy_only=False))
-    return positions.drop_null().to_numpy().astype(np.int64), here
-
-
-def _matched(ids: pa.Array, repeat: RowScores) -> Floats:
-    """The repeat's values in the order of the current run's samples; NaN where it has none."""
-    there, here = _places(ids, repeat)
-    out = np.full(len(ids), np.nan)
-    out[here] = repeat.values[there]
-    return out
+def _not_in(ids: pa.Array, others: pa.Array) -> npt.NDArray[np.bool_]:
+    is_new: npt.NDArray[np.bool_] = pc.invert(pc.is_in(ids, others)).to_numpy(zero_copy_only=False)
+    return is_new
 
 
 def _is_binary(values: npt.NDArray[Any]) -> bool:

@@ -8,6 +8,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 import pyarrow as pa
@@ -133,12 +134,10 @@ class StoredAnswers:
         """Sets of the same model, prompts, sampling parameters and scorer, where there are several."""
         groups: list[list[AnswerSet]] = []
         for answers in self.sets:
-            same = (group for group in groups if not _differ(group[0], answers))
-            group = next(same, None)
-            if group is None:
-                groups.append([answers])
-            else:
-                group.append(answers)
+            group = next((group for group in groups if not _differ(group[0], answers)), [])
+            if not group:
+                groups.append(group)
+            group.append(answers)
         return [group for group in groups if len(group) > 1]
 
 
@@ -332,10 +331,7 @@ def _metadata_texts(metadata: str | None) -> list[str]:
 
 
 def _solution(question: str, texts: Iterable[str]) -> frozenset[tuple[str, ...]]:
-    runs: set[tuple[str, ...]] = set()
-    for text in texts:
-        runs |= runs_of_words(text)
-    return frozenset(runs - runs_of_words(question)) if runs else frozenset()
+    return frozenset(chain.from_iterable(map(runs_of_words, texts))) - runs_of_words(question)
 
 
 def runs_of_words(text: str) -> set[tuple[str, ...]]:

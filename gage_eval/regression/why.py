@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gage_eval.base.canonical import canonical_text
-from gage_eval.base.errors import InputError, NotFound, closest
+from gage_eval.base.errors import InputError
 from gage_eval.base.statuses import REPLAYED, UNANSWERED
 from gage_eval.models.client.token_steps import NEAR_TIE
 from gage_eval.regression.compare import shared_tasks
@@ -129,16 +129,6 @@ class TaskWhy:
         if flip.a is None or flip.b is None:
             return None
         return flip.b - flip.a if self.higher_is_better else flip.a - flip.b
-
-
-def check_cause(cause: str) -> None:
-    """Check that a cause exists.
-
-    Raises:
-        InputError: it does not.
-    """
-    if cause not in MEANINGS:
-        raise NotFound(f"there is no cause '{cause}': {', '.join(MEANINGS)}.{closest(cause, MEANINGS)}")
 
 
 def why(a: RunReader, b: RunReader, *, task_id: str | None = None, metric: str | None = None) -> list[TaskWhy]:

@@ -1,14 +1,16 @@
 """A judge against people: agreement, and the score that people would give."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
+from statistics import fmean
 from typing import Any, TypeAlias
 
 from pydantic import Field
 
 from gage_eval import stats
-from gage_eval.report.timings import SummaryModel
+from gage_eval.base.strict_model import StrictModel
 from gage_eval.scoring.labels import Label
 
 Answer: TypeAlias = tuple[str, int]
@@ -19,7 +21,7 @@ _MOST_CELLS = 16
 _MOST_LISTED = 20
 
 
-class ConfusionCell(SummaryModel):
+class ConfusionCell(StrictModel):
     """How often people said one thing and the judge another, or the same."""
 
     label: float = Field(description="What people said.")
@@ -28,7 +30,7 @@ class ConfusionCell(SummaryModel):
     sample_ids: list[str] = Field(default=[], description=f"Samples of the first {_MOST_LISTED} of them.")
 
 
-class Disagreement(SummaryModel):
+class Disagreement(StrictModel):
     """An answer of which people and the judge say something else."""
 
     sample_id: str = Field(description="Its sample.")
@@ -36,7 +38,7 @@ class Disagreement(SummaryModel):
     verdict: float = Field(description="What the judge said.")
 
 
-class CurveBin(SummaryModel):
+class CurveBin(StrictModel):
     """Answers to which the judge gave nearly one probability, and how often people agree."""
 
     verdict: float = Field(description="The mean probability that the judge gave.")
@@ -44,7 +46,7 @@ class CurveBin(SummaryModel):
     answers: int = Field(description="How many answers.")
 
 
-class Calibration(SummaryModel):
+class Calibration(StrictModel):
     """A judge's verdicts against labels of people."""
 
     metric: str = Field(description="The metric that is compared with the labels.")
@@ -142,6 +144,29 @@ class Judged:
     binary: bool
     clusters: Mapping[Answer, str] = field(default_factory=dict)
 
+    def labels_of(self, labels: Iterable[Label]) -> dict[Answer, list[float]]:
+        """What people said of each answer that has a label and a verdict."""
+        known: dict[Answer, list[float]] = {}
+        for label in labels:
+            if label.value is not None and label.answer in self.verdicts:
+                known.setdefault(label.answer, []).append(label.value)
+        return known
+
+    def splits_clusters(self, labelled: Collection[Answer], answers: Iterable[Answer]) -> bool:
+        """Whether one of these answers has no label, and another one of its cluster has."""
+        names = {self.clusters[answer] for answer in labelled if answer in self.clusters}
+        return any(self.clusters.get(answer) in names and answer not in labelled for answer in answers)
+
+
+def left_out(labels: Iterable[Label]) -> bool:
+    """Whether an answer without a label comes before one with a label."""
+    return any(earlier.value is None and later.value is not None for earlier, later in pairwise(labels))
+
+
+def drawn_evenly(probabilities: Collection[float]) -> bool:
+    """Whether labels were drawn with nearly one probability, so that they stand for the other answers."""
+    return max(probabilities) <= _EQUAL * min(probabilities)
+
 
 def calibration(judged: Judged, labels: Sequence[Label]) -> Calibration:
     """Compare verdicts with labels, and correct the score where the labels were drawn at random.
@@ -150,28 +175,22 @@ def calibration(judged: Judged, labels: Sequence[Label]) -> Calibration:
         judged: the verdicts.
         labels: in the order in which they were drawn; those without a value are left out.
     """
-    by_answer: dict[Answer, list[float]] = {}
-    unknown = 0
-    for label in labels:
-        if label.value is not None and label.answer in judged.verdicts:
-            by_answer.setdefault(label.answer, []).append(label.value)
-        else:
-            unknown += label.value is not None
-    people = {answer: math.fsum(values) / len(values) for answer, values in by_answer.items()}
+    by_answer = judged.labels_of(labels)
+    people = {answer: fmean(values) for answer, values in by_answer.items()}
     own = list(people.values())
     judge = [judged.verdicts[answer] for answer in people]
     cells = stats.confusion(own, judge)
     result = Calibration(
         metric=judged.metric,
         labels=len(people),
-        unknown=unknown,
+        unknown=sum(label.value is not None and label.answer not in people for label in labels),
         contradicting=sum(len(set(values)) > 1 for values in by_answer.values()),
         agreement=sum(a == b for a, b in zip(own, judge, strict=True)) / len(own) if own else None,
         kappa=stats.cohen_kappa(own, judge) if judged.binary and own else None,
         alpha=stats.krippendorff_alpha(list(zip(own, judge, strict=True)), "nominal" if judged.binary else "interval"),
         **_differences(people, judged.verdicts, cells),
         **_of_probabilities(judged, own, judge),
-        raw=math.fsum(judged.verdicts.values()) / len(judged.verdicts) if judged.verdicts else None,
+        raw=fmean(judged.verdicts.values()) if judged.verdicts else None,
     )
     if not people:
         return result
@@ -209,14 +228,10 @@ def _of_probabilities(judged: Judged, own: Sequence[float], judge: Sequence[floa
     for label, verdict in zip(own, judge, strict=True):
         tenths.setdefault(min(9, math.floor(10 * verdict)), []).append((label, verdict))
     curve = [
-        CurveBin(
-            verdict=math.fsum(verdict for _, verdict in part) / len(part),
-            label=math.fsum(label for label, _ in part) / len(part),
-            answers=len(part),
-        )
+        CurveBin(verdict=fmean(b for _, b in part), label=fmean(a for a, _ in part), answers=len(part))
         for _, part in sorted(tenths.items())
     ]
-    return {"brier": math.fsum((a - b) ** 2 for a, b in zip(own, judge, strict=True)) / len(own), "curve": curve}
+    return {"brier": fmean((a - b) ** 2 for a, b in zip(own, judge, strict=True)), "curve": curve}
 
 
 def _not_random(judged: Judged, labels: Sequence[Label], people: Mapping[Answer, float]) -> str | None:
@@ -225,8 +240,7 @@ def _not_random(judged: Judged, labels: Sequence[Label], people: Mapping[Answer,
         return "samples have several answers each"
     if len(people) == len(judged.verdicts):
         return None
-    with_value = [at for at, label in enumerate(labels) if label.value is not None]
-    if any(label.value is None for label in labels[: with_value[-1]]):
+    if left_out(labels):
         return "some answers were left out; label them in the order of the file"
     by_stratum: dict[float, list[float]] = {}
     for label in labels:
@@ -235,10 +249,9 @@ def _not_random(judged: Judged, labels: Sequence[Label], people: Mapping[Answer,
                 return "the labelled answers were not drawn at random; gage labels suggest draws some"
             verdict = judged.verdicts[label.answer] if judged.binary and not judged.clusters else 0.0
             by_stratum.setdefault(verdict, []).append(label.probability)
-    if any(max(drawn) > _EQUAL * min(drawn) for drawn in by_stratum.values()):
+    if not all(map(drawn_evenly, by_stratum.values())):
         return "the labelled answers were drawn for the verdicts of another judge"
-    names = {judged.clusters[answer] for answer in people if answer in judged.clusters}
-    if any(name in names and answer not in people for answer, name in judged.clusters.items()):
+    if judged.splits_clusters(people, judged.clusters):
         return "some clusters are labelled in part"
     return None
 

@@ -14,6 +14,7 @@ from markupsafe import escape
 
 from gage_eval.report.details import Bin
 from gage_eval.report.summary import GroupScore, MetricSummary, format_value
+from gage_eval.report.trend_chart import axis
 
 _WIDTH, _HEIGHT = 160, 14
 
@@ -91,7 +92,7 @@ def bars(bins: Sequence[Bin], *, means: bool = False) -> Svg:
         )
     width = step * len(bins)
     what = "mean score" if means else "answers"
-    label = escape("; ".join(f"{bar.label}: {_said(bar, means=means)}" for bar in bins))
+    label = escape("; ".join(f"{bar.label}: {format_value(bar.mean) if means else f'{bar.count:,}'}" for bar in bins))
     return Svg(
         f'<svg class="columns" viewBox="0 0 {width} {tall + 34}" width="{width}" role="img" '
         f'aria-label="{what} by bin: {label}">'
@@ -118,7 +119,7 @@ def scatter(points: Sequence[Point], *, across: str, up: str) -> Svg:
         across, up: what the axes are.
     """
     width, height, left, low_edge, top = 460, 260, 52, 40, 14
-    xs, ys = _axis([point.x for point in points]), _axis([end for p in points for end in (p.low, p.high, p.y)])
+    xs, ys = axis([point.x for point in points]), axis([end for p in points for end in (p.low, p.high, p.y)])
     right = width - 14
 
     def at(x: float, y: float) -> tuple[float, float]:
@@ -154,17 +155,6 @@ def scatter(points: Sequence[Point], *, across: str, up: str) -> Svg:
         f'aria-label="{label}">{"".join(parts)}'
         f'<text class="axis middle" x="{(left + right) / 2:.0f}" y="{height - 6}">{escape(across)}</text></svg>'
     )
-
-
-def _axis(values: Sequence[float]) -> tuple[float, float, float]:
-    """The two ends and the middle of an axis with some room around the values."""
-    low, high = min(values), max(values)
-    room = (high - low) * 0.08 or abs(high) * 0.1 or 1.0
-    return low - room, (low + high) / 2, high + room
-
-
-def _said(bar: Bin, *, means: bool) -> str:
-    return format_value(bar.mean) if means else f"{bar.count:,}"
 
 
 def _short(count: int) -> str:

@@ -4,13 +4,13 @@ import math
 
 from pydantic import Field
 
-from gage_eval.report.timings import SummaryModel
+from gage_eval.base.strict_model import StrictModel
 from gage_eval.stats.intervals import Interval, wilson_interval
 
 OF_BENCHMARK = "of this benchmark"
 
 
-class Drawn(SummaryModel):
+class Drawn(StrictModel):
     """How many samples ``--quick`` drew."""
 
     samples: int = Field(description="Samples that were drawn at random.")

@@ -10,7 +10,7 @@ from itertools import accumulate, groupby
 
 from markupsafe import escape
 
-from gage_eval.report.console import clean
+from gage_eval.report.console import clean, one_line
 from gage_eval.report.summary import GroupScore, MetricSummary, format_value, signed_text
 from gage_eval.report.trend_chart import TrendPoint, trend_chart
 
@@ -54,7 +54,7 @@ def interval_figure(title: str, panels: Sequence[Panel], *, differences: bool = 
     panels = [(name, marks) for name, marks in panels if marks]
     if not panels:
         return ""
-    labels = [_label(mark.label) for _, marks in panels for mark in marks]
+    labels = [one_line(mark.label, _LONGEST_LABEL) for _, marks in panels for mark in marks]
     left = 24 + _LETTER * max(map(len, labels))
     tops = [*accumulate((len(marks) + 2.6 for _, marks in panels), initial=0.0)]
     height = _TOP + round(_ROW * tops[-1])
@@ -118,7 +118,7 @@ def _panel(name: str, marks: Sequence[Mark], left: int, top: float, *, differenc
     rows = []
     for at, mark in enumerate(marks):
         y = top + _ROW * (at + 1.25)
-        rows.append(_text(left - 10, y + 4, _label(mark.label), anchor="end"))
+        rows.append(_text(left - 10, y + 4, one_line(mark.label, _LONGEST_LABEL), anchor="end"))
         if mark.value is None:
             continue
         exists = math.isfinite(mark.value)
@@ -155,7 +155,3 @@ def _scale(ends: Sequence[float]) -> tuple[float, float, float]:
 def _text(x: float, y: float, text: str, *, anchor: str = "start", bold: bool = False) -> str:
     weight = ' font-weight="bold"' if bold else ""
     return f'<text class="ink" x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"{weight}>{escape(clean(text))}</text>'
-
-
-def _label(text: str) -> str:
-    return text if len(text) <= _LONGEST_LABEL else f"{text[: _LONGEST_LABEL - 1]}…"

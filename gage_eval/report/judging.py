@@ -11,15 +11,15 @@ from typing import NamedTuple
 from pydantic import Field
 
 from gage_eval.base.statuses import RULE
+from gage_eval.base.strict_model import StrictModel
 from gage_eval.report.calibration import Answer
 from gage_eval.report.self_preference import SelfPreference, self_preferences
-from gage_eval.report.timings import SummaryModel
 
 # A correlation of fewer answers is mostly chance.
 _LEAST_ANSWERS = 20
 
 
-class Judging(SummaryModel):
+class Judging(StrictModel):
     """A task's verdicts, what they took, and signs of bias."""
 
     verdicts: int = Field(description="Verdicts that were read.")

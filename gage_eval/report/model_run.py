@@ -6,12 +6,12 @@ from pathlib import PurePath
 
 from pydantic import Field
 
-from gage_eval.report.timings import SummaryModel
+from gage_eval.base.strict_model import StrictModel
 
 UNDER_TEST = "dut_model"
 
 
-class ModelRun(SummaryModel):
+class ModelRun(StrictModel):
     """A model that a run asks, with its role in some tasks."""
 
     role: str = Field(description="dut_model for the model under test, judge_model, or support.")

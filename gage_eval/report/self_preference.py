@@ -5,12 +5,12 @@ from statistics import fmean
 
 from pydantic import Field
 
+from gage_eval.base.strict_model import StrictModel
 from gage_eval.report.calibration import Answer
-from gage_eval.report.timings import SummaryModel
 from gage_eval.stats import mean_stderr, t_interval
 
 
-class SelfPreference(SummaryModel):
+class SelfPreference(StrictModel):
     """How much more a judge gives to answers of its own family than others give to the same answers.
 
     It holds how lenient the judge is to all answers, which one run cannot tell from a preference for its own.

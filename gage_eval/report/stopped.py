@@ -2,10 +2,10 @@
 
 from pydantic import Field
 
-from gage_eval.report.timings import SummaryModel
+from gage_eval.base.strict_model import StrictModel
 
 
-class Stopped(SummaryModel):
+class Stopped(StrictModel):
     """The looks at a task with ``stop_when``, and the interval that holds at all of them."""
 
     number: str = Field(description="The number that decided.")

@@ -2,10 +2,10 @@
 
 from pydantic import Field
 
-from gage_eval.report.timings import SummaryModel
+from gage_eval.base.strict_model import StrictModel
 
 
-class SuiteRun(SummaryModel):
+class SuiteRun(StrictModel):
     """The suite that a run is a run of."""
 
     name: str = Field(description="Name of the suite.")

@@ -9,6 +9,7 @@ from pydantic import Field
 
 from gage_eval.base.stages import StageResult
 from gage_eval.base.statuses import NOT_OK, RESPONSE_STATUSES
+from gage_eval.base.strict_model import StrictModel
 from gage_eval.base.version import __version__
 from gage_eval.report.calibration import Calibration
 from gage_eval.report.drawn import OF_BENCHMARK, Drawn
@@ -18,7 +19,7 @@ from gage_eval.report.metric_names import metric_name
 from gage_eval.report.model_run import ModelRun
 from gage_eval.report.stopped import Stopped
 from gage_eval.report.suite_run import SuiteRun, noted, titled
-from gage_eval.report.timings import Consumption, SummaryModel, Timings, Usage, run_timings, run_usage
+from gage_eval.report.timings import Consumption, Timings, Usage, run_timings, run_usage
 from gage_eval.scoring.scorecards.card import CardRule, ScoreCard, task_scores
 from gage_eval.stats.intervals import LEAST_SHOWN, Interval
 
@@ -28,7 +29,7 @@ LOWER_IS_BETTER = "↓"
 _MOST_KINDS = 10
 
 
-class MetricNumber(SummaryModel):
+class MetricNumber(StrictModel):
     """Which number of which metric."""
 
     metric_id: str = Field(description="The metric's name in the config.")
@@ -120,7 +121,7 @@ class MetricSummary(MetricNumber):
         return self.rows + self.unscored
 
 
-class Tokens(SummaryModel):
+class Tokens(StrictModel):
     """Tokens as the endpoints counted them."""
 
     prompt: int | None = Field(default=None, description="Prompt tokens; null when none were reported.")
@@ -133,7 +134,7 @@ class Tokens(SummaryModel):
         return sum(known) if known else None
 
 
-class Executions(SummaryModel):
+class Executions(StrictModel):
     """How the programs of a task's answers ended."""
 
     mode: str = Field(description="How they were tested: calls, stdio or script.")
@@ -174,7 +175,7 @@ class Executions(SummaryModel):
         return " · ".join([*parts, *near, *self.marks]) or "none"
 
 
-class TaskSummary(SummaryModel):
+class TaskSummary(StrictModel):
     """One task: a dataset, a model, and what was measured."""
 
     task_id: str = Field(description="The task's name in the config.")
@@ -217,7 +218,7 @@ class TaskSummary(SummaryModel):
         return ", ".join([*shown, *(["…"] if len(kinds) > _MOST_KINDS else [])])
 
 
-class RunSummary(SummaryModel):
+class RunSummary(StrictModel):
     """The run as a whole."""
 
     run_id: str = Field(description="The run's name.")
@@ -230,7 +231,7 @@ class RunSummary(SummaryModel):
     reused: int = Field(description="Responses that were there already, judges included.")
 
 
-class GroupScore(SummaryModel):
+class GroupScore(StrictModel):
     """One way to put several tasks or slices together."""
 
     value: float | None = Field(default=None, description="The score; null while a member of the group has none.")
@@ -252,7 +253,7 @@ class GroupMetric(MetricNumber):
     macro: GroupScore = Field(description="Every member counts the same.")
 
 
-class GroupSummary(SummaryModel):
+class GroupSummary(StrictModel):
     """Several tasks, or slices of tasks, as one number."""
 
     group_id: str = Field(description="The group's name in the config.")
@@ -274,7 +275,7 @@ class TaskMetric(MetricSummary):
     task_id: str = Field(description="The task it belongs to.")
 
 
-class Summary(SummaryModel):
+class Summary(StrictModel):
     """summary.json."""
 
     schema_version: int = Field(default=SUMMARY_VERSION, description="Version of this layout.")

@@ -8,12 +8,7 @@ from typing import ClassVar
 from pydantic import BaseModel, ConfigDict, Field
 
 from gage_eval.base.stages import ASKING, STAGES, Phase, Stage, StageResult
-
-
-class SummaryModel(BaseModel):
-    """Base of the parts of summary.json."""
-
-    model_config: ClassVar[ConfigDict] = ConfigDict(extra="forbid", frozen=True, defer_build=True)
+from gage_eval.base.strict_model import StrictModel
 
 
 class Timings(BaseModel):
@@ -51,7 +46,7 @@ class Timings(BaseModel):
         return {stage: value for stage, value in seconds.items() if value}
 
 
-class Usage(SummaryModel):
+class Usage(StrictModel):
     """What this run's own answers took, judges included. Answers that were there already took nothing."""
 
     prompt_tokens: int | None = Field(default=None, description="Prompt tokens; null when none were reported.")

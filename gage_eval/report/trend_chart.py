@@ -67,7 +67,8 @@ def trend_chart(points: Sequence[TrendPoint], baseline: float | None, title: str
     shown = [point for point in points if point.value is not None][-MOST_POINTS:]
     if not shown:
         return ""
-    low, high = _range(shown, baseline)
+    ends = [end for point in shown for end in (point.value, point.low, point.high)]
+    low, middle, high = axis([end for end in (*ends, baseline) if end is not None])
 
     def y(value: float) -> float:
         return _TOP + _TALL * (high - value) / (high - low)
@@ -85,24 +86,19 @@ def trend_chart(points: Sequence[TrendPoint], baseline: float | None, title: str
         f'<svg class="trend" width="{width}" height="{height}" '
         f'viewBox="0 0 {width} {height}" role="img" font-family="sans-serif" font-size="11">'
         f"<title>{escape(title)}</title>"
-        f'<g class="grid" stroke="{_GRID}">{"".join(_line(y(value), width) for value in _ticks(low, high))}</g>'
-        f'<g class="ink" fill="{_INK}">{"".join(_tick(value, y(value), width) for value in _ticks(low, high))}'
+        f'<g class="grid" stroke="{_GRID}">{"".join(_line(y(value), width) for value in (low, middle, high))}</g>'
+        f'<g class="ink" fill="{_INK}">{"".join(_tick(value, y(value), width) for value in (low, middle, high))}'
         f'<g text-anchor="end">{"".join(days)}</g></g>'
         f"{'' if baseline is None else _baseline(baseline, y(baseline), width)}"
         f'<g class="points" stroke="{_DOT}" stroke-width="2" fill="{_DOT}">{"".join(dots)}</g></svg>'
     )
 
 
-def _range(points: Sequence[TrendPoint], baseline: float | None) -> tuple[float, float]:
-    ends = [end for point in points for end in (point.value, point.low, point.high) if end is not None]
-    ends += [] if baseline is None else [baseline]
-    low, high = min(ends), max(ends)
-    margin = (high - low) * 0.1 or abs(high) * 0.1 or 0.1
-    return low - margin, high + margin
-
-
-def _ticks(low: float, high: float) -> tuple[float, float, float]:
-    return low, (low + high) / 2, high
+def axis(values: Sequence[float]) -> tuple[float, float, float]:
+    """The two ends and the middle of an axis with some room around the values."""
+    low, high = min(values), max(values)
+    room = (high - low) * 0.1 or abs(high) * 0.1 or 0.1
+    return low - room, (low + high) / 2, high + room
 
 
 def _line(y: float, width: int) -> str:

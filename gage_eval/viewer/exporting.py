@@ -1,6 +1,7 @@
 """The listed answers as a file: CSV, JSON lines or Parquet."""
 
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING
@@ -60,12 +61,10 @@ def _parquet(tables: Iterator[pa.Table]) -> Path:
 
     with NamedTemporaryFile(prefix="gage-view-", suffix=".parquet", delete=False) as file:
         try:
-            writer = None
-            for table in tables:
-                writer = writer or pq.ParquetWriter(file, table.schema)
-                writer.write_table(table)
-            if writer is not None:
-                writer.close()
+            first = next(tables)
+            with pq.ParquetWriter(file, first.schema) as writer:
+                for table in chain([first], tables):
+                    writer.write_table(table)
         except BaseException:
             Path(file.name).unlink()
             raise

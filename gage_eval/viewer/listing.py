@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 from urllib.parse import quote, urlencode
 
-from gage_eval.base.errors import InputError, closest
+from gage_eval.base.errors import InputError, check_known, closest
 from gage_eval.report.messages import Message
 from gage_eval.viewer.database import IndexDatabase, check_expression
 from gage_eval.viewer.index import BETWEEN, TEXT_COLUMNS, About, IndexedMeasure, order_query
@@ -170,11 +170,8 @@ def measure_of(about: About, name: str) -> IndexedMeasure | None:
     """
     if not name:
         return about.measures[0] if about.measures else None
-    matches = [measure for measure in about.measures if measure.name == name]
-    if not matches:
-        names = [measure.name for measure in about.measures]
-        raise InputError(f"there is no metric '{name}'. Metrics: {', '.join(names)}.{closest(name, names)}")
-    return matches[0]
+    check_known(name, [measure.name for measure in about.measures], "metric")
+    return next(measure for measure in about.measures if measure.name == name)
 
 
 def sample_query(state: ListState, sample_id: str, replicate: int) -> str:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gage_eval.base.errors import InputError, closest
+from gage_eval.base.errors import check_known
 from gage_eval.runs.results.sql import literal
 from gage_eval.viewer.database import ReadDatabase
 from gage_eval.viewer.index import About
@@ -177,6 +177,5 @@ class AnswerMatrix:
     def _sorted(self, name: str) -> str:
         columns = {"row": "pos", "spread": "spread"}
         columns |= {str(number): f"value_{number}" for number in range(len(self._columns))}
-        if name not in columns:
-            raise InputError(f"the matrix cannot be sorted by '{name}'.{closest(name, list(columns))}")
+        check_known(name, columns, "column to sort by")
         return columns[name]

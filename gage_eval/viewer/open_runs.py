@@ -142,19 +142,12 @@ class OpenRuns:
             StillIndexing: it takes longer than a moment.
             InputError: the task has no responses yet.
         """
-        import duckdb
-
         file = self.index_file(task, run)
-        try:
-            return self._listings.get((file, against), lambda: Listing(IndexDatabase(file, against)))
-        except (duckdb.Error, InputError, OSError) as error:
-            # Cut off by a power failure, or written by a later version of DuckDB.
-            for path in (file, against):
-                if path is not None:
-                    self._forget(path)
-            raise InputError(
-                f"the index of {run.run_id}, {task.task_id} could not be opened. It is made again: load the page again."
-            ) from error
+        return self._opened(
+            f"the index of {run.run_id}, {task.task_id}",
+            (file, against),
+            lambda: self._listings.get((file, against), lambda: Listing(IndexDatabase(file, against))),
+        )
 
     def index_file(self, task: TaskReader, run: RunReader) -> Path:
         """The file of a task's index; it is built if it does not exist. Raises as `listing`."""
@@ -186,16 +179,23 @@ class OpenRuns:
             StillIndexing: it takes longer than a moment.
             InputError: a run does not have the measure.
         """
-        import duckdb
-
         what = f"the answers of {', '.join(run.run_id for run, _ in columns)} side by side"
         file = self._joined("matrix", files, measure, f"{what}, {measure}", what,
                             lambda out, tell: build_matrix(files, measure, out))  # fmt: skip
         lists = [listing for _, listing in columns]
+        key = (file, *map(id, lists))
+        return self._opened(what, (file,), lambda: self._matrices.get(key, lambda: AnswerMatrix(file, lists)))
+
+    def _opened(self, what: str, files: Sequence[Path | None], get: Callable[[], T]) -> T:
+        """What is read from some files; those that cannot be read are removed, so that they are made again."""
+        import duckdb
+
         try:
-            return self._matrices.get((file, *map(id, lists)), lambda: AnswerMatrix(file, lists))
-        except (duckdb.Error, OSError) as error:
-            self._forget(file)
+            return get()
+        except (duckdb.Error, InputError, OSError) as error:
+            # Cut off by a power failure, or written by a later version of DuckDB.
+            for file in filter(None, files):
+                self._forget(file)
             raise InputError(f"{what} could not be opened. It is made again: load the page again.") from error
 
     def _joined(

@@ -9,7 +9,7 @@ import hashlib
 import hmac
 import re
 from collections.abc import Mapping
-from urllib.parse import parse_qsl, urlencode, urlsplit
+from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
@@ -126,11 +126,10 @@ class Guard:
 
     def _login(self, request: Request) -> Response | None:
         """For a link with the token: the same address without it, and the cookie."""
-        params = parse_qsl(request.url.query, keep_blank_values=True)
-        token = next((value for name, value in params if name == "token"), None)
+        token = request.query_params.get("token")
         if request.method != "GET" or token is None or not self._session.is_token(token):
             return None
-        rest = urlencode([(name, value) for name, value in params if name != "token"])
+        rest = request.url.remove_query_params("token").query
         path = safe_address(request.url.path)
         return self._session.open(RedirectResponse(f"{path}?{rest}" if rest else path, 303), request)
 

@@ -94,7 +94,7 @@ def test_a_compared_number_is_that_of_the_table(name: str, data: st.DataObject) 
     reduction = how if how.is_mean else find_aggregation("mean")
     per_sample = reduced(rows.values, rows.row_index, samples, reduction, scale)
     weights = None if rows.weights is None else rows.weights[np.unique(rows.row_index, return_index=True)[1]]
-    ids = pa.chunked_array([[f"s{n}" for n in range(samples)]])
+    ids = pa.array([f"s{n}" for n in range(samples)])
     for suffix, number in how.compute(rows).items():
         recount = None if how.is_mean else how.recount(rows, suffix)
         scores = RowScores(ids, per_sample, single=False, weights=weights, recount=recount, resamples=how.resamples)
