@@ -103,7 +103,7 @@ class RunFolder:
         """Path or URL of a file of the run."""
         root = self._objects.local_root
         if root is not None:
-            return str(root / self.run_id / name) if name else str(root / self.run_id)
+            return str(root / self.run_id / name)
         return f"{self._objects.url.rstrip('/')}/{self.run_id}/{name}".rstrip("/")
 
     @property

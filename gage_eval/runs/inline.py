@@ -53,7 +53,8 @@ def carry_out(session: RunSession, executor: Executor | None = None) -> RunOutco
         check_keys(session.plan)
     fetch_data(session.plan.origin_files, session.data, session.observer, session.env.check)
     fetch_hub_data(session.plan, session.store, session.observer, session.env.check)
-    tasks = session.begun_tasks
+    # All rows, or those of the first look.
+    tasks = [task.first_look for task in session.plan.tasks]
     at_once = session.tasks_at_once if executor is not None or len(tasks) > 1 else 1
     with Threads(stage_call(session), at_once) if executor is None else nullcontext(executor) as workers:
         run = GraphRun(tasks, workers, session.observer, at_once, session.is_preferred, session.next_look)

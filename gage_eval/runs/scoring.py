@@ -1,8 +1,7 @@
 """The processes that score for a run."""
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, closing, nullcontext
 from typing import TYPE_CHECKING
 
 from gage_eval.report.summary import Summary
@@ -15,19 +14,13 @@ if TYPE_CHECKING:
     from gage_eval.scoring.metrics.processes import ScoringProcesses
 
 
-@contextmanager
-def scoring_processes(store: Store, count: int | None) -> Iterator["ScoringProcesses | None"]:
+def scoring_processes(store: Store, count: int | None) -> "AbstractContextManager[ScoringProcesses | None]":
     """Processes that score until the block is left; None where this process scores, for a count of None or 1."""
     if count is None or count < 2:
-        yield None
-        return
+        return nullcontext()
     from gage_eval.scoring.metrics.processes import ScoringProcesses
 
-    processes = ScoringProcesses(store.url, count)
-    try:
-        yield processes
-    finally:
-        processes.close()
+    return closing(ScoringProcesses(store.url, count))
 
 
 def hint(summary: Summary, setting: int | None) -> str | None:

@@ -174,11 +174,6 @@ class RunSession:
     def run_id(self) -> str:
         return self.folder.run_id
 
-    @property
-    def begun_tasks(self) -> list[TaskPlan]:
-        """The tasks as they begin: all rows, or those of the first look."""
-        return [task.first_look for task in self.plan.tasks]
-
     def next_look(self, task: TaskPlan) -> TaskPlan | None:
         """The task on the rows of the next look; None where no look follows."""
         outputs = {stage: result.outputs for (name, stage), result in self.results.items() if name == task.task_id}
@@ -321,7 +316,7 @@ class RunSession:
             tasks=[task.task_id for task in self.plan.tasks],
             options=self.options.recorded(),
             config=ConfigRecord.model_validate(self.loaded, from_attributes=True),
-            process=process_record(),
+            process=ProcessRecord(host=socket.gethostname(), pid=os.getpid(), born=born(os.getpid())),
             packages=package_versions(),
             prefect=flow_run,
             suite=self.suite,
@@ -473,9 +468,3 @@ def package_versions() -> dict[str, str]:
                 if name.lower() in _PACKAGES and rest.endswith(".dist-info"):
                     versions.setdefault(name.lower(), rest.removesuffix(".dist-info"))
     return dict(sorted(versions.items()))
-
-
-def process_record() -> ProcessRecord:
-    """Identifies this process, to distinguish a running run from a killed one."""
-    pid = os.getpid()
-    return ProcessRecord(host=socket.gethostname(), pid=pid, born=born(pid))

@@ -221,11 +221,6 @@ class PendingResponses:
         self._asks = asks
         self._source = source
 
-    @property
-    def parts(self) -> list[int]:
-        """Indexes of the parts that are asked."""
-        return [index for index, _ in self._source.parts]
-
     def read(self, part: int, columns: Sequence[str] | None = None) -> pa.Table:
         """The responses of a part so far, in row order (`tables.RESPONSES`)."""
         table = self._table(part, "responses", RESPONSES.arrow)

@@ -288,24 +288,18 @@ def sample_tables(task: TaskReader) -> Iterator[pa.Table]:
     _check(task)
     for index in task.parts:
         part = task.part(index, tables=_TABLES)
-        table = part.samples
-        rows = table["row_index"].to_pylist()
-        evaluated = [part.scores.get(row, {}) for row in rows]
+        rows = [(part.responses[row], part.scores.get(row, {})) for row in part.samples["row_index"].to_pylist()]
         cards = task.cards
-        columns = {
-            **{name: table[name] for name in table.column_names},
-            "task_id": pa.repeat(pa.scalar(task.task_id), table.num_rows),
-            "predict_result": pa.array([canonical_text(part.responses[row]) for row in rows], pa.string()),
-            "eval_result": pa.array([canonical_text(scores) for scores in evaluated], pa.string()),
-            "score_card": pa.array(
-                [
-                    None if cards is None else canonical_text(_card(cards, part.responses[row], scores))
-                    for row, scores in zip(rows, evaluated, strict=True)
-                ],
-                pa.string(),
-            ),
+        added = {
+            "task_id": [task.task_id] * len(rows),
+            "predict_result": [canonical_text(responses) for responses, _ in rows],
+            "eval_result": [canonical_text(scores) for _, scores in rows],
+            "score_card": [None if cards is None else canonical_text(_card(cards, *row)) for row in rows],
         }
-        yield pa.Table.from_arrays([columns[name] for name in EXPORTED.names], schema=EXPORTED)
+        table = part.samples
+        for name, values in added.items():
+            table = table.append_column(name, pa.array(values, pa.string()))
+        yield table.select(EXPORTED.names).cast(EXPORTED)
 
 
 def sample_records(task: TaskReader) -> Iterator[dict[str, Any]]:

@@ -3,20 +3,16 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import pyarrow as pa
-
 
 @dataclass(frozen=True)
 class JoinedView:
     """A view over other views.
 
     Attributes:
-        schema: its columns.
         query: selects them.
         views: whose rows it joins.
     """
 
-    schema: pa.Schema
     query: str
     views: tuple[str, ...]
 
@@ -57,33 +53,8 @@ FROM responses r LEFT JOIN telemetry t USING ({own}row_index, replicate) LEFT JO
 """  # noqa: S608
 
 
-_ANSWERS = pa.schema(
-    [
-        *((name, pa.string()) for name in _RUN),
-        ("row_index", pa.int64()),
-        ("sample_id", pa.string()),
-        ("replicate", pa.int32()),
-        *((name, pa.string()) for name in ("question", "answer", "expected", "status", "finish_reason", "error_kind")),
-        *((name, pa.int64()) for name in ("length", "prompt_tokens", "completion_tokens")),
-        ("latency_ms", pa.float64()),
-        *((name, pa.string()) for name in ("data_tag", "response_key")),
-    ]
-)
 # A step of an episode: a turn of the model or the simulated user, then each call of a tool with what it answered. Steps
 # count from 1; the parent of a call is its turn, and that of a turn the step before it.
-_STEPS = pa.schema(
-    [
-        *((name, pa.string()) for name in _RUN),
-        ("row_index", pa.int64()),
-        ("sample_id", pa.string()),
-        ("replicate", pa.int32()),
-        *((name, pa.int64()) for name in ("step", "parent", "turn", "call")),
-        *((name, pa.string()) for name in ("actor", "role", "content", "tool", "arguments", "status", "call_key")),
-        *((name, pa.int64()) for name in ("prompt_tokens", "completion_tokens")),
-        *((name, pa.float64()) for name in ("seconds", "cost")),
-        ("source", pa.string()),
-    ]
-)
 _STEPS_QUERY = """
 WITH episodes AS (
     SELECT r.run_id, r.task_id, r.row_index, r.sample_id, r.replicate, r.status, r.turns, t.turn_telemetry
@@ -125,7 +96,7 @@ FROM named
 """
 
 JOINED = {
-    "answers": JoinedView(_ANSWERS, answers_query(_RUN), ("responses", "telemetry", "samples")),
-    "steps": JoinedView(_STEPS, _STEPS_QUERY, ("responses", "telemetry")),
+    "answers": JoinedView(answers_query(_RUN), ("responses", "telemetry", "samples")),
+    "steps": JoinedView(_STEPS_QUERY, ("responses", "telemetry")),
 }
 """The views by name."""

@@ -10,7 +10,7 @@ artifacts, and answers in finished chunks and in the write-ahead logs.
 """
 
 import logging
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -310,19 +310,6 @@ class TaskReader:
     # --- rows
 
     @property
-    def source_files(self) -> tuple[str, ...]:
-        """The files that the records were read from; empty if they are not from files.
-
-        Raises:
-            InputError: they no longer exist.
-        """
-        return () if self._run is None else tuple(getattr(self._run.plan.task(self.task_id).load.source, "files", ()))
-
-    def located(self, lines: Iterable[int]) -> dict[int, tuple[str | None, int]]:
-        """The file and the line within it of lines of the source (`planning.specs.LoadSpec.located`)."""
-        return {} if self._run is None else self._run.plan.task(self.task_id).load.located(lines)
-
-    @property
     def has_rows(self) -> bool:
         """Whether the task has rows to read already."""
         return self._artifact("prepared") is not None
@@ -555,15 +542,12 @@ class TaskReader:
 
     @cached_property
     def _calls(self) -> TaskCalls | None:
-        if "preprocess" not in self._outputs:
+        if "preprocess" not in self._outputs or self.plan is None:
             return None
-        if self._given_plan is not None:
-            return TaskCalls(self.store, self._given_plan, self._outputs)
         if self._run is None:
-            return None
+            return TaskCalls(self.store, self.plan, self._outputs)
         refreshed = self._run.stored.record.options.get("refresh") or ()
-        task = self._run.plan.task(self.task_id)
-        return TaskCalls(self.store, task, self._outputs, run_id=self._run.run_id, refreshed=refreshed)
+        return TaskCalls(self.store, self.plan, self._outputs, run_id=self._run.run_id, refreshed=refreshed)
 
     def _artifact(self, output: str) -> Artifact | None:
         id_ = next((outputs[output] for outputs in self._outputs.values() if output in outputs), None)

@@ -1,6 +1,6 @@
 """The rows of a task that were rejected, by standardize or by preprocess, each with its place and the reason."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -86,8 +86,9 @@ def _lines(task: "TaskReader", rejects: pa.Table) -> dict[int, int]:
 def _located(task: "TaskReader", lines: Iterable[int]) -> dict[int, tuple[str | None, int]]:
     """The file and the line in it of lines of the source; under 0 the only file, where there is one."""
     try:
-        files = task.source_files
-        positions = task.located(lines)
+        load = None if task.plan is None else task.plan.load
+        files: Sequence[str] = () if load is None else getattr(load.source, "files", ())
+        positions = {} if load is None else load.located(lines)
     except InputError:
         return {}
     return {**positions, 0: (file_name_of(files[0]), 0)} if len(files) == 1 else positions

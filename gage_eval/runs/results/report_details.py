@@ -1,5 +1,6 @@
 """What report.html shows besides the summary, read from the run: few samples, a few small columns of all answers."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -279,32 +280,30 @@ def length_bins(lengths: _Array, values: _Array) -> tuple[Bin, ...]:
 
 def _reasons(task: TaskReader, answers: pa.Table, measure: Measure | None, *, is_scored: bool) -> tuple[Reason, ...]:
     """Why rows failed: errors of requests, unscored rows by reason, rejected rows by reason."""
-    errors: dict[str, int] = {}
-    _count(errors, answers["error_kind"])
-    failures = [Reason("request", kind, count) for kind, count in _most(errors)]
+    failures = [Reason("request", kind, count) for kind, count in _most([answers["error_kind"]])]
     if measure is not None and not is_scored:
-        reasons: dict[str, int] = {}
-        for part in islice(task.parts, _MOST_PARTS):
-            scores = read_part(task.scores[measure.metric_id], part, ("filter", "reason"))
-            _count(reasons, measure.of_filter(scores)["reason"])
-        reasons.pop("unanswered", None)  # The errors of the requests say it.
-        failures += [Reason(measure.name, reason.replace("_", " "), count) for reason, count in _most(reasons)]
+        parts = (
+            read_part(task.scores[measure.metric_id], part, ("filter", "reason"))
+            for part in islice(task.parts, _MOST_PARTS)
+        )
+        reasons = (measure.of_filter(scores)["reason"] for scores in parts)
+        # The errors of the requests say who is unanswered.
+        told = (reason.filter(pc.not_equal(reason, "unanswered")) for reason in reasons)
+        failures += [Reason(measure.name, reason.replace("_", " "), count) for reason, count in _most(told)]
     for output in ("rejects", "prepare_rejects"):
-        rejected: dict[str, int] = {}
         rejects = task.artifact(output)
-        for table in rejects.tables(columns=["reason"]) if rejects.rows else ():
-            _count(rejected, table["reason"])
-        failures += [Reason(f"rejected in {writer_of(output)}", reason, count) for reason, count in _most(rejected)]
+        rejected = _most(table["reason"] for table in (rejects.tables(columns=["reason"]) if rejects.rows else ()))
+        failures += [Reason(f"rejected in {writer_of(output)}", reason, count) for reason, count in rejected]
     return tuple(failures)
 
 
-def _count(counts: dict[str, int], column: pa.ChunkedArray) -> None:
-    for entry in pc.value_counts(column.drop_null()).to_pylist():
-        name = entry["values"][:600]
-        # The texts of reasons may differ in every row.
-        if name in counts or len(counts) < 1000:
-            counts[name] = counts.get(name, 0) + entry["counts"]
-
-
-def _most(counts: Mapping[str, int]) -> list[tuple[str, int]]:
+def _most(columns: Iterable[pa.ChunkedArray]) -> list[tuple[str, int]]:
+    """The texts that some columns hold most often, each with its count."""
+    counts: Counter[str] = Counter()
+    for column in columns:
+        for entry in pc.value_counts(column.drop_null()).to_pylist():
+            name = entry["values"][:600]
+            # The texts of reasons may differ in every row.
+            if name in counts or len(counts) < 1000:
+                counts[name] += entry["counts"]
     return sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:_MOST_REASONS]

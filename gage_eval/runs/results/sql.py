@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from itertools import chain, count
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -67,12 +68,6 @@ class View:
     hidden: tuple[str, ...] = ()
     value: str = ""
 
-    @property
-    def columns(self) -> list[tuple[str, str]]:
-        """(column, type), the keys first."""
-        own = [(x.name, str(x.type)) for x in self.table.arrow if x.name not in (*self.hidden, *self.keys)]
-        return [*((key, "string") for key in self.keys), *([("value", "double")] if self.value else []), *own]
-
 
 VIEWS = (
     View("samples", SAMPLES, "samples", "a sample of a task"),
@@ -114,17 +109,20 @@ class Database:
     """The views over some runs. Use it as a context manager.
 
     Args:
-        locations: where the runs are.
+        locations: where the runs are; None for views without rows.
         run_ids: these runs; by default all whose record can be read.
 
     Raises:
         InputError: there is no such run.
     """
 
-    def __init__(self, locations: Locations, run_ids: Sequence[str] = ()) -> None:
-        ids = run_ids or list(_readable(locations))
-        self._store = Store.open(locations.store, read_only=True)
-        self._readers = [RunReader.open(locations, run_id) for run_id in ids]
+    def __init__(self, locations: Locations | None, run_ids: Sequence[str] = ()) -> None:
+        self._readers: list[RunReader] = []
+        self._root: Path | None = None
+        if locations is not None:
+            ids = run_ids or list(_readable(locations))
+            self._root = Store.open(locations.store, read_only=True).objects.local_root
+            self._readers = [RunReader.open(locations, run_id) for run_id in ids]
         self._connection: duckdb.DuckDBPyConnection | None = None
 
     def __enter__(self) -> "Database":
@@ -178,7 +176,6 @@ class Database:
     def _fill(self, database: "duckdb.DuckDBPyConnection", sql: str) -> None:
         """Make the views, and take away what leads out of them."""
         artifacts = list(self._artifacts())
-        root = self._store.objects.local_root
         database.register("runs_", pa.Table.from_pylist(list(self._runs()), schema=_RUNS))
         database.execute("CREATE TABLE runs AS SELECT * FROM runs_")
         models = {reader.run_id: reader.stored.record.models for reader in self._readers}
@@ -192,7 +189,7 @@ class Database:
         database.execute("CREATE TABLE gage_parts AS SELECT * FROM parts_")
         for view in VIEWS:
             files = sorted({file for name, file, *_ in parts if name == view.name})
-            if root is not None and files:
+            if self._root is not None and files:
                 # Artifacts of older versions lack columns.
                 database.register(f"{view.name}_now", view.table.empty())
                 source = (
@@ -216,7 +213,7 @@ class Database:
             )
         for name, joined in JOINED.items():
             database.execute(f"CREATE VIEW {name} AS {joined.query}")
-        readable = sorted({file for _, file, *_ in parts}) if root is not None else []
+        readable = sorted({file for _, file, *_ in parts}) if self._root is not None else []
         database.execute(f"SET allowed_paths = {_list(readable)}")
         lock(database)
 
@@ -232,16 +229,15 @@ class Database:
             for (task_id, stage), outputs in reader.stored.outputs.items():
                 for view in VIEWS:
                     if view.output in outputs:
-                        yield view.name, reader.run_id, task_id, None, self._store.artifact(outputs[view.output])
+                        yield view.name, reader.run_id, task_id, None, reader.store.artifact(outputs[view.output])
                 if stage == "auto_eval":
                     for metric_id, artifact in reader.task(task_id).scores.items():
                         yield "scores", reader.run_id, task_id, metric_id, artifact
 
     def _files(self, artifact: Artifact) -> list[str]:
         """The files of an artifact, as DuckDB names them."""
-        root = self._store.objects.local_root
         names = [part.path(artifact.id) for part in artifact.parts]
-        return names if root is None else [str(root / name) for name in names]
+        return names if self._root is None else [str(self._root / name) for name in names]
 
 
 def _readable(locations: Locations) -> Iterator[str]:
@@ -256,9 +252,12 @@ def _readable(locations: Locations) -> Iterator[str]:
 
 def columns() -> dict[str, list[tuple[str, str]]]:
     """(column, type) of every view."""
-    schemas = {"runs": _RUNS, **{name: joined.schema for name, joined in JOINED.items()}}
-    by_view = {name: [(x.name, str(x.type)) for x in schema] for name, schema in schemas.items()}
-    return by_view | {view.name: view.columns for view in VIEWS}
+    with Database(None) as database:
+        described = {
+            name: database.query(f"DESCRIBE {name}").to_pylist()
+            for name in ("runs", *JOINED, *(view.name for view in VIEWS))
+        }
+    return {name: [(row["column_name"], row["column_type"]) for row in rows] for name, rows in described.items()}
 
 
 def _fetched(view: View, artifacts: Sequence[Artifact], files_of: Callable[[Artifact], list[str]]) -> pa.Table:
