@@ -73,6 +73,10 @@ def read_log(
         log = _READERS[form](path)
     if not log.answers:
         raise InputError(f"'{path.name}' holds no answers.")
+    if all(answer.answer is None for answer in log.answers):
+        because = next((f", the first because: {answer.error}" for answer in log.answers if answer.error), "")
+        remedy = " --field answer=FIELD names the field of the answers." if form == "records" else ""
+        raise InputError(f"'{path.name}' holds no answer to any of its {len(log.answers):,} rows{because}.{remedy}")
     log.settle_model(path.name)
     _check_answers(log, path.name)
     try:
