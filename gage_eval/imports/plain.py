@@ -82,8 +82,8 @@ def _check_replicate(answer: ImportedAnswer, where: str, first_where: str, first
     if (answer.messages, answer.references) != (first.messages, first.references):
         part = "question" if answer.messages != first.messages else "reference"
         raise InputError(
-            f"{where} has the id '{answer.sample_id}' of {first_where}, but another {part}. Give each sample its own id, "
-            "or name another field: --field id=FIELD."
+            f"{where} has the id '{answer.sample_id}' of {first_where}, but another {part}. Give each sample its own "
+            "id, or name another field: --field id=FIELD."
         )
 
 
