@@ -597,6 +597,26 @@ def test_our_own_export_comes_back_with_the_same_content(gage: Command, tmp_path
     assert ids[0] == ids[1], "an artifact is named by the hash of its content"
 
 
+def test_no_id_of_a_sample_leads_out_of_an_exported_log(gage: Command, tmp_path: Path) -> None:
+    ids = ["../../../etc/passwd", "/etc/passwd", "a\\..\\b", "..", "a/b", "x" * 70_000]
+    rows = [{"id": name, "question": "?", "output": "x", "target": "x"} for name in ids]
+    assert gage("import", str(lines(tmp_path / "a.jsonl", rows)), "--run-id", "first").code == 0
+    log = Path(gage("export", "first", "--format", "inspect", "--to", "out").out.strip()) / "a.eval"
+    members = zipfile.ZipFile(log).namelist()
+    assert not [name for name in members if ".." in name or name.startswith("/") or "//" in name]
+    assert "samples/a/b_epoch_1.json" in members, "Inspect looks for a sample by its id"
+    assert [answer.sample_id for answer in read_log(log).answers] == ids
+
+
+def test_what_is_no_log_is_refused_with_the_name_of_one_beside_it(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"import the samples_\*\.jsonl next to it"):
+        read_log(LOGS / "results_2026-11-26T02-35-31.426138.json")
+    (tmp_path / "logs").mkdir()
+    shutil.copy(LOGS / "inspect.eval", tmp_path / "logs")
+    with pytest.raises(InputError, match=r"such as '.*inspect\.eval'"):
+        read_log(tmp_path)
+
+
 def test_the_folder_of_trajectories_that_an_export_names_can_be_imported(gage: Command, tmp_path: Path) -> None:
     assert gage("import", str(REVIEWS), "--run-id", "first", "--task", "gsm8k").code == 0
     exported = gage("export", "first", "--format", "atif", "--to", "out").out.strip()
