@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from gage_eval.base.canonical import decode
 from gage_eval.base.errors import InputError
 from gage_eval.config.models import LOADER_BY_SUFFIX, implied_loader
 from gage_eval.data.datasets.build import build_loader
+from gage_eval.data.sample.record import RecordRejected, parse_record
 
 
 def records_of(path: str) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -25,9 +25,6 @@ def records_of(path: str) -> Iterator[tuple[str, dict[str, Any]]]:
     for number, text in records:
         where = f"record {number} of '{path}'"
         try:
-            record = decode(text)
-        except ValueError as error:
-            raise InputError(f"{where} is not JSON: {error}.") from error
-        if not isinstance(record, dict):
-            raise InputError(f"{where} is not an object with fields.")
-        yield where, record
+            yield where, parse_record(text)
+        except RecordRejected as error:
+            raise InputError(f"{where}: {error.reason}") from error

@@ -15,16 +15,23 @@ _ROLES = {"system": "system", "agent": "assistant"}
 
 
 def trajectories_of(folder: Path) -> list[Path]:
-    """The trajectories of a job's trials.
+    """The trajectories of a job's trials, which lie in the folder, or in the only one of its folders that has trials.
 
     Raises:
-        InputError: a file lies outside of the folder, by a link.
+        InputError: several of its folders have trials, or a file lies outside of the folder, by a link.
     """
-    files = sorted(folder.glob(f"*/{_FILE}"))
+    files = sorted(folder.glob(f"*/{_FILE}")) or sorted(folder.glob(f"*/*/{_FILE}"))
+    if len(jobs := sorted({_job_of(file) for file in files})) > 1:
+        named = ", ".join(f"'{job}'" for job in jobs[:5])
+        raise InputError(f"'{folder}' has trials in {len(jobs):,} folders, and an import is of one of them: {named}.")
     for file in files:
         if not file.resolve().is_relative_to(folder.resolve()):
             raise InputError(f"'{file}' leads out of '{folder.name}' by a link.")
     return files
+
+
+def _job_of(trajectory: Path) -> Path:
+    return trajectory.parents[2]
 
 
 def read_atif(path: Path) -> ImportedLog:
@@ -33,7 +40,8 @@ def read_atif(path: Path) -> ImportedLog:
     Raises:
         InputError: a file cannot be read, or holds something else than a trajectory of ATIF 1.
     """
-    log = ImportedLog("atif", None, path.name.split(".")[0] or "atif")
+    job = _job_of(trajectories_of(path)[0]).resolve() if path.is_dir() else path
+    log = ImportedLog("atif", None, job.name.split(".")[0] or "atif")
     agents = set[str]()
     for where, tree, trial in _trajectories(path, log):
         version = text(tree.get("schema_version")) or ""
@@ -93,7 +101,8 @@ def _answer(tree: dict[str, Any], trial: dict[str, Any], sample_id: str, log: Im
         sample_id,
         log.next_replicate(sample_id),
         messages_of(before, log),
-        None if error and not scores else reply,
+        # An agent that only called tools said nothing, and may have been rewarded for what it did.
+        None if error and not scores else "" if scores and reply is None else reply,
         scores,
         error=error,
         metadata={"steps": len(steps)},

@@ -29,6 +29,7 @@ FIELDS: Mapping[str, tuple[str, ...]] = {
     "model": ("model", "model_name"),
 }
 _NEEDED = ("question", "answer")
+_TEXTS = ("id", "answer", "model")
 _WORDS = {"true": 1.0, "false": 0.0}
 
 
@@ -46,24 +47,44 @@ def read_plain(path: Path, fields: Mapping[str, str]) -> ImportedLog:
         if part not in FIELDS:
             raise InputError(f"--field '{part}' is unknown: {', '.join(FIELDS)}.{closest(part, FIELDS)}")
     log = ImportedLog("records", None, path.name.split(".")[0])
+    first: dict[str, tuple[str, ImportedAnswer]] = {}
     for place, (where, record) in enumerate(records_of(str(path)), 1):
         read = {part: _found(record, part, fields, where) for part in FIELDS}
+        for part in _TEXTS:
+            if isinstance(read[part], dict | list):
+                raise InputError(
+                    f"{where}: the {part} is {'an object' if isinstance(read[part], dict) else 'a list'}, not a text. "
+                    f"Name a field in it: --field {part}=FIELD.NAME, or FIELD.0 for the first of a list."
+                )
         sample_id = text(read["id"]) or str(place)
         log.models.add(text(read["model"]))
-        log.answers.append(
-            ImportedAnswer(
-                sample_id,
-                log.next_replicate(sample_id),
-                messages_of(read["question"] if isinstance(read["question"], list) else text(read["question"]), log),
-                text(read["answer"]),
-                _scores(read["score"], fields.get("score", "score"), log),
-                [] if read["reference"] in (None, "") else texts(read["reference"]),
-            )
+        for part in ("question", "reference"):
+            if isinstance(read[part], dict):
+                log.leave(f"the {part}, which is an object")
+        answer = ImportedAnswer(
+            sample_id,
+            log.next_replicate(sample_id),
+            messages_of(read["question"] if isinstance(read["question"], list) else text(read["question"]), log),
+            text(read["answer"]),
+            _scores(read["score"], fields.get("score", "score"), log),
+            [] if read["reference"] in (None, "") else texts(read["reference"]),
         )
+        _check_replicate(answer, where, *first.setdefault(sample_id, (where, answer)))
+        log.answers.append(answer)
         used = {*fields.values()} | {name for part, names in FIELDS.items() if part not in fields for name in names}
         for name in record.keys() - used - {value.split(".")[0] for value in fields.values()}:
             log.leave(name)
     return log
+
+
+def _check_replicate(answer: ImportedAnswer, where: str, first_where: str, first: ImportedAnswer) -> None:
+    """Refuse a record that has the id of another sample."""
+    if (answer.messages, answer.references) != (first.messages, first.references):
+        part = "question" if answer.messages != first.messages else "reference"
+        raise InputError(
+            f"{where} has the id '{answer.sample_id}' of {first_where}, but another {part}. Give each sample its own "
+            "id, or name another field: --field id=FIELD."
+        )
 
 
 def _found(record: dict[str, Any], part: str, fields: Mapping[str, str], where: str) -> Any:

@@ -57,7 +57,7 @@ def read_log(
         raise InputError(f"--format '{format_}' is unknown: {', '.join(FORMATS)}.{closest(format_, FORMATS)}")
     for file in (path, requests):
         if file is not None and file.is_dir() and not trajectories_of(file):
-            raise InputError(f"'{file}' is a folder without TRIAL/agent/trajectory.json; name a file of the log.")
+            raise InputError(f"'{file}' is a folder without TRIAL/agent/trajectory.json; name {_log_in(file)}.")
         if file is not None and not file.is_file() and not file.is_dir():
             raise InputError(f"there is no file '{file}'.{closest_file(file)}")
     form = format_ or _form(path)
@@ -73,6 +73,10 @@ def read_log(
         log = _READERS[form](path)
     if not log.answers:
         raise InputError(f"'{path.name}' holds no answers.")
+    if all(answer.answer is None for answer in log.answers):
+        because = next((f", the first because: {answer.error}" for answer in log.answers if answer.error), "")
+        remedy = " --field answer=FIELD names the field of the answers." if form == "records" else ""
+        raise InputError(f"'{path.name}' holds no answer to any of its {len(log.answers):,} rows{because}.{remedy}")
     log.settle_model(path.name)
     _check_answers(log, path.name)
     try:
@@ -98,6 +102,16 @@ _ROWS = {
 }
 
 
+# What logs in a folder are called, by the tools of which the name says it.
+_NAMES = ("*.eval", "samples_*.jsonl", "scenario_state.json", "*.jsonl")
+
+
+def _log_in(folder: Path) -> str:
+    """A file of a folder, or of a folder in it, that may be the log."""
+    logs = (file for name in _NAMES for depth in ("", "*/") for file in sorted(folder.glob(depth + name)))
+    return f"a file of the log, such as '{log}'" if (log := next(logs, None)) else "a file of the log"
+
+
 def _form(path: Path) -> str:
     if path.is_dir():
         return "atif"
@@ -113,6 +127,10 @@ def _form(path: Path) -> str:
         for form, known in _DOCUMENTS.items():
             if known <= keys:
                 return form
+        if {"results", "versions", "n-samples"} <= keys:
+            raise InputError(
+                f"'{path.name}' holds scores of lm-eval and no answers; import the samples_*.jsonl next to it."
+            )
         if isinstance(mapping(tree).get("results"), dict) and "results" in tree["results"]:
             return "promptfoo"
     if suffixes[-1:] in ([".jsonl"], [".ndjson"]):

@@ -7,19 +7,21 @@ from pathlib import Path
 from typing import Any
 
 from gage_eval.base.errors import InputError
-from gage_eval.data.datasets.reading import document_of, lines_of, open_bytes, reading
+from gage_eval.data.datasets.reading import document_of, lines_of, open_bytes, reading, why
 
 _LETTERS = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
 
 
 def parsed(data: bytes, where: str) -> Any:
-    """JSON text as a value; NaN and infinities become None.
+    """JSON text as a value; NaN, infinities and integers that are too long for Python become None.
 
     Raises:
         InputError: it is not JSON.
     """
     try:
-        return json.loads(data.decode("utf-8"), parse_constant=lambda _: None, parse_float=_finite)
+        return json.loads(data.decode("utf-8"), parse_constant=lambda _: None, parse_float=_finite, parse_int=_integer)
+    except UnicodeDecodeError as error:
+        raise InputError(f"{where} cannot be read: {why(error)}; save it as UTF-8.") from error
     except (ValueError, RecursionError) as error:
         reason = "it is nested too deep" if isinstance(error, RecursionError) else str(error)
         raise InputError(f"{where} is not JSON: {' '.join(reason.split()).rstrip('.')}.") from error
@@ -28,6 +30,13 @@ def parsed(data: bytes, where: str) -> Any:
 def _finite(text: str) -> float | None:
     value = float(text)
     return value if math.isfinite(value) else None
+
+
+def _integer(digits: str) -> int | None:
+    try:
+        return int(digits)
+    except ValueError:
+        return None
 
 
 def rows_of(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:

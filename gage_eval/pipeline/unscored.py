@@ -149,7 +149,7 @@ def _no_score(task_id: str, metric_id: str, unscored: _UnscoredRows, again: str 
             "to have it."
         )
     elif unscored.reasons == {"unanswered"}:
-        remedy = "resume the run to ask again."
+        remedy = "fix the cause, then resume the run to ask again."
     else:
         remedy = "fix the metric or what it reads."
     none = "could not score the only answer" if unscored.rows == 1 else f"scored none of the {unscored.rows:,} answers"

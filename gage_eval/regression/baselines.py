@@ -125,6 +125,10 @@ class Baselines:
         if not items:
             known = [known_name for of, known_name in self.names() if of == suite]
             others = f"Baselines of '{suite}': {', '.join(known)}." if known else f"'{suite}' has none yet."
+            if elsewhere := [of for of, known_name in self.names() if known_name == name]:
+                others += (
+                    f" A baseline '{name}' is of {elsewhere[0]!r}: runs share baselines if metadata.name is the same."
+                )
             where = f" --store {self._store.url}" if "://" in self._store.url else ""
             raise InputError(
                 f"no baseline '{name}'. {others}{closest(name, known)} To make one: gage baseline set {name} {run_id} "

@@ -22,7 +22,9 @@ from gage_eval.regression.policy import (
 )
 from gage_eval.regression.scored_task import ScoredTask, identical_runs
 from gage_eval.report.summary import format_value, p_text, signed_text
+from gage_eval.runs.folder import list_runs
 from gage_eval.runs.results.reading import RunReader
+from gage_eval.stats.evidence import REPEATS_ADVISED
 from gage_eval.stats.gate_rule import GateRule
 from gage_eval.stats.sequential import Alarm, alarm
 from gage_eval.stats.verdicts import MetricVerdict, Verdict, decide
@@ -60,7 +62,20 @@ class TaskGate:
         """What a reader must know in addition to the numbers, in sentences."""
         allowed = (f"NOT THE SAME {kind}, as allowed" for kind in self.allowed)
         floor = [] if (known := self.comparison.noise_floor) is None else [known.text]
-        return (*allowed, *floor, *self.decision.notes, *self._deciding_rows(), *self.comparison.probes)
+        return (
+            *allowed,
+            *floor,
+            *self._reused(),
+            *self.decision.notes,
+            *self._deciding_rows(),
+            *self.comparison.probes,
+        )
+
+    def _reused(self) -> Iterator[str]:
+        run = self.comparison.current
+        same = next((repeat.name for repeat in self.comparison.baseline if run.has_answers_of(repeat)), run.name)
+        if same != run.name and self.changes is None:
+            yield f"all answers are those of run {same}, from the store; --freshness asks the model again"
 
     @property
     def all_remarks(self) -> tuple[str, ...]:
@@ -162,7 +177,7 @@ class GateResult:
     @property
     def remarks(self) -> tuple[str, ...]:
         """What a reader must know of the suite, in sentences."""
-        return (*self.unwatched_remarks, *self._of_policy())
+        return (*self._of_itself(), *self.unwatched_remarks, *self._of_policy())
 
     def notes(
         self, anchor: "GateResult | None", of_task: Callable[[TaskGate], Iterable[str]] = lambda task: task.all_remarks
@@ -187,6 +202,10 @@ class GateResult:
             f"{self.run_id}"
             for name in self.unwatched
         )
+
+    def _of_itself(self) -> Iterator[str]:
+        if self.run_id in (run.run_id for run in self.entry.runs):
+            yield f"run {self.run_id} is one of the baseline's repeats: it is measured against itself"
 
     def _of_policy(self) -> Iterator[str]:
         if self.policy is None:
@@ -280,7 +299,13 @@ def gate_with_anchor(
     Raises:
         InputError: there is no such baseline, or the run is not comparable with it.
     """
-    history = Baselines(run.store).history(run.stored.record.name, baseline, run_id=run.run_id)
+    baselines, suite = Baselines(run.store), run.stored.record.name
+    if (suite, baseline) not in baselines.names() and baseline in list_runs(run.stored.folder.locations.runs):
+        raise InputError(
+            f"'{baseline}' is a run, not a baseline. To compare them: gage compare {baseline} {run.run_id}. To make it "
+            f"a baseline: gage baseline set NAME {baseline} --repeats {REPEATS_ADVISED}"
+        )
+    history = baselines.history(suite, baseline, run_id=run.run_id)
     entry = history[-1]
     alike: Mapping[str, Sequence[ScoredTask]] = {}
     if len(entry.runs) == 1:

@@ -87,6 +87,11 @@ class ScoredTask:
             return False
         return self.reader.artifact("response_telemetry").id != other.reader.artifact("response_telemetry").id
 
+    def has_answers_of(self, other: "ScoredTask") -> bool:
+        """Whether both have the same answers of the store, so that one of them asked no model."""
+        mine, others = (task.stages.get("infer") for task in (self, other))
+        return mine is not None and others is not None and (mine.key, mine.outputs) == (others.key, others.outputs)
+
     def scores(self, measure: Measure) -> RowScores:
         """One number of every sample. It is read only once."""
         if measure not in self._scores:

@@ -47,7 +47,7 @@ def test_files_of_any_kind_are_paired_by_their_ids(folder: Path, gage: Gage) -> 
     [
         (("a.jsonl", "b.csv", "--id", "id"), "belong together"),
         (("a.jsonl", "b.csv", "--id", "id", "--score", "scor"), "Did you mean 'score'?"),
-        (("a.jsonl", "torn.jsonl", *FIELDS), "record 2 of 'torn.jsonl' is not JSON"),
+        (("a.jsonl", "torn.jsonl", *FIELDS), "record 2 of 'torn.jsonl': the record is not JSON"),
         (("a.jsonl", "words.csv", *FIELDS), "is not a number: 'good'"),
         (("a.jsonl", "other.jsonl", *FIELDS), "name files of the same samples"),
         (("a.jsonl", "none.jsonl", *FIELDS), "none.jsonl"),

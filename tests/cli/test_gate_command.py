@@ -278,9 +278,22 @@ def test_a_collection_keeps_what_a_baseline_names(runs: Path, gage: Gage) -> Non
     assert gage("gate", "bad", "--baseline", "main").code == 3
 
 
+def test_a_run_that_is_measured_against_its_own_answers_says_so(runs: Path, gage: Gage) -> None:
+    gage("baseline", "set", "main", "good")
+    assert "run good is one of the baseline's repeats" in gage("gate", "good", "--baseline", "main").out
+    assert gage("run", "good.yaml", "--run-id", "cached").code == 0
+    assert "all answers are those of run good, from the store" in gage("gate", "cached", "--baseline", "main").out
+    assert gage("run", "good.yaml", "--run-id", "asked", "--freshness", "today").code == 0
+    assert "those of run" not in gage("gate", "asked", "--baseline", "main").out
+
+
 @pytest.mark.parametrize(
     ("command", "sentence"),
     [
+        (
+            ("gate", "bad", "--baseline", "good"),
+            "'good' is a run, not a baseline. To compare them: gage compare good bad",
+        ),
         (("gate", "bad", "--baseline", "mian"), "no baseline 'mian'. Baselines of 'small': main. Did you mean 'main'?"),
         (("gate", "bad", "--baseline", "main", "--tolerance", "-1"), "--tolerance: "),
         (("gate", "bad", "--baseline", "main", "--mode", "hope"), "--mode: "),

@@ -115,6 +115,59 @@ def test_plain_records_are_read_by_usual_names_and_by_those_that_are_given(tmp_p
     assert log.unmapped == {"extra": 1}
 
 
+@pytest.mark.parametrize(
+    ("second", "words"),
+    [
+        ({"question": "another?"}, "another question"),
+        ({"target": "y"}, "another reference"),
+        ({"output": ["x"]}, "the answer is a list.*--field answer="),
+        ({"id": {"a": 1}}, "the id is an object"),
+    ],
+)
+def test_no_sample_takes_the_place_of_another_and_no_answer_is_lost(
+    second: dict[str, Any], words: str, tmp_path: Path
+) -> None:
+    row = {"id": "a", "question": "?", "output": "x", "target": "x"}
+    with pytest.raises(InputError, match=rf"^record 2 of .*{words}"):
+        read_log(lines(tmp_path / "a.jsonl", [row, {**row, **second}]))
+
+
+def test_parts_that_are_objects_are_counted_as_not_imported(tmp_path: Path) -> None:
+    log = read_log(lines(tmp_path / "a.jsonl", [{"question": {"q": "?"}, "output": "x", "target": {"a": "x"}}]))
+    assert log.unmapped == {"the question, which is an object": 1, "the reference, which is an object": 1}
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "words"),
+    [
+        ("a.jsonl", b'{"question": "\xe9", "output": "x"}', "not UTF-8 text .*save it as UTF-8"),
+        ("a.jsonl", '{"question": "?", "output": "x"}'.encode("utf-16"), "not UTF-8 text"),
+        ("a.csv", b"question,output\n\xe9,x\n", "not utf-8 text: save the file as UTF-8"),
+        ("a.csv", b"question,output\nx\n", "1 cells, but there are 2 columns"),
+        ("a.json", b'[{"question": "?", "output": "x", "score": NaN}]', "NaN"),
+        ("a.jsonl", b'{"question": "?", "output": "x", "score": ' + b"9" * 5000 + b"}", "too long"),
+        ("a.json", b'{"data": [{"question": "?", "output": "x"}]}', "a list, not a JSON object"),
+    ],
+)
+def test_files_that_are_no_records_are_refused_by_what_is_wrong_with_them(
+    name: str, data: bytes, words: str, tmp_path: Path
+) -> None:
+    (tmp_path / name).write_bytes(data)
+    with pytest.raises(InputError, match=words) as error:
+        read_log(tmp_path / name)
+    assert not any(raw in str(error.value) for raw in ("codec", "sys.", "char 0", "Errno"))
+
+
+def test_a_log_without_an_answer_is_refused_before_there_is_a_run(gage: Command, tmp_path: Path) -> None:
+    failed = {"custom_id": "a", "response": None, "error": {"message": "no model"}}
+    refused = gage("import", str(lines(tmp_path / "failed.jsonl", [failed, {**failed, "custom_id": "b"}])))
+    assert (refused.code, refused.out) == (2, "")
+    assert "holds no answer to any of its 2 rows, the first because: no model" in refused.err
+    assert not (tmp_path / "imports").exists()
+    empty = lines(tmp_path / "empty.jsonl", [{"question": "?", "output": None}])
+    assert "--field answer=FIELD" in gage("import", str(empty)).err
+
+
 def test_both_files_of_evalscope_give_answers_with_repeats_and_scores() -> None:
     log = read_log(REVIEWS)
     assert log == read_log(SOURCES["evalscope-predictions"])
@@ -197,6 +250,16 @@ def test_trials_of_an_agent_are_replicates_and_a_reward_of_null_is_no_score() ->
     assert log.unmapped == {"steps before the last answer": 4 - 1}
     alone = read_log(SOURCES["atif"]).answers
     assert [(answer.sample_id, answer.answer) for answer in alone] == [("s-lines-7__a", "The file has 7 lines.")]
+
+
+def test_a_reward_for_an_agent_that_said_nothing_is_kept(tmp_path: Path) -> None:
+    shutil.copytree(LOGS / "atif" / "lines-7__a", tmp_path / "job" / "lines-7__a")
+    file = tmp_path / "job" / "lines-7__a" / "agent" / "trajectory.json"
+    silent = json.loads(file.read_text())
+    silent["steps"] = [{**step, "message": ""} if step["source"] == "agent" else step for step in silent["steps"]]
+    file.write_text(json.dumps(silent))
+    (answer,) = read_log(tmp_path / "job").answers
+    assert (answer.answer, answer.scores) == ("", {"reward": 1.0})
 
 
 @pytest.mark.parametrize(
@@ -532,6 +595,39 @@ def test_our_own_export_comes_back_with_the_same_content(gage: Command, tmp_path
     runs = [RunReader.open(Locations.at(), name).task() for name in ("first", "second")]
     ids = [{"samples": run.samples.id, **{name: score.id for name, score in run.scores.items()}} for run in runs]
     assert ids[0] == ids[1], "an artifact is named by the hash of its content"
+
+
+def test_no_id_of_a_sample_leads_out_of_an_exported_log(gage: Command, tmp_path: Path) -> None:
+    ids = ["../../../etc/passwd", "/etc/passwd", "a\\..\\b", "..", "a/b", "x" * 70_000]
+    rows = [{"id": name, "question": "?", "output": "x", "target": "x"} for name in ids]
+    assert gage("import", str(lines(tmp_path / "a.jsonl", rows)), "--run-id", "first").code == 0
+    log = Path(gage("export", "first", "--format", "inspect", "--to", "out").out.strip()) / "a.eval"
+    members = zipfile.ZipFile(log).namelist()
+    assert not [name for name in members if ".." in name or name.startswith("/") or "//" in name]
+    assert "samples/a/b_epoch_1.json" in members, "Inspect looks for a sample by its id"
+    assert [answer.sample_id for answer in read_log(log).answers] == ids
+
+
+def test_what_is_no_log_is_refused_with_the_name_of_one_beside_it(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"import the samples_\*\.jsonl next to it"):
+        read_log(LOGS / "results_2026-11-26T02-35-31.426138.json")
+    (tmp_path / "logs").mkdir()
+    shutil.copy(LOGS / "inspect.eval", tmp_path / "logs")
+    with pytest.raises(InputError, match=r"such as '.*inspect\.eval'"):
+        read_log(tmp_path)
+
+
+def test_the_folder_of_trajectories_that_an_export_names_can_be_imported(gage: Command, tmp_path: Path) -> None:
+    assert gage("import", str(REVIEWS), "--run-id", "first", "--task", "gsm8k").code == 0
+    exported = gage("export", "first", "--format", "atif", "--to", "out").out.strip()
+    imported = gage("import", exported, "--run-id", "second")
+    assert imported.code == 0, imported.err
+    runs = [RunReader.open(Locations.at(), name).task("gsm8k") for name in ("first", "second")]
+    assert len({len(run.artifact("responses").table()) for run in runs}) == 1
+    shutil.copytree(tmp_path / "out" / "atif" / "gsm8k", tmp_path / "out" / "atif" / "other")
+    refused = gage("import", exported).err
+    assert "in 2 folders" in refused
+    assert str(Path(exported) / "other") in refused
 
 
 @pytest.mark.parametrize(

@@ -104,6 +104,13 @@ def test_a_name_that_no_baseline_can_have_is_an_unknown_one(run: RunReader, name
         baselines.latest("small", name)
 
 
+def test_a_baseline_of_another_config_is_named_where_it_is_looked_for(run: RunReader) -> None:
+    baselines = Baselines(Store.open(run.stored.folder.locations.store))
+    baselines.add("main", [run], promote=False)
+    with pytest.raises(InputError, match=r"'other' has none yet\. A baseline 'main' is of 'small'.*metadata\.name"):
+        baselines.latest("other", "main")
+
+
 def test_a_user_without_a_name_can_set_a_baseline(run: RunReader, monkeypatch: pytest.MonkeyPatch) -> None:
     def unknown() -> str:
         raise KeyError("getpwuid(): uid not found: 4711")

@@ -87,6 +87,14 @@ class CsvLoader(RowLoader):
         if len(cells) != len(columns):
             reason = f"the row has {len(cells)} cells, but there are {len(columns)} columns."
             return unreadable(reason, ",".join(cells)[:1000].encode(errors="replace").decode())
+        shown = ",".join(cells)
+        try:
+            shown.encode()
+        except UnicodeEncodeError:
+            reason = (
+                f"the row is not {self._encoding.removesuffix('-sig')} text: save the file as UTF-8, or set encoding."
+            )
+            return unreadable(reason, shown[:1000].encode(errors="backslashreplace").decode())
         return record_text(self._source.named(dict(zip(columns, cells, strict=True)), path))
 
 

@@ -1,24 +1,25 @@
 """Task folders of Harbor: an instruction, an image, tests, and a solution."""
 
 import base64
-import hashlib
 import math
 import re
 import shlex
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, TypeVar
 
 from gage_eval.base.canonical import JsonValue, digest
 from gage_eval.base.errors import InputError, visible
 from gage_eval.base.field_paths import walk
 from gage_eval.base.files import local_path
+from gage_eval.base.hashing import file_digest
 from gage_eval.data.datasets.base import Record, check_params, record_text
 from gage_eval.data.datasets.reading import why
 from gage_eval.extend import registry
 
+T = TypeVar("T")
 _PARAMS = ("artifacts",)
 # Of the files of a script together; twice as many characters are the longest program that is run.
 _LARGEST_KB = 700
@@ -83,7 +84,7 @@ class HarborLoader:
             raise InputError("loader harbor: artifacts is a list of paths, as [/app].")
         folder = local_path(path, base_dir)
         try:
-            self._folders = [folder] if (folder / "task.toml").exists() else sorted(filter(_is_task, folder.iterdir()))
+            self._folders = [folder] if (folder / "task.toml").is_file() else sorted(filter(_is_task, folder.iterdir()))
         except OSError as error:
             raise InputError(f"'{path}' cannot be read: {why(error)}.") from error
         if not self._folders:
@@ -145,7 +146,7 @@ class _Task:
         if (self.folder / "solution").is_dir():
             solution = self._script("solution", "solve.sh", "solution.env")
         files = self._files("environment")
-        if "docker-compose.yaml" in files:
+        if "docker-compose.yaml" in (files or ()):
             self.problems.append("environment/docker-compose.yaml: only one container can be run here")
         labels = {name: self._at(f"metadata.{name}") for name in ("category", "difficulty")}
         return {
@@ -163,19 +164,20 @@ class _Task:
                 },
                 "tests": f"{script}\n{_REWARD}",
                 **({} if solution is None else {"solution": solution}),
-                "environment": {name: hashlib.sha256(content).hexdigest() for name, (content, _) in files.items()},
+                "environment": {**self._contents(files or {}, file_digest)},
             },
             "data_tag": {name: label for name, label in labels.items() if isinstance(label, str)},
         }
 
     def _read_config(self) -> dict[str, Any]:
-        try:
-            config = tomllib.loads((self.folder / "task.toml").read_text("utf-8"))
-        except FileNotFoundError:
+        if not (self.folder / "task.toml").exists():
             self.problems.append("there is no task.toml")
             return {}
-        except (OSError, ValueError) as error:
-            self.problems.append(f"task.toml cannot be read: {str(error).rstrip('.')}")
+        try:
+            config = tomllib.loads(self._text("task.toml"))
+        except (ValueError, RecursionError) as error:
+            reason = "it is nested too deep" if isinstance(error, RecursionError) else str(error).rstrip(".")
+            self.problems.append(f"task.toml cannot be read: {reason}")
             return {}
         self.problems += [f"{name} is not a table" for name in _TABLES if not isinstance(config.get(name, {}), dict)]
         return config
@@ -198,24 +200,35 @@ class _Task:
         """Whether the task asks for another number of processors than the one that a box has."""
         return self._at(_CPUS) not in (None, 1)
 
+    def _text(self, name: str) -> str:
+        """The text of a file; empty where there is a problem."""
+        file = self.folder / name
+        if file.is_symlink():
+            self.problems.append(f"{name} is a link: put a copy there")
+        elif file.exists() and not file.is_file():
+            self.problems.append(f"{name} is not a file")
+        else:
+            try:
+                return file.read_text("utf-8")
+            except (OSError, UnicodeDecodeError) as error:
+                self.problems.append(f"{name} cannot be read: {why(error)}")
+        return ""
+
     def _instruction(self) -> str:
-        try:
-            text = (self.folder / "instruction.md").read_text("utf-8").strip()
-        except (OSError, UnicodeDecodeError) as error:
-            self.problems.append(f"instruction.md cannot be read: {getattr(error, 'strerror', None) or error}")
-            return ""
-        if not text:
+        problems = len(self.problems)
+        text = self._text("instruction.md").strip()
+        if not text and problems == len(self.problems):
             self.problems.append("instruction.md is empty")
         return text
 
-    def _image(self, files: Mapping[str, Any]) -> str:
+    def _image(self, files: Mapping[str, Path] | None) -> str:
         image = self._at("environment.docker_image")
         if image is not None:
             if not isinstance(image, str) or not image:
                 self.problems.append("environment.docker_image is not the name of an image")
             return str(image)
         name = f"harbor-{self.folder.resolve().name.lower()}"
-        if "Dockerfile" not in files:
+        if files is not None and "Dockerfile" not in files:
             self.problems.append("there is neither environment.docker_image nor environment/Dockerfile")
         elif not _IMAGE.fullmatch(name):
             self.problems.append(f"'{name}' cannot name an image: rename the folder, with letters, digits and -")
@@ -239,7 +252,10 @@ class _Task:
                 self.problems.append(f"artifacts: {path!r} belongs to the tests")
             else:
                 paths.append(str(pure).lstrip("/"))
-        if self._config and not declared:
+        misplaced = [key for name in _TABLES if self._at(key := f"{name}.artifacts")]
+        if misplaced and not self._at("artifacts"):
+            self.problems.append(f"{misplaced[0]} is not read: put artifacts above the first table of task.toml")
+        elif self._config and not declared:
             self.problems.append(
                 "task.toml declares no artifacts, and the tests see nothing else of the agent's: add artifacts = "
                 '["/app"], or set params.artifacts'
@@ -258,35 +274,45 @@ class _Task:
                 self.problems.append(f"{key}.{name} names a variable of this machine, which no box gets")
         return {name: str(value) for name, value in variables.items()}
 
-    def _files(self, name: str) -> dict[str, tuple[bytes, bool]]:
-        """The files of a folder by their path in it: their content, and whether they can be executed."""
-        files = {}
-        for path in sorted((self.folder / name).rglob("*")):
-            if path.is_symlink():
-                self.problems.append(f"{path.relative_to(self.folder)} is a link: put a copy there")
-            elif path.is_file():
-                try:
-                    content = path.read_bytes()
-                except OSError as error:
-                    self.problems.append(f"{path.relative_to(self.folder)} cannot be read: {why(error)}")
-                    continue
-                files[path.relative_to(self.folder / name).as_posix()] = content, bool(path.stat().st_mode & 0o100)
-        return files
+    def _files(self, name: str) -> dict[str, Path] | None:
+        """The files of a folder by their path in it; None if the folder is a link."""
+        folder = self.folder / name
+        if folder.is_symlink():
+            self.problems.append(f"{name} is a link: put a copy there")
+            return None
+        paths = sorted(folder.rglob("*"))
+        if links := [path.relative_to(self.folder).as_posix() for path in paths if path.is_symlink()]:
+            others = f" and {len(links) - 1:,} more are links: put copies" if links[1:] else " is a link: put a copy"
+            self.problems.append(f"{links[0]}{others} there")
+        return {path.relative_to(folder).as_posix(): path for path in paths if path.is_file() and not path.is_symlink()}
+
+    def _contents(self, files: Mapping[str, Path], read: Callable[[Path], T]) -> dict[str, T]:
+        """What is read of each file that can be read."""
+        contents = {}
+        for name, path in files.items():
+            try:
+                contents[name] = read(path)
+            except OSError as error:
+                self.problems.append(f"{path.relative_to(self.folder)} cannot be read: {why(error)}")
+        return contents
 
     def _script(self, folder: str, first: str, env: str) -> str:
         """A shell script that writes the files of a folder to that folder of the box, and runs the first one."""
         files = self._files(folder)
+        if files is None:
+            return ""
         if first not in files:
             self.problems.append(f"there is no {folder}/{first}")
-        if sum(len(content) for content, _ in files.values()) > _LARGEST_KB << 10:
+        if sum(path.stat().st_size for path in files.values()) > _LARGEST_KB << 10:
             self.problems.append(f"{folder}/ has more than {_LARGEST_KB} KiB: put large files into the image")
+            return ""
         lines = [
             _PREPARE,
             'put() { mkdir -p "${1%/*}" && base64 -d > "$1" && chmod "$2" "$1" || exit; }',
             "rm -f /logs/verifier/reward.json /logs/verifier/reward.txt",
         ]
-        for path, (content, is_program) in files.items():
-            mode = 755 if is_program or path == first else 644
+        for path, content in self._contents(files, Path.read_bytes).items():
+            mode = 755 if path == first or files[path].stat().st_mode & 0o100 else 644
             lines += [f"put {shlex.quote(f'/{folder}/{path}')} {mode} <<'END'", _wrapped(content), "END"]
         for name, value in self._variables(env).items():
             lines.append(f"export {name}={shlex.quote(str(value))}")

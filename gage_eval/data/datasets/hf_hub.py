@@ -71,7 +71,7 @@ class HubLoader:
             files = sorted(file for file in self._folder.rglob("*") if file.is_file() and not _is_cache(file))
             digests = [[file.relative_to(self._folder).as_posix(), file_digest(file)] for file in files]
         except OSError as error:
-            raise InputError(f"a file of '{self._name}' cannot be read: {why(error)}.") from error
+            raise InputError(f"a file of '{self._name}' cannot be read: {why(error)} ({error.filename}).") from error
         return {"files": digests, **chosen}
 
     def records(self, keep: Keep) -> Iterator[Record]:

@@ -305,10 +305,14 @@ def reading(name: str, *also: type[Exception], after: Callable[[], str] = lambda
 
 
 def why(error: Exception) -> str:
-    """Why a file cannot be read, without a full stop.
+    """Why a file cannot be read, without the file's name, the error's number and a full stop.
 
     Some file systems report only the file's name, with the reason in the error's cause.
     """
+    if isinstance(error, UnicodeDecodeError):
+        return f"it is not UTF-8 text (byte {error.start})"
+    if isinstance(error, OSError) and error.strerror:
+        return " ".join(str(error.strerror).split()).rstrip(".")
     cause = error.__cause__
     text = str(cause if isinstance(error, FileNotFoundError) and error.errno is None and cause else error)
     return " ".join(text.split()).rstrip(".") or type(error).__name__

@@ -11,7 +11,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from gage_eval.base.canonical import canonical_text
+from gage_eval.base.canonical import canonical_text, sha256_hex
 from gage_eval.base.field_paths import reference_texts
 from gage_eval.base.version import __version__
 from gage_eval.report.messages import call_arguments
@@ -30,6 +30,8 @@ _STOP_REASONS = {
 }
 # Texts in summaries.json are cut after this many characters, as Inspect does.
 _SHORT = 1024
+# Characters of an id in the name of a member: a ZIP file has room for 65,535 bytes.
+_LONGEST_NAME = 10_000
 # Sampling parameters by the names of Inspect's GenerateConfig.
 _CONFIG = {
     "temperature": "temperature",
@@ -61,7 +63,7 @@ def write_log(task: TaskReader, file: Path, *, run_id: str, created: datetime, f
         for answer in answers_with_requests(task):
             sample = _sample(task, answer)
             config = config or _generate_config(answer.request)
-            log.writestr(f"samples/{sample['id']}_epoch_{sample['epoch']}.json", _text(sample))
+            log.writestr(f"samples/{_member(sample['id'])}_epoch_{sample['epoch']}.json", _text(sample))
             summaries.append(_summary(sample))
         log.writestr("summaries.json", _text(summaries))
         header = {
@@ -80,6 +82,13 @@ def write_log(task: TaskReader, file: Path, *, run_id: str, created: datetime, f
 
 
 _PLAN = {"name": "plan", "steps": [], "config": {}}
+
+
+def _member(sample_id: str) -> str:
+    """The name of a sample in the archive: its id, as Inspect looks for it, or a hash where that would be no name."""
+    parts = sample_id.replace("\\", "/").split("/")
+    is_name = parts[0] and ".." not in parts and "\0" not in sample_id and len(sample_id) <= _LONGEST_NAME
+    return sample_id if is_name else sha256_hex(sample_id.encode())[:24]
 
 
 def _spec(task: TaskReader, run_id: str, created: datetime) -> dict[str, Any]:

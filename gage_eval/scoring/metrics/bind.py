@@ -12,7 +12,7 @@ import pyarrow as pa
 from gage_eval.base.canonical import JsonValue
 from gage_eval.base.errors import InputError
 from gage_eval.base.field_paths import Path, compile_path, reference_texts
-from gage_eval.base.statuses import UNANSWERED, Reason
+from gage_eval.base.statuses import NO_RECORD, UNANSWERED, Reason
 from gage_eval.data.sample.table import rows_of
 from gage_eval.extend import registry
 from gage_eval.extend.loading import said_by
@@ -514,6 +514,8 @@ def _no_verdict(explanation: str | None) -> Score:
 def _unanswered(status: str, error_kind: str | None = None) -> Score:
     kind = f" ({error_kind})" if error_kind else ""
     what = "the request failed" if status == "error" else "the request was skipped"
+    if error_kind == NO_RECORD:
+        what = "the sample has no recorded answer"
     return Score.unscored(f"{what}{kind}", reason="unanswered")
 
 

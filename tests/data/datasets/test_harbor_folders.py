@@ -1,6 +1,8 @@
 """Task folders of Harbor become samples, and all that is wrong with them is said at once."""
 
 import json
+import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -77,7 +79,9 @@ def test_the_limits_of_a_task_are_those_of_its_sample_and_cpus_that_no_box_has_a
         ({"task_toml": 'artifacts = ["/a"]\n[environment]\ncpus = "two"'}, "environment.cpus is not a number above 0"),
         ({"task_toml": None}, "there is no task.toml"),
         ({"task_toml": "artifacts = ["}, "task.toml cannot be read"),
+        ({"task_toml": "a = " + "[" * 3000}, "task.toml cannot be read: it is nested too deep"),
         ({"task_toml": "[agent]"}, "declares no artifacts"),
+        ({"task_toml": '[agent]\nartifacts = ["/a"]'}, "put artifacts above the first table"),
         ({"task_toml": 'artifacts = ["out"]'}, "'out' is not an absolute path"),
         ({"task_toml": 'artifacts = ["/app/../tests"]'}, "is not an absolute path"),
         ({"task_toml": 'artifacts = ["/"]'}, "is not an absolute path"),
@@ -125,6 +129,36 @@ def test_all_problems_of_all_folders_are_said_at_once_and_links_lead_nowhere(tmp
     assert sum(line.startswith("one: ") for line in said) >= 2
     assert "two: tests/secret is a link: put a copy there" in said
     assert any(line.startswith("Three Tasks: 'harbor-three tasks' cannot name an image") for line in said)
+
+
+def test_links_and_files_that_are_no_text_are_refused_in_a_sentence_each(tmp_path: Path) -> None:
+    outside = task(tmp_path / "outside" / "task")
+    folders = tmp_path / "tasks"
+    for name in ("tests", "environment"):
+        shutil.rmtree(task(folders / name) / name)
+        (folders / name / name).symlink_to(outside / name)
+    (task(folders / "instruction", instruction_md=None) / "instruction.md").symlink_to("/etc/passwd")
+    os.mkfifo(task(folders / "pipe", instruction_md=None) / "instruction.md")
+    for number in range(20):
+        (task(folders / "many") / "tests" / f"link{number:02}").symlink_to("/etc/passwd")
+    (task(folders / "bytes") / "instruction.md").write_bytes(b"\xff\xfe")
+    (task(folders / "config") / "task.toml").write_bytes(b"\xff\xfe")
+    with pytest.raises(InputError) as error:
+        samples(folders)
+    assert str(error.value).splitlines() == [
+        "bytes: instruction.md cannot be read: it is not UTF-8 text (byte 0)",
+        "config: task.toml cannot be read: it is not UTF-8 text (byte 0)",
+        "environment: environment is a link: put a copy there",
+        "instruction: instruction.md is a link: put a copy there",
+        "many: tests/link00 and 19 more are links: put copies there",
+        "pipe: instruction.md is not a file",
+        "tests: tests is a link: put a copy there",
+    ]
+
+
+def test_a_file_in_place_of_a_folder_is_refused_without_numbers_of_the_system(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"cannot be read: Not a directory\.$"):
+        samples(task(tmp_path / "task") / "task.toml")
 
 
 @pytest.mark.parametrize(
