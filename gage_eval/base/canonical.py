@@ -89,6 +89,9 @@ def encode(normal: JsonValue) -> bytes:
             return text.encode()
         except RecursionError:
             raise TooDeep("it is nested too deep") from None
+        except UnicodeEncodeError as again:
+            half = again.object[again.start]
+            raise ValueError(f"a text has {half!r}, one half of a surrogate pair, which is no character") from error
         except (TypeError, ValueError) as again:
             raise ValueError(f"no JSON form: {again}") from error
 
@@ -111,6 +114,14 @@ def decode(text: bytes | str) -> JsonValue:
     except RecursionError:
         raise TooDeep("it is nested too deep") from None
     return value
+
+
+def json_fault(error: ValueError) -> str:
+    """Why a text is not JSON. The parser's line and column are left out: the text is one line of a larger file."""
+    if not isinstance(error, json.JSONDecodeError):
+        return str(error)
+    what = error.msg[:1].lower() + error.msg[1:]
+    return f"{what.removesuffix(' at')} at character {error.pos + 1:,}"
 
 
 def digest(value: JsonValue) -> str:

@@ -1,6 +1,6 @@
 """Labels of a task's answers, and the metric that is compared with them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -48,12 +48,27 @@ class LabelsSpec:
             "cluster": None if self.cluster is None else self.cluster.canonical,
         }
 
-    def check(self, samples: Artifact, task_id: str) -> None:
-        """Refuse labels of which none is about one of the samples.
+    def check(self, samples: Artifact, task_id: str, *, is_whole: bool) -> None:
+        """Refuse labels of which none is about one of the samples, and those in a field that are not on the scale.
+
+        Args:
+            samples: of the task.
+            task_id: its name, for messages.
+            is_whole: the samples are all of the task's. Some of them only may have none of those with labels.
 
         Raises:
-            InputError: there is none.
+            InputError: there is none, or a label of the samples is not on the scale.
         """
+        if self.field is not None:
+            self.labels_of(samples)
+            path = self.field
+            if is_whole and all(value is MISSING for _, value in _fields_of(samples, path)):
+                raise InputError(
+                    f"task '{task_id}', labels: no sample has '{path.text}'. Give the field that holds the labels, "
+                    "null where there is none yet."
+                )
+        if not is_whole:
+            return
         wanted = {label.sample_id for label in self.labels}
         if wanted and not any(wanted & {*table["id"].to_pylist()} for table in samples.tables(columns=["id"])):
             raise InputError(
@@ -107,9 +122,14 @@ def verdicts_of(scores: Artifact, filter_name: str | None, value_key: str) -> di
 
 def values_of(samples: Artifact, path: FieldPath) -> dict[str, JsonValue]:
     """A field of the samples by sample id; samples without it are left out."""
+    return {name: value for name, value in _fields_of(samples, path) if value is not None and value is not MISSING}
+
+
+def _fields_of(samples: Artifact, path: FieldPath) -> Iterator[tuple[str, JsonValue]]:
+    """The id of each sample, and what its field holds; `MISSING` where it has none."""
     columns = path.sample_columns | {"id"}
-    rows = (row for table in samples.tables(columns=sorted(columns)) for row in rows_of(table, columns))
-    return {row["id"]: value for row in rows if (value := path.get(row)) is not None and value is not MISSING}
+    for table in samples.tables(columns=sorted(columns)):
+        yield from ((row["id"], path.get(row)) for row in rows_of(table, columns))
 
 
 def labels_spec(

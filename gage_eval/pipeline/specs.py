@@ -398,18 +398,17 @@ class TaskPlan:
         return self.at_look(rows if rows < store.artifact(outputs["load"]["raw"]).rows else None)
 
     def check_labels(self, samples: Artifact) -> None:
-        """Refuse a file of labels that is about other samples, before a model is asked.
-
-        A run of some of the records only may have none of those with labels.
+        """Refuse labels that are about other samples or cannot be used, before a model is asked.
 
         Args:
             samples: of the task, before some are chosen.
 
         Raises:
-            InputError: no label is about one of the samples.
+            InputError: no label is about one of the samples, or a label of the samples is not on the scale.
         """
-        if self.report.labels is not None and (self.load.limit, self.load.sample, self.load.filter) == (None,) * 3:
-            self.report.labels.check(samples, self.task_id)
+        if self.report.labels is not None:
+            is_whole = (self.load.limit, self.load.sample, self.load.filter) == (None,) * 3
+            self.report.labels.check(samples, self.task_id, is_whole=is_whole)
 
     def generate_spec(self, stage: Stage) -> GenerateSpec | None:
         """The spec of the task's own model that a stage asks; None if it asks none."""

@@ -28,12 +28,13 @@ def join_user(request: Request, spec: GenerateSpec, rendered: Request | None, sa
         rendered.messages = [{"role": "system", "content": instructions}]
     else:
         rendered = Request("chat", messages=[])
-        script = _turns(resolve(str(config.script), sample=sample))
+        turns = resolve(str(config.script), sample=sample)
+        script = _turns(turns)
         if script is None:
             request.unasked = RenderFailure(
                 "prompt_failed",
-                f"'{config.script}' of the sample holds no turns of a user: a list of texts, or of objects with "
-                "content, tool_calls and tool_names",
+                f"sample '{request.sample_id}': '{config.script}' {_fault(turns)}. The turns of a user are a list of "
+                "texts, or of objects with content, tool_calls and tool_names.",
             )
     rendered.tool_set, rendered.tool_rounds = episode_tools(spec.tools, sample), spec.tool_rounds
     rendered.tools = merged(None, rendered.tool_set.definitions)
@@ -50,8 +51,20 @@ def _turns(script: Any) -> list[dict[str, Any]] | None:
     """The turns of a script; None if it is none."""
     if script is MISSING or not isinstance(script, list):
         return None
-    turns = [{"content": turn} if isinstance(turn, str) else turn for turn in script]
+    turns = _as_objects(script)
     return turns if all(map(_is_turn, turns)) else None
+
+
+def _as_objects(script: list[Any]) -> list[Any]:
+    return [{"content": turn} if isinstance(turn, str) else turn for turn in script]
+
+
+def _fault(script: Any) -> str:
+    """Why a script is none."""
+    if script is MISSING or not isinstance(script, list):
+        return "holds no turns of a user"
+    number = next(number for number, turn in enumerate(_as_objects(script), 1) if not _is_turn(turn))
+    return f"holds no turns of a user, because turn {number} is none"
 
 
 def _is_turn(turn: Any) -> bool:

@@ -1,7 +1,6 @@
 """What a run writes for users: summary.json, report.html and the exports that the config names."""
 
 import logging
-import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
@@ -84,7 +83,7 @@ def summarise(session: RunSession) -> Summary:
         name=session.plan.name,
         tasks=tasks,
         stages=list(session.results.values()),
-        wall_s=time.time() - session.began,
+        wall_s=session.seconds,
         groups=group_summaries(session.loaded.config.groups, tasks),
         suite=session.suite,
         models=session.plan.models(identified=True),

@@ -113,7 +113,7 @@ class RunSession:
         launcher: Launcher | None = None,
     ) -> None:
         refuse_in_new_process()
-        self.began = time.time()
+        self.began, self._began = time.time(), time.monotonic()
         self.options = options
         planned_run = planned(options, blocks=blocks, engines=None if host is None else host.engines)
         self.loaded, self.plan = planned_run.loaded, planned_run.plan
@@ -237,13 +237,18 @@ class RunSession:
         )
 
     @property
+    def seconds(self) -> float:
+        """Since the run began, whatever happens to the clock of the machine."""
+        return time.monotonic() - self._began
+
+    @property
     def spent(self) -> Consumption:
         """What the requests and engines of the run took so far."""
         budget = self.runtime.budget
         return Consumption(budget.prompt_tokens, budget.completion_tokens, budget.cost, self.runtime.gpu_seconds)
 
     def _tell_usage(self) -> None:
-        self.observer.emit(RunUsage(self.run_id, self._title, time.time() - self.began, **vars(self.spent)))
+        self.observer.emit(RunUsage(self.run_id, self._title, self.seconds, **vars(self.spent)))
 
     def _runtime(self, settings: Settings, host: SharedEngines | None) -> Runtime:
         limits = self.loaded.config.limits

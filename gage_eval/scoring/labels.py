@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gage_eval.base.canonical import JsonValue, decode, encode
+from gage_eval.base.canonical import JsonValue, decode, encode, json_fault
 from gage_eval.base.errors import ConfigError, InputError, Problem
 
 _MOST_BYTES = 64 * 2**20
@@ -96,8 +96,10 @@ def read_lines(file: Path, shown: str) -> list[str]:
                 "gage labels suggest RUN writes one."
             )
         return file.read_text(encoding="utf-8-sig").split("\n")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"labels: '{shown}' cannot be read: {error}") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"labels: '{shown}' is not UTF-8 text (byte {error.start}); save it as UTF-8.") from error
+    except OSError as error:
+        raise InputError(f"labels: '{shown}' cannot be read: {error.strerror}.") from error
 
 
 def label_row(line: str) -> Mapping[str, Any]:
@@ -111,7 +113,7 @@ def label_row(line: str) -> Mapping[str, Any]:
         # Samples have no ids with half a character in them, and nothing can store one.
         encode(row)
     except ValueError as error:
-        raise InputError(f"not JSON ({error}).") from error
+        raise InputError(f"not JSON: {json_fault(error)}.") from error
     if not isinstance(row, Mapping) or not isinstance(row.get("sample_id"), str):
         raise InputError("a label is an object with a 'sample_id' and a 'label'.")
     return row
@@ -127,7 +129,8 @@ def label_value(value: JsonValue, scale: LabelScale) -> float | None:
         return None
     is_number = isinstance(value, bool | int | float) and scale.low <= value <= scale.high
     if not is_number or (scale.binary and value not in (scale.low, scale.high)):
-        raise InputError(f"the label {str(value)[:40]!r} is not on the scale of the metric, a number {scale.text}.")
+        shown = encode(value).decode()[:40]
+        raise InputError(f"the label {shown} is not on the scale of the metric, a number {scale.text}.")
     return float(value)
 
 

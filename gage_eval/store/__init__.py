@@ -208,6 +208,8 @@ def check_url(url: str) -> None:
         raise InputError("the store's URL is empty: use a folder, file:///folder or s3://bucket/prefix.")
     if separator and scheme not in ("file", "s3"):
         raise InputError(f"'{scheme}://' is not a kind of store: use a folder, file:///folder or s3://bucket/prefix.")
+    if url.startswith(("s3:", "file:")) and not separator:
+        raise InputError(f"'{url}' lacks two slashes: use a folder, file:///folder or s3://bucket/prefix.")
     if local_folder(url) is None:
         from gage_eval.store.s3 import bucket_of
 

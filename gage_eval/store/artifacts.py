@@ -5,6 +5,7 @@ import shutil
 import uuid
 from collections.abc import Callable, Collection, Iterator, Mapping, MutableMapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -267,12 +268,13 @@ class ArtifactWriter:
             StoreError: no space is left for staging.
         """
         for index, staged in self._staged.items():
-            table, _ = read_parquet(staged.file)
+            with self._being_there():
+                table, _ = read_parquet(staged.file)
             self._stage(index, change(index, table).cast(self._schema.arrow))
 
     def _stage(self, part_index: int, table: pa.Table, parquet: bytes | None = None) -> PartInfo:
         file = self._folder / part_name(part_index)
-        with explain_os_errors(self._objects.url, file.name):
+        with self._being_there(), explain_os_errors(self._objects.url, file.name):
             if parquet is None:
                 write_parquet(table, file)
             else:
@@ -306,7 +308,8 @@ class ArtifactWriter:
             )
             while True:
                 existing = find_artifact(self._objects, identity)
-                parts = self._move_parts(identity, staged, existing)
+                with self._being_there():
+                    parts = self._move_parts(identity, staged, existing)
                 # Otherwise another process has just committed it, or gc has removed it: look again.
                 if existing is not None:
                     if self._objects.renew(manifest_path(identity)):
@@ -322,6 +325,17 @@ class ArtifactWriter:
         """Discard what was staged. Does nothing after a commit."""
         self._staged.clear()
         shutil.rmtree(self._folder, ignore_errors=True)
+
+    @contextmanager
+    def _being_there(self) -> Iterator[None]:
+        """Say in a sentence that somebody removed the store, or the folder of what is staged."""
+        try:
+            yield
+        except FileNotFoundError as error:
+            raise StoreError(
+                f"store {self._objects.url}: files that the run was writing were removed. Run it again, and leave the "
+                "store alone while it runs."
+            ) from error
 
     def _move_parts(self, identity: str, staged: Sequence[_StagedPart], existing: Artifact | None) -> list[PartInfo]:
         places = [None] * len(staged) if existing is None else existing.parts

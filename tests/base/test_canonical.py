@@ -27,8 +27,13 @@ def test_equal_numbers_and_orders_of_keys_are_one_text() -> None:
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), {1: 2}, {"a": {2, 3}}, "\ud800"])
 def test_what_has_no_form_is_refused(value: object) -> None:
-    with pytest.raises(ValueError, match=r"no JSON form|is not a string|has no JSON form"):
+    with pytest.raises(ValueError, match=r"no JSON form|is not a string|surrogate pair"):
         canonical_json(value)
+
+
+def test_half_a_surrogate_pair_is_named_in_the_refusal() -> None:
+    with pytest.raises(ValueError, match=r"'\\ud800', one half of a surrogate pair"):
+        canonical_json({"a": "x\ud800"})
 
 
 @pytest.mark.parametrize("text", ["", "{", "NaN", "[Infinity]", "{'a': 1}", "[" * 5_000, "[" * 5_000 + "]" * 5_000])

@@ -45,6 +45,14 @@ def test_a_secret_variable_is_refused_wherever_it_goes(
     ]
 
 
+def test_a_slip_in_the_name_of_a_limit_is_an_unknown_key_and_no_secret(
+    small: Callable[..., str], refusal: Callable[..., list[str]]
+) -> None:
+    (line,) = refusal(small(limits={"token": 5}))
+    assert "Did you mean 'tokens'?" in line
+    assert "literal secret" in refusal(small(backends=backend(token=5)))[0]
+
+
 @pytest.mark.parametrize("reference", ["env:OPENAI_API_KEY", "block:keys", "block:keys/openai"])
 def test_a_reference_is_accepted(small: Callable[..., str], load: Callable[..., LoadedConfig], reference: str) -> None:
     assert load(small(backends=backend(api_key=reference))).config.backends[0].config["api_key"] == reference

@@ -93,7 +93,7 @@ def test_drawn_answers_are_labelled_and_the_score_is_corrected(tmp_path: Path, g
     [
         ('{"sample_id": "s1", "label": 0.5}', {}, "judge_threshold", "0 or 1"),
         ('{"sample_id": "s1", "label": 11}', {"scale": [1, 10]}, "judge_score", "from 1 to 10"),
-        ('{"sample_id": "s1", "label": "yes"}', {}, "judge_threshold", "not on the scale"),
+        ('{"sample_id": "s1", "label": "1"}', {}, "judge_threshold", 'the label "1" is not on the scale'),
         ('{"label": 1}', {}, "judge_threshold", "sample_id"),
         ('{"sample_id": "s1", "label": 1, "probability": 0}', {}, "judge_threshold", "above 0"),
         pytest.param(
@@ -105,7 +105,7 @@ def test_drawn_answers_are_labelled_and_the_score_is_corrected(tmp_path: Path, g
         ),
         ('{"sample_id": "s1", "label": 1, "replicate": -1}', {}, "judge_threshold", "from 0"),
         ('{"sample_id": "\\ud800", "label": 1}', {}, "judge_threshold", "line 1  not JSON"),
-        ('{"label": 1}\n\n{"sample_id": "s1", "label": 2}', {}, "judge_threshold", "line 3  the label '2'"),
+        ('{"label": 1}\n\n{"sample_id": "s1", "label": 2}', {}, "judge_threshold", "line 3  the label 2 is"),
         pytest.param("x\n" * 5_000, {}, "judge_threshold", "4,980 more lines", id="no labels"),
         ("[", {}, "judge_threshold", "not JSON"),
         ("", {}, "judge_score", "no fixed scale"),
@@ -119,6 +119,19 @@ def test_labels_that_do_not_fit_are_refused_before_anything_is_asked(
 ) -> None:
     (tmp_path / "labels.jsonl").write_text(line)
     _write(tmp_path, metric, labels={"path": "labels.jsonl", **task})
+    ended = gage("run", "mine.yaml")
+    assert ended.code == 2
+    assert said in ended.err
+    assert not (tmp_path / "asked.txt").exists()
+
+
+@pytest.mark.parametrize(("field", "said"), [("humane", "no sample has 'metadata.humane'"), ("human", '"yes"')])
+def test_a_field_without_labels_or_with_others_is_refused_before_anything_is_asked(
+    tmp_path: Path, gage: Command, field: str, said: str
+) -> None:
+    row = {"id": "s1", "question": "1 + 1 = ?", "answer": "2", "metadata": {"human": "yes"}}
+    (tmp_path / "rows.jsonl").write_bytes(orjson.dumps(row) + b"\n")
+    _write(tmp_path, labels={"field": f"metadata.{field}"})
     ended = gage("run", "mine.yaml")
     assert ended.code == 2
     assert said in ended.err

@@ -1,6 +1,7 @@
 """Promises of a run's session: one that cannot begin leaves nothing open and says how it ended."""
 
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -40,3 +41,15 @@ def test_a_session_that_cannot_begin_leaves_nothing_open(
     assert set(threading.enumerate()) <= before
     record = RunFolder.open(Locations.at("store"), "first").record()
     assert (record.status, record.error) == ("failed", "nobody listens")
+
+
+def test_the_seconds_of_a_run_do_not_depend_on_the_clock_of_the_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_rows(tmp_path)
+    write_config(tmp_path)
+    with RunSession(RunOptions(config="mine.yaml", store="store", run_id="first")) as running:
+        real = time.time
+        monkeypatch.setattr(time, "time", lambda: real() - 86_400)
+        assert 0 <= running.seconds < 3_600

@@ -103,7 +103,7 @@ CUSTOMER = {"adapter_id": "customer", "role_type": "user", "backend_id": "custom
     [
         ({"user": "agent"}, "no simulated user 'agent'"),
         ({"mode": "completion"}, "mode: completion"),
-        ({"user": "script"}, "holds no turns of a user"),
+        ({"user": "script"}, "sample 's0': 'metadata.user_turns' holds no turns of a user"),
         ({"wish": ""}, "prompt .wish. is empty"),
         ({"adapters": [ADAPTERS[0], CUSTOMER]}, "either 'prompt_id'"),
         ({"adapters": [ADAPTERS[0], {**ADAPTERS[1], "limits": {"tokens": 3}, "tool_rounds": 1}]}, "takes no 'limits'"),

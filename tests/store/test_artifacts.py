@@ -1,5 +1,6 @@
 """Artifacts: equal content is one artifact, and no read believes what was not committed."""
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -31,6 +32,17 @@ def test_what_was_written_is_read_in_parts_and_whole(store: Store) -> None:
     assert again.read(2, ["text"]).column_names == ["text"]
     assert (again.rows, again.complete, again.schema.name) == (9, True, "rows")
     assert [part.content_hash for part in again.parts] == [content_hash(t) for t in again.tables()]
+
+
+@pytest.mark.parametrize("parts", [0, 1])
+def test_a_store_that_is_removed_during_a_run_is_a_sentence(tmp_path: Path, parts: int) -> None:
+    store = Store.open(str(tmp_path / "store"))
+    with store.writer(ROWS) as writer:
+        for index in range(parts):
+            writer.write(index, rows(0, 5))
+        shutil.rmtree(tmp_path / "store")
+        with pytest.raises(StoreError, match="were removed"):
+            writer.commit() if parts else writer.write(0, rows(0, 5))
 
 
 def test_a_part_that_other_artifacts_have_too_is_stored_once(store: Store) -> None:

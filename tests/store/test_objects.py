@@ -107,6 +107,9 @@ def test_what_is_no_store_is_said_in_a_sentence(tmp_path: Path) -> None:
 
     with pytest.raises(InputError, match="'ftp://' is not a kind of store"):
         Store.open("ftp://host/x")
+    for slip in ("s3:/bucket/evals", "s3:bucket", "file:/folder"):
+        with pytest.raises(InputError, match="lacks two slashes"):
+            Store.open(slip)
     for machine in ("file://store", "file://host/store"):
         with pytest.raises(InputError, match="names a machine: write file:///folder"):
             Store.open(machine)

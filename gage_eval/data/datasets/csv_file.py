@@ -3,6 +3,7 @@
 import codecs
 import csv
 import io
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -19,6 +20,8 @@ from gage_eval.store.media import Keep
 _PARAMS = ("columns", "delimiter", "encoding", "source_field")
 # Python's reader takes them, and then finds no delimiter.
 _NOT_BETWEEN_CELLS = '"\r\n\0'
+# What Python's decoder puts in the place of a byte that it cannot decode.
+_UNDECODED = re.compile("[\udc80-\udcff]")
 
 
 @registry.loaders.register("csv", version=1, params=_PARAMS)
@@ -63,7 +66,7 @@ class CsvLoader(RowLoader):
         """(line, text) of each row, and the last line."""
         name = Path(file).name
         with open_bytes(file) as packed:
-            # Bytes that cannot be decoded become lone surrogates, which have no JSON form: that row is rejected.
+            # Bytes that cannot be decoded become lone surrogates, by which `_record` knows their row.
             text = io.TextIOWrapper(packed, self._encoding, errors="surrogateescape", newline="")
             bounded = BoundedLines(text, name)
             reader = csv.reader(bounded, delimiter=self._delimiter_of(file))
@@ -87,14 +90,10 @@ class CsvLoader(RowLoader):
         if len(cells) != len(columns):
             reason = f"the row has {len(cells)} cells, but there are {len(columns)} columns."
             return unreadable(reason, ",".join(cells)[:1000].encode(errors="replace").decode())
-        shown = ",".join(cells)
-        try:
-            shown.encode()
-        except UnicodeEncodeError:
-            reason = (
-                f"the row is not {self._encoding.removesuffix('-sig')} text: save the file as UTF-8, or set encoding."
-            )
-            return unreadable(reason, shown[:1000].encode(errors="backslashreplace").decode())
+        if any(not cell.isascii() and _UNDECODED.search(cell) for cell in cells):
+            name = self._encoding.removesuffix("-sig")
+            reason = f"the row is not {name.upper()}. Set encoding in params to that of the file, such as latin-1."
+            return unreadable(reason, ",".join(cells)[:1000].encode(errors="replace").decode())
         return record_text(self._source.named(dict(zip(columns, cells, strict=True)), path))
 
 

@@ -169,9 +169,9 @@ def compile_template(source: str, location: str) -> Template:
         except UndefinedError as error:
             return "", _undefined(error.message or "a variable is undefined")
         except SecurityError as error:
-            return "", f"{error.message}."
+            return "", f"{(error.message or 'the template does what the sandbox forbids').rstrip('.')}."
         except (TemplateError, TypeError, ValueError, ArithmeticError, LookupError, AttributeError) as error:
-            return "", f"the template fails on this data ({error})."
+            return "", f"the template fails on this data ({str(error).rstrip('.')})."
         except (RecursionError, MemoryError):
             return "", "the template needs too much memory."
         return "".join(pieces), None

@@ -1,7 +1,6 @@
 """The text of a raw record: parse it, name it, or reject it with a reason."""
 
 import hashlib
-import json
 from typing import Any
 
 from gage_eval.base import canonical
@@ -50,18 +49,10 @@ def parse_record(text: str) -> dict[str, Any]:
     except ValueError as error:
         if text.startswith(_UNREADABLE):
             raise RecordRejected(text.removeprefix(_UNREADABLE).partition("\n")[0]) from None
-        raise RecordRejected(f"the record is not JSON: {_fault(error)}.") from None
+        raise RecordRejected(f"the record is not JSON: {canonical.json_fault(error)}.") from None
     if type(record) is not dict:
         raise RecordRejected(f"the record is {kind_of(record)}, not a JSON object.")
     return record
-
-
-def _fault(error: ValueError) -> str:
-    """Why a text is not JSON. The parser's line and column are left out: the record is one line of a larger file."""
-    if not isinstance(error, json.JSONDecodeError):
-        return str(error)
-    what = error.msg[:1].lower() + error.msg[1:]
-    return f"{what.removesuffix(' at')} at character {error.pos + 1:,}"
 
 
 def kind_of(value: Any) -> str:

@@ -94,7 +94,8 @@ class PythonTool:
         except TimeoutError:
             raise ToolFailed(f"tool '{self.name}' took longer than {self.timeout_s:g} s") from None
         except Exception as error:
-            raise ToolFailed(f"tool '{self.name}' failed: {type(error).__name__}: {error}") from error
+            text = " ".join(str(error).split())[:300]  # it may repeat an argument of the model, of any length
+            raise ToolFailed(f"tool '{self.name}' failed: {type(error).__name__}: {text}") from error
         return self._text(made)
 
     def normalised(self, content: str) -> str:

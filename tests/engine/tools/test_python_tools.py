@@ -37,6 +37,7 @@ class Cart:
     def _hidden(self): ...
 
 def raises(): raise KeyError("x")
+def raises_argument(item: str): raise KeyError(item)
 def tells(): raise ToolError("the shop is closed")
 def leaves(): sys.exit(3)
 def gives_bytes(): return b"abc"
@@ -115,6 +116,12 @@ def test_a_tool_that_fails_or_hangs_is_not_the_models_fault(shop: str, name: str
     with pytest.raises(ToolFailed, match=words):
         run(tool, "{}")
     assert time.monotonic() - began < 30, "nothing waits for a tool that never returns"
+
+
+def test_the_failure_of_a_tool_is_short_however_long_the_argument_that_it_repeats(shop: str) -> None:
+    with pytest.raises(ToolFailed, match="KeyError") as failed:
+        run(tools_of([f"{shop}:raises_argument"])["raises_argument"], '{"item": "' + "x" * 3_000_000 + '"}')
+    assert len(str(failed.value)) < 1_000
 
 
 def test_a_tool_tells_the_model_what_it_wants_to(shop: str) -> None:
