@@ -38,7 +38,7 @@ def matrix(
         table,
     )
     from gage_eval.regression.site import write_site
-    from gage_eval.report.console import clean, counted
+    from gage_eval.report.console import counted, readable
     from gage_eval.runs.options import RunOptions
     from gage_eval.runs.results.export import LocalTarget
     from gage_eval.runs.results.publication import check_formats
@@ -72,6 +72,6 @@ def matrix(
             print(RATINGS_NOTE)
     failed = [cell for cell in cells if cell.error is not None]
     for cell in failed:
-        typer.echo(clean(f"{cell.row} with {cell.model} failed: {cell.error}"), err=True)
+        typer.echo(readable(f"{cell.row} with {cell.model} failed: {cell.error}"), err=True)
     if failed:
         raise GageError(f"{counted(len(failed), 'cell')} of {len(cells)} failed; the others are in the table.")

@@ -45,6 +45,8 @@ def read_atif(path: Path) -> ImportedLog:
     agents = set[str]()
     for where, tree, trial in _trajectories(path, log):
         version = text(tree.get("schema_version")) or ""
+        if not version:
+            raise InputError(f"{where} has no 'schema_version', as trajectories of ATIF have.")
         if _VERSION.match(version) is None:
             raise InputError(f"{where} is of version '{version}'; trajectories of ATIF-v1 are read.")
         agent = mapping(tree.get("agent"))

@@ -80,3 +80,13 @@ def test_a_cell_that_fails_is_told_and_leaves_the_table(matrix: Path, gage: Gage
     assert "mine.yaml with bad failed:" in said.err
     assert "1 cell of 2 failed; the others are in the table." in said.err
     assert len((matrix.parent / "table.csv").read_text().splitlines()) == 2
+
+
+def test_the_lines_of_the_error_of_a_cell_stay_lines(matrix: Path, gage: Gage) -> None:
+    definition = yaml.safe_load(matrix.read_text())
+    definition["models"][1]["options"] = {"overrides": ["tasks.sums.nope=1"]}
+    matrix.write_text(yaml.safe_dump(definition))
+    said = gage("matrix", "matrix.yaml")
+    assert said.code == 1
+    assert "\N{REPLACEMENT CHARACTER}" not in said.err
+    assert "nope" in said.err

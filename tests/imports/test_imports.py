@@ -647,6 +647,7 @@ def test_the_folder_of_trajectories_that_an_export_names_can_be_imported(gage: C
             {},
             "at most 1,000",
         ),
+        (lambda folder: LOGS / "records.jsonl", {"format_": "atif"}, "has no 'schema_version'"),
         (lambda folder: LOGS / "records.csv", {"format_": "inspct"}, "Did you mean 'inspect'"),
         (lambda folder: LOGS / "records.csv", {"requests": LOGS / "batch_requests.jsonl"}, "--requests"),
         (lambda folder: LOGS / "batch.jsonl", {"fields": {"id": "x"}}, "--field"),
