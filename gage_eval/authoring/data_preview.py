@@ -183,6 +183,12 @@ def look(data: str, *, question: str | None = None, answer: str | None = None) -
     medium, kind = next(kinds, (None, "image"))
     question = None if messages else question or _first([name for name in fields if name != medium], _QUESTIONS)
     if question is None and not messages and not medium:
+        only = fields[0] if len(fields) == 1 else ""
+        if between := next((mark for mark in ";|\t" if mark in only), None):
+            raise InputError(
+                f"'{data}' has one column, '{only}', so its cells seem to be separated by {between!r}. Save it with "
+                "commas, or as .tsv with tabs."
+            )
         message = f"which field of '{data}' is the question? Name it with --question."
         raise UnknownField(message, "question", fields)
     contexts = _first([name for name in fields if question is not None and _all(records, name, _is_texts)], _CONTEXTS)

@@ -111,6 +111,7 @@ def test_an_endpoint_and_its_key_are_written_as_references(tmp_path: Path, monke
     [
         ([], {}, "holds no records"),
         ([{"a": 1}], {}, r"which field of .* is the question\? Name it with --question. Fields: a."),
+        ([{"question;answer": "a;b"}], {}, r"separated by ';'. Save it with commas"),
         ([{"question": "a", "x": 1}], {}, r"which field of .* is the reference\? Name it with --answer."),
         ([{"question": "a", "answer": "b"}], {"question": "qestion"}, "Did you mean 'question'"),
         ([{"question": "a", "answer": "b"}], {"metric": "exact_mach"}, "Did you mean 'exact_match'"),

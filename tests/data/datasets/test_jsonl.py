@@ -205,6 +205,8 @@ def test_a_json_document_of_records_is_loaded(tmp_path: Path) -> None:
         ("[]", {}, "'d.json' holds no records."),
         ("3", {}, "'d.json' holds no list of records as its top level."),
         ("{}", {"records_path": "rows"}, "'d.json' holds no list of records at 'rows'."),
+        ('{"data": [{"q": 1}]}', {}, "Keys at the top level: data. Set records_path."),
+        ('{"n": 1, "data": {"rows": [{"q": 1}]}}', {"records_path": "data"}, "Keys at 'data': rows. Set records_path."),
     ],
 )
 def test_a_json_document_without_records_is_refused(
