@@ -5,10 +5,11 @@ One SELECT at a time, read only: a query can read the parts of the runs that wer
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import Future, wait
 from dataclasses import dataclass
 from itertools import chain, count
 from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -155,15 +156,24 @@ class Database:
     @staticmethod
     def _rows(connection: "duckdb.DuckDBPyConnection", sql: str) -> pa.Table:
         """The rows of a query, in a thread: DuckDB itself may not look for a signal before its end."""
-        with ThreadPoolExecutor(1, _THREAD) as thread:
-            rows = thread.submit(lambda: connection.sql(sql).to_arrow_table())
+        rows: Future[pa.Table] = Future()
+
+        def answer() -> None:
+            if not rows.set_running_or_notify_cancel():
+                return
             try:
-                return rows.result()
-            except KeyboardInterrupt:
-                # Again and again, because it may come before the query begins.
-                while not wait([rows], timeout=_INTERRUPT_EVERY_S).done:
-                    connection.interrupt()
-                raise
+                rows.set_result(connection.sql(sql).to_arrow_table())
+            except BaseException as error:  # noqa: BLE001 - raised where the rows are awaited
+                rows.set_exception(error)
+
+        try:
+            Thread(target=answer, name=_THREAD, daemon=True).start()
+            return rows.result()
+        except KeyboardInterrupt:
+            # Again and again, because it may come before the query begins.
+            while not rows.cancel() and not wait([rows], timeout=_INTERRUPT_EVERY_S).done:
+                connection.interrupt()
+            raise
 
     def _opened(self, sql: str) -> "duckdb.DuckDBPyConnection":
         if self._connection is None:
