@@ -148,7 +148,7 @@ def _walk(value: Any, loc: Loc, *, connection: bool, secret: bool = False) -> It
     elif isinstance(value, list):
         for index, item in enumerate(value):
             yield from _walk(item, (*loc, index), connection=connection, secret=secret)
-    elif isinstance(value, int | float) and loc[-1] == "token" and not connection:
+    elif isinstance(value, int | float) and loc[-1:] == ("token",) and not connection:
         yield loc, value, False  # a slip for ``tokens``, as of limits, which is refused as an unknown key
     else:
         yield loc, value, secret and _may_be_secret(value, *(part for part in loc if isinstance(part, str)))
