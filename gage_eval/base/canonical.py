@@ -91,7 +91,7 @@ def encode(normal: JsonValue) -> bytes:
             raise TooDeep("it is nested too deep") from None
         except UnicodeEncodeError as again:
             half = again.object[again.start]
-            raise ValueError(f"a text has {half!r}, one half of a surrogate pair, which is no character") from error
+            raise ValueError(f"a text has {half!r}, one half of a surrogate pair") from error
         except (TypeError, ValueError) as again:
             raise ValueError(f"no JSON form: {again}") from error
 

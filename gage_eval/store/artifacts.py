@@ -328,7 +328,7 @@ class ArtifactWriter:
 
     @contextmanager
     def _being_there(self) -> Iterator[None]:
-        """Say in a sentence that somebody removed the store, or the folder of what is staged."""
+        """Say in a sentence that the store, or the folder of what is staged, was removed."""
         try:
             yield
         except FileNotFoundError as error:

@@ -52,7 +52,8 @@ class JsonLoader(RowLoader):
         except ValueError as error:
             raise InputError(f"'{name}' is not JSON: {error}.") from None
         records = walk(document, self._records_path) if self._records_path else document
-        if isinstance(records, dict) and {*map(type, records.values())} & {list, dict} == {list}:
+        kinds = {type(value) for value in records.values()} if isinstance(records, dict) else set()
+        if list in kinds and dict not in kinds:
             records = MISSING  # such as {"data": [...]}: the records are one level down
         if records is MISSING or not isinstance(records, list | dict):
             where = f"at '{self._records_path}'" if self._records_path else "as its top level"

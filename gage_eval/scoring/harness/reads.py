@@ -136,7 +136,8 @@ def _forget_modules() -> None:
     """Have the Python files of tasks read again: Python keeps a module that it has."""
     for name, module in list(sys.modules.items()):
         file = getattr(module, "__file__", None)
-        if isinstance(file, str) and name != "__main__" and _is_own(Path(file)):
+        # A virtual environment may be a link, and the folders that are compared have none.
+        if isinstance(file, str) and name != "__main__" and _is_own(Path(file).resolve()):
             del sys.modules[name]
 
 

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -165,3 +166,20 @@ def test_a_user_who_has_the_harness_from_its_repository_keeps_its_modules(monkey
         assert reads._is_own(package / "tasks" / "ifeval" / "utils.py")
     finally:
         reads._foreign.cache_clear()
+
+
+def test_a_virtual_environment_behind_a_link_keeps_its_modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from gage_eval.scoring.harness import reads
+
+    packages = tmp_path / "packages"
+    packages.mkdir()
+    (packages / "library.py").write_text("")
+    (tmp_path / "link").symlink_to(packages)
+    (tmp_path / "own.py").write_text("")
+    library, own = ModuleType("library"), ModuleType("own")
+    library.__file__, own.__file__ = str(tmp_path / "link" / "library.py"), str(tmp_path / "own.py")
+    modules = {"library": library, "own": own}
+    monkeypatch.setattr(reads, "_foreign", lambda: (packages.resolve(),))
+    monkeypatch.setattr(reads, "sys", SimpleNamespace(modules=modules))
+    reads._forget_modules()
+    assert [*modules] == ["library"]
