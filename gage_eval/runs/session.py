@@ -121,6 +121,7 @@ class RunSession:
         self._check_pools(launcher)
         record_root(self.store, planned_run.locations)
         self.folder = self._folder(planned_run.locations, flow_run)
+        self._stages_before = self.folder.record().by_stage
         refresh = self._refresh()
         self.recorder = Recorder(self.folder, refresh)
         self._opened = ExitStack()
@@ -181,6 +182,13 @@ class RunSession:
 
     def stage_ended(self, task: TaskPlan, stage: Stage) -> None:
         """A stage has its result. Engines that no other stage of the run needs are let go."""
+        if stage == "load" and task.stop is None:
+            before = self._stages_before.get((task.task_id, stage))
+            if before is not None and before.outputs not in ({}, self.results[task.task_id, stage].outputs):
+                self._warn(
+                    f"the data of task '{task.task_id}' are not those that the run began with: what changed is asked "
+                    "again, and the rest keeps its answers."
+                )
         # The stages before the report may follow on more rows.
         ended = {stage} if task.stop is None else set(STAGES) if stage == "report" else set()
         for key, stages in self._engines.items():

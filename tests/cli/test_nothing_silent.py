@@ -232,6 +232,18 @@ def test_a_label_field_that_exists_nowhere_fails_the_run_and_the_scores_stay(gag
     assert gage("run", "mine.yaml", "--inline", "--json").json["run"]["sent"] == 0
 
 
+def test_a_resumed_run_says_that_its_data_changed(gage: Gage, workspace: Path) -> None:
+    write_config(workspace)
+    assert gage("run", "mine.yaml", "--inline", "--run-id", "first").code == 0
+    again = gage("resume", "first", "--inline")
+    assert "data of task" not in again.out + again.err
+    write_rows(workspace, 7)
+    changed = gage("resume", "first", "--inline")
+    said = " ".join((changed.out + changed.err).split())
+    assert "the data of task 'sums' are not those that the run began with" in said
+    assert len(gage_eval.open_run("first").samples()) == 7
+
+
 def test_rejected_rows_are_told_everywhere_with_place_and_reason(gage: Gage, workspace: Path) -> None:
     with (workspace / "rows.jsonl").open("ab") as file:
         file.write(b'7\n{"id": "pic", "messages": [{"role": "user", "content": [{"type": "image_url", "image_url": '
